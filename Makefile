@@ -1,0 +1,42 @@
+# Two commands suffice on a machine with Python 3.11+ and make: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+
+.PHONY: demo test lint bench validate audit docs clean
+
+# One stamp for everything: the environment is rebuilt when its description changes.
+$(INSTALLED): pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit("dpstats needs Python 3.11 or newer; set PYTHON=...") if sys.version_info < (3, 11) else None'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install -e '.[dev,plot]'
+	touch $@
+
+demo: $(INSTALLED)
+	$(BIN)/python -m dpstats demo --out demo-output
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy dpstats
+
+test: lint
+	$(BIN)/python -m pytest -q -n 2
+
+bench: $(INSTALLED)
+	$(BIN)/python validation/benchmarks/mean.py
+	$(BIN)/python validation/benchmarks/startup.py
+
+validate: $(INSTALLED)
+	$(BIN)/python validation/mean_risk_and_coverage.py
+
+audit: $(INSTALLED)
+	$(BIN)/python validation/audit.py
+
+docs: $(INSTALLED)
+	$(BIN)/python -m pytest -q --doctest-modules dpstats tests/test_docs.py
+
+clean:
+	rm -rf $(VENV) build dist demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,37 @@
+"""dpstats: private statistical inference.
+
+Estimates, intervals and tests on sensitive data under differential privacy. Import what you
+need from the subpackages; heavy parts load when they are used.
+
+>>> import dpstats
+>>> dpstats.means.ClippedMean(clip=1.0)
+ClippedMean(clip=1.0)
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+_SUBPACKAGES = ("auditing", "means", "mechanisms", "privacy")
+_NAMES = {
+    "ClippedMean": "dpstats.means",
+    "PrivacyBudget": "dpstats.privacy",
+    "PrivacyGuarantee": "dpstats.privacy",
+}
+
+__all__ = ["__version__", *_SUBPACKAGES, *_NAMES]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBPACKAGES:
+        return importlib.import_module(f"dpstats.{name}")
+    if name in _NAMES:
+        return getattr(importlib.import_module(_NAMES[name]), name)
+    raise AttributeError(f"module 'dpstats' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

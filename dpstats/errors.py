@@ -1,0 +1,26 @@
+"""The exceptions of the package.
+
+Every one derives from a built-in that callers already catch: a wrong parameter or
+unusable data is a ``ValueError``. Messages name the parameter, what was given and what is
+allowed; they never show a value of the data.
+"""
+
+
+class DPStatsError(Exception):
+    """Base of every error that dpstats raises on purpose."""
+
+
+class InvalidParameter(DPStatsError, ValueError):
+    """A parameter is outside what is allowed; nothing was charged."""
+
+
+class InvalidData(DPStatsError, ValueError):
+    """The data cannot be used as given; nothing was charged."""
+
+
+class NotPrivate(InvalidParameter):
+    """A requested calibration does not give the privacy it claims."""
+
+
+class BudgetExceeded(DPStatsError, RuntimeError):
+    """A charge does not fit into what is left of a budget; nothing was charged."""

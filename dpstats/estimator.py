@@ -1,0 +1,121 @@
+"""The one place where a fit plans, charges, releases and reports.
+
+Every estimator of the package is a `PrivateEstimator`. It says what it will release (`plan`),
+reduces data to exact integers (`_statistic`), and turns what was released into fitted attributes
+(`_report`). The order of these, and the money, are here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from dpstats.errors import InvalidParameter
+from dpstats.mechanisms.additive import release
+from dpstats.mechanisms.sampling import Noise, noise_source
+from dpstats.privacy.budget import PrivacyBudget
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.plan import ReleasePlan
+from dpstats.validation import check_rows
+
+Statistic = Mapping[str, NDArray[np.int64]]
+"""The exact statistic of each stage of a plan, by the stage's name, in steps: private."""
+
+Released = Mapping[str, NDArray[np.float64]]
+"""What was released of each stage, by the stage's name, in its units: public."""
+
+
+class PrivateEstimator(BaseEstimator):
+    """Base of the estimators: parameters and public sizes -> plan -> statistic -> charge -> release -> report.
+
+    Subclasses have the parameters ``epsilon``, ``delta``, ``random_state`` and ``budget`` beside their own.
+    """
+
+    epsilon: float
+    delta: float
+    random_state: Any
+    budget: PrivacyBudget | None
+
+    _min_samples = 2
+
+    def plan(self, n_samples: int, n_features: int) -> ReleasePlan:
+        """Return what a fit on data of this size would release, and at which cost; sees no data."""
+        raise TypeError(f"{type(self).__name__} does not define plan")
+
+    def _statistic(self, X: NDArray[Any], plan: ReleasePlan) -> Statistic:
+        """Return the exact integers that the plan's stages are about, or refuse the data."""
+        raise TypeError(f"{type(self).__name__} does not define _statistic")
+
+    def _release(
+        self, statistic: Statistic, plan: ReleasePlan, noise: Noise, size: int | None = None
+    ) -> Released:
+        """Draw the noise of every stage, once (or ``size`` times, for simulations and audits)."""
+        return {stage.name: release(stage, statistic[stage.name], noise, size) for stage in plan.stages}
+
+    def _report(self, released: Released, plan: ReleasePlan) -> None:
+        """Set the fitted attributes: post-processing of what was released."""
+        raise TypeError(f"{type(self).__name__} does not define _report")
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Release the estimate from the rows of ``X``.
+
+        Bad parameters and bad data raise before anything is charged; the budget, if there is one,
+        is charged before any noise is drawn. A fit that fails after that has spent the charge.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Private rows: a numpy array, or a pandas or polars data frame. ``n_samples``,
+            ``n_features`` and the column names are public.
+        y : ignored
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidParameter
+            If a parameter is outside what is allowed.
+        InvalidData
+            If X is not a 2-d table of at least two rows of finite numbers.
+        BudgetExceeded
+            If the budget cannot pay.
+        """
+        noise = noise_source(self.random_state)
+        budget = self._checked_budget(noise)
+        rows = check_rows(self, X, reset=True, min_samples=self._min_samples)
+        plan = self.plan(*rows.shape)
+        if budget is not None:
+            budget.check(plan)
+        statistic = self._statistic(rows, plan)
+        if budget is not None:
+            budget.charge(plan, label=type(self).__name__)
+        released = self._release(statistic, plan, noise)
+        self.plan_ = plan
+        self.privacy_: PrivacyGuarantee = replace(plan.guarantee, simulated=noise.simulated)
+        self._report(released, plan)
+        return self
+
+    def _checked_budget(self, noise: Noise) -> PrivacyBudget | None:
+        if self.budget is None:
+            return None
+        if not isinstance(self.budget, PrivacyBudget):
+            raise InvalidParameter(
+                f"budget must be None or a PrivacyBudget, got {type(self.budget).__name__}"
+            )
+        if noise.simulated:
+            raise InvalidParameter(
+                "random_state and budget cannot be given together: simulated noise is not a private release "
+                "and charges no budget"
+            )
+        return self.budget
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        text = super().__repr__(N_CHAR_MAX)
+        return text if self.random_state is None else f"{text} [simulated noise, not a private release]"

@@ -1,0 +1,348 @@
+"""From rows to integers: clip, round onto a public lattice, add up exactly.
+
+A floating-point sum has a larger sensitivity than the real sum it stands for, and depends on
+the order of its terms. Here each row is first mapped, on its own, to a vector of integers
+(steps of a public spacing from a public centre) whose norm is bounded exactly. Integers add
+up exactly in any order, on any number of threads, so replacing one row moves the sum by at
+most the difference of two bounded integer rows: the stated sensitivity is a count of steps.
+
+Nothing in this file draws noise, and nothing in it is public but the lattice itself.
+The proof is in docs/proofs/lattice.md.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.validation import Columns
+
+BITS = 30
+"""Steps from the centre to the bound, as a power of two: rounding moves an entry by at most 2^-31 of its bound."""
+
+# Adding 1.5 * 2^52 to a number of size below 2^51 rounds it to the nearest integer, ties to
+# even, and leaves that integer in the low bits of the float: its int64 view, less the view of
+# the constant, is the integer itself.
+_SHIFT = 1.5 * 2.0**52
+_SHIFT_BITS = int(np.float64(_SHIFT).view(np.int64))
+
+_BLOCK = 1 << 18  # entries of a block: two megabytes, so that its passes stay in cache
+_MAX_THREADS = 8
+_MAX_SUM = 2**62  # bound on any integer formed, leaving room in int64 for the noise
+
+Steps = int | NDArray[np.int64]
+
+
+def isqrt_up(value: int) -> int:
+    """Return the square root of a non-negative integer, rounded up."""
+    return 0 if value == 0 else math.isqrt(value - 1) + 1
+
+
+@dataclass(frozen=True, eq=False)
+class RowLattice:
+    """A public lattice and the row map onto it; subclasses say which norm is bounded.
+
+    Attributes
+    ----------
+    center : float or array of shape (n_features,)
+        The point that is zero steps away from itself.
+    spacing : float or array of shape (n_features,)
+        The length of a step, in the units of the data.
+    n_features : int
+        The length of a row.
+    """
+
+    center: Columns
+    spacing: Columns
+    n_features: int
+
+    def sensitivity(self, norm: str) -> int:
+        """Return the largest distance, in steps, of two rows of the lattice."""
+        raise NotImplementedError
+
+    def square_sensitivity(self, norm: str) -> int:
+        """Return the largest distance of two rows of squares (see `sums`), in their steps."""
+        raise NotImplementedError
+
+    @property
+    def square_spacing(self) -> Columns:
+        """The length of a step of a square, in squared units of the data."""
+        return self.spacing**2 * 2.0**BITS
+
+    def round_rows(self, X: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the lattice points of the rows of ``X``, of shape (n, n_features), in steps.
+
+        Rows must be finite. This is the row map itself, one block of `sums`; use it to look at
+        single rows, to compare with brute force and to build other statistics of small data.
+        """
+        X = np.ascontiguousarray(X)
+        out = np.empty(X.shape)
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._round_block(X, out)
+        return out.view(np.int64) - _SHIFT_BITS
+
+    def sums(
+        self,
+        X: NDArray[Any],
+        *,
+        squares: bool = False,
+        missing: str = "error",
+        threads: int | None = None,
+        block: int = _BLOCK,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+        """Return the exact column sums of the lattice points of the rows of ``X``.
+
+        Parameters
+        ----------
+        X : array of shape (n, n_features)
+            Real numbers of any numeric dtype and memory order; never changed, never copied whole.
+        squares : bool
+            Also return the column sums of ``k*k >> BITS``, the squared distances from the centre.
+        missing : {"error", "center"}
+            What a NaN or infinite entry does: raise, or count as the centre.
+        threads, block : int
+            Number of threads (default: the processors, at most 8) and entries in a block. The
+            sums do not depend on either.
+
+        Raises
+        ------
+        InvalidData
+            If an entry is NaN or infinite and ``missing="error"``.
+        """
+        n = X.shape[0]
+        if n << BITS > _MAX_SUM:
+            raise InvalidData(f"X has too many rows for exact 64-bit sums: {n}, at most {_MAX_SUM >> BITS}")
+        rows_per_block = max(1, block // max(1, self.n_features))
+        pieces = _split(n, threads or _default_threads(X.size), rows_per_block)
+
+        def work(piece: tuple[int, int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+            return self._sum_piece(X[piece[0] : piece[1]], rows_per_block, squares, missing)
+
+        if len(pieces) == 1:
+            results = [work(pieces[0])]
+        else:
+            with ThreadPoolExecutor(len(pieces)) as pool:
+                results = list(pool.map(work, pieces))
+        total = np.stack([first for first, _ in results]).sum(axis=0)
+        return total, np.stack([second for _, second in results]).sum(axis=0) if squares else None
+
+    def _sum_piece(
+        self, X: NDArray[Any], rows_per_block: int, squares: bool, missing: str
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        total = np.zeros(self.n_features, dtype=np.int64)
+        total_squares = np.zeros(self.n_features, dtype=np.int64)
+        buffer = np.empty((min(rows_per_block, X.shape[0]), self.n_features))
+        # errstate belongs to the thread: it has to be set where the arithmetic runs.
+        with np.errstate(over="ignore", invalid="ignore"):
+            for rows in _blocks(X, rows_per_block):
+                if not _all_finite(rows):
+                    if missing == "error":
+                        raise InvalidData(
+                            "Input X contains NaN or infinity. Remove or impute such rows first, or declare "
+                            "missing='center' to let such an entry count as the clip centre."
+                        )
+                    # Row by row and public: a bad entry becomes the centre, whatever the other rows hold.
+                    rows = np.where(np.isfinite(rows), rows, self.center)
+                out = buffer[: rows.shape[0]]
+                self._round_block(rows, out)
+                shifted = out.view(np.int64)
+                # Sums wrap around modulo 2^64 and come back: the true sum is below 2^62.
+                total += _column_sums(shifted)
+                total -= np.int64(_wrap(rows.shape[0] * _SHIFT_BITS))
+                if squares:
+                    shifted -= _SHIFT_BITS
+                    np.multiply(shifted, shifted, out=shifted)
+                    np.right_shift(shifted, BITS, out=shifted)
+                    total_squares += _column_sums(shifted)
+        return total, total_squares
+
+    def _round_block(self, rows: NDArray[Any], out: NDArray[np.float64]) -> None:
+        """Write the rows' lattice points, shifted by `_SHIFT`, to ``out``; both contiguous."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class BoxLattice(RowLattice):
+    """Each column clipped on its own: an entry is at most ``bound`` steps from its centre."""
+
+    bound: Steps
+
+    @classmethod
+    def build(cls, clip: Columns, center: Columns, n_features: int, *, common: bool) -> BoxLattice:
+        """Return the lattice of the box ``|x_j - center_j| <= clip_j``.
+
+        With ``common`` one spacing serves all columns; otherwise every column has 2^30 steps.
+        """
+        if common and not isinstance(clip, float):
+            # An array even if the bounds agree: a shape must not depend on the numbers given.
+            spacing = float(clip.max()) * 2.0**-BITS
+            bound = np.maximum(np.floor(clip / spacing), 1).astype(np.int64)
+            return cls(center, spacing, n_features, np.minimum(bound, 2**BITS))
+        return cls(center, clip * 2.0**-BITS, n_features, 2**BITS)
+
+    def _bounds(self) -> list[int]:
+        return [self.bound] * self.n_features if isinstance(self.bound, int) else self.bound.tolist()
+
+    def sensitivity(self, norm: str) -> int:
+        bounds = self._bounds()
+        return 2 * sum(bounds) if norm == "l1" else isqrt_up(4 * sum(k * k for k in bounds))
+
+    def square_sensitivity(self, norm: str) -> int:
+        # A square lies in [0, bound^2 >> BITS]: half the width of an entry.
+        tops = [k * k >> BITS for k in self._bounds()]
+        return sum(tops) if norm == "l1" else isqrt_up(sum(k * k for k in tops))
+
+    def _round_block(self, rows: NDArray[Any], out: NDArray[np.float64]) -> None:
+        n, d = rows.shape
+        # Long inner loops: many rows laid side by side, parameters repeated to match.
+        repeat = max(1, min(n, 2048 // d)) if not self._is_scalar() else 1
+        whole = n - n % repeat
+        wide = (whole // repeat, repeat * d)
+        self._round_wide(rows[:whole].reshape(wide), out[:whole].reshape(wide), repeat)
+        if whole < n:
+            self._round_wide(rows[whole:], out[whole:], 1)
+
+    def _is_scalar(self) -> bool:
+        return (
+            isinstance(self.center, float) and isinstance(self.spacing, float) and isinstance(self.bound, int)
+        )
+
+    def _round_wide(self, rows: NDArray[Any], out: NDArray[np.float64], repeat: int) -> None:
+        def tiled(value: Any) -> Any:
+            return np.tile(value, repeat) if isinstance(value, np.ndarray) and repeat > 1 else value
+
+        scale = tiled(1 / self.spacing)
+        if np.any(self.center):
+            np.subtract(rows, tiled(self.center), out=out, dtype=np.float64)
+            np.multiply(out, scale, out=out)
+        else:
+            np.multiply(rows, scale, out=out, dtype=np.float64)
+        bound = tiled(
+            self.bound.astype(np.float64) if isinstance(self.bound, np.ndarray) else float(self.bound)
+        )
+        np.clip(out, -bound, bound, out=out)
+        np.add(out, _SHIFT, out=out)
+
+
+@dataclass(frozen=True, eq=False)
+class BallLattice(RowLattice):
+    """Rows projected on a ball: the l2 norm of a row is at most ``radius`` steps."""
+
+    spacing: float
+    radius: int
+
+    @classmethod
+    def build(cls, clip: float, center: Columns, n_features: int) -> BallLattice:
+        """Return the lattice of the ball ``||x - center||_2 <= clip``."""
+        return cls(center, clip * 2.0**-BITS, n_features, 2**BITS)
+
+    def sensitivity(self, norm: str) -> int:
+        if norm == "l2":
+            return 2 * self.radius
+        # ||k||_1 <= sqrt(d) ||k||_2, and an l1 norm of integers is an integer.
+        return 2 * math.isqrt(self.n_features * self.radius**2)
+
+    def square_sensitivity(self, norm: str) -> int:
+        # The squares of a row are non-negative and add up to at most radius^2 >> BITS = top, so two
+        # rows of them differ most when each is a corner of that simplex (or, for one column, 0 and top).
+        top = self.radius**2 >> BITS
+        if self.n_features == 1:
+            return top
+        return 2 * top if norm == "l1" else isqrt_up(2 * top * top)
+
+    def _round_block(self, rows: NDArray[Any], out: NDArray[np.float64]) -> None:
+        if np.any(self.center):
+            np.subtract(rows, self.center, out=out, dtype=np.float64)
+            np.multiply(out, 1 / self.spacing, out=out)
+        else:
+            np.multiply(rows, 1 / self.spacing, out=out, dtype=np.float64)
+        norms = np.sqrt(np.einsum("ij,ij->i", out, out))
+        # Rounding adds at most sqrt(d)/2 to a norm: rows that are scaled at all are scaled to stay
+        # inside after it. This is accuracy; the check below is what privacy rests on.
+        inside = self.radius * (1 - self._norm_error()) - math.sqrt(self.n_features) / 2 - 1
+        far = np.flatnonzero(~(norms <= inside))
+        if far.size:
+            self._project(out, far, norms, inside)
+        np.add(out, _SHIFT, out=out)
+        np.subtract(out, _SHIFT, out=out)
+        self._enforce(out)
+        np.add(out, _SHIFT, out=out)
+
+    def _project(
+        self, out: NDArray[np.float64], far: NDArray[np.intp], norms: NDArray[np.float64], inside: float
+    ) -> None:
+        block = out[far]
+        lengths = norms[far]
+        overflow = ~np.isfinite(lengths)
+        if overflow.any():
+            # Entries so large that their squares, or the shift to the centre, overflow.
+            huge = np.clip(block[overflow], -1e300, 1e300)
+            huge /= np.abs(huge).max(axis=1, keepdims=True)
+            block[overflow] = huge
+            lengths[overflow] = np.sqrt(np.einsum("ij,ij->i", huge, huge))
+        block *= (inside / lengths)[:, None]
+        out[far] = block
+
+    def _norm_error(self) -> float:
+        # Bound on the relative error of a floating-point sum of d squares, in any order.
+        return (self.n_features + 4) * 2.0**-52
+
+    def _enforce(self, out: NDArray[np.float64]) -> None:
+        """Shrink every integer row that is not certainly inside the ball.
+
+        A row is accepted only if the computed sum of squares, enlarged by a bound on its own
+        rounding error, is at most radius^2: accepted rows are inside, whatever came before.
+        """
+        limit = float(self.radius) ** 2 * (1 - self._norm_error())
+        while True:
+            outside = np.flatnonzero(~(np.einsum("ij,ij->i", out, out) <= limit))
+            if not outside.size:
+                return
+            out[outside] = np.trunc(np.nan_to_num(out[outside]) * 0.999)
+
+
+def _default_threads(entries: int) -> int:
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(available, _MAX_THREADS, entries // _BLOCK))
+
+
+def _split(n: int, threads: int, rows_per_block: int) -> list[tuple[int, int]]:
+    """Cut n rows into at most ``threads`` runs of whole blocks."""
+    if threads < 1:
+        raise InvalidParameter(f"threads must be at least 1, got {threads}")
+    blocks = -(-n // rows_per_block)
+    per_thread = -(-blocks // min(threads, blocks)) * rows_per_block
+    return [(start, min(start + per_thread, n)) for start in range(0, n, per_thread)]
+
+
+def _blocks(X: NDArray[Any], rows_per_block: int) -> Iterator[NDArray[Any]]:
+    for start in range(0, X.shape[0], rows_per_block):
+        yield np.ascontiguousarray(X[start : start + rows_per_block])
+
+
+def _all_finite(rows: NDArray[Any]) -> bool:
+    if rows.dtype.kind != "f":
+        return True
+    # A finite sum proves finite entries in one quick pass; large finite entries may still overflow.
+    return bool(np.isfinite(rows.sum())) or bool(np.isfinite(rows).all())
+
+
+def _column_sums(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    n, d = values.shape
+    repeat = max(1, min(n, 1024 // d))
+    whole = n - n % repeat
+    total = values[:whole].reshape(-1, repeat * d).sum(axis=0).reshape(repeat, d).sum(axis=0)
+    return total + values[whole:].sum(axis=0)
+
+
+def _wrap(value: int) -> int:
+    """Return an integer modulo 2^64, as a signed 64-bit number."""
+    return (value + 2**63) % 2**64 - 2**63

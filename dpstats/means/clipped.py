@@ -1,0 +1,511 @@
+"""The clipped mean: bound every row, average, add noise (algorithm 9.2.1, made private).
+
+Proof: docs/proofs/clipped-mean.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+from sklearn.utils.validation import check_is_fitted
+
+from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.estimator import PrivateEstimator, Released
+from dpstats.estimator import Statistic as ExactStatistic
+from dpstats.intervals import half_widths, simultaneous_level
+from dpstats.lattice import BallLattice, BoxLattice, RowLattice
+from dpstats.mechanisms.additive import Statistic, additive_stages
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.plan import ReleasePlan
+from dpstats.results import ConfidenceInterval, Summary, significant
+from dpstats.validation import (
+    Columns,
+    check_choice,
+    check_columns,
+    check_integer,
+    check_privacy_parameters,
+    check_real,
+    check_rows,
+)
+
+_MEAN = "clipped mean"
+_SQUARES = "second moment about the centre"
+
+
+def clipping_radius(n_samples: int, sigma: float, bound: float, *, constant: float = 2.0) -> float:
+    """Return theorem 9.2.2's clipping radius for sub-Gaussian rows, from public facts alone.
+
+    Parameters
+    ----------
+    n_samples : int
+        Number of rows, at least 2.
+    sigma : float
+        Sub-Gaussian parameter of a column: E exp(t(x - mu)) <= exp(t^2 sigma^2), the source's
+        convention; a normal column of standard deviation s has sigma = s/sqrt(2).
+    bound : float
+        Public bound on the distance of the mean from the clip centre.
+    constant : float, default=2.0
+        The theorem's "large enough K". At 2 an entry is clipped with probability at most 2/n.
+
+    Returns
+    -------
+    float
+        ``bound + constant * sigma * sqrt(log n)``: the bound is part of the radius, or clipping
+        bias dominates (docs/errata.md).
+
+    Examples
+    --------
+    >>> from dpstats.means import clipping_radius
+    >>> round(clipping_radius(1000, sigma=1.0, bound=3.0), 4)
+    8.2565
+    """
+    n = check_integer("n_samples", n_samples, at_least=2)
+    sigma = check_real("sigma", sigma, above=0)
+    bound = check_real("bound", bound, at_least=0)
+    constant = check_real("constant", constant, above=0)
+    return bound + constant * sigma * math.sqrt(math.log(n))
+
+
+def clipping_bias_bound(std: float, clip: float, distance: float) -> float:
+    """Return a bound on how far clipping moves a mean, for any law with this variance.
+
+    E(|x - c| - R)_+ <= E(x - c)^2/(4R) = (std^2 + distance^2)/(4R), since (t - R)_+ <= t^2/(4R).
+
+    Parameters
+    ----------
+    std : float
+        Standard deviation of the rows (l2: the root of the trace of their covariance).
+    clip : float
+        The radius R.
+    distance : float
+        Distance of the true mean from the centre.
+    """
+    return (std**2 + distance**2) / (4 * clip)
+
+
+def normal_clipping_bias_bound(std: float, clip: float, distance: float) -> float:
+    """Return a bound on how far clipping moves the mean of a normal column: E(x - c - R)_+."""
+    if std == 0:
+        return max(0.0, distance - clip)
+    z = (clip - distance) / std
+    density = math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+    return max(0.0, std * (density - z * float(ndtr(-z))))
+
+
+@dataclass(frozen=True)
+class ClippedMeanPlan(ReleasePlan):
+    """The plan of a `ClippedMean`; ``std`` is the public standard deviation, where there is one."""
+
+    std: float | tuple[float, ...] | None = None
+
+    def expected_error(self, std: float | NDArray[np.float64] | None = None) -> float:
+        """Return the expected squared l2 error, exact where no row is clipped.
+
+        Parameters
+        ----------
+        std : float or array of shape (n_features,), optional
+            Standard deviation of the columns (default: the estimator's public ``std``).
+
+        Returns
+        -------
+        float
+            ``sum_j std_j^2/n + sum_j noise_std_j^2``: the error for the population mean. Without any
+            ``std`` the first sum is left out: the error for the clipped sample mean. For rows
+            bounded by R in d columns the second sum is 4 R^2 d^2 s^2/n^2, s the noise of a
+            statistic of sensitivity one.
+        """
+        spread = check_columns("std", std, self.n_features, at_least=0) if std is not None else self.std
+        noise = _total(np.asarray(self.stages[0].noise_std) ** 2, self.n_features)
+        sampling = (
+            0.0 if spread is None else _total(np.asarray(spread) ** 2, self.n_features) / self.n_samples
+        )
+        return noise + sampling
+
+
+def _total(values: NDArray[np.float64], count: int) -> float:
+    return float(np.broadcast_to(values, (count,)).sum())
+
+
+class ClippedMean(PrivateEstimator):
+    """Private mean of rows that are clipped to a public region.
+
+    Use it when public bounds on the columns are known and not much wider than the data: the noise
+    is proportional to the bounds.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy parameter, greater than 0.
+    delta : float, default=0.0
+        0 releases with Laplace noise (pure privacy); in (0, 1) with Gaussian noise.
+    clip : float or array of shape (n_features,)
+        Public bound: how far an entry (or, for ``clip_norm="l2"``, a row) may be from ``center``.
+    clip_norm : {"linf", "l2"}, default="linf"
+        "linf" clips every entry on its own; "l2" projects every row on the ball of radius ``clip``,
+        a single number.
+    center : float or array of shape (n_features,), default=0.0
+        Public centre of the region.
+    std : None, float, array of shape (n_features,) or "private", default=None
+        Standard deviation of the columns, for intervals about the population mean: a public
+        number (an upper bound is safe), or "private" to estimate it from the data as a second
+        release. None: intervals are about the clipped sample mean.
+    std_share : float, default=0.1
+        Part of the privacy (of mu^2, or of epsilon where delta = 0) that goes to the second
+        release; used with ``std="private"`` only.
+    noise : {"proportional", "isotropic"}, default="proportional"
+        With one bound per column: noise proportional to the column's bound, so that units do not
+        matter, or the same noise on all columns. The expected total squared error of Gaussian noise is
+        the same.
+    calibration : {"exact", "textbook"}, default="exact"
+        "exact" uses the exact Gaussian curve. "textbook" uses the noise printed in algorithm 9.2.1
+        and raises `NotPrivate` wherever that noise does not give the stated delta.
+    missing : {"error", "center"}, default="error"
+        What a NaN or infinite entry does: refuse the data (which shows that there was one), or
+        count as the centre.
+    random_state : None, int or numpy.random.Generator, default=None
+        None draws exact noise: a release. Anything else is a simulation.
+    budget : PrivacyBudget, optional
+        Charged by every fit; shared by clones.
+
+    Attributes
+    ----------
+    mean_ : ndarray of shape (n_features,)
+        The private estimate, in the units of the data.
+    noise_scale_ : float or ndarray of shape (n_features,)
+        Standard deviation (Gaussian) or scale (Laplace) of the noise in ``mean_``; one number
+        unless ``clip`` is an array and the noise proportional to it.
+    noise_std_ : ndarray of shape (n_features,)
+        Standard deviation of the noise in ``mean_``.
+    std_ : ndarray of shape (n_features,) or None
+        Standard deviation of the columns that intervals use: public, or estimated.
+    privacy_ : PrivacyGuarantee
+        For neighbours that differ in one row; n is public.
+    plan_ : ReleasePlan
+        What was released, at which noise.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Where X has column names.
+
+    Notes
+    -----
+    Neighbours are datasets of the same public size with one row replaced. With bounds R_j the sum
+    of the clipped rows has l2 sensitivity 2||R||_2 (l1: 2||R||_1) for "linf", 2R for "l2". Rows are
+    rounded to a public lattice of 2^-30 of the bound, added exactly, and noise is drawn on
+    the same lattice, so the guarantee holds in floating point.
+
+    The estimand is E[clip(x)] with no assumption; the population mean to within the bias of
+    clipping, which `summary` bounds.
+
+    References
+    ----------
+    Cai, Wang and Zhang (2021), The cost of privacy, algorithm 2.1; algorithm 9.2.1 of the source,
+    whose printed noise is not private (docs/errata.md).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.means import ClippedMean
+    >>> X = np.random.default_rng(0).normal([1.0, -2.0], 1.0, size=(5000, 2))
+    >>> mean = ClippedMean(epsilon=1.0, delta=1e-6, clip=6.0, std=1.0, random_state=0).fit(X)
+    >>> mean.mean_.round(2)
+    array([ 1.01, -2.  ])
+    >>> low, high = mean.confidence_interval()
+    >>> (high - low).round(3)
+    array([0.08, 0.08])
+    >>> print(mean.privacy_)
+    (epsilon = 1, delta = 1e-06), one row replaced [simulated noise, not a private release]
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        clip: Any,
+        clip_norm: str = "linf",
+        center: Any = 0.0,
+        std: Any = None,
+        std_share: float = 0.1,
+        noise: str = "proportional",
+        calibration: str = "exact",
+        missing: str = "error",
+        random_state: Any = None,
+        budget: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.clip = clip
+        self.clip_norm = clip_norm
+        self.center = center
+        self.std = std
+        self.std_share = std_share
+        self.noise = noise
+        self.calibration = calibration
+        self.missing = missing
+        self.random_state = random_state
+        self.budget = budget
+
+    def plan(self, n_samples: int, n_features: int) -> ClippedMeanPlan:
+        """Return what a fit on data of this size would release, and at which cost.
+
+        Parameters
+        ----------
+        n_samples : int
+            Number of rows, at least 2; public.
+        n_features : int
+            Number of columns; public.
+
+        Returns
+        -------
+        ReleasePlan
+            Its ``guarantee`` is the composed total; ``expected_error(std)`` is in closed form.
+
+        Examples
+        --------
+        >>> from dpstats.means import ClippedMean
+        >>> plan = ClippedMean(epsilon=0.5, delta=1e-6, clip=1.0).plan(10_000, 5)
+        >>> print(plan)
+        Release plan for n = 10000, d = 5: (epsilon = 0.5, delta = 1e-06), one row replaced
+          clipped mean: 5 numbers, gaussian noise of scale 0.00360348
+        """
+        n = check_integer("n_samples", n_samples, at_least=2)
+        d = check_integer("n_features", n_features, at_least=1)
+        epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
+        check_choice("missing", self.missing, ["error", "center"])
+        calibration = check_choice("calibration", self.calibration, ["exact", "textbook"])
+        lattice = self._lattice(d)
+        std = self._public_std(d)
+        share = check_real("std_share", self.std_share, above=0, below=1) if self._estimates_std() else 0.0
+        if self._estimates_std() and calibration == "textbook":
+            raise InvalidParameter(
+                "std='private' needs a second release, which calibration='textbook' does not cover; "
+                "use calibration='exact' or a public std"
+            )
+        statistics = [
+            Statistic(
+                _MEAN,
+                d,
+                _step(lattice.spacing / n),
+                lattice.sensitivity("l1"),
+                lattice.sensitivity("l2"),
+                1 - share,
+            )
+        ]
+        if self._estimates_std():
+            statistics.append(
+                Statistic(
+                    _SQUARES,
+                    d,
+                    _step(lattice.square_spacing / n),
+                    lattice.square_sensitivity("l1"),
+                    lattice.square_sensitivity("l2"),
+                    share,
+                )
+            )
+        stages = additive_stages(statistics, epsilon, delta, calibration=calibration)
+        return ClippedMeanPlan(
+            stages, PrivacyGuarantee(epsilon, delta), n, d, std=None if std is None else _step(std)
+        )
+
+    def _estimates_std(self) -> bool:
+        return isinstance(self.std, str) and self.std == "private"
+
+    def _public_std(self, n_features: int) -> Columns | None:
+        if self.std is None or self._estimates_std():
+            return None
+        if isinstance(self.std, str):
+            raise InvalidParameter(f"std must be None, 'private', or public numbers, got {self.std!r}")
+        return check_columns("std", self.std, n_features, above=0)
+
+    def _lattice(self, n_features: int) -> RowLattice:
+        clip = check_columns("clip", self.clip, n_features, above=0)
+        center = check_columns("center", self.center, n_features)
+        noise = check_choice("noise", self.noise, ["proportional", "isotropic"])
+        if check_choice("clip_norm", self.clip_norm, ["linf", "l2"]) == "linf":
+            return BoxLattice.build(clip, center, n_features, common=noise == "isotropic")
+        if not isinstance(clip, float):
+            raise InvalidParameter(
+                "clip must be a single number, the radius of the ball, with clip_norm='l2'"
+            )
+        return BallLattice.build(clip, center, n_features)
+
+    def _statistic(self, X: NDArray[Any], plan: ReleasePlan) -> ExactStatistic:
+        lattice = self._lattice(plan.n_features)
+        sums, squares = lattice.sums(X, squares=len(plan.stages) > 1, missing=self.missing)
+        return {_MEAN: sums} if squares is None else {_MEAN: sums, _SQUARES: squares}
+
+    def _report(self, released: Released, plan: ReleasePlan) -> None:
+        d = plan.n_features
+        shift = released[_MEAN]
+        stage = plan.stages[0]
+        self.mean_ = self._lattice(d).center + shift
+        self.noise_scale_ = stage.noise_scale
+        self.noise_std_ = np.broadcast_to(stage.noise_std, (d,)).copy()
+        self.std_: NDArray[np.float64] | None
+        self._degrees_of_freedom: NDArray[np.float64] | None = None
+        if self._estimates_std():
+            squares_noise = np.broadcast_to(plan.stages[1].noise_std, (d,))
+            self.std_, self._degrees_of_freedom = _estimate_std(
+                shift, released[_SQUARES], self.noise_std_, squares_noise, plan.n_samples, stage.noise
+            )
+        else:
+            std = self._public_std(d)
+            self.std_ = None if std is None else np.full(d, std)
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Return the estimate for every row: shape (n_samples, n_features). Releases nothing new."""
+        check_is_fitted(self)
+        rows = check_rows(self, X, reset=False)
+        if self.missing != "center" and not np.isfinite(rows).all():
+            raise InvalidData("Input X contains NaN or infinity.")
+        return np.tile(self.mean_, (rows.shape[0], 1))
+
+    @property
+    def estimand_(self) -> str:
+        """In words, what the intervals cover."""
+        check_is_fitted(self)
+        if self.std_ is None:
+            return "the mean of these clipped rows (privacy noise only)"
+        return "the population mean of the clipped rows, E[clip(x)]"
+
+    @property
+    def cov_params_(self) -> NDArray[np.float64]:
+        """Covariance matrix of ``mean_``: sampling variance (where ``std`` is known) plus noise variance.
+
+        Columns are taken as uncorrelated in their sampling error, of which only standard deviations are
+        known; the noise is independent across columns.
+        """
+        check_is_fitted(self)
+        return np.diag(self._sampling_std() ** 2 + self.noise_std_**2)
+
+    def _sampling_std(self) -> NDArray[np.float64]:
+        if self.std_ is None:
+            return np.zeros(self.plan_.n_features)
+        return self.std_ / math.sqrt(self.plan_.n_samples)
+
+    def confidence_interval(
+        self, confidence_level: float = 0.95, simultaneous: bool = False
+    ) -> ConfidenceInterval:
+        """Return an interval for each column, counting sampling error and privacy noise.
+
+        Parameters
+        ----------
+        confidence_level : float, default=0.95
+        simultaneous : bool, default=False
+            Make all columns covered together at this level (Sidak's level, valid for any
+            correlation of the columns).
+
+        Returns
+        -------
+        ConfidenceInterval
+            ``low`` and ``high`` of shape (n_features,), and the ``estimand`` in words.
+        """
+        check_is_fitted(self)
+        level = check_real("confidence_level", confidence_level, above=0, below=1)
+        each = simultaneous_level(level, self.plan_.n_features) if simultaneous else level
+        stage = self.plan_.stages[0]
+        scale = np.broadcast_to(stage.noise_scale, (self.plan_.n_features,))
+        half = half_widths(each, self._sampling_std(), stage.noise, scale, self._degrees_of_freedom)
+        return ConfidenceInterval.around(self.mean_, half, level, self.estimand_, bool(simultaneous))
+
+    def summary(self, confidence_level: float = 0.95) -> Summary:
+        """Return a table of estimates, noise and intervals; prints as text, shows as HTML in a notebook."""
+        interval = self.confidence_interval(confidence_level)
+        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.plan_.n_features)])
+        stage = self.plan_.stages[0]
+        low, high = np.atleast_1d(interval.low), np.atleast_1d(interval.high)
+        percent = f"{100 * interval.confidence_level:g}%"
+        rows = [
+            (
+                str(name),
+                significant(value, error / 10),
+                significant(error),
+                significant(lower, error / 10),
+                significant(upper, error / 10),
+            )
+            for name, value, error, lower, upper in zip(
+                names, self.mean_, self.noise_std_, low, high, strict=True
+            )
+        ]
+        calibration = {"exact": "exact curve", "textbook": "algorithm 9.2.1"}[self.calibration]
+        law = f"{stage.noise.capitalize()}, {calibration}" if stage.noise == "gaussian" else "Laplace"
+        facts = [
+            ("Estimator", type(self).__name__),
+            ("Rows, columns", f"{self.plan_.n_samples:,}, {self.plan_.n_features:,} (public)"),
+            ("Privacy", str(self.privacy_)),
+            ("Noise", law),
+            ("Intervals cover", interval.estimand),
+        ]
+        columns = ("", "estimate", "noise sd", f"[{percent} low", f"{percent} high]")
+        return Summary("Private clipped mean", facts, columns, rows, self._notes(low, high))
+
+    def _notes(self, low: NDArray[np.float64], high: NDArray[np.float64]) -> list[str]:
+        notes = []
+        if self.privacy_.simulated:
+            notes.append("Simulated noise, not a private release: random_state was given.")
+        if self.std_ is None:
+            notes.append(
+                "No standard deviation is known, so the intervals leave out sampling error. Give std=... (public) "
+                "or std='private' for intervals about the population."
+            )
+            return notes
+        if self._degrees_of_freedom is not None:
+            notes.append("The standard deviations are private estimates, part of the same guarantee.")
+        lattice = self._lattice(self.plan_.n_features)
+        distances = np.maximum(np.abs(low - lattice.center), np.abs(high - lattice.center))
+        if self.clip_norm == "l2":
+            spread, distance = float(np.linalg.norm(self.std_)), float(np.linalg.norm(distances))
+            bias = clipping_bias_bound(spread, float(self.clip), distance)
+            notes.append(
+                f"Clipping moves the mean by at most {bias:.2g} in l2 norm for any rows with these standard "
+                "deviations and a mean inside the intervals; it is not part of the intervals."
+            )
+            return notes
+        clips = np.broadcast_to(np.asarray(self.clip, dtype=np.float64), distances.shape)
+        triples = list(zip(self.std_, clips, distances, strict=True))
+        general = max(clipping_bias_bound(*triple) / triple[1] for triple in triples)
+        normal = max(normal_clipping_bias_bound(*triple) / triple[1] for triple in triples)
+        notes.append(
+            f"Clipping moves a column's mean by at most {general:.2g} of its clip for any rows with these standard "
+            f"deviations and a mean inside the interval, {normal:.2g} of it for normal rows; it is not part of the "
+            "intervals."
+        )
+        return notes
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing == "center"
+        return tags
+
+
+def _step(spacing: Columns) -> float | tuple[float, ...]:
+    return float(spacing) if np.ndim(spacing) == 0 else tuple(np.asarray(spacing).tolist())
+
+
+def _estimate_std(
+    shift: NDArray[np.float64],
+    squares: NDArray[np.float64],
+    noise_std: NDArray[np.float64],
+    squares_noise_std: NDArray[np.float64],
+    n: int,
+    noise: str,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the standard deviation of the rows, and the degrees of freedom of the error's variance.
+
+    The variance estimate is unbiased: the square of the noisy mean exceeds the squared mean by the
+    known noise variance. Its own variance (noise of both releases, and sampling as for normal
+    rows) gives Satterthwaite's degrees of freedom of the total error variance v/n + noise^2.
+    """
+    correction = n / (n - 1)
+    variance = np.maximum(correction * (squares - shift**2 + noise_std**2), 0.0)
+    # Var of the squared noise: 2 s^4 for a normal, 5 s^4 for a Laplace variable of deviation s.
+    fourth = 2.0 if noise == "gaussian" else 5.0
+    from_noise = squares_noise_std**2 + 4 * shift**2 * noise_std**2 + fourth * noise_std**4
+    of_variance = correction**2 * from_noise + 2 * variance**2 / (n - 1)
+    total = variance / n + noise_std**2
+    return np.sqrt(variance), 2 * total**2 / (of_variance / n**2)

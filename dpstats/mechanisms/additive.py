@@ -1,0 +1,408 @@
+"""Additive noise: calibrated on a lattice, drawn once, put back into units.
+
+The two halves every release shares are here: `additive_stages` turns a sensitivity in steps and
+a guarantee into stages of a plan, and `release` adds a stage's noise to integers. Estimators use
+them directly; `LaplaceMechanism` and `GaussianMechanism` are the same two halves for a number
+or a vector that the caller has computed.
+
+Proofs: docs/proofs/laplace.md and docs/proofs/gaussian.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from dpstats.errors import InvalidData, InvalidParameter, NotPrivate
+from dpstats.lattice import isqrt_up
+from dpstats.mechanisms.sampling import Noise, Size, noise_source
+from dpstats.privacy.budget import PrivacyBudget
+from dpstats.privacy.composition import certifies
+from dpstats.privacy.events import ZCDP, DiscreteLaplace, Event, Gaussian, lattice_slack
+from dpstats.privacy.gaussian import gaussian_sigma
+from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
+from dpstats.privacy.plan import Stage
+from dpstats.privacy.zcdp import zcdp_rho
+from dpstats.results import ConfidenceInterval
+from dpstats.validation import check_integer, check_privacy_parameters, check_real
+
+# Total variation, per coordinate, between discrete Gaussian noise of s >= 10 steps and rounded
+# continuous noise is below 0.021/s^2 (docs/proofs/gaussian.md).
+_TOTAL_VARIATION = 0.021
+_SMALLEST_SCALE = 10.0
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """What a stage will be about: a vector of integers with a known sensitivity.
+
+    ``l1`` and ``l2`` are sensitivities in steps, ``spacing`` the length of a step in the units of
+    the release, ``share`` the part of the privacy it gets (of epsilon, or of mu^2).
+    """
+
+    name: str
+    size: int
+    spacing: float | tuple[float, ...]
+    l1: int
+    l2: int
+    share: float = 1.0
+
+
+def additive_stages(
+    statistics: Sequence[Statistic],
+    epsilon: float,
+    delta: float,
+    *,
+    neighbors: Neighbors = Neighbors.REPLACE_ONE,
+    calibration: str = "exact",
+) -> tuple[Stage, ...]:
+    """Return the stages that release the statistics at a total of (epsilon, delta).
+
+    delta = 0 gives Laplace noise; delta > 0 gives Gaussian noise from the exact curve, or through
+    zero-concentrated privacy where the lattice is too coarse for that curve.
+    ``calibration="textbook"`` gives the source text's constants, where they are private.
+    """
+    if delta == 0:
+        return tuple(_laplace_stage(item, epsilon, len(statistics), neighbors) for item in statistics)
+    if calibration == "textbook":
+        return (_textbook_stage(statistics, epsilon, delta, neighbors),)
+    return _gaussian_stages(statistics, epsilon, delta, neighbors)
+
+
+def _laplace_stage(item: Statistic, epsilon: float, count: int, neighbors: Neighbors) -> Stage:
+    # Shares of a float epsilon can add up to one unit in the last place too much.
+    share = item.share * epsilon * (1 - 2.0**-50) if count > 1 else epsilon
+    scale = _quotient_up(item.l1, share)
+    event = DiscreteLaplace(item.l1, scale, neighbors=neighbors)
+    return Stage(item.name, "laplace", item.size, item.spacing, item.l1, scale, event)
+
+
+def _quotient_up(numerator: int, denominator: float) -> float:
+    """Return a float that is at least the real quotient."""
+    quotient = numerator / denominator
+    while Fraction(quotient) * Fraction(denominator) < numerator:
+        quotient = math.nextafter(quotient, math.inf)
+    return quotient
+
+
+def _gaussian_stages(
+    statistics: Sequence[Statistic], epsilon: float, delta: float, neighbors: Neighbors
+) -> tuple[Stage, ...]:
+    def at(mu: float) -> tuple[Stage, ...]:
+        return tuple(
+            _gaussian_stage(item, item.l2 / (math.sqrt(item.share) * mu), neighbors) for item in statistics
+        )
+
+    first = at(1 / gaussian_sigma(epsilon, delta))
+    variation = math.fsum(_total_variation(stage) for stage in first)
+    slack = lattice_slack(epsilon, variation)
+    if slack <= delta / 1000 and min(stage.scale_steps for stage in first) >= _SMALLEST_SCALE:
+        # More noise has less slack: subtracting the first one's is enough.
+        mu = 1 / gaussian_sigma(epsilon, delta - slack)
+        stages = at(mu)
+        while not certifies([stage.event for stage in stages], PrivacyGuarantee(epsilon, delta, neighbors)):
+            mu *= 1 - 1e-12
+            stages = at(mu)
+        return stages
+    rho = zcdp_rho(epsilon, delta) * (1 - 1e-12)
+    return tuple(_concentrated_stage(item, rho, neighbors) for item in statistics)
+
+
+def _concentrated_stage(item: Statistic, rho: float, neighbors: Neighbors) -> Stage:
+    scale = item.l2 / math.sqrt(2 * rho * item.share)
+    event = ZCDP((item.l2 / scale) ** 2 / 2, neighbors=neighbors)
+    return Stage(item.name, "gaussian", item.size, item.spacing, item.l2, scale, event)
+
+
+def _gaussian_stage(item: Statistic, scale: float, neighbors: Neighbors) -> Stage:
+    variation = _TOTAL_VARIATION * item.size / scale**2
+    event = Gaussian(item.l2 / scale, variation, neighbors=neighbors)
+    return Stage(item.name, "gaussian", item.size, item.spacing, item.l2, scale, event)
+
+
+def _total_variation(stage: Stage) -> float:
+    return stage.event.total_variation if isinstance(stage.event, Gaussian) else 0.0
+
+
+def _textbook_stage(
+    statistics: Sequence[Statistic], epsilon: float, delta: float, neighbors: Neighbors
+) -> Stage:
+    """Return algorithm 9.2.1's noise, sensitivity * sqrt(log(1/delta))/epsilon, where it is private."""
+    if len(statistics) > 1:
+        raise InvalidParameter("calibration='textbook' covers a single release; use calibration='exact'")
+    item = statistics[0]
+    stage = _gaussian_stage(item, item.l2 * math.sqrt(math.log(1 / delta)) / epsilon, neighbors)
+    actual = stage.event.profile(epsilon)
+    if stage.scale_steps < _SMALLEST_SCALE or actual > delta:
+        raise NotPrivate(
+            f"calibration='textbook' is not private at epsilon = {epsilon:g}, delta = {delta:g}: the printed noise of "
+            f"algorithm 9.2.1 has an actual delta of {actual:.3g}, {actual / delta:.3g} times the one claimed "
+            "(docs/errata.md); use calibration='exact'"
+        )
+    return stage
+
+
+def release(stage: Stage, steps: NDArray[Any], noise: Noise, size: int | None = None) -> NDArray[np.float64]:
+    """Add a stage's noise to integer statistics and return the release, in its units.
+
+    Parameters
+    ----------
+    stage : Stage
+    steps : array of shape (stage.size,)
+        The exact statistic, in steps; int64 or Python integers.
+    noise : Noise
+    size : int, optional
+        How many independent releases to draw; for simulations and audits. None is one.
+
+    Returns
+    -------
+    array of shape (stage.size,), or (size, stage.size)
+    """
+    shape: Size = (stage.size,) if size is None else (size, stage.size)
+    draw = noise.laplace if stage.noise == "laplace" else noise.gaussian
+    noisy = steps + draw(stage.scale_steps, shape)
+    return np.asarray(noisy, dtype=np.float64) * np.asarray(stage.spacing)
+
+
+class _AdditiveMechanism:
+    """What the two mechanisms share: a number or vector in, the same shape with noise out.
+
+    The lattice is a power of two, 2^-40 of the noise or finer: a value is scaled and rounded to it
+    without floating-point error, which adds at most one step per coordinate (half a step at either
+    neighbour) to the sensitivity. The noise is calibrated to the enlarged sensitivity.
+    """
+
+    _noise: str
+
+    def __init__(
+        self,
+        sensitivity: float,
+        epsilon: float,
+        delta: float,
+        neighbors: Neighbors,
+        random_state: Any,
+        budget: PrivacyBudget | None,
+    ) -> None:
+        self.sensitivity = check_real("sensitivity", sensitivity, above=0)
+        self.epsilon, self.delta = check_privacy_parameters(epsilon, delta)
+        self.neighbors = neighbors
+        self.budget = budget
+        self._source = noise_source(random_state)
+        if budget is not None and self._source.simulated:
+            raise InvalidParameter(
+                "random_state and budget cannot be given together: simulated noise is not a private release"
+            )
+        self.guarantee = PrivacyGuarantee(
+            self.epsilon, self.delta, neighbors, simulated=self._source.simulated
+        )
+
+    @property
+    def event(self) -> Event:
+        """What an accountant sees of one release of a single number."""
+        return self._stage(1).event
+
+    def release(self, value: Any) -> Any:
+        """Return the value with noise: one release, charged as one.
+
+        Parameters
+        ----------
+        value : number or array
+            The private value, already computed; its norm moves by at most ``sensitivity`` between
+            neighbouring datasets. Must be finite.
+
+        Returns
+        -------
+        float, or float array of the same shape
+        """
+        array = _check_value(value)
+        stage = self._stage(array.size)
+        steps = _to_steps(array, stage.spacing)
+        if self.budget is not None:
+            self.budget.charge(self.guarantee, label=type(self).__name__)
+        released = release(stage, steps, self._source).reshape(array.shape)
+        return float(released) if array.ndim == 0 else released
+
+    def _stage(self, size: int) -> Stage:
+        raise NotImplementedError
+
+    def _lattice_stage(self, scale: float, size: int) -> Stage:
+        """Return the stage for a vector whose noise is ``scale`` before rounding is allowed for."""
+        spacing = 2.0 ** (math.frexp(scale)[1] - 1 - 40)
+        if not 0 < spacing < math.inf:
+            raise InvalidParameter(f"sensitivity is too extreme for floating point: noise scale {scale:g}")
+        steps = math.ceil(Fraction(self.sensitivity) / Fraction(spacing))
+        item = Statistic("value", size, spacing, steps + size, steps + isqrt_up(size))
+        return additive_stages([item], self.epsilon, self.delta, neighbors=self.neighbors)[0]
+
+
+def _check_value(value: Any) -> NDArray[np.float64]:
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidData("value must be a number or an array of numbers") from None
+    if array.size == 0 or not np.isfinite(array).all():
+        raise InvalidData("value must be a finite number, or a non-empty array of finite numbers")
+    return array
+
+
+def _to_steps(array: NDArray[np.float64], spacing: float | tuple[float, ...]) -> NDArray[Any]:
+    # Dividing by a power of two and rounding to an integer are exact in floating point.
+    scaled = np.rint(array.ravel() / spacing)
+    if np.isinf(scaled).any():
+        raise InvalidData("value is too large for the lattice of this mechanism")
+    if np.abs(scaled).max() <= 2.0**62:
+        return scaled.astype(np.int64)
+    return np.array([int(number) for number in scaled], dtype=object)
+
+
+class LaplaceMechanism(_AdditiveMechanism):
+    """Release a number or a vector with Laplace noise: pure epsilon privacy.
+
+    Parameters
+    ----------
+    sensitivity : float
+        Largest l1 distance of the value between neighbouring datasets.
+    epsilon : float
+        Greater than 0.
+    neighbors : Neighbors, default=Neighbors.REPLACE_ONE
+        The relation that ``sensitivity`` is for.
+    random_state : None, int or numpy.random.Generator, default=None
+        None draws exact noise; anything else is a simulation.
+    budget : PrivacyBudget, optional
+        Charged at every release, before noise is drawn.
+
+    Attributes
+    ----------
+    scale : float
+        sensitivity/epsilon. The noise drawn exceeds it by the rounding allowance, a relative
+        size/(epsilon 2^40) for ``size`` numbers.
+    guarantee : PrivacyGuarantee
+    event : Event
+
+    Notes
+    -----
+    Theorem 3.6 of the foundations text; accuracy is its theorem 3.8. Proof, floating point
+    included: docs/proofs/laplace.md.
+
+    Examples
+    --------
+    >>> from dpstats.mechanisms import LaplaceMechanism
+    >>> mechanism = LaplaceMechanism(sensitivity=1, epsilon=0.5, random_state=0)
+    >>> round(mechanism.release(120), 2)
+    119.32
+    >>> round(mechanism.error_bound(0.05), 2)
+    5.99
+    """
+
+    _noise = "laplace"
+
+    def __init__(
+        self,
+        sensitivity: float,
+        epsilon: float,
+        *,
+        neighbors: Neighbors = Neighbors.REPLACE_ONE,
+        random_state: Any = None,
+        budget: PrivacyBudget | None = None,
+    ) -> None:
+        super().__init__(sensitivity, epsilon, 0.0, neighbors, random_state, budget)
+        self.scale = self.sensitivity / self.epsilon
+
+    def _stage(self, size: int) -> Stage:
+        return self._lattice_stage(self.scale, size)
+
+    def error_bound(self, beta: float, size: int = 1) -> float:
+        """Return t with P(some of ``size`` errors exceeds t) <= beta: scale * log(size/beta), theorem 3.8."""
+        beta = check_real("beta", beta, above=0, below=1)
+        return self.scale * math.log(check_integer("size", size, at_least=1) / beta)
+
+    def confidence_interval(self, released: Any, confidence_level: float = 0.95) -> ConfidenceInterval:
+        """Return the interval for the value before noise, from the law of the noise alone."""
+        level = check_real("confidence_level", confidence_level, above=0, below=1)
+        half = self.scale * math.log(1 / (1 - level))
+        return ConfidenceInterval.around(released, half, level, estimand="the value before noise")
+
+
+class GaussianMechanism(_AdditiveMechanism):
+    """Release a number or a vector with Gaussian noise: (epsilon, delta) privacy.
+
+    Parameters
+    ----------
+    sensitivity : float
+        Largest l2 distance of the value between neighbouring datasets.
+    epsilon : float
+        Greater than 0.
+    delta : float
+        Strictly between 0 and 1; Gaussian noise is never purely private.
+    neighbors : Neighbors, default=Neighbors.REPLACE_ONE
+        The relation that ``sensitivity`` is for.
+    random_state : None, int or numpy.random.Generator, default=None
+        None draws exact noise; anything else is a simulation.
+    budget : PrivacyBudget, optional
+        Charged at every release, before noise is drawn.
+
+    Attributes
+    ----------
+    sigma : float
+        The smallest standard deviation that is (epsilon, delta)-private, from the exact curve. The
+        noise drawn exceeds it by the rounding allowance, at most a relative sqrt(size) sigma
+        2^-39/sensitivity for ``size`` numbers.
+    guarantee : PrivacyGuarantee
+    event : Event
+
+    Notes
+    -----
+    The classical sqrt(2 log(1.25/delta)) is proved for epsilon < 1 only, and is larger there. Proof,
+    floating point included: docs/proofs/gaussian.md.
+
+    Examples
+    --------
+    >>> from dpstats.mechanisms import GaussianMechanism
+    >>> mechanism = GaussianMechanism(sensitivity=1, epsilon=1, delta=1e-6, random_state=0)
+    >>> round(mechanism.sigma, 6)
+    4.224679
+    >>> mechanism.release([10, 20, 30]).round(2)
+    array([10.53, 19.44, 32.71])
+    """
+
+    _noise = "gaussian"
+
+    def __init__(
+        self,
+        sensitivity: float,
+        epsilon: float,
+        delta: float,
+        *,
+        neighbors: Neighbors = Neighbors.REPLACE_ONE,
+        random_state: Any = None,
+        budget: PrivacyBudget | None = None,
+    ) -> None:
+        super().__init__(sensitivity, epsilon, delta, neighbors, random_state, budget)
+        self.sigma = gaussian_sigma(self.epsilon, self.delta, self.sensitivity)
+
+    @property
+    def scale(self) -> float:
+        """The standard deviation of the noise."""
+        return self.sigma
+
+    def _stage(self, size: int) -> Stage:
+        return self._lattice_stage(self.sigma, size)
+
+    def error_bound(self, beta: float, size: int = 1) -> float:
+        """Return t with P(some of ``size`` errors exceeds t) = beta: exact for independent noise."""
+        beta = check_real("beta", beta, above=0, below=1)
+        tail = -math.expm1(math.log1p(-beta) / check_integer("size", size, at_least=1))
+        return -self.sigma * float(ndtri(tail / 2))
+
+    def confidence_interval(self, released: Any, confidence_level: float = 0.95) -> ConfidenceInterval:
+        """Return the interval for the value before noise, from the law of the noise alone."""
+        level = check_real("confidence_level", confidence_level, above=0, below=1)
+        half = self.sigma * float(-ndtri((1 - level) / 2))
+        return ConfidenceInterval.around(released, half, level, estimand="the value before noise")

@@ -1,0 +1,117 @@
+"""Noise on the integers: exact for a release, reproducible for a simulation.
+
+Both sources have the same two methods and return int64 steps:
+
+* `ExactNoise` draws discrete Laplace and discrete Gaussian noise from the operating system's
+  entropy with OpenDP's samplers (Canonne, Kamath and Steinke 2020), in rational arithmetic:
+  the law is exactly the stated one.
+* `SimulatedNoise` draws from a numpy Generator, in floating point: fast, reproducible, and the
+  same law to within the resolution of a double. It protects nobody.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.errors import InvalidParameter
+from dpstats.validation import check_random_state
+
+MIN_SCALE = 1e-3
+MAX_SCALE = 1e16
+"""Scales in steps, so that noise plus a 62-bit statistic stays inside 64 bits (beyond e^-460 at worst)."""
+
+Size = int | tuple[int, ...]
+
+
+class Noise(Protocol):
+    """A source of integer noise."""
+
+    simulated: bool
+
+    def laplace(self, scale: float, size: Size) -> NDArray[np.int64]:
+        """Draw P(k) proportional to exp(-|k|/scale)."""
+
+    def gaussian(self, scale: float, size: Size) -> NDArray[np.int64]:
+        """Draw P(k) proportional to exp(-k^2/(2 scale^2))."""
+
+
+def noise_source(random_state: Any) -> Noise:
+    """Return exact noise for ``random_state=None`` and simulated noise for a seed or a Generator."""
+    generator = check_random_state(random_state)
+    return ExactNoise() if generator is None else SimulatedNoise(generator)
+
+
+def _check_scale(scale: float) -> float:
+    if not MIN_SCALE <= scale <= MAX_SCALE:
+        raise InvalidParameter(
+            f"the noise scale must be between {MIN_SCALE:g} and {MAX_SCALE:g} lattice steps, got {scale:g}: "
+            "epsilon (or delta) is too extreme for exact 64-bit noise"
+        )
+    return float(scale)
+
+
+class ExactNoise:
+    """Exact discrete noise from the operating system's entropy."""
+
+    simulated = False
+
+    def laplace(self, scale: float, size: Size) -> NDArray[np.int64]:
+        return _draw(_opendp_measurement("laplace", _check_scale(scale)), size)
+
+    def gaussian(self, scale: float, size: Size) -> NDArray[np.int64]:
+        return _draw(_opendp_measurement("gaussian", _check_scale(scale)), size)
+
+
+@lru_cache(maxsize=64)
+def _opendp_measurement(law: str, scale: float) -> Any:
+    # Not opendp.prelude, which imports scikit-learn; features are enabled at the first draw.
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.measurements import make_gaussian, make_laplace
+    from opendp.metrics import l1_distance, l2_distance
+    from opendp.mod import enable_features
+
+    enable_features("contrib")
+    domain = vector_domain(atom_domain(T="i64"))
+    if law == "laplace":
+        return make_laplace(domain, l1_distance(T="i64"), scale=scale)
+    return make_gaussian(domain, l2_distance(T="f64"), scale=scale)
+
+
+def _draw(measurement: Any, size: Size) -> NDArray[np.int64]:
+    count = int(np.prod(size))
+    # The noise of a zero vector is the noise.
+    return np.array(measurement([0] * count), dtype=np.int64).reshape(size)
+
+
+class SimulatedNoise:
+    """Reproducible discrete noise from a numpy Generator."""
+
+    simulated = True
+
+    # Below this many steps rounding a continuous normal is not a discrete normal; a table is.
+    _TABLE_BELOW = 32.0
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        self.generator = generator
+
+    def laplace(self, scale: float, size: Size) -> NDArray[np.int64]:
+        scale = _check_scale(scale)
+        # The floor of an exponential is geometric; the difference of two is discrete Laplace.
+        first = np.floor(scale * self.generator.standard_exponential(size))
+        second = np.floor(scale * self.generator.standard_exponential(size))
+        return first.astype(np.int64) - second.astype(np.int64)
+
+    def gaussian(self, scale: float, size: Size) -> NDArray[np.int64]:
+        scale = _check_scale(scale)
+        if scale >= self._TABLE_BELOW:
+            return np.rint(scale * self.generator.standard_normal(size)).astype(np.int64)
+        reach = math.ceil(12 * scale) + 1
+        steps = np.arange(-reach, reach + 1)
+        cumulative = np.cumsum(np.exp(-0.5 * (steps / scale) ** 2))
+        uniform = self.generator.random(size) * cumulative[-1]
+        return steps[np.searchsorted(cumulative, uniform, side="right")].astype(np.int64)

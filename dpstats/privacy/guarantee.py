@@ -1,0 +1,107 @@
+"""What is promised: (epsilon, delta) and the neighbouring relation it is promised for."""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass
+
+from dpstats.errors import InvalidParameter
+from dpstats.validation import check_real
+
+
+class Neighbors(enum.Enum):
+    """Which datasets a guarantee makes indistinguishable.
+
+    ``REPLACE_ONE``: two datasets of the same public size that differ in one row.
+    ``ADD_OR_REMOVE_ONE``: one dataset is the other with one row more; the size is private.
+    """
+
+    REPLACE_ONE = "one row replaced"
+    ADD_OR_REMOVE_ONE = "one row added or removed"
+
+
+@dataclass(frozen=True, slots=True)
+class PrivacyGuarantee:
+    """An (epsilon, delta) differential-privacy guarantee.
+
+    For all neighbouring datasets D, D' and all sets S of outputs,
+    ``P(M(D) in S) <= exp(epsilon) * P(M(D') in S) + delta``.
+
+    Parameters
+    ----------
+    epsilon : float
+        At least 0; smaller is more private.
+    delta : float, default=0.0
+        In [0, 1]; 0 is pure differential privacy.
+    neighbors : Neighbors, default=Neighbors.REPLACE_ONE
+        The neighbouring relation.
+    simulated : bool, default=False
+        True if the noise was drawn from a seeded generator: the numbers say what the same
+        release with exact noise would guarantee; this one guarantees nothing.
+
+    Examples
+    --------
+    >>> from dpstats.privacy import PrivacyGuarantee
+    >>> print(PrivacyGuarantee(1.0, 1e-6))
+    (epsilon = 1, delta = 1e-06), one row replaced
+    """
+
+    epsilon: float
+    delta: float = 0.0
+    neighbors: Neighbors = Neighbors.REPLACE_ONE
+    simulated: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", check_real("epsilon", self.epsilon, at_least=0))
+        object.__setattr__(self, "delta", check_real("delta", self.delta, at_least=0, at_most=1))
+        if not isinstance(self.neighbors, Neighbors):
+            raise InvalidParameter(f"neighbors must be a member of Neighbors, got {self.neighbors!r}")
+
+    def __str__(self) -> str:
+        numbers = f"(epsilon = {self.epsilon:.6g}, delta = {self.delta:.6g}), {self.neighbors.value}"
+        return f"{numbers} [simulated noise, not a private release]" if self.simulated else numbers
+
+    def explain(self) -> str:
+        """Say in plain words what the guarantee means for one person.
+
+        The power bound is that of the hypothesis-testing view: at level a it is at most
+        min(e^epsilon a + delta, 1 - e^-epsilon (1 - delta - a)). A factor on the odds is claimed
+        for delta = 0 only: (epsilon, delta) does not imply it outside an event of probability delta.
+
+        Examples
+        --------
+        >>> from dpstats.privacy import PrivacyGuarantee
+        >>> print(PrivacyGuarantee(1.0).explain())
+        epsilon = 1, delta = 0, neighbours: one row replaced.
+        Whatever is known beforehand, the release changes the odds that a row had one value rather than another
+        by a factor of at most 2.72.
+        Any test at level 5% of one value against the other has power at most 13.6%.
+        """
+        factor = math.exp(min(self.epsilon, 700.0))
+        level = 0.05
+        power = min(factor * level + self.delta, 1 - (1 - self.delta - level) / factor, 1.0)
+        replaced = self.neighbors is Neighbors.REPLACE_ONE
+        if self.delta == 0:
+            what = (
+                "that a row had one value rather than another" if replaced else "that a row was in the data"
+            )
+            effect = (
+                f"Whatever is known beforehand, the release changes the odds {what}\nby a factor of at most"
+            )
+            effect = f"{effect} {factor:.3g}."
+        else:
+            other = "had that row another value" if replaced else "with that row out of (or in) the data"
+            effect = (
+                f"Anything the release may show is at most {factor:.3g} times as probable as it would be\n"
+                f"{other}, plus {self.delta:.3g}."
+            )
+        hypotheses = "one value against the other" if replaced else "in against out"
+        lines = [
+            f"epsilon = {self.epsilon:.6g}, delta = {self.delta:.6g}, neighbours: {self.neighbors.value}.",
+            effect,
+            f"Any test at level 5% of {hypotheses} has power at most {100 * power:.1f}%.",
+        ]
+        if self.simulated:
+            lines.append("The noise was simulated from a seed: this is not a private release.")
+        return "\n".join(lines)

@@ -1,0 +1,131 @@
+"""What will be released, at which noise, at which cost: public, and fixed before any data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.errors import DPStatsError
+from dpstats.privacy.composition import certifies, compose
+from dpstats.privacy.events import Event
+from dpstats.privacy.guarantee import PrivacyGuarantee
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One release of a plan: names and numbers only.
+
+    Attributes
+    ----------
+    name : str
+        What is released.
+    noise : {"laplace", "gaussian"}
+        The law of the noise: discrete, on the lattice of the release.
+    size : int
+        How many numbers are released.
+    spacing : float or tuple of float
+        The length of one step of the released numbers, in their units; one per number or common.
+    sensitivity_steps : int
+        Largest distance of the statistic between neighbouring datasets, in steps: l1 for
+        Laplace noise, l2 for Gaussian noise.
+    scale_steps : float
+        Scale (Laplace) or standard deviation (Gaussian) of the noise, in steps.
+    event : Event
+        What an accountant sees.
+    """
+
+    name: str
+    noise: str
+    size: int
+    spacing: float | tuple[float, ...]
+    sensitivity_steps: int
+    scale_steps: float
+    event: Event
+
+    @property
+    def norm(self) -> str:
+        """The norm of the sensitivity: "l1" or "l2"."""
+        return "l1" if self.noise == "laplace" else "l2"
+
+    @property
+    def sensitivity(self) -> float | NDArray[np.float64]:
+        """The sensitivity in the units of the release.
+
+        With one spacing per column the steps are the common unit: entry j is the sensitivity in
+        the units of column j, of the statistic with every column measured in its own steps.
+        """
+        return _scaled(self.spacing, self.sensitivity_steps)
+
+    @property
+    def noise_scale(self) -> float | NDArray[np.float64]:
+        """Scale (Laplace) or standard deviation (Gaussian) of the noise, in the units of the release."""
+        return _scaled(self.spacing, self.scale_steps)
+
+    @property
+    def noise_std(self) -> float | NDArray[np.float64]:
+        """Standard deviation of the noise, in the units of the release."""
+        return self.noise_scale * (2.0**0.5 if self.noise == "laplace" else 1.0)
+
+
+def _scaled(spacing: float | tuple[float, ...], factor: float) -> float | NDArray[np.float64]:
+    return np.asarray(spacing) * factor if isinstance(spacing, tuple) else spacing * factor
+
+
+@dataclass(frozen=True)
+class ReleasePlan:
+    """Everything that a fit will release, and what it will cost; a function of public facts only.
+
+    Attributes
+    ----------
+    stages : tuple of Stage
+        In the order in which they are released.
+    target : PrivacyGuarantee
+        What was asked for.
+    n_samples, n_features : int
+        The public size of the data.
+    """
+
+    stages: tuple[Stage, ...]
+    target: PrivacyGuarantee
+    n_samples: int
+    n_features: int
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """The events of the stages, as an accountant sees them."""
+        return tuple(stage.event for stage in self.stages)
+
+    @property
+    def guarantee(self) -> PrivacyGuarantee:
+        """The composed guarantee of all stages at the delta asked for.
+
+        Calibration ends a hair (a relative 1e-12) on the safe side of what was asked. Where the
+        curves certify what was asked, that number is reported; never one below the proved total.
+        """
+        composed = compose(self.events, self.target.delta)
+        if certifies(self.events, self.target):
+            return self.target if composed.epsilon >= self.target.epsilon * (1 - 1e-9) else composed
+        raise DPStatsError(
+            f"the plan's stages cost epsilon = {composed.epsilon!r} at delta = {composed.delta!r}, more than the "
+            f"{self.target} asked for; this is a defect of dpstats and nothing was released"
+        )
+
+    def expected_error(self, std: float | NDArray[np.float64] | None = None) -> float:
+        """Return the expected squared l2 error of the estimate; see the estimator's plan.
+
+        Raises
+        ------
+        DPStatsError
+            If there is no closed form for this plan.
+        """
+        raise DPStatsError(f"{type(self).__name__} has no closed form for its expected error")
+
+    def __str__(self) -> str:
+        lines = [f"Release plan for n = {self.n_samples}, d = {self.n_features}: {self.guarantee}"]
+        for stage in self.stages:
+            scale = np.atleast_1d(stage.noise_scale)
+            spread = f"{scale.min():.6g}" if np.ptp(scale) == 0 else f"{scale.min():.6g} to {scale.max():.6g}"
+            lines.append(f"  {stage.name}: {stage.size} numbers, {stage.noise} noise of scale {spread}")
+        return "\n".join(lines)

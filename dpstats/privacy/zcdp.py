@@ -1,0 +1,109 @@
+"""Zero-concentrated privacy: its conversion to (epsilon, delta), and back.
+
+A rho-zCDP release has Renyi divergence at most alpha*rho at every order alpha > 1. Every
+order proves (Canonne, Kamath and Steinke 2020, proposition 12)
+
+    delta(epsilon) = exp((alpha - 1)(alpha rho - epsilon)) / (alpha - 1) * (1 - 1/alpha)^alpha,
+
+and the best order is found numerically: an inexact minimum is a weaker bound, never a wrong one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from scipy.optimize import brentq, minimize_scalar
+
+from dpstats.validation import check_real
+
+
+def _best_order(bound: Callable[[float], float], guess: float) -> float:
+    """Return the least value of ``bound(alpha - 1)``; quasi-convex, near ``guess``."""
+    centre = math.log(max(guess, 1e-12))
+    found = minimize_scalar(
+        lambda log_order: bound(math.exp(log_order)),
+        bounds=(centre - 12, centre + 12),
+        method="bounded",
+        options={"xatol": 1e-10},
+    )
+    return float(found.fun)
+
+
+def _log_factor(order: float) -> float:
+    """Return log of (1 - 1/alpha)^alpha / (alpha - 1) at alpha = 1 + order."""
+    alpha = 1 + order
+    return alpha * (math.log(order) - math.log1p(order)) - math.log(order)
+
+
+def zcdp_delta(rho: float, epsilon: float) -> float:
+    """Return a delta for which a rho-zCDP release is (epsilon, delta)-private.
+
+    Examples
+    --------
+    >>> from dpstats.privacy.zcdp import zcdp_delta
+    >>> print(f"{zcdp_delta(0.1, 2.141939):.3e}")
+    1.000e-06
+    """
+    rho = check_real("rho", rho, at_least=0)
+    epsilon = check_real("epsilon", epsilon, at_least=0)
+    if rho == 0:
+        return 0.0
+    # Without the factor the best order is (epsilon - rho)/(2 rho).
+    guess = max((epsilon - rho) / (2 * rho), 1e-6)
+    log_delta = _best_order(lambda order: order * ((1 + order) * rho - epsilon) + _log_factor(order), guess)
+    return min(1.0, math.exp(log_delta)) if log_delta < 0 else 1.0
+
+
+def zcdp_epsilon(rho: float, delta: float) -> float:
+    """Return an epsilon for which a rho-zCDP release is (epsilon, delta)-private.
+
+    Parameters
+    ----------
+    rho : float
+        At least 0.
+    delta : float
+        Strictly between 0 and 1.
+
+    Examples
+    --------
+    >>> from dpstats.privacy import zcdp_epsilon
+    >>> print(f"{zcdp_epsilon(0.1, 1e-6):.6f}")
+    2.141939
+    """
+    rho = check_real("rho", rho, at_least=0)
+    delta = check_real("delta", delta, above=0, below=1)
+    if rho == 0:
+        return 0.0
+    log_inverse = -math.log(delta)
+    guess = math.sqrt(log_inverse / rho)
+    return max(
+        0.0, _best_order(lambda order: (1 + order) * rho + (log_inverse + _log_factor(order)) / order, guess)
+    )
+
+
+def zcdp_rho(epsilon: float, delta: float) -> float:
+    """Return the largest rho whose conversion is at most (epsilon, delta).
+
+    Examples
+    --------
+    >>> from dpstats.privacy import zcdp_rho
+    >>> print(f"{zcdp_rho(1.0, 1e-6):.6f}")
+    0.024356
+    """
+    epsilon = check_real("epsilon", epsilon, above=0)
+    delta = check_real("delta", delta, above=0, below=1)
+    high = epsilon
+    while zcdp_epsilon(high, delta) < epsilon:
+        high *= 2
+    low = high
+    while zcdp_epsilon(low, delta) > epsilon:
+        low /= 2
+    if low == high:
+        return low
+    rho = float(
+        brentq(lambda value: zcdp_epsilon(value, delta) - epsilon, low, high, xtol=1e-300, rtol=1e-13)
+    )
+    while zcdp_epsilon(rho, delta) > epsilon:
+        rho *= 1 - 1e-12
+    return rho

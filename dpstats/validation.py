@@ -1,0 +1,198 @@
+"""Validation of parameters and of data, with messages that never show data.
+
+Parameters are public: their values appear in messages. Data are not: every message about
+``X`` is written here, or is one of scikit-learn's that speaks of shapes and names only.
+"""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.errors import InvalidData, InvalidParameter
+
+Columns = float | NDArray[np.float64]
+"""A public number for all columns, or an array with one number per column."""
+
+
+def _range_words(
+    above: float | None, at_least: float | None, below: float | None, at_most: float | None
+) -> str:
+    words = []
+    if above is not None:
+        words.append(f"greater than {above:g}")
+    if at_least is not None:
+        words.append(f"at least {at_least:g}")
+    if below is not None:
+        words.append(f"less than {below:g}")
+    if at_most is not None:
+        words.append(f"at most {at_most:g}")
+    return " and ".join(words)
+
+
+def check_real(
+    name: str,
+    value: Any,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    below: float | None = None,
+    at_most: float | None = None,
+) -> float:
+    """Return ``value`` as a finite float inside the stated range, or raise `InvalidParameter`."""
+    words = f"a finite number {_range_words(above, at_least, below, at_most)}".rstrip()
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        raise InvalidParameter(f"{name} must be {words}, got {reprlib.repr(value)}")
+    number = float(value)
+    inside = (
+        math.isfinite(number)
+        and (above is None or number > above)
+        and (at_least is None or number >= at_least)
+        and (below is None or number < below)
+        and (at_most is None or number <= at_most)
+    )
+    if not inside:
+        raise InvalidParameter(f"{name} must be {words}, got {value}")
+    return number
+
+
+def check_integer(name: str, value: Any, *, at_least: int, at_most: int | None = None) -> int:
+    """Return ``value`` as an int inside the stated range, or raise `InvalidParameter`."""
+    words = f"an integer {_range_words(None, at_least, None, at_most)}"
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
+        raise InvalidParameter(f"{name} must be {words}, got {reprlib.repr(value)}")
+    number = int(value)
+    if number < at_least or (at_most is not None and number > at_most):
+        raise InvalidParameter(f"{name} must be {words}, got {number}")
+    return number
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
+    """Return ``value`` if it is one of the named choices, or raise `InvalidParameter`."""
+    if not isinstance(value, str) or value not in choices:
+        allowed = ", ".join(repr(choice) for choice in choices)
+        raise InvalidParameter(f"{name} must be one of {allowed}, got {reprlib.repr(value)}")
+    return value
+
+
+def check_columns(
+    name: str,
+    value: Any,
+    n_features: int | None = None,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+) -> Columns:
+    """Return a public number, or one per column, as a float or a float array.
+
+    ``n_features=None`` checks everything but the length.
+    """
+    if value is None:
+        raise InvalidParameter(f"{name} must be given: a number or one number per column")
+    if isinstance(value, Real) or np.ndim(value) == 0:
+        item = value.item() if isinstance(value, np.ndarray) else value
+        return check_real(name, item, above=above, at_least=at_least)
+    words = (
+        f"one number per column, each finite and {_range_words(above, at_least, None, None)}".removesuffix(
+            " and "
+        )
+    )
+    try:
+        array = np.array(value)
+    except ValueError:
+        array = np.array(None)
+    if array.ndim != 1 or array.dtype.kind not in "fiu" or array.size == 0:
+        raise InvalidParameter(f"{name} must be a number or {words}, got {reprlib.repr(value)}")
+    array = array.astype(np.float64)
+    if n_features is not None and array.size != n_features:
+        raise InvalidParameter(
+            f"{name} must be a number or one number per column (n_features={n_features}), got {array.size} numbers"
+        )
+    inside = np.isfinite(array)
+    if above is not None:
+        inside &= array > above
+    if at_least is not None:
+        inside &= array >= at_least
+    if not inside.all():
+        where = int(np.argmin(inside))
+        raise InvalidParameter(f"{name} must be {words}, got {array[where]:g} at position {where}")
+    return array
+
+
+def check_privacy_parameters(epsilon: Any, delta: Any) -> tuple[float, float]:
+    """Return a finite ``epsilon > 0`` and a ``delta`` in [0, 1) as floats."""
+    return check_real("epsilon", epsilon, above=0), check_real("delta", delta, at_least=0, below=1)
+
+
+def check_random_state(random_state: Any) -> np.random.Generator | None:
+    """Return None (exact noise), or the Generator that a seed or a Generator stands for (simulation)."""
+    if random_state is None or isinstance(random_state, np.random.Generator):
+        return random_state
+    is_integer = isinstance(random_state, Integral) and not isinstance(random_state, bool | np.bool_)
+    if is_integer and int(random_state) >= 0:
+        return np.random.default_rng(int(random_state))
+    raise InvalidParameter(
+        "random_state must be None (exact noise), or a non-negative int or numpy.random.Generator "
+        f"(simulated noise), got {reprlib.repr(random_state)}"
+    )
+
+
+def check_rows(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -> NDArray[Any]:
+    """Return ``X`` as a 2-d numeric array and record or check its public facts on ``estimator``.
+
+    Shape, type and column names are checked here through scikit-learn's ``validate_data``.
+    Whether the entries are finite is not: that check is fused into the one pass over the data
+    (see `dpstats.lattice`), except for what conversion to numbers refuses.
+    """
+    from sklearn.utils.validation import validate_data
+
+    try:
+        rows = validate_data(estimator, X, reset=reset, dtype="numeric", ensure_all_finite=False)
+    except (TypeError, ValueError) as error:
+        raise _without_data(error) from None
+    if rows.dtype.kind not in "fiub":
+        raise InvalidData(f"X must be a 2-d table of real numbers, got an array of dtype {rows.dtype}")
+    if rows.shape[0] < min_samples:
+        raise InvalidData(
+            f"X must have at least {min_samples} rows, got n_samples = {rows.shape[0]} (n is public and fixed)"
+        )
+    return rows
+
+
+class _InvalidType(InvalidData, TypeError):
+    """Data of a wrong type: a TypeError, as scikit-learn's conventions have it."""
+
+
+# What scikit-learn says of shapes, names and containers holds no entry of the data.
+_PUBLIC_MESSAGES = (
+    "Found array with",
+    "The feature names should match",
+    "Feature names are only supported",
+    "Sparse data was passed",
+    "Complex data not supported",
+    "X has ",
+)
+
+
+def _without_data(error: Exception) -> InvalidData:
+    message = str(error)
+    kind = _InvalidType if isinstance(error, TypeError) else InvalidData
+    if message.startswith(_PUBLIC_MESSAGES):
+        # The complex-data message goes on to print the array.
+        public = message.split("\n")[0] if message.startswith("Complex") else message
+        return kind(public)
+    if message.startswith(("Expected 2D array", "Expected a 2-dimensional")):
+        return kind(
+            "X must be a 2-d table (n_samples, n_features), got an array of another dimension. Reshape your data "
+            "with X.reshape(-1, 1) if it has a single column."
+        )
+    if isinstance(error, TypeError):
+        # scikit-learn's own wording for an object that is no number, less the object.
+        return kind("X must be a 2-d table of numbers; an entry's argument must be a string or a real number")
+    return kind("X must be a 2-d table of numbers: at least one column holds text or other objects")
