@@ -216,7 +216,7 @@ class ClippedMean(PrivateEstimator):
     array([ 1.01, -2.  ])
     >>> low, high = mean.confidence_interval()
     >>> (high - low).round(3)
-    array([0.08, 0.08])
+    array([0.079, 0.079])
     >>> print(mean.privacy_)
     (epsilon = 1, delta = 1e-06), one row replaced [simulated noise, not a private release]
     """
