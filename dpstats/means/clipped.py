@@ -71,30 +71,30 @@ def clipping_radius(n_samples: int, sigma: float, bound: float, *, constant: flo
     return bound + constant * sigma * math.sqrt(math.log(n))
 
 
-def clipping_bias_bound(std: float, clip: float, distance: float) -> float:
-    """Return a bound on how far clipping moves a mean, for any law with this variance.
+def clipping_bias_bound(std: Any, clip: Any, distance: Any) -> Any:
+    """Return a bound on how far clipping moves a column's mean, for any law with this variance.
 
-    E(|x - c| - R)_+ <= E(x - c)^2/(4R) = (std^2 + distance^2)/(4R), since (t - R)_+ <= t^2/(4R).
+    With r = clip - distance it is (sqrt(std^2 + r^2) - r)/2: the sharp bound on E(x - t)_+ for a
+    given mean and variance (Scarf 1958), at the nearer end of the clip.
 
     Parameters
     ----------
-    std : float
-        Standard deviation of the rows (l2: the root of the trace of their covariance).
-    clip : float
-        The radius R.
-    distance : float
-        Distance of the true mean from the centre.
+    std : float or array
+        Standard deviation of the column.
+    clip : float or array
+        The clip R.
+    distance : float or array
+        Distance of the true mean from the clip centre.
     """
-    return (std**2 + distance**2) / (4 * clip)
+    room = np.asarray(clip) - distance
+    return (np.hypot(std, room) - room) / 2
 
 
-def normal_clipping_bias_bound(std: float, clip: float, distance: float) -> float:
-    """Return a bound on how far clipping moves the mean of a normal column: E(x - c - R)_+."""
-    if std == 0:
-        return max(0.0, distance - clip)
-    z = (clip - distance) / std
-    density = math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
-    return max(0.0, std * (density - z * float(ndtr(-z))))
+def normal_clipping_bias_bound(std: Any, clip: Any, distance: Any) -> Any:
+    """Return `clipping_bias_bound` for a normal column: E(x - c - R)_+."""
+    room = (np.asarray(clip) - distance) / std
+    density = np.exp(-(room**2) / 2) / math.sqrt(2 * math.pi)
+    return np.maximum(0.0, std * (density - room * ndtr(-room)))
 
 
 @dataclass(frozen=True)
@@ -416,35 +416,18 @@ class ClippedMean(PrivateEstimator):
     def summary(self, confidence_level: float = 0.95) -> Summary:
         """Return a table of estimates, noise and intervals; prints as text, shows as HTML in a notebook."""
         interval = self.confidence_interval(confidence_level)
-        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.plan_.n_features)])
-        stage = self.plan_.stages[0]
         low, high = np.atleast_1d(interval.low), np.atleast_1d(interval.high)
+        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.plan_.n_features)])
         percent = f"{100 * interval.confidence_level:g}%"
-        rows = [
-            (
-                str(name),
-                significant(value, error / 10),
-                significant(error),
-                significant(lower, error / 10),
-                significant(upper, error / 10),
-            )
-            for name, value, error, lower, upper in zip(
-                names, self.mean_, self.noise_std_, low, high, strict=True
-            )
+        columns = ["", "estimate", "noise sd", f"[{percent} low", f"{percent} high]"]
+        errors = self.noise_std_
+        cells = [
+            [str(name) for name in names],
+            [significant(*pair) for pair in zip(self.mean_, errors, strict=True)],
+            [significant(error) for error in errors],
+            [significant(*pair) for pair in zip(low, errors, strict=True)],
+            [significant(*pair) for pair in zip(high, errors, strict=True)],
         ]
-        calibration = {"exact": "exact curve", "textbook": "algorithm 9.2.1"}[self.calibration]
-        law = f"{stage.noise.capitalize()}, {calibration}" if stage.noise == "gaussian" else "Laplace"
-        facts = [
-            ("Estimator", type(self).__name__),
-            ("Rows, columns", f"{self.plan_.n_samples:,}, {self.plan_.n_features:,} (public)"),
-            ("Privacy", str(self.privacy_)),
-            ("Noise", law),
-            ("Intervals cover", interval.estimand),
-        ]
-        columns = ("", "estimate", "noise sd", f"[{percent} low", f"{percent} high]")
-        return Summary("Private clipped mean", facts, columns, rows, self._notes(low, high))
-
-    def _notes(self, low: NDArray[np.float64], high: NDArray[np.float64]) -> list[str]:
         notes = []
         if self.privacy_.simulated:
             notes.append("Simulated noise, not a private release: random_state was given.")
@@ -453,29 +436,44 @@ class ClippedMean(PrivateEstimator):
                 "No standard deviation is known, so the intervals leave out sampling error. Give std=... (public) "
                 "or std='private' for intervals about the population."
             )
-            return notes
-        if self._degrees_of_freedom is not None:
-            notes.append("The standard deviations are private estimates, part of the same guarantee.")
-        lattice = self._lattice(self.plan_.n_features)
-        distances = np.maximum(np.abs(low - lattice.center), np.abs(high - lattice.center))
+        else:
+            if self._degrees_of_freedom is not None:
+                notes.append("Standard deviations are private estimates, part of the same guarantee.")
+            bound, note = self._clipping_bias(self.std_, low, high)
+            notes.append(note)
+            if bound is not None:
+                columns.append("clip bias <=")
+                cells.append([f"{value:.2g}" for value in bound])
+        stage = self.plan_.stages[0]
+        law = {"exact": "exact curve", "textbook": "algorithm 9.2.1"}[self.calibration]
+        facts = [
+            ("Estimator", type(self).__name__),
+            ("Rows, columns", f"{self.plan_.n_samples:,}, {self.plan_.n_features:,} (public)"),
+            ("Privacy", str(self.privacy_)),
+            ("Noise", f"Gaussian, {law}" if stage.noise == "gaussian" else "Laplace"),
+            ("Intervals cover", interval.estimand),
+        ]
+        return Summary("Private clipped mean", facts, columns, list(zip(*cells, strict=True)), notes)
+
+    def _clipping_bias(
+        self, std: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64] | None, str]:
+        """Bound the clipping bias for a mean inside the intervals: per column, and in words."""
+        center = self._lattice(self.plan_.n_features).center
+        distance = np.maximum(np.abs(low - center), np.abs(high - center))
+        about = "It is 0 if all rows lie inside the clip, and it is not part of the intervals."
         if self.clip_norm == "l2":
-            spread, distance = float(np.linalg.norm(self.std_)), float(np.linalg.norm(distances))
-            bias = clipping_bias_bound(spread, float(self.clip), distance)
-            notes.append(
-                f"Clipping moves the mean by at most {bias:.2g} in l2 norm for any rows with these standard "
-                "deviations and a mean inside the intervals; it is not part of the intervals."
+            # E(||x - c|| - R)_+ <= E||x - c||^2/(4R), since (t - R)_+ <= t^2/(4R).
+            moment = float(np.sum(std**2 + distance**2))
+            return None, (
+                f"Clipping moves the mean by at most {moment / (4 * float(self.clip)):.2g} in l2 norm, for any rows "
+                f"with these standard deviations and a mean inside the intervals. {about}"
             )
-            return notes
-        clips = np.broadcast_to(np.asarray(self.clip, dtype=np.float64), distances.shape)
-        triples = list(zip(self.std_, clips, distances, strict=True))
-        general = max(clipping_bias_bound(*triple) / triple[1] for triple in triples)
-        normal = max(normal_clipping_bias_bound(*triple) / triple[1] for triple in triples)
-        notes.append(
-            f"Clipping moves a column's mean by at most {general:.2g} of its clip for any rows with these standard "
-            f"deviations and a mean inside the interval, {normal:.2g} of it for normal rows; it is not part of the "
-            "intervals."
+        normal = np.max(normal_clipping_bias_bound(std, self.clip, distance) / np.asarray(self.clip))
+        return clipping_bias_bound(std, self.clip, distance), (
+            "clip bias: how far clipping can move the mean, for any rows with this standard deviation and a mean "
+            f"inside the interval (for normal rows at most {normal:.2g} of the clip). {about}"
         )
-        return notes
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,0 +1,171 @@
+"""The ``dpstats`` command: private answers from files, in tables or JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from dpstats import __version__
+from dpstats.errors import DPStatsError, InvalidParameter
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return 0, or 2 after one clear line about bad input."""
+    options = _parser().parse_args(arguments)
+    try:
+        options.run(options)
+    except (DPStatsError, OSError) as error:
+        print(f"dpstats {options.command}: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="dpstats", description="Private statistical inference.")
+    parser.add_argument("--version", action="version", version=f"dpstats {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    demo = commands.add_parser("demo", help="private means of real data, with a picture and a page")
+    demo.add_argument("--out", type=Path, default=Path("demo-output"), help="folder to write to")
+    demo.set_defaults(run=_demo)
+
+    mean = commands.add_parser(
+        "mean",
+        help="private means of the columns of a CSV or Parquet file",
+        description="Release the private mean of each named column. The number of rows, the column names and "
+        "the bounds are public; two files of the same size that differ in one row are neighbours.",
+    )
+    mean.add_argument("file", type=Path, help="CSV or Parquet file with a header")
+    mean.add_argument(
+        "--column", action="append", required=True, metavar="NAME", help="column to average; repeatable"
+    )
+    mean.add_argument(
+        "--bounds",
+        action="append",
+        nargs=2,
+        type=float,
+        required=True,
+        metavar=("LO", "HI"),
+        help="public bounds of the column; once for all columns, or once per column in the same order",
+    )
+    mean.add_argument("--epsilon", type=float, default=1.0)
+    mean.add_argument(
+        "--delta", type=float, default=0.0, help="0 (the default) is pure privacy, with Laplace noise"
+    )
+    mean.add_argument("--std", default="private", help="'private' (default), 'none', or a public number")
+    mean.add_argument("--confidence", type=float, default=0.95, help="confidence level of the intervals")
+    mean.add_argument("--missing", choices=["error", "center"], default="error")
+    mean.add_argument("--seed", type=int, help="simulate with this seed instead of releasing")
+    mean.add_argument(
+        "--json", metavar="FILE", help="write the result as JSON ('-': print it instead of the table)"
+    )
+    mean.set_defaults(run=_mean)
+    return parser
+
+
+def _demo(options: argparse.Namespace) -> None:
+    from dpstats.demo import run
+
+    print(run(options.out))
+
+
+def _mean(options: argparse.Namespace) -> None:
+    from dpstats.means import ClippedMean
+    from dpstats.validation import check_real
+
+    lows, highs = _bounds(options.bounds, options.column)
+    check_real("--confidence", options.confidence, above=0, below=1)
+    mean = ClippedMean(
+        epsilon=options.epsilon,
+        delta=options.delta,
+        clip=[(high - low) / 2 for low, high in zip(lows, highs, strict=True)],
+        center=[(high + low) / 2 for low, high in zip(lows, highs, strict=True)],
+        std=_std(options.std),
+        missing=options.missing,
+        random_state=options.seed,
+    ).fit(_read(options.file, options.column))
+    if options.json is not None:
+        text = json.dumps(_as_json(mean, options.confidence), indent=2)
+        if options.json == "-":
+            print(text)
+            return
+        Path(options.json).write_text(text + "\n", encoding="utf-8")
+    print(mean.summary(options.confidence))
+
+
+def _bounds(pairs: list[list[float]], columns: list[str]) -> tuple[list[float], list[float]]:
+    if len(pairs) not in (1, len(columns)):
+        raise InvalidParameter(
+            f"--bounds must be given once, or once per --column ({len(columns)}), got {len(pairs)} times"
+        )
+    if len(set(columns)) < len(columns):
+        raise InvalidParameter("--column must name each column once")
+    pairs = pairs * len(columns) if len(pairs) == 1 else pairs
+    for low, high in pairs:
+        if not low < high:
+            raise InvalidParameter(f"--bounds must be two numbers LO < HI, got {low:g} {high:g}")
+    return [low for low, _ in pairs], [high for _, high in pairs]
+
+
+def _std(text: str) -> Any:
+    if text in ("private", "none"):
+        return None if text == "none" else text
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidParameter(f"--std must be 'private', 'none' or a number, got {text!r}") from None
+
+
+def _read(path: Path, columns: list[str]) -> Any:
+    import pandas as pd
+
+    try:
+        read = pd.read_parquet if path.suffix.lower() in (".parquet", ".pq") else pd.read_csv
+        frame = read(path)
+    except ImportError:
+        raise InvalidParameter(f"reading {path.name} needs a Parquet reader: pip install pyarrow") from None
+    except OSError:
+        raise
+    except Exception:
+        # Whatever a parser says may quote the file.
+        raise InvalidParameter(f"{path.name} is not a readable CSV or Parquet file with a header") from None
+    missing = [name for name in columns if name not in frame.columns]
+    if missing:
+        known = ", ".join(map(str, frame.columns))
+        raise InvalidParameter(
+            f"--column must name columns of {path.name} ({known}), got {', '.join(missing)}"
+        )
+    return frame[columns]
+
+
+def _as_json(mean: Any, confidence: float) -> dict[str, Any]:
+    interval = mean.confidence_interval(confidence)
+    names = [str(name) for name in mean.feature_names_in_]
+    return {
+        "estimator": type(mean).__name__,
+        "n_samples": mean.plan_.n_samples,
+        "privacy": {
+            "epsilon": mean.privacy_.epsilon,
+            "delta": mean.privacy_.delta,
+            "neighbors": mean.privacy_.neighbors.name,
+            "simulated": mean.privacy_.simulated,
+        },
+        "noise": mean.plan_.stages[0].noise,
+        "estimand": interval.estimand,
+        "confidence_level": interval.confidence_level,
+        "columns": [
+            {"name": name, "mean": value, "noise_std": error, "low": low, "high": high}
+            for name, value, error, low, high in zip(
+                names,
+                mean.mean_.tolist(),
+                mean.noise_std_.tolist(),
+                interval.low.tolist(),
+                interval.high.tolist(),
+                strict=True,
+            )
+        ],
+    }

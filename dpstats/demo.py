@@ -1,0 +1,158 @@
+"""The main job on real data: private means of the RAND Health Insurance Experiment.
+
+20,190 person-years, as shipped with statsmodels. The data are public, which is
+why this demonstration may show non-private values beside the private ones.
+"""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import dpstats
+from dpstats.errors import BudgetExceeded
+from dpstats.means import ClippedMean
+from dpstats.plots import plot_intervals_by_epsilon
+from dpstats.privacy import PrivacyBudget, group_privacy
+from dpstats.report import Page
+from dpstats.results import Summary, significant
+
+ROWS_PER_PERSON = 5
+"""Each person was enrolled for three or five years: at most five rows are theirs."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column and the bounds that are public knowledge about it."""
+
+    name: str
+    label: str
+    low: float
+    high: float
+    why: str
+
+
+COLUMNS = (
+    Column("mdvis", "visits to a doctor in the year", 0, 52, "one a week"),
+    Column("disea", "index of chronic diseases", 0, 60, "range of the questionnaire's index"),
+    Column("physlm", "has a physical limitation", 0, 1, "a yes/no question"),
+    Column("hlthg", "health rated good", 0, 1, "a yes/no question"),
+    Column("hlthf", "health rated fair", 0, 1, "a yes/no question"),
+    Column("hlthp", "health rated poor", 0, 1, "a yes/no question"),
+)
+EPSILON, DELTA = 1.0, 1e-6
+EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0)
+SIMULATION_SEED = 20190
+
+
+def load() -> Any:
+    """Return the demonstration's columns of the RAND data as a data frame."""
+    from statsmodels.datasets import randhie
+
+    return randhie.load_pandas().data[[column.name for column in COLUMNS]]
+
+
+def estimator(epsilon: float = EPSILON, **options: Any) -> ClippedMean:
+    """Return the demonstration's estimator: public bounds as centre and clip, private spread."""
+    lows, highs = (
+        np.array([getattr(column, end) for column in COLUMNS], dtype=float) for end in ("low", "high")
+    )
+    return ClippedMean(
+        epsilon=epsilon,
+        delta=DELTA,
+        clip=(highs - lows) / 2,
+        center=(highs + lows) / 2,
+        std="private",
+        **options,
+    )
+
+
+def run(out: Path) -> str:
+    """Run the demonstration, write its picture and page under ``out``, and return what to print."""
+    data = load()
+    truth = data.mean().to_numpy()
+    budget = PrivacyBudget(epsilon=1.5, delta=2e-6)
+    mean = estimator(budget=budget).fit(data)
+    person = group_privacy(mean.privacy_, ROWS_PER_PERSON)
+    table = comparison(mean, truth)
+    try:
+        estimator(budget=budget).fit(data)
+        refusal = "unexpectedly, the second release was paid for"
+    except BudgetExceeded as error:
+        refusal = str(error)
+
+    generator = np.random.default_rng(SIMULATION_SEED)
+    simulations = [estimator(epsilon, random_state=generator).fit(data) for epsilon in EPSILONS]
+    figure = plot_intervals_by_epsilon(
+        [column.name for column in COLUMNS],
+        EPSILONS,
+        [simulation.mean_ for simulation in simulations],
+        [simulation.confidence_interval() for simulation in simulations],
+        reference=truth,
+        labels=[f"{column.name}: {column.label}" for column in COLUMNS],
+        title="Private means and 95% intervals, by epsilon (simulated noise)",
+    )
+    facts = [
+        ("Privacy spent, per row", str(budget.spent)),
+        ("Privacy left, per row", str(budget.remaining)),
+        (f"Privacy spent, per person (at most {ROWS_PER_PERSON} rows)", str(person)),
+        ("Asking for the same again", refusal),
+    ]
+    out.mkdir(parents=True, exist_ok=True)
+    figure.savefig(out / "means_by_epsilon.png", dpi=144)
+    page = _page(mean, table, facts, figure)
+    (out / "index.html").write_text(page.as_html(), encoding="utf-8")
+    width = max(len(name) for name, _ in facts)
+    lines = [table.as_text(), "", *(f"{name + ':':<{width + 1}} {value}" for name, value in facts)]
+    return "\n".join([*lines, "", f"Wrote {out / 'index.html'} and {out / 'means_by_epsilon.png'}"])
+
+
+def comparison(mean: ClippedMean, truth: Any) -> Summary:
+    """Return the estimator's summary with the non-private mean beside each estimate."""
+    summary = mean.summary()
+    rows = [
+        (*row, significant(value, error))
+        for row, value, error in zip(summary.rows, truth, mean.noise_std_, strict=True)
+    ]
+    notes = [*summary.notes, "The last column is not private; it can be shown because these data are public."]
+    return Summary(
+        "RAND Health Insurance Experiment: private means",
+        summary.facts,
+        (*summary.columns, "not private"),
+        rows,
+        notes,
+    )
+
+
+def _page(mean: ClippedMean, table: Summary, facts: list[tuple[str, str]], figure: Any) -> Page:
+    page = Page(
+        "Private means of the RAND Health Insurance Experiment",
+        "20,190 person-years of outpatient visits and health; one release under a privacy budget.",
+    )
+    page.section("What is public")
+    page.text(
+        "The number of rows, the names of the columns, and these bounds, chosen without looking at the data:"
+    )
+    page.table(
+        ["column", "meaning", "from", "to", "because"],
+        [[c.name, c.label, f"{c.low:g}", f"{c.high:g}", c.why] for c in COLUMNS],
+    )
+    page.section("The release")
+    page.fragment(table.as_html())
+    page.section("What it means for a row")
+    page.code(mean.privacy_.explain())
+    page.section("What it cost")
+    page.table(["", ""], [[name, value] for name, value in facts])
+    page.section("How precision depends on epsilon")
+    page.picture(
+        figure,
+        "Estimates and 95% intervals at five values of epsilon, delta = 1e-6; dashed: the non-private mean. Drawn "
+        "with simulated noise: five real releases would add up to the sum of their epsilons.",
+    )
+    page.section("Reproduce")
+    page.code(f"python -m dpstats demo\n\ndpstats {dpstats.__version__}, Python {platform.python_version()}")
+    return page

@@ -1,0 +1,87 @@
+"""Pictures of releases; matplotlib is loaded when the first one is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpstats.errors import DPStatsError
+from dpstats.results import ConfidenceInterval
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_ESTIMATE = "#1f5fa8"
+_REFERENCE = "#b03a2e"
+
+
+def _new_figure(**options: Any) -> Figure:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise DPStatsError("pictures need matplotlib: pip install 'dpstats[plot]'") from None
+    # Not pyplot: a library must not touch the caller's backend or open windows.
+    return Figure(layout="constrained", **options)
+
+
+def plot_intervals_by_epsilon(
+    names: Sequence[str],
+    epsilons: Sequence[float],
+    estimates: Sequence[Any],
+    intervals: Sequence[ConfidenceInterval],
+    *,
+    reference: Any = None,
+    labels: Sequence[str] = (),
+    title: str = "",
+) -> Figure:
+    """Draw the estimate of every column, with its interval, against epsilon.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The columns; one panel each.
+    epsilons : sequence of float
+        One release each.
+    estimates : sequence of arrays of shape (n_features,)
+    intervals : sequence of ConfidenceInterval
+    reference : array of shape (n_features,), optional
+        A non-private value to draw as a line; for public data only.
+    labels : sequence of str, optional
+        Titles of the panels (default: the names).
+    title : str, optional
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    across = min(3, len(names))
+    down = -(-len(names) // across)
+    figure = _new_figure(figsize=(3.5 * across, 2.6 * down + 0.5))
+    axes = figure.subplots(down, across, squeeze=False, sharex=True)
+    values = np.array([np.atleast_1d(estimate) for estimate in estimates])
+    lows = np.array([np.atleast_1d(interval.low) for interval in intervals])
+    highs = np.array([np.atleast_1d(interval.high) for interval in intervals])
+    for j, axis in enumerate(axes.flat):
+        if j >= len(names):
+            axis.set_visible(False)
+            continue
+        errors = [values[:, j] - lows[:, j], highs[:, j] - values[:, j]]
+        axis.errorbar(
+            epsilons, values[:, j], errors, fmt="o", ms=4, capsize=3, color=_ESTIMATE, label="private"
+        )
+        if reference is not None:
+            axis.axhline(reference[j], color=_REFERENCE, lw=1, ls="--", label="not private")
+        axis.set_xscale("log")
+        axis.set_xticks(list(epsilons), [f"{epsilon:g}" for epsilon in epsilons])
+        axis.minorticks_off()
+        axis.set_title(labels[j] if labels else names[j], fontsize=10)
+        if j + across >= len(names):
+            axis.set_xlabel("epsilon")
+            axis.tick_params(labelbottom=True)
+        axis.grid(alpha=0.25)
+    axes.flat[0].legend(fontsize=8, frameon=False)
+    if title:
+        figure.suptitle(title)
+    return figure
