@@ -1,0 +1,181 @@
+"""What every release must pass; one registry entry away for a new one."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import math
+import pkgutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from registry import ENTRIES, Entry, PlantedBug
+from scipy import stats
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import check_estimator
+
+import dpstats
+from dpstats.auditing import audit
+from dpstats.estimator import PrivateEstimator
+from dpstats.lattice import isqrt_up
+from dpstats.mechanisms import ExactNoise, SimulatedNoise
+from dpstats.privacy import Stage, compose
+
+ROOT = Path(__file__).resolve().parents[2]
+TRIALS = 20_000
+BUGS = [(entry, bug) for entry in ENTRIES for bug in entry.bugs]
+
+# All audits of right releases together raise a false alarm with probability at most 0.001.
+CONFIDENCE = 1 - 0.001 / len(ENTRIES)
+
+entries = pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+
+
+def distance(first: np.ndarray, second: np.ndarray, norm: str) -> int:
+    """Return the distance of two integer vectors in Python integers, l2 rounded up."""
+    steps = [int(a) - int(b) for a, b in zip(first, second, strict=True)]
+    return sum(map(abs, steps)) if norm == "l1" else isqrt_up(sum(step * step for step in steps))
+
+
+@entries
+def test_sensitivity_is_never_exceeded_and_attained(entry: Entry) -> None:
+    largest = [0] * len(entry.stages)
+    for first, second in entry.pairs():
+        values = zip(entry.statistic(first), entry.statistic(second), strict=True)
+        for t, (a, b) in enumerate(values):
+            largest[t] = max(largest[t], distance(a, b, entry.stages[t].norm))
+    for found, stage, slack in zip(largest, entry.stages, entry.slack * len(largest), strict=False):
+        assert found <= stage.sensitivity_steps
+        assert found >= stage.sensitivity_steps - slack - 1, f"{stage.name}: {entry.slack_reason}"
+    assert not any(entry.slack) or entry.slack_reason
+
+
+@entries
+def test_guarantee_is_what_the_accountant_says(entry: Entry) -> None:
+    composed = compose([stage.event for stage in entry.stages], entry.claim.delta)
+    assert composed.epsilon == pytest.approx(entry.claim.epsilon, rel=1e-9)
+    assert composed.delta <= entry.claim.delta
+
+
+@entries
+def test_events_are_those_of_the_noise(entry: Entry) -> None:
+    # The cost an accountant sees, from the sensitivity and the noise alone.
+    for stage in entry.stages:
+        ratio = stage.sensitivity_steps / stage.scale_steps
+        if stage.noise == "laplace":
+            assert stage.event.pure_cost() == pytest.approx(ratio, rel=1e-12)
+        else:
+            assert stage.event.zcdp_cost() == pytest.approx(ratio**2 / 2, rel=1e-12)
+
+
+@entries
+def test_audit_does_not_accuse_and_has_power(entry: Entry) -> None:
+    result = audit(
+        entry.draw,
+        entry.dataset,
+        entry.neighbor,
+        epsilon=entry.claim.epsilon,
+        delta=entry.claim.delta,
+        n_trials=TRIALS,
+        confidence=CONFIDENCE,
+        batched=True,
+        random_state=7,
+    )
+    assert not result.violated
+    # An attack that proves next to nothing would not show a bug either.
+    assert result.epsilon_lower >= entry.power * entry.claim.epsilon
+
+
+@pytest.mark.parametrize(("entry", "bug"), BUGS, ids=[f"{entry.name}: {bug.name}" for entry, bug in BUGS])
+def test_audit_catches_the_planted_bug(entry: Entry, bug: PlantedBug) -> None:
+    result = audit(
+        bug.draw,
+        bug.dataset,
+        bug.neighbor,
+        epsilon=bug.epsilon,
+        delta=bug.delta,
+        n_trials=bug.trials,
+        confidence=CONFIDENCE,
+        batched=True,
+        random_state=7,
+    )
+    assert result.violated
+
+
+def scale_pvalue(steps: np.ndarray, noise: str, scale: float) -> float:
+    """Return the two-sided p-value that noise has this scale: chi-square, or gamma for Laplace."""
+    if noise == "laplace":
+        tail = stats.gamma(steps.size).sf(np.abs(steps).sum() / scale)
+    else:
+        tail = stats.chi2(steps.size).sf(((steps / scale) ** 2).sum())
+    return 2 * min(tail, 1 - tail)
+
+
+@entries
+@pytest.mark.parametrize("source", ["exact", "simulated"])
+def test_noise_has_the_stated_law(entry: Entry, source: str) -> None:
+    # False alarm 1e-6 per stage and source; a scale off by a tenth is rejected at the same level.
+    noise = ExactNoise() if source == "exact" else SimulatedNoise(np.random.default_rng(11))
+    for stage in entry.stages:
+        draw = noise.laplace if stage.noise == "laplace" else noise.gaussian
+        steps = draw(stage.scale_steps, 10_000).astype(float)
+        law = stats.laplace if stage.noise == "laplace" else stats.norm
+        assert stats.kstest(steps / stage.scale_steps, law.cdf).pvalue > 1e-6
+        assert scale_pvalue(steps, stage.noise, stage.scale_steps) > 1e-6
+        for factor in (0.9, 1.1):
+            assert scale_pvalue(steps, stage.noise, factor * stage.scale_steps) < 1e-6
+
+
+@entries
+def test_scikit_learn_conventions(entry: Entry) -> None:
+    if entry.estimator is None:
+        assert not issubclass(entry.covers, PrivateEstimator)
+        return
+    estimator = clone(entry.estimator)
+    if np.ndim(estimator.clip) or np.ndim(estimator.center):
+        # The checks use tables of many widths, which one bound per column cannot fit.
+        estimator.set_params(clip=1.0, center=0.0)
+    check_estimator(estimator, on_skip=None)
+
+
+@entries
+def test_proof_page_says_what_it_must(entry: Entry) -> None:
+    page = (ROOT / "docs" / "proofs" / entry.proof).read_text(encoding="utf-8").lower()
+    for word in ("neighbour", "sensitivity", "theorem", "floating point", entry.covers.__name__.lower()):
+        assert word in page, f"{entry.proof} does not say {word!r}"
+
+
+def test_every_release_is_registered() -> None:
+    covered = {entry.covers for entry in ENTRIES}
+    for releasing in releasing_classes():
+        assert releasing in covered, f"{releasing.__name__} releases private data and has no registry entry"
+
+
+def releasing_classes() -> set[type]:
+    """Return the public classes of dpstats that release: estimators, and whatever has a release method."""
+    found = set()
+    for module in pkgutil.walk_packages(dpstats.__path__, "dpstats."):
+        if module.name == "dpstats.__main__":
+            continue
+        for name, item in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
+            methods = {"release", "select", "query", "randomize"}
+            if name.startswith("_") or not item.__module__.startswith("dpstats.") or item is PrivateEstimator:
+                continue
+            if issubclass(item, PrivateEstimator) or any(callable(getattr(item, m, None)) for m in methods):
+                found.add(item)
+    return found
+
+
+def test_every_entry_has_an_honest_stage() -> None:
+    # The bound on total variation behind the Gaussian slack needs scales of ten steps or more.
+    for entry in ENTRIES:
+        for stage in entry.stages:
+            assert isinstance(stage, Stage)
+            assert stage.scale_steps >= 10
+            assert math.isfinite(stage.scale_steps)
+
+
+@pytest.mark.parametrize("name", sorted({entry.covers.__name__ for entry in ENTRIES}))
+def test_every_release_has_a_planted_bug(name: str) -> None:
+    assert any(bug for entry, bug in BUGS if entry.covers.__name__ == name)
