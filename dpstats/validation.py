@@ -184,9 +184,8 @@ def _without_data(error: Exception) -> InvalidData:
     message = str(error)
     kind = _InvalidType if isinstance(error, TypeError) else InvalidData
     if message.startswith(_PUBLIC_MESSAGES):
-        # The complex-data message goes on to print the array.
-        public = message.split("\n")[0] if message.startswith("Complex") else message
-        return kind(public)
+        # The message about complex data goes on to print the array.
+        return kind("X: Complex data not supported" if message.startswith("Complex") else message)
     if message.startswith(("Expected 2D array", "Expected a 2-dimensional")):
         return kind(
             "X must be a 2-d table (n_samples, n_features), got an array of another dimension. Reshape your data "

@@ -1,0 +1,388 @@
+"""ClippedMean: numbers, intervals, conventions, and everything it must refuse."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import stats
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from dpstats.errors import InvalidData, InvalidParameter, NotPrivate
+from dpstats.means import ClippedMean, clipping_radius
+from dpstats.means.clipped import clipping_bias_bound, normal_clipping_bias_bound
+from dpstats.privacy import BudgetExceeded, PrivacyBudget, PrivacyGuarantee, gaussian_delta, gaussian_sigma
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(0.5, 1.0, size=(400, 3))
+
+
+def test_gaussian_noise_is_the_exact_one() -> None:
+    # l2 sensitivity 2 R sqrt(d)/n (algorithm 9.2.1), sigma from the exact curve.
+    plan = ClippedMean(epsilon=1.0, delta=1e-6, clip=2.0).plan(1000, 9)
+    assert plan.stages[0].sensitivity == pytest.approx(2 * 2.0 * 3 / 1000, rel=1e-9)
+    assert plan.stages[0].noise_scale == pytest.approx(4.224679 * 2 * 2.0 * 3 / 1000, rel=1e-6)
+    assert plan.guarantee == PrivacyGuarantee(1.0, 1e-6)
+
+
+def test_laplace_noise_is_the_l1_one() -> None:
+    # l1 sensitivity 2 R d/n; scale sensitivity/epsilon.
+    plan = ClippedMean(epsilon=0.5, clip=2.0).plan(1000, 9)
+    assert plan.stages[0].noise_scale == pytest.approx(2 * 2.0 * 9 / 1000 / 0.5, rel=1e-9)
+
+
+def test_ball_noise_does_not_grow_with_dimension() -> None:
+    # l2 sensitivity 2R/n; for Laplace noise l1 sensitivity 2R sqrt(d)/n.
+    gaussian = ClippedMean(delta=1e-6, clip=2.0, clip_norm="l2").plan(1000, 100)
+    assert gaussian.stages[0].sensitivity == pytest.approx(2 * 2.0 / 1000, rel=1e-9)
+    laplace = ClippedMean(clip=2.0, clip_norm="l2").plan(1000, 100)
+    assert laplace.stages[0].sensitivity == pytest.approx(2 * 2.0 * 10 / 1000, rel=1e-9)
+
+
+def test_one_bound_per_column() -> None:
+    bounds = np.array([1.0, 4.0, 0.25])
+    sigma = gaussian_sigma(1.0, 1e-6)
+    proportional = ClippedMean(delta=1e-6, clip=bounds).plan(100, 3)
+    np.testing.assert_allclose(
+        proportional.stages[0].noise_scale, 2 * bounds * math.sqrt(3) / 100 * sigma, rtol=1e-8
+    )
+    isotropic = ClippedMean(delta=1e-6, clip=bounds, noise="isotropic").plan(100, 3)
+    # 2 ||R||_2/n, the same for all columns.
+    assert isotropic.stages[0].noise_scale == pytest.approx(
+        2 * np.linalg.norm(bounds) / 100 * sigma, rel=1e-8
+    )
+    # The same expected squared error: docs/proofs/clipped-mean.md.
+    assert proportional.expected_error() == pytest.approx(isotropic.expected_error(), rel=1e-8)
+
+
+def test_proportional_noise_does_not_depend_on_units() -> None:
+    units = np.array([1.0, 1000.0, 0.001])
+    one = ClippedMean(delta=1e-6, clip=[3.0, 3.0, 3.0], random_state=5).fit(X)
+    other = ClippedMean(delta=1e-6, clip=3.0 * units, random_state=5).fit(X * units)
+    # The same seed: the same noise in steps; rows may round to neighbouring steps.
+    np.testing.assert_allclose(other.mean_ / units, one.mean_, atol=1e-8)
+
+
+def test_expected_error_formula() -> None:
+    # tr Sigma/n + 4 R^2 d^2 sigma^2/n^2 (algorithms.md, section 8).
+    n, d, R = 500, 7, 1.5
+    plan = ClippedMean(epsilon=0.3, delta=1e-5, clip=R, std=2.0).plan(n, d)
+    noise = 4 * R**2 * d**2 * gaussian_sigma(0.3, 1e-5) ** 2 / n**2
+    assert plan.expected_error() == pytest.approx(d * 4.0 / n + noise, rel=1e-8)
+    assert plan.expected_error(std=1.0) == pytest.approx(d / n + noise, rel=1e-8)
+    unknown = ClippedMean(epsilon=0.3, delta=1e-5, clip=R).plan(n, d)
+    assert unknown.expected_error() == pytest.approx(noise, rel=1e-8)
+
+
+def test_two_releases_share_the_budget() -> None:
+    plan = ClippedMean(epsilon=1.0, delta=1e-6, clip=1.0, std="private", std_share=0.25).plan(100, 2)
+    mu = [stage.event.mu for stage in plan.stages]
+    assert mu[1] ** 2 / (mu[0] ** 2 + mu[1] ** 2) == pytest.approx(0.25, rel=1e-9)
+    assert gaussian_delta(1.0, 1 / math.hypot(*mu)) == pytest.approx(1e-6, rel=1e-6)
+    pure = ClippedMean(epsilon=1.0, clip=1.0, std="private", std_share=0.25).plan(100, 2)
+    assert [stage.event.pure_cost() for stage in pure.stages] == pytest.approx([0.75, 0.25])
+
+
+def test_estimate_is_the_clipped_mean_plus_noise() -> None:
+    # With epsilon = 1e6 the noise is below 1e-6: what is left is the clipped mean itself.
+    for options, expected in (
+        ({"clip": 1.0}, np.clip(X, -1, 1).mean(axis=0)),
+        ({"clip": [1.0, 0.5, 2.0], "center": [0.5, 0.0, -1.0]}, None),
+        ({"clip": 1.0, "clip_norm": "l2", "center": 0.3}, None),
+    ):
+        if expected is None:
+            center = np.asarray(options["center"])
+            shifted = X - center
+            if options.get("clip_norm") == "l2":
+                shifted = shifted * np.minimum(1, 1 / np.linalg.norm(shifted, axis=1))[:, None]
+            else:
+                shifted = np.clip(shifted, -np.asarray(options["clip"]), options["clip"])
+            expected = center + shifted.mean(axis=0)
+        fitted = ClippedMean(epsilon=1e6, random_state=1, **options).fit(X)
+        np.testing.assert_allclose(fitted.mean_, expected, atol=1e-6)
+
+
+def test_private_spread_is_the_spread() -> None:
+    data = np.random.default_rng(1).normal([0.0, 1.0], [1.0, 0.5], size=(20_000, 2))
+    fitted = ClippedMean(epsilon=50.0, delta=1e-6, clip=8.0, std="private", random_state=1).fit(data)
+    np.testing.assert_allclose(fitted.std_, data.std(axis=0, ddof=1), rtol=0.01)
+
+
+def test_interval_widths() -> None:
+    fitted = ClippedMean(delta=1e-6, clip=6.0, std=[1.0, 2.0, 3.0], random_state=0).fit(X)
+    low, high = fitted.confidence_interval(0.9)
+    spread = np.sqrt(np.array([1.0, 4.0, 9.0]) / 400 + fitted.noise_std_**2)
+    np.testing.assert_allclose((high - low) / 2, stats.norm.isf(0.05) * spread, rtol=1e-9)
+    np.testing.assert_allclose(np.diag(fitted.cov_params_), spread**2, rtol=1e-12)
+    together = fitted.confidence_interval(0.9, simultaneous=True)
+    # Sidak: each at 0.9^(1/3).
+    each = stats.norm.isf((1 - 0.9 ** (1 / 3)) / 2)
+    np.testing.assert_allclose((together.high - together.low) / 2, each * spread, rtol=1e-9)
+    assert together.simultaneous
+
+
+def test_interval_without_spread_is_the_noise_alone() -> None:
+    fitted = ClippedMean(epsilon=1.0, clip=6.0, random_state=0).fit(X)
+    low, high = fitted.confidence_interval()
+    # Laplace: P(|Z| > b log 20) = 0.05.
+    np.testing.assert_allclose((high - low) / 2, fitted.noise_scale_ * math.log(20))
+    assert "privacy noise only" in fitted.confidence_interval().estimand
+    assert "leave out sampling error" in str(fitted.summary())
+
+
+def test_clipping_bias_bounds_hold_and_the_sharp_one_is_attained() -> None:
+    # Scarf's bound is attained by a two-point law.
+    std, clip, distance = 1.0, 2.0, 0.5
+    room = clip - distance
+    reach = math.hypot(std, room)
+    upper, lower = clip + reach - 0, clip - reach
+    weight = (distance - lower) / (upper - lower)
+    mean = weight * upper + (1 - weight) * lower
+    assert mean == pytest.approx(distance)
+    assert weight * (upper - mean) ** 2 + (1 - weight) * (mean - lower) ** 2 == pytest.approx(std**2)
+    assert weight * (upper - clip) == pytest.approx(clipping_bias_bound(std, clip, distance))
+    # Normal rows: E(x - R)_+ by quadrature.
+    grid = np.linspace(clip, 12, 200_001)
+    excess = np.trapezoid((grid - clip) * stats.norm(distance, std).pdf(grid), grid)
+    assert normal_clipping_bias_bound(std, clip, distance) == pytest.approx(excess, rel=1e-6)
+    assert normal_clipping_bias_bound(std, clip, distance) <= clipping_bias_bound(std, clip, distance)
+
+
+def test_clipping_radius() -> None:
+    assert clipping_radius(1000, 1.0, 3.0) == pytest.approx(3 + 2 * math.sqrt(math.log(1000)))
+    assert clipping_radius(1000, sigma=2.0, bound=0.0, constant=3.0) == pytest.approx(
+        6 * math.sqrt(math.log(1000))
+    )
+
+
+def test_data_frames_and_names() -> None:
+    frame = pd.DataFrame(X, columns=["age", "income", "visits"])
+    fitted = ClippedMean(clip=2.0, random_state=0).fit(frame)
+    assert list(fitted.feature_names_in_) == ["age", "income", "visits"]
+    assert "income" in str(fitted.summary())
+    same = ClippedMean(clip=2.0, random_state=0).fit(pl.DataFrame(X, schema=["age", "income", "visits"]))
+    np.testing.assert_array_equal(fitted.mean_, same.mean_)
+    assert list(same.feature_names_in_) == ["age", "income", "visits"]
+    with pytest.raises(ValueError, match="feature names"):
+        fitted.predict(frame[["income", "age", "visits"]])
+
+
+def test_every_numeric_type_gives_the_same_answer() -> None:
+    table = np.random.default_rng(3).integers(-5, 5, size=(50, 2))
+    reference = ClippedMean(clip=3.0, random_state=0).fit(table.astype(float)).mean_
+    for other in (
+        table,
+        table.astype(np.int8),
+        table.astype(np.float32),
+        table.astype(object),
+        table.tolist(),
+    ):
+        np.testing.assert_array_equal(ClippedMean(clip=3.0, random_state=0).fit(other).mean_, reference)
+
+
+def test_missing_entries_count_as_the_centre() -> None:
+    holes = X.copy()
+    holes[::7, 1] = np.nan
+    holes[3, 0] = np.inf
+    filled = np.where(np.isfinite(holes), holes, 0.25)
+    options = {"clip": 2.0, "center": 0.25, "random_state": 0}
+    fitted = ClippedMean(missing="center", **options).fit(holes)
+    np.testing.assert_array_equal(fitted.mean_, ClippedMean(**options).fit(filled).mean_)
+
+
+def test_predict_returns_the_estimate_for_every_row() -> None:
+    fitted = ClippedMean(clip=2.0, random_state=0).fit(X)
+    np.testing.assert_array_equal(fitted.predict(X[:5]), np.tile(fitted.mean_, (5, 1)))
+    with pytest.raises(NotFittedError):
+        ClippedMean(clip=2.0).predict(X)
+
+
+def test_the_arrays_given_are_not_changed() -> None:
+    data, clip = X.copy(), np.array([1.0, 2.0, 3.0])
+    fitted = ClippedMean(clip=clip, center=np.zeros(3), std=np.ones(3), random_state=0).fit(data)
+    fitted.std_[0] = 99.0
+    np.testing.assert_array_equal(data, X)
+    np.testing.assert_array_equal(clip, [1.0, 2.0, 3.0])
+    assert fitted.std[0] == 1.0
+
+
+def test_pipeline_pickle_and_clone() -> None:
+    pipeline = make_pipeline(FunctionTransformer(), ClippedMean(clip=2.0, random_state=0)).fit(X)
+    again = pickle.loads(pickle.dumps(pipeline))
+    np.testing.assert_array_equal(again.predict(X[:2]), pipeline.predict(X[:2]))
+    assert clone(pipeline[-1]).get_params() == pipeline[-1].get_params()
+
+
+def test_exact_and_simulated_noise_say_which_they_are() -> None:
+    exact = ClippedMean(clip=2.0).fit(X)
+    assert not exact.privacy_.simulated
+    assert "imulated" not in str(exact.summary()) + repr(exact) + str(exact.privacy_)
+    simulated = ClippedMean(clip=2.0, random_state=np.random.default_rng(0)).fit(X)
+    for text in (str(simulated.summary()), repr(simulated), str(simulated.privacy_)):
+        assert "imulated noise, not a private release" in text
+    # Two exact fits agree with probability below 1e-8 a column.
+    assert not np.array_equal(exact.mean_, ClippedMean(clip=2.0).fit(X).mean_)
+    same = ClippedMean(clip=2.0, random_state=7)
+    np.testing.assert_array_equal(same.fit(X).mean_, same.fit(X).mean_)
+
+
+def test_summary_as_text_and_html() -> None:
+    frame = pd.DataFrame(X, columns=["a<b", "c", "d"])
+    summary = ClippedMean(delta=1e-6, clip=4.0, std="private", random_state=0).fit(frame).summary()
+    text, page = str(summary), summary._repr_html_()
+    for part in ("epsilon = 1, delta = 1e-06", "E[clip(x)]", "clip bias", "400, 3 (public)"):
+        assert part in text
+    assert "a&lt;b" in page and "a<b" not in page
+
+
+# --- Bad input: one clear error each, nothing charged --------------------------------------------
+
+BAD_PARAMETERS = [
+    ({"epsilon": 0}, "epsilon must be a finite number greater than 0, got 0"),
+    ({"epsilon": -1.0}, "epsilon must be a finite number greater than 0, got -1"),
+    ({"epsilon": math.nan}, "epsilon must be a finite number greater than 0, got nan"),
+    ({"epsilon": "1"}, "epsilon must be a finite number greater than 0, got '1'"),
+    ({"epsilon": True}, "epsilon must be a finite number greater than 0, got True"),
+    ({"delta": 1}, "delta must be a finite number at least 0 and less than 1, got 1"),
+    ({"delta": -1e-9}, "delta must be"),
+    ({"clip": 0}, "clip must be a finite number greater than 0, got 0"),
+    ({"clip": None}, "clip must be given"),
+    ({"clip": [1.0, 2.0]}, r"clip must be .* \(n_features=3\), got 2 numbers"),
+    ({"clip": [1.0, 2.0, -1.0]}, "clip must be .* got -1 at position 2"),
+    ({"clip": "wide"}, "clip must be"),
+    ({"clip": [[1.0, 2.0, 3.0]]}, "clip must be"),
+    ({"clip": [1.0, 1.0, 1.0], "clip_norm": "l2"}, "clip must be a single number"),
+    ({"clip_norm": "l1"}, "clip_norm must be one of 'linf', 'l2', got 'l1'"),
+    ({"center": [0.0]}, "center must be"),
+    ({"center": math.inf}, "center must be a finite number"),
+    ({"std": 0.0}, "std must be"),
+    ({"std": "public"}, "std must be None, 'private', or public numbers, got 'public'"),
+    ({"std": "private", "std_share": 1.0}, "std_share must be"),
+    ({"noise": "white"}, "noise must be one of"),
+    ({"missing": "drop"}, "missing must be one of"),
+    ({"calibration": "best"}, "calibration must be one of"),
+    ({"delta": 1e-6, "calibration": "textbook", "std": "private"}, "second release"),
+]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"), BAD_PARAMETERS, ids=[str(options) for options, _ in BAD_PARAMETERS]
+)
+def test_bad_parameters(options: dict, message: str) -> None:
+    budget = PrivacyBudget(10.0, 1e-3)
+    with pytest.raises(InvalidParameter, match=message):
+        ClippedMean(**{"clip": 1.0, "budget": budget} | options).fit(X)
+    assert budget.history() == ()
+
+
+def test_clip_has_no_default() -> None:
+    with pytest.raises(TypeError, match="clip"):
+        ClippedMean()
+
+
+def test_seed_and_budget_exclude_each_other() -> None:
+    budget = PrivacyBudget(1.0)
+    with pytest.raises(InvalidParameter, match="random_state and budget cannot be given together"):
+        ClippedMean(clip=1.0, random_state=0, budget=budget).fit(X)
+    assert budget.history() == ()
+    with pytest.raises(InvalidParameter, match="budget must be None or a PrivacyBudget, got float"):
+        ClippedMean(clip=1.0, budget=1.0).fit(X)
+    for bad in (-1, 1.5, "0", True, np.random.RandomState(0)):
+        with pytest.raises(InvalidParameter, match="random_state must be"):
+            ClippedMean(clip=1.0, random_state=bad).fit(X)
+
+
+SECRET = 123456.75
+BAD_DATA = {
+    "NaN": np.array([[SECRET, 1.0], [np.nan, 2.0]]),
+    "infinity": np.array([[SECRET, 1.0], [np.inf, 2.0]]),
+    "one row": np.array([[SECRET, 1.0]]),
+    "1-d": np.array([SECRET, 1.0]),
+    "3-d": np.full((2, 2, 2), SECRET),
+    "no columns": np.empty((3, 0)),
+    "text": np.array([[str(SECRET), "secret"], ["a", "b"]]),
+    "text column": pd.DataFrame({"a": [SECRET, 1.0], "b": [f"x{SECRET}", "y"]}),
+    "dates": pd.DataFrame({"a": pd.to_datetime(["2001-02-03", "2001-02-04"])}),
+    "objects": np.array([[SECRET, {SECRET: 1}], [1, 2]], dtype=object),
+    "complex": np.array([[SECRET + 1j, 1], [1, 2]]),
+    "ragged": [[SECRET, 1.0], [2.0]],
+    "scalar": SECRET,
+    "string": f"{SECRET}",
+}
+
+
+@pytest.mark.parametrize("name", BAD_DATA)
+def test_bad_data_is_refused_without_showing_it(name: str) -> None:
+    budget = PrivacyBudget(10.0)
+    with pytest.raises(InvalidData) as caught:
+        ClippedMean(clip=1.0, budget=budget).fit(BAD_DATA[name])
+    assert "123456" not in str(caught.value)
+    assert "X" in str(caught.value) or "Found array" in str(caught.value)
+    assert caught.value.__context__ is None or caught.value.__suppress_context__
+    assert budget.history() == ()
+
+
+def test_textbook_noise_where_it_is_private_and_where_it_is_not() -> None:
+    plan = ClippedMean(epsilon=0.1, delta=1e-3, clip=1.0, calibration="textbook").plan(100, 4)
+    # sigma = 2R sqrt(d) sqrt(log(1/delta))/(n epsilon), algorithm 9.2.1; its actual delta is .054 of the claim.
+    assert plan.stages[0].noise_scale == pytest.approx(
+        2 * 2 * math.sqrt(math.log(1e3)) / (100 * 0.1), rel=1e-9
+    )
+    assert plan.guarantee.epsilon < 0.1
+    budget = PrivacyBudget(10.0, 1e-3)
+    with pytest.raises(NotPrivate, match=r"10\.6 times the one claimed"):
+        ClippedMean(epsilon=1.0, delta=1e-6, clip=1.0, calibration="textbook", budget=budget).fit(X)
+    assert budget.history() == ()
+
+
+# --- The order of events ----------------------------------------------------------------------------
+
+
+def test_budget_is_charged_once_and_shared_by_clones() -> None:
+    budget = PrivacyBudget(1.0, 1e-5)
+    estimator = ClippedMean(epsilon=0.4, delta=1e-6, clip=1.0, budget=budget)
+    clone(estimator).fit(X)
+    estimator.fit(X)
+    assert [entry.label for entry in budget.history()] == ["ClippedMean", "ClippedMean"]
+    assert budget.spent == PrivacyGuarantee(0.8, 2e-6)
+    with pytest.raises(BudgetExceeded, match=r"epsilon = 0\.4.*left is .*epsilon = 0\.2"):
+        estimator.fit(X)
+    assert budget.remaining.epsilon == 0.2
+
+
+def test_budget_refuses_before_the_data_are_looked_at() -> None:
+    budget = PrivacyBudget(0.5)
+    holes = X.copy()
+    holes[0, 0] = np.nan
+    with pytest.raises(BudgetExceeded):
+        ClippedMean(epsilon=1.0, clip=1.0, budget=budget).fit(holes)
+
+
+def test_charge_comes_before_noise() -> None:
+    budget = PrivacyBudget(1.0)
+
+    class Fails(ClippedMean):
+        def _release(self, *args: object, **options: object) -> dict:
+            assert len(budget.history()) == 1
+            raise RuntimeError("no entropy")
+
+    with pytest.raises(RuntimeError, match="no entropy"):
+        Fails(clip=1.0, budget=budget).fit(X)
+    # A fit that fails after the charge has spent it.
+    assert budget.spent.epsilon == 1.0
+
+
+def test_large_tables_and_tiny_ones() -> None:
+    fitted = ClippedMean(clip=1.0, random_state=0).fit(np.zeros((2, 1)))
+    assert fitted.mean_.shape == (1,)
+    wide = ClippedMean(delta=1e-6, clip=1.0, random_state=0).fit(np.zeros((3, 20_000)))
+    assert wide.mean_.shape == (20_000,)
+    with pytest.raises(InvalidParameter, match="n_samples must be"):
+        ClippedMean(clip=1.0).plan(1, 1)

@@ -1,0 +1,124 @@
+"""The dpstats command: tables, JSON, and one clear line with exit status 2 for bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpstats.cli import main
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"age": rng.normal(40, 10, 500), "visits": rng.poisson(3, 500), "name": ["secret"] * 500}
+    )
+    path = tmp_path / "people.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+def test_mean_prints_a_table(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [
+        "mean",
+        str(table),
+        "--column",
+        "age",
+        "--bounds",
+        "0",
+        "100",
+        "--epsilon",
+        "1",
+        "--delta",
+        "1e-6",
+    ]
+    assert main(arguments) == 0
+    out = capsys.readouterr().out
+    assert "age" in out and "epsilon = 1, delta = 1e-06" in out and "imulated" not in out
+
+
+def test_mean_as_json(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [
+        "mean",
+        str(table),
+        "--column",
+        "age",
+        "--column",
+        "visits",
+        "--bounds",
+        "0",
+        "100",
+        "--bounds",
+        "0",
+    ]
+    assert main([*arguments, "20", "--epsilon", "5", "--seed", "1", "--json", "-"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["privacy"] == {"epsilon": 5.0, "delta": 0.0, "neighbors": "REPLACE_ONE", "simulated": True}
+    assert [column["name"] for column in result["columns"]] == ["age", "visits"]
+    for column, truth in zip(result["columns"], (40, 3), strict=True):
+        assert column["low"] < column["mean"] < column["high"]
+        # Six times the interval's half-width is a false alarm below 1e-12.
+        assert abs(column["mean"] - truth) < 3 * (column["high"] - column["low"])
+
+
+def test_json_to_a_file_prints_the_table_too(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "out.json"
+    assert main(["mean", str(table), "--column", "age", "--bounds", "0", "100", "--json", str(target)]) == 0
+    assert json.loads(target.read_text())["n_samples"] == 500
+    assert "estimate" in capsys.readouterr().out
+
+
+AGE = ["--column", "age", "--bounds", "0", "100"]
+BAD = {
+    "no such column": (
+        ["--column", "height", "--bounds", "0", "1"],
+        "--column must name columns of people.csv",
+    ),
+    "text column": (["--column", "name", "--bounds", "0", "1"], "at least one column holds text"),
+    "bounds in the wrong order": (
+        ["--column", "age", "--bounds", "9", "1"],
+        "--bounds must be two numbers LO < HI",
+    ),
+    "too few bounds": (
+        [*AGE, "--column", "visits", "--bounds", "0", "1", "--bounds", "0", "1"],
+        "--bounds must be",
+    ),
+    "a column twice": ([*AGE, "--column", "age"], "--column must name each column once"),
+    "epsilon 0": ([*AGE, "--epsilon", "0"], "epsilon must be a finite number greater than 0, got 0"),
+    "delta 1": ([*AGE, "--delta", "1"], "delta must be"),
+    "std": ([*AGE, "--std", "wide"], "--std must be"),
+    "confidence": ([*AGE, "--confidence", "95"], "--confidence must be"),
+    "seed": ([*AGE, "--seed", "-1"], "random_state must be"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_one_line_and_exit_2(name: str, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments, message = BAD[name]
+    assert main(["mean", str(table), *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert message in captured.err and captured.err.count("\n") == 1
+    assert "secret" not in captured.err
+
+
+def test_unreadable_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["mean", str(tmp_path / "none.csv"), *AGE]) == 2
+    assert "none.csv" in capsys.readouterr().err
+    empty = tmp_path / "empty.csv"
+    empty.write_text("")
+    assert main(["mean", str(empty), *AGE]) == 2
+    assert "empty.csv is not a readable CSV or Parquet file" in capsys.readouterr().err
+
+
+def test_unknown_commands_exit_2() -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["median", "x.csv"])
+    assert caught.value.code == 2

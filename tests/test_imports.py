@@ -1,0 +1,107 @@
+"""The house: arrows between modules point to earlier entries only, and imports are quick and public."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dpstats
+
+PACKAGE = Path(dpstats.__file__).parent
+
+# The order of the architecture: a module may import from entries before its own, and inside its own.
+ORDER = [
+    "errors",
+    "validation",
+    "lattice",
+    "results",
+    "intervals",
+    "privacy",
+    "mechanisms",
+    "parallel",
+    "sensitivity",
+    "estimator",
+    "means",
+    "quantiles",
+    "identity",
+    "regression",
+    "queries",
+    "sql",
+    "simulation",
+    "auditing",
+    "plots",
+    "report",
+    "demo",
+    "cli",
+    "__main__",
+]
+# Inside the subpackages that have a stated order.
+INSIDE = {
+    "privacy": ["guarantee", "gaussian", "zcdp", "events", "composition", "plan", "budget", "__init__"],
+    "mechanisms": ["sampling", "additive", "__init__"],
+    "auditing": ["bounds", "attack", "__init__"],
+}
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
+
+
+def imported(path: Path) -> set[str]:
+    """Return the dotted names of the dpstats modules that a file imports, anywhere in it."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("dpstats."):
+            names.add(node.module)
+        elif isinstance(node, ast.Import):
+            names |= {item.name for item in node.names if item.name.startswith("dpstats.")}
+    return names
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_arrows_point_to_earlier_entries(path: Path) -> None:
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    for name in imported(path):
+        target = name.split(".")[1:]
+        if target[0] != parts[0]:
+            assert ORDER.index(target[0]) < ORDER.index(parts[0]), f"{'.'.join(parts)} imports {name}"
+        elif parts[0] in INSIDE and len(target) > 1:
+            order = INSIDE[parts[0]]
+            assert order.index(target[1]) < order.index(parts[1]), f"{'.'.join(parts)} imports {name}"
+
+
+def test_the_rule_can_fail() -> None:
+    assert ORDER.index("privacy") > ORDER.index("lattice")
+    assert imported(PACKAGE / "means" / "clipped.py") >= {"dpstats.estimator", "dpstats.lattice"}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_no_private_modules_of_others(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and not node.module.startswith("dpstats"):
+            assert not any(part.startswith("_") for part in node.module.split(".") if part != "__future__")
+
+
+def modules_after(statement: str) -> set[str]:
+    code = f"{statement}\nimport sys\nprint(' '.join(sys.modules))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(result.stdout.split())
+
+
+def test_import_dpstats_loads_nothing_heavy() -> None:
+    loaded = modules_after("import dpstats; dpstats.__version__; dir(dpstats)")
+    assert not loaded & {"numpy", "scipy", "sklearn", "opendp", "dp_accounting", "pandas", "matplotlib"}
+
+
+def test_a_budget_needs_no_estimators_and_a_fit_needs_opendp_only_to_draw() -> None:
+    assert not modules_after("import dpstats.privacy") & {"sklearn", "opendp", "matplotlib", "dp_accounting"}
+    assert not modules_after("import dpstats.means") & {"opendp", "matplotlib", "dp_accounting"}
+    fit = "import dpstats.means as m; m.ClippedMean(clip=1.0).fit([[1.0], [2.0]])"
+    assert "opendp" in modules_after(fit)
+
+
+def test_unknown_names_are_attribute_errors() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = dpstats.nothing
+    assert dpstats.ClippedMean is dpstats.means.ClippedMean
