@@ -38,7 +38,7 @@ class Column:
 
 COLUMNS = (
     Column("mdvis", "visits to a doctor in the year", 0, 52, "one a week"),
-    Column("disea", "index of chronic diseases", 0, 60, "range of the questionnaire's index"),
+    Column("disea", "index of chronic diseases", 0, 60, "a generous range for the index"),
     Column("physlm", "has a physical limitation", 0, 1, "a yes/no question"),
     Column("hlthg", "health rated good", 0, 1, "a yes/no question"),
     Column("hlthf", "health rated fair", 0, 1, "a yes/no question"),
@@ -135,7 +135,8 @@ def _page(mean: ClippedMean, table: Summary, facts: list[tuple[str, str]], figur
     )
     page.section("What is public")
     page.text(
-        "The number of rows, the names of the columns, and these bounds, chosen without looking at the data:"
+        "The number of rows, the names of the columns, and these bounds. Bounds have to come from knowledge of "
+        "the questions asked, never from the private rows:"
     )
     page.table(
         ["column", "meaning", "from", "to", "because"],

@@ -17,7 +17,7 @@ h1 { font-size: 1.7rem; margin-bottom: .2rem; } h2 { font-size: 1.2rem; margin-t
 p.lead { color: #4a5666; margin-top: 0; }
 table { border-collapse: collapse; margin: .8rem 0; font-variant-numeric: tabular-nums; }
 th, td { padding: .3rem .8rem; text-align: right; border-bottom: 1px solid #dde3ea; }
-th:first-child { text-align: left; } table.facts td { text-align: left; }
+th:first-child { text-align: left; } table.facts td, table.facts th { text-align: left; }
 thead th { border-bottom: 2px solid #8a97a8; }
 img { max-width: 100%; } pre { background: #f4f6f8; padding: .8rem; overflow-x: auto; font-size: .85rem; }
 .dpstats-summary h4 { display: none; } ol, figcaption { color: #4a5666; font-size: .9rem; }
@@ -55,7 +55,7 @@ class Page:
         self._parts.append(f"<pre>{html.escape(text)}</pre>")
 
     def table(self, columns: list[str], rows: list[list[str]]) -> None:
-        """Add a table; the first column names the rows."""
+        """Add a table of words; the first column names the rows."""
         head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
         body = "".join(
             "<tr>"
@@ -66,7 +66,9 @@ class Page:
             + "</tr>"
             for row in rows
         )
-        self._parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
+        self._parts.append(
+            f'<table class="facts"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+        )
 
     def fragment(self, markup: str) -> None:
         """Add HTML that is already safe, such as a summary's."""
