@@ -46,7 +46,7 @@ COLUMNS = (
 )
 EPSILON, DELTA = 1.0, 1e-6
 EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0)
-SIMULATION_SEED = 20190
+SIMULATION_SEED = 1974
 
 
 def load() -> Any:

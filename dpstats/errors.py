@@ -22,5 +22,9 @@ class NotPrivate(InvalidParameter):
     """A requested calibration does not give the privacy it claims."""
 
 
+class ScaleOutOfRange(InvalidParameter):
+    """Noise of the scale asked for cannot be drawn exactly in 64 bits; nothing was charged."""
+
+
 class BudgetExceeded(DPStatsError, RuntimeError):
     """A charge does not fit into what is left of a budget; nothing was charged."""

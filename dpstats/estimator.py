@@ -9,19 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from dpstats.errors import InvalidParameter
 from dpstats.mechanisms.additive import release
 from dpstats.mechanisms.sampling import Noise, noise_source
-from dpstats.privacy.budget import PrivacyBudget
+from dpstats.privacy.budget import PrivacyBudget, check_budget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
-from dpstats.validation import check_rows
+from dpstats.validation import check_rows, public_shape
 
 Statistic = Mapping[str, NDArray[np.int64]]
 """The exact statistic of each stage of a plan, by the stage's name, in steps: private."""
@@ -29,8 +28,10 @@ Statistic = Mapping[str, NDArray[np.int64]]
 Released = Mapping[str, NDArray[np.float64]]
 """What was released of each stage, by the stage's name, in its units: public."""
 
+Plan = TypeVar("Plan", bound=ReleasePlan)
 
-class PrivateEstimator(BaseEstimator):
+
+class PrivateEstimator(BaseEstimator, Generic[Plan]):
     """Base of the estimators: parameters and public sizes -> plan -> statistic -> charge -> release -> report.
 
     Subclasses have the parameters ``epsilon``, ``delta``, ``random_state`` and ``budget`` beside their own.
@@ -40,24 +41,24 @@ class PrivateEstimator(BaseEstimator):
     delta: float
     random_state: Any
     budget: PrivacyBudget | None
+    plan_: Plan
+    privacy_: PrivacyGuarantee
 
     _min_samples = 2
 
-    def plan(self, n_samples: int, n_features: int) -> ReleasePlan:
+    def plan(self, n_samples: int, n_features: int) -> Plan:
         """Return what a fit on data of this size would release, and at which cost; sees no data."""
         raise TypeError(f"{type(self).__name__} does not define plan")
 
-    def _statistic(self, X: NDArray[Any], plan: ReleasePlan) -> Statistic:
+    def _statistic(self, X: NDArray[Any], plan: Plan) -> Statistic:
         """Return the exact integers that the plan's stages are about, or refuse the data."""
         raise TypeError(f"{type(self).__name__} does not define _statistic")
 
-    def _release(
-        self, statistic: Statistic, plan: ReleasePlan, noise: Noise, size: int | None = None
-    ) -> Released:
+    def _release(self, statistic: Statistic, plan: Plan, noise: Noise, size: int | None = None) -> Released:
         """Draw the noise of every stage, once (or ``size`` times, for simulations and audits)."""
         return {stage.name: release(stage, statistic[stage.name], noise, size) for stage in plan.stages}
 
-    def _report(self, released: Released, plan: ReleasePlan) -> None:
+    def _report(self, released: Released, plan: Plan) -> None:
         """Set the fitted attributes: post-processing of what was released."""
         raise TypeError(f"{type(self).__name__} does not define _report")
 
@@ -88,7 +89,11 @@ class PrivateEstimator(BaseEstimator):
             If the budget cannot pay.
         """
         noise = noise_source(self.random_state)
-        budget = self._checked_budget(noise)
+        budget = check_budget(self.budget, simulated=noise.simulated)
+        stated = public_shape(X)
+        if budget is not None and stated is not None and min(stated) > 0:
+            # An empty purse is told before the data are touched.
+            budget.check(self.plan(max(stated[0], self._min_samples), stated[1]))
         rows = check_rows(self, X, reset=True, min_samples=self._min_samples)
         plan = self.plan(*rows.shape)
         if budget is not None:
@@ -98,23 +103,9 @@ class PrivateEstimator(BaseEstimator):
             budget.charge(plan, label=type(self).__name__)
         released = self._release(statistic, plan, noise)
         self.plan_ = plan
-        self.privacy_: PrivacyGuarantee = replace(plan.guarantee, simulated=noise.simulated)
+        self.privacy_ = replace(plan.guarantee, simulated=noise.simulated)
         self._report(released, plan)
         return self
-
-    def _checked_budget(self, noise: Noise) -> PrivacyBudget | None:
-        if self.budget is None:
-            return None
-        if not isinstance(self.budget, PrivacyBudget):
-            raise InvalidParameter(
-                f"budget must be None or a PrivacyBudget, got {type(self.budget).__name__}"
-            )
-        if noise.simulated:
-            raise InvalidParameter(
-                "random_state and budget cannot be given together: simulated noise is not a private release "
-                "and charges no budget"
-            )
-        return self.budget
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         text = super().__repr__(N_CHAR_MAX)

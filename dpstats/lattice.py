@@ -26,7 +26,8 @@ from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.validation import Columns
 
 BITS = 30
-"""Steps from the centre to the bound, as a power of two: rounding moves an entry by at most 2^-31 of its bound."""
+"""Steps from the centre to the bound, as a power of two: rounding moves an entry by at most 2^-31 of its
+bound. Coarser lattices serve where noise of that many steps could not be drawn."""
 
 # Adding 1.5 * 2^52 to a number of size below 2^51 rounds it to the nearest integer, ties to
 # even, and leaves that integer in the low bits of the float: its int64 view, less the view of
@@ -34,9 +35,16 @@ BITS = 30
 _SHIFT = 1.5 * 2.0**52
 _SHIFT_BITS = int(np.float64(_SHIFT).view(np.int64))
 
+# Centres up to this many steps from the origin are taken off in steps.
+_MAX_OFFSET = 2.0**40
+
 _BLOCK = 1 << 18  # entries of a block: two megabytes, so that its passes stay in cache
 _MAX_THREADS = 8
 _MAX_SUM = 2**62  # bound on any integer formed, leaving room in int64 for the noise
+
+# Bounds and centres in the units of the data. Inside these neither the spacing, nor its inverse, nor
+# its square leaves floating point, so that a finite entry can never become NaN.
+_SMALLEST, _LARGEST = 1e-140, 1e140
 
 Steps = int | NDArray[np.int64]
 
@@ -44,6 +52,17 @@ Steps = int | NDArray[np.int64]
 def isqrt_up(value: int) -> int:
     """Return the square root of a non-negative integer, rounded up."""
     return 0 if value == 0 else math.isqrt(value - 1) + 1
+
+
+def _check_region(clip: Columns, center: Columns) -> None:
+    sizes = np.atleast_1d(clip)
+    if not np.all((sizes >= _SMALLEST) & (sizes <= _LARGEST)):
+        raise InvalidParameter(
+            f"clip must be between {_SMALLEST:g} and {_LARGEST:g} for exact arithmetic, got {sizes.min():g} "
+            f"to {sizes.max():g}; change the units of the data"
+        )
+    if not np.all(np.abs(center) <= _LARGEST):
+        raise InvalidParameter(f"center must be between -{_LARGEST:g} and {_LARGEST:g} for exact arithmetic")
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,11 +77,14 @@ class RowLattice:
         The length of a step, in the units of the data.
     n_features : int
         The length of a row.
+    bits : int
+        The largest bound is 2^bits steps.
     """
 
     center: Columns
     spacing: Columns
     n_features: int
+    bits: int
 
     def sensitivity(self, norm: str) -> int:
         """Return the largest distance, in steps, of two rows of the lattice."""
@@ -75,7 +97,7 @@ class RowLattice:
     @property
     def square_spacing(self) -> Columns:
         """The length of a step of a square, in squared units of the data."""
-        return self.spacing**2 * 2.0**BITS
+        return self.spacing**2 * 2.0**self.bits
 
     def round_rows(self, X: NDArray[Any]) -> NDArray[np.int64]:
         """Return the lattice points of the rows of ``X``, of shape (n, n_features), in steps.
@@ -105,7 +127,7 @@ class RowLattice:
         X : array of shape (n, n_features)
             Real numbers of any numeric dtype and memory order; never changed, never copied whole.
         squares : bool
-            Also return the column sums of ``k*k >> BITS``, the squared distances from the centre.
+            Also return the column sums of ``k*k >> bits``, the squared distances from the centre.
         missing : {"error", "center"}
             What a NaN or infinite entry does: raise, or count as the centre.
         threads, block : int
@@ -118,10 +140,12 @@ class RowLattice:
             If an entry is NaN or infinite and ``missing="error"``.
         """
         n = X.shape[0]
-        if n << BITS > _MAX_SUM:
-            raise InvalidData(f"X has too many rows for exact 64-bit sums: {n}, at most {_MAX_SUM >> BITS}")
+        if n << self.bits > _MAX_SUM:
+            raise InvalidData(
+                f"X has too many rows for exact 64-bit sums: {n}, at most {_MAX_SUM >> self.bits}"
+            )
         rows_per_block = max(1, block // max(1, self.n_features))
-        pieces = _split(n, threads or _default_threads(X.size), rows_per_block)
+        pieces = _split(n, _default_threads(X.size) if threads is None else threads, rows_per_block)
 
         def work(piece: tuple[int, int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
             return self._sum_piece(X[piece[0] : piece[1]], rows_per_block, squares, missing)
@@ -150,7 +174,7 @@ class RowLattice:
                             "missing='center' to let such an entry count as the clip centre."
                         )
                     # Row by row and public: a bad entry becomes the centre, whatever the other rows hold.
-                    rows = np.where(np.isfinite(rows), rows, self.center)
+                    rows = np.where(np.isfinite(rows), rows.astype(np.float64), self.center)
                 out = buffer[: rows.shape[0]]
                 self._round_block(rows, out)
                 shifted = out.view(np.int64)
@@ -160,7 +184,7 @@ class RowLattice:
                 if squares:
                     shifted -= _SHIFT_BITS
                     np.multiply(shifted, shifted, out=shifted)
-                    np.right_shift(shifted, BITS, out=shifted)
+                    np.right_shift(shifted, self.bits, out=shifted)
                     total_squares += _column_sums(shifted)
         return total, total_squares
 
@@ -176,17 +200,26 @@ class BoxLattice(RowLattice):
     bound: Steps
 
     @classmethod
-    def build(cls, clip: Columns, center: Columns, n_features: int, *, common: bool) -> BoxLattice:
+    def build(
+        cls, clip: Columns, center: Columns, n_features: int, *, common: bool, bits: int = BITS
+    ) -> BoxLattice:
         """Return the lattice of the box ``|x_j - center_j| <= clip_j``.
 
-        With ``common`` one spacing serves all columns; otherwise every column has 2^30 steps.
+        With ``common`` one spacing serves all columns; otherwise every column has 2^bits steps. The
+        centre is moved to the nearest point of the lattice, by at most half a step.
         """
+        _check_region(clip, center)
         if common and not isinstance(clip, float):
             # An array even if the bounds agree: a shape must not depend on the numbers given.
-            spacing = float(clip.max()) * 2.0**-BITS
-            bound = np.maximum(np.floor(clip / spacing), 1).astype(np.int64)
-            return cls(center, spacing, n_features, np.minimum(bound, 2**BITS))
-        return cls(center, clip * 2.0**-BITS, n_features, 2**BITS)
+            spacing: Columns = float(clip.max()) * 2.0**-bits
+            bound: Steps = np.minimum(np.maximum(np.floor(clip / spacing), 1).astype(np.int64), 2**bits)
+        else:
+            spacing, bound = clip * 2.0**-bits, 2**bits
+        steps = np.rint(center / spacing)
+        if np.all(np.abs(steps) <= _MAX_OFFSET):
+            # The nearest lattice point to the centre, so that shifting to it costs nothing.
+            center = steps * spacing if isinstance(steps, np.ndarray) else float(steps) * spacing
+        return cls(center, spacing, n_features, bits, bound)
 
     def _bounds(self) -> list[int]:
         return [self.bound] * self.n_features if isinstance(self.bound, int) else self.bound.tolist()
@@ -196,8 +229,8 @@ class BoxLattice(RowLattice):
         return 2 * sum(bounds) if norm == "l1" else isqrt_up(4 * sum(k * k for k in bounds))
 
     def square_sensitivity(self, norm: str) -> int:
-        # A square lies in [0, bound^2 >> BITS]: half the width of an entry.
-        tops = [k * k >> BITS for k in self._bounds()]
+        # A square lies in [0, bound^2 >> bits]: half the width of an entry.
+        tops = [k * k >> self.bits for k in self._bounds()]
         return sum(tops) if norm == "l1" else isqrt_up(sum(k * k for k in tops))
 
     def _round_block(self, rows: NDArray[Any], out: NDArray[np.float64]) -> None:
@@ -219,17 +252,17 @@ class BoxLattice(RowLattice):
         def tiled(value: Any) -> Any:
             return np.tile(value, repeat) if isinstance(value, np.ndarray) and repeat > 1 else value
 
-        scale = tiled(1 / self.spacing)
-        if np.any(self.center):
-            np.subtract(rows, tiled(self.center), out=out, dtype=np.float64)
-            np.multiply(out, scale, out=out)
+        offset = np.rint(self.center / self.spacing)
+        if np.all(np.abs(offset) <= _MAX_OFFSET):
+            np.multiply(rows, tiled(1 / self.spacing), out=out, dtype=np.float64)
         else:
-            np.multiply(rows, scale, out=out, dtype=np.float64)
-        bound = tiled(
-            self.bound.astype(np.float64) if isinstance(self.bound, np.ndarray) else float(self.bound)
-        )
-        np.clip(out, -bound, bound, out=out)
-        np.add(out, _SHIFT, out=out)
+            # A centre that is far away compared with the clip: subtract it before precision is lost.
+            np.subtract(rows, tiled(self.center), out=out, dtype=np.float64)
+            np.multiply(out, tiled(1 / self.spacing), out=out)
+            offset = np.zeros_like(offset)
+        np.add(out, tiled(_SHIFT - offset), out=out)
+        # Every float between the bounds is an integer, whatever came before.
+        np.clip(out, tiled(_SHIFT - self.bound), tiled(_SHIFT + self.bound), out=out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,9 +273,10 @@ class BallLattice(RowLattice):
     radius: int
 
     @classmethod
-    def build(cls, clip: float, center: Columns, n_features: int) -> BallLattice:
+    def build(cls, clip: float, center: Columns, n_features: int, *, bits: int = BITS) -> BallLattice:
         """Return the lattice of the ball ``||x - center||_2 <= clip``."""
-        return cls(center, clip * 2.0**-BITS, n_features, 2**BITS)
+        _check_region(clip, center)
+        return cls(center, clip * 2.0**-bits, n_features, bits, 2**bits)
 
     def sensitivity(self, norm: str) -> int:
         if norm == "l2":
@@ -251,9 +285,9 @@ class BallLattice(RowLattice):
         return 2 * math.isqrt(self.n_features * self.radius**2)
 
     def square_sensitivity(self, norm: str) -> int:
-        # The squares of a row are non-negative and add up to at most radius^2 >> BITS = top, so two
+        # The squares of a row are non-negative and add up to at most radius^2 >> bits = top, so two
         # rows of them differ most when each is a corner of that simplex (or, for one column, 0 and top).
-        top = self.radius**2 >> BITS
+        top = self.radius**2 >> self.bits
         if self.n_features == 1:
             return top
         return 2 * top if norm == "l1" else isqrt_up(2 * top * top)
@@ -264,32 +298,29 @@ class BallLattice(RowLattice):
             np.multiply(out, 1 / self.spacing, out=out)
         else:
             np.multiply(rows, 1 / self.spacing, out=out, dtype=np.float64)
-        norms = np.sqrt(np.einsum("ij,ij->i", out, out))
+        norms = np.sqrt(_squared_norms(out))
         # Rounding adds at most sqrt(d)/2 to a norm: rows that are scaled at all are scaled to stay
         # inside after it. This is accuracy; the check below is what privacy rests on.
         inside = self.radius * (1 - self._norm_error()) - math.sqrt(self.n_features) / 2 - 1
-        far = np.flatnonzero(~(norms <= inside))
-        if far.size:
-            self._project(out, far, norms, inside)
+        factors = np.minimum(1.0, inside / np.maximum(norms, 1.0))
+        overflow = np.flatnonzero(~np.isfinite(norms))
+        if overflow.size:
+            self._project_huge(out, overflow, factors, inside)
+        if np.any(factors != 1):
+            out *= factors[:, None]
         np.add(out, _SHIFT, out=out)
         np.subtract(out, _SHIFT, out=out)
         self._enforce(out)
         np.add(out, _SHIFT, out=out)
 
-    def _project(
-        self, out: NDArray[np.float64], far: NDArray[np.intp], norms: NDArray[np.float64], inside: float
+    def _project_huge(
+        self, out: NDArray[np.float64], rows: NDArray[np.intp], factors: NDArray[np.float64], inside: float
     ) -> None:
-        block = out[far]
-        lengths = norms[far]
-        overflow = ~np.isfinite(lengths)
-        if overflow.any():
-            # Entries so large that their squares, or the shift to the centre, overflow.
-            huge = np.clip(block[overflow], -1e300, 1e300)
-            huge /= np.abs(huge).max(axis=1, keepdims=True)
-            block[overflow] = huge
-            lengths[overflow] = np.sqrt(np.einsum("ij,ij->i", huge, huge))
-        block *= (inside / lengths)[:, None]
-        out[far] = block
+        """Prepare rows whose squares, or whose shift to the centre, overflow: first scale them to size one."""
+        huge = np.clip(out[rows], -1e300, 1e300)
+        huge /= np.abs(huge).max(axis=1, keepdims=True)
+        out[rows] = huge
+        factors[rows] = inside / np.sqrt(_squared_norms(huge))
 
     def _norm_error(self) -> float:
         # Bound on the relative error of a floating-point sum of d squares, in any order.
@@ -303,10 +334,19 @@ class BallLattice(RowLattice):
         """
         limit = float(self.radius) ** 2 * (1 - self._norm_error())
         while True:
-            outside = np.flatnonzero(~(np.einsum("ij,ij->i", out, out) <= limit))
+            outside = np.flatnonzero(~(_squared_norms(out) <= limit))
             if not outside.size:
                 return
             out[outside] = np.trunc(np.nan_to_num(out[outside]) * 0.999)
+
+
+def _squared_norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the squared l2 norm of each row, by sums whose order depends on the row's length only."""
+    if rows.shape[0] == 1:
+        # A single long row would be summed in another order than one among others.
+        rows = np.concatenate([rows, rows])
+        return np.einsum("ij,ij->i", rows, rows)[:1]
+    return np.einsum("ij,ij->i", rows, rows)
 
 
 def _default_threads(entries: int) -> int:
@@ -318,9 +358,9 @@ def _split(n: int, threads: int, rows_per_block: int) -> list[tuple[int, int]]:
     """Cut n rows into at most ``threads`` runs of whole blocks."""
     if threads < 1:
         raise InvalidParameter(f"threads must be at least 1, got {threads}")
-    blocks = -(-n // rows_per_block)
+    blocks = max(1, -(-n // rows_per_block))
     per_thread = -(-blocks // min(threads, blocks)) * rows_per_block
-    return [(start, min(start + per_thread, n)) for start in range(0, n, per_thread)]
+    return [(start, min(start + per_thread, n)) for start in range(0, max(n, 1), per_thread)]
 
 
 def _blocks(X: NDArray[Any], rows_per_block: int) -> Iterator[NDArray[Any]]:

@@ -49,7 +49,10 @@ def check_real(
     words = f"a finite number {_range_words(above, at_least, below, at_most)}".rstrip()
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
         raise InvalidParameter(f"{name} must be {words}, got {reprlib.repr(value)}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
     inside = (
         math.isfinite(number)
         and (above is None or number > above)
@@ -58,7 +61,9 @@ def check_real(
         and (at_most is None or number <= at_most)
     )
     if not inside:
-        raise InvalidParameter(f"{name} must be {words}, got {value}")
+        raise InvalidParameter(
+            f"{name} must be {words}, got {reprlib.repr(value) if number == math.inf else value}"
+        )
     return number
 
 
@@ -95,9 +100,8 @@ def check_columns(
     """
     if value is None:
         raise InvalidParameter(f"{name} must be given: a number or one number per column")
-    if isinstance(value, Real) or np.ndim(value) == 0:
-        item = value.item() if isinstance(value, np.ndarray) else value
-        return check_real(name, item, above=above, at_least=at_least)
+    if isinstance(value, Real | str):
+        return check_real(name, value, above=above, at_least=at_least)
     words = (
         f"one number per column, each finite and {_range_words(above, at_least, None, None)}".removesuffix(
             " and "
@@ -107,6 +111,10 @@ def check_columns(
         array = np.array(value)
     except ValueError:
         array = np.array(None)
+    if array.ndim == 0 and array.dtype.kind in "fiu":
+        return check_real(name, array.item(), above=above, at_least=at_least)
+    if np.ma.isMaskedArray(value):
+        raise InvalidParameter(f"{name} must not be a masked array")
     if array.ndim != 1 or array.dtype.kind not in "fiu" or array.size == 0:
         raise InvalidParameter(f"{name} must be a number or {words}, got {reprlib.repr(value)}")
     array = array.astype(np.float64)
@@ -152,10 +160,16 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -> 
     """
     from sklearn.utils.validation import validate_data
 
+    refusal: InvalidData | None = None
+    if np.ma.isMaskedArray(X):
+        raise InvalidData("X must not be a masked array: fill it, or use NaN and missing='center'")
     try:
         rows = validate_data(estimator, X, reset=reset, dtype="numeric", ensure_all_finite=False)
-    except (TypeError, ValueError) as error:
-        raise _without_data(error) from None
+    except (TypeError, ValueError, OverflowError) as error:
+        refusal = _without_data(error)
+    # Raised outside the handler, so that the original, which may hold data, is not its context.
+    if refusal is not None:
+        raise refusal
     if rows.dtype.kind not in "fiub":
         raise InvalidData(f"X must be a 2-d table of real numbers, got an array of dtype {rows.dtype}")
     if rows.shape[0] < min_samples:
@@ -163,6 +177,14 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -> 
             f"X must have at least {min_samples} rows, got n_samples = {rows.shape[0]} (n is public and fixed)"
         )
     return rows
+
+
+def public_shape(X: Any) -> tuple[int, int] | None:
+    """Return the shape of a table that states one, without looking into it; None if it does not."""
+    shape = getattr(X, "shape", None)
+    if isinstance(shape, tuple) and len(shape) == 2 and all(isinstance(size, Integral) for size in shape):
+        return int(shape[0]), int(shape[1])
+    return None
 
 
 class _InvalidType(InvalidData, TypeError):

@@ -41,7 +41,17 @@ ORDER = [
 ]
 # Inside the subpackages that have a stated order.
 INSIDE = {
-    "privacy": ["guarantee", "gaussian", "zcdp", "events", "composition", "plan", "budget", "__init__"],
+    "privacy": [
+        "guarantee",
+        "gaussian",
+        "zcdp",
+        "events",
+        "composition",
+        "totals",
+        "plan",
+        "budget",
+        "__init__",
+    ],
     "mechanisms": ["sampling", "additive", "__init__"],
     "auditing": ["bounds", "attack", "__init__"],
 }

@@ -6,7 +6,8 @@ Proof: docs/proofs/clipped-mean.md.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,14 +15,14 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidData, InvalidParameter, ScaleOutOfRange
 from dpstats.estimator import PrivateEstimator, Released
 from dpstats.estimator import Statistic as ExactStatistic
 from dpstats.intervals import half_widths, simultaneous_level
-from dpstats.lattice import BallLattice, BoxLattice, RowLattice
+from dpstats.lattice import BITS, BallLattice, BoxLattice, RowLattice
 from dpstats.mechanisms.additive import Statistic, additive_stages
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.privacy.plan import ReleasePlan
+from dpstats.privacy.plan import ReleasePlan, Stage
 from dpstats.results import ConfidenceInterval, Summary, significant
 from dpstats.validation import (
     Columns,
@@ -99,8 +100,17 @@ def normal_clipping_bias_bound(std: Any, clip: Any, distance: Any) -> Any:
 
 @dataclass(frozen=True)
 class ClippedMeanPlan(ReleasePlan):
-    """The plan of a `ClippedMean`; ``std`` is the public standard deviation, where there is one."""
+    """The plan of a `ClippedMean`, with the public facts that the fit and its report go by.
 
+    ``std`` is the public standard deviation, where there is one. The lattice is part of the plan, so
+    that the clip that is applied is the one the noise was calibrated to.
+    """
+
+    lattice: RowLattice = field(repr=False, compare=False)
+    clip: float | tuple[float, ...]
+    clip_norm: str
+    calibration: str
+    missing: str
     std: float | tuple[float, ...] | None = None
 
     def expected_error(self, std: float | NDArray[np.float64] | None = None) -> float:
@@ -131,7 +141,7 @@ def _total(values: NDArray[np.float64], count: int) -> float:
     return float(np.broadcast_to(values, (count,)).sum())
 
 
-class ClippedMean(PrivateEstimator):
+class ClippedMean(PrivateEstimator[ClippedMeanPlan]):
     """Private mean of rows that are clipped to a public region.
 
     Use it when public bounds on the columns are known and not much wider than the data: the noise
@@ -153,7 +163,9 @@ class ClippedMean(PrivateEstimator):
     std : None, float, array of shape (n_features,) or "private", default=None
         Standard deviation of the columns, for intervals about the population mean: a public
         number (an upper bound is safe), or "private" to estimate it from the data as a second
-        release. None: intervals are about the clipped sample mean.
+        release. For ``clip_norm="l2"`` a public number is taken as that of the *clipped* rows, which
+        projection can make larger in a column than it was. None: intervals are about the clipped
+        sample mean.
     std_share : float, default=0.1
         Part of the privacy (of mu^2, or of epsilon where delta = 0) that goes to the second
         release; used with ``std="private"`` only.
@@ -276,40 +288,36 @@ class ClippedMean(PrivateEstimator):
         n = check_integer("n_samples", n_samples, at_least=2)
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
-        check_choice("missing", self.missing, ["error", "center"])
+        missing = check_choice("missing", self.missing, ["error", "center"])
         calibration = check_choice("calibration", self.calibration, ["exact", "textbook"])
-        lattice = self._lattice(d)
         std = self._public_std(d)
         share = check_real("std_share", self.std_share, above=0, below=1) if self._estimates_std() else 0.0
-        if self._estimates_std() and calibration == "textbook":
+        if share and calibration == "textbook":
             raise InvalidParameter(
                 "std='private' needs a second release, which calibration='textbook' does not cover; "
                 "use calibration='exact' or a public std"
             )
-        statistics = [
-            Statistic(
-                _MEAN,
-                d,
-                _step(lattice.spacing / n),
-                lattice.sensitivity("l1"),
-                lattice.sensitivity("l2"),
-                1 - share,
-            )
-        ]
-        if self._estimates_std():
-            statistics.append(
-                Statistic(
-                    _SQUARES,
-                    d,
-                    _step(lattice.square_spacing / n),
-                    lattice.square_sensitivity("l1"),
-                    lattice.square_sensitivity("l2"),
-                    share,
-                )
-            )
-        stages = additive_stages(statistics, epsilon, delta, calibration=calibration)
+
+        def stages(bits: int) -> tuple[RowLattice, tuple[Stage, ...]]:
+            lattice = self._lattice(d, bits)
+            statistics = [_mean_statistic(lattice, n, 1 - share)]
+            if share:
+                statistics.append(_squares_statistic(lattice, n, share))
+            return lattice, additive_stages(statistics, epsilon, delta, calibration=calibration)
+
+        lattice, plan_stages = _finest(stages)
+        clip = check_columns("clip", self.clip, d, above=0)
         return ClippedMeanPlan(
-            stages, PrivacyGuarantee(epsilon, delta), n, d, std=None if std is None else _step(std)
+            plan_stages,
+            PrivacyGuarantee(epsilon, delta),
+            n,
+            d,
+            lattice=lattice,
+            clip=_frozen(clip),
+            clip_norm=self.clip_norm,
+            calibration=calibration,
+            missing=missing,
+            std=None if std is None else _frozen(std),
         )
 
     def _estimates_std(self) -> bool:
@@ -322,40 +330,38 @@ class ClippedMean(PrivateEstimator):
             raise InvalidParameter(f"std must be None, 'private', or public numbers, got {self.std!r}")
         return check_columns("std", self.std, n_features, above=0)
 
-    def _lattice(self, n_features: int) -> RowLattice:
+    def _lattice(self, n_features: int, bits: int) -> RowLattice:
         clip = check_columns("clip", self.clip, n_features, above=0)
         center = check_columns("center", self.center, n_features)
         noise = check_choice("noise", self.noise, ["proportional", "isotropic"])
         if check_choice("clip_norm", self.clip_norm, ["linf", "l2"]) == "linf":
-            return BoxLattice.build(clip, center, n_features, common=noise == "isotropic")
+            return BoxLattice.build(clip, center, n_features, common=noise == "isotropic", bits=bits)
         if not isinstance(clip, float):
             raise InvalidParameter(
                 "clip must be a single number, the radius of the ball, with clip_norm='l2'"
             )
-        return BallLattice.build(clip, center, n_features)
+        return BallLattice.build(clip, center, n_features, bits=bits)
 
-    def _statistic(self, X: NDArray[Any], plan: ReleasePlan) -> ExactStatistic:
-        lattice = self._lattice(plan.n_features)
-        sums, squares = lattice.sums(X, squares=len(plan.stages) > 1, missing=self.missing)
+    def _statistic(self, X: NDArray[Any], plan: ClippedMeanPlan) -> ExactStatistic:
+        sums, squares = plan.lattice.sums(X, squares=len(plan.stages) > 1, missing=plan.missing)
         return {_MEAN: sums} if squares is None else {_MEAN: sums, _SQUARES: squares}
 
-    def _report(self, released: Released, plan: ReleasePlan) -> None:
+    def _report(self, released: Released, plan: ClippedMeanPlan) -> None:
         d = plan.n_features
         shift = released[_MEAN]
         stage = plan.stages[0]
-        self.mean_ = self._lattice(d).center + shift
+        self.mean_ = plan.lattice.center + shift
         self.noise_scale_ = stage.noise_scale
         self.noise_std_ = np.broadcast_to(stage.noise_std, (d,)).copy()
         self.std_: NDArray[np.float64] | None
         self._degrees_of_freedom: NDArray[np.float64] | None = None
-        if self._estimates_std():
+        if len(plan.stages) > 1:
             squares_noise = np.broadcast_to(plan.stages[1].noise_std, (d,))
             self.std_, self._degrees_of_freedom = _estimate_std(
-                shift, released[_SQUARES], self.noise_std_, squares_noise, plan.n_samples, stage.noise
+                shift, released[_SQUARES], self.noise_std_, squares_noise, plan, stage.noise
             )
         else:
-            std = self._public_std(d)
-            self.std_ = None if std is None else np.full(d, std)
+            self.std_ = None if plan.std is None else np.full(d, plan.std)
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Return the estimate for every row: shape (n_samples, n_features). Releases nothing new."""
@@ -411,6 +417,12 @@ class ClippedMean(PrivateEstimator):
         stage = self.plan_.stages[0]
         scale = np.broadcast_to(stage.noise_scale, (self.plan_.n_features,))
         half = half_widths(each, self._sampling_std(), stage.noise, scale, self._degrees_of_freedom)
+        if self._degrees_of_freedom is not None:
+            # No spread exceeds the clip: never wider than the interval for that spread.
+            largest = np.broadcast_to(self.plan_.clip, (self.plan_.n_features,)) / math.sqrt(
+                self.plan_.n_samples
+            )
+            half = np.minimum(half, half_widths(each, largest, stage.noise, scale))
         return ConfidenceInterval.around(self.mean_, half, level, self.estimand_, bool(simultaneous))
 
     def summary(self, confidence_level: float = 0.95) -> Summary:
@@ -445,7 +457,7 @@ class ClippedMean(PrivateEstimator):
                 columns.append("clip bias <=")
                 cells.append([f"{value:.2g}" for value in bound])
         stage = self.plan_.stages[0]
-        law = {"exact": "exact curve", "textbook": "algorithm 9.2.1"}[self.calibration]
+        law = {"exact": "exact curve", "textbook": "algorithm 9.2.1"}[self.plan_.calibration]
         facts = [
             ("Estimator", type(self).__name__),
             ("Rows, columns", f"{self.plan_.n_samples:,}, {self.plan_.n_features:,} (public)"),
@@ -459,18 +471,20 @@ class ClippedMean(PrivateEstimator):
         self, std: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64] | None, str]:
         """Bound the clipping bias for a mean inside the intervals: per column, and in words."""
-        center = self._lattice(self.plan_.n_features).center
-        distance = np.maximum(np.abs(low - center), np.abs(high - center))
+        plan = self.plan_
+        distance = np.maximum(np.abs(low - plan.lattice.center), np.abs(high - plan.lattice.center))
         about = "It is 0 if all rows lie inside the clip, and it is not part of the intervals."
-        if self.clip_norm == "l2":
+        clip = np.asarray(plan.clip)
+        if plan.clip_norm == "l2":
             # E(||x - c|| - R)_+ <= E||x - c||^2/(4R), since (t - R)_+ <= t^2/(4R).
             moment = float(np.sum(std**2 + distance**2))
             return None, (
-                f"Clipping moves the mean by at most {moment / (4 * float(self.clip)):.2g} in l2 norm, for any rows "
+                "Public standard deviations are taken as those of the clipped rows, std='private' estimates these. "
+                f"Clipping moves the mean by at most {moment / (4 * float(clip)):.2g} in l2 norm, for any rows "
                 f"with these standard deviations and a mean inside the intervals. {about}"
             )
-        normal = np.max(normal_clipping_bias_bound(std, self.clip, distance) / np.asarray(self.clip))
-        return clipping_bias_bound(std, self.clip, distance), (
+        normal = np.max(normal_clipping_bias_bound(std, clip, distance) / clip)
+        return clipping_bias_bound(std, clip, distance), (
             "clip bias: how far clipping can move the mean, for any rows with this standard deviation and a mean "
             f"inside the interval (for normal rows at most {normal:.2g} of the clip). {about}"
         )
@@ -481,8 +495,33 @@ class ClippedMean(PrivateEstimator):
         return tags
 
 
-def _step(spacing: Columns) -> float | tuple[float, ...]:
-    return float(spacing) if np.ndim(spacing) == 0 else tuple(np.asarray(spacing).tolist())
+def _frozen(numbers: Columns) -> float | tuple[float, ...]:
+    return float(numbers) if np.ndim(numbers) == 0 else tuple(np.asarray(numbers).tolist())
+
+
+def _mean_statistic(lattice: RowLattice, n: int, share: float) -> Statistic:
+    l1, l2 = lattice.sensitivity("l1"), lattice.sensitivity("l2")
+    return Statistic(_MEAN, lattice.n_features, _frozen(lattice.spacing / n), l1, l2, share)
+
+
+def _squares_statistic(lattice: RowLattice, n: int, share: float) -> Statistic:
+    l1, l2 = lattice.square_sensitivity("l1"), lattice.square_sensitivity("l2")
+    return Statistic(_SQUARES, lattice.n_features, _frozen(lattice.square_spacing / n), l1, l2, share)
+
+
+_COARSEST = 8
+
+
+def _finest(
+    stages: Callable[[int], tuple[RowLattice, tuple[Stage, ...]]],
+) -> tuple[RowLattice, tuple[Stage, ...]]:
+    """Return the stages on the finest lattice whose noise can be drawn; a public choice."""
+    for bits in range(BITS, _COARSEST, -4):
+        try:
+            return stages(bits)
+        except ScaleOutOfRange:
+            continue
+    return stages(_COARSEST)
 
 
 def _estimate_std(
@@ -490,7 +529,7 @@ def _estimate_std(
     squares: NDArray[np.float64],
     noise_std: NDArray[np.float64],
     squares_noise_std: NDArray[np.float64],
-    n: int,
+    plan: ClippedMeanPlan,
     noise: str,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the standard deviation of the rows, and the degrees of freedom of the error's variance.
@@ -499,8 +538,10 @@ def _estimate_std(
     known noise variance. Its own variance (noise of both releases, and sampling as for normal
     rows) gives Satterthwaite's degrees of freedom of the total error variance v/n + noise^2.
     """
+    n = plan.n_samples
     correction = n / (n - 1)
-    variance = np.maximum(correction * (squares - shift**2 + noise_std**2), 0.0)
+    # A column that stays within its clip of the centre has a variance of at most the clip squared.
+    variance = np.clip(correction * (squares - shift**2 + noise_std**2), 0.0, np.square(plan.clip))
     # Var of the squared noise: 2 s^4 for a normal, 5 s^4 for a Laplace variable of deviation s.
     fourth = 2.0 if noise == "gaussian" else 5.0
     from_noise = squares_noise_std**2 + 4 * shift**2 * noise_std**2 + fourth * noise_std**4

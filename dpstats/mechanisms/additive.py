@@ -14,6 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -22,13 +23,13 @@ from scipy.special import ndtri
 
 from dpstats.errors import InvalidData, InvalidParameter, NotPrivate
 from dpstats.lattice import isqrt_up
-from dpstats.mechanisms.sampling import Noise, Size, noise_source
-from dpstats.privacy.budget import PrivacyBudget
-from dpstats.privacy.composition import certifies
+from dpstats.mechanisms.sampling import Noise, Size, check_scale, noise_source
+from dpstats.privacy.budget import PrivacyBudget, check_budget
 from dpstats.privacy.events import ZCDP, DiscreteLaplace, Event, Gaussian, lattice_slack
 from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.plan import Stage
+from dpstats.privacy.totals import certifies
 from dpstats.privacy.zcdp import zcdp_rho
 from dpstats.results import ConfidenceInterval
 from dpstats.validation import check_integer, check_privacy_parameters, check_real
@@ -67,13 +68,18 @@ def additive_stages(
 
     delta = 0 gives Laplace noise; delta > 0 gives Gaussian noise from the exact curve, or through
     zero-concentrated privacy where the lattice is too coarse for that curve.
-    ``calibration="textbook"`` gives the source text's constants, where they are private.
+    ``calibration="textbook"`` gives the source text's constants, where they are private. A scale
+    that cannot be drawn raises here, long before a charge.
     """
     if delta == 0:
-        return tuple(_laplace_stage(item, epsilon, len(statistics), neighbors) for item in statistics)
-    if calibration == "textbook":
-        return (_textbook_stage(statistics, epsilon, delta, neighbors),)
-    return _gaussian_stages(statistics, epsilon, delta, neighbors)
+        stages = tuple(_laplace_stage(item, epsilon, len(statistics), neighbors) for item in statistics)
+    elif calibration == "textbook":
+        stages = (_textbook_stage(statistics, epsilon, delta, neighbors),)
+    else:
+        stages = _gaussian_stages(statistics, epsilon, delta, neighbors)
+    for stage in stages:
+        check_scale(stage.scale_steps)
+    return stages
 
 
 def _laplace_stage(item: Statistic, epsilon: float, count: int, neighbors: Neighbors) -> Stage:
@@ -87,6 +93,8 @@ def _laplace_stage(item: Statistic, epsilon: float, count: int, neighbors: Neigh
 def _quotient_up(numerator: int, denominator: float) -> float:
     """Return a float that is at least the real quotient."""
     quotient = numerator / denominator
+    if quotient > 1e300:
+        return quotient  # far beyond what can be drawn
     while Fraction(quotient) * Fraction(denominator) < numerator:
         quotient = math.nextafter(quotient, math.inf)
     return quotient
@@ -168,7 +176,16 @@ def release(stage: Stage, steps: NDArray[Any], noise: Noise, size: int | None = 
     shape: Size = (stage.size,) if size is None else (size, stage.size)
     draw = noise.laplace if stage.noise == "laplace" else noise.gaussian
     noisy = steps + draw(stage.scale_steps, shape)
-    return np.asarray(noisy, dtype=np.float64) * np.asarray(stage.spacing)
+    if noisy.dtype == object:
+        return _large_steps(noisy, Fraction(float(np.asarray(stage.spacing))))
+    return noisy.astype(np.float64) * np.asarray(stage.spacing)
+
+
+def _large_steps(noisy: NDArray[Any], spacing: Fraction) -> NDArray[np.float64]:
+    """Put Python integers back into units; what exceeds the largest float becomes that float."""
+    largest = Fraction(np.finfo(np.float64).max)
+    values = [float(max(-largest, min(largest, number * spacing))) for number in noisy.ravel()]
+    return np.array(values).reshape(noisy.shape)
 
 
 class _AdditiveMechanism:
@@ -179,8 +196,6 @@ class _AdditiveMechanism:
     neighbour) to the sensitivity. The noise is calibrated to the enlarged sensitivity.
     """
 
-    _noise: str
-
     def __init__(
         self,
         sensitivity: float,
@@ -190,18 +205,40 @@ class _AdditiveMechanism:
         random_state: Any,
         budget: PrivacyBudget | None,
     ) -> None:
-        self.sensitivity = check_real("sensitivity", sensitivity, above=0)
-        self.epsilon, self.delta = check_privacy_parameters(epsilon, delta)
-        self.neighbors = neighbors
-        self.budget = budget
+        self._sensitivity = check_real("sensitivity", sensitivity, at_least=_SMALLEST, at_most=_LARGEST)
+        epsilon, delta = check_privacy_parameters(epsilon, delta)
         self._source = noise_source(random_state)
-        if budget is not None and self._source.simulated:
-            raise InvalidParameter(
-                "random_state and budget cannot be given together: simulated noise is not a private release"
-            )
-        self.guarantee = PrivacyGuarantee(
-            self.epsilon, self.delta, neighbors, simulated=self._source.simulated
-        )
+        self._budget = check_budget(budget, simulated=self._source.simulated)
+        self._guarantee = PrivacyGuarantee(epsilon, delta, neighbors, simulated=self._source.simulated)
+        self._scale = self._nominal_scale()
+        self._stage(1)  # refuses what cannot be drawn
+
+    # Read-only: what is charged and what is drawn are fixed together.
+
+    @property
+    def sensitivity(self) -> float:
+        """The sensitivity that was declared."""
+        return self._sensitivity
+
+    @property
+    def guarantee(self) -> PrivacyGuarantee:
+        """The guarantee of one release."""
+        return self._guarantee
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon of one release."""
+        return self._guarantee.epsilon
+
+    @property
+    def delta(self) -> float:
+        """The delta of one release."""
+        return self._guarantee.delta
+
+    @property
+    def scale(self) -> float:
+        """Scale (Laplace) or standard deviation (Gaussian) of the noise, in the units of the value."""
+        return self._scale
 
     @property
     def event(self) -> Event:
@@ -215,7 +252,7 @@ class _AdditiveMechanism:
         ----------
         value : number or array
             The private value, already computed; its norm moves by at most ``sensitivity`` between
-            neighbouring datasets. Must be finite.
+            neighbouring datasets. Must be finite; integers are taken exactly, however large.
 
         Returns
         -------
@@ -223,43 +260,58 @@ class _AdditiveMechanism:
         """
         array = _check_value(value)
         stage = self._stage(array.size)
-        steps = _to_steps(array, stage.spacing)
-        if self.budget is not None:
-            self.budget.charge(self.guarantee, label=type(self).__name__)
+        steps = _to_steps(array.ravel(), stage.spacing)
+        if self._budget is not None:
+            self._budget.charge(self.guarantee, label=type(self).__name__)
         released = release(stage, steps, self._source).reshape(array.shape)
         return float(released) if array.ndim == 0 else released
 
-    def _stage(self, size: int) -> Stage:
-        raise NotImplementedError
+    def _nominal_scale(self) -> float:
+        raise TypeError(f"{type(self).__name__} does not define _nominal_scale")
 
-    def _lattice_stage(self, scale: float, size: int) -> Stage:
-        """Return the stage for a vector whose noise is ``scale`` before rounding is allowed for."""
-        spacing = 2.0 ** (math.frexp(scale)[1] - 1 - 40)
-        if not 0 < spacing < math.inf:
-            raise InvalidParameter(f"sensitivity is too extreme for floating point: noise scale {scale:g}")
+    def _stage(self, size: int) -> Stage:
+        """Return the stage that releases ``size`` numbers."""
+        spacing = 2.0 ** (math.frexp(self._scale)[1] - 1 - 40)
         steps = math.ceil(Fraction(self.sensitivity) / Fraction(spacing))
         item = Statistic("value", size, spacing, steps + size, steps + isqrt_up(size))
-        return additive_stages([item], self.epsilon, self.delta, neighbors=self.neighbors)[0]
+        return additive_stages([item], self.epsilon, self.delta, neighbors=self.guarantee.neighbors)[0]
 
 
-def _check_value(value: Any) -> NDArray[np.float64]:
+# Sensitivities whose lattice stays inside floating point.
+_SMALLEST, _LARGEST = 1e-200, 1e200
+
+
+def _check_value(value: Any) -> NDArray[Any]:
+    """Return the value as an array of floats or of exact integers."""
     try:
-        array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidData("value must be a number or an array of numbers") from None
-    if array.size == 0 or not np.isfinite(array).all():
+        array = np.array(value)
+    except ValueError:
+        array = np.array(None)
+    if np.ma.isMaskedArray(value) or array.dtype.kind not in "biufO" or array.dtype.itemsize > 8:
+        raise InvalidData("value must be a real number or an array of real numbers, of at most 64 bits each")
+    if array.dtype.kind == "O" and not all(
+        isinstance(item, Real) and not isinstance(item, np.longdouble) for item in array.ravel()
+    ):
+        raise InvalidData("value must be a real number or an array of real numbers")
+    if array.size == 0 or not all(
+        math.isfinite(item) for item in array.ravel() if isinstance(item, float | np.floating)
+    ):
         raise InvalidData("value must be a finite number, or a non-empty array of finite numbers")
     return array
 
 
-def _to_steps(array: NDArray[np.float64], spacing: float | tuple[float, ...]) -> NDArray[Any]:
-    # Dividing by a power of two and rounding to an integer are exact in floating point.
-    scaled = np.rint(array.ravel() / spacing)
-    if np.isinf(scaled).any():
-        raise InvalidData("value is too large for the lattice of this mechanism")
-    if np.abs(scaled).max() <= 2.0**62:
-        return scaled.astype(np.int64)
-    return np.array([int(number) for number in scaled], dtype=object)
+def _to_steps(values: NDArray[Any], spacing: float | tuple[float, ...]) -> NDArray[Any]:
+    """Round to the nearest lattice points, exactly: the spacing is a power of two."""
+    if values.dtype.kind in "biu" and max(abs(int(values.min())), abs(int(values.max()))) <= 2**53:
+        values = values.astype(np.float64)
+    if values.dtype.kind == "f":
+        with np.errstate(over="ignore", under="ignore"):
+            scaled = np.rint(values.astype(np.float64) / spacing)
+        if np.abs(scaled).max() <= 2.0**62:
+            return scaled.astype(np.int64)
+    # Larger integers would lose digits as floats, and large quotients do not fit 64 bits: Python integers.
+    step = Fraction(float(np.asarray(spacing)))
+    return np.array([round(Fraction(item) / step) for item in values.tolist()], dtype=object)
 
 
 class LaplaceMechanism(_AdditiveMechanism):
@@ -301,8 +353,6 @@ class LaplaceMechanism(_AdditiveMechanism):
     5.99
     """
 
-    _noise = "laplace"
-
     def __init__(
         self,
         sensitivity: float,
@@ -313,10 +363,9 @@ class LaplaceMechanism(_AdditiveMechanism):
         budget: PrivacyBudget | None = None,
     ) -> None:
         super().__init__(sensitivity, epsilon, 0.0, neighbors, random_state, budget)
-        self.scale = self.sensitivity / self.epsilon
 
-    def _stage(self, size: int) -> Stage:
-        return self._lattice_stage(self.scale, size)
+    def _nominal_scale(self) -> float:
+        return self.sensitivity / self.epsilon
 
     def error_bound(self, beta: float, size: int = 1) -> float:
         """Return t with P(some of ``size`` errors exceeds t) <= beta: scale * log(size/beta), theorem 3.8."""
@@ -351,9 +400,9 @@ class GaussianMechanism(_AdditiveMechanism):
     Attributes
     ----------
     sigma : float
-        The smallest standard deviation that is (epsilon, delta)-private, from the exact curve. The
-        noise drawn exceeds it by the rounding allowance, at most a relative sqrt(size) sigma
-        2^-39/sensitivity for ``size`` numbers.
+        The smallest standard deviation that is (epsilon, delta)-private, from the exact curve (for
+        epsilon above about 20 through zero-concentrated privacy, a few percent more). The noise drawn
+        exceeds it by the rounding allowance, at most a relative sqrt(size) sigma 2^-39/sensitivity.
     guarantee : PrivacyGuarantee
     event : Event
 
@@ -372,8 +421,6 @@ class GaussianMechanism(_AdditiveMechanism):
     array([10.53, 19.44, 32.71])
     """
 
-    _noise = "gaussian"
-
     def __init__(
         self,
         sensitivity: float,
@@ -385,15 +432,17 @@ class GaussianMechanism(_AdditiveMechanism):
         budget: PrivacyBudget | None = None,
     ) -> None:
         super().__init__(sensitivity, epsilon, delta, neighbors, random_state, budget)
-        self.sigma = gaussian_sigma(self.epsilon, self.delta, self.sensitivity)
+        stage = self._stage(1)
+        if isinstance(stage.event, ZCDP):
+            self._scale = float(np.asarray(stage.noise_scale))
+
+    def _nominal_scale(self) -> float:
+        return gaussian_sigma(self.epsilon, self.delta, self.sensitivity)
 
     @property
-    def scale(self) -> float:
+    def sigma(self) -> float:
         """The standard deviation of the noise."""
-        return self.sigma
-
-    def _stage(self, size: int) -> Stage:
-        return self._lattice_stage(self.sigma, size)
+        return self._scale
 
     def error_bound(self, beta: float, size: int = 1) -> float:
         """Return t with P(some of ``size`` errors exceeds t) = beta: exact for independent noise."""

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import ScaleOutOfRange
 from dpstats.validation import check_random_state
 
 MIN_SCALE = 1e-3
@@ -46,9 +46,10 @@ def noise_source(random_state: Any) -> Noise:
     return ExactNoise() if generator is None else SimulatedNoise(generator)
 
 
-def _check_scale(scale: float) -> float:
+def check_scale(scale: float) -> float:
+    """Return a noise scale in steps that both sources can draw, or raise `InvalidParameter`."""
     if not MIN_SCALE <= scale <= MAX_SCALE:
-        raise InvalidParameter(
+        raise ScaleOutOfRange(
             f"the noise scale must be between {MIN_SCALE:g} and {MAX_SCALE:g} lattice steps, got {scale:g}: "
             "epsilon (or delta) is too extreme for exact 64-bit noise"
         )
@@ -61,10 +62,10 @@ class ExactNoise:
     simulated = False
 
     def laplace(self, scale: float, size: Size) -> NDArray[np.int64]:
-        return _draw(_opendp_measurement("laplace", _check_scale(scale)), size)
+        return _draw(_opendp_measurement("laplace", check_scale(scale)), size)
 
     def gaussian(self, scale: float, size: Size) -> NDArray[np.int64]:
-        return _draw(_opendp_measurement("gaussian", _check_scale(scale)), size)
+        return _draw(_opendp_measurement("gaussian", check_scale(scale)), size)
 
 
 @lru_cache(maxsize=64)
@@ -100,14 +101,14 @@ class SimulatedNoise:
         self.generator = generator
 
     def laplace(self, scale: float, size: Size) -> NDArray[np.int64]:
-        scale = _check_scale(scale)
+        scale = check_scale(scale)
         # The floor of an exponential is geometric; the difference of two is discrete Laplace.
         first = np.floor(scale * self.generator.standard_exponential(size))
         second = np.floor(scale * self.generator.standard_exponential(size))
         return first.astype(np.int64) - second.astype(np.int64)
 
     def gaussian(self, scale: float, size: Size) -> NDArray[np.int64]:
-        scale = _check_scale(scale)
+        scale = check_scale(scale)
         if scale >= self._TABLE_BELOW:
             return np.rint(scale * self.generator.standard_normal(size)).astype(np.int64)
         reach = math.ceil(12 * scale) + 1

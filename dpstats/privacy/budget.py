@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 import threading
 import time
 from dataclasses import dataclass
@@ -26,6 +28,14 @@ class BudgetEntry:
 def _exact(value: float) -> Fraction:
     # The decimal number that was written: 0.1 + 0.2 fits into 0.3.
     return Fraction(repr(value))
+
+
+def _rounded(value: Fraction, *, up: bool) -> float:
+    """Return the nearest float whose decimal is not below (``up``) or not above the exact value."""
+    number = max(float(value), 0.0)
+    while _exact(number) < value if up else _exact(number) > value:
+        number = math.nextafter(number, math.inf if up else 0.0)
+    return number
 
 
 class PrivacyBudget:
@@ -76,19 +86,22 @@ class PrivacyBudget:
         self.total = PrivacyGuarantee(epsilon, delta, neighbors)
         self._entries: list[BudgetEntry] = []
         self._lock = threading.Lock()
+        self._process = os.getpid()
 
     @property
     def spent(self) -> PrivacyGuarantee:
         """What all charges so far add up to."""
         epsilon, delta = self._sums()
-        return PrivacyGuarantee(float(epsilon), float(delta), self.total.neighbors)
+        return PrivacyGuarantee(_rounded(epsilon, up=True), _rounded(delta, up=True), self.total.neighbors)
 
     @property
     def remaining(self) -> PrivacyGuarantee:
         """The largest single charge that still fits."""
         epsilon, delta = self._sums()
         left = _exact(self.total.epsilon) - epsilon, _exact(self.total.delta) - delta
-        return PrivacyGuarantee(float(left[0]), float(left[1]), self.total.neighbors)
+        return PrivacyGuarantee(
+            _rounded(left[0], up=False), _rounded(left[1], up=False), self.total.neighbors
+        )
 
     def history(self) -> tuple[BudgetEntry, ...]:
         """Return all charges, oldest first."""
@@ -113,6 +126,11 @@ class PrivacyBudget:
             self._entries.append(BudgetEntry(str(label), guarantee, time.time()))
 
     def _guarantee(self, item: Any) -> PrivacyGuarantee:
+        if os.getpid() != self._process:
+            raise DPStatsError(
+                "a PrivacyBudget lives in the process that made it: this is a copy, made when the process forked, "
+                "that could be spent twice"
+            )
         guarantee = item.guarantee if isinstance(item, ReleasePlan) else item
         if not isinstance(guarantee, PrivacyGuarantee):
             raise InvalidParameter(
@@ -138,7 +156,9 @@ class PrivacyBudget:
     def _refuse_unless_fits(self, asked: PrivacyGuarantee, sums: tuple[Fraction, Fraction]) -> None:
         left = _exact(self.total.epsilon) - sums[0], _exact(self.total.delta) - sums[1]
         if _exact(asked.epsilon) > left[0] or _exact(asked.delta) > left[1]:
-            remaining = PrivacyGuarantee(float(left[0]), float(left[1]), self.total.neighbors)
+            remaining = PrivacyGuarantee(
+                _rounded(left[0], up=False), _rounded(left[1], up=False), self.total.neighbors
+            )
             raise BudgetExceeded(f"asked for {asked}; left is {remaining}. Nothing was charged.")
 
     def __repr__(self) -> str:
@@ -160,3 +180,17 @@ class PrivacyBudget:
         raise DPStatsError(
             "a PrivacyBudget lives in one process and cannot be pickled: a copy elsewhere could be spent twice"
         )
+
+
+def check_budget(budget: Any, *, simulated: bool) -> PrivacyBudget | None:
+    """Return a budget that a release may charge, or None; a simulated release may charge none."""
+    if budget is None:
+        return None
+    if not isinstance(budget, PrivacyBudget):
+        raise InvalidParameter(f"budget must be None or a PrivacyBudget, got {type(budget).__name__}")
+    if simulated:
+        raise InvalidParameter(
+            "random_state and budget cannot be given together: simulated noise is not a private release "
+            "and charges no budget"
+        )
+    return budget

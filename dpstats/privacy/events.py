@@ -72,7 +72,7 @@ class Gaussian(Event):
 
     def __post_init__(self) -> None:
         Event.__post_init__(self)
-        check_real("mu", self.mu, at_least=0)
+        check_real("mu", self.mu, at_least=0, at_most=1e100)
         check_real("total_variation", self.total_variation, at_least=0)
 
     def profile(self, epsilon: float) -> float:

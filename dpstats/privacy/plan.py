@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.errors import DPStatsError
-from dpstats.privacy.composition import certifies, compose
 from dpstats.privacy.events import Event
 from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.totals import certifies, compose
 
 
 @dataclass(frozen=True, slots=True)

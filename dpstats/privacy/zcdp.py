@@ -17,13 +17,16 @@ from scipy.optimize import brentq, minimize_scalar
 
 from dpstats.validation import check_real
 
+# Answers are raised by more than the rounding error of the formula, so that they are one-sided.
+_ROUNDING = 1e-13
+
 
 def _best_order(bound: Callable[[float], float], guess: float) -> float:
-    """Return the least value of ``bound(alpha - 1)``; quasi-convex, near ``guess``."""
+    """Return the least value of ``bound(alpha - 1)``; quasi-convex, between ``guess`` and 1 or near them."""
     centre = math.log(max(guess, 1e-12))
     found = minimize_scalar(
         lambda log_order: bound(math.exp(log_order)),
-        bounds=(centre - 12, centre + 12),
+        bounds=(min(centre, 0.0) - 12, max(centre, 0.0) + 12),
         method="bounded",
         options={"xatol": 1e-10},
     )
@@ -33,7 +36,7 @@ def _best_order(bound: Callable[[float], float], guess: float) -> float:
 def _log_factor(order: float) -> float:
     """Return log of (1 - 1/alpha)^alpha / (alpha - 1) at alpha = 1 + order."""
     alpha = 1 + order
-    return alpha * (math.log(order) - math.log1p(order)) - math.log(order)
+    return -alpha * math.log1p(1 / order) - math.log(order)
 
 
 def zcdp_delta(rho: float, epsilon: float) -> float:
@@ -52,7 +55,7 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
     # Without the factor the best order is (epsilon - rho)/(2 rho).
     guess = max((epsilon - rho) / (2 * rho), 1e-6)
     log_delta = _best_order(lambda order: order * ((1 + order) * rho - epsilon) + _log_factor(order), guess)
-    return min(1.0, math.exp(log_delta)) if log_delta < 0 else 1.0
+    return min(1.0, math.exp(log_delta) * (1 + _ROUNDING)) if log_delta < 0 else 1.0
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
@@ -77,9 +80,8 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
         return 0.0
     log_inverse = -math.log(delta)
     guess = math.sqrt(log_inverse / rho)
-    return max(
-        0.0, _best_order(lambda order: (1 + order) * rho + (log_inverse + _log_factor(order)) / order, guess)
-    )
+    best = _best_order(lambda order: (1 + order) * rho + (log_inverse + _log_factor(order)) / order, guess)
+    return max(0.0, best * (1 + _ROUNDING))
 
 
 def zcdp_rho(epsilon: float, delta: float) -> float:

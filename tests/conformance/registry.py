@@ -145,7 +145,7 @@ class ClipSkipped(ClippedMean):
     """Planted bug: rows are rounded but not clipped."""
 
     def _statistic(self, X: Any, plan: Any) -> Any:
-        lattice = self._lattice(plan.n_features)
+        lattice = plan.lattice
         steps = np.rint((np.asarray(X) - lattice.center) / lattice.spacing).astype(np.int64)
         return {plan.stages[0].name: steps.sum(axis=0)}
 

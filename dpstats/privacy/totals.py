@@ -1,0 +1,139 @@
+"""The best proved total of a list of releases.
+
+Every total here is an upper bound that holds for adaptively chosen releases whose events are fixed
+beforehand: it is never below the truth.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from dpstats.errors import InvalidParameter
+from dpstats.privacy.composition import common_neighbors
+from dpstats.privacy.events import Approximate, Event, Gaussian, as_event, lattice_slack
+from dpstats.privacy.gaussian import gaussian_epsilon
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.zcdp import zcdp_epsilon
+from dpstats.validation import check_real
+
+
+def compose(items: Iterable[PrivacyGuarantee | Event], delta: float) -> PrivacyGuarantee:
+    """Return the best proved total of several releases at a given delta.
+
+    Parameters
+    ----------
+    items : iterable of PrivacyGuarantee and Event
+        What was, or will be, released. Later choices may depend on earlier answers as long as
+        the events themselves are fixed beforehand.
+    delta : float
+        The delta of the total, in [0, 1). At 0 every item must be pure.
+
+    Returns
+    -------
+    PrivacyGuarantee
+        The smallest of the closed form (all Gaussian), the zero-concentrated total, and basic
+        composition. Its delta is 0 where the pure total is the smallest.
+
+    Examples
+    --------
+    >>> from dpstats.privacy import compose
+    >>> from dpstats.privacy.events import Gaussian
+    >>> print(compose([Gaussian(0.1), Gaussian(0.2)], delta=1e-6))
+    (epsilon = 0.940516, delta = 1e-06), one row replaced
+    """
+    given = list(items)
+    delta = check_real("delta", delta, at_least=0, below=1)
+    events = [as_event(item) for item in given]
+    neighbors = common_neighbors(events)
+    simulated = any(isinstance(item, PrivacyGuarantee) and item.simulated for item in given)
+
+    totals = [
+        total
+        for total in (_pure(events), _gaussian(events, delta), _mixed(events, delta))
+        if total is not None
+    ]
+    if not totals:
+        raise InvalidParameter(
+            f"delta must be larger: these releases have no total at delta = {delta:g} "
+            "(only pure releases have one at delta = 0, and the deltas of (epsilon, delta) releases add up)"
+        )
+    epsilon, spent = min(totals)
+    return PrivacyGuarantee(epsilon, spent, neighbors, simulated=simulated)
+
+
+def _pure(events: Sequence[Event]) -> tuple[float, float] | None:
+    costs = [event.pure_cost() for event in events]
+    known = [cost for cost in costs if cost is not None]
+    return (math.fsum(known), 0.0) if len(known) == len(costs) else None
+
+
+def _gaussian(events: Sequence[Event], delta: float) -> tuple[float, float] | None:
+    gaussians = [event for event in events if isinstance(event, Gaussian)]
+    if len(gaussians) < len(events) or not events or delta == 0:
+        return None
+    total = gaussian_total(gaussians)
+    if total.mu == 0:
+        return 0.0, 0.0
+    # The slack grows with epsilon: raise it until the profile itself certifies the answer.
+    epsilon = gaussian_epsilon(1 / total.mu, delta)
+    for _ in range(50):
+        if total.profile(epsilon) <= delta:
+            return epsilon, delta
+        left = delta - lattice_slack(epsilon, total.total_variation)
+        if left <= 0:
+            return None
+        epsilon = max(gaussian_epsilon(1 / total.mu, left), epsilon) * (1 + 1e-12)
+    return None
+
+
+def gaussian_total(events: Sequence[Gaussian]) -> Gaussian:
+    """Return the one Gaussian event that several compose to, exactly: mu^2 adds up."""
+    mu = math.hypot(*(event.mu for event in events))
+    return Gaussian(
+        mu, math.fsum(event.total_variation for event in events), neighbors=common_neighbors(list(events))
+    )
+
+
+def _mixed(events: Sequence[Event], delta: float) -> tuple[float, float] | None:
+    """Concentrated costs added before converting, at what the (epsilon, delta) releases leave of delta."""
+    approximate = [event for event in events if isinstance(event, Approximate)]
+    others = [event for event in events if not isinstance(event, Approximate)]
+    used = math.fsum(event.delta for event in approximate)
+    left = delta - used
+    costs = [event.zcdp_cost() for event in others]
+    known = [cost for cost in costs if cost is not None]
+    if left < 0 or len(known) < len(costs):
+        return None
+    epsilon = math.fsum(event.epsilon for event in approximate)
+    if not others:
+        return epsilon, used
+    pure = _pure(others)
+    tails = [total for total in (pure, _gaussian(others, left)) if total is not None]
+    if left > 0:
+        tails.append((zcdp_epsilon(math.fsum(known), left), left))
+    if not tails:
+        return None
+    best, spent = min(tails)
+    # With no rest to spend it on, what is left of delta is not spent.
+    return epsilon + best, used if spent == 0 else delta
+
+
+def certifies(events: Sequence[Event], claim: PrivacyGuarantee) -> bool:
+    """Say whether the events are proved to stay within a claimed guarantee.
+
+    Unlike `compose` this evaluates curves at the claim and inverts nothing, so a calibration that
+    ends exactly at the claim is recognised.
+    """
+    if events and common_neighbors(events) is not claim.neighbors:
+        return False
+    pure = _pure(events)
+    if pure is not None and pure[0] <= claim.epsilon:
+        return True
+    if claim.delta == 0:
+        return False
+    gaussians = [event for event in events if isinstance(event, Gaussian)]
+    if len(gaussians) == len(events) and gaussian_total(gaussians).profile(claim.epsilon) <= claim.delta:
+        return True
+    mixed = _mixed(events, claim.delta)
+    return mixed is not None and mixed[0] <= claim.epsilon

@@ -1,0 +1,184 @@
+"""The noise: goodness of fit of both samplers, with power controls.
+
+A fit is rejected where its p-value is below 1e-7; every statistical test here makes at most ten such
+decisions, so its false-alarm probability is at most 1e-6. The wrong scales (x 0.9, x 1.1) are rejected
+with more than five standard deviations to spare at these sizes.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpstats.errors import InvalidParameter
+from dpstats.mechanisms import ExactNoise, SimulatedNoise, noise_source
+from dpstats.mechanisms.sampling import MAX_SCALE, MIN_SCALE
+
+REJECT = 1e-7
+LAWS = ("laplace", "gaussian")
+
+
+def source(kind, seed=0):
+    return ExactNoise() if kind == "exact" else SimulatedNoise(np.random.default_rng(seed))
+
+
+def cumulative(law, scale):
+    """The discrete law itself on all steps that matter: weights exp(-|k|/b) or exp(-k^2/2s^2), summed."""
+    reach = math.ceil(60 * scale) + 2
+    steps = np.arange(-reach, reach + 1)
+    weights = np.exp(-np.abs(steps) / scale) if law == "laplace" else np.exp(-0.5 * (steps / scale) ** 2)
+    return steps, np.cumsum(weights) / weights.sum()
+
+
+def chi_square(draws, law, scale, cells=40, least=150):
+    """p-value of a chi-square test in up to 40 cells of near-equal probability."""
+    steps, cdf = cumulative(law, scale)
+    cut = np.unique(np.searchsorted(cdf, np.arange(1, cells) / cells))
+    edges = steps[cut]  # cells (-inf, e0], (e0, e1], ..., (e_last, inf)
+    probability = np.diff(np.concatenate([[0.0], cdf[cut], [1.0]]))
+    counts = np.bincount(np.searchsorted(edges, draws, side="left"), minlength=probability.size)
+    # Merge cells that expect few draws into their neighbour, from both ends and inside.
+    merged_p, merged_n, p, n = [], [], 0.0, 0
+    for cell_p, cell_n in zip(probability, counts, strict=True):
+        p, n = p + cell_p, n + cell_n
+        if p * draws.size >= least:
+            merged_p.append(p)
+            merged_n.append(n)
+            p, n = 0.0, 0
+    merged_p[-1] += p
+    merged_n[-1] += n
+    return stats.chisquare(merged_n, np.array(merged_p) * draws.size).pvalue
+
+
+@pytest.mark.parametrize(
+    ("law", "scale"),
+    # Below these a draw other than 0 is too rare to tell scales apart.
+    [("laplace", 0.3), ("gaussian", 0.4), *((law, scale) for law in LAWS for scale in (0.5, 3.0, 40.0))],
+)
+@pytest.mark.parametrize("kind", ["exact", "simulated"])
+def test_small_scales_fit_the_discrete_law(kind, law, scale):
+    draws = getattr(source(kind), law)(scale, 60_000)
+    assert chi_square(draws, law, scale) > REJECT
+    assert chi_square(draws, law, 0.9 * scale) < REJECT
+    assert chi_square(draws, law, 1.1 * scale) < REJECT
+
+
+@pytest.mark.parametrize("scale", [1.0, 10.0, 31.9, 32.0, 33.0])
+def test_the_simulated_gaussian_on_both_sides_of_its_table(scale):
+    draws = source("simulated", 5).gaussian(scale, 400_000)
+    assert chi_square(draws, "gaussian", scale) > REJECT
+    assert chi_square(draws, "gaussian", 0.98 * scale) < REJECT  # 400,000 draws tell 2%
+
+
+def test_chi_square_notices_the_wrong_law():
+    # Power control of the law itself: equal variance, other shape.
+    draws = source("simulated").gaussian(40.0, 60_000)
+    assert chi_square(draws, "laplace", 40.0 / math.sqrt(2)) < REJECT
+
+
+@pytest.mark.parametrize("scale", [1e6, 1e16])
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("kind", ["exact", "simulated"])
+def test_large_scales_fit_the_continuous_law(kind, law, scale):
+    # At 1e6 steps the step of the discrete distribution function is 4e-7, the test's resolution 2e-3. The wrong
+    # scales are .017 away: at 150,000 draws 6.5 in units where the threshold is 2.9, missed with
+    # probability 2 exp(-2 * 3.6^2) < 1e-10 (Massart's inequality).
+    draws = getattr(source(kind), law)(scale, 150_000) / scale
+    law = stats.laplace if law == "laplace" else stats.norm
+    assert stats.kstest(draws, law.cdf).pvalue > REJECT
+    assert stats.kstest(draws / 0.9, law.cdf).pvalue < REJECT
+    assert stats.kstest(draws / 1.1, law.cdf).pvalue < REJECT
+
+
+@pytest.mark.parametrize("kind", ["exact", "simulated"])
+def test_the_smallest_scale_draws_only_zeros(kind):
+    # P(k != 0) is about 2 e^-1000 (Laplace) and 2 e^-500000 (Gaussian): never.
+    for law in LAWS:
+        assert not getattr(source(kind), law)(MIN_SCALE, 2000).any()
+
+
+@pytest.mark.parametrize("scale", [0.5, 3.0, 1e9])
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("kind", ["exact", "simulated"])
+def test_mean_and_variance(kind, law, scale):
+    # Moments of the discrete law by summation (continuous at 1e9). |z| > 6 has probability 2e-9.
+    if scale < 1e6:
+        steps, cdf = cumulative(law, scale)
+        probability = np.diff(np.concatenate([[0.0], cdf]))
+        second, fourth = (float((probability * steps.astype(float) ** k).sum()) for k in (2, 4))
+    else:
+        second, fourth = (2 * scale**2, 24 * scale**4) if law == "laplace" else (scale**2, 3 * scale**4)
+    n = 40_000
+    draws = getattr(source(kind, 3), law)(scale, n).astype(float)
+    assert abs(draws.mean()) < 6 * math.sqrt(second / n)
+    error = 6 * math.sqrt((fourth - second**2) / n)
+    assert abs((draws**2).mean() - second) < error
+    assert abs((draws**2).mean() - 1.21 * second) > error  # a scale x 1.1 is seen
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_coordinates_are_uncorrelated(law):
+    # Correlation of 60,000 pairs is normal with deviation 1/sqrt(n): |z| > 6 has probability 2e-9.
+    for kind in ("exact", "simulated"):
+        pairs = getattr(source(kind, 9), law)(3.0, (60_000, 2)).astype(float)
+        assert abs(np.corrcoef(pairs.T)[0, 1]) < 6 / math.sqrt(60_000)
+        assert abs(np.corrcoef(pairs[:-1, 0], pairs[1:, 0])[0, 1]) < 6 / math.sqrt(60_000)
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("kind", ["exact", "simulated"])
+@pytest.mark.parametrize("scale", [3.0, 1e16])
+def test_types_and_shapes(kind, law, scale):
+    for size, shape in [(5, (5,)), ((2, 3), (2, 3)), ((), ()), ((1,), (1,)), ((4, 1, 2), (4, 1, 2))]:
+        draws = getattr(source(kind), law)(scale, size)
+        assert draws.dtype == np.int64 and draws.shape == shape
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("kind", ["exact", "simulated"])
+@pytest.mark.parametrize("scale", [0.0, -1.0, 0.999e-3, 1.001e16, math.inf, math.nan])
+def test_scales_outside_the_exact_range_are_refused(kind, law, scale):
+    with pytest.raises(InvalidParameter, match=r"noise scale must be between 0.001 and 1e\+16 lattice steps"):
+        getattr(source(kind), law)(scale, 1)
+
+
+def test_the_range_includes_its_ends():
+    for kind in ("exact", "simulated"):
+        for law in LAWS:
+            assert getattr(source(kind), law)(MAX_SCALE, 3).shape == (3,)
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("scale", [3.0, 1e9])
+def test_one_seed_one_noise(law, scale):
+    first, again, other = (getattr(source("simulated", seed), law)(scale, 20) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_successive_draws_differ(law):
+    # 20 draws at 1e9 steps agree with probability below 1e-180.
+    for kind in ("exact", "simulated"):
+        noise = source(kind)
+        assert (getattr(noise, law)(1e9, 20) != getattr(noise, law)(1e9, 20)).any()
+
+
+def test_noise_source_says_what_it_is():
+    assert isinstance(noise_source(None), ExactNoise) and not noise_source(None).simulated
+    for state in (0, np.random.default_rng(0)):
+        assert isinstance(noise_source(state), SimulatedNoise) and noise_source(state).simulated
+    generator = np.random.default_rng(0)
+    assert noise_source(generator).generator is generator
+    with pytest.raises(InvalidParameter, match="random_state"):
+        noise_source("seed")
+
+
+def test_exact_noise_ignores_seeds():
+    # Two runs after the same global seed agree with probability below 1e-180.
+    draws = []
+    for _ in range(2):
+        np.random.seed(0)  # noqa: NPY002
+        draws.append(ExactNoise().laplace(1e9, 20))
+    assert (draws[0] != draws[1]).any()

@@ -1,0 +1,236 @@
+"""The budget: exact decimals, refusals that charge nothing, sharing, threads."""
+
+import contextlib
+import copy
+import os
+import pickle
+import threading
+import time
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+from dpstats.errors import BudgetExceeded, DPStatsError, InvalidParameter
+from dpstats.means import ClippedMean
+from dpstats.privacy import Neighbors, PrivacyBudget, PrivacyGuarantee
+
+# Fixed examples, no clock: the same run every time.
+FIXED = settings(derandomize=True, deadline=None, database=None, max_examples=60)
+
+
+def test_a_tenth_and_two_tenths_fit_three_tenths():
+    assert 0.1 + 0.2 > 0.3  # in floating point they do not
+    budget = PrivacyBudget(0.3)
+    budget.charge(PrivacyGuarantee(0.1))
+    budget.charge(PrivacyGuarantee(0.2))
+    assert budget.remaining == PrivacyGuarantee(0.0)
+    assert budget.spent == PrivacyGuarantee(0.3)
+
+
+def test_ten_tenths_fit_one_and_the_eleventh_does_not():
+    budget = PrivacyBudget(1.0, 1e-5)
+    for _ in range(10):
+        budget.charge(PrivacyGuarantee(0.1, 1e-6))
+    assert budget.spent == PrivacyGuarantee(1.0, 1e-5)
+    with pytest.raises(BudgetExceeded):
+        budget.charge(PrivacyGuarantee(1e-15))
+
+
+@FIXED
+@given(st.lists(st.integers(1, 10**6), min_size=1, max_size=30), st.integers(1, 10**7))
+def test_charges_fit_exactly_when_their_decimals_do(charges, total):
+    # Millionths: k * 1e-6 written as a decimal; the sum in integers decides.
+    budget, spent = PrivacyBudget(float(f"{total}e-6")), 0
+    for charge in charges:
+        guarantee = PrivacyGuarantee(float(f"{charge}e-6"))
+        if spent + charge <= total:
+            budget.charge(guarantee)
+            spent += charge
+        else:
+            with pytest.raises(BudgetExceeded):
+                budget.charge(guarantee)
+    assert Fraction(repr(budget.spent.epsilon)) == Fraction(spent, 10**6)
+    assert Fraction(repr(budget.remaining.epsilon)) == Fraction(total - spent, 10**6)
+
+
+@pytest.mark.parametrize(
+    "asked", [PrivacyGuarantee(0.5001), PrivacyGuarantee(0.1, 2e-6), PrivacyGuarantee(9, 0.5)]
+)
+def test_a_refusal_charges_nothing(asked):
+    budget = PrivacyBudget(1.0, 2e-6)
+    budget.charge(PrivacyGuarantee(0.5, 1e-6), label="first")
+    before = budget.spent, budget.remaining, budget.history()
+    message = r"asked for .*; left is \(epsilon = 0.5, delta = 1e-06\).* Nothing was charged"
+    with pytest.raises(BudgetExceeded, match=message):
+        budget.charge(asked)
+    with pytest.raises(BudgetExceeded, match=message):
+        budget.check(asked)
+    assert (budget.spent, budget.remaining, budget.history()) == before
+
+
+def test_check_charges_nothing_when_it_fits():
+    budget = PrivacyBudget(1.0)
+    budget.check(PrivacyGuarantee(1.0))
+    assert budget.history() == () and budget.spent == PrivacyGuarantee(0.0)
+
+
+def test_history_keeps_order_labels_and_times():
+    budget, start = PrivacyBudget(1.0, 1e-6), time.time()
+    budget.charge(PrivacyGuarantee(0.25), label="age")
+    budget.charge(PrivacyGuarantee(0.5, 1e-6), label="income")
+    first, second = budget.history()
+    assert (first.label, first.guarantee) == ("age", PrivacyGuarantee(0.25))
+    assert (second.label, second.guarantee) == ("income", PrivacyGuarantee(0.5, 1e-6))
+    assert start <= first.time <= second.time <= time.time()
+    assert repr(budget) == "PrivacyBudget(epsilon=1, delta=1e-06, spent epsilon=0.75, delta=1e-06)"
+
+
+def test_a_plan_is_charged_its_guarantee():
+    budget = PrivacyBudget(1.0, 1e-6)
+    plan = ClippedMean(epsilon=0.5, delta=1e-6, clip=1.0).plan(1000, 3)
+    budget.charge(plan)
+    assert budget.spent == plan.guarantee == PrivacyGuarantee(0.5, 1e-6)
+
+
+def test_remaining_can_be_charged_whole():
+    budget = PrivacyBudget(1.0, 1e-5)
+    budget.charge(PrivacyGuarantee(0.3, 3e-6))
+    assert budget.remaining == PrivacyGuarantee(0.7, 7e-6)
+    budget.charge(budget.remaining)
+    assert budget.remaining == PrivacyGuarantee(0.0, 0.0)
+
+
+def test_remaining_can_be_charged_whole_where_a_float_cannot_hold_it():
+    # Left is 1 - 1e-20, whose nearest float is 1: the largest charge that fits is the float below.
+    budget = PrivacyBudget(1.0)
+    budget.charge(PrivacyGuarantee(1e-20))
+    budget.charge(budget.remaining)
+
+
+def test_spent_is_never_below_the_sum():
+    budget = PrivacyBudget(2.0)
+    budget.charge(PrivacyGuarantee(1.0))
+    budget.charge(PrivacyGuarantee(1e-20))
+    assert Fraction(repr(budget.spent.epsilon)) >= 1 + Fraction(1, 10**20)
+
+
+class _Hesitant(PrivacyBudget):
+    """Waits between the check and the charge, so that a missing lock is noticed."""
+
+    def _refuse_unless_fits(self, asked, sums):
+        super()._refuse_unless_fits(asked, sums)
+        time.sleep(1e-3)
+
+
+def _successes(budget, threads, attempts):
+    barrier, successes = threading.Barrier(threads), []
+
+    def spend():
+        barrier.wait()
+        for _ in range(attempts):
+            with contextlib.suppress(BudgetExceeded):
+                budget.charge(PrivacyGuarantee(0.1, 1e-7))
+                successes.append(1)
+
+    workers = [threading.Thread(target=spend) for _ in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return len(successes)
+
+
+@pytest.mark.parametrize("kind", [PrivacyBudget, _Hesitant])
+def test_threads_never_overspend(kind):
+    # 16 threads try 10 charges of 0.1 each on a budget of 5: exactly 50 of 160 fit.
+    budget = kind(5.0, 1e-3)
+    assert _successes(budget, threads=16, attempts=10) == 50
+    assert len(budget.history()) == 50
+    assert budget.spent == PrivacyGuarantee(5.0, 5e-6)
+
+
+def test_threads_overspend_without_the_lock():
+    # Power control: the same count notices when check and charge are not one step. All 16 threads check
+    # the last tenth before any of them charges it.
+    budget = _Hesitant(0.1, 1e-3)
+    budget._lock = contextlib.nullcontext()
+    assert _successes(budget, threads=16, attempts=1) > 1
+
+
+def test_clones_and_copies_share_one_budget():
+    budget = PrivacyBudget(1.0)
+    estimator = ClippedMean(clip=1.0, budget=budget)
+    assert clone(estimator).budget is budget
+    assert copy.copy(budget) is budget and copy.deepcopy(budget) is budget
+    assert copy.deepcopy(estimator).budget is budget
+    assert clone(budget) is budget
+    copy.deepcopy([budget, budget])[0].charge(PrivacyGuarantee(1.0))
+    assert budget.remaining == PrivacyGuarantee(0.0)
+
+
+def test_pickling_is_refused():
+    for item in (PrivacyBudget(1.0), ClippedMean(clip=1.0, budget=PrivacyBudget(1.0))):
+        with pytest.raises(DPStatsError, match="cannot be pickled"):
+            pickle.dumps(item)
+
+
+def test_simulated_releases_are_refused():
+    budget = PrivacyBudget(1.0)
+    with pytest.raises(InvalidParameter, match="simulated"):
+        budget.charge(PrivacyGuarantee(0.1, simulated=True))
+    assert budget.history() == ()
+
+
+def test_another_relation_is_refused():
+    charge = PrivacyGuarantee(0.1, neighbors=Neighbors.ADD_OR_REMOVE_ONE)
+    budget = PrivacyBudget(1.0)
+    with pytest.raises(InvalidParameter, match="REPLACE_ONE, the charge is for ADD_OR_REMOVE_ONE"):
+        budget.charge(charge)
+    assert budget.history() == ()
+    other = PrivacyBudget(1.0, neighbors=Neighbors.ADD_OR_REMOVE_ONE)
+    other.charge(charge)
+    assert other.spent == charge
+
+
+@pytest.mark.parametrize("item", [0.1, "0.1", None, (0.1, 0.0)])
+def test_a_charge_is_a_guarantee_or_a_plan(item):
+    with pytest.raises(InvalidParameter, match="must be a PrivacyGuarantee or a plan"):
+        PrivacyBudget(1.0).charge(item)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ({"epsilon": 0.0}, "epsilon"),
+        ({"epsilon": -1.0}, "epsilon"),
+        ({"epsilon": float("inf")}, "epsilon"),
+        ({"epsilon": 1.0, "delta": 1.0}, "delta"),
+        ({"epsilon": 1.0, "delta": -0.1}, "delta"),
+        ({"epsilon": 1.0, "method": "hope"}, "method"),
+        ({"epsilon": 1.0, "neighbors": "replace"}, "neighbors"),
+    ],
+)
+def test_bad_parameters_are_named(arguments, name):
+    with pytest.raises(InvalidParameter, match=f"^{name} must be"):
+        PrivacyBudget(**arguments)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_copy_cannot_be_spent():
+    budget = PrivacyBudget(1.0)
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            budget.charge(PrivacyGuarantee(1.0))
+            os.write(write, b"charged")
+        except DPStatsError:
+            os.write(write, b"refused")
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(read, 100) == b"refused"
+    budget.charge(PrivacyGuarantee(1.0))

@@ -1,0 +1,331 @@
+"""Validation: what is accepted, what messages say, and that they never show data."""
+
+import decimal
+import traceback
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse
+from sklearn.base import BaseEstimator
+
+from dpstats.errors import DPStatsError, InvalidData, InvalidParameter
+from dpstats.validation import (
+    check_choice,
+    check_columns,
+    check_integer,
+    check_privacy_parameters,
+    check_random_state,
+    check_real,
+    check_rows,
+)
+
+# Parameters
+
+
+@pytest.mark.parametrize("value", [2, 2.0, np.int8(2), np.float32(2), np.float64(2), Fraction(2)])
+def test_real_accepts_every_kind_of_real_number(value):
+    number = check_real("x", value, above=1, at_most=2)
+    assert type(number) is float and number == 2.0
+
+
+@pytest.mark.parametrize(
+    ("limits", "value", "words"),
+    [
+        ({"above": 0}, 0.0, "x must be a finite number greater than 0, got 0.0"),
+        ({"at_least": 0}, -1, "x must be a finite number at least 0, got -1"),
+        ({"below": 1}, 1.0, "x must be a finite number less than 1, got 1.0"),
+        ({"at_most": 1}, 1.5, "x must be a finite number at most 1, got 1.5"),
+        ({"at_least": 0, "below": 1}, 2, "x must be a finite number at least 0 and less than 1, got 2"),
+        ({}, float("nan"), "x must be a finite number, got nan"),
+        ({}, float("-inf"), "x must be a finite number, got -inf"),
+        ({}, True, "x must be a finite number, got True"),
+        ({}, np.True_, "x must be a finite number, got"),
+        ({}, "2", "x must be a finite number, got '2'"),
+        ({}, None, "x must be a finite number, got None"),
+        ({}, 1j, "x must be a finite number, got 1j"),
+        ({}, [1.0], r"x must be a finite number, got [1.0]"),
+        ({}, decimal.Decimal(1), "x must be a finite number, got Decimal('1')"),
+    ],
+)
+def test_real_refuses_with_name_range_and_value(limits, value, words):
+    with pytest.raises(InvalidParameter) as caught:
+        check_real("x", value, **limits)
+    assert str(caught.value).startswith(words)
+
+
+@pytest.mark.parametrize("edge", [{"at_least": 1}, {"at_most": 1}])
+def test_real_includes_closed_ends(edge):
+    assert check_real("x", 1, **edge) == 1.0
+
+
+def test_real_refuses_integers_beyond_floats():
+    with pytest.raises(InvalidParameter, match=r"^x must be a finite number"):
+        check_real("x", 10**400)
+
+
+def test_integer():
+    for value in (3, np.int64(3), np.uint8(3)):
+        assert type(check_integer("k", value, at_least=3, at_most=3)) is int
+    for value, words in [
+        (2, "k must be an integer at least 3, got 2"),
+        (3.0, "k must be an integer at least 3, got 3.0"),
+        (True, "k must be an integer at least 3, got True"),
+        ("3", "k must be an integer at least 3, got '3'"),
+    ]:
+        with pytest.raises(InvalidParameter) as caught:
+            check_integer("k", value, at_least=3)
+        assert str(caught.value) == words
+    with pytest.raises(InvalidParameter, match=r"^k must be an integer at least 0 and at most 5, got 6$"):
+        check_integer("k", 6, at_least=0, at_most=5)
+
+
+@pytest.mark.parametrize("value", ["c", "A", None, 1, ["a"]])
+def test_choice(value):
+    assert check_choice("kind", "a", ["a", "b"]) == "a"
+    with pytest.raises(InvalidParameter, match=r"^kind must be one of 'a', 'b', got"):
+        check_choice("kind", value, ["a", "b"])
+
+
+def test_columns_is_a_float_or_one_float_per_column():
+    assert check_columns("clip", 2, 5) == 2.0 and type(check_columns("clip", np.float32(2))) is float
+    assert type(check_columns("clip", np.array(2))) is float
+    for value in ([1, 2], (1, 2), np.array([1, 2], dtype=np.uint8), pd.Series([1, 2]), pl.Series([1, 2])):
+        array = check_columns("clip", value, 2, above=0)
+        assert array.dtype == np.float64 and array.tolist() == [1.0, 2.0]
+
+
+def test_columns_copies():
+    given = np.array([1.0, 2.0])
+    check_columns("clip", given)[0] = 9.0
+    assert given[0] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (None, "clip must be given: a number or one number per column"),
+        (0.0, "clip must be a finite number greater than 0, got 0.0"),
+        ("wide", "clip must be a finite number greater than 0, got 'wide'"),
+        (True, "clip must be a finite number greater than 0, got True"),
+        (
+            [1.0, 0.0],
+            "clip must be one number per column, each finite and greater than 0, got 0 at position 1",
+        ),
+        (
+            [np.nan, 1.0],
+            "clip must be one number per column, each finite and greater than 0, got nan at position 0",
+        ),
+        ([1.0, 2.0, 3.0], "clip must be a number or one number per column (n_features=2), got 3 numbers"),
+        ([[1.0, 2.0]], "clip must be a number or one number per column, each finite and greater than 0, got"),
+        ([], "clip must be a number or one number per column, each finite and greater than 0, got []"),
+        (["a", "b"], "clip must be a number or one number per column, each finite and greater than 0, got"),
+        (
+            [True, False],
+            "clip must be a number or one number per column, each finite and greater than 0, got",
+        ),
+        ([1j, 2.0], "clip must be a number or one number per column, each finite and greater than 0, got"),
+    ],
+)
+def test_columns_refuses_with_name_range_and_value(value, words):
+    with pytest.raises(InvalidParameter) as caught:
+        check_columns("clip", value, 2, above=0)
+    assert str(caught.value).startswith(words)
+
+
+def test_ragged_columns_are_refused_by_name():
+    with pytest.raises(InvalidParameter, match=r"^clip must be a number or one number per column"):
+        check_columns("clip", [[1], [1, 2]])
+
+
+def test_columns_without_limits_reads_well():
+    with pytest.raises(
+        InvalidParameter, match=r"^center must be one number per column, each finite, got inf at"
+    ):
+        check_columns("center", [0.0, np.inf])
+    with pytest.raises(InvalidParameter, match="at least 0, got -1 at position 1"):
+        check_columns("std", [0.0, -1.0], at_least=0)
+
+
+def test_privacy_parameters():
+    assert check_privacy_parameters(1, 0) == (1.0, 0.0)
+    for epsilon, delta, name in [
+        (0, 0, "epsilon"),
+        (np.inf, 0, "epsilon"),
+        (1, 1, "delta"),
+        (1, -1, "delta"),
+    ]:
+        with pytest.raises(InvalidParameter, match=f"^{name} must be a finite number"):
+            check_privacy_parameters(epsilon, delta)
+
+
+def test_random_state():
+    generator = np.random.default_rng(0)
+    assert check_random_state(None) is None
+    assert check_random_state(generator) is generator
+    for seed in (7, np.int32(7)):
+        assert check_random_state(seed).random() == np.random.default_rng(7).random()
+
+
+@pytest.mark.parametrize("value", [-1, 1.0, True, "0", np.random, np.random.SeedSequence(0)])
+def test_random_state_refuses_what_it_would_have_to_guess(value):
+    with pytest.raises(InvalidParameter, match=r"^random_state must be None"):
+        check_random_state(value)
+
+
+def test_errors_are_the_built_ins_that_callers_catch():
+    assert issubclass(InvalidParameter, ValueError) and issubclass(InvalidData, ValueError)
+    assert issubclass(InvalidParameter, DPStatsError) and issubclass(InvalidData, DPStatsError)
+
+
+# Data
+
+SECRET, NUMBER = "secret", 4242.5
+SHOWN = ("4242", "4.24")  # how the number would look, also in scientific notation
+
+BAD_ROWS = {
+    "text": np.array([[SECRET], ["b"]]),
+    "bytes": np.array([[SECRET.encode()], [b"x"]]),
+    "text among numbers": np.array([[SECRET, NUMBER], ["2", 3.0]], dtype=object),
+    "a column of text (pandas)": pd.DataFrame({"a": [SECRET, "b"], "b": [NUMBER, 2]}),
+    "a string column (pandas)": pd.DataFrame({"a": pd.array([SECRET, "b"], dtype="string")}),
+    "categories (pandas)": pd.DataFrame({"a": pd.Categorical([SECRET, "b"])}),
+    "a column of text (polars)": pl.DataFrame({"a": [SECRET, "b"], "b": [NUMBER, 2.0]}),
+    "structs (polars)": pl.DataFrame({"a": [{SECRET: NUMBER}]}),
+    "objects": np.array([[{SECRET: NUMBER}], [2]], dtype=object),
+    "missing objects": np.array([[pd.NA], [NUMBER]], dtype=object),
+    "a dictionary": {SECRET: [NUMBER, 2]},
+    "ragged": [[NUMBER, 1], [2]],
+    "one-dimensional": np.array([NUMBER, 1.0]),
+    "one-dimensional list": [NUMBER, 1.0],
+    "a series": pd.Series([NUMBER, 1.0]),
+    "a number": NUMBER,
+    "a string": SECRET,
+    "nothing": None,
+    "three-dimensional": np.full((2, 2, 2), NUMBER),
+    "complex": np.array([[NUMBER + 1j], [2]]),
+    "complex objects": np.array([[NUMBER + 1j], [2]], dtype=object),
+    "sparse matrix": scipy.sparse.csr_matrix([[NUMBER]]),
+    "sparse array": scipy.sparse.csr_array([[NUMBER]]),
+    "sparse frame": pd.DataFrame({"a": pd.arrays.SparseArray([0, NUMBER])}),
+    "dates": np.array([["4242-05-05"], ["2024-01-02"]], dtype="M8[D]"),
+    "dates (pandas)": pd.DataFrame({"a": pd.to_datetime(["2242-05-05", "2024-03-01"])}),
+    "dates (polars)": pl.DataFrame({"a": [4242, 1]}).with_columns(pl.col("a").cast(pl.Date)),
+    "durations": np.array([[4242], [1]], dtype="m8[s]"),
+    "records": np.array([(4242, NUMBER)], dtype=[("u", int), ("v", float)]),
+    "a matrix": np.asmatrix([[NUMBER]]) if hasattr(np, "asmatrix") else [[SECRET]],
+    "no rows": np.empty((0, 2)),
+    "no columns": np.empty((2, 0)),
+}
+
+
+@pytest.mark.parametrize("name", BAD_ROWS)
+def test_bad_rows_are_refused_without_showing_data(name):
+    estimator = BaseEstimator()
+    with pytest.raises(InvalidData) as caught:
+        check_rows(estimator, BAD_ROWS[name], reset=True)
+    # The message, and what a traceback prints of the chain behind it.
+    shown = "".join(traceback.format_exception_only(caught.value))
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    for data in (SECRET, *SHOWN, "2242", "j)"):
+        assert data not in shown
+    assert len(shown) < 400
+
+
+def test_the_check_for_data_in_messages_has_power():
+    # What the same rows say without our own messages: the data are in there.
+    from sklearn.utils import check_array
+
+    for name in ("text among numbers", "one-dimensional", "a column of text (pandas)"):
+        with pytest.raises(ValueError, match=rf"{SECRET}|4242|4\.24"):
+            check_array(BAD_ROWS[name])
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("text", "X must be a 2-d table of numbers: at least one column holds text"),
+        ("dates", "X must be a 2-d table of real numbers, got an array of dtype datetime64"),
+        ("one-dimensional", r"X must be a 2-d table .* Reshape your data"),
+        ("three-dimensional", "Found array with dim 3"),
+        ("complex", "^(X: )?Complex data not supported$"),
+        ("sparse matrix", "Sparse data was passed"),
+        ("no rows", r"Found array with 0 sample\(s\)"),
+        ("no columns", r"Found array with 0 feature\(s\)"),
+        ("objects", "argument must be a string or a real number"),
+    ],
+)
+def test_messages_for_bad_rows_say_what_is_wrong(name, words):
+    with pytest.raises(InvalidData, match=words):
+        check_rows(BaseEstimator(), BAD_ROWS[name], reset=True)
+
+
+@pytest.mark.parametrize("name", ["objects", "sparse matrix", "complex objects"])
+def test_wrong_types_are_type_errors_too(name):
+    with pytest.raises(TypeError) as caught:
+        check_rows(BaseEstimator(), BAD_ROWS[name], reset=True)
+    assert isinstance(caught.value, InvalidData)
+
+
+def test_integer_objects_beyond_floats_are_refused_as_data():
+    with pytest.raises(InvalidData):
+        check_rows(BaseEstimator(), np.array([[10**400], [1]], dtype=object), reset=True)
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        [[1, 2], [3, 4]],
+        np.array([[1, 2], [3, 4]], dtype=np.int8),
+        np.array([[1, 2], [3, 4]], dtype=np.float16),
+        np.array([[1, 2], [3, 4]], dtype=object),
+        np.array([[decimal.Decimal(1), 2], [3, Fraction(4)]], dtype=object),
+        pd.DataFrame({"a": [1, 3], "b": [2.0, 4.0]}),
+        pd.DataFrame({"a": pd.array([1, 3], dtype="Int64"), "b": pd.array([2, 4], dtype="Float64")}),
+        pl.DataFrame({"a": [1, 3], "b": [2.0, 4.0]}),
+    ],
+)
+def test_tables_of_numbers_are_accepted(X):
+    rows = check_rows(BaseEstimator(), X, reset=True)
+    assert rows.dtype.kind in "fiub"
+    assert rows.astype(float).tolist() == [[1.0, 2.0], [3.0, 4.0]]
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.array([[1.0], [np.nan], [np.inf]]),
+        pd.DataFrame({"a": pd.array([1, None, 3], dtype="Int64")}),
+        pl.DataFrame({"a": [1, None, 3]}),
+    ],
+)
+def test_missing_entries_are_left_to_the_one_pass_over_the_data(X):
+    assert np.isnan(check_rows(BaseEstimator(), X, reset=True)[1, 0])
+
+
+def test_public_facts_are_recorded_and_compared():
+    estimator = BaseEstimator()
+    check_rows(estimator, pd.DataFrame({"age": [1.0], "income": [2.0]}), reset=True)
+    assert estimator.n_features_in_ == 2 and estimator.feature_names_in_.tolist() == ["age", "income"]
+    with pytest.raises(InvalidData, match="The feature names should match") as caught:
+        check_rows(estimator, pd.DataFrame({"age": [NUMBER], "wage": [2.0]}), reset=False)
+    assert "wage" in str(caught.value) and "4242" not in str(caught.value)  # names are public
+    other = BaseEstimator()
+    check_rows(other, np.ones((3, 2)), reset=True)
+    assert not hasattr(other, "feature_names_in_")
+    with pytest.raises(InvalidData, match="X has 3 features, but BaseEstimator is expecting 2 features"):
+        check_rows(other, np.full((1, 3), NUMBER), reset=False)
+
+
+def test_mixed_column_names_are_refused():
+    frame = pd.DataFrame([[NUMBER, 2]], columns=["a", 3])
+    with pytest.raises(InvalidData, match="Feature names are only supported") as caught:
+        check_rows(BaseEstimator(), frame, reset=True)
+    assert "4242" not in str(caught.value)
+
+
+def test_too_few_rows_are_refused():
+    with pytest.raises(InvalidData, match=r"X must have at least 2 rows, got n_samples = 1"):
+        check_rows(BaseEstimator(), [[1.0]], reset=True, min_samples=2)
