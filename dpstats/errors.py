@@ -28,3 +28,7 @@ class ScaleOutOfRange(InvalidParameter):
 
 class BudgetExceeded(DPStatsError, RuntimeError):
     """A charge does not fit into what is left of a budget; nothing was charged."""
+
+
+class LedgerError(DPStatsError, OSError):
+    """A budget's ledger cannot be read or written; nothing was charged and nothing is released."""

@@ -17,13 +17,15 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.validation import Columns
+
+if TYPE_CHECKING:
+    from dpstats.validation import Columns
 
 BITS = 30
 """Steps from the centre to the bound, as a power of two: rounding moves an entry by at most 2^-31 of its

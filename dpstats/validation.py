@@ -10,15 +10,17 @@ import math
 import reprlib
 from collections.abc import Sequence
 from numbers import Integral, Real
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dpstats.errors import InvalidData, InvalidParameter
 
-Columns = float | NDArray[np.float64]
-"""A public number for all columns, or an array with one number per column."""
+# numpy is imported where arrays are checked: a process that only charges a budget starts without it.
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Columns: TypeAlias = float | NDArray[np.float64]
+    """A public number for all columns, or an array with one number per column."""
 
 
 def _range_words(
@@ -47,7 +49,7 @@ def check_real(
 ) -> float:
     """Return ``value`` as a finite float inside the stated range, or raise `InvalidParameter`."""
     words = f"a finite number {_range_words(above, at_least, below, at_most)}".rstrip()
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+    if isinstance(value, bool) or not isinstance(value, Real):
         raise InvalidParameter(f"{name} must be {words}, got {reprlib.repr(value)}")
     try:
         number = float(value)
@@ -70,7 +72,7 @@ def check_real(
 def check_integer(name: str, value: Any, *, at_least: int, at_most: int | None = None) -> int:
     """Return ``value`` as an int inside the stated range, or raise `InvalidParameter`."""
     words = f"an integer {_range_words(None, at_least, None, at_most)}"
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
+    if isinstance(value, bool) or not isinstance(value, Integral):
         raise InvalidParameter(f"{name} must be {words}, got {reprlib.repr(value)}")
     number = int(value)
     if number < at_least or (at_most is not None and number > at_most):
@@ -98,6 +100,8 @@ def check_columns(
 
     ``n_features=None`` checks everything but the length.
     """
+    import numpy as np
+
     if value is None:
         raise InvalidParameter(f"{name} must be given: a number or one number per column")
     if isinstance(value, Real | str):
@@ -140,9 +144,13 @@ def check_privacy_parameters(epsilon: Any, delta: Any) -> tuple[float, float]:
 
 def check_random_state(random_state: Any) -> np.random.Generator | None:
     """Return None (exact noise), or the Generator that a seed or a Generator stands for (simulation)."""
-    if random_state is None or isinstance(random_state, np.random.Generator):
+    if random_state is None:
+        return None
+    import numpy as np
+
+    if isinstance(random_state, np.random.Generator):
         return random_state
-    is_integer = isinstance(random_state, Integral) and not isinstance(random_state, bool | np.bool_)
+    is_integer = isinstance(random_state, Integral) and not isinstance(random_state, bool)
     if is_integer and int(random_state) >= 0:
         return np.random.default_rng(int(random_state))
     raise InvalidParameter(
@@ -158,6 +166,7 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -> 
     Whether the entries are finite is not: that check is fused into the one pass over the data
     (see `dpstats.lattice`), except for what conversion to numbers refuses.
     """
+    import numpy as np
     from sklearn.utils.validation import validate_data
 
     refusal: InvalidData | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,6 @@ from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan, Stage
 from dpstats.results import ConfidenceInterval, Summary, significant
 from dpstats.validation import (
-    Columns,
     check_choice,
     check_columns,
     check_integer,
@@ -33,6 +32,9 @@ from dpstats.validation import (
     check_real,
     check_rows,
 )
+
+if TYPE_CHECKING:
+    from dpstats.validation import Columns
 
 _MEAN = "clipped mean"
 _SQUARES = "second moment about the centre"

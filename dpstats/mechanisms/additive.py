@@ -26,10 +26,9 @@ from dpstats.lattice import isqrt_up
 from dpstats.mechanisms.sampling import Noise, Size, check_scale, noise_source
 from dpstats.privacy.budget import PrivacyBudget, check_budget
 from dpstats.privacy.events import ZCDP, DiscreteLaplace, Event, Gaussian, lattice_slack
-from dpstats.privacy.gaussian import gaussian_sigma
+from dpstats.privacy.gaussian import LATTICE_SHARES, gaussian_sigma, lattice_share
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
-from dpstats.privacy.plan import Stage
-from dpstats.privacy.totals import certifies
+from dpstats.privacy.plan import ReleaseCost, Stage
 from dpstats.privacy.zcdp import zcdp_rho
 from dpstats.results import ConfidenceInterval
 from dpstats.validation import check_integer, check_privacy_parameters, check_real
@@ -108,17 +107,18 @@ def _gaussian_stages(
             _gaussian_stage(item, item.l2 / (math.sqrt(item.share) * mu), neighbors) for item in statistics
         )
 
-    first = at(1 / gaussian_sigma(epsilon, delta))
-    variation = math.fsum(_total_variation(stage) for stage in first)
-    slack = lattice_slack(epsilon, variation)
-    if slack <= delta / 1000 and min(stage.scale_steps for stage in first) >= _SMALLEST_SCALE:
-        # More noise has less slack: subtracting the first one's is enough.
-        mu = 1 / gaussian_sigma(epsilon, delta - slack)
-        stages = at(mu)
-        while not certifies([stage.event for stage in stages], PrivacyGuarantee(epsilon, delta, neighbors)):
-            mu *= 1 - 1e-12
-            stages = at(mu)
-        return stages
+    # The part of delta that is set aside for the noise being discrete is a budget's, so that a plan for a
+    # whole budget fits it; more of it only where this lattice needs more.
+    for share in LATTICE_SHARES:
+        if share < lattice_share(epsilon, delta):
+            continue
+        # The first factor is for the rounding of the stages' scales.
+        stages = at((1 - 1e-14) / gaussian_sigma(epsilon, delta * (1 - share)))
+        variation = math.fsum(_total_variation(stage) for stage in stages)
+        if lattice_slack(epsilon, variation) <= share * delta:
+            if min(stage.scale_steps for stage in stages) >= _SMALLEST_SCALE:
+                return stages
+            break
     rho = zcdp_rho(epsilon, delta) * (1 - 1e-12)
     return tuple(_concentrated_stage(item, rho, neighbors) for item in statistics)
 
@@ -262,7 +262,7 @@ class _AdditiveMechanism:
         stage = self._stage(array.size)
         steps = _to_steps(array.ravel(), stage.spacing)
         if self._budget is not None:
-            self._budget.charge(self.guarantee, label=type(self).__name__)
+            self._budget.charge(ReleaseCost((stage.event,), self.guarantee), label=type(self).__name__)
         released = release(stage, steps, self._source).reshape(array.shape)
         return float(released) if array.ndim == 0 else released
 
@@ -400,9 +400,10 @@ class GaussianMechanism(_AdditiveMechanism):
     Attributes
     ----------
     sigma : float
-        The smallest standard deviation that is (epsilon, delta)-private, from the exact curve (for
-        epsilon above about 20 through zero-concentrated privacy, a few percent more). The noise drawn
-        exceeds it by the rounding allowance, at most a relative sqrt(size) sigma 2^-39/sensitivity.
+        The standard deviation of the noise of a single number: the smallest that is (epsilon, delta)-
+        private, from the exact curve, to a relative 1e-9 (for epsilon above about 20 through
+        zero-concentrated privacy, a few percent more). Noise for ``size`` numbers exceeds it by the
+        rounding allowance, at most a relative sqrt(size) sigma 2^-39/sensitivity.
     guarantee : PrivacyGuarantee
     event : Event
 
@@ -432,9 +433,8 @@ class GaussianMechanism(_AdditiveMechanism):
         budget: PrivacyBudget | None = None,
     ) -> None:
         super().__init__(sensitivity, epsilon, delta, neighbors, random_state, budget)
-        stage = self._stage(1)
-        if isinstance(stage.event, ZCDP):
-            self._scale = float(np.asarray(stage.noise_scale))
+        # What is drawn for a single number, all allowances included.
+        self._scale = float(np.asarray(self._stage(1).noise_scale))
 
     def _nominal_scale(self) -> float:
         return gaussian_sigma(self.epsilon, self.delta, self.sensitivity)

@@ -1,19 +1,27 @@
-"""A privacy budget: what may be spent, what was spent, and on what."""
+"""A privacy budget: what may be spent, what was spent, and on what.
+
+Importing this and charging a guarantee needs the standard library only.
+"""
 
 from __future__ import annotations
 
-import math
 import os
-import threading
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from dpstats.errors import BudgetExceeded, DPStatsError, InvalidParameter
+from dpstats.privacy.filters import METHODS, PLD, Amounts, Cost, Filter
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
-from dpstats.privacy.plan import ReleasePlan
+from dpstats.privacy.ledger import LedgerStore, MemoryStore, Record
 from dpstats.validation import check_choice, check_privacy_parameters
+
+if TYPE_CHECKING:
+    from dpstats.privacy.events import Event
+    from dpstats.privacy.plan import ReleasePlan
+
+    Charge = PrivacyGuarantee | Event | Cost | ReleasePlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +33,17 @@ class BudgetEntry:
     time: float
 
 
-def _exact(value: float) -> Fraction:
-    # The decimal number that was written: 0.1 + 0.2 fits into 0.3.
-    return Fraction(repr(value))
+@dataclass(frozen=True)
+class _KnownCost:
+    """The cost of a bare guarantee; its event is made when a method asks for it."""
 
+    guarantee: PrivacyGuarantee
 
-def _rounded(value: Fraction, *, up: bool) -> float:
-    """Return the nearest float whose decimal is not below (``up``) or not above the exact value."""
-    number = max(float(value), 0.0)
-    while _exact(number) < value if up else _exact(number) > value:
-        number = math.nextafter(number, math.inf if up else 0.0)
-    return number
+    @property
+    def events(self) -> tuple[Event, ...]:
+        from dpstats.privacy.events import as_event
+
+        return (as_event(self.guarantee),)
 
 
 class PrivacyBudget:
@@ -48,15 +56,28 @@ class PrivacyBudget:
     delta : float, default=0.0
         Total delta, in [0, 1).
     neighbors : Neighbors, default=Neighbors.REPLACE_ONE
-        The relation of every charge.
-    method : {"basic"}, default="basic"
-        How charges add up. "basic": epsilons and deltas are summed, as exact decimals. Valid also
-        when later releases are chosen after seeing earlier answers.
+        The relation of every charge. Charges for rows added or removed are converted by the caller
+        (``as_replace_one``), never silently.
+    method : {"basic", "gdp", "zcdp", "pld"}, default="basic"
+        How charges add up. "basic": epsilons and deltas, as exact decimals. "gdp": squares of mu, for
+        Gaussian and pure releases. "zcdp": rho; a tenth of delta is set aside for charges of which
+        only (epsilon, delta) is known. These three are valid when later releases are chosen after
+        seeing earlier answers. "pld": the tightest total, for a plan fixed before the first answer.
+    ledger : str or path, optional
+        An SQLite file that keeps the charges, created on first use: shared by any number of processes
+        and threads, and durable before a charge returns. Without one the budget lives in this process.
+    planned : sequence of plans, costs or events, optional
+        For ``method="pld"``: all releases, in order.
+
+    Attributes
+    ----------
+    total : PrivacyGuarantee
 
     Notes
     -----
-    A budget is shared, never copied: clones and copies of an estimator hold the same one. It lives
-    in this process and refuses to be pickled into another, where it could be spent twice.
+    A budget is shared, never copied: clones and copies of an estimator hold the same one. With a
+    ledger it can be pickled (as the path), without one it refuses to leave its process. Proofs:
+    docs/proofs/budget.md.
 
     Examples
     --------
@@ -69,8 +90,9 @@ class PrivacyBudget:
     >>> budget.charge(PrivacyGuarantee(0.01))
     Traceback (most recent call last):
         ...
-    dpstats.errors.BudgetExceeded: asked for (epsilon = 0.01, delta = 0), one row replaced; left is
-    (epsilon = 0, delta = 0), one row replaced. Nothing was charged.
+    dpstats.errors.BudgetExceeded: asked for (epsilon = 0.01, delta = 0), one row replaced; spent is
+    (epsilon = 0.3, delta = 0) of (epsilon = 0.3, delta = 0) by method 'basic', and the largest single
+    charge that fits is (epsilon = 0, delta = 0). Nothing was charged.
     """
 
     def __init__(
@@ -80,91 +102,151 @@ class PrivacyBudget:
         *,
         neighbors: Neighbors = Neighbors.REPLACE_ONE,
         method: str = "basic",
+        ledger: Any = None,
+        planned: Iterable[Charge] = (),
     ) -> None:
         epsilon, delta = check_privacy_parameters(epsilon, delta)
-        self.method = check_choice("method", method, ["basic"])
+        self.method = check_choice("method", method, list(METHODS))
         self.total = PrivacyGuarantee(epsilon, delta, neighbors)
-        self._entries: list[BudgetEntry] = []
-        self._lock = threading.Lock()
+        self._planned = tuple(self._cost(item) for item in planned)
+        if self._planned and method != "pld":
+            raise InvalidParameter(f"planned is for method='pld' only, got method={method!r}")
+        self._filter: Filter = (
+            PLD(epsilon, delta, self._planned) if method == "pld" else METHODS[method](epsilon, delta)
+        )
         self._process = os.getpid()
+        self._store = MemoryStore() if ledger is None else LedgerStore(ledger, self._parameters())
+
+    @classmethod
+    def open(cls, ledger: Any) -> PrivacyBudget:
+        """Return the budget that a ledger file belongs to."""
+        kept = LedgerStore(ledger, None).parameters
+        if kept["planned"]:
+            raise InvalidParameter(
+                "the ledger of a planned budget is opened by giving the same planned=[...] again"
+            )
+        return cls(
+            float(kept["epsilon"]),
+            float(kept["delta"]),
+            neighbors=Neighbors[kept["neighbors"]],
+            method=kept["method"],
+            ledger=ledger,
+        )
+
+    def _parameters(self) -> dict[str, Any]:
+        return {
+            "epsilon": repr(self.total.epsilon),
+            "delta": repr(self.total.delta),
+            "neighbors": self.total.neighbors.name,
+            "method": self.method,
+            "planned": [repr(cost.events) for cost in self._planned],
+        }
+
+    @property
+    def ledger(self) -> str | None:
+        """The absolute path of the ledger, or None."""
+        return self._store.path if isinstance(self._store, LedgerStore) else None
 
     @property
     def spent(self) -> PrivacyGuarantee:
         """What all charges so far add up to."""
-        epsilon, delta = self._sums()
-        return PrivacyGuarantee(_rounded(epsilon, up=True), _rounded(delta, up=True), self.total.neighbors)
+        return PrivacyGuarantee(*self._filter.spent(self._store.totals()), self.total.neighbors)
 
     @property
     def remaining(self) -> PrivacyGuarantee:
-        """The largest single charge that still fits."""
-        epsilon, delta = self._sums()
-        left = _exact(self.total.epsilon) - epsilon, _exact(self.total.delta) - delta
-        return PrivacyGuarantee(
-            _rounded(left[0], up=False), _rounded(left[1], up=False), self.total.neighbors
-        )
+        """The largest single charge that still fits.
+
+        For "gdp" the delta is that of a Gaussian release; for "zcdp" the charge is a pure one.
+        """
+        return PrivacyGuarantee(*self._filter.remaining(self._store.totals()), self.total.neighbors)
 
     def history(self) -> tuple[BudgetEntry, ...]:
         """Return all charges, oldest first."""
-        with self._lock:
-            return tuple(self._entries)
+        neighbors = self.total.neighbors
+        return tuple(
+            BudgetEntry(record.label, PrivacyGuarantee(record.epsilon, record.delta, neighbors), record.time)
+            for record in self._store.records()
+        )
 
-    def check(self, item: PrivacyGuarantee | ReleasePlan) -> None:
+    def check(self, item: Charge) -> None:
         """Raise what `charge` would raise, and charge nothing."""
-        self._refuse_unless_fits(self._guarantee(item), self._sums())
+        cost = self._cost(item)
+        self._admit(cost, self._store.totals())
 
-    def charge(self, item: PrivacyGuarantee | ReleasePlan, label: str = "") -> None:
-        """Spend a guarantee, or what a plan costs, or raise and spend nothing.
+    def charge(self, item: Charge, label: str = "") -> None:
+        """Spend a guarantee, an event, or what a plan costs; or raise and spend nothing.
+
+        Returns after the charge is kept; with a ledger, after it is on disk.
 
         Raises
         ------
         BudgetExceeded
-            If it does not fit; the message says what was asked and what is left.
+            If it does not fit; the message says what was asked, what was spent and what would fit.
+        InvalidParameter
+            If the method cannot count it, it is simulated, or it is for another relation.
+        LedgerError
+            If the ledger cannot be written.
         """
-        guarantee = self._guarantee(item)
-        with self._lock:
-            self._refuse_unless_fits(guarantee, self._unlocked_sums())
-            self._entries.append(BudgetEntry(str(label), guarantee, time.time()))
+        cost = self._cost(item)
+        self._refuse_copies()
+        record = Record(str(label), cost.guarantee.epsilon, cost.guarantee.delta, time.time())
+        self._store.charge(record, lambda spent: self._admit(cost, spent))
 
-    def _guarantee(self, item: Any) -> PrivacyGuarantee:
-        if os.getpid() != self._process:
-            raise DPStatsError(
-                "a PrivacyBudget lives in the process that made it: this is a copy, made when the process forked, "
-                "that could be spent twice"
+    def _admit(self, cost: Cost, spent: Amounts) -> Amounts:
+        more = self._filter.amounts(cost, spent)
+        after = spent[0] + more[0], spent[1] + more[1]
+        if not self._filter.admits(after):
+            epsilon, delta = self._filter.spent(spent)
+            fits = self._filter.remaining(spent)
+            raise BudgetExceeded(
+                f"asked for {cost.guarantee}; spent is (epsilon = {epsilon:.6g}, delta = {delta:.6g}) of "
+                f"(epsilon = {self.total.epsilon:.6g}, delta = {self.total.delta:.6g}) by method {self.method!r}, and "
+                f"{self._filter.largest} is (epsilon = {fits[0]:.6g}, delta = {fits[1]:.6g}). "
+                "Nothing was charged."
             )
-        guarantee = item.guarantee if isinstance(item, ReleasePlan) else item
-        if not isinstance(guarantee, PrivacyGuarantee):
-            raise InvalidParameter(
-                f"a charge must be a PrivacyGuarantee or a plan, got {type(item).__name__}"
-            )
-        if guarantee.simulated:
+        return after
+
+    def _cost(self, item: Any) -> Cost:
+        cost = self._known_cost(item)
+        if cost.guarantee.simulated:
             raise InvalidParameter("a simulated release is not private and charges no budget")
-        if guarantee.neighbors is not self.total.neighbors:
+        if cost.guarantee.neighbors is not self.total.neighbors:
             raise InvalidParameter(
-                f"the budget is for {self.total.neighbors.name}, the charge is for {guarantee.neighbors.name}"
+                f"the budget is for {self.total.neighbors.name}, the charge is for {cost.guarantee.neighbors.name}"
             )
-        return guarantee
+        return cost
 
-    def _sums(self) -> tuple[Fraction, Fraction]:
-        with self._lock:
-            return self._unlocked_sums()
+    def _known_cost(self, item: Any) -> Cost:
+        if isinstance(item, PrivacyGuarantee):
+            return _KnownCost(item)
+        if isinstance(item, _KnownCost):
+            return item
+        from dpstats.privacy.events import Event
+        from dpstats.privacy.plan import ReleaseCost, ReleasePlan
+        from dpstats.privacy.totals import compose
 
-    def _unlocked_sums(self) -> tuple[Fraction, Fraction]:
-        zero = Fraction(0)
-        epsilon = sum((_exact(entry.guarantee.epsilon) for entry in self._entries), zero)
-        return epsilon, sum((_exact(entry.guarantee.delta) for entry in self._entries), zero)
+        if isinstance(item, ReleasePlan):
+            return item.cost
+        if isinstance(item, ReleaseCost):
+            return item
+        if isinstance(item, Event):
+            delta = 0.0 if item.pure_cost() is not None else self.total.delta
+            return ReleaseCost((item,), compose([item], delta))
+        raise InvalidParameter(f"a charge must be a guarantee, an event or a plan, got {type(item).__name__}")
 
-    def _refuse_unless_fits(self, asked: PrivacyGuarantee, sums: tuple[Fraction, Fraction]) -> None:
-        left = _exact(self.total.epsilon) - sums[0], _exact(self.total.delta) - sums[1]
-        if _exact(asked.epsilon) > left[0] or _exact(asked.delta) > left[1]:
-            remaining = PrivacyGuarantee(
-                _rounded(left[0], up=False), _rounded(left[1], up=False), self.total.neighbors
+    def _refuse_copies(self) -> None:
+        if os.getpid() != self._process and isinstance(self._store, MemoryStore):
+            raise DPStatsError(
+                "a PrivacyBudget without a ledger lives in the process that made it: this is a copy, made when the "
+                "process forked, that could be spent twice; give ledger='path' to share a budget between processes"
             )
-            raise BudgetExceeded(f"asked for {asked}; left is {remaining}. Nothing was charged.")
 
     def __repr__(self) -> str:
+        spent = self.spent
+        where = "" if self.ledger is None else f", ledger={self.ledger!r}"
         return (
-            f"PrivacyBudget(epsilon={self.total.epsilon:g}, delta={self.total.delta:g}, "
-            f"spent epsilon={self.spent.epsilon:g}, delta={self.spent.delta:g})"
+            f"PrivacyBudget(epsilon={self.total.epsilon:g}, delta={self.total.delta:g}, method={self.method!r}, "
+            f"spent=({spent.epsilon:.6g}, {spent.delta:.6g}){where})"
         )
 
     def __sklearn_clone__(self) -> PrivacyBudget:
@@ -176,10 +258,21 @@ class PrivacyBudget:
     def __deepcopy__(self, memo: dict[int, Any]) -> PrivacyBudget:
         return self
 
-    def __reduce__(self) -> NoReturn:
-        raise DPStatsError(
-            "a PrivacyBudget lives in one process and cannot be pickled: a copy elsewhere could be spent twice"
-        )
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.ledger is None:
+            raise DPStatsError(
+                "a PrivacyBudget without a ledger lives in one process and cannot be pickled: a copy elsewhere could "
+                "be spent twice; give ledger='path' to share a budget between processes"
+            )
+        total = self.total
+        arguments = (total.epsilon, total.delta, total.neighbors, self.method, self.ledger, self._planned)
+        return _rebuild, arguments
+
+
+def _rebuild(
+    epsilon: float, delta: float, neighbors: Neighbors, method: str, ledger: str, planned: tuple[Any, ...]
+) -> PrivacyBudget:
+    return PrivacyBudget(epsilon, delta, neighbors=neighbors, method=method, ledger=ledger, planned=planned)
 
 
 def check_budget(budget: Any, *, simulated: bool) -> PrivacyBudget | None:

@@ -1,14 +1,19 @@
 """What a release costs, before anything is added up: frozen events.
 
 An event is all that an accountant needs to know about one release: names and numbers, no
-data, no noise. Each knows its profile (a delta proved for it at any epsilon) and, where it
-has them, its pure epsilon and its zero-concentrated rho.
+data, no noise. Each knows its profile (a delta proved for it at any epsilon) and, where it has
+them, its pure epsilon, its zero-concentrated rho, and the profile of a dominating pair, from
+which loss distributions are made. Proofs: docs/proofs/composition.md.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dpstats.errors import InvalidParameter
 from dpstats.privacy.gaussian import gaussian_profile
@@ -16,14 +21,7 @@ from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.zcdp import zcdp_delta
 from dpstats.validation import check_integer, check_real
 
-
-def pure_profile(claimed: float, epsilon: float) -> float:
-    """Return the delta at ``epsilon`` of the worst release that is purely ``claimed``-private.
-
-    It is randomized response: (e^claimed - e^epsilon)/(1 + e^claimed), Kairouz, Oh and
-    Viswanath (2015).
-    """
-    return max(0.0, -math.expm1(epsilon - claimed) / (1 + math.exp(-claimed))) if epsilon < claimed else 0.0
+Epsilons = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +35,22 @@ class Event:
             raise InvalidParameter(f"neighbors must be a member of Neighbors, got {self.neighbors!r}")
 
     def profile(self, epsilon: float) -> float:
-        """Return a delta for which the release is proved to be (epsilon, delta)-private."""
-        raise NotImplementedError
+        """Return a delta for which the release is proved to be (epsilon, delta)-private; epsilon >= 0."""
+        curve = self.curve(np.array([epsilon], dtype=np.float64))
+        if curve is None:
+            raise InvalidParameter(f"{type(self).__name__} has no profile")
+        return float(min(1.0, max(0.0, curve[0])))
+
+    def curve(self, epsilons: Epsilons) -> Epsilons | None:
+        """Return the profile of a symmetric dominating pair at epsilons >= 0; None if there is none.
+
+        Losses of the pair are at most `largest_loss`, but for infinite ones.
+        """
+        return None
+
+    def largest_loss(self) -> float:
+        """Return the largest finite loss of the dominating pair."""
+        return math.inf
 
     def pure_cost(self) -> float | None:
         """Return the epsilon of pure privacy, or None if the release is not pure."""
@@ -47,6 +59,16 @@ class Event:
     def zcdp_cost(self) -> float | None:
         """Return the rho of zero-concentrated privacy, or None if it has none."""
         return None
+
+    def as_replace_one(self) -> Event:
+        """Return the event for one row replaced: a replacement is a removal and an addition."""
+        return self if self.neighbors is Neighbors.REPLACE_ONE else self._twice()
+
+    def _twice(self) -> Event:
+        raise InvalidParameter(f"{type(self).__name__} has no conversion to REPLACE_ONE")
+
+    def _converted(self, **changes: Any) -> Self:
+        return replace(self, neighbors=Neighbors.REPLACE_ONE, **changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +103,24 @@ class Gaussian(Event):
     def zcdp_cost(self) -> float:
         return self.mu**2 / 2
 
+    def _twice(self) -> Event:
+        return self._converted(mu=2 * self.mu)
+
 
 def lattice_slack(epsilon: float, total_variation: float) -> float:
     """Return what a distance in total variation adds to delta: (1 + e^epsilon) times it."""
     if total_variation == 0:
         return 0.0
     return (1 + math.exp(epsilon)) * total_variation if epsilon < 700 else math.inf
+
+
+def _response_curve(epsilons: Epsilons, epsilon: float, delta: float) -> Epsilons:
+    """Return the profile of randomized response, the worst (epsilon, delta)-private release.
+
+    delta + (1 - delta) (e^epsilon - e^x)_+/(1 + e^epsilon): Kairouz, Oh and Viswanath (2015).
+    """
+    pure = -np.expm1(np.minimum(epsilons - epsilon, 0.0)) / (1 + math.exp(-epsilon))
+    return delta + (1 - delta) * pure
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +133,11 @@ class Pure(Event):
         Event.__post_init__(self)
         check_real("epsilon", self.epsilon, at_least=0)
 
-    def profile(self, epsilon: float) -> float:
-        return pure_profile(self.epsilon, epsilon)
+    def curve(self, epsilons: Epsilons) -> Epsilons:
+        return _response_curve(epsilons, self.epsilon, 0.0)
+
+    def largest_loss(self) -> float:
+        return self.epsilon
 
     def pure_cost(self) -> float:
         return self.epsilon
@@ -108,27 +145,8 @@ class Pure(Event):
     def zcdp_cost(self) -> float:
         return self.epsilon**2 / 2
 
-
-@dataclass(frozen=True, slots=True)
-class DiscreteLaplace(Event):
-    """Discrete Laplace noise: an l1 sensitivity in steps against a scale in steps."""
-
-    sensitivity: int
-    scale: float
-
-    def __post_init__(self) -> None:
-        Event.__post_init__(self)
-        check_integer("sensitivity", self.sensitivity, at_least=0)
-        check_real("scale", self.scale, above=0)
-
-    def profile(self, epsilon: float) -> float:
-        return pure_profile(self.pure_cost(), epsilon)
-
-    def pure_cost(self) -> float:
-        return self.sensitivity / self.scale
-
-    def zcdp_cost(self) -> float:
-        return self.pure_cost() ** 2 / 2
+    def _twice(self) -> Event:
+        return self._converted(epsilon=2 * self.epsilon)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +161,92 @@ class Approximate(Event):
         check_real("epsilon", self.epsilon, at_least=0)
         check_real("delta", self.delta, at_least=0, at_most=1)
 
-    def profile(self, epsilon: float) -> float:
-        return min(1.0, self.delta + (1 - self.delta) * pure_profile(self.epsilon, epsilon))
+    def curve(self, epsilons: Epsilons) -> Epsilons:
+        return _response_curve(epsilons, self.epsilon, self.delta)
+
+    def largest_loss(self) -> float:
+        return self.epsilon
 
     def pure_cost(self) -> float | None:
         return self.epsilon if self.delta == 0 else None
+
+    def zcdp_cost(self) -> float | None:
+        return self.epsilon**2 / 2 if self.delta == 0 else None
+
+    def _twice(self) -> Event:
+        factor = 1 + math.exp(min(self.epsilon, 700.0))
+        return self._converted(epsilon=2 * self.epsilon, delta=min(1.0, factor * self.delta))
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteLaplace(Event):
+    """Discrete Laplace noise: an l1 sensitivity in steps against a scale in steps.
+
+    One coordinate moved by the whole sensitivity dominates several that share it.
+    """
+
+    sensitivity: int
+    scale: float
+
+    def __post_init__(self) -> None:
+        Event.__post_init__(self)
+        check_integer("sensitivity", self.sensitivity, at_least=0)
+        check_real("scale", self.scale, above=0)
+
+    def curve(self, epsilons: Epsilons) -> Epsilons:
+        # Outputs k with loss (sensitivity - 2k)/scale above epsilon: k <= last.
+        last = np.ceil((self.sensitivity - epsilons * self.scale) / 2) - 1
+        below = self._cumulative(last) - np.exp(epsilons) * self._cumulative(last - self.sensitivity)
+        return np.where(epsilons < self.largest_loss(), np.maximum(below, 0.0), 0.0)
+
+    def _cumulative(self, steps: Epsilons) -> Epsilons:
+        """Return P(noise <= steps)."""
+        tail = np.exp(-np.where(steps >= 0, steps + 1, -steps) / self.scale) / (1 + math.exp(-1 / self.scale))
+        return np.where(steps >= 0, 1 - tail, tail)
+
+    def largest_loss(self) -> float:
+        return self.pure_cost()
+
+    def pure_cost(self) -> float:
+        return self.sensitivity / self.scale
+
+    def zcdp_cost(self) -> float:
+        return self.pure_cost() ** 2 / 2
+
+    def _twice(self) -> Event:
+        return self._converted(sensitivity=2 * self.sensitivity)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedRange(Event):
+    """A selection whose log-probabilities move within a range of ``epsilon``.
+
+    The exponential mechanism, and report noisy max with Gumbel noise, which has its law. Twice
+    better than `Pure` under composition: rho = epsilon^2/8 (Dong, Durfee and Rogers 2020).
+    """
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        Event.__post_init__(self)
+        check_real("epsilon", self.epsilon, at_least=0)
+
+    def curve(self, epsilons: Epsilons) -> Epsilons:
+        # (e^(a/2) - e^(x/2))^2/(e^a - 1), divided through by e^a.
+        drop = -np.expm1(np.minimum(epsilons - self.epsilon, 0.0) / 2)
+        return drop**2 / -math.expm1(-self.epsilon) if self.epsilon > 0 else np.zeros_like(epsilons)
+
+    def largest_loss(self) -> float:
+        return self.epsilon
+
+    def pure_cost(self) -> float:
+        return self.epsilon
+
+    def zcdp_cost(self) -> float:
+        return self.epsilon**2 / 8
+
+    def _twice(self) -> Event:
+        return self._converted(epsilon=2 * self.epsilon)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +264,9 @@ class ZCDP(Event):
 
     def zcdp_cost(self) -> float:
         return self.rho
+
+    def _twice(self) -> Event:
+        return self._converted(rho=4 * self.rho)
 
 
 def as_event(item: Event | PrivacyGuarantee) -> Event:

@@ -201,3 +201,18 @@ def _epsilon(mu: float, delta: float) -> float:
     while gaussian_profile(epsilon, mu) > delta:
         epsilon = epsilon * (1 + _ROUNDING) + 5e-324
     return epsilon
+
+
+# What discreteness may cost: the smallest of these parts of delta that pays for it is set aside.
+LATTICE_SHARES = (1e-9, 1e-6, 1e-3)
+
+
+def lattice_share(epsilon: float, delta: float) -> float:
+    """Return the part of delta that a budget, and a plan for a whole budget, sets aside for discreteness.
+
+    Enough for a thousand releases on lattices of 2^31 steps a sensitivity; a function of the
+    guarantee only, so that both sides set the same part aside. See docs/proofs/budget.md.
+    """
+    scale = 2.0**31 * gaussian_sigma(epsilon, delta)
+    slack = 1000 * (1 + math.exp(min(epsilon, 700.0))) * 0.021 / scale**2
+    return next((share for share in LATTICE_SHARES if slack <= share * delta), LATTICE_SHARES[-1])

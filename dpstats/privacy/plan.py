@@ -11,6 +11,7 @@ from dpstats.errors import DPStatsError
 from dpstats.privacy.events import Event
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.totals import certifies, compose
+from dpstats.privacy.tradeoff import tradeoff_curve
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,14 @@ def _scaled(spacing: float | tuple[float, ...], factor: float) -> float | NDArra
     return np.asarray(spacing) * factor if isinstance(spacing, tuple) else spacing * factor
 
 
+@dataclass(frozen=True, slots=True)
+class ReleaseCost:
+    """What a budget is charged for: the events, and the guarantee that they are certified for."""
+
+    events: tuple[Event, ...]
+    guarantee: PrivacyGuarantee
+
+
 @dataclass(frozen=True)
 class ReleasePlan:
     """Everything that a fit will release, and what it will cost; a function of public facts only.
@@ -101,15 +110,33 @@ class ReleasePlan:
     def guarantee(self) -> PrivacyGuarantee:
         """The composed guarantee of all stages at the delta asked for.
 
-        Calibration ends a hair (a relative 1e-12) on the safe side of what was asked. Where the
-        curves certify what was asked, that number is reported; never one below the proved total.
+        Calibration ends on the safe side of what was asked, by the part of delta that is set aside for
+        discreteness. Where the curves certify what was asked, and the total is within a thousandth of
+        it, that number is reported; never one below the proved total.
         """
         composed = compose(self.events, self.target.delta)
         if certifies(self.events, self.target):
-            return self.target if composed.epsilon >= self.target.epsilon * (1 - 1e-9) else composed
+            return self.target if composed.epsilon >= self.target.epsilon * (1 - 1e-3) else composed
         raise DPStatsError(
             f"the plan's stages cost epsilon = {composed.epsilon!r} at delta = {composed.delta!r}, more than the "
             f"{self.target} asked for; this is a defect of dpstats and nothing was released"
+        )
+
+    @property
+    def cost(self) -> ReleaseCost:
+        """What a budget is charged for this plan."""
+        return ReleaseCost(self.events, self.guarantee)
+
+    def explain(self) -> str:
+        """Say in plain words what is released and what it means for one person.
+
+        The power bound is that of the plan's own trade-off curve, which is below the one that
+        (epsilon, delta) alone gives.
+        """
+        power = 1 - float(tradeoff_curve(self, 0.05))
+        return (
+            f"{self}\n{self.guarantee.explain()}\n"
+            f"For these releases the power is in fact at most {100 * power:.1f}%."
         )
 
     def expected_error(self, std: float | NDArray[np.float64] | None = None) -> float:

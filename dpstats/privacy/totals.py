@@ -10,10 +10,15 @@ import math
 from collections.abc import Iterable, Sequence
 
 from dpstats.errors import InvalidParameter
-from dpstats.privacy.composition import common_neighbors
-from dpstats.privacy.events import Approximate, Event, Gaussian, as_event, lattice_slack
+from dpstats.privacy.composition import (
+    common_neighbors,
+    heterogeneous_composition,
+    optimal_composition_epsilon,
+)
+from dpstats.privacy.events import Approximate, Event, Gaussian, Pure, as_event, lattice_slack
 from dpstats.privacy.gaussian import gaussian_epsilon
 from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.loss_distribution import loss_distribution_epsilon
 from dpstats.privacy.zcdp import zcdp_epsilon
 from dpstats.validation import check_real
 
@@ -32,34 +37,76 @@ def compose(items: Iterable[PrivacyGuarantee | Event], delta: float) -> PrivacyG
     Returns
     -------
     PrivacyGuarantee
-        The smallest of the closed form (all Gaussian), the zero-concentrated total, and basic
-        composition. Its delta is 0 where the pure total is the smallest.
+        The smallest of the closed forms (all Gaussian; all pure; copies of one guarantee), the
+        heterogeneous theorem, the zero-concentrated total (added before converting), basic
+        composition, and the loss-distribution total. Its delta is 0 where the pure total is the smallest.
+
+    Raises
+    ------
+    InvalidParameter
+        If there is no total at this delta, or the relations differ.
 
     Examples
     --------
     >>> from dpstats.privacy import compose
-    >>> from dpstats.privacy.events import Gaussian
+    >>> from dpstats.privacy.events import BoundedRange, Gaussian
     >>> print(compose([Gaussian(0.1), Gaussian(0.2)], delta=1e-6))
     (epsilon = 0.940516, delta = 1e-06), one row replaced
+    >>> print(compose([BoundedRange(0.3)] * 10, delta=1e-6))
+    (epsilon = 2.20239, delta = 1e-06), one row replaced
     """
     given = list(items)
     delta = check_real("delta", delta, at_least=0, below=1)
     events = [as_event(item) for item in given]
     neighbors = common_neighbors(events)
     simulated = any(isinstance(item, PrivacyGuarantee) and item.simulated for item in given)
+    epsilon, spent = _smallest(events, delta)
+    return PrivacyGuarantee(epsilon, spent, neighbors, simulated=simulated)
 
-    totals = [
-        total
-        for total in (_pure(events), _gaussian(events, delta), _mixed(events, delta))
-        if total is not None
-    ]
+
+def _smallest(events: Sequence[Event], delta: float) -> tuple[float, float]:
+    closed = (_pure(events), _gaussian(events, delta), _copies(events, delta), _different(events, delta))
+    totals = [total for total in (*closed, _mixed(events, delta)) if total is not None]
     if not totals:
         raise InvalidParameter(
             f"delta must be larger: these releases have no total at delta = {delta:g} "
             "(only pure releases have one at delta = 0, and the deltas of (epsilon, delta) releases add up)"
         )
-    epsilon, spent = min(totals)
-    return PrivacyGuarantee(epsilon, spent, neighbors, simulated=simulated)
+    exact = closed[1] or (closed[2] if len(set(events)) == 1 else None)
+    if exact is None and len(events) > 1:
+        epsilon = loss_distribution_epsilon(events, delta, min(totals)[0])
+        if epsilon is not None:
+            totals.append((epsilon, delta))
+    return min(totals)
+
+
+def _copies(events: Sequence[Event], delta: float) -> tuple[float, float] | None:
+    """The optimal total of copies of one (epsilon, delta) release."""
+    first = events[0] if events else None
+    if not isinstance(first, Pure | Approximate) or first.epsilon == 0 or delta == 0 or len(set(events)) > 1:
+        return None
+    each = first.delta if isinstance(first, Approximate) else 0.0
+    if -math.expm1(len(events) * math.log1p(-each)) > delta if each < 1 else True:
+        return None
+    return optimal_composition_epsilon(first.epsilon, len(events), delta, each), delta
+
+
+def _different(events: Sequence[Event], delta: float) -> tuple[float, float] | None:
+    """The heterogeneous theorem, for releases with a pure or an (epsilon, delta) guarantee."""
+    parts = []
+    for event in events:
+        pure = event.pure_cost()
+        if pure is None and not isinstance(event, Approximate):
+            return None
+        epsilon = event.epsilon if isinstance(event, Approximate) else pure
+        parts.append((epsilon, event.delta if isinstance(event, Approximate) else 0.0))
+    # 1 - (1 - slack) prod(1 - delta_i) <= delta, solved for the slack and rounded down.
+    log_left = math.fsum(math.log1p(-each) if each < 1 else -math.inf for _, each in parts)
+    slack = -math.expm1(math.log1p(-delta) - log_left) * (1 - 1e-12)
+    if not events or not 0 < slack < 1:
+        return None
+    items = [PrivacyGuarantee(epsilon or 0.0, each) for epsilon, each in parts]
+    return heterogeneous_composition(items, slack).epsilon, delta
 
 
 def _pure(events: Sequence[Event]) -> tuple[float, float] | None:

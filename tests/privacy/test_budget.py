@@ -63,7 +63,10 @@ def test_a_refusal_charges_nothing(asked):
     budget = PrivacyBudget(1.0, 2e-6)
     budget.charge(PrivacyGuarantee(0.5, 1e-6), label="first")
     before = budget.spent, budget.remaining, budget.history()
-    message = r"asked for .*; left is \(epsilon = 0.5, delta = 1e-06\).* Nothing was charged"
+    message = (
+        r"asked for .*; spent is \(epsilon = 0.5, delta = 1e-06\) of \(epsilon = 1, delta = 2e-06\) by method 'basic', "
+        r"and the largest single charge that fits is \(epsilon = 0.5, delta = 1e-06\)\. Nothing was charged"
+    )
     with pytest.raises(BudgetExceeded, match=message):
         budget.charge(asked)
     with pytest.raises(BudgetExceeded, match=message):
@@ -85,7 +88,7 @@ def test_history_keeps_order_labels_and_times():
     assert (first.label, first.guarantee) == ("age", PrivacyGuarantee(0.25))
     assert (second.label, second.guarantee) == ("income", PrivacyGuarantee(0.5, 1e-6))
     assert start <= first.time <= second.time <= time.time()
-    assert repr(budget) == "PrivacyBudget(epsilon=1, delta=1e-06, spent epsilon=0.75, delta=1e-06)"
+    assert repr(budget) == "PrivacyBudget(epsilon=1, delta=1e-06, method='basic', spent=(0.75, 1e-06))"
 
 
 def test_a_plan_is_charged_its_guarantee():
@@ -120,9 +123,10 @@ def test_spent_is_never_below_the_sum():
 class _Hesitant(PrivacyBudget):
     """Waits between the check and the charge, so that a missing lock is noticed."""
 
-    def _refuse_unless_fits(self, asked, sums):
-        super()._refuse_unless_fits(asked, sums)
+    def _admit(self, cost, spent):
+        after = super()._admit(cost, spent)
         time.sleep(1e-3)
+        return after
 
 
 def _successes(budget, threads, attempts):
@@ -156,7 +160,7 @@ def test_threads_overspend_without_the_lock():
     # Power control: the same count notices when check and charge are not one step. All 16 threads check
     # the last tenth before any of them charges it.
     budget = _Hesitant(0.1, 1e-3)
-    budget._lock = contextlib.nullcontext()
+    budget._store._lock = contextlib.nullcontext()
     assert _successes(budget, threads=16, attempts=1) > 1
 
 
@@ -197,7 +201,7 @@ def test_another_relation_is_refused():
 
 @pytest.mark.parametrize("item", [0.1, "0.1", None, (0.1, 0.0)])
 def test_a_charge_is_a_guarantee_or_a_plan(item):
-    with pytest.raises(InvalidParameter, match="must be a PrivacyGuarantee or a plan"):
+    with pytest.raises(InvalidParameter, match="a charge must be a guarantee, an event or a plan"):
         PrivacyBudget(1.0).charge(item)
 
 

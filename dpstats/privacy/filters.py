@@ -1,0 +1,285 @@
+"""How charges add up, and when they no longer fit: privacy filters.
+
+A filter keeps two exact numbers, the *amounts* spent, and admits a charge while the amounts stay
+inside a region fixed at the start. "basic", "gdp" and "zcdp" are valid when every later choice
+depends on earlier answers (docs/proofs/budget.md); "pld" is for a plan fixed before the first.
+
+The region must be a box, fixed beforehand. A rule that lets one amount grow where the other is
+small, such as "convert rho at whatever is left of delta", is not valid for adaptive choices: it can
+be made to spend nearly twice its delta.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Protocol
+
+from dpstats.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from dpstats.privacy.events import Event
+    from dpstats.privacy.guarantee import PrivacyGuarantee
+
+
+class Cost(Protocol):
+    """What a charge is for: its events, and the guarantee they are certified for."""
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """The events, as an accountant sees them."""
+
+    @property
+    def guarantee(self) -> PrivacyGuarantee:
+        """The guarantee of all of them together."""
+
+
+Amounts = tuple[Fraction, Fraction]
+
+NOTHING: Amounts = (Fraction(0), Fraction(0))
+
+
+def exact(value: float) -> Fraction:
+    """Return the decimal number that was written: 0.1 + 0.2 fits into 0.3."""
+    return Fraction(repr(value))
+
+
+def rounded(value: Fraction, *, up: bool) -> float:
+    """Return the nearest float whose decimal is not below (``up``) or not above the exact value."""
+    number = max(float(value), 0.0)
+    while exact(number) < value if up else exact(number) > value:
+        number = math.nextafter(number, math.inf if up else 0.0)
+    return number
+
+
+class Filter:
+    """One way of adding up, for a total of (epsilon, delta)."""
+
+    name = ""
+    largest = "the largest single charge that fits"
+    """What `remaining` is about, in words."""
+
+    def __init__(self, epsilon: float, delta: float) -> None:
+        self.epsilon, self.delta = epsilon, delta
+
+    def amounts(self, cost: Cost, spent: Amounts) -> Amounts:
+        """Return what a charge adds, or raise `InvalidParameter` if this filter cannot count it."""
+        raise TypeError(f"{type(self).__name__} does not define amounts")
+
+    def limits(self) -> Amounts:
+        """Return the largest admissible amounts."""
+        raise TypeError(f"{type(self).__name__} does not define limits")
+
+    def admits(self, spent: Amounts) -> bool:
+        """Say whether these totals are inside the region."""
+        first, second = self.limits()
+        return spent[0] <= first and spent[1] <= second
+
+    def spent(self, spent: Amounts) -> tuple[float, float]:
+        """Return what these totals mean as (epsilon, delta)."""
+        raise TypeError(f"{type(self).__name__} does not define spent")
+
+    def remaining(self, spent: Amounts) -> tuple[float, float]:
+        """Return the largest single charge that still fits, as (epsilon, delta)."""
+        raise TypeError(f"{type(self).__name__} does not define remaining")
+
+
+class Basic(Filter):
+    """Epsilons and deltas are summed, as exact decimals: basic composition."""
+
+    name = "basic"
+
+    def amounts(self, cost: Cost, spent: Amounts) -> Amounts:
+        return exact(cost.guarantee.epsilon), exact(cost.guarantee.delta)
+
+    def limits(self) -> Amounts:
+        return exact(self.epsilon), exact(self.delta)
+
+    def spent(self, spent: Amounts) -> tuple[float, float]:
+        return rounded(spent[0], up=True), rounded(spent[1], up=True)
+
+    def remaining(self, spent: Amounts) -> tuple[float, float]:
+        limits = self.limits()
+        return rounded(limits[0] - spent[0], up=False), rounded(limits[1] - spent[1], up=False)
+
+
+class GDP(Filter):
+    """The squares of mu are summed; amounts are (mu^2, total variation)."""
+
+    name = "gdp"
+    largest = "the largest single charge that fits, as a Gaussian release,"
+
+    def __init__(self, epsilon: float, delta: float) -> None:
+        super().__init__(epsilon, delta)
+        if delta == 0:
+            raise InvalidParameter("delta must be greater than 0 for a budget with method='gdp'")
+        from dpstats.privacy.gaussian import gaussian_sigma, lattice_share
+
+        share = lattice_share(epsilon, delta)
+        self._curve_delta = delta * (1 - share)
+        self._slack = Fraction(share) * Fraction(delta) / (1 + Fraction(math.exp(min(epsilon, 700.0))))
+        self._mu = 1 / gaussian_sigma(epsilon, self._curve_delta)
+
+    def amounts(self, cost: Cost, spent: Amounts) -> Amounts:
+        from dpstats.privacy.events import Gaussian
+
+        square = variation = Fraction(0)
+        for event in cost.events:
+            pure = event.pure_cost()
+            if isinstance(event, Gaussian):
+                square += Fraction(event.mu) ** 2
+                variation += Fraction(event.total_variation)
+            elif pure is not None:
+                square += Fraction(_mu_of_pure(pure)) ** 2
+            else:
+                raise InvalidParameter(
+                    "method='gdp' counts Gaussian and pure releases only; charge the plan of a fit rather than its "
+                    f"(epsilon, delta), or use method='basic' (got {type(event).__name__})"
+                )
+        return square, variation
+
+    def limits(self) -> Amounts:
+        return Fraction(self._mu) ** 2, self._slack
+
+    def spent(self, spent: Amounts) -> tuple[float, float]:
+        from dpstats.privacy.gaussian import gaussian_epsilon
+
+        if spent[0] == 0:
+            return 0.0, 0.0
+        mu = math.nextafter(math.sqrt(spent[0]), math.inf)
+        epsilon = gaussian_epsilon(1 / mu, self._curve_delta)
+        close = self.epsilon * (1 - 1e-9) <= epsilon and self.admits(spent)
+        return (self.epsilon if close else epsilon), self.delta
+
+    def remaining(self, spent: Amounts) -> tuple[float, float]:
+        from dpstats.privacy.gaussian import gaussian_epsilon
+
+        if spent == NOTHING:
+            return self.epsilon, self.delta
+        left = Fraction(self._mu) ** 2 - spent[0]
+        if left <= 0:
+            return 0.0, 0.0
+        mu = math.sqrt(left) * (1 - 1e-12)
+        epsilon = gaussian_epsilon(1 / mu, self._curve_delta) * (1 - 1e-11)
+        return (epsilon, self.delta) if epsilon > 0 else (0.0, 0.0)
+
+
+def _mu_of_pure(epsilon: float) -> float:
+    """Return a mu for which a pure release is Gaussian-private: 2 Phi^-1(e^epsilon/(1 + e^epsilon))."""
+    from scipy.special import log_expit, ndtri_exp
+
+    # From the lower tail, which keeps its digits, rounded up.
+    return -2 * float(ndtri_exp(log_expit(-epsilon))) * (1 + 1e-12)
+
+
+class ZCDP(Filter):
+    """The rhos are summed; amounts are (rho, delta of the (epsilon, delta) charges).
+
+    A tenth of delta is set aside for charges of which only (epsilon, delta) is known; rho is
+    converted at the rest.
+    """
+
+    name = "zcdp"
+    largest = "the largest single charge that fits, as a pure release,"
+
+    def __init__(self, epsilon: float, delta: float) -> None:
+        super().__init__(epsilon, delta)
+        if delta == 0:
+            raise InvalidParameter("delta must be greater than 0 for a budget with method='zcdp'")
+        from dpstats.privacy.zcdp import zcdp_rho
+
+        self._conversion = delta * 0.9
+        self._rho = zcdp_rho(epsilon, self._conversion)
+
+    def amounts(self, cost: Cost, spent: Amounts) -> Amounts:
+        from dpstats.privacy.events import Approximate
+
+        rho = delta = Fraction(0)
+        for event in cost.events:
+            known = event.zcdp_cost()
+            if known is not None:
+                rho += Fraction(known)
+            elif isinstance(event, Approximate):
+                rho += Fraction(event.epsilon) ** 2 / 2
+                delta += exact(event.delta)
+            else:
+                raise InvalidParameter(f"method='zcdp' cannot count {type(event).__name__}")
+        return rho, delta
+
+    def limits(self) -> Amounts:
+        return Fraction(self._rho), exact(self.delta) - exact(self._conversion)
+
+    def spent(self, spent: Amounts) -> tuple[float, float]:
+        from dpstats.privacy.zcdp import zcdp_epsilon
+
+        if spent == NOTHING:
+            return 0.0, 0.0
+        rho = math.nextafter(float(spent[0]), math.inf)
+        return min(self.epsilon, zcdp_epsilon(rho, self._conversion)) if self.admits(
+            spent
+        ) else self.epsilon, self.delta
+
+    def remaining(self, spent: Amounts) -> tuple[float, float]:
+        # A pure charge of epsilon costs epsilon^2/2.
+        left = max(0.0, float(2 * (self.limits()[0] - spent[0])))
+        return math.sqrt(left) * (1 - 1e-12), 0.0
+
+
+class PLD(Filter):
+    """The tightest total, for releases that are all fixed before the first answer.
+
+    ``planned`` is the list; charges must follow it in order. Without one the first charge is the
+    whole plan. Amounts are (number of charges made, 0).
+    """
+
+    name = "pld"
+
+    def __init__(self, epsilon: float, delta: float, planned: Sequence[Cost] = ()) -> None:
+        super().__init__(epsilon, delta)
+        self.planned = tuple(planned)
+        if self.planned:
+            events = [event for cost in self.planned for event in cost.events]
+            self._certify(events)
+
+    def _certify(self, events: Sequence[object]) -> None:
+        from dpstats.errors import BudgetExceeded
+        from dpstats.privacy.events import Event
+        from dpstats.privacy.guarantee import PrivacyGuarantee
+        from dpstats.privacy.totals import certifies, compose
+
+        known = [event for event in events if isinstance(event, Event)]
+        claim = PrivacyGuarantee(self.epsilon, self.delta, known[0].neighbors)
+        if not certifies(known, claim) and compose(known, self.delta).epsilon > self.epsilon:
+            total = compose(known, self.delta)
+            raise BudgetExceeded(f"the plan costs {total}, the budget is {claim}. Nothing was charged.")
+
+    def amounts(self, cost: Cost, spent: Amounts) -> Amounts:
+        made = int(spent[0])
+        if self.planned:
+            if made >= len(self.planned) or cost.events != self.planned[made].events:
+                raise InvalidParameter(
+                    "method='pld' pays for the planned releases, in their order, and nothing else; "
+                    f"{made} of {len(self.planned)} are made"
+                )
+        elif made:
+            raise InvalidParameter(
+                "method='pld' is for a plan that is fixed before the first answer, and the first charge was it; "
+                "give planned=[...] to plan several releases, or use method='gdp' or 'zcdp' to choose as you go"
+            )
+        else:
+            self._certify(cost.events)
+        return Fraction(1), Fraction(0)
+
+    def limits(self) -> Amounts:
+        return Fraction(max(1, len(self.planned))), Fraction(0)
+
+    def spent(self, spent: Amounts) -> tuple[float, float]:
+        # The first answer commits the whole plan.
+        return (self.epsilon, self.delta) if spent[0] else (0.0, 0.0)
+
+    def remaining(self, spent: Amounts) -> tuple[float, float]:
+        return (0.0, 0.0) if spent[0] else (self.epsilon, self.delta)
+
+
+METHODS = {filter.name: filter for filter in (Basic, GDP, ZCDP, PLD)}

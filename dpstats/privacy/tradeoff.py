@@ -1,0 +1,82 @@
+"""The trade-off curve: how well any test can tell whether a row is in the data.
+
+A test of one neighbour against the other has a type I error a and a type II error b; privacy is
+a lower bound f(a) on b (Wasserman and Zhou 2010; Dong, Roth and Su 2022). (epsilon, delta) gives
+
+    f(a) = max(0, 1 - delta - e^epsilon a, e^-epsilon (1 - delta - a)),
+
+and a release with a whole profile gives the largest of these over epsilon.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from dpstats.privacy.events import Event, Gaussian
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.totals import gaussian_total
+from dpstats.validation import check_real
+
+
+class _Planned(Protocol):
+    @property
+    def events(self) -> tuple[Event, ...]: ...
+
+    @property
+    def guarantee(self) -> PrivacyGuarantee: ...
+
+
+def tradeoff_curve(item: PrivacyGuarantee | _Planned | Event, type_one_error: Any) -> NDArray[np.float64]:
+    """Return the smallest type II error that any test with this type I error can have.
+
+    Parameters
+    ----------
+    item : PrivacyGuarantee, ReleasePlan or event
+        A plan of Gaussian releases, and a Gaussian event, give their exact curve; any other plan
+        its composed guarantee.
+    type_one_error : float or array of float
+        In [0, 1].
+
+    Returns
+    -------
+    array of the same shape
+
+    Examples
+    --------
+    >>> from dpstats.privacy import PrivacyGuarantee, tradeoff_curve
+    >>> print(f"{1 - tradeoff_curve(PrivacyGuarantee(1.0), 0.05):.3f}")  # power of any test at level 5%
+    0.136
+    """
+    errors = np.asarray(type_one_error, dtype=np.float64)
+    for end in (errors.min(), errors.max()):
+        check_real("type_one_error", float(end), at_least=0, at_most=1)
+    if isinstance(item, PrivacyGuarantee):
+        return _line(item.epsilon, item.delta, errors)
+    events = (item,) if isinstance(item, Event) else item.events
+    gaussians = [event for event in events if isinstance(event, Gaussian)]
+    if len(gaussians) == len(events):
+        total = gaussian_total(gaussians)
+        # The noise drawn is within a total variation t of the noise of the curve: both errors move by t.
+        moved = np.minimum(1.0, errors + total.total_variation)
+        return np.maximum(0.0, ndtr(ndtri(1 - moved) - total.mu) - total.total_variation)
+    if isinstance(item, Event):
+        return _envelope(item, errors)
+    return _line(item.guarantee.epsilon, item.guarantee.delta, errors)
+
+
+def _line(epsilon: float, delta: float, errors: NDArray[np.float64]) -> NDArray[np.float64]:
+    grown = np.exp(min(epsilon, 700.0))
+    return np.maximum(0.0, np.maximum(1 - delta - grown * errors, (1 - delta - errors) / grown))
+
+
+def _envelope(event: Event, errors: NDArray[np.float64]) -> NDArray[np.float64]:
+    # Every epsilon proves a curve, so a grid of them proves their maximum.
+    top = min(event.largest_loss(), 50.0)
+    best = np.zeros_like(errors)
+    for epsilon in np.linspace(0.0, top, 400):
+        best = np.maximum(best, _line(epsilon, event.profile(epsilon), errors))
+    return best

@@ -1,0 +1,235 @@
+"""The methods of a budget: what each counts, what fits, what it refuses, and why its region is a box."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from dpstats.errors import BudgetExceeded, InvalidParameter
+from dpstats.means import ClippedMean
+from dpstats.mechanisms import GaussianMechanism, LaplaceMechanism
+from dpstats.privacy import (
+    Neighbors,
+    PrivacyBudget,
+    PrivacyGuarantee,
+    compose,
+    gaussian_epsilon,
+    gaussian_sigma,
+    zcdp_epsilon,
+    zcdp_rho,
+)
+from dpstats.privacy.events import ZCDP, Approximate, BoundedRange, Gaussian, Pure
+
+X = np.zeros((100, 2))
+TARGETS = [(1.0, 1e-6), (0.1, 1e-10), (5.0, 1e-5), (0.01, 1e-15), (1.0, 1e-15), (12.0, 1e-3)]
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), TARGETS)
+def test_gdp_pays_for_exactly_one_fit_of_the_whole_budget(epsilon, delta):
+    budget = PrivacyBudget(epsilon, delta, method="gdp")
+    assert budget.remaining == PrivacyGuarantee(epsilon, delta)
+    estimator = ClippedMean(epsilon=epsilon, delta=delta, clip=1.0, budget=budget)
+    estimator.fit(X)
+    assert budget.spent == PrivacyGuarantee(epsilon, delta)
+    with pytest.raises(BudgetExceeded):
+        estimator.fit(X)
+    # Nothing of any size fits any more.
+    with pytest.raises(BudgetExceeded):
+        budget.charge(Gaussian(1e-6))
+
+
+def test_gdp_pays_for_a_fit_with_two_releases_and_for_mechanisms():
+    for release in (
+        lambda budget: ClippedMean(epsilon=1.0, delta=1e-6, clip=1.0, std="private", budget=budget).fit(X),
+        lambda budget: GaussianMechanism(1.0, 1.0, 1e-6, budget=budget).release(0.0),
+    ):
+        budget = PrivacyBudget(1.0, 1e-6, method="gdp")
+        release(budget)
+        with pytest.raises(BudgetExceeded):
+            release(budget)
+
+
+def test_gdp_adds_squares():
+    # k equal shares of mu^2 fit, and no k + 1: basic composition would allow sqrt(k) of them at these epsilons.
+    mu = 1 / gaussian_sigma(1.0, 1e-6)
+    budget = PrivacyBudget(1.0, 1e-6, method="gdp")
+    for _ in range(16):
+        budget.charge(Gaussian(mu / 4 * (1 - 1e-9)))
+    with pytest.raises(BudgetExceeded):
+        budget.charge(Gaussian(mu / 100))
+    assert budget.spent.epsilon == pytest.approx(1.0, rel=1e-6)
+
+
+def test_gdp_counts_a_pure_release_as_the_gaussian_that_is_no_better():
+    # 2 Phi^-1(e^eps/(1 + e^eps)): at type I error 1/(1 + e^eps) both curves have equal errors.
+    budget = PrivacyBudget(2.0, 1e-6, method="gdp")
+    LaplaceMechanism(1.0, 0.3, budget=budget).release(0.0)
+    mu = 2 * stats.norm.ppf(math.exp(0.3) / (1 + math.exp(0.3)))
+    assert budget.spent.epsilon == pytest.approx(gaussian_epsilon(1 / mu, 1e-6), rel=1e-6)
+
+
+def test_what_remains_under_gdp_can_be_spent():
+    budget = PrivacyBudget(1.0, 1e-6, method="gdp")
+    budget.charge(Gaussian(0.1))
+    left = budget.remaining
+    ClippedMean(epsilon=left.epsilon, delta=left.delta, clip=1.0, budget=budget).fit(X)
+    assert budget.remaining.epsilon < 1e-3 * left.epsilon
+
+
+@pytest.mark.parametrize("item", [PrivacyGuarantee(0.1, 1e-8), ZCDP(1e-4), Approximate(0.1, 1e-9)])
+def test_gdp_refuses_what_it_cannot_count(item):
+    with pytest.raises(InvalidParameter, match="counts Gaussian and pure releases only"):
+        PrivacyBudget(1.0, 1e-6, method="gdp").charge(item)
+
+
+def test_gdp_keeps_its_allowance_for_discreteness():
+    # Coarse noise: its distance from the continuous one is not covered, whatever its mu.
+    with pytest.raises(BudgetExceeded):
+        PrivacyBudget(1.0, 1e-6, method="gdp").charge(Gaussian(1e-4, total_variation=1e-9))
+
+
+def test_zcdp_adds_rhos_and_sets_delta_aside():
+    budget = PrivacyBudget(1.0, 1e-6, method="zcdp")
+    budget.charge(ZCDP(0.001))
+    budget.charge(PrivacyGuarantee(0.05))
+    budget.charge(BoundedRange(0.1))
+    budget.charge(PrivacyGuarantee(0.02, 5e-8))
+    rho = 0.001 + 0.05**2 / 2 + 0.1**2 / 8 + 0.02**2 / 2
+    assert budget.spent == PrivacyGuarantee(
+        zcdp_epsilon(rho, 0.9e-6), 1e-6
+    ) or budget.spent.epsilon == pytest.approx(zcdp_epsilon(rho, 0.9e-6), rel=1e-9)
+    # A tenth of delta, 1e-7, is for such charges.
+    with pytest.raises(BudgetExceeded):
+        budget.charge(PrivacyGuarantee(0.001, 6e-8))
+
+
+def test_zcdp_fits_exactly_its_rho():
+    rho = zcdp_rho(1.0, 0.9e-6)
+    budget = PrivacyBudget(1.0, 1e-6, method="zcdp")
+    budget.charge(ZCDP(rho))
+    assert budget.spent.epsilon <= 1.0
+    with pytest.raises(BudgetExceeded):
+        budget.charge(ZCDP(rho * 1e-6))
+    other = PrivacyBudget(1.0, 1e-6, method="zcdp")
+    other.charge(other.remaining)
+    assert other.remaining.epsilon < 1e-5
+
+
+def test_pld_pays_for_one_plan_and_nothing_after_it():
+    plan = ClippedMean(epsilon=1.0, delta=1e-6, clip=1.0).plan(100, 2)
+    budget = PrivacyBudget(1.0, 1e-6, method="pld")
+    budget.charge(plan)
+    assert budget.spent == PrivacyGuarantee(1.0, 1e-6) and budget.remaining == PrivacyGuarantee(0.0)
+    with pytest.raises(InvalidParameter, match="fixed before the first answer"):
+        budget.charge(Gaussian(1e-9))
+    with pytest.raises(BudgetExceeded, match="the plan costs"):
+        PrivacyBudget(0.9, 1e-6, method="pld").charge(plan)
+
+
+def test_pld_pays_for_planned_selections_that_no_other_method_could():
+    # Ten selections at .3 cost 2.2024 at 1e-6, 2.29 by zCDP and 3 by basic composition.
+    planned = [BoundedRange(0.3)] * 10
+    budget = PrivacyBudget(2.21, 1e-6, method="pld", planned=planned)
+    for event in planned:
+        budget.charge(event)
+    with pytest.raises(InvalidParameter, match="10 of 10 are made"):
+        budget.charge(planned[0])
+    with pytest.raises(BudgetExceeded):
+        PrivacyBudget(2.2, 1e-6, method="pld", planned=planned)
+    zcdp = PrivacyBudget(2.21, 1e-6, method="zcdp")
+    for event in planned[1:]:
+        zcdp.charge(event)
+    with pytest.raises(BudgetExceeded, match="as a pure release"):
+        zcdp.charge(planned[0])
+
+
+def test_pld_follows_the_plan_in_order():
+    budget = PrivacyBudget(1.0, 1e-6, method="pld", planned=[Pure(0.1), Pure(0.2)])
+    with pytest.raises(InvalidParameter, match="in their order"):
+        budget.charge(Pure(0.2))
+    budget.charge(Pure(0.1))
+    budget.charge(Pure(0.2))
+
+
+def test_methods_that_need_a_delta_say_so():
+    for method in ("gdp", "zcdp"):
+        with pytest.raises(InvalidParameter, match="delta must be greater than 0"):
+            PrivacyBudget(1.0, method=method)
+    with pytest.raises(
+        InvalidParameter, match="method must be one of 'basic', 'gdp', 'zcdp', 'pld', got 'rdp'"
+    ):
+        PrivacyBudget(1.0, method="rdp")
+    with pytest.raises(InvalidParameter, match="planned is for method='pld'"):
+        PrivacyBudget(1.0, planned=[Pure(0.1)])
+
+
+def test_relations_never_mix():
+    added = Pure(0.05, neighbors=Neighbors.ADD_OR_REMOVE_ONE)
+    for method in ("basic", "gdp", "zcdp", "pld"):
+        budget = PrivacyBudget(1.0, 1e-6, method=method)
+        with pytest.raises(InvalidParameter, match="REPLACE_ONE"):
+            budget.charge(added)
+        budget.charge(added.as_replace_one())
+
+
+# For releases fixed beforehand every method's spent must be at least the best total, and never above the budget.
+EVENTS = st.lists(
+    st.one_of(
+        st.floats(1e-3, 0.2).map(Gaussian),
+        st.floats(1e-3, 0.3).map(Pure),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(EVENTS, st.sampled_from(["gdp", "zcdp"]))
+def test_spent_is_never_below_the_best_total(events, method):
+    budget = PrivacyBudget(20.0, 1e-5, method=method)
+    before = 0.0
+    for event in events:
+        budget.charge(event)
+        assert before < budget.spent.epsilon <= 20.0
+        before = budget.spent.epsilon
+    best = (
+        compose([event for event in events if isinstance(event, Gaussian)], 1e-5)
+        if any(isinstance(event, Gaussian) for event in events)
+        else compose(events, 1e-5)
+    )
+    assert budget.spent.epsilon >= best.epsilon * (1 - 1e-9)
+
+
+def test_converting_at_what_is_left_of_delta_would_not_be_private():
+    # Why the region is a box. A filter that admits while zcdp_delta(rho) + used <= delta lets an adversary
+    # first release at rho/2, then, where the loss came out low, spend delta on a release that shows the row,
+    # and elsewhere the other rho/2. Exact total at epsilon, for Gaussian releases and all of delta:
+    epsilon, delta = 1.0, 1e-6
+    mu = 1 / gaussian_sigma(epsilon, delta)  # the exact region: the curve at mu^2 alone uses all of delta
+    first, second = mu / math.sqrt(2), mu / math.sqrt(2)
+    # Loss of the first release under P is N(first^2/2, first^2). Low: below its median.
+    median = first**2 / 2
+    used = delta - _curve(epsilon, first)  # what such a filter would let the low branch spend
+    low = 0.5 * used + _partial(epsilon, first, second, -np.inf, median, spend_second=False)
+    high = _partial(epsilon, first, second, median, np.inf, spend_second=True)
+    assert low + high > 1.4 * delta
+
+
+def _curve(epsilon, mu):
+    return stats.norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * stats.norm.cdf(-mu / 2 - epsilon / mu)
+
+
+def _partial(epsilon, first, second, low, high, *, spend_second):
+    """Return the part of delta from first losses between low and high, with or without a second release."""
+    grid = np.linspace(max(low, first**2 / 2 - 12 * first), min(high, first**2 / 2 + 12 * first), 200_001)
+    density = stats.norm.pdf(grid, first**2 / 2, first)
+    if spend_second:
+        rest = stats.norm.cdf(second / 2 - (epsilon - grid) / second) - np.exp(
+            epsilon - grid
+        ) * stats.norm.cdf(-second / 2 - (epsilon - grid) / second)
+    else:
+        rest = np.maximum(0.0, -np.expm1(epsilon - grid))
+    return np.trapezoid(density * rest, grid)

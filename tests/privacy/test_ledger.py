@@ -1,0 +1,264 @@
+"""The ledger: nothing lost, nothing twice, never overspent, and a clear error when it cannot be kept."""
+
+import os
+import pickle
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from fractions import Fraction
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpstats.errors import BudgetExceeded, InvalidParameter, LedgerError
+from dpstats.means import ClippedMean
+from dpstats.mechanisms import LaplaceMechanism
+from dpstats.privacy import Neighbors, PrivacyBudget, PrivacyGuarantee
+
+WORKER = Path(__file__).with_name("charging_worker.py")
+ROWS = np.zeros((10, 1))
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "budget.db"
+
+
+def test_charges_survive_the_process_that_made_them(path):
+    PrivacyBudget(1.0, 1e-6, ledger=path).charge(PrivacyGuarantee(0.25, 1e-7), label="age")
+    again = PrivacyBudget(1.0, 1e-6, ledger=path)
+    assert again.spent == PrivacyGuarantee(0.25, 1e-7)
+    assert [(entry.label, entry.guarantee) for entry in again.history()] == [
+        ("age", PrivacyGuarantee(0.25, 1e-7))
+    ]
+    opened = PrivacyBudget.open(path)
+    opened.charge(PrivacyGuarantee(0.75))
+    with pytest.raises(BudgetExceeded):
+        again.charge(PrivacyGuarantee(0.001))
+
+
+def test_another_budget_cannot_use_the_ledger(path):
+    PrivacyBudget(1.0, 1e-6, ledger=path)
+    for other in (
+        {"epsilon": 2.0, "delta": 1e-6},
+        {"epsilon": 1.0},
+        {"epsilon": 1.0, "delta": 1e-6, "method": "gdp"},
+    ):
+        with pytest.raises(LedgerError, match="is the ledger of another budget"):
+            PrivacyBudget(**other, ledger=path)
+    with pytest.raises(LedgerError, match="is the ledger of another budget"):
+        PrivacyBudget(1.0, 1e-6, neighbors=Neighbors.ADD_OR_REMOVE_ONE, ledger=path)
+
+
+def test_decimals_are_exact_across_processes(path):
+    for _ in range(10):
+        PrivacyBudget(1.0, ledger=path).charge(PrivacyGuarantee(0.1))
+    assert PrivacyBudget.open(path).remaining == PrivacyGuarantee(0.0)
+    with pytest.raises(BudgetExceeded):
+        PrivacyBudget.open(path).charge(PrivacyGuarantee(1e-12))
+
+
+def test_pickles_as_its_path(path):
+    budget = PrivacyBudget(1.0, ledger=path)
+    again = pickle.loads(pickle.dumps(ClippedMean(clip=1.0, epsilon=0.5, budget=budget))).budget
+    again.charge(PrivacyGuarantee(0.5))
+    assert budget.spent == PrivacyGuarantee(0.5)
+    assert again.ledger == budget.ledger == str(path)
+
+
+def charge_in_another_process(budget):
+    try:
+        ClippedMean(clip=1.0, epsilon=0.1, budget=budget).fit(ROWS)
+    except BudgetExceeded:
+        return 0
+    return 1
+
+
+def test_estimators_in_several_processes_share_it(path):
+    budget = PrivacyBudget(1.0, ledger=path)
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        assert sum(pool.map(charge_in_another_process, [budget] * 14)) == 10
+    assert budget.remaining == PrivacyGuarantee(0.0)
+    assert [entry.label for entry in budget.history()] == ["ClippedMean"] * 10
+
+
+def test_threads_share_it(path):
+    budget = PrivacyBudget(2.0, ledger=path)
+    made = []
+
+    def spend():
+        for _ in range(5):
+            try:
+                budget.charge(PrivacyGuarantee(0.1))
+                made.append(1)
+            except BudgetExceeded:
+                pass
+
+    threads = [threading.Thread(target=spend) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == len(budget.history()) == 20
+
+
+def killed(path, tmp_path, *, kills, when):
+    PrivacyBudget(0.5, ledger=path)
+    notes = tmp_path / "acknowledged"
+    subprocess.run(
+        [sys.executable, str(WORKER), str(path), str(notes), str(kills), "4", when], check=True, timeout=300
+    )
+    acknowledged = notes.read_text().split()
+    budget = PrivacyBudget.open(path)
+    return acknowledged, Counter(entry.label for entry in budget.history()), budget
+
+
+def test_kills_lose_nothing_and_count_nothing_twice(path, tmp_path):
+    # 300 workers charge one ledger, four at a time, and each is killed within 60 ms.
+    acknowledged, kept, budget = killed(path, tmp_path, kills=300, when="after")
+    assert len(acknowledged) > 50
+    assert set(acknowledged) <= set(kept)
+    assert set(kept.values()) == {1}
+    # A worker killed between the charge and its note leaves a charge without one, never the reverse.
+    assert len(kept) - len(acknowledged) <= 300
+    assert Fraction(repr(budget.spent.epsilon)) == Fraction(len(kept), 1000) <= Fraction(1, 2)
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    connection.close()
+
+
+def test_the_kill_test_can_fail(path, tmp_path):
+    # Control: workers that note a charge before it is made lose some of what they noted.
+    acknowledged, kept, _ = killed(path, tmp_path, kills=100, when="before")
+    assert set(acknowledged) - set(kept)
+
+
+def test_starting_a_charging_process_loads_the_standard_library_only(path):
+    code = (
+        "from dpstats.privacy import PrivacyBudget, PrivacyGuarantee\n"
+        f"PrivacyBudget(1.0, ledger={str(path)!r}).charge(PrivacyGuarantee(0.1))\n"
+        "import sys\n"
+        "print([name for name in ('numpy', 'scipy', 'sklearn', 'opendp') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_nothing_is_released_when_the_charge_cannot_be_kept(path, monkeypatch):
+    budget = PrivacyBudget(1.0, ledger=path)
+    drawn = []
+    monkeypatch.setattr("dpstats.mechanisms.sampling.ExactNoise.laplace", lambda *args: drawn.append(args))
+    path.write_bytes(b"not a ledger at all, but some other file" * 100)
+    for release in (
+        lambda: ClippedMean(clip=1.0, budget=budget).fit(ROWS),
+        lambda: LaplaceMechanism(1.0, 1.0, budget=budget).release(1.0),
+    ):
+        with pytest.raises(LedgerError, match="corrupt; nothing was charged"):
+            release()
+    assert drawn == []
+
+
+def test_a_corrupt_page_is_noticed(path):
+    budget = PrivacyBudget(1.0, ledger=path)
+    for _ in range(3):
+        budget.charge(PrivacyGuarantee(0.1))
+    content = bytearray(path.read_bytes())
+    content[4096:8192] = os.urandom(4096)
+    path.write_bytes(bytes(content))
+    with pytest.raises(LedgerError, match=r"corrupt|nothing was charged"):
+        budget.charge(PrivacyGuarantee(0.1))
+
+
+def charge_many(budget, times):
+    for _ in range(times):
+        budget.charge(PrivacyGuarantee(0.001), label="x" * 1000)
+
+
+def test_a_full_disk_charges_nothing(path, monkeypatch):
+    budget = PrivacyBudget(10.0, ledger=path)
+    connect = sqlite3.connect
+
+    def on_a_full_disk(*args, **options):
+        connection = connect(*args, **options)
+        connection.execute("PRAGMA max_page_count = 1")  # no page more than the file has
+        return connection
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite3, "connect", on_a_full_disk)
+        with pytest.raises(LedgerError, match="the disk is full; nothing was charged"):
+            charge_many(budget, 1000)
+    before = len(budget.history())
+    assert budget.spent == PrivacyGuarantee(float(Fraction(before, 1000)))
+    budget.charge(PrivacyGuarantee(0.001))
+    assert len(budget.history()) == before + 1
+
+
+def test_a_limited_file_size_charges_nothing(path):
+    # The operating system refuses to let the file grow, in a process of its own.
+    code = f"""
+import resource, signal
+from dpstats.errors import LedgerError
+from dpstats.privacy import PrivacyBudget, PrivacyGuarantee
+budget = PrivacyBudget(10.0, ledger={str(path)!r})
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (12288, 12288))
+made = 0
+try:
+    while made < 100:
+        budget.charge(PrivacyGuarantee(0.001), label="x" * 1000)
+        made += 1
+except LedgerError as error:
+    print(made, "nothing was charged" in str(error))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    made, clear = done.stdout.split()
+    assert clear == "True"
+    assert len(PrivacyBudget.open(path).history()) == int(made) < 100
+
+
+def test_a_read_only_ledger_charges_nothing(path, monkeypatch):
+    budget = PrivacyBudget(1.0, ledger=path)
+    connect = sqlite3.connect
+    # Permissions do not stop every user: open the file as a read-only one.
+    monkeypatch.setattr(
+        sqlite3, "connect", lambda name, **options: connect(f"file:{name}?mode=ro", uri=True, **options)
+    )
+    with pytest.raises(LedgerError, match="read-only"):
+        budget.charge(PrivacyGuarantee(0.1))
+    assert budget.history() == ()
+
+
+def test_a_newer_ledger_and_other_files_are_refused(path, tmp_path):
+    PrivacyBudget(1.0, ledger=path)
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 2")
+    connection.close()
+    with pytest.raises(LedgerError, match="written by a newer dpstats"):
+        PrivacyBudget(1.0, ledger=path)
+    other = tmp_path / "other.db"
+    connection = sqlite3.connect(other)
+    connection.execute("CREATE TABLE t (x)")
+    connection.close()
+    with pytest.raises(LedgerError, match="is not a dpstats ledger"):
+        PrivacyBudget(1.0, ledger=other)
+    with pytest.raises(LedgerError, match="there is no such ledger"):
+        PrivacyBudget.open(tmp_path / "none.db")
+    assert not (tmp_path / "none.db").exists()
+    with pytest.raises(LedgerError, match="cannot be opened or created"):
+        PrivacyBudget(1.0, ledger=tmp_path / "no" / "folder" / "x.db")
+
+
+def test_planned_budgets_are_opened_with_their_plan(path):
+    plan = ClippedMean(epsilon=0.5, delta=1e-6, clip=1.0).plan(10, 1)
+    PrivacyBudget(1.0, 1e-5, method="pld", planned=[plan, plan], ledger=path).charge(plan)
+    with pytest.raises(InvalidParameter, match="opened by giving the same planned"):
+        PrivacyBudget.open(path)
+    again = PrivacyBudget(1.0, 1e-5, method="pld", planned=[plan, plan], ledger=path)
+    again.charge(plan)
+    with pytest.raises(InvalidParameter, match="2 of 2 are made"):
+        again.charge(plan)
