@@ -61,10 +61,89 @@ def _parser() -> argparse.ArgumentParser:
     mean.add_argument("--missing", choices=["error", "center"], default="error")
     mean.add_argument("--seed", type=int, help="simulate with this seed instead of releasing")
     mean.add_argument(
+        "--budget", type=Path, metavar="LEDGER", help="charge this ledger (see 'dpstats budget')"
+    )
+    mean.add_argument(
         "--json", metavar="FILE", help="write the result as JSON ('-': print it instead of the table)"
     )
     mean.set_defaults(run=_mean)
+
+    budget = commands.add_parser("budget", help="make, show and list the ledger of a privacy budget")
+    actions = budget.add_subparsers(dest="action", required=True, metavar="ACTION")
+    new = actions.add_parser("new", help="make a ledger")
+    new.add_argument("file", type=Path)
+    new.add_argument("--epsilon", type=float, required=True)
+    new.add_argument("--delta", type=float, default=0.0)
+    new.add_argument("--method", choices=["basic", "gdp", "zcdp"], default="basic", help="how charges add up")
+    new.add_argument(
+        "--neighbors",
+        choices=["REPLACE_ONE", "ADD_OR_REMOVE_ONE"],
+        default="REPLACE_ONE",
+        help="relation of all charges",
+    )
+    new.set_defaults(run=_budget_new)
+    show = actions.add_parser("show", help="what is spent and what is left")
+    history = actions.add_parser("history", help="every charge, oldest first")
+    for action, run in ((show, _budget_show), (history, _budget_history)):
+        action.add_argument("file", type=Path)
+        action.add_argument("--json", action="store_true", help="print JSON")
+        action.set_defaults(run=run)
     return parser
+
+
+def _budget_new(options: argparse.Namespace) -> None:
+    from dpstats.privacy import Neighbors, PrivacyBudget
+
+    if options.file.exists():
+        raise InvalidParameter(f"{options.file} exists already")
+    budget = PrivacyBudget(
+        options.epsilon,
+        options.delta,
+        neighbors=Neighbors[options.neighbors],
+        method=options.method,
+        ledger=options.file,
+    )
+    print(f"Made {options.file}: {budget.total}, method {budget.method!r}")
+
+
+def _budget_show(options: argparse.Namespace) -> None:
+    from dpstats.privacy import PrivacyBudget
+
+    budget = PrivacyBudget.open(options.file)
+    charges = len(budget.history())
+    amounts = {"total": budget.total, "spent": budget.spent, "remaining": budget.remaining}
+    if options.json:
+        numbers: dict[str, Any] = {
+            name: {"epsilon": amount.epsilon, "delta": amount.delta} for name, amount in amounts.items()
+        }
+        facts = {"method": budget.method, "neighbors": budget.total.neighbors.name, "charges": charges}
+        print(json.dumps(numbers | facts, indent=2))
+        return
+    print(f"Method:    {budget.method}\nCharges:   {charges}")
+    for name, amount in amounts.items():
+        print(f"{name.capitalize() + ':':<10} {amount}")
+
+
+def _budget_history(options: argparse.Namespace) -> None:
+    from datetime import UTC, datetime
+
+    from dpstats.privacy import PrivacyBudget
+
+    rows = [
+        {
+            "time": datetime.fromtimestamp(entry.time, UTC).isoformat(timespec="seconds"),
+            "label": entry.label,
+            "epsilon": entry.guarantee.epsilon,
+            "delta": entry.guarantee.delta,
+        }
+        for entry in PrivacyBudget.open(options.file).history()
+    ]
+    if options.json:
+        print(json.dumps(rows, indent=2))
+        return
+    print(f"{'time (UTC)':<25}  {'epsilon':>10}  {'delta':>10}  label")
+    for row in rows:
+        print(f"{row['time']:<25}  {row['epsilon']:>10.6g}  {row['delta']:>10.3g}  {row['label']}")
 
 
 def _demo(options: argparse.Namespace) -> None:
@@ -75,6 +154,7 @@ def _demo(options: argparse.Namespace) -> None:
 
 def _mean(options: argparse.Namespace) -> None:
     from dpstats.means import ClippedMean
+    from dpstats.privacy import PrivacyBudget
     from dpstats.validation import check_real
 
     lows, highs = _bounds(options.bounds, options.column)
@@ -87,6 +167,7 @@ def _mean(options: argparse.Namespace) -> None:
         std=_std(options.std),
         missing=options.missing,
         random_state=options.seed,
+        budget=None if options.budget is None else PrivacyBudget.open(options.budget),
     ).fit(_read(options.file, options.column))
     if options.json is not None:
         text = json.dumps(_as_json(mean, options.confidence), indent=2)

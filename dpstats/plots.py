@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpstats.errors import DPStatsError
+from dpstats.privacy.tradeoff import tradeoff_curve
 from dpstats.results import ConfidenceInterval
 
 if TYPE_CHECKING:
@@ -24,6 +25,38 @@ def _new_figure(**options: Any) -> Figure:
         raise DPStatsError("pictures need matplotlib: pip install 'dpstats[plot]'") from None
     # Not pyplot: a library must not touch the caller's backend or open windows.
     return Figure(layout="constrained", **options)
+
+
+def plot_tradeoff(items: Mapping[str, Any], *, title: str = "") -> Figure:
+    """Draw the trade-off curves of guarantees, plans or events: how well any test can tell a row.
+
+    Parameters
+    ----------
+    items : mapping of str to PrivacyGuarantee, ReleasePlan or event
+        What to draw, by the name in the legend.
+    title : str, optional
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Type II error against type I error; the diagonal is perfect privacy.
+    """
+    figure = _new_figure(figsize=(4.6, 4.4))
+    axis = figure.subplots()
+    errors = np.concatenate([[0.0], np.geomspace(1e-9, 1e-2, 400), np.linspace(0.01, 1.0, 400)])
+    axis.plot([0, 1], [1, 0], color="0.6", lw=1, ls="--", label="perfect privacy")
+    for name, item in items.items():
+        axis.plot(errors, tradeoff_curve(item, errors), label=name)
+    axis.set_xlabel("type I error of a test for one row")
+    axis.set_ylabel("smallest possible type II error")
+    axis.set_xlim(0, 1)
+    axis.set_ylim(0, 1)
+    axis.set_aspect("equal")
+    axis.grid(alpha=0.25)
+    axis.legend(fontsize=8, frameon=False)
+    if title:
+        axis.set_title(title, fontsize=10)
+    return figure
 
 
 def plot_intervals_by_epsilon(

@@ -62,6 +62,17 @@ class PrivacyGuarantee:
         numbers = f"(epsilon = {self.epsilon:.6g}, delta = {self.delta:.6g}), {self.neighbors.value}"
         return f"{numbers} [simulated noise, not a private release]" if self.simulated else numbers
 
+    def as_replace_one(self) -> PrivacyGuarantee:
+        """Return what the guarantee means for one row replaced.
+
+        A replacement is a removal and an addition: (epsilon, delta) for rows added or removed is
+        (2 epsilon, (1 + e^epsilon) delta) for rows replaced. The reverse is false, and not offered.
+        """
+        if self.neighbors is Neighbors.REPLACE_ONE:
+            return self
+        delta = min(1.0, (1 + math.exp(min(self.epsilon, 700.0))) * self.delta)
+        return PrivacyGuarantee(2 * self.epsilon, delta, Neighbors.REPLACE_ONE, self.simulated)
+
     def explain(self) -> str:
         """Say in plain words what the guarantee means for one person.
 
