@@ -7,6 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter, NotPrivate
@@ -544,3 +546,19 @@ def test_several_releases_at_once_are_independent_rows():
     # mean of 1000: |z| > 6 has probability 2e-9
     assert (np.abs(many.mean(axis=0) - steps) < 6 * stage.noise_std / math.sqrt(1000)).all()
     assert np.abs(np.corrcoef(many.T)[np.triu_indices(3, 1)]).max() < 6 / math.sqrt(1000)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.floats(1e-3, 10.0),
+    st.floats(1.0, 2.0),
+    st.floats(1e-12, 1e-2),
+    st.floats(1.0, 10.0),
+    st.sampled_from([0, 1]),
+)
+def test_more_budget_never_gives_more_noise(epsilon, more_epsilon, delta, more_delta, gaussian):
+    first, second = (delta, min(0.5, delta * more_delta)) if gaussian else (0.0, 0.0)
+    item = Statistic("x", 3, 1.0, 2**31 * 3, 2**31)
+    little = additive_stages([item], epsilon, first)[0]
+    more = additive_stages([item], epsilon * more_epsilon, second)[0]
+    assert more.scale_steps <= little.scale_steps * (1 + 1e-9)
