@@ -56,7 +56,8 @@ INSIDE = {
         "budget",
         "__init__",
     ],
-    "mechanisms": ["sampling", "additive", "__init__"],
+    "mechanisms": ["sampling", "stages", "additive", "__init__"],
+    "means": ["clipping", "clipped", "__init__"],
     "auditing": ["bounds", "attack", "__init__"],
 }
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.errors import InvalidData, InvalidParameter, ScaleOutOfRange
@@ -20,7 +19,8 @@ from dpstats.estimator import PrivateEstimator, Released
 from dpstats.estimator import Statistic as ExactStatistic
 from dpstats.intervals import half_widths, simultaneous_level
 from dpstats.lattice import BITS, BallLattice, BoxLattice, RowLattice
-from dpstats.mechanisms.additive import Statistic, additive_stages
+from dpstats.means.clipping import clipping_bias_bound, normal_clipping_bias_bound
+from dpstats.mechanisms.stages import Statistic, additive_stages
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan, Stage
 from dpstats.results import ConfidenceInterval, Summary, significant
@@ -38,66 +38,6 @@ if TYPE_CHECKING:
 
 _MEAN = "clipped mean"
 _SQUARES = "second moment about the centre"
-
-
-def clipping_radius(n_samples: int, sigma: float, bound: float, *, constant: float = 2.0) -> float:
-    """Return theorem 9.2.2's clipping radius for sub-Gaussian rows, from public facts alone.
-
-    Parameters
-    ----------
-    n_samples : int
-        Number of rows, at least 2.
-    sigma : float
-        Sub-Gaussian parameter of a column: E exp(t(x - mu)) <= exp(t^2 sigma^2), the source's
-        convention; a normal column of standard deviation s has sigma = s/sqrt(2).
-    bound : float
-        Public bound on the distance of the mean from the clip centre.
-    constant : float, default=2.0
-        The theorem's "large enough K". At 2 an entry is clipped with probability at most 2/n.
-
-    Returns
-    -------
-    float
-        ``bound + constant * sigma * sqrt(log n)``: the bound is part of the radius, or clipping
-        bias dominates (docs/errata.md).
-
-    Examples
-    --------
-    >>> from dpstats.means import clipping_radius
-    >>> round(clipping_radius(1000, sigma=1.0, bound=3.0), 4)
-    8.2565
-    """
-    n = check_integer("n_samples", n_samples, at_least=2)
-    sigma = check_real("sigma", sigma, above=0)
-    bound = check_real("bound", bound, at_least=0)
-    constant = check_real("constant", constant, above=0)
-    return bound + constant * sigma * math.sqrt(math.log(n))
-
-
-def clipping_bias_bound(std: Any, clip: Any, distance: Any) -> Any:
-    """Return a bound on how far clipping moves a column's mean, for any law with this variance.
-
-    With r = clip - distance it is (sqrt(std^2 + r^2) - r)/2: the sharp bound on E(x - t)_+ for a
-    given mean and variance (Scarf 1958), at the nearer end of the clip.
-
-    Parameters
-    ----------
-    std : float or array
-        Standard deviation of the column.
-    clip : float or array
-        The clip R.
-    distance : float or array
-        Distance of the true mean from the clip centre.
-    """
-    room = np.asarray(clip) - distance
-    return (np.hypot(std, room) - room) / 2
-
-
-def normal_clipping_bias_bound(std: Any, clip: Any, distance: Any) -> Any:
-    """Return `clipping_bias_bound` for a normal column: E(x - c - R)_+."""
-    room = (np.asarray(clip) - distance) / std
-    density = np.exp(-(room**2) / 2) / math.sqrt(2 * math.pi)
-    return np.maximum(0.0, std * (density - room * ndtr(-room)))
 
 
 @dataclass(frozen=True)

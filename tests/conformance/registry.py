@@ -18,7 +18,8 @@ import numpy as np
 
 from dpstats.means import ClippedMean
 from dpstats.mechanisms import GaussianMechanism, LaplaceMechanism, SimulatedNoise
-from dpstats.mechanisms.additive import _to_steps, release
+from dpstats.mechanisms.additive import _to_steps
+from dpstats.mechanisms.stages import release
 from dpstats.privacy import PrivacyGuarantee, Stage
 
 Dataset = Any

@@ -17,7 +17,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from dpstats.errors import InvalidData, InvalidParameter, NotPrivate
 from dpstats.means import ClippedMean, clipping_radius
-from dpstats.means.clipped import clipping_bias_bound, normal_clipping_bias_bound
+from dpstats.means.clipping import clipping_bias_bound, normal_clipping_bias_bound
 from dpstats.privacy import BudgetExceeded, PrivacyBudget, PrivacyGuarantee, gaussian_delta, gaussian_sigma
 
 RNG = np.random.default_rng(0)

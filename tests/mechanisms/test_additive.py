@@ -14,7 +14,8 @@ from scipy import stats
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter, NotPrivate
 from dpstats.lattice import isqrt_up
 from dpstats.mechanisms import ExactNoise, GaussianMechanism, LaplaceMechanism, SimulatedNoise
-from dpstats.mechanisms.additive import Statistic, _to_steps, additive_stages, release
+from dpstats.mechanisms.additive import _to_steps
+from dpstats.mechanisms.stages import Statistic, additive_stages, release
 from dpstats.privacy import (
     Neighbors,
     PrivacyBudget,
