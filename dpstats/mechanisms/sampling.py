@@ -12,6 +12,7 @@ Both sources have the same two methods and return int64 steps:
 from __future__ import annotations
 
 import math
+import os
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -38,6 +39,9 @@ class Noise(Protocol):
 
     def gaussian(self, scale: float, size: Size) -> NDArray[np.int64]:
         """Draw P(k) proportional to exp(-k^2/(2 scale^2))."""
+
+    def integers(self, below: int, size: Size) -> NDArray[np.int64]:
+        """Draw uniform integers 0, ..., below - 1."""
 
 
 def noise_source(random_state: Any) -> Noise:
@@ -66,6 +70,16 @@ class ExactNoise:
 
     def gaussian(self, scale: float, size: Size) -> NDArray[np.int64]:
         return _draw(_opendp_measurement("gaussian", check_scale(scale)), size)
+
+    def integers(self, below: int, size: Size) -> NDArray[np.int64]:
+        count = int(np.prod(size))
+        mask = np.uint64((1 << (below - 1).bit_length()) - 1)
+        result = np.empty(0, dtype=np.uint64)
+        # Uniform bits, refused where they reach the bound: exactly uniform below it.
+        while result.size < count:
+            bits = np.frombuffer(os.urandom(8 * (count - result.size)), dtype=np.uint64) & mask
+            result = np.concatenate([result, bits[bits < below]])
+        return result.astype(np.int64).reshape(size)
 
 
 @lru_cache(maxsize=64)
@@ -116,3 +130,6 @@ class SimulatedNoise:
         cumulative = np.cumsum(np.exp(-0.5 * (steps / scale) ** 2))
         uniform = self.generator.random(size) * cumulative[-1]
         return steps[np.searchsorted(cumulative, uniform, side="right")].astype(np.int64)
+
+    def integers(self, below: int, size: Size) -> NDArray[np.int64]:
+        return self.generator.integers(below, size=size, dtype=np.int64)

@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 
 from dpstats.means import ClippedMean
-from dpstats.mechanisms import GaussianMechanism, LaplaceMechanism, SimulatedNoise
+from dpstats.mechanisms import GaussianMechanism, LaplaceMechanism, RandomizedResponse, SimulatedNoise
 from dpstats.mechanisms.additive import _to_steps
 from dpstats.mechanisms.stages import release
 from dpstats.privacy import PrivacyGuarantee, Stage
+from dpstats.privacy.events import Event
 
 Dataset = Any
 Draw = Callable[[Dataset, np.random.Generator, int], np.ndarray]
@@ -46,6 +47,7 @@ class Entry:
     ``statistic(dataset)`` returns the exact integers of each stage; ``pairs()`` yields neighbouring
     datasets for the brute force, which must attain the stated sensitivity unless ``slack`` (in steps)
     explains the difference; ``draw`` is the batched core; ``dataset`` and ``neighbor`` are a worst pair.
+    A release without additive noise has ``events`` in place of stages.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Entry:
     power: float
     slack: tuple[float, ...] = (0.0,)
     slack_reason: str = ""
+    events: tuple[Event, ...] = ()
     bugs: tuple[PlantedBug, ...] = field(default=())
     estimator: Any = None
 
@@ -395,4 +398,46 @@ def _mechanism_entries() -> Iterator[Entry]:
         )
 
 
-ENTRIES: tuple[Entry, ...] = (*_mechanism_entries(), *_mean_entries())
+# --- RandomizedResponse ------------------------------------------------------------------------------
+
+
+class CoinOff(RandomizedResponse):
+    """Planted bug: the second coin is forgotten, so that an answer is kept more often than stated."""
+
+    def _respond(self, answers: np.ndarray) -> np.ndarray:
+        kept = super()._respond(answers)
+        again = self._source.integers(10, answers.shape) == 0
+        return np.where(again, answers, kept)
+
+
+def _response_entries() -> Iterator[Entry]:
+    for categories in (2, 5):
+
+        def draw(answer: Dataset, rng: np.random.Generator, size: int, k: int = categories) -> np.ndarray:
+            responses = RandomizedResponse(1.0, k, random_state=rng)._respond(np.full(size, answer))
+            # Scored by whether the response is the answer of the first dataset.
+            return (responses == 0).astype(float)
+
+        def off(answer: Dataset, rng: np.random.Generator, size: int, k: int = categories) -> np.ndarray:
+            responses = CoinOff(1.0, k, random_state=rng)._respond(np.full(size, answer))
+            return (responses == 0).astype(float)
+
+        mechanism = RandomizedResponse(1.0, categories)
+        yield Entry(
+            name=f"randomized response, {categories} categories",
+            covers=RandomizedResponse,
+            proof="randomized-response.md",
+            stages=(),
+            claim=mechanism.guarantee,
+            statistic=lambda answer: [],
+            pairs=lambda: iter(()),
+            draw=draw,
+            dataset=0,
+            neighbor=1,
+            power=0.8,
+            events=(mechanism.event,),
+            bugs=(PlantedBug("a coin that is off", off, 0, 1, 1.0, 0.0, trials=100_000),),
+        )
+
+
+ENTRIES: tuple[Entry, ...] = (*_mechanism_entries(), *_response_entries(), *_mean_entries())

@@ -53,7 +53,7 @@ def test_sensitivity_is_never_exceeded_and_attained(entry: Entry) -> None:
 
 @entries
 def test_guarantee_is_what_the_accountant_says(entry: Entry) -> None:
-    composed = compose([stage.event for stage in entry.stages], entry.claim.delta)
+    composed = compose([*(stage.event for stage in entry.stages), *entry.events], entry.claim.delta)
     assert composed.epsilon == pytest.approx(entry.claim.epsilon, rel=1e-9)
     assert composed.delta <= entry.claim.delta
 

@@ -1,0 +1,250 @@
+"""Randomized response: each person's own answer, kept or replaced at random.
+
+Proof: docs/proofs/randomized-response.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.mechanisms.sampling import noise_source
+from dpstats.privacy.budget import PrivacyBudget, check_budget
+from dpstats.privacy.events import Pure
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.results import ConfidenceInterval
+from dpstats.validation import check_integer, check_real
+
+_GRAIN = 2**62
+"""Keep probabilities are multiples of 1/2^62, rounded towards more privacy."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProportionEstimate:
+    """Estimated proportions of the categories, from randomized responses.
+
+    Attributes
+    ----------
+    proportions : ndarray of shape (n_categories,)
+        Unbiased, so not necessarily inside [0, 1]; they add up to 1.
+    standard_errors : ndarray of shape (n_categories,)
+        Of sampling and randomization together.
+    n_responses : int
+    """
+
+    proportions: NDArray[np.float64]
+    standard_errors: NDArray[np.float64]
+    n_responses: int
+
+    def confidence_interval(
+        self, confidence_level: float = 0.95, simultaneous: bool = False
+    ) -> ConfidenceInterval:
+        """Return an interval for each population proportion (normal approximation).
+
+        ``simultaneous=True`` makes all of them cover together, by Bonferroni's bound.
+        """
+        level = check_real("confidence_level", confidence_level, above=0, below=1)
+        tail = (1 - level) / (2 * self.proportions.size if simultaneous else 2)
+        half = -float(ndtri(tail)) * self.standard_errors
+        estimand = "the population proportions of the categories"
+        return ConfidenceInterval.around(self.proportions, half, level, estimand, bool(simultaneous))
+
+
+class RandomizedResponse:
+    """Keep each answer with a known probability, else give another category at random.
+
+    Parameters
+    ----------
+    epsilon : float
+        Greater than 0. The answer is kept with probability e^epsilon/(e^epsilon + n_categories - 1).
+    n_categories : int, default=2
+        Answers are 0, 1, ..., n_categories - 1.
+    random_state : None, int or numpy.random.Generator, default=None
+        None draws from the operating system's entropy; anything else is a simulation.
+    budget : PrivacyBudget, optional
+        Charged by every call of `randomize`.
+
+    Attributes
+    ----------
+    keep_probability : float
+        Exactly what is drawn: a multiple of 2^-62.
+    guarantee : PrivacyGuarantee
+        Pure epsilon for one row (one person's answer) replaced. It holds in the local model too:
+        every single response is epsilon-private, whoever collects them.
+    event : Event
+
+    Notes
+    -----
+    Warner (1965); section 3.2 of the foundations text, whose two coins are `from_coins`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.mechanisms import RandomizedResponse
+    >>> survey = RandomizedResponse.from_coins(random_state=0)
+    >>> round(survey.epsilon, 4)  # log 3
+    1.0986
+    >>> answers = np.repeat([0, 1], [7000, 3000])
+    >>> result = survey.estimate(survey.randomize(answers))
+    >>> result.proportions.round(2)
+    array([0.7, 0.3])
+    >>> low, high = result.confidence_interval()
+    >>> bool(low[1] < 0.3 < high[1])
+    True
+    """
+
+    def __init__(
+        self,
+        epsilon: float,
+        n_categories: int = 2,
+        *,
+        random_state: Any = None,
+        budget: PrivacyBudget | None = None,
+    ) -> None:
+        epsilon = check_real("epsilon", epsilon, above=0)
+        categories = check_integer("n_categories", n_categories, at_least=2, at_most=2**31)
+        self._setup(epsilon, categories, 1.0, random_state, budget)
+
+    @classmethod
+    def from_keep_probability(
+        cls,
+        keep_probability: float,
+        n_categories: int = 2,
+        *,
+        random_state: Any = None,
+        budget: PrivacyBudget | None = None,
+    ) -> RandomizedResponse:
+        """Return the mechanism that keeps an answer with this probability, in (1/n_categories, 1)."""
+        categories = check_integer("n_categories", n_categories, at_least=2, at_most=2**31)
+        keep = check_real("keep_probability", keep_probability, above=1 / categories, below=1)
+        made = cls.__new__(cls)
+        # Rounded up: the number stated is never below the truth.
+        epsilon = math.log(keep * (categories - 1) / (1 - keep)) * (1 + 1e-12)
+        made._setup(epsilon, categories, keep, random_state, budget)
+        return made
+
+    @classmethod
+    def from_coins(
+        cls, *, random_state: Any = None, budget: PrivacyBudget | None = None
+    ) -> RandomizedResponse:
+        """Return the two coins of the text: heads, tell the truth; tails, answer by a second coin.
+
+        An answer is kept with probability 3/4: epsilon = log 3.
+        """
+        return cls.from_keep_probability(0.75, random_state=random_state, budget=budget)
+
+    def _setup(
+        self, epsilon: float, categories: int, keep: float, random_state: Any, budget: PrivacyBudget | None
+    ) -> None:
+        self._source = noise_source(random_state)
+        self._budget = check_budget(budget, simulated=self._source.simulated)
+        self._n_categories = categories
+        self._grains = _private_grains(keep, categories, epsilon)
+        self._guarantee = PrivacyGuarantee(epsilon, simulated=self._source.simulated)
+
+    @property
+    def n_categories(self) -> int:
+        """Number of categories."""
+        return self._n_categories
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon of one response."""
+        return self._guarantee.epsilon
+
+    @property
+    def guarantee(self) -> PrivacyGuarantee:
+        """The guarantee of the responses, for one answer replaced."""
+        return self._guarantee
+
+    @property
+    def event(self) -> Pure:
+        """What an accountant sees: randomized response is the worst pure release, exactly."""
+        return Pure(self.epsilon)
+
+    @property
+    def keep_probability(self) -> float:
+        """The probability that an answer is kept."""
+        return self._grains / _GRAIN
+
+    def randomize(self, values: Any) -> NDArray[np.int64]:
+        """Return one randomized response for each answer: a release of all of them.
+
+        Parameters
+        ----------
+        values : array-like of int or bool
+            Answers in 0, ..., n_categories - 1, of any shape; private.
+
+        Returns
+        -------
+        int64 array of the same shape
+        """
+        answers = self._check_values(values, "values")
+        if self._budget is not None:
+            self._budget.charge(self._guarantee, label=type(self).__name__)
+        return self._respond(answers)
+
+    def _respond(self, answers: NDArray[np.int64]) -> NDArray[np.int64]:
+        kept = self._source.integers(_GRAIN, answers.shape) < self._grains
+        others = self._source.integers(self._n_categories - 1, answers.shape)
+        others += others >= answers  # the categories other than the answer, each equally likely
+        return np.where(kept, answers, others)
+
+    def probabilities(self, value: int) -> NDArray[np.float64]:
+        """Return the exact probability of each response to an answer."""
+        value = check_integer("value", value, at_least=0, at_most=self._n_categories - 1)
+        result = np.full(self._n_categories, (1 - self.keep_probability) / (self._n_categories - 1))
+        result[value] = self.keep_probability
+        return result
+
+    def estimate(self, responses: Any) -> ProportionEstimate:
+        """Estimate the proportion of each category in the population from the responses alone.
+
+        Parameters
+        ----------
+        responses : array-like of int
+            What `randomize` returned, for answers of independent persons.
+        """
+        given = self._check_values(responses, "responses").ravel()
+        n = given.size
+        observed = np.bincount(given, minlength=self._n_categories) / n
+        other = (1 - self.keep_probability) / (self._n_categories - 1)
+        contrast = self.keep_probability - other
+        # A response is category j with probability other + contrast * pi_j, independently.
+        variance = observed * (1 - observed) / (n - 1 if n > 1 else 1)
+        return ProportionEstimate((observed - other) / contrast, np.sqrt(variance) / contrast, n)
+
+    def _check_values(self, values: Any, name: str) -> NDArray[np.int64]:
+        try:
+            array = np.asarray(values)
+        except ValueError:
+            array = np.array(None)
+        whole = array.dtype.kind in "biu" or (
+            array.dtype.kind == "f" and bool(np.all(np.isfinite(array) & (array == np.rint(array))))
+        )
+        if array.size == 0 or not whole or np.ma.isMaskedArray(values):
+            raise InvalidData(f"{name} must be a non-empty array of integers or booleans")
+        if array.min() < 0 or array.max() >= self._n_categories:
+            raise InvalidData(f"{name} must lie in 0, ..., {self._n_categories - 1} (n_categories - 1)")
+        return array.astype(np.int64)
+
+
+def _private_grains(keep: float, categories: int, epsilon: float) -> int:
+    """Return the largest multiple of 1/2^62 up to ``keep`` whose odds are at most e^epsilon.
+
+    The odds of the kept against another category are grains (k - 1)/(2^62 - grains). They are compared
+    with a rational below e^epsilon, so that the guarantee holds exactly.
+    """
+    if epsilon > 40:
+        raise InvalidParameter(f"epsilon must be at most 40 for randomized response, got {epsilon:g}")
+    bound = Fraction(math.exp(epsilon)) * (1 - Fraction(1, 2**50))
+    # grains (k - 1) <= bound (2^62 - grains)
+    largest = math.floor(bound * _GRAIN / (bound + categories - 1))
+    return min(largest, math.floor(Fraction(keep) * _GRAIN))

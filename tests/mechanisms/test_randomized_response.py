@@ -1,0 +1,135 @@
+"""Randomized response: exact probabilities, unbiased estimates, intervals, and what is refused."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
+from dpstats.mechanisms import RandomizedResponse
+from dpstats.mechanisms.randomized_response import _GRAIN
+from dpstats.privacy import PrivacyBudget, PrivacyGuarantee
+
+
+@pytest.mark.parametrize("categories", [2, 3, 10, 1000])
+@pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1.0, math.log(3), 5.0, 30.0])
+def test_the_odds_are_at_most_e_to_the_epsilon_exactly(epsilon, categories):
+    # Odds in rationals against e^epsilon in rationals with fifty correct digits.
+    import mpmath
+
+    mechanism = RandomizedResponse(epsilon, categories)
+    grains = mechanism._grains
+    odds = Fraction(grains * (categories - 1), _GRAIN - grains)
+    with mpmath.workdps(60):
+        bound = mpmath.exp(mpmath.mpf(epsilon))
+        assert mpmath.mpf(odds.numerator) / odds.denominator <= bound
+        # and below it by no more than the margin and two grains
+        lost = 1e-12 + 2 / (_GRAIN - grains)
+        assert mpmath.mpf(odds.numerator) / odds.denominator >= bound * (1 - lost)
+    keep = math.exp(epsilon) / (math.exp(epsilon) + categories - 1)
+    assert mechanism.keep_probability == pytest.approx(keep, rel=1e-12)
+
+
+def test_the_coins_of_the_text():
+    survey = RandomizedResponse.from_coins()
+    assert survey.keep_probability == 0.75
+    assert survey.epsilon == pytest.approx(math.log(3), rel=1e-11) and survey.epsilon >= math.log(3)
+    np.testing.assert_array_equal(survey.probabilities(1), [0.25, 0.75])
+
+
+def test_any_keep_probability():
+    survey = RandomizedResponse.from_keep_probability(0.5, 4)
+    assert survey.epsilon == pytest.approx(math.log(3), rel=1e-11)
+    np.testing.assert_allclose(survey.probabilities(2), [1 / 6, 1 / 6, 0.5, 1 / 6])
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+def test_responses_have_the_stated_probabilities(seed):
+    # Chi-square over answers and responses; false alarm 1e-7, and epsilon a tenth off is rejected.
+    mechanism = RandomizedResponse(1.5, 4, random_state=seed)
+    n = 60_000
+    pvalues = {factor: [] for factor in (0.9, 1.0, 1.1)}
+    for value in range(4):
+        observed = np.bincount(mechanism.randomize(np.full(n, value)), minlength=4)
+        for factor in pvalues:
+            expected = n * RandomizedResponse(1.5 * factor, 4).probabilities(value)
+            pvalues[factor].append(stats.chisquare(observed, expected).pvalue)
+    assert min(pvalues[1.0]) > 1e-7
+    assert min(pvalues[0.9]) < 1e-7 and min(pvalues[1.1]) < 1e-7
+
+
+def test_estimates_are_unbiased_and_intervals_cover():
+    truth = np.array([0.5, 0.3, 0.15, 0.05])
+    rng = np.random.default_rng(0)
+    estimates, inside, together = [], [], []
+    for _ in range(2000):
+        survey = RandomizedResponse(1.0, 4, random_state=rng)
+        result = survey.estimate(survey.randomize(rng.choice(4, size=500, p=truth)))
+        estimates.append(result.proportions)
+        low, high = result.confidence_interval()
+        inside.append((low <= truth) & (truth <= high))
+        low, high = result.confidence_interval(simultaneous=True)
+        together.append(np.all((low <= truth) & (truth <= high)))
+    estimates = np.array(estimates)
+    # Five standard errors: false alarm below 1e-5.
+    error = estimates.std(axis=0) / math.sqrt(2000)
+    assert np.all(np.abs(estimates.mean(axis=0) - truth) < 5 * error)
+    np.testing.assert_allclose(estimates.sum(axis=1), 1.0)
+    assert abs(np.mean(inside) - 0.95) < 5 * math.sqrt(0.95 * 0.05 / 2000)
+    assert np.mean(together) > 0.95 - 5 * math.sqrt(0.95 * 0.05 / 2000)
+    # Power control: intervals that forget the randomization cover far less.
+    naive = 1.96 * np.sqrt(truth * (1 - truth) / 500)
+    assert np.mean(np.abs(estimates - truth) < naive) < 0.7
+
+
+def test_standard_error_formula():
+    # n = 1000 responses, 600 and 400, keep 0.75: lambda (1 - lambda)/((n - 1)(p - q)^2).
+    survey = RandomizedResponse.from_coins()
+    result = survey.estimate(np.repeat([0, 1], [600, 400]))
+    np.testing.assert_allclose(result.proportions, [(0.6 - 0.25) / 0.5, (0.4 - 0.25) / 0.5])
+    np.testing.assert_allclose(result.standard_errors, math.sqrt(0.6 * 0.4 / 999) / 0.5)
+
+
+def test_shapes_types_and_budget():
+    budget = PrivacyBudget(1.0)
+    survey = RandomizedResponse(0.6, budget=budget)
+    responses = survey.randomize(np.zeros((3, 4), dtype=bool))
+    assert responses.shape == (3, 4) and responses.dtype == np.int64
+    assert [(entry.label, entry.guarantee) for entry in budget.history()] == [
+        ("RandomizedResponse", PrivacyGuarantee(0.6))
+    ]
+    with pytest.raises(BudgetExceeded):
+        survey.randomize([0, 1])
+    assert RandomizedResponse(0.6, random_state=0).guarantee.simulated
+    same = [RandomizedResponse(0.6, 5, random_state=4).randomize([0, 1, 2, 3, 4] * 4) for _ in range(2)]
+    np.testing.assert_array_equal(*same)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: RandomizedResponse(0.0), "epsilon must be"),
+        (lambda: RandomizedResponse(41.0), "epsilon must be at most 40"),
+        (lambda: RandomizedResponse(1.0, 1), "n_categories must be"),
+        (lambda: RandomizedResponse.from_keep_probability(0.5), "keep_probability must be"),
+        (lambda: RandomizedResponse.from_keep_probability(1.0), "keep_probability must be"),
+        (
+            lambda: RandomizedResponse(1.0, random_state=1, budget=PrivacyBudget(1.0)),
+            "random_state and budget",
+        ),
+    ],
+)
+def test_bad_parameters(build, message):
+    with pytest.raises(InvalidParameter, match=message):
+        build()
+
+
+@pytest.mark.parametrize("values", [[0, 7], [-1, 0], [0.5], ["yes"], [], [np.nan], [[0], [1, 2]], None])
+def test_bad_answers_are_refused_without_showing_them(values):
+    budget = PrivacyBudget(1.0)
+    with pytest.raises(InvalidData) as caught:
+        RandomizedResponse(1.0, budget=budget).randomize(values)
+    assert "7" not in str(caught.value) and "yes" not in str(caught.value)
+    assert budget.history() == ()
