@@ -56,7 +56,7 @@ INSIDE = {
         "budget",
         "__init__",
     ],
-    "mechanisms": ["sampling", "stages", "additive", "__init__"],
+    "mechanisms": ["sampling", "stages", "additive", "randomized_response", "histogram", "__init__"],
     "means": ["clipping", "clipped", "__init__"],
     "auditing": ["bounds", "attack", "__init__"],
 }

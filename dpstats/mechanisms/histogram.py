@@ -1,0 +1,285 @@
+"""Private counts: of rows with a property, and of rows in each of declared categories.
+
+Proof: docs/proofs/histogram.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.intervals import half_widths, simultaneous_level
+from dpstats.lattice import isqrt_up
+from dpstats.mechanisms.sampling import noise_source
+from dpstats.mechanisms.stages import Statistic, additive_stages, release
+from dpstats.privacy.budget import PrivacyBudget, check_budget
+from dpstats.privacy.events import Event
+from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
+from dpstats.privacy.plan import ReleaseCost, Stage
+from dpstats.results import ConfidenceInterval, Summary, significant
+from dpstats.validation import check_choice, check_privacy_parameters, check_real
+
+_FRACTION_BITS = 30  # Gaussian noise needs a lattice finer than whole counts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CountEstimate:
+    """Released counts, with the law of their noise.
+
+    Attributes
+    ----------
+    categories : tuple
+    counts : ndarray of shape (n_categories,)
+        Whole numbers under Laplace noise; may be negative.
+    guarantee : PrivacyGuarantee
+    noise : {"laplace", "gaussian"}
+    scale : float
+        Scale (Laplace) or standard deviation (Gaussian) of the noise.
+    """
+
+    categories: tuple[Any, ...]
+    counts: NDArray[np.float64]
+    guarantee: PrivacyGuarantee
+    noise: str
+    scale: float
+
+    def confidence_interval(
+        self, confidence_level: float = 0.95, simultaneous: bool = False
+    ) -> ConfidenceInterval:
+        """Return an interval for each count in these data, from the law of the noise alone.
+
+        ``simultaneous=True`` makes all of them cover together; exact, as the noise is independent.
+        """
+        level = check_real("confidence_level", confidence_level, above=0, below=1)
+        each = simultaneous_level(level, self.counts.size) if simultaneous else level
+        if self.noise == "laplace":
+            # The smallest k with P(|Z| > k) = 2 a^(k+1)/(1 + a) at most 1 - each, a = e^(-1/scale).
+            log_tail = math.log1p(-each) + math.log1p(math.exp(-1 / self.scale)) - math.log(2)
+            half = float(max(0, math.ceil(-log_tail * self.scale - 1 - 1e-9)))
+        else:
+            half = float(half_widths(each, np.zeros(1), self.noise, np.array([self.scale]))[0])
+        return ConfidenceInterval.around(
+            self.counts, half, level, "the counts in these data", bool(simultaneous)
+        )
+
+    def summary(self, confidence_level: float = 0.95) -> Summary:
+        """Return a table of the counts with intervals; prints as text, shows as HTML in a notebook."""
+        interval = self.confidence_interval(confidence_level)
+        low, high = np.atleast_1d(interval.low), np.atleast_1d(interval.high)
+        percent = f"{100 * interval.confidence_level:g}%"
+        rows = [
+            (str(name), *(significant(value, max(self.scale, 1.0)) for value in values))
+            for name, *values in zip(self.categories, self.counts, low, high, strict=True)
+        ]
+        facts = [
+            ("Privacy", str(self.guarantee)),
+            ("Noise", f"{self.noise.capitalize()} of scale {self.scale:.4g}"),
+            ("Intervals cover", interval.estimand),
+        ]
+        return Summary("Private counts", facts, ("", "count", f"[{percent} low", f"{percent} high]"), rows)
+
+
+class Histogram:
+    """Release how many rows fall in each of declared categories.
+
+    Parameters
+    ----------
+    categories : sequence
+        Public and distinct; declared, never read off the data.
+    epsilon : float
+        Greater than 0.
+    delta : float, default=0.0
+        0 adds Laplace noise (whole numbers); in (0, 1) Gaussian noise.
+    neighbors : Neighbors, default=Neighbors.REPLACE_ONE
+        Replacing a row moves two counts by one each (l1 2, l2 sqrt 2), adding or removing one moves
+        a single count by one.
+    unknown : {"error", "drop"}, default="error"
+        What a row in no category does: refuse the data (which shows that there was one), or count
+        nowhere.
+    random_state : None, int or numpy.random.Generator, default=None
+        None draws exact noise: a release. Anything else is a simulation.
+    budget : PrivacyBudget, optional
+        Charged at every release, before noise is drawn.
+
+    Attributes
+    ----------
+    categories : tuple
+    guarantee : PrivacyGuarantee
+    event : Event
+    scale : float
+        Scale (Laplace) or standard deviation (Gaussian) of the noise.
+
+    Examples
+    --------
+    >>> from dpstats.mechanisms import Histogram
+    >>> histogram = Histogram(["yes", "no", "unsure"], epsilon=1.0, random_state=0)
+    >>> result = histogram.release(["yes"] * 60 + ["no"] * 30 + ["unsure"] * 10)
+    >>> result.counts
+    array([61., 31.,  7.])
+    >>> result.confidence_interval(0.95).low
+    array([55., 25.,  1.])
+    """
+
+    def __init__(
+        self,
+        categories: Sequence[Any],
+        epsilon: float,
+        delta: float = 0.0,
+        *,
+        neighbors: Neighbors = Neighbors.REPLACE_ONE,
+        unknown: str = "error",
+        random_state: Any = None,
+        budget: PrivacyBudget | None = None,
+    ) -> None:
+        self._index = _check_categories(categories)
+        self._unknown = check_choice("unknown", unknown, ["error", "drop"])
+        epsilon, delta = check_privacy_parameters(epsilon, delta)
+        self._source = noise_source(random_state)
+        self._budget = check_budget(budget, simulated=self._source.simulated)
+        self._guarantee = PrivacyGuarantee(epsilon, delta, neighbors, simulated=self._source.simulated)
+        self._stage = _count_stage(len(self._index), self._guarantee)
+
+    @property
+    def categories(self) -> tuple[Any, ...]:
+        """The declared categories, in order."""
+        return tuple(self._index)
+
+    @property
+    def guarantee(self) -> PrivacyGuarantee:
+        """The guarantee of one release."""
+        return self._guarantee
+
+    @property
+    def event(self) -> Event:
+        """What an accountant sees of one release."""
+        return self._stage.event
+
+    @property
+    def scale(self) -> float:
+        """Scale (Laplace) or standard deviation (Gaussian) of the noise."""
+        return float(np.asarray(self._stage.noise_scale))
+
+    def release(self, data: Any) -> CountEstimate:
+        """Release the counts of the rows of ``data``, a 1-d sequence of category values."""
+        steps = self._statistic(data)
+        if self._budget is not None:
+            self._budget.charge(ReleaseCost((self.event,), self._guarantee), label=type(self).__name__)
+        counts = release(self._stage, steps, self._source)
+        return CountEstimate(self.categories, counts, self._guarantee, self._stage.noise, self.scale)
+
+    def _statistic(self, data: Any) -> NDArray[np.int64]:
+        """Return the exact counts, in steps of the stage's lattice."""
+        try:
+            array = np.asarray(data)
+        except ValueError:
+            array = np.array(None)
+        if array.ndim != 1 or np.ma.isMaskedArray(data):
+            raise InvalidData("data must be a 1-d sequence of category values")
+        if array.shape[0] > 2**31:
+            raise InvalidData("data must have at most 2^31 rows")
+        known: list[int] | None
+        try:
+            known = [self._index.get(value, -1) for value in array.tolist()]
+        except TypeError:
+            known = None
+        if known is None:
+            raise InvalidData("data must hold category values only: at least one entry cannot be a category")
+        found = np.array(known, dtype=np.int64)
+        if self._unknown == "error" and np.any(found < 0):
+            raise InvalidData(
+                "data holds a value outside the declared categories; declare it, or give unknown='drop'"
+            )
+        counts = np.bincount(found[found >= 0], minlength=len(self._index)).astype(np.int64)
+        return counts * int(1 / float(np.asarray(self._stage.spacing)))
+
+
+class Count:
+    """Release how many rows have a property: sensitivity one under both relations.
+
+    Parameters
+    ----------
+    epsilon, delta, neighbors, random_state, budget
+        As for `Histogram`.
+
+    Examples
+    --------
+    >>> from dpstats.mechanisms import Count
+    >>> result = Count(epsilon=0.5, random_state=1).release([True] * 40 + [False] * 60)
+    >>> result.counts
+    array([42.])
+    """
+
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float = 0.0,
+        *,
+        neighbors: Neighbors = Neighbors.REPLACE_ONE,
+        random_state: Any = None,
+        budget: PrivacyBudget | None = None,
+    ) -> None:
+        self._histogram = Histogram(
+            [True],
+            epsilon,
+            delta,
+            neighbors=neighbors,
+            unknown="drop",
+            random_state=random_state,
+            budget=budget,
+        )
+
+    @property
+    def guarantee(self) -> PrivacyGuarantee:
+        """The guarantee of one release."""
+        return self._histogram.guarantee
+
+    @property
+    def event(self) -> Event:
+        """What an accountant sees of one release."""
+        return self._histogram.event
+
+    @property
+    def scale(self) -> float:
+        """Scale (Laplace) or standard deviation (Gaussian) of the noise."""
+        return self._histogram.scale
+
+    def release(self, condition: Any) -> CountEstimate:
+        """Release the number of true entries of a 1-d array of booleans."""
+        array = np.asarray(condition)
+        if array.dtype.kind != "b":
+            raise InvalidData("condition must be a 1-d array of booleans")
+        return self._histogram.release(array)
+
+
+def _check_categories(categories: Any) -> dict[Any, int]:
+    if isinstance(categories, str | bytes) or not hasattr(categories, "__iter__"):
+        raise InvalidParameter("categories must be a sequence of distinct values, got a single one")
+    # As python scalars, which is how the data are looked up.
+    values = [value.item() if isinstance(value, np.generic) else value for value in categories]
+    index: dict[Any, int] = {}
+    for position, value in enumerate(values):
+        try:
+            known = index.setdefault(value, position)
+        except TypeError:
+            raise InvalidParameter(
+                f"categories must be hashable values, got {type(value).__name__}"
+            ) from None
+        if known != position:
+            raise InvalidParameter(f"categories must be distinct, got {value!r} twice")
+    if not index:
+        raise InvalidParameter("categories must not be empty")
+    return index
+
+
+def _count_stage(size: int, guarantee: PrivacyGuarantee) -> Stage:
+    # A replaced row leaves one count and enters another; with a single category it can only do one.
+    moved = 2 if guarantee.neighbors is Neighbors.REPLACE_ONE and size > 1 else 1
+    bits = 0 if guarantee.delta == 0 else _FRACTION_BITS
+    item = Statistic("counts", size, 2.0**-bits, moved << bits, isqrt_up(moved << 2 * bits))
+    return additive_stages([item], guarantee.epsilon, guarantee.delta, neighbors=guarantee.neighbors)[0]

@@ -1,0 +1,143 @@
+"""Counts and histograms: exact counts, noise of the right size, intervals, and what is refused."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
+from dpstats.mechanisms import Count, Histogram
+from dpstats.privacy import Neighbors, PrivacyBudget, PrivacyGuarantee, gaussian_sigma
+
+ADD = Neighbors.ADD_OR_REMOVE_ONE
+
+
+def test_noise_scales():
+    # l1 2 (replace) or 1 (add or remove); l2 sqrt 2 or 1.
+    assert Histogram(list("abc"), 0.5).scale == 4.0
+    assert Histogram(list("abc"), 0.5, neighbors=ADD).scale == 2.0
+    assert Histogram(["a"], 0.5).scale == 2.0
+    sigma = gaussian_sigma(1.0, 1e-6)
+    assert Histogram(list("abc"), 1.0, 1e-6).scale == pytest.approx(math.sqrt(2) * sigma, rel=1e-8)
+    assert Histogram(list("abc"), 1.0, 1e-6, neighbors=ADD).scale == pytest.approx(sigma, rel=1e-8)
+    assert Count(0.5).scale == Count(0.5, neighbors=ADD).scale == 2.0
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_counts_are_the_counts_plus_noise(delta):
+    data = ["a"] * 7 + ["c"] * 5 + ["b"]
+    # At epsilon = 35 noise of scale 2/35 is zero but for a probability below 1e-14 a cell.
+    result = Histogram(["a", "b", "c", "d"], 35.0, delta).release(data)
+    np.testing.assert_allclose(result.counts, [7, 1, 5, 0], atol=0 if delta == 0 else 5)
+    assert result.categories == ("a", "b", "c", "d")
+
+
+def test_every_kind_of_data():
+    numbers = [3, 1, 1, 2, 3, 3]
+    for data in (
+        numbers,
+        np.array(numbers),
+        np.array(numbers, dtype=np.int8),
+        np.array(numbers, dtype=float),
+        pd.Series(numbers),
+        np.array(numbers, dtype=object),
+    ):
+        assert Histogram([1, 2, 3], 35.0).release(data).counts.tolist() == [2, 1, 3]
+    assert Histogram(np.array([1, 2, 3]), 35.0).release(numbers).counts.tolist() == [2, 1, 3]
+    words = pd.Series(["x", "y", "x"], dtype="category")
+    assert Histogram(["x", "y"], 35.0).release(words).counts.tolist() == [2, 1]
+    assert Count(35.0).release(np.array([True, False, True])).counts.tolist() == [2]
+
+
+def test_laplace_counts_are_whole_and_gaussian_ones_are_not():
+    data = [0, 1] * 50
+    whole = Histogram([0, 1], 0.3, random_state=0).release(data).counts
+    assert np.all(whole == np.rint(whole))
+    other = Histogram([0, 1], 0.3, 1e-6, random_state=0).release(data).counts
+    assert np.any(other != np.rint(other))
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-3])
+@pytest.mark.parametrize("epsilon", [0.2, 2.0])
+def test_intervals_cover(delta, epsilon):
+    # 4000 releases of 5 cells; five standard errors: false alarm below 1e-5.
+    rng = np.random.default_rng(0)
+    truth = np.array([30, 20, 10, 5, 0])
+    data = np.repeat(np.arange(5), truth)
+    inside, together = [], []
+    for _ in range(4000):
+        result = Histogram(range(5), epsilon, delta, random_state=rng).release(data)
+        for simultaneous, hits in ((False, inside), (True, together)):
+            low, high = result.confidence_interval(0.9, simultaneous)
+            covered = (low <= truth) & (truth <= high)
+            hits.append(covered.all() if simultaneous else covered.mean())
+    error = math.sqrt(0.9 * 0.1 / 4000)
+    assert np.mean(inside) > 0.9 - 5 * error and np.mean(together) > 0.9 - 5 * error
+    if delta:
+        assert np.mean(inside) < 0.9 + 5 * error
+    else:
+        # Whole numbers: coverage is the smallest attainable level above 0.9, by the law itself.
+        half = (result.confidence_interval(0.9).high - result.counts)[0]
+        decay = math.exp(-epsilon / 2)
+        exact = 1 - 2 * decay ** (half + 1) / (1 + decay)
+        assert exact >= 0.9 and (half == 0 or 1 - 2 * decay**half / (1 + decay) < 0.9)
+        assert abs(np.mean(inside) - exact) < 5 * error
+
+
+def test_ten_thousand_names():
+    # The text's example: counts of 10,000 names with Laplace noise of scale 1; at 95% no estimate is off by
+    # more than log(10000/.05) = 12.2.
+    names = range(10_000)
+    histogram = Histogram(names, 1.0, neighbors=ADD, random_state=1)
+    assert math.log(10_000 / 0.05) == pytest.approx(12.2, abs=0.01)
+    result = histogram.release([])
+    width = (result.confidence_interval(0.95, simultaneous=True).high - result.counts)[0]
+    # On whole numbers, exactly: 2 a^13/(1 + a) <= 1 - .95^(1/10000) first holds at 12.
+    assert width == 12.0
+
+
+def test_summary():
+    text = str(Histogram(["yes", "no"], 1.0, random_state=0).release(["yes"] * 5).summary())
+    assert "yes" in text and "simulated noise, not a private release" in text and "Laplace of scale 2" in text
+
+
+def test_budget_and_unknown_values():
+    budget = PrivacyBudget(1.0)
+    histogram = Histogram(["a", "b"], 1.0, budget=budget)
+    with pytest.raises(InvalidData, match="outside the declared categories"):
+        histogram.release(["a", "secret"])
+    assert budget.history() == ()
+    histogram.release(["a", "b"])
+    with pytest.raises(BudgetExceeded):
+        histogram.release(["a", "b"])
+    assert budget.spent == PrivacyGuarantee(1.0)
+    assert Histogram(["a"], 35.0, unknown="drop").release(["a", "b", None, math.nan]).counts.tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: Histogram([], 1.0), "categories must not be empty"),
+        (lambda: Histogram("abc", 1.0), "categories must be a sequence"),
+        (lambda: Histogram(["a", "a"], 1.0), "categories must be distinct, got 'a' twice"),
+        (lambda: Histogram([["a"]], 1.0), "categories must be hashable"),
+        (lambda: Histogram(["a"], 0.0), "epsilon must be"),
+        (lambda: Histogram(["a"], 1.0, 1.0), "delta must be"),
+        (lambda: Histogram(["a"], 1.0, unknown="keep"), "unknown must be one of"),
+        (lambda: Histogram(["a"], 1.0, neighbors="replace"), "neighbors must be"),
+        (lambda: Histogram(["a"], 1.0, random_state=0, budget=PrivacyBudget(1.0)), "random_state and budget"),
+    ],
+)
+def test_bad_parameters(build, message):
+    with pytest.raises(InvalidParameter, match=message):
+        build()
+
+
+def test_bad_data_is_refused():
+    histogram = Histogram(["a", "b"], 1.0)
+    for data in ("a", [["a"], ["b"]], [["a"], ["b", "c"]], [{}, {}], np.ma.masked_array([1, 2], mask=[0, 1])):
+        with pytest.raises(InvalidData, match="data must"):
+            histogram.release(data)
+    with pytest.raises(InvalidData, match="condition must be"):
+        Count(1.0).release([1, 0, 1])
