@@ -28,6 +28,7 @@ test: lint
 bench: $(INSTALLED)
 	$(BIN)/python validation/benchmarks/mean.py
 	$(BIN)/python validation/benchmarks/startup.py
+	$(BIN)/python validation/benchmarks/accounting.py
 
 validate: $(INSTALLED)
 	$(BIN)/python validation/mean_risk_and_coverage.py

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
 from collections.abc import Sequence
@@ -143,7 +144,8 @@ def _budget_history(options: argparse.Namespace) -> None:
         return
     print(f"{'time (UTC)':<25}  {'epsilon':>10}  {'delta':>10}  label")
     for row in rows:
-        print(f"{row['time']:<25}  {row['epsilon']:>10.6g}  {row['delta']:>10.3g}  {row['label']}")
+        label = json.dumps(row["label"], ensure_ascii=False)[1:-1]  # on one line, whatever it holds
+        print(f"{row['time']:<25}  {row['epsilon']:>10.6g}  {row['delta']:>10.3g}  {label}")
 
 
 def _demo(options: argparse.Namespace) -> None:
@@ -158,24 +160,32 @@ def _mean(options: argparse.Namespace) -> None:
     from dpstats.validation import check_real
 
     lows, highs = _bounds(options.bounds, options.column)
+    if options.seed is not None and options.budget is not None:
+        raise InvalidParameter("--seed and --budget cannot be given together: a simulation charges no budget")
+    if options.seed is not None and options.seed < 0:
+        raise InvalidParameter(f"--seed must be a non-negative integer, got {options.seed}")
     check_real("--confidence", options.confidence, above=0, below=1)
-    mean = ClippedMean(
-        epsilon=options.epsilon,
-        delta=options.delta,
-        clip=[(high - low) / 2 for low, high in zip(lows, highs, strict=True)],
-        center=[(high + low) / 2 for low, high in zip(lows, highs, strict=True)],
-        std=_std(options.std),
-        missing=options.missing,
-        random_state=options.seed,
-        budget=None if options.budget is None else PrivacyBudget.open(options.budget),
-    ).fit(_read(options.file, options.column))
-    if options.json is not None:
+    budget = None if options.budget is None else PrivacyBudget.open(options.budget)
+    rows = _read(options.file, options.column)
+    # Opened before anything is charged: an answer that is paid for must not be lost to a wrong path.
+    with contextlib.ExitStack() as stack:
+        target = None
+        if options.json not in (None, "-"):
+            target = stack.enter_context(open(options.json, "w", encoding="utf-8"))
+        mean = ClippedMean(
+            epsilon=options.epsilon,
+            delta=options.delta,
+            clip=[(high - low) / 2 for low, high in zip(lows, highs, strict=True)],
+            center=[(high + low) / 2 for low, high in zip(lows, highs, strict=True)],
+            std=_std(options.std),
+            missing=options.missing,
+            random_state=options.seed,
+            budget=budget,
+        ).fit(rows)
         text = json.dumps(_as_json(mean, options.confidence), indent=2)
-        if options.json == "-":
-            print(text)
-            return
-        Path(options.json).write_text(text + "\n", encoding="utf-8")
-    print(mean.summary(options.confidence))
+        print(text if options.json == "-" else mean.summary(options.confidence))
+        if target is not None:
+            target.write(text + "\n")
 
 
 def _bounds(pairs: list[list[float]], columns: list[str]) -> tuple[list[float], list[float]]:

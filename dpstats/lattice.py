@@ -17,6 +17,7 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,6 +55,23 @@ Steps = int | NDArray[np.int64]
 def isqrt_up(value: int) -> int:
     """Return the square root of a non-negative integer, rounded up."""
     return 0 if value == 0 else math.isqrt(value - 1) + 1
+
+
+def exact_steps(values: NDArray[Any], spacing: float) -> NDArray[Any]:
+    """Round numbers to the nearest points of a lattice whose spacing is a power of two, exactly.
+
+    Returns int64 steps, or Python integers where these do not fit 62 bits.
+    """
+    if values.dtype.kind in "biu" and max(abs(int(values.min())), abs(int(values.max()))) <= 2**53:
+        values = values.astype(np.float64)
+    if values.dtype.kind == "f":
+        with np.errstate(over="ignore", under="ignore"):
+            scaled = np.rint(values.astype(np.float64) / spacing)
+        if np.abs(scaled).max() <= 2.0**62:
+            return scaled.astype(np.int64)
+    # Larger integers would lose digits as floats, and large quotients do not fit 64 bits: Python integers.
+    step = Fraction(spacing)
+    return np.array([round(Fraction(item) / step) for item in values.tolist()], dtype=object)
 
 
 def _check_region(clip: Columns, center: Columns) -> None:

@@ -52,7 +52,7 @@ def check_real(
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InvalidParameter(f"{name} must be {words}, got {reprlib.repr(value)}")
     try:
-        number = float(value)
+        number = float(value) + 0.0  # not -0.0
     except OverflowError:
         number = math.inf
     inside = (
@@ -191,6 +191,8 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -> 
 def public_shape(X: Any) -> tuple[int, int] | None:
     """Return the shape of a table that states one, without looking into it; None if it does not."""
     shape = getattr(X, "shape", None)
+    if isinstance(X, list | tuple) and X and isinstance(X[0], list | tuple):
+        return len(X), len(X[0])
     if isinstance(shape, tuple) and len(shape) == 2 and all(isinstance(size, Integral) for size in shape):
         return int(shape[0]), int(shape[1])
     return None

@@ -95,7 +95,7 @@ BAD = {
     "delta 1": ([*AGE, "--delta", "1"], "delta must be"),
     "std": ([*AGE, "--std", "wide"], "--std must be"),
     "confidence": ([*AGE, "--confidence", "95"], "--confidence must be"),
-    "seed": ([*AGE, "--seed", "-1"], "random_state must be"),
+    "seed": ([*AGE, "--seed", "-1"], "--seed must be a non-negative integer"),
 }
 
 
@@ -164,4 +164,16 @@ def test_budget_errors(table: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     ledger = str(tmp_path / "b.db")
     main(["budget", "new", ledger, "--epsilon", "1"])
     assert main(["mean", str(table), *AGE, "--budget", ledger, "--seed", "1"]) == 2
-    assert "random_state and budget cannot be given together" in capsys.readouterr().err
+    assert "--seed and --budget cannot be given together" in capsys.readouterr().err
+
+
+def test_an_answer_is_not_paid_for_and_lost(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger = str(tmp_path / "b.db")
+    assert main(["budget", "new", ledger, "--epsilon", "1"]) == 0
+    target = str(tmp_path / "no" / "folder" / "out.json")
+    assert main(["mean", str(table), *AGE, "--budget", ledger, "--json", target]) == 2
+    assert "out.json" in capsys.readouterr().err
+    assert main(["budget", "show", ledger]) == 0
+    assert "Charges:   0" in capsys.readouterr().out

@@ -56,7 +56,15 @@ INSIDE = {
         "budget",
         "__init__",
     ],
-    "mechanisms": ["sampling", "stages", "additive", "randomized_response", "histogram", "__init__"],
+    "mechanisms": [
+        "sampling",
+        "stages",
+        "additive",
+        "randomized_response",
+        "histogram",
+        "selection",
+        "__init__",
+    ],
     "means": ["clipping", "clipped", "__init__"],
     "auditing": ["bounds", "attack", "__init__"],
 }

@@ -69,6 +69,8 @@ def clipping_bias_bound(std: Any, clip: Any, distance: Any) -> Any:
 
 def normal_clipping_bias_bound(std: Any, clip: Any, distance: Any) -> Any:
     """Return `clipping_bias_bound` for a normal column: E(x - c - R)_+."""
+    # An estimated deviation can be 0: then what is left is how far the mean is outside.
+    std = np.maximum(std, 1e-12 * np.asarray(clip))
     room = (np.asarray(clip) - distance) / std
     density = np.exp(-(room**2) / 2) / math.sqrt(2 * math.pi)
     return np.maximum(0.0, std * (density - room * ndtr(-room)))

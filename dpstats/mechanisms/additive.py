@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from dpstats.errors import InvalidData
-from dpstats.lattice import isqrt_up
+from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.lattice import exact_steps, isqrt_up
 from dpstats.mechanisms.sampling import noise_source
 from dpstats.mechanisms.stages import Statistic, additive_stages, release
 from dpstats.privacy.budget import PrivacyBudget, check_budget
@@ -97,13 +97,24 @@ class _AdditiveMechanism:
         -------
         float, or float array of the same shape
         """
+        self._check_purse(value)
         array = _check_value(value)
         stage = self._stage(array.size)
-        steps = _to_steps(array.ravel(), stage.spacing)
+        steps = exact_steps(array.ravel(), float(np.asarray(stage.spacing)))
         if self._budget is not None:
             self._budget.charge(ReleaseCost((stage.event,), self.guarantee), label=type(self).__name__)
         released = release(stage, steps, self._source).reshape(array.shape)
         return float(released) if array.ndim == 0 else released
+
+    def _check_purse(self, value: Any) -> None:
+        """An empty purse is told before the value is looked at; how many numbers it has is public."""
+        if self._budget is None:
+            return
+        try:
+            size = int(np.size(value))
+        except ValueError:
+            return
+        self._budget.check(ReleaseCost((self._stage(max(size, 1)).event,), self.guarantee))
 
     def _nominal_scale(self) -> float:
         raise TypeError(f"{type(self).__name__} does not define _nominal_scale")
@@ -112,6 +123,8 @@ class _AdditiveMechanism:
         """Return the stage that releases ``size`` numbers."""
         spacing = 2.0 ** (math.frexp(self._scale)[1] - 1 - 40)
         steps = math.ceil(Fraction(self.sensitivity) / Fraction(spacing))
+        if steps > 2**100:
+            raise InvalidParameter(f"epsilon is too extreme for exact noise, got {self.epsilon:g}")
         item = Statistic("value", size, spacing, steps + size, steps + isqrt_up(size))
         return additive_stages([item], self.epsilon, self.delta, neighbors=self.guarantee.neighbors)[0]
 
@@ -137,20 +150,6 @@ def _check_value(value: Any) -> NDArray[Any]:
     ):
         raise InvalidData("value must be a finite number, or a non-empty array of finite numbers")
     return array
-
-
-def _to_steps(values: NDArray[Any], spacing: float | tuple[float, ...]) -> NDArray[Any]:
-    """Round to the nearest lattice points, exactly: the spacing is a power of two."""
-    if values.dtype.kind in "biu" and max(abs(int(values.min())), abs(int(values.max()))) <= 2**53:
-        values = values.astype(np.float64)
-    if values.dtype.kind == "f":
-        with np.errstate(over="ignore", under="ignore"):
-            scaled = np.rint(values.astype(np.float64) / spacing)
-        if np.abs(scaled).max() <= 2.0**62:
-            return scaled.astype(np.int64)
-    # Larger integers would lose digits as floats, and large quotients do not fit 64 bits: Python integers.
-    step = Fraction(float(np.asarray(spacing)))
-    return np.array([round(Fraction(item) / step) for item in values.tolist()], dtype=object)
 
 
 class LaplaceMechanism(_AdditiveMechanism):

@@ -167,9 +167,12 @@ class Histogram:
 
     def release(self, data: Any) -> CountEstimate:
         """Release the counts of the rows of ``data``, a 1-d sequence of category values."""
+        cost = ReleaseCost((self.event,), self._guarantee)
+        if self._budget is not None:
+            self._budget.check(cost)
         steps = self._statistic(data)
         if self._budget is not None:
-            self._budget.charge(ReleaseCost((self.event,), self._guarantee), label=type(self).__name__)
+            self._budget.charge(cost, label=type(self).__name__)
         counts = release(self._stage, steps, self._source)
         return CountEstimate(self.categories, counts, self._guarantee, self._stage.noise, self.scale)
 

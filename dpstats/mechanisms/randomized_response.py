@@ -186,6 +186,8 @@ class RandomizedResponse:
         -------
         int64 array of the same shape
         """
+        if self._budget is not None:
+            self._budget.check(self._guarantee)
         answers = self._check_values(values, "values")
         if self._budget is not None:
             self._budget.charge(self._guarantee, label=type(self).__name__)

@@ -43,6 +43,14 @@ class Noise(Protocol):
     def integers(self, below: int, size: Size) -> NDArray[np.int64]:
         """Draw uniform integers 0, ..., below - 1."""
 
+    def top(
+        self, noise: str, scores: NDArray[np.int64], scale: float, k: int, size: int | None = None
+    ) -> NDArray[np.intp]:
+        """Return the positions of the k largest of scores plus noise of a scale in steps, best first.
+
+        ``noise`` is "laplace", "exponential" (one-sided) or "gumbel". With ``size``, that many draws: (size, k).
+        """
+
 
 def noise_source(random_state: Any) -> Noise:
     """Return exact noise for ``random_state=None`` and simulated noise for a seed or a Generator."""
@@ -80,6 +88,36 @@ class ExactNoise:
             bits = np.frombuffer(os.urandom(8 * (count - result.size)), dtype=np.uint64) & mask
             result = np.concatenate([result, bits[bits < below]])
         return result.astype(np.int64).reshape(size)
+
+    def top(
+        self, noise: str, scores: NDArray[np.int64], scale: float, k: int, size: int | None = None
+    ) -> NDArray[np.intp]:
+        if noise == "laplace":
+            draws = 1 if size is None else size
+            noisy = scores + self.laplace(scale, (draws, scores.size))
+            # Stable: equal sums go to the first candidate, on neighbouring datasets alike.
+            ranked = np.argsort(-noisy, axis=1, kind="stable")[:, :k]
+            return ranked[0] if size is None else ranked
+        measurement = _opendp_selection(noise, scale, k)
+        values = scores.tolist()
+        if size is None:
+            return np.array(measurement(values), dtype=np.intp)
+        return np.array([measurement(values) for _ in range(size)], dtype=np.intp)
+
+
+@lru_cache(maxsize=64)
+def _opendp_selection(noise: str, scale: float, k: int) -> Any:
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.measurements import make_noisy_top_k
+    from opendp.measures import max_divergence, zero_concentrated_divergence
+    from opendp.metrics import linf_distance
+    from opendp.mod import enable_features
+
+    enable_features("contrib")
+    # OpenDP's noise is one-sided exponential under pure privacy and Gumbel under zero-concentrated.
+    measure = max_divergence() if noise == "exponential" else zero_concentrated_divergence()
+    domain = vector_domain(atom_domain(T="i64"))
+    return make_noisy_top_k(domain, linf_distance(T="i64"), measure, k=k, scale=scale)
 
 
 @lru_cache(maxsize=64)
@@ -133,3 +171,20 @@ class SimulatedNoise:
 
     def integers(self, below: int, size: Size) -> NDArray[np.int64]:
         return self.generator.integers(below, size=size, dtype=np.int64)
+
+    def top(
+        self, noise: str, scores: NDArray[np.int64], scale: float, k: int, size: int | None = None
+    ) -> NDArray[np.intp]:
+        shape = (1 if size is None else size, scores.size)
+        if noise == "laplace":
+            drawn = self.generator.laplace(size=shape)
+        elif noise == "exponential":
+            drawn = self.generator.standard_exponential(shape)
+        else:
+            drawn = self.generator.gumbel(size=shape)
+        noisy = scores / scale + drawn
+        # Sorting a million candidates for one winner would be a waste.
+        ranked = (
+            np.argmax(noisy, axis=1)[:, None] if k == 1 else np.argsort(-noisy, axis=1, kind="stable")[:, :k]
+        )
+        return ranked[0] if size is None else ranked

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from dpstats.errors import InvalidParameter, NotPrivate
 from dpstats.mechanisms.sampling import Noise, Size, check_scale
 from dpstats.privacy.events import ZCDP, DiscreteLaplace, Gaussian, lattice_slack
-from dpstats.privacy.gaussian import LATTICE_SHARES, gaussian_sigma, lattice_share
+from dpstats.privacy.gaussian import LARGEST_LATTICE_SHARE, LATTICE_SHARE, gaussian_sigma
 from dpstats.privacy.guarantee import Neighbors
 from dpstats.privacy.plan import Stage
 from dpstats.privacy.zcdp import zcdp_rho
@@ -101,9 +101,7 @@ def _gaussian_stages(
 
     # The part of delta that is set aside for the noise being discrete is a budget's, so that a plan for a
     # whole budget fits it; more of it only where this lattice needs more.
-    for share in LATTICE_SHARES:
-        if share < lattice_share(epsilon, delta):
-            continue
+    for share in (LATTICE_SHARE, LARGEST_LATTICE_SHARE):
         # The first factor is for the rounding of the stages' scales.
         stages = at((1 - 1e-14) / gaussian_sigma(epsilon, delta * (1 - share)))
         variation = math.fsum(_total_variation(stage) for stage in stages)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dpstats.errors import BudgetExceeded, DPStatsError, InvalidParameter
+from dpstats.errors import BudgetExceeded, DPStatsError, InvalidParameter, LedgerError
 from dpstats.privacy.filters import METHODS, PLD, Amounts, Cost, Filter
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.ledger import LedgerStore, MemoryStore, Record
@@ -115,23 +115,27 @@ class PrivacyBudget:
             PLD(epsilon, delta, self._planned) if method == "pld" else METHODS[method](epsilon, delta)
         )
         self._process = os.getpid()
-        self._store = MemoryStore() if ledger is None else LedgerStore(ledger, self._parameters())
+        self._store: MemoryStore | LedgerStore = (
+            MemoryStore() if ledger is None else LedgerStore(ledger, self._parameters(), create=True)
+        )
 
     @classmethod
     def open(cls, ledger: Any) -> PrivacyBudget:
         """Return the budget that a ledger file belongs to."""
-        kept = LedgerStore(ledger, None).parameters
-        if kept["planned"]:
+        store = LedgerStore(ledger)
+        kept = store.parameters
+        try:
+            total, relation = (float(kept["epsilon"]), float(kept["delta"])), Neighbors[kept["neighbors"]]
+            method, planned = str(kept["method"]), list(kept["planned"])
+        except (KeyError, TypeError, ValueError):
+            raise LedgerError(f"{store.path}: the file is not a ledger, or it is corrupt") from None
+        if planned:
             raise InvalidParameter(
                 "the ledger of a planned budget is opened by giving the same planned=[...] again"
             )
-        return cls(
-            float(kept["epsilon"]),
-            float(kept["delta"]),
-            neighbors=Neighbors[kept["neighbors"]],
-            method=kept["method"],
-            ledger=ledger,
-        )
+        budget = cls(*total, neighbors=relation, method=method)
+        budget._store = store
+        return budget
 
     def _parameters(self) -> dict[str, Any]:
         return {
@@ -150,7 +154,7 @@ class PrivacyBudget:
     @property
     def spent(self) -> PrivacyGuarantee:
         """What all charges so far add up to."""
-        return PrivacyGuarantee(*self._filter.spent(self._store.totals()), self.total.neighbors)
+        return PrivacyGuarantee(*self._filter.spent(self._kept().totals()), self.total.neighbors)
 
     @property
     def remaining(self) -> PrivacyGuarantee:
@@ -158,20 +162,20 @@ class PrivacyBudget:
 
         For "gdp" the delta is that of a Gaussian release; for "zcdp" the charge is a pure one.
         """
-        return PrivacyGuarantee(*self._filter.remaining(self._store.totals()), self.total.neighbors)
+        return PrivacyGuarantee(*self._filter.remaining(self._kept().totals()), self.total.neighbors)
 
     def history(self) -> tuple[BudgetEntry, ...]:
         """Return all charges, oldest first."""
         neighbors = self.total.neighbors
         return tuple(
             BudgetEntry(record.label, PrivacyGuarantee(record.epsilon, record.delta, neighbors), record.time)
-            for record in self._store.records()
+            for record in self._kept().records()
         )
 
     def check(self, item: Charge) -> None:
         """Raise what `charge` would raise, and charge nothing."""
         cost = self._cost(item)
-        self._admit(cost, self._store.totals())
+        self._admit(cost, self._kept().totals())
 
     def charge(self, item: Charge, label: str = "") -> None:
         """Spend a guarantee, an event, or what a plan costs; or raise and spend nothing.
@@ -188,9 +192,8 @@ class PrivacyBudget:
             If the ledger cannot be written.
         """
         cost = self._cost(item)
-        self._refuse_copies()
         record = Record(str(label), cost.guarantee.epsilon, cost.guarantee.delta, time.time())
-        self._store.charge(record, lambda spent: self._admit(cost, spent))
+        self._kept().charge(record, lambda spent: self._admit(cost, spent))
 
     def _admit(self, cost: Cost, spent: Amounts) -> Amounts:
         more = self._filter.amounts(cost, spent)
@@ -201,8 +204,8 @@ class PrivacyBudget:
             raise BudgetExceeded(
                 f"asked for {cost.guarantee}; spent is (epsilon = {epsilon:.6g}, delta = {delta:.6g}) of "
                 f"(epsilon = {self.total.epsilon:.6g}, delta = {self.total.delta:.6g}) by method {self.method!r}, and "
-                f"{self._filter.largest} is (epsilon = {fits[0]:.6g}, delta = {fits[1]:.6g}). "
-                "Nothing was charged."
+                f"{self._filter.largest} is (epsilon = {fits[0]:.6g}, delta = {fits[1]:.6g})."
+                f"{self._filter.second_exceeded(after)} Nothing was charged."
             )
         return after
 
@@ -221,7 +224,7 @@ class PrivacyBudget:
             return _KnownCost(item)
         if isinstance(item, _KnownCost):
             return item
-        from dpstats.privacy.events import Event
+        from dpstats.privacy.events import Approximate, Event
         from dpstats.privacy.plan import ReleaseCost, ReleasePlan
         from dpstats.privacy.totals import compose
 
@@ -230,16 +233,20 @@ class PrivacyBudget:
         if isinstance(item, ReleaseCost):
             return item
         if isinstance(item, Event):
+            if isinstance(item, Approximate):
+                return ReleaseCost((item,), PrivacyGuarantee(item.epsilon, item.delta, item.neighbors))
             delta = 0.0 if item.pure_cost() is not None else self.total.delta
             return ReleaseCost((item,), compose([item], delta))
         raise InvalidParameter(f"a charge must be a guarantee, an event or a plan, got {type(item).__name__}")
 
-    def _refuse_copies(self) -> None:
+    def _kept(self) -> MemoryStore | LedgerStore:
+        """Return the store, unless this is a copy of a budget that lives in another process."""
         if os.getpid() != self._process and isinstance(self._store, MemoryStore):
             raise DPStatsError(
                 "a PrivacyBudget without a ledger lives in the process that made it: this is a copy, made when the "
                 "process forked, that could be spent twice; give ledger='path' to share a budget between processes"
             )
+        return self._store
 
     def __repr__(self) -> str:
         spent = self.spent
@@ -259,20 +266,29 @@ class PrivacyBudget:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self.ledger is None:
+        if not isinstance(self._store, LedgerStore):
             raise DPStatsError(
                 "a PrivacyBudget without a ledger lives in one process and cannot be pickled: a copy elsewhere could "
                 "be spent twice; give ledger='path' to share a budget between processes"
             )
         total = self.total
-        arguments = (total.epsilon, total.delta, total.neighbors, self.method, self.ledger, self._planned)
-        return _rebuild, arguments
+        where = (self._store.path, self._store.identity)
+        return _rebuild, (total.epsilon, total.delta, total.neighbors, self.method, self._planned, *where)
 
 
 def _rebuild(
-    epsilon: float, delta: float, neighbors: Neighbors, method: str, ledger: str, planned: tuple[Any, ...]
+    epsilon: float,
+    delta: float,
+    neighbors: Neighbors,
+    method: str,
+    planned: tuple[Any, ...],
+    ledger: str,
+    identity: str,
 ) -> PrivacyBudget:
-    return PrivacyBudget(epsilon, delta, neighbors=neighbors, method=method, ledger=ledger, planned=planned)
+    """Return the budget of this very ledger; never a new one where the file is missing or another."""
+    budget = PrivacyBudget(epsilon, delta, neighbors=neighbors, method=method, planned=planned)
+    budget._store = LedgerStore(ledger, budget._parameters(), identity=identity)
+    return budget
 
 
 def check_budget(budget: Any, *, simulated: bool) -> PrivacyBudget | None:

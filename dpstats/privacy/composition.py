@@ -107,7 +107,11 @@ def advanced_composition_share(total_epsilon: float, k: int, delta_slack: float)
     total = check_real("total_epsilon", total_epsilon, above=0, below=1)
     k = check_integer("k", k, at_least=1)
     slack = check_real("delta_slack", delta_slack, above=0, below=1)
-    return total / (2 * math.sqrt(2 * k * math.log(1 / slack)))
+    share = total / (2 * math.sqrt(2 * k * math.log(1 / slack)))
+    if advanced_composition(share, k, slack).epsilon > total:
+        # k share (e^share - 1) is below total/2 only where log(1/delta_slack) is not small.
+        raise InvalidParameter(f"delta_slack must be smaller for corollary 3.21 to hold, got {slack:g}")
+    return share
 
 
 def heterogeneous_composition(guarantees: Iterable[PrivacyGuarantee], delta_slack: float) -> PrivacyGuarantee:
@@ -204,9 +208,11 @@ def optimal_composition_epsilon(epsilon: float, k: int, total_delta: float, delt
         value = _log_pure_delta(epsilon, k, total)
         return max(value, -1e5) - math.log(pure)
 
-    total = float(brentq(gap, 0.0, k * epsilon, xtol=1e-300, rtol=1e-14))
+    total = float(brentq(gap, 0.0, k * epsilon, xtol=1e-300, rtol=1e-14)) if gap(0.0) > 0 else 0.0
+    # To the safe side, in steps that double: near 0 the root is known to an absolute error only.
+    step = 1e-13 * total + 1e-15 * epsilon
     while total < k * epsilon and optimal_composition_delta(epsilon, k, total, delta) > target:
-        total *= 1 + 1e-12
+        total, step = total + step, 2 * step
     return min(total, k * epsilon)
 
 
@@ -220,6 +226,8 @@ def _combine(log_pure: float, k: int, delta: float) -> float:
 
 def _log_pure_delta(epsilon: float, k: int, total: float) -> float:
     """Return the log of the hockey-stick divergence, at e^total, of k-fold randomized response."""
+    if total >= k * epsilon:
+        return -math.inf
     first = math.floor((total / epsilon + k) / 2)  # losses are (2l - k) epsilon
     mode = k / (1 + math.exp(-epsilon))
     last = min(k, math.ceil(max(first, mode) + 40 + 12 * math.sqrt(k)))

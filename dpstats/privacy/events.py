@@ -131,7 +131,7 @@ class Pure(Event):
 
     def __post_init__(self) -> None:
         Event.__post_init__(self)
-        check_real("epsilon", self.epsilon, at_least=0)
+        check_real("epsilon", self.epsilon, at_least=0, at_most=1e100)
 
     def curve(self, epsilons: Epsilons) -> Epsilons:
         return _response_curve(epsilons, self.epsilon, 0.0)
@@ -158,7 +158,7 @@ class Approximate(Event):
 
     def __post_init__(self) -> None:
         Event.__post_init__(self)
-        check_real("epsilon", self.epsilon, at_least=0)
+        check_real("epsilon", self.epsilon, at_least=0, at_most=1e100)
         check_real("delta", self.delta, at_least=0, at_most=1)
 
     def curve(self, epsilons: Epsilons) -> Epsilons:
@@ -190,14 +190,20 @@ class DiscreteLaplace(Event):
 
     def __post_init__(self) -> None:
         Event.__post_init__(self)
-        check_integer("sensitivity", self.sensitivity, at_least=0)
+        check_integer("sensitivity", self.sensitivity, at_least=0, at_most=2**100)
         check_real("scale", self.scale, above=0)
+        check_real("sensitivity/scale", self.sensitivity / self.scale, at_least=0, at_most=1e100)
 
     def curve(self, epsilons: Epsilons) -> Epsilons:
+        # Nothing is lost beyond the largest loss, and nothing overflows below it.
+        inside = np.minimum(epsilons, min(self.largest_loss(), 700.0))
+        return np.where(epsilons < self.largest_loss(), self._curve_inside(inside), 0.0)
+
+    def _curve_inside(self, epsilons: Epsilons) -> Epsilons:
         # Outputs k with loss (sensitivity - 2k)/scale above epsilon: k <= last.
         last = np.ceil((self.sensitivity - epsilons * self.scale) / 2) - 1
         below = self._cumulative(last) - np.exp(epsilons) * self._cumulative(last - self.sensitivity)
-        return np.where(epsilons < self.largest_loss(), np.maximum(below, 0.0), 0.0)
+        return np.maximum(below, 0.0)
 
     def _cumulative(self, steps: Epsilons) -> Epsilons:
         """Return P(noise <= steps)."""
@@ -229,7 +235,7 @@ class BoundedRange(Event):
 
     def __post_init__(self) -> None:
         Event.__post_init__(self)
-        check_real("epsilon", self.epsilon, at_least=0)
+        check_real("epsilon", self.epsilon, at_least=0, at_most=1e100)
 
     def curve(self, epsilons: Epsilons) -> Epsilons:
         # (e^(a/2) - e^(x/2))^2/(e^a - 1), divided through by e^a.
@@ -257,7 +263,7 @@ class ZCDP(Event):
 
     def __post_init__(self) -> None:
         Event.__post_init__(self)
-        check_real("rho", self.rho, at_least=0)
+        check_real("rho", self.rho, at_least=0, at_most=1e100)
 
     def profile(self, epsilon: float) -> float:
         return zcdp_delta(self.rho, epsilon)

@@ -6,7 +6,7 @@ depends on earlier answers (docs/proofs/budget.md); "pld" is for a plan fixed be
 
 The region must be a box, fixed beforehand. A rule that lets one amount grow where the other is
 small, such as "convert rho at whatever is left of delta", is not valid for adaptive choices: it can
-be made to spend nearly twice its delta.
+be made to spend 1.4 times its delta (docs/proofs/budget.md).
 """
 
 from __future__ import annotations
@@ -76,6 +76,10 @@ class Filter:
         first, second = self.limits()
         return spent[0] <= first and spent[1] <= second
 
+    def second_exceeded(self, spent: Amounts) -> str:
+        """Say in words that it is the second amount that does not fit, if it is."""
+        return ""
+
     def spent(self, spent: Amounts) -> tuple[float, float]:
         """Return what these totals mean as (epsilon, delta)."""
         raise TypeError(f"{type(self).__name__} does not define spent")
@@ -114,24 +118,32 @@ class GDP(Filter):
         super().__init__(epsilon, delta)
         if delta == 0:
             raise InvalidParameter("delta must be greater than 0 for a budget with method='gdp'")
-        from dpstats.privacy.gaussian import gaussian_sigma, lattice_share
+        if epsilon > 700:
+            raise InvalidParameter(
+                f"epsilon must be at most 700 for a budget with method='gdp', got {epsilon:g}"
+            )
+        from dpstats.privacy.gaussian import LATTICE_SHARE, gaussian_sigma
 
-        share = lattice_share(epsilon, delta)
-        self._curve_delta = delta * (1 - share)
-        self._slack = Fraction(share) * Fraction(delta) / (1 + Fraction(math.exp(min(epsilon, 700.0))))
+        self._curve_delta = delta * (1 - LATTICE_SHARE)
+        self._slack = Fraction(LATTICE_SHARE) * Fraction(delta) / (1 + Fraction(math.exp(epsilon)))
         self._mu = 1 / gaussian_sigma(epsilon, self._curve_delta)
 
     def amounts(self, cost: Cost, spent: Amounts) -> Amounts:
-        from dpstats.privacy.events import Gaussian
+        from dpstats.privacy import events
 
         square = variation = Fraction(0)
         for event in cost.events:
             pure = event.pure_cost()
-            if isinstance(event, Gaussian):
+            if isinstance(event, events.Gaussian):
                 square += Fraction(event.mu) ** 2
                 variation += Fraction(event.total_variation)
             elif pure is not None:
                 square += Fraction(_mu_of_pure(pure)) ** 2
+            elif isinstance(event, events.ZCDP):
+                raise InvalidParameter(
+                    "method='gdp' cannot count a release that was calibrated through zero-concentrated privacy, as "
+                    "Gaussian noise is at very large epsilon or very small delta; use method='zcdp' or 'basic'"
+                )
             else:
                 raise InvalidParameter(
                     "method='gdp' counts Gaussian and pure releases only; charge the plan of a fit rather than its "
@@ -142,18 +154,26 @@ class GDP(Filter):
     def limits(self) -> Amounts:
         return Fraction(self._mu) ** 2, self._slack
 
+    def second_exceeded(self, spent: Amounts) -> str:
+        if spent[1] <= self._slack:
+            return ""
+        return (
+            " The allowance for noise being discrete, a millionth of delta, is exhausted: releases in very many "
+            "columns, or at very small delta, use it up; use method='zcdp'."
+        )
+
     def spent(self, spent: Amounts) -> tuple[float, float]:
-        from dpstats.privacy.gaussian import gaussian_epsilon
+        from dpstats.privacy.gaussian import epsilon_of_mu
 
         if spent[0] == 0:
             return 0.0, 0.0
         mu = math.nextafter(math.sqrt(spent[0]), math.inf)
-        epsilon = gaussian_epsilon(1 / mu, self._curve_delta)
+        epsilon = epsilon_of_mu(mu, self._curve_delta)
         close = self.epsilon * (1 - 1e-9) <= epsilon and self.admits(spent)
         return (self.epsilon if close else epsilon), self.delta
 
     def remaining(self, spent: Amounts) -> tuple[float, float]:
-        from dpstats.privacy.gaussian import gaussian_epsilon
+        from dpstats.privacy.gaussian import epsilon_of_mu
 
         if spent == NOTHING:
             return self.epsilon, self.delta
@@ -161,15 +181,17 @@ class GDP(Filter):
         if left <= 0:
             return 0.0, 0.0
         mu = math.sqrt(left) * (1 - 1e-12)
-        epsilon = gaussian_epsilon(1 / mu, self._curve_delta) * (1 - 1e-11)
+        epsilon = epsilon_of_mu(mu, self._curve_delta) * (1 - 1e-11)
         return (epsilon, self.delta) if epsilon > 0 else (0.0, 0.0)
 
 
 def _mu_of_pure(epsilon: float) -> float:
     """Return a mu for which a pure release is Gaussian-private: 2 Phi^-1(e^epsilon/(1 + e^epsilon))."""
-    from scipy.special import log_expit, ndtri_exp
+    from scipy.special import erfinv, log_expit, ndtri_exp
 
-    # From the lower tail, which keeps its digits, rounded up.
+    # Rounded up; near the median, and in the tail, each form keeps its digits.
+    if epsilon < 1:
+        return 2 * math.sqrt(2) * float(erfinv(math.tanh(epsilon / 2))) * (1 + 1e-12)
     return -2 * float(ndtri_exp(log_expit(-epsilon))) * (1 + 1e-12)
 
 
@@ -189,7 +211,7 @@ class ZCDP(Filter):
             raise InvalidParameter("delta must be greater than 0 for a budget with method='zcdp'")
         from dpstats.privacy.zcdp import zcdp_rho
 
-        self._conversion = delta * 0.9
+        self._conversion = rounded(exact(delta) * Fraction(9, 10), up=False)
         self._rho = zcdp_rho(epsilon, self._conversion)
 
     def amounts(self, cost: Cost, spent: Amounts) -> Amounts:
@@ -208,7 +230,12 @@ class ZCDP(Filter):
         return rho, delta
 
     def limits(self) -> Amounts:
-        return Fraction(self._rho), exact(self.delta) - exact(self._conversion)
+        return Fraction(self._rho), exact(self.delta) / 10
+
+    def second_exceeded(self, spent: Amounts) -> str:
+        if spent[1] <= self.limits()[1]:
+            return ""
+        return " A tenth of the budget's delta is for charges of which only (epsilon, delta) is known: it is exceeded."
 
     def spent(self, spent: Amounts) -> tuple[float, float]:
         from dpstats.privacy.zcdp import zcdp_epsilon
@@ -242,16 +269,14 @@ class PLD(Filter):
             events = [event for cost in self.planned for event in cost.events]
             self._certify(events)
 
-    def _certify(self, events: Sequence[object]) -> None:
+    def _certify(self, events: Sequence[Event]) -> None:
         from dpstats.errors import BudgetExceeded
-        from dpstats.privacy.events import Event
         from dpstats.privacy.guarantee import PrivacyGuarantee
-        from dpstats.privacy.totals import certifies, compose
+        from dpstats.privacy.totals import compose, covers
 
-        known = [event for event in events if isinstance(event, Event)]
-        claim = PrivacyGuarantee(self.epsilon, self.delta, known[0].neighbors)
-        if not certifies(known, claim) and compose(known, self.delta).epsilon > self.epsilon:
-            total = compose(known, self.delta)
+        claim = PrivacyGuarantee(self.epsilon, self.delta, events[0].neighbors)
+        if not covers(events, claim):
+            total = compose(events, self.delta)
             raise BudgetExceeded(f"the plan costs {total}, the budget is {claim}. Nothing was charged.")
 
     def amounts(self, cost: Cost, spent: Amounts) -> Amounts:

@@ -185,10 +185,11 @@ def gaussian_epsilon(sigma: float, delta: float, sensitivity: float = 1.0) -> fl
     sigma = check_real("sigma", sigma, above=0)
     mu = _check_sensitivity(sensitivity) / sigma
     delta = check_real("delta", delta, above=0, below=1)
-    return _epsilon(mu, delta)
+    return epsilon_of_mu(mu, delta)
 
 
-def _epsilon(mu: float, delta: float) -> float:
+def epsilon_of_mu(mu: float, delta: float) -> float:
+    """Return the smallest epsilon of Gaussian noise with mu = sensitivity/sigma, rounded up."""
     if gaussian_profile(0.0, mu) <= delta:
         return 0.0
 
@@ -203,16 +204,6 @@ def _epsilon(mu: float, delta: float) -> float:
     return epsilon
 
 
-# What discreteness may cost: the smallest of these parts of delta that pays for it is set aside.
-LATTICE_SHARES = (1e-9, 1e-6, 1e-3)
-
-
-def lattice_share(epsilon: float, delta: float) -> float:
-    """Return the part of delta that a budget, and a plan for a whole budget, sets aside for discreteness.
-
-    Enough for a thousand releases on lattices of 2^31 steps a sensitivity; a function of the
-    guarantee only, so that both sides set the same part aside. See docs/proofs/budget.md.
-    """
-    scale = 2.0**31 * gaussian_sigma(epsilon, delta)
-    slack = 1000 * (1 + math.exp(min(epsilon, 700.0))) * 0.021 / scale**2
-    return next((share for share in LATTICE_SHARES if slack <= share * delta), LATTICE_SHARES[-1])
+# What discreteness may cost. A budget sets the first part of delta aside for it, and so does a plan, so
+# that a plan for a whole budget fits it; a plan on a coarse lattice takes the second.
+LATTICE_SHARE, LARGEST_LATTICE_SHARE = 1e-6, 1e-3

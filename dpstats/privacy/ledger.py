@@ -12,19 +12,28 @@ import contextlib
 import json
 import os
 import sqlite3
+import tempfile
 import threading
+import urllib.parse
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from dpstats.errors import LedgerError
+from dpstats.errors import InvalidParameter, LedgerError
 
 Amounts = tuple[Fraction, Fraction]
 
 SCHEMA_VERSION = 1
 _APPLICATION = 0x64707374  # "dpst": marks the file as a ledger of this package
 _WAIT_SECONDS = 60.0
+
+# Held while a connection is open, and across a fork: a child must not inherit one in use.
+_CONNECTIONS = threading.Lock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_CONNECTIONS.acquire, after_in_parent=_CONNECTIONS.release, after_in_child=_CONNECTIONS.release
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,111 +76,188 @@ class MemoryStore:
 
 
 class LedgerStore:
-    """Charges in an SQLite file, created on first use.
+    """Charges in an SQLite file.
 
     Parameters
     ----------
     path : str or path
-    parameters : dict
+    parameters : dict, optional
         What the budget is; an existing file must agree. None reads them from the file.
+    identity : str, optional
+        The identity of the very ledger that is meant (see `identity`): a file that was put in its place
+        is refused.
+    create : bool
+        Whether a file that does not exist is made.
+
+    Attributes
+    ----------
+    path : str
+        Absolute.
+    parameters : dict
+    identity : str
+        Random, made with the file, and compared in every transaction.
     """
 
-    def __init__(self, path: Any, parameters: dict[str, Any] | None) -> None:
-        self.path = os.path.abspath(os.fspath(path))
-        if parameters is None and not os.path.exists(self.path):
+    def __init__(
+        self,
+        path: Any,
+        parameters: dict[str, Any] | None = None,
+        *,
+        identity: str | None = None,
+        create: bool = False,
+    ) -> None:
+        try:
+            self.path = os.path.abspath(os.fspath(path))
+            if "\0" in str(self.path):
+                raise ValueError
+            exists = os.path.exists(self.path)
+        except (TypeError, ValueError):
+            raise InvalidParameter(f"ledger must be a path, got {path!r}") from None
+        if not exists and create and parameters is not None:
+            self._make(parameters)
+        elif not exists:
             raise LedgerError(f"{self.path}: there is no such ledger")
-        with self._transaction() as connection:
-            kept = self._open(connection, parameters)
-        if parameters is not None and kept != parameters:
+        self.parameters: dict[str, Any] = parameters or {}
+        self.identity = identity or ""
+        with self._connection(writes=False) as connection:
+            kept = self._kept(connection)
+        if parameters is not None and kept["parameters"] != parameters:
             raise LedgerError(
-                f"{self.path} is the ledger of another budget: it has {_words(kept)}, asked for was "
+                f"{self.path} is the ledger of another budget: it has {_words(kept['parameters'])}, asked for was "
                 f"{_words(parameters)}"
             )
-        self.parameters = kept
+        if identity is not None and kept["identity"] != identity:
+            raise LedgerError(f"{self.path} is not the ledger it was: another file has taken its place")
+        self.parameters, self.identity = kept["parameters"], kept["identity"]
 
-    def _open(self, connection: sqlite3.Connection, parameters: dict[str, Any] | None) -> dict[str, Any]:
+    def _make(self, parameters: dict[str, Any]) -> None:
+        """Write a whole new ledger beside the path and put it there in one step, unless one came first."""
+        folder, name = os.path.split(self.path)
+        try:
+            handle, draft = tempfile.mkstemp(prefix=f".{name}-", dir=folder)
+        except OSError as error:
+            raise LedgerError(f"{self.path}: the file cannot be opened or created") from error
+        os.close(handle)
+        try:
+            with self._connection(draft) as connection:
+                connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+                connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+                connection.execute(
+                    "CREATE TABLE budget (identity TEXT NOT NULL, parameters TEXT NOT NULL, "
+                    "first TEXT NOT NULL, second TEXT NOT NULL)"
+                )
+                connection.execute(
+                    "CREATE TABLE charges (id INTEGER PRIMARY KEY AUTOINCREMENT, label TEXT NOT NULL, "
+                    "epsilon TEXT NOT NULL, delta TEXT NOT NULL, time REAL NOT NULL)"
+                )
+                row = (os.urandom(16).hex(), json.dumps(parameters, sort_keys=True))
+                connection.execute("INSERT INTO budget VALUES (?, ?, '0', '0')", row)
+            with contextlib.suppress(FileExistsError):
+                os.link(draft, self.path)
+            _sync_folder(folder)
+        except OSError as error:
+            if isinstance(error, LedgerError):
+                raise
+            raise LedgerError(f"{self.path}: the file cannot be opened or created") from error
+        finally:
+            os.unlink(draft)
+
+    def _kept(self, connection: sqlite3.Connection) -> dict[str, Any]:
+        """Return what the file says it is, or refuse a file that is no ledger of this version."""
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         (application,) = connection.execute("PRAGMA application_id").fetchone()
-        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if version == 0 and tables == 0 and parameters is not None:
-            connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-            connection.execute(
-                "CREATE TABLE budget (parameters TEXT NOT NULL, first TEXT NOT NULL, second TEXT NOT NULL)"
-            )
-            connection.execute(
-                "CREATE TABLE charges (id INTEGER PRIMARY KEY AUTOINCREMENT, label TEXT NOT NULL, "
-                "epsilon TEXT NOT NULL, delta TEXT NOT NULL, time REAL NOT NULL)"
-            )
-            connection.execute(
-                "INSERT INTO budget VALUES (?, '0', '0')", (json.dumps(parameters, sort_keys=True),)
-            )
-            return parameters
         if application != _APPLICATION:
             raise LedgerError(f"{self.path} is not a dpstats ledger")
-        if version > SCHEMA_VERSION:
+        if version != SCHEMA_VERSION:
             raise LedgerError(
                 f"{self.path} was written by a newer dpstats: its version is {version}, this one knows "
                 f"{SCHEMA_VERSION}"
             )
-        (text,) = connection.execute("SELECT parameters FROM budget").fetchone()
-        kept: dict[str, Any] = json.loads(text)
-        return kept
+        rows = connection.execute("SELECT identity, parameters, first, second FROM budget").fetchall()
+        try:
+            ((identity, text, first, second),) = rows
+            totals = Fraction(first), Fraction(second)
+            parameters = json.loads(text)
+            if min(totals) < 0 or not isinstance(parameters, dict):
+                raise ValueError
+        except (TypeError, ValueError, ZeroDivisionError):
+            raise LedgerError(f"{self.path}: the file is not a ledger, or it is corrupt") from None
+        return {"identity": identity, "parameters": parameters, "totals": totals}
+
+    def _read(self, connection: sqlite3.Connection) -> Amounts:
+        kept = self._kept(connection)
+        if kept["identity"] != self.identity or kept["parameters"] != self.parameters:
+            raise LedgerError(f"{self.path} is not the ledger it was: another file has taken its place")
+        totals: Amounts = kept["totals"]
+        return totals
 
     def totals(self) -> Amounts:
         """Return the amounts charged so far."""
-        with self._connection() as connection:
+        with self._connection(writes=False) as connection:
             return self._read(connection)
 
     def records(self) -> tuple[Record, ...]:
         """Return all charges, oldest first."""
-        with self._connection() as connection:
+        with self._connection(writes=False) as connection:
+            self._read(connection)
             rows = connection.execute(
                 "SELECT label, epsilon, delta, time FROM charges ORDER BY id"
             ).fetchall()
-        return tuple(
-            Record(label, float(epsilon), float(delta), time) for label, epsilon, delta, time in rows
-        )
+        try:
+            return tuple(Record(str(label), float(e), float(d), float(time)) for label, e, d, time in rows)
+        except (TypeError, ValueError):
+            raise LedgerError(f"{self.path}: the file is not a ledger, or it is corrupt") from None
 
     def charge(self, record: Record, admit: Admit) -> None:
         """Keep a charge if ``admit`` lets it pass: durable when this returns."""
-        with self._transaction() as connection:
+        with self._connection() as connection:
             first, second = admit(self._read(connection))
+            # Whatever the label holds, it must not be able to stop a charge.
+            label = record.label.encode("utf-8", "backslashreplace").decode("utf-8")
             connection.execute(
                 "INSERT INTO charges (label, epsilon, delta, time) VALUES (?, ?, ?, ?)",
-                (record.label, repr(record.epsilon), repr(record.delta), record.time),
+                (label, repr(record.epsilon), repr(record.delta), record.time),
             )
             connection.execute("UPDATE budget SET first = ?, second = ?", (str(first), str(second)))
 
-    @staticmethod
-    def _read(connection: sqlite3.Connection) -> Amounts:
-        first, second = connection.execute("SELECT first, second FROM budget").fetchone()
-        return Fraction(first), Fraction(second)
-
     @contextlib.contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
-        """Open a connection for one use: nothing is shared between threads, or survives a fork."""
+    def _connection(self, path: str | None = None, *, writes: bool = True) -> Iterator[sqlite3.Connection]:
+        """Open a connection for one use: a transaction that holds the write lock, or a reading.
+
+        Nothing is shared between threads, and a file that is gone is not made again.
+        """
+        outcome = "; nothing was charged" if writes else ""
+        name = f"file:{urllib.parse.quote(path or self.path)}?mode=rw"
         try:
-            with contextlib.closing(
-                sqlite3.connect(self.path, timeout=_WAIT_SECONDS, isolation_level=None)
-            ) as connection:
-                # Like FULL, and syncs the folder after a commit too.
+            with (
+                _CONNECTIONS,
+                contextlib.closing(
+                    sqlite3.connect(name, uri=True, timeout=_WAIT_SECONDS, isolation_level=None)
+                ) as connection,
+            ):
+                # Like FULL, and syncs the folder after a commit too; fullfsync matters on macOS only.
                 connection.execute("PRAGMA synchronous = EXTRA")
-                yield connection
+                connection.execute("PRAGMA fullfsync = ON")
+                connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
+                try:
+                    yield connection
+                    connection.execute("COMMIT")
+                except BaseException:
+                    with contextlib.suppress(sqlite3.Error):
+                        connection.execute("ROLLBACK")
+                    raise
         except sqlite3.Error as error:
-            raise LedgerError(f"{self.path}: {_reason(error)}; nothing was charged") from error
+            raise LedgerError(f"{self.path}: {_reason(error)}{outcome}") from error
 
-    @contextlib.contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._connection() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                with contextlib.suppress(sqlite3.Error):
-                    connection.execute("ROLLBACK")
-                raise
+
+def _sync_folder(folder: str) -> None:
+    """Make a new name in a folder durable, where the system lets a folder be opened."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def _reason(error: sqlite3.Error) -> str:

@@ -17,9 +17,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpstats.privacy.events import Event, Gaussian, lattice_slack
+from dpstats.privacy.gaussian import epsilon_of_mu
 
 SMALLEST_DELTA = 1e-12
 """Below this the rounding error of the transforms is not small compared with delta."""
+
+_LARGEST_EPSILON = 500.0  # beyond, exponentials of losses overflow
+_NEGLIGIBLE = 1e-4  # of the total: the most that is added by basic composition
+_KINDS = 2000  # different events; more would take long
 
 _UNIT = 2.0**-53
 _POINTS = 2**18  # aimed at for the composed distribution; at most four times as many
@@ -36,30 +41,43 @@ def loss_distribution_epsilon(events: Sequence[Event], delta: float, ceiling: fl
     ceiling : float
         A valid epsilon already known: the grid is laid out for answers below it.
     """
-    if delta < SMALLEST_DELTA or not 0 < ceiling < math.inf:
+    if delta < SMALLEST_DELTA or not 0 < ceiling < _LARGEST_EPSILON:
         return None
     gaussians = [event for event in events if isinstance(event, Gaussian)]
-    others = Counter(
-        event for event in events if not isinstance(event, Gaussian) and event.largest_loss() > 0
-    )
+    others = Counter(event for event in events if not isinstance(event, Gaussian))
     if any(not math.isfinite(event.largest_loss()) for event in others):
         return None
     mu = math.hypot(*(event.mu for event in gaussians))
-    if not others or len(others) > 5000:
+    variation = math.fsum(event.total_variation for event in gaussians)
+
+    # What is too small for the grid is added by basic composition instead: epsilon to epsilon, delta to delta.
+    extra, used = 0.0, lattice_slack(ceiling, variation)
+    for event in sorted(others, key=_order):
+        cost = others[event] * event.largest_loss()
+        if extra + cost > _NEGLIGIBLE * ceiling:
+            break
+        extra += cost
+        used += others.pop(event) * event.profile(event.largest_loss())
+    if mu > 0 and others:
+        small = epsilon_of_mu(mu, delta / 1000)
+        if extra + small <= _NEGLIGIBLE * ceiling:
+            extra, used, mu = extra + small, used + delta / 1000, 0.0
+    if not others or len(others) > _KINDS:
         return None
-    step = _step(
-        [event.largest_loss() for event in others], mu, ceiling, others.most_common(1)[0][0].largest_loss()
-    )
+    commonest = max(others, key=lambda event: (others[event], *_order(event)))
+    step = _step([event.largest_loss() for event in others], mu, ceiling, commonest.largest_loss())
     if step is None:
         return None
-
-    slack = _rounding_slack(others, step, mu, ceiling)
-    variation = math.fsum(event.total_variation for event in gaussians)
-    left = delta - slack - lattice_slack(ceiling, variation)
+    left = delta - used - _rounding_slack(others, step, mu, ceiling)
     if left <= delta / 2:
         return None
-    epsilon = _read(others, mu, step, left)
+    epsilon = _read(others, mu, step, left) + extra
     return epsilon if math.isfinite(epsilon) else None
+
+
+def _order(event: Event) -> tuple[float, str]:
+    """Order events by size, so that the grid does not depend on the order in which they are listed."""
+    return event.largest_loss(), repr(event)
 
 
 def _step(losses: list[float], mu: float, ceiling: float, aligned: float) -> float | None:
@@ -97,13 +115,15 @@ def _read(others: Counter[Event], mu: float, step: float, delta: float) -> float
         total = privacy_loss_distribution.from_gaussian_mechanism(
             1 / mu, value_discretization_interval=step, use_connect_dots=True, pessimistic_estimate=True
         )
-    for event, count in others.items():
+    for event in sorted(others, key=_order):
+        count = others[event]
         top = math.ceil(event.largest_loss() / step - 1e-9)
         grid = np.arange(-top, top + 1) * step
         curve = event.curve(np.abs(grid))
         assert curve is not None
         # The pair is symmetric: delta(-x) = 1 - e^-x (1 - delta(x)).
-        profile = np.where(grid >= 0, curve, -np.expm1(grid) + np.exp(grid) * curve)
+        size = np.abs(grid)
+        profile = np.where(grid >= 0, curve, -np.expm1(-size) + np.exp(-size) * curve)
         profile = np.minimum.accumulate(np.clip(profile, 0.0, 1.0))
         pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(step, -top, top, profile)
         part = privacy_loss_distribution.PrivacyLossDistribution(pmf)

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import DPStatsError
+from dpstats.errors import DPStatsError, InvalidParameter
+from dpstats.privacy.composition import common_neighbors
 from dpstats.privacy.events import Event
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.privacy.totals import certifies, compose
+from dpstats.privacy.totals import certifies, compose, covers
 from dpstats.privacy.tradeoff import tradeoff_curve
 
 
@@ -80,6 +81,16 @@ class ReleaseCost:
 
     events: tuple[Event, ...]
     guarantee: PrivacyGuarantee
+
+    def __post_init__(self) -> None:
+        if not self.events or not all(isinstance(event, Event) for event in self.events):
+            raise InvalidParameter("events must be a non-empty tuple of events")
+        if common_neighbors(self.events) is not self.guarantee.neighbors:
+            raise InvalidParameter("events and guarantee must be for the same neighbouring relation")
+        if not covers(self.events, self.guarantee):
+            raise InvalidParameter(
+                f"events cost more than the guarantee {self.guarantee} that is claimed for them"
+            )
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,9 @@ from dpstats.validation import check_real
 # Answers are raised by more than the rounding error of the formula, so that they are one-sided.
 _ROUNDING = 1e-13
 
+# Smaller rhos are taken for this one, which is an upper bound.
+_SMALLEST = 1e-250
+
 
 def _best_order(bound: Callable[[float], float], guess: float) -> float:
     """Return the least value of ``bound(alpha - 1)``; quasi-convex, between ``guess`` and 1 or near them."""
@@ -52,6 +55,7 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
     epsilon = check_real("epsilon", epsilon, at_least=0)
     if rho == 0:
         return 0.0
+    rho = max(rho, _SMALLEST)
     # Without the factor the best order is (epsilon - rho)/(2 rho).
     guess = max((epsilon - rho) / (2 * rho), 1e-6)
     log_delta = _best_order(lambda order: order * ((1 + order) * rho - epsilon) + _log_factor(order), guess)
@@ -78,6 +82,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     delta = check_real("delta", delta, above=0, below=1)
     if rho == 0:
         return 0.0
+    rho = max(rho, _SMALLEST)
     log_inverse = -math.log(delta)
     guess = math.sqrt(log_inverse / rho)
     best = _best_order(lambda order: (1 + order) * rho + (log_inverse + _log_factor(order)) / order, guess)
@@ -93,7 +98,7 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
     >>> print(f"{zcdp_rho(1.0, 1e-6):.6f}")
     0.024356
     """
-    epsilon = check_real("epsilon", epsilon, above=0)
+    epsilon = check_real("epsilon", epsilon, at_least=1e-100, at_most=1e100)
     delta = check_real("delta", delta, above=0, below=1)
     high = epsilon
     while zcdp_epsilon(high, delta) < epsilon:

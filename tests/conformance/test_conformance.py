@@ -54,7 +54,9 @@ def test_sensitivity_is_never_exceeded_and_attained(entry: Entry) -> None:
 @entries
 def test_guarantee_is_what_the_accountant_says(entry: Entry) -> None:
     composed = compose([*(stage.event for stage in entry.stages), *entry.events], entry.claim.delta)
-    assert composed.epsilon == pytest.approx(entry.claim.epsilon, rel=1e-9)
+    # Never above the claim, and below it only by the millionth of delta that is set aside for discreteness.
+    assert composed.epsilon <= entry.claim.epsilon
+    assert composed.epsilon == pytest.approx(entry.claim.epsilon, rel=1e-6)
     assert composed.delta <= entry.claim.delta
 
 

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter, NotPrivate
-from dpstats.lattice import isqrt_up
+from dpstats.lattice import exact_steps, isqrt_up
 from dpstats.mechanisms import ExactNoise, GaussianMechanism, LaplaceMechanism, SimulatedNoise
-from dpstats.mechanisms.additive import _to_steps
 from dpstats.mechanisms.stages import Statistic, additive_stages, release
 from dpstats.privacy import (
     Neighbors,
@@ -299,7 +298,7 @@ def test_huge_values_are_exact_integers():
     one = LaplaceMechanism(1.0, 1.0, random_state=0)
     stage = one._stage(1)
     assert stage.spacing == 2.0**-40
-    steps = _to_steps(np.array([1e18, -1e18, 0.0]), stage.spacing)
+    steps = exact_steps(np.array([1e18, -1e18, 0.0]), stage.spacing)
     assert steps.tolist() == [10**18 * 2**40, -(10**18) * 2**40, 0]
     released = release(stage, steps[:1], SimulatedNoise(np.random.default_rng(0)))
     noise = int(SimulatedNoise(np.random.default_rng(0)).laplace(stage.scale_steps, (1,))[0])
@@ -311,7 +310,7 @@ def test_huge_values_are_exact_integers():
 def test_small_and_large_representations_agree():
     # 2^62 steps are where integers stop being 64-bit.
     for value in (2.0**21, 2.0**22, 2.0**23):
-        assert _to_steps(np.array([value]), 2.0**-40).tolist() == [int(value) * 2**40]
+        assert exact_steps(np.array([value]), 2.0**-40).tolist() == [int(value) * 2**40]
         one = LaplaceMechanism(1.0, 1.0, random_state=0)
         # The same noise on top, to the resolution of a double near the value (2^-30).
         noise = LaplaceMechanism(1.0, 1.0, random_state=0).release(0.0)
@@ -322,7 +321,7 @@ def test_values_are_rounded_to_the_nearest_step():
     rng = np.random.default_rng(0)
     for spacing in (2.0**-40, 1.0, 2.0**30):
         values = rng.normal(size=50) * spacing * 100
-        for value, step in zip(values.tolist(), _to_steps(values, spacing).tolist(), strict=True):
+        for value, step in zip(values.tolist(), exact_steps(values, spacing).tolist(), strict=True):
             assert abs(Fraction(value) / Fraction(spacing) - step) <= Fraction(1, 2)
 
 
@@ -349,7 +348,7 @@ def test_neighbouring_doubles_stay_neighbours():
             b = a.copy()
             b[1] += math.floor(sensitivity)
             gaps = [
-                x - y for x, y in zip(*(_to_steps(v, stage.spacing).tolist() for v in (a, b)), strict=True)
+                x - y for x, y in zip(*(exact_steps(v, stage.spacing).tolist() for v in (a, b)), strict=True)
             ]
             assert sum(map(abs, gaps)) <= stage.sensitivity_steps
 

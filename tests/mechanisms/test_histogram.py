@@ -19,8 +19,8 @@ def test_noise_scales():
     assert Histogram(list("abc"), 0.5, neighbors=ADD).scale == 2.0
     assert Histogram(["a"], 0.5).scale == 2.0
     sigma = gaussian_sigma(1.0, 1e-6)
-    assert Histogram(list("abc"), 1.0, 1e-6).scale == pytest.approx(math.sqrt(2) * sigma, rel=1e-8)
-    assert Histogram(list("abc"), 1.0, 1e-6, neighbors=ADD).scale == pytest.approx(sigma, rel=1e-8)
+    assert Histogram(list("abc"), 1.0, 1e-6).scale == pytest.approx(math.sqrt(2) * sigma, rel=1e-6)
+    assert Histogram(list("abc"), 1.0, 1e-6, neighbors=ADD).scale == pytest.approx(sigma, rel=1e-6)
     assert Count(0.5).scale == Count(0.5, neighbors=ADD).scale == 2.0
 
 

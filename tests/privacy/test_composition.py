@@ -110,20 +110,20 @@ def test_corollary_3_21(slack, k):
     [
         0.7,
         0.9,
-        pytest.param(
-            0.999999,
-            marks=pytest.mark.xfail(
-                strict=True,
-                reason="the corollary needs log(1/slack) >= target/4 or so: at slacks near 1 the share is wrong",
-            ),
-        ),
+        0.999999,
     ],
 )
 def test_corollary_3_21_at_large_slacks(slack):
-    # k e (exp(e) - 1) is below half of the target only where the slack is not near 1.
+    # k e (exp(e) - 1) is below half of the target only where the slack is not near 1: refused there.
+    refused = 0
     for k, target in itertools.product((1, 2, 30), (0.01, 0.5, 0.999)):
-        share = advanced_composition_share(target, k, slack)
+        try:
+            share = advanced_composition_share(target, k, slack)
+        except InvalidParameter:
+            refused += 1
+            continue
         assert optimal_composition_delta(share, k, target) <= slack
+    assert (refused > 0) == (slack > 0.7)
 
 
 # Heterogeneous composition
@@ -311,21 +311,12 @@ def test_optimal_delta_is_monotone():
     assert np.all(np.diff([optimal_composition_delta(0.1, k, 1.0) for k in range(1, 200)]) >= -1e-15)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=ValueError,
-    reason="brentq's bracket: the test of total = 0 is on the raised value, the root on the plain one",
-)
 def test_optimal_epsilon_just_below_the_largest_delta():
     largest = optimal_composition_delta(0.1, 30, 0.0)
     total = optimal_composition_epsilon(0.1, 30, largest / (1 + 5e-13))
     assert optimal_composition_delta(0.1, 30, total) <= largest
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="near total = 0 the answer is raised in relative steps of 1e-12: seconds, minutes, for ever",
-)
 def test_optimal_epsilon_near_zero_is_fast():
     largest = optimal_composition_delta(0.05, 1000, 0.0)
     start = time.perf_counter()
@@ -333,7 +324,6 @@ def test_optimal_epsilon_near_zero_is_fast():
     assert time.perf_counter() - start < 0.5
 
 
-@pytest.mark.xfail(strict=True, raises=OverflowError, reason="total_epsilon/epsilon overflows in floor")
 def test_optimal_delta_of_a_tiny_epsilon():
     assert optimal_composition_delta(1e-300, 10, 1e10) == 0.0
 

@@ -158,7 +158,7 @@ def test_nothing_is_released_when_the_charge_cannot_be_kept(path, monkeypatch):
         lambda: ClippedMean(clip=1.0, budget=budget).fit(ROWS),
         lambda: LaplaceMechanism(1.0, 1.0, budget=budget).release(1.0),
     ):
-        with pytest.raises(LedgerError, match="corrupt; nothing was charged"):
+        with pytest.raises(LedgerError, match="is not a ledger, or it is corrupt"):
             release()
     assert drawn == []
 
@@ -226,7 +226,7 @@ def test_a_read_only_ledger_charges_nothing(path, monkeypatch):
     connect = sqlite3.connect
     # Permissions do not stop every user: open the file as a read-only one.
     monkeypatch.setattr(
-        sqlite3, "connect", lambda name, **options: connect(f"file:{name}?mode=ro", uri=True, **options)
+        sqlite3, "connect", lambda name, **options: connect(name.replace("mode=rw", "mode=ro"), **options)
     )
     with pytest.raises(LedgerError, match="read-only"):
         budget.charge(PrivacyGuarantee(0.1))
@@ -251,6 +251,94 @@ def test_a_newer_ledger_and_other_files_are_refused(path, tmp_path):
     assert not (tmp_path / "none.db").exists()
     with pytest.raises(LedgerError, match="cannot be opened or created"):
         PrivacyBudget(1.0, ledger=tmp_path / "no" / "folder" / "x.db")
+
+
+def test_a_ledger_that_is_gone_is_not_made_again(path):
+    budget = PrivacyBudget(1.0, ledger=path)
+    budget.charge(PrivacyGuarantee(1.0))
+    pickled = pickle.dumps(budget)
+    path.unlink()
+    for use in (
+        lambda: budget.charge(PrivacyGuarantee(0.1)),
+        lambda: budget.spent,
+        lambda: pickle.loads(pickled),
+    ):
+        with pytest.raises(LedgerError, match=r"cannot be opened|there is no such ledger"):
+            use()
+    assert not path.exists()
+
+
+def test_another_file_in_its_place_is_noticed(path, tmp_path):
+    budget = PrivacyBudget(1.0, ledger=path)
+    budget.charge(PrivacyGuarantee(1.0))
+    pickled = pickle.dumps(budget)
+    path.unlink()
+    PrivacyBudget(1.0, ledger=path)  # the same budget to look at, but a new ledger
+    for use in (
+        lambda: budget.charge(PrivacyGuarantee(0.1)),
+        lambda: budget.spent,
+        lambda: pickle.loads(pickled),
+    ):
+        with pytest.raises(LedgerError, match="another file has taken its place"):
+            use()
+    path.write_bytes(b"")
+    with pytest.raises(LedgerError, match="is not a dpstats ledger"):
+        PrivacyBudget(1.0, ledger=path)
+
+
+def test_a_ledger_of_nonsense_is_corrupt(path):
+    for column, value in (("first", "-5"), ("first", "much"), ("parameters", "{"), ("parameters", "[]")):
+        budget = PrivacyBudget(1.0, ledger=path)
+        connection = sqlite3.connect(path)
+        connection.execute(f"UPDATE budget SET {column} = ?", (value,))
+        connection.commit()
+        connection.close()
+        for use in (lambda: budget.charge(PrivacyGuarantee(0.1)), lambda: PrivacyBudget.open(path)):  # noqa: B023
+            with pytest.raises(LedgerError, match=r"corrupt|taken its place"):
+                use()
+        path.unlink()
+
+
+@pytest.mark.parametrize("ledger", [0, "a\0b", 1.5])
+def test_a_ledger_is_a_path(ledger):
+    with pytest.raises(InvalidParameter, match="ledger must be a path"):
+        PrivacyBudget(1.0, ledger=ledger)
+
+
+def test_labels_of_any_kind_are_kept(path):
+    budget = PrivacyBudget(1.0, -0.0, ledger=path)
+    for label in ("a\nb", "x\ud800y", "z\0", "ü" * 10_000):
+        budget.charge(PrivacyGuarantee(0.1), label=label)
+    assert len(PrivacyBudget(1.0, 0.0, ledger=path).history()) == 4
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_child_forked_while_others_charge_can_charge(path):
+    budget = PrivacyBudget(10.0, ledger=path)
+    stop = threading.Event()
+
+    def spend():
+        while not stop.is_set():
+            budget.charge(PrivacyGuarantee(0.001))
+
+    threads = [threading.Thread(target=spend) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    statuses = []
+    for _ in range(10):
+        child = os.fork()
+        if child == 0:
+            try:
+                budget.charge(PrivacyGuarantee(0.001), label="child")
+                os._exit(0)
+            except BaseException:
+                os._exit(1)
+        statuses.append(os.waitpid(child, 0)[1])
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert statuses == [0] * 10
+    assert Counter(entry.label for entry in budget.history())["child"] == 10
 
 
 def test_planned_budgets_are_opened_with_their_plan(path):

@@ -1,0 +1,450 @@
+"""Private selection: one of many candidates, or the best few, by noisy utility.
+
+Proof: docs/proofs/selection.md.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.lattice import exact_steps
+from dpstats.mechanisms.sampling import noise_source
+from dpstats.privacy.budget import PrivacyBudget, check_budget
+from dpstats.privacy.events import BoundedRange, Event, Pure
+from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
+from dpstats.privacy.plan import ReleaseCost
+from dpstats.privacy.zcdp import zcdp_rho
+from dpstats.validation import check_choice, check_integer, check_privacy_parameters, check_real
+
+_GAP = 2**60
+"""Utilities further below the best than this many steps (2^20 noise scales) count as this far below."""
+
+
+class _Selection:
+    """What the selections share: utilities on a lattice, noise, the largest.
+
+    Utilities are rounded to a power-of-two lattice, 2^-40 of the noise or finer; rounding adds one
+    step to their sensitivity, and the noise is calibrated to the enlarged one.
+    """
+
+    _noise: str
+
+    def __init__(
+        self,
+        sensitivity: float,
+        guarantee: PrivacyGuarantee,
+        each: float,
+        width: int,
+        random_state: Any,
+        budget: PrivacyBudget | None,
+    ) -> None:
+        self._sensitivity = check_real("sensitivity", sensitivity, at_least=1e-200, at_most=1e200)
+        self._source = noise_source(random_state)
+        self._budget = check_budget(budget, simulated=self._source.simulated)
+        epsilon, delta, neighbors = guarantee.epsilon, guarantee.delta, guarantee.neighbors
+        self._guarantee = PrivacyGuarantee(epsilon, delta, neighbors, simulated=self._source.simulated)
+        self._each = each
+        # Noise of scale width * sensitivity/each: 2 for scores that may move either way, 1 for monotone ones.
+        nominal = width * self._sensitivity / each if each > 0 else math.inf
+        extreme = InvalidParameter(f"epsilon is too extreme for exact selection, got {guarantee.epsilon:g}")
+        if not 1e-290 <= nominal <= 1e290:
+            raise extreme
+        self._spacing = 2.0 ** (math.frexp(nominal)[1] - 1 - 40)
+        steps = math.ceil(Fraction(self._sensitivity) / Fraction(self._spacing)) + 1
+        # Never below the real quotient.
+        exact = Fraction(width * steps) / Fraction(each)
+        if not 1 <= exact <= 2**52:
+            raise extreme
+        self._scale_steps = float(exact)
+        if Fraction(self._scale_steps) < exact:
+            self._scale_steps = math.nextafter(self._scale_steps, math.inf)
+
+    @property
+    def sensitivity(self) -> float:
+        """The largest change of a utility between neighbouring datasets."""
+        return self._sensitivity
+
+    @property
+    def guarantee(self) -> PrivacyGuarantee:
+        """The guarantee of one call of `select`."""
+        return self._guarantee
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon of one call of `select`."""
+        return self._guarantee.epsilon
+
+    @property
+    def scale(self) -> float:
+        """Scale of the noise, in the units of the utilities."""
+        return self._scale_steps * self._spacing
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What an accountant sees of one call of `select`."""
+        raise TypeError(f"{type(self).__name__} does not define events")
+
+    def _steps(self, utilities: Any) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+        """Return the gaps below the best utility, in steps (at most 0), and where the candidates stand."""
+        array = _check_utilities(utilities)
+        candidates = np.flatnonzero(array != -np.inf)
+        if candidates.size == 0:
+            raise InvalidData("utilities must hold at least one candidate that is not -inf")
+        steps = exact_steps(array[candidates], self._spacing)
+        # Raising utilities to the best less a constant changes none by more than the sensitivity.
+        gaps = np.maximum(steps - steps.max(), -_GAP)
+        return gaps.astype(np.int64), candidates
+
+    def _select(self, utilities: Any, k: int, size: int | None = None) -> NDArray[np.intp]:
+        """Return the k selected candidates, best first; of shape (size, k) for simulations."""
+        if self._budget is not None:
+            cost = ReleaseCost(self.events, self._guarantee)
+            # An empty purse is told before the utilities are looked at.
+            self._budget.check(cost)
+        gaps, candidates = self._steps(utilities)
+        if k > candidates.size:
+            raise InvalidData(f"utilities must hold at least k = {k} candidates that are not -inf")
+        if self._budget is not None:
+            self._budget.charge(cost, label=type(self).__name__)
+        return candidates[self._source.top(self._noise, gaps, self._scale_steps, k, size)]
+
+    def _log_weights(self, utilities: Any) -> tuple[NDArray[np.float64], NDArray[np.intp], int]:
+        gaps, candidates = self._steps(utilities)
+        return gaps / self._scale_steps, candidates, len(utilities)
+
+
+def _check_utilities(utilities: Any) -> NDArray[Any]:
+    """Return the utilities as an array of floats or of exact integers; -inf is allowed."""
+    try:
+        array = np.asarray(utilities)
+    except (TypeError, ValueError):
+        array = np.array(None)
+    if array.dtype.kind == "f" and isinstance(utilities, list | tuple):
+        # numpy makes floats of integers that stand beside one, which moves the large ones.
+        large = any(isinstance(item, Integral) and abs(int(item)) > 2**53 for item in utilities)
+        array = np.array(utilities, dtype=object) if large else array
+    fits = array.dtype.kind in "biuO" or (array.dtype.kind == "f" and array.dtype.itemsize <= 8)
+    if array.ndim != 1 or array.size == 0 or np.ma.isMaskedArray(utilities) or not fits:
+        raise InvalidData("utilities must be a non-empty 1-d array of real numbers of at most 64 bits")
+    if array.dtype.kind == "O":
+        items = [item.item() if isinstance(item, np.generic) else item for item in array]
+        if not all(isinstance(item, Real) and not isinstance(item, np.generic) for item in items):
+            raise InvalidData("utilities must be a non-empty 1-d array of real numbers")
+        floats = np.array([item for item in items if isinstance(item, float)])
+        array = np.empty(len(items), dtype=object)
+        array[:] = items
+    else:
+        floats = array
+    if floats.dtype.kind == "f" and (np.isnan(floats).any() or np.isposinf(floats).any()):
+        raise InvalidData("utilities must be numbers or -inf (never selected), got NaN or +inf")
+    return array
+
+
+class _SelectOne(_Selection):
+    def select(self, utilities: Any) -> int:
+        """Return the index of the selected candidate: one release, charged as one.
+
+        Parameters
+        ----------
+        utilities : array-like of shape (n_candidates,)
+            Private utilities. ``-inf`` marks a candidate that is never selected, which must be public.
+        """
+        return int(self._select(utilities, 1)[0])
+
+    def probabilities(self, utilities: Any) -> NDArray[np.float64]:
+        """Return the exact probability of each candidate: as private as the utilities are."""
+        weights, candidates, size = self._log_weights(utilities)
+        result = np.zeros(size)
+        result[candidates] = _LAWS[self._noise](weights)
+        return result
+
+    def utility_bound(self, beta: float, n_candidates: int, n_best: int = 1) -> float:
+        """Return t such that the selected utility is within t of the best, but for probability ``beta``.
+
+        (2 sensitivity/epsilon) log(n_candidates/(n_best beta)) for the exponential mechanism (theorem 3.11;
+        n_best = 1 is corollary 3.12). It holds for all noises here: with one-sided noise selection is
+        never worse (McKenna and Sheldon 2020), with Laplace noise by a union bound over n_candidates.
+        """
+        beta = check_real("beta", beta, above=0, below=1)
+        n = check_integer("n_candidates", n_candidates, at_least=1)
+        best = check_integer("n_best", n_best, at_least=1, at_most=n)
+        if self._noise == "laplace":
+            # Two errors of at most scale log(n/beta) each.
+            return 2 * self.scale * math.log(n / beta) + self._spacing
+        return self.scale * math.log(n / (best * beta)) + self._spacing
+
+
+class ExponentialMechanism(_SelectOne):
+    """Select a candidate with probability proportional to exp(epsilon u/(2 sensitivity)).
+
+    Parameters
+    ----------
+    sensitivity : float
+        Largest change of any utility between neighbouring datasets.
+    epsilon : float
+        Greater than 0.
+    monotone : bool, default=False
+        Declare that adding a row never lowers (or never raises) any utility: twice the exponent. For
+        ``ADD_OR_REMOVE_ONE`` only.
+    neighbors : Neighbors, default=Neighbors.REPLACE_ONE
+    random_state : None, int or numpy.random.Generator, default=None
+        None draws exactly; anything else is a simulation.
+    budget : PrivacyBudget, optional
+
+    Attributes
+    ----------
+    guarantee : PrivacyGuarantee
+    events : tuple of Event
+        `BoundedRange`: composes better than a pure release.
+
+    Notes
+    -----
+    Section 3.4 of the foundations text; accuracy is its theorem 3.11. Drawn as the largest of utilities
+    plus Gumbel noise, which has the same law.
+
+    Examples
+    --------
+    >>> from dpstats.mechanisms import ExponentialMechanism
+    >>> mechanism = ExponentialMechanism(sensitivity=1, epsilon=1, random_state=0)
+    >>> mechanism.probabilities([0, 1, 3]).round(8)
+    array([0.14024438, 0.2312239 , 0.62853172])
+    >>> mechanism.select([0, 1, 3])
+    2
+    """
+
+    _noise = "gumbel"
+
+    def __init__(
+        self,
+        sensitivity: float,
+        epsilon: float,
+        *,
+        monotone: bool = False,
+        neighbors: Neighbors = Neighbors.REPLACE_ONE,
+        random_state: Any = None,
+        budget: PrivacyBudget | None = None,
+    ) -> None:
+        epsilon, _ = check_privacy_parameters(epsilon, 0.0)
+        if monotone and neighbors is not Neighbors.ADD_OR_REMOVE_ONE:
+            raise InvalidParameter(
+                "monotone=True holds for rows added or removed only: replacing a row moves utilities both ways; "
+                "give neighbors=Neighbors.ADD_OR_REMOVE_ONE"
+            )
+        guarantee = PrivacyGuarantee(epsilon, neighbors=neighbors)
+        super().__init__(sensitivity, guarantee, epsilon, 1 if monotone else 2, random_state, budget)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """One bounded-range selection."""
+        return (BoundedRange(self.epsilon, neighbors=self.guarantee.neighbors),)
+
+
+class ReportNoisyMax(_SelectOne):
+    """Select the candidate whose utility plus noise is largest; report which, not how large.
+
+    Parameters
+    ----------
+    sensitivity, epsilon, neighbors, random_state, budget
+        As for `ExponentialMechanism`.
+    noise : {"laplace", "exponential", "gumbel"}, default="laplace"
+        Noise of scale 2 sensitivity/epsilon. "exponential" is one-sided (theorem 3.13) and has the law of
+        permute-and-flip; "gumbel" has that of the exponential mechanism.
+
+    Notes
+    -----
+    Scale sensitivity/epsilon, as printed for counts, is for monotone utilities; scores that may move
+    either way need twice that (docs/errata.md). Only "gumbel" has a bounded range.
+
+    Examples
+    --------
+    >>> from dpstats.mechanisms import ReportNoisyMax
+    >>> ReportNoisyMax(1, 1).probabilities([0, 1, 3]).round(8)
+    array([0.13159862, 0.22918622, 0.63921516])
+    """
+
+    def __init__(
+        self,
+        sensitivity: float,
+        epsilon: float,
+        *,
+        noise: str = "laplace",
+        neighbors: Neighbors = Neighbors.REPLACE_ONE,
+        random_state: Any = None,
+        budget: PrivacyBudget | None = None,
+    ) -> None:
+        epsilon, _ = check_privacy_parameters(epsilon, 0.0)
+        self._noise = check_choice("noise", noise, list(_LAWS))
+        guarantee = PrivacyGuarantee(epsilon, neighbors=neighbors)
+        super().__init__(sensitivity, guarantee, epsilon, 2, random_state, budget)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """One selection: of bounded range with Gumbel noise, else pure."""
+        kind = BoundedRange if self._noise == "gumbel" else Pure
+        return (kind(self.epsilon, neighbors=self.guarantee.neighbors),)
+
+
+class PermuteAndFlip(ReportNoisyMax):
+    """Go through the candidates in random order, and take one with probability exp(-epsilon gap/(2 sensitivity)).
+
+    Never worse than the exponential mechanism (McKenna and Sheldon 2020). Drawn as report noisy max with
+    one-sided exponential noise, which has the same law.
+
+    Parameters
+    ----------
+    sensitivity, epsilon, neighbors, random_state, budget
+        As for `ExponentialMechanism`.
+
+    Examples
+    --------
+    >>> from dpstats.mechanisms import PermuteAndFlip
+    >>> PermuteAndFlip(1, 1).probabilities([0, 1, 3]).round(8)
+    array([0.09788425, 0.17025889, 0.73185687])
+    """
+
+    def __init__(
+        self,
+        sensitivity: float,
+        epsilon: float,
+        *,
+        neighbors: Neighbors = Neighbors.REPLACE_ONE,
+        random_state: Any = None,
+        budget: PrivacyBudget | None = None,
+    ) -> None:
+        super().__init__(
+            sensitivity,
+            epsilon,
+            noise="exponential",
+            neighbors=neighbors,
+            random_state=random_state,
+            budget=budget,
+        )
+
+
+class NoisyTopK(_Selection):
+    """Select the k candidates whose utilities plus Gumbel noise are largest, at once.
+
+    The law is that of k exponential mechanisms, each without the candidates already taken
+    (Durfee and Rogers 2019).
+
+    Parameters
+    ----------
+    k : int
+        How many to select.
+    sensitivity : float
+        Largest change of any utility between neighbouring datasets.
+    epsilon : float
+        Of all k selections together.
+    delta : float, default=0.0
+        0 splits epsilon evenly; in (0, 1) the selections add up by zero-concentrated privacy, which is
+        better from small k on.
+    neighbors, random_state, budget
+        As for `ExponentialMechanism`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.mechanisms import NoisyTopK
+    >>> top = NoisyTopK(3, sensitivity=1, epsilon=1, delta=1e-6, random_state=0)
+    >>> sorted(top.select(1000 * (np.arange(50) < 3)).tolist())
+    [0, 1, 2]
+    """
+
+    _noise = "gumbel"
+
+    def __init__(
+        self,
+        k: int,
+        sensitivity: float,
+        epsilon: float,
+        delta: float = 0.0,
+        *,
+        neighbors: Neighbors = Neighbors.REPLACE_ONE,
+        random_state: Any = None,
+        budget: PrivacyBudget | None = None,
+    ) -> None:
+        self._k = check_integer("k", k, at_least=1)
+        epsilon, delta = check_privacy_parameters(epsilon, delta)
+        each = epsilon / self._k * (1 - 2.0**-50)
+        if delta > 0:
+            # k selections of range a have rho = k a^2/8.
+            each = max(each, math.sqrt(8 * zcdp_rho(epsilon, delta) / self._k) * (1 - 1e-12))
+        guarantee = PrivacyGuarantee(epsilon, delta, neighbors)
+        super().__init__(sensitivity, guarantee, each, 2, random_state, budget)
+
+    @property
+    def k(self) -> int:
+        """How many candidates are selected."""
+        return self._k
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """k bounded-range selections."""
+        return (BoundedRange(self._each, neighbors=self.guarantee.neighbors),) * self._k
+
+    def select(self, utilities: Any) -> NDArray[np.intp]:
+        """Return the indices of the k selected candidates, best first: one release, charged as one."""
+        return self._select(utilities, self._k)
+
+
+def _gumbel_law(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    result: NDArray[np.float64] = np.exp(weights - logsumexp(weights))
+    return result
+
+
+def _quadrature_law(
+    weights: NDArray[np.float64], low: float, log_density: Any, log_cumulative: Any
+) -> NDArray[np.float64]:
+    """Integrate P(candidate i is largest) = E prod_j F(x + w_i - w_j), over the value of the largest."""
+    # Between the kinks, where a candidate's noise changes branch, the integrand is smooth.
+    kinks = np.unique(np.concatenate([weights, [low, 0.0, 2.0, 6.0, 14.0, 40.0]]))
+    kinks = kinks[kinks >= low]
+    nodes, node_weights = np.polynomial.legendre.leggauss(24)
+    result = np.zeros(weights.size)
+    for left, right in itertools.pairwise(kinks):
+        for part in range(pieces := max(1, math.ceil((right - left) / 2))):
+            width = (right - left) / pieces
+            middle = left + (part + 0.5) * width
+            x = middle + nodes * width / 2
+            cumulative = log_cumulative(x[:, None] - weights)
+            density = log_density(x[:, None] - weights)
+            together = cumulative.sum(axis=1, keepdims=True)
+            with np.errstate(invalid="ignore"):
+                terms = np.exp(density + np.where(np.isfinite(cumulative), together - cumulative, -np.inf))
+            result += width / 2 * (node_weights @ terms)
+    return result
+
+
+def _laplace_law(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def log_cumulative(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        with np.errstate(over="ignore"):
+            return np.where(x < 0, np.minimum(x, 0) - math.log(2), np.log1p(-np.exp(-np.maximum(x, 0)) / 2))
+
+    def log_density(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        return -np.abs(x) - math.log(2)
+
+    return _quadrature_law(weights, -40.0, log_density, log_cumulative)
+
+
+def _exponential_law(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def log_cumulative(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        with np.errstate(divide="ignore"):
+            return np.log(-np.expm1(-np.maximum(x, 0)))
+
+    def log_density(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.where(x >= 0, -x, -np.inf)
+
+    # The best utility is 0 and its noise is not negative: the largest is at least 0.
+    return _quadrature_law(weights, 0.0, log_density, log_cumulative)
+
+
+_LAWS = {"laplace": _laplace_law, "exponential": _exponential_law, "gumbel": _gumbel_law}
