@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,13 @@ from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.plan import ReleaseCost, Stage
 from dpstats.results import ConfidenceInterval
-from dpstats.validation import check_integer, check_privacy_parameters, check_real
+from dpstats.validation import (
+    check_integer,
+    check_privacy_parameters,
+    check_real,
+    exact_numbers,
+    floats_among,
+)
 
 
 class _AdditiveMechanism:
@@ -134,20 +139,8 @@ _SMALLEST, _LARGEST = 1e-200, 1e200
 
 
 def _check_value(value: Any) -> NDArray[Any]:
-    """Return the value as an array of floats or of exact integers."""
-    try:
-        array = np.array(value)
-    except ValueError:
-        array = np.array(None)
-    if np.ma.isMaskedArray(value) or array.dtype.kind not in "biufO" or array.dtype.itemsize > 8:
-        raise InvalidData("value must be a real number or an array of real numbers, of at most 64 bits each")
-    if array.dtype.kind == "O" and not all(
-        isinstance(item, Real) and not isinstance(item, np.longdouble) for item in array.ravel()
-    ):
-        raise InvalidData("value must be a real number or an array of real numbers")
-    if array.size == 0 or not all(
-        math.isfinite(item) for item in array.ravel() if isinstance(item, float | np.floating)
-    ):
+    array = exact_numbers("value", value)
+    if array.size == 0 or not np.isfinite(floats_among(array)).all():
         raise InvalidData("value must be a finite number, or a non-empty array of finite numbers")
     return array
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import math
 from fractions import Fraction
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,14 @@ from dpstats.privacy.events import BoundedRange, Event, Pure
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.plan import ReleaseCost
 from dpstats.privacy.zcdp import zcdp_rho
-from dpstats.validation import check_choice, check_integer, check_privacy_parameters, check_real
+from dpstats.validation import (
+    check_choice,
+    check_integer,
+    check_privacy_parameters,
+    check_real,
+    exact_numbers,
+    floats_among,
+)
 
 _GAP = 2**60
 """Utilities further below the best than this many steps (2^20 noise scales) count as this far below."""
@@ -123,28 +129,11 @@ class _Selection:
 
 
 def _check_utilities(utilities: Any) -> NDArray[Any]:
-    """Return the utilities as an array of floats or of exact integers; -inf is allowed."""
-    try:
-        array = np.asarray(utilities)
-    except (TypeError, ValueError):
-        array = np.array(None)
-    if array.dtype.kind == "f" and isinstance(utilities, list | tuple):
-        # numpy makes floats of integers that stand beside one, which moves the large ones.
-        large = any(isinstance(item, Integral) and abs(int(item)) > 2**53 for item in utilities)
-        array = np.array(utilities, dtype=object) if large else array
-    fits = array.dtype.kind in "biuO" or (array.dtype.kind == "f" and array.dtype.itemsize <= 8)
-    if array.ndim != 1 or array.size == 0 or np.ma.isMaskedArray(utilities) or not fits:
-        raise InvalidData("utilities must be a non-empty 1-d array of real numbers of at most 64 bits")
-    if array.dtype.kind == "O":
-        items = [item.item() if isinstance(item, np.generic) else item for item in array]
-        if not all(isinstance(item, Real) and not isinstance(item, np.generic) for item in items):
-            raise InvalidData("utilities must be a non-empty 1-d array of real numbers")
-        floats = np.array([item for item in items if isinstance(item, float)])
-        array = np.empty(len(items), dtype=object)
-        array[:] = items
-    else:
-        floats = array
-    if floats.dtype.kind == "f" and (np.isnan(floats).any() or np.isposinf(floats).any()):
+    array = exact_numbers("utilities", utilities)
+    if array.ndim != 1 or array.size == 0:
+        raise InvalidData("utilities must be a non-empty 1-d array of numbers")
+    floats = floats_among(array)
+    if np.isnan(floats).any() or np.isposinf(floats).any():
         raise InvalidData("utilities must be numbers or -inf (never selected), got NaN or +inf")
     return array
 

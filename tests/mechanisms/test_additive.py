@@ -562,3 +562,12 @@ def test_more_budget_never_gives_more_noise(epsilon, more_epsilon, delta, more_d
     little = additive_stages([item], epsilon, first)[0]
     more = additive_stages([item], epsilon * more_epsilon, second)[0]
     assert more.scale_steps <= little.scale_steps * (1 + 1e-9)
+
+
+def test_large_integers_beside_a_float_keep_their_digits():
+    # As floats 2**60 + 128 and + 129 are 256 apart.
+    from dpstats.mechanisms.additive import _check_value
+
+    for first, second in ((2**60 + 128, 2**60 + 129), (2**53 + 1, 2**53 + 2)):
+        steps = [exact_steps(_check_value([n, 0.5]).ravel(), 2.0**-10)[0] for n in (first, second)]
+        assert steps[1] - steps[0] == 2**10
