@@ -47,6 +47,7 @@ INSIDE = {
         "zcdp",
         "events",
         "composition",
+        "convolution",
         "loss_distribution",
         "totals",
         "tradeoff",

@@ -3,7 +3,8 @@
 Every group of equal events gives a discretised loss distribution that dominates it (connect the
 dots: Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022), through dp_accounting's public
 constructors. Convolution by fast Fourier transforms is the one step that is not pessimistic: its
-rounding error is bounded and taken off delta before epsilon is read. docs/proofs/composition.md.
+rounding error is bounded and taken off delta before epsilon is read. Where it is not small against
+delta the distributions are convolved plainly instead. docs/proofs/composition.md.
 
 dp_accounting is imported when a total is asked for, and not before.
 """
@@ -16,6 +17,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dpstats.privacy.convolution import convolved_epsilon
 from dpstats.privacy.events import Event, Gaussian, lattice_slack
 from dpstats.privacy.gaussian import epsilon_of_mu
 
@@ -26,6 +28,7 @@ _LARGEST_EPSILON = 500.0  # beyond, exponentials of losses overflow
 _NEGLIGIBLE = 1e-4  # of the total: the most that is added by basic composition
 _KINDS = 2000  # different events; more would take long
 
+_PLAIN_POINTS = 8000  # of a distribution that is convolved plainly
 _UNIT = 2.0**-53
 _POINTS = 2**18  # aimed at for the composed distribution; at most four times as many
 
@@ -41,7 +44,7 @@ def loss_distribution_epsilon(events: Sequence[Event], delta: float, ceiling: fl
     ceiling : float
         A valid epsilon already known: the grid is laid out for answers below it.
     """
-    if delta < SMALLEST_DELTA or not 0 < ceiling < _LARGEST_EPSILON:
+    if not 0 < ceiling < _LARGEST_EPSILON or delta == 0:
         return None
     gaussians = [event for event in events if isinstance(event, Gaussian)]
     others = Counter(event for event in events if not isinstance(event, Gaussian))
@@ -68,11 +71,16 @@ def loss_distribution_epsilon(events: Sequence[Event], delta: float, ceiling: fl
     step = _step([event.largest_loss() for event in others], mu, ceiling, commonest.largest_loss())
     if step is None:
         return None
-    left = delta - used - _rounding_slack(others, step, mu, ceiling)
-    if left <= delta / 2:
-        return None
-    epsilon = _read(others, mu, step, left) + extra
-    return epsilon if math.isfinite(epsilon) else None
+    left = delta - used
+    slack = _rounding_slack(others, step, mu, ceiling)
+    answers = []
+    if delta >= SMALLEST_DELTA and slack < left / 2:
+        answers.append(_read(others, mu, step, left - slack))
+    if left > 0 and slack > delta / 1000:
+        # Transforms would blur the answer: convolve plainly, on a grid that is small enough for that.
+        coarse = _coarse_step([event.largest_loss() for event in others], ceiling, commonest.largest_loss())
+        answers.append(convolved_epsilon(others, mu, coarse, left))
+    return min((answer + extra for answer in answers if math.isfinite(answer)), default=None)
 
 
 def _order(event: Event) -> tuple[float, str]:
@@ -88,6 +96,19 @@ def _step(losses: list[float], mu: float, ceiling: float, aligned: float) -> flo
         step = max(finest / 10, ceiling / (2 * _POINTS))
     if step > 2 * finest:
         return None  # rounding up to the grid would cost more than it is worth
+    return aligned / max(1, math.ceil(aligned / step))
+
+
+def _coarse_step(losses: list[float], ceiling: float, aligned: float) -> float:
+    """Return the spacing for plain convolution: a few thousand points, on every loss where that is possible."""
+    smallest = min(losses)
+    if (
+        all(abs(loss / smallest - round(loss / smallest)) < 1e-9 for loss in losses)
+        and smallest > ceiling / _PLAIN_POINTS
+    ):
+        aligned, step = smallest, smallest / max(1, math.floor(smallest * _PLAIN_POINTS / (4 * ceiling)))
+    else:
+        step = 4 * ceiling / _PLAIN_POINTS
     return aligned / max(1, math.ceil(aligned / step))
 
 

@@ -589,9 +589,6 @@ def test_a_tiny_event_costs_little(tiny):
     assert compose([*events, tiny], 1e-6).epsilon <= compose(events, 1e-6).epsilon + 1e-3
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the bound on the rounding of the transforms exceeds delta/2 at these counts"
-)
 @pytest.mark.parametrize(
     ("events", "delta"),
     [

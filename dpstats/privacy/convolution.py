@@ -1,0 +1,122 @@
+"""Loss distributions by plain convolution: slower than transforms, and with relative errors only.
+
+Sums of products of non-negative numbers are computed to a small relative error, whatever their
+size, so a total at a delta of 1e-11 is as good as one at 1e-3. For composed distributions of up
+to a few thousand points; docs/proofs/composition.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.privacy.events import Event
+from dpstats.privacy.gaussian import gaussian_profile
+
+# Added to every value of a profile: more than its rounding error, which may be one of 1 - (1 - x).
+_ROUNDING = 1e-15
+
+
+@dataclass(frozen=True)
+class _Losses:
+    """Masses of the losses (first, first + 1, ...) * step, and of an infinite loss."""
+
+    first: int
+    masses: NDArray[np.float64]
+    infinite: float
+
+    def plus(self, other: _Losses, truncation: float) -> _Losses:
+        """Return the distribution of the sum, its far tails moved to where they count for more."""
+        masses = np.convolve(self.masses, other.masses)
+        infinite = self.infinite + other.infinite
+        above = np.cumsum(masses[::-1])[::-1]
+        keep = int(np.searchsorted(-above, -truncation, side="right"))  # above[keep] <= truncation
+        if 0 < keep < masses.size:
+            infinite += float(above[keep])
+            masses = masses[:keep]
+        below = np.cumsum(masses)
+        start = int(np.searchsorted(below, truncation, side="right"))
+        if 0 < start < masses.size:
+            masses = masses[start:].copy()
+            masses[0] += below[start - 1]
+        return _Losses(self.first + other.first + (start if 0 < start < below.size else 0), masses, infinite)
+
+    def times(self, count: int, truncation: float) -> _Losses:
+        """Return the distribution of the sum of ``count`` of these, by repeated doubling."""
+        total, power = None, self
+        while True:
+            if count & 1:
+                total = power if total is None else total.plus(power, truncation)
+            count >>= 1
+            if not count:
+                assert total is not None
+                return total
+            power = power.plus(power, truncation)
+
+    def epsilon(self, step: float, delta: float) -> float:
+        """Return the smallest epsilon >= 0 whose hockey-stick divergence is at most delta."""
+        losses = (self.first + np.arange(self.masses.size)) * step
+        # Above each loss: delta(x) = infinite + sum (1 - e^(x - loss)) mass = upper - e^x lower.
+        upper = self.infinite + np.cumsum(self.masses[::-1])[::-1]
+        # (Losses below -700 are taken for -700: too small a weight here is an epsilon too large.)
+        lower = np.cumsum((self.masses * np.exp(-np.maximum(losses, -700.0)))[::-1])[::-1]
+        at = upper - np.exp(losses) * lower  # the divergence at each loss, mass at it counting for nothing
+        index = int(np.argmax(at <= delta)) if np.any(at <= delta) else losses.size
+        if index == losses.size:
+            return float(np.inf)
+        below = losses[0] - step if index == 0 else losses[index - 1]
+        if upper[index] <= delta or lower[index] == 0:
+            answer = below
+        else:
+            answer = max(below, float(np.log((upper[index] - delta) / lower[index])))
+        return max(0.0, float(answer))
+
+
+def convolved_epsilon(others: Mapping[Event, int], mu: float, step: float, delta: float) -> float:
+    """Return the epsilon at ``delta`` of events with a dominating curve, and Gaussian noise of ``mu``."""
+    kinds = sorted(others, key=lambda event: (event.largest_loss(), repr(event)))
+    truncation = delta * 1e-4 / (sum(2 * others[kind].bit_length() for kind in kinds) + 2)
+    parts = [_discretised(kind, step).times(others[kind], truncation) for kind in kinds]
+    if mu > 0:
+        parts.append(_gaussian(mu, step, truncation))
+    total = parts[0]
+    for part in parts[1:]:
+        total = total.plus(part, truncation)
+    # Relative errors of all the sums and products, generously.
+    return total.epsilon(step, delta * (1 - 1e-9))
+
+
+def _discretised(event: Event, step: float) -> _Losses:
+    top = int(np.ceil(event.largest_loss() / step - 1e-9))
+    curve = event.curve(np.arange(top + 1, dtype=np.float64) * step)
+    assert curve is not None
+    return _connected(curve, step)
+
+
+def _gaussian(mu: float, step: float, truncation: float) -> _Losses:
+    top = int(np.ceil(mu / step))
+    while gaussian_profile(top * step, mu) > truncation:
+        top += max(1, top // 4)
+    return _connected(np.array([gaussian_profile(size * step, mu) for size in range(top + 1)]), step)
+
+
+def _connected(curve: NDArray[np.float64], step: float) -> _Losses:
+    """Connect the dots of a symmetric pair's profile at losses 0, step, 2 step, ...
+
+    The masses are those of the pair whose profile is linear in e^x between the dots (Doroshenko et
+    al. 2022, algorithm 1).
+    """
+    sizes = np.arange(curve.size) * step
+    left = -np.expm1(-sizes[:0:-1]) + np.exp(-sizes[:0:-1]) * curve[:0:-1]
+    profile = np.minimum.accumulate(np.minimum(np.concatenate([left, curve]) + _ROUNDING, 1.0))
+    drops = np.diff(profile)
+    if drops.size == 0:
+        return _Losses(0, np.array([1 - profile[0]]), float(profile[0]))
+    masses = np.empty(profile.size)
+    masses[0] = 1 - profile[0] + drops[0] / np.expm1(step)
+    masses[1:-1] = (drops[1:] - np.exp(step) * drops[:-1]) / np.expm1(step)
+    masses[-1] = drops[-1] / np.expm1(-step)
+    return _Losses(-(curve.size - 1), np.maximum(masses, 0.0), float(profile[-1]))
