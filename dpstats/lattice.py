@@ -326,8 +326,11 @@ class BallLattice(RowLattice):
         overflow = np.flatnonzero(~np.isfinite(norms))
         if overflow.size:
             self._project_huge(out, overflow, factors, inside)
-        if np.any(factors != 1):
+        moved = np.flatnonzero(factors != 1)
+        if 8 * moved.size > factors.size:
             out *= factors[:, None]
+        elif moved.size:
+            out[moved] *= factors[moved, None]
         np.add(out, _SHIFT, out=out)
         np.subtract(out, _SHIFT, out=out)
         self._enforce(out)
