@@ -223,6 +223,7 @@ def test_bad_parameters_are_named(arguments, name):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_forked_copy_cannot_be_spent():
     budget = PrivacyBudget(1.0)
     read, write = os.pipe()
