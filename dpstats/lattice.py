@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -86,7 +87,7 @@ def _check_region(clip: Columns, center: Columns) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class RowLattice:
+class RowLattice(ABC):
     """A public lattice and the row map onto it; subclasses say which norm is bounded.
 
     Attributes
@@ -106,13 +107,13 @@ class RowLattice:
     n_features: int
     bits: int
 
+    @abstractmethod
     def sensitivity(self, norm: str) -> int:
         """Return the largest distance, in steps, of two rows of the lattice."""
-        raise NotImplementedError
 
+    @abstractmethod
     def square_sensitivity(self, norm: str) -> int:
         """Return the largest distance of two rows of squares (see `sums`), in their steps."""
-        raise NotImplementedError
 
     @property
     def square_spacing(self) -> Columns:
@@ -208,9 +209,9 @@ class RowLattice:
                     total_squares += _column_sums(shifted)
         return total, total_squares
 
+    @abstractmethod
     def _round_block(self, rows: NDArray[Any], out: NDArray[np.float64]) -> None:
         """Write the rows' lattice points, shifted by `_SHIFT`, to ``out``; both contiguous."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,7 +232,7 @@ class BoxLattice(RowLattice):
         _check_region(clip, center)
         if common and not isinstance(clip, float):
             # An array even if the bounds agree: a shape must not depend on the numbers given.
-            spacing: Columns = float(clip.max()) * 2.0**-bits
+            spacing: Columns = float(np.max(clip)) * 2.0**-bits
             bound: Steps = np.minimum(np.maximum(np.floor(clip / spacing), 1).astype(np.int64), 2**bits)
         else:
             spacing, bound = clip * 2.0**-bits, 2**bits

@@ -60,6 +60,7 @@ INSIDE = {
     "mechanisms": [
         "sampling",
         "stages",
+        "mechanism",
         "additive",
         "randomized_response",
         "histogram",

@@ -15,9 +15,9 @@ from scipy.special import ndtri
 
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.lattice import exact_steps, isqrt_up
-from dpstats.mechanisms.sampling import noise_source
+from dpstats.mechanisms.mechanism import Mechanism
 from dpstats.mechanisms.stages import Statistic, additive_stages, release
-from dpstats.privacy.budget import PrivacyBudget, check_budget
+from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.events import Event
 from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
@@ -32,7 +32,7 @@ from dpstats.validation import (
 )
 
 
-class _AdditiveMechanism:
+class _AdditiveMechanism(Mechanism):
     """What the two mechanisms share: a number or vector in, the same shape with noise out.
 
     The lattice is a power of two, 2^-40 of the noise or finer: a value is scaled and rounded to it
@@ -51,33 +51,14 @@ class _AdditiveMechanism:
     ) -> None:
         self._sensitivity = check_real("sensitivity", sensitivity, at_least=_SMALLEST, at_most=_LARGEST)
         epsilon, delta = check_privacy_parameters(epsilon, delta)
-        self._source = noise_source(random_state)
-        self._budget = check_budget(budget, simulated=self._source.simulated)
-        self._guarantee = PrivacyGuarantee(epsilon, delta, neighbors, simulated=self._source.simulated)
+        super().__init__(PrivacyGuarantee(epsilon, delta, neighbors), random_state, budget)
         self._scale = self._nominal_scale()
         self._stage(1)  # refuses what cannot be drawn
-
-    # Read-only: what is charged and what is drawn are fixed together.
 
     @property
     def sensitivity(self) -> float:
         """The sensitivity that was declared."""
         return self._sensitivity
-
-    @property
-    def guarantee(self) -> PrivacyGuarantee:
-        """The guarantee of one release."""
-        return self._guarantee
-
-    @property
-    def epsilon(self) -> float:
-        """The epsilon of one release."""
-        return self._guarantee.epsilon
-
-    @property
-    def delta(self) -> float:
-        """The delta of one release."""
-        return self._guarantee.delta
 
     @property
     def scale(self) -> float:
@@ -106,8 +87,7 @@ class _AdditiveMechanism:
         array = _check_value(value)
         stage = self._stage(array.size)
         steps = exact_steps(array.ravel(), float(np.asarray(stage.spacing)))
-        if self._budget is not None:
-            self._budget.charge(ReleaseCost((stage.event,), self.guarantee), label=type(self).__name__)
+        self._pay(ReleaseCost((stage.event,), self.guarantee))
         released = release(stage, steps, self._source).reshape(array.shape)
         return float(released) if array.ndim == 0 else released
 
@@ -119,7 +99,7 @@ class _AdditiveMechanism:
             size = int(np.size(value))
         except ValueError:
             return
-        self._budget.check(ReleaseCost((self._stage(max(size, 1)).event,), self.guarantee))
+        self._can_pay(ReleaseCost((self._stage(max(size, 1)).event,), self.guarantee))
 
     def _nominal_scale(self) -> float:
         raise TypeError(f"{type(self).__name__} does not define _nominal_scale")

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.intervals import half_widths, simultaneous_level
 from dpstats.lattice import isqrt_up
-from dpstats.mechanisms.sampling import noise_source
+from dpstats.mechanisms.mechanism import Mechanism
 from dpstats.mechanisms.stages import Statistic, additive_stages, release
-from dpstats.privacy.budget import PrivacyBudget, check_budget
+from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.events import Event
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.plan import ReleaseCost, Stage
@@ -85,7 +85,7 @@ class CountEstimate:
         return Summary("Private counts", facts, ("", "count", f"[{percent} low", f"{percent} high]"), rows)
 
 
-class Histogram:
+class Histogram(Mechanism):
     """Release how many rows fall in each of declared categories.
 
     Parameters
@@ -140,20 +140,13 @@ class Histogram:
         self._index = _check_categories(categories)
         self._unknown = check_choice("unknown", unknown, ["error", "drop"])
         epsilon, delta = check_privacy_parameters(epsilon, delta)
-        self._source = noise_source(random_state)
-        self._budget = check_budget(budget, simulated=self._source.simulated)
-        self._guarantee = PrivacyGuarantee(epsilon, delta, neighbors, simulated=self._source.simulated)
+        super().__init__(PrivacyGuarantee(epsilon, delta, neighbors), random_state, budget)
         self._stage = _count_stage(len(self._index), self._guarantee)
 
     @property
     def categories(self) -> tuple[Any, ...]:
         """The declared categories, in order."""
         return tuple(self._index)
-
-    @property
-    def guarantee(self) -> PrivacyGuarantee:
-        """The guarantee of one release."""
-        return self._guarantee
 
     @property
     def event(self) -> Event:
@@ -168,11 +161,9 @@ class Histogram:
     def release(self, data: Any) -> CountEstimate:
         """Release the counts of the rows of ``data``, a 1-d sequence of category values."""
         cost = ReleaseCost((self.event,), self._guarantee)
-        if self._budget is not None:
-            self._budget.check(cost)
+        self._can_pay(cost)
         steps = self._statistic(data)
-        if self._budget is not None:
-            self._budget.charge(cost, label=type(self).__name__)
+        self._pay(cost)
         counts = release(self._stage, steps, self._source)
         return CountEstimate(self.categories, counts, self._guarantee, self._stage.noise, self.scale)
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.mechanisms.sampling import noise_source
-from dpstats.privacy.budget import PrivacyBudget, check_budget
+from dpstats.mechanisms.mechanism import Mechanism
+from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.events import Pure
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.results import ConfidenceInterval
@@ -57,7 +57,7 @@ class ProportionEstimate:
         return ConfidenceInterval.around(self.proportions, half, level, estimand, bool(simultaneous))
 
 
-class RandomizedResponse:
+class RandomizedResponse(Mechanism):
     """Keep each answer with a known probability, else give another category at random.
 
     Parameters
@@ -143,26 +143,14 @@ class RandomizedResponse:
     def _setup(
         self, epsilon: float, categories: int, keep: float, random_state: Any, budget: PrivacyBudget | None
     ) -> None:
-        self._source = noise_source(random_state)
-        self._budget = check_budget(budget, simulated=self._source.simulated)
+        Mechanism.__init__(self, PrivacyGuarantee(epsilon), random_state, budget)
         self._n_categories = categories
         self._grains = _private_grains(keep, categories, epsilon)
-        self._guarantee = PrivacyGuarantee(epsilon, simulated=self._source.simulated)
 
     @property
     def n_categories(self) -> int:
         """Number of categories."""
         return self._n_categories
-
-    @property
-    def epsilon(self) -> float:
-        """The epsilon of one response."""
-        return self._guarantee.epsilon
-
-    @property
-    def guarantee(self) -> PrivacyGuarantee:
-        """The guarantee of the responses, for one answer replaced."""
-        return self._guarantee
 
     @property
     def event(self) -> Pure:
@@ -186,11 +174,9 @@ class RandomizedResponse:
         -------
         int64 array of the same shape
         """
-        if self._budget is not None:
-            self._budget.check(self._guarantee)
+        self._can_pay(self._guarantee)
         answers = self._check_values(values, "values")
-        if self._budget is not None:
-            self._budget.charge(self._guarantee, label=type(self).__name__)
+        self._pay(self._guarantee)
         return self._respond(answers)
 
     def _respond(self, answers: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -16,8 +16,8 @@ from scipy.special import logsumexp
 
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.lattice import exact_steps
-from dpstats.mechanisms.sampling import noise_source
-from dpstats.privacy.budget import PrivacyBudget, check_budget
+from dpstats.mechanisms.mechanism import Mechanism
+from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.events import BoundedRange, Event, Pure
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.plan import ReleaseCost
@@ -35,7 +35,7 @@ _GAP = 2**60
 """Utilities further below the best than this many steps (2^20 noise scales) count as this far below."""
 
 
-class _Selection:
+class _Selection(Mechanism):
     """What the selections share: utilities on a lattice, noise, the largest.
 
     Utilities are rounded to a power-of-two lattice, 2^-40 of the noise or finer; rounding adds one
@@ -54,10 +54,7 @@ class _Selection:
         budget: PrivacyBudget | None,
     ) -> None:
         self._sensitivity = check_real("sensitivity", sensitivity, at_least=1e-200, at_most=1e200)
-        self._source = noise_source(random_state)
-        self._budget = check_budget(budget, simulated=self._source.simulated)
-        epsilon, delta, neighbors = guarantee.epsilon, guarantee.delta, guarantee.neighbors
-        self._guarantee = PrivacyGuarantee(epsilon, delta, neighbors, simulated=self._source.simulated)
+        super().__init__(guarantee, random_state, budget)
         self._each = each
         # Noise of scale width * sensitivity/each: 2 for scores that may move either way, 1 for monotone ones.
         nominal = width * self._sensitivity / each if each > 0 else math.inf
@@ -78,16 +75,6 @@ class _Selection:
     def sensitivity(self) -> float:
         """The largest change of a utility between neighbouring datasets."""
         return self._sensitivity
-
-    @property
-    def guarantee(self) -> PrivacyGuarantee:
-        """The guarantee of one call of `select`."""
-        return self._guarantee
-
-    @property
-    def epsilon(self) -> float:
-        """The epsilon of one call of `select`."""
-        return self._guarantee.epsilon
 
     @property
     def scale(self) -> float:
@@ -112,15 +99,12 @@ class _Selection:
 
     def _select(self, utilities: Any, k: int, size: int | None = None) -> NDArray[np.intp]:
         """Return the k selected candidates, best first; of shape (size, k) for simulations."""
-        if self._budget is not None:
-            cost = ReleaseCost(self.events, self._guarantee)
-            # An empty purse is told before the utilities are looked at.
-            self._budget.check(cost)
+        cost = ReleaseCost(self.events, self._guarantee) if self._budget is not None else None
+        self._can_pay(cost)
         gaps, candidates = self._steps(utilities)
         if k > candidates.size:
             raise InvalidData(f"utilities must hold at least k = {k} candidates that are not -inf")
-        if self._budget is not None:
-            self._budget.charge(cost, label=type(self).__name__)
+        self._pay(cost)
         return candidates[self._source.top(self._noise, gaps, self._scale_steps, k, size)]
 
     def _log_weights(self, utilities: Any) -> tuple[NDArray[np.float64], NDArray[np.intp], int]:
