@@ -21,7 +21,7 @@ from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.events import Event
 from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
-from dpstats.privacy.plan import ReleaseCost, Stage
+from dpstats.privacy.plan import Stage
 from dpstats.results import ConfidenceInterval
 from dpstats.validation import (
     check_integer,
@@ -87,7 +87,7 @@ class _AdditiveMechanism(Mechanism):
         array = _check_value(value)
         stage = self._stage(array.size)
         steps = exact_steps(array.ravel(), float(np.asarray(stage.spacing)))
-        self._pay(ReleaseCost((stage.event,), self.guarantee))
+        self._pay(stage.event)
         released = release(stage, steps, self._source).reshape(array.shape)
         return float(released) if array.ndim == 0 else released
 
@@ -99,7 +99,7 @@ class _AdditiveMechanism(Mechanism):
             size = int(np.size(value))
         except ValueError:
             return
-        self._can_pay(ReleaseCost((self._stage(max(size, 1)).event,), self.guarantee))
+        self._can_pay(self._stage(max(size, 1)).event)
 
     def _nominal_scale(self) -> float:
         raise TypeError(f"{type(self).__name__} does not define _nominal_scale")

@@ -21,7 +21,7 @@ from dpstats.mechanisms.stages import Statistic, additive_stages, release
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.events import Event
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
-from dpstats.privacy.plan import ReleaseCost, Stage
+from dpstats.privacy.plan import Stage
 from dpstats.results import ConfidenceInterval, Summary, significant
 from dpstats.validation import check_choice, check_privacy_parameters, check_real
 
@@ -160,10 +160,9 @@ class Histogram(Mechanism):
 
     def release(self, data: Any) -> CountEstimate:
         """Release the counts of the rows of ``data``, a 1-d sequence of category values."""
-        cost = ReleaseCost((self.event,), self._guarantee)
-        self._can_pay(cost)
+        self._can_pay(self.event)
         steps = self._statistic(data)
-        self._pay(cost)
+        self._pay(self.event)
         counts = release(self._stage, steps, self._source)
         return CountEstimate(self.categories, counts, self._guarantee, self._stage.noise, self.scale)
 
@@ -193,7 +192,7 @@ class Histogram(Mechanism):
         return counts * int(1 / float(np.asarray(self._stage.spacing)))
 
 
-class Count:
+class Count(Histogram):
     """Release how many rows have a property: sensitivity one under both relations.
 
     Parameters
@@ -218,7 +217,7 @@ class Count:
         random_state: Any = None,
         budget: PrivacyBudget | None = None,
     ) -> None:
-        self._histogram = Histogram(
+        super().__init__(
             [True],
             epsilon,
             delta,
@@ -228,27 +227,15 @@ class Count:
             budget=budget,
         )
 
-    @property
-    def guarantee(self) -> PrivacyGuarantee:
-        """The guarantee of one release."""
-        return self._histogram.guarantee
-
-    @property
-    def event(self) -> Event:
-        """What an accountant sees of one release."""
-        return self._histogram.event
-
-    @property
-    def scale(self) -> float:
-        """Scale (Laplace) or standard deviation (Gaussian) of the noise."""
-        return self._histogram.scale
-
     def release(self, condition: Any) -> CountEstimate:
         """Release the number of true entries of a 1-d array of booleans."""
-        array = np.asarray(condition)
+        return super().release(condition)
+
+    def _statistic(self, data: Any) -> NDArray[np.int64]:
+        array = np.asarray(data)
         if array.dtype.kind != "b":
             raise InvalidData("condition must be a 1-d array of booleans")
-        return self._histogram.release(array)
+        return super()._statistic(array)
 
 
 def _check_categories(categories: Any) -> dict[Any, int]:

@@ -7,7 +7,9 @@ from typing import Any
 
 from dpstats.mechanisms.sampling import noise_source
 from dpstats.privacy.budget import PrivacyBudget, check_budget
+from dpstats.privacy.events import Event
 from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.plan import ReleaseCost
 
 
 class Mechanism:
@@ -33,12 +35,12 @@ class Mechanism:
         """The delta of one release."""
         return self._guarantee.delta
 
-    def _can_pay(self, cost: Any) -> None:
+    def _can_pay(self, *events: Event) -> None:
         """Raise if the budget cannot pay: called before the data are looked at."""
         if self._budget is not None:
-            self._budget.check(cost)
+            self._budget.check(ReleaseCost(events, self._guarantee))
 
-    def _pay(self, cost: Any) -> None:
+    def _pay(self, *events: Event) -> None:
         """Charge the budget: called after the data are accepted, and before noise is drawn."""
         if self._budget is not None:
-            self._budget.charge(cost, label=type(self).__name__)
+            self._budget.charge(ReleaseCost(events, self._guarantee), label=type(self).__name__)

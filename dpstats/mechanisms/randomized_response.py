@@ -174,9 +174,9 @@ class RandomizedResponse(Mechanism):
         -------
         int64 array of the same shape
         """
-        self._can_pay(self._guarantee)
+        self._can_pay(self.event)
         answers = self._check_values(values, "values")
-        self._pay(self._guarantee)
+        self._pay(self.event)
         return self._respond(answers)
 
     def _respond(self, answers: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -20,7 +20,6 @@ from dpstats.mechanisms.mechanism import Mechanism
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.events import BoundedRange, Event, Pure
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
-from dpstats.privacy.plan import ReleaseCost
 from dpstats.privacy.zcdp import zcdp_rho
 from dpstats.validation import (
     check_choice,
@@ -99,12 +98,11 @@ class _Selection(Mechanism):
 
     def _select(self, utilities: Any, k: int, size: int | None = None) -> NDArray[np.intp]:
         """Return the k selected candidates, best first; of shape (size, k) for simulations."""
-        cost = ReleaseCost(self.events, self._guarantee) if self._budget is not None else None
-        self._can_pay(cost)
+        self._can_pay(*self.events)
         gaps, candidates = self._steps(utilities)
         if k > candidates.size:
             raise InvalidData(f"utilities must hold at least k = {k} candidates that are not -inf")
-        self._pay(cost)
+        self._pay(*self.events)
         return candidates[self._source.top(self._noise, gaps, self._scale_steps, k, size)]
 
     def _log_weights(self, utilities: Any) -> tuple[NDArray[np.float64], NDArray[np.intp], int]:

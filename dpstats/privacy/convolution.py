@@ -61,9 +61,11 @@ class _Losses:
         losses = (self.first + np.arange(self.masses.size)) * step
         # Above each loss: delta(x) = infinite + sum (1 - e^(x - loss)) mass = upper - e^x lower.
         upper = self.infinite + np.cumsum(self.masses[::-1])[::-1]
-        # (Losses below -700 are taken for -700: too small a weight here is an epsilon too large.)
+        # (Losses beyond 700 are taken for 700: too small a weight here is an epsilon too large.)
         lower = np.cumsum((self.masses * np.exp(-np.maximum(losses, -700.0)))[::-1])[::-1]
-        at = upper - np.exp(losses) * lower  # the divergence at each loss, mass at it counting for nothing
+        at = (
+            upper - np.exp(np.minimum(losses, 700.0)) * lower
+        )  # the divergence at each loss, mass at it counting for nothing
         index = int(np.argmax(at <= delta)) if np.any(at <= delta) else losses.size
         if index == losses.size:
             return float(np.inf)

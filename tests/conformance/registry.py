@@ -513,21 +513,19 @@ def _histogram_entries() -> Iterator[Entry]:
     count = Count(1.0)
 
     def count_draw(rows: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
-        made = count._histogram
-        return release(made._stage, made._statistic(rows), SimulatedNoise(rng), size)
+        return release(count._stage, count._statistic(np.array(rows, dtype=bool)), SimulatedNoise(rng), size)
 
     def half(rows: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
-        made = count._histogram
-        stage = replace(made._stage, scale_steps=made._stage.scale_steps / 2)
-        return release(stage, made._statistic(rows), SimulatedNoise(rng), size)
+        stage = replace(count._stage, scale_steps=count._stage.scale_steps / 2)
+        return release(stage, count._statistic(np.array(rows, dtype=bool)), SimulatedNoise(rng), size)
 
     yield Entry(
         name="count",
         covers=Count,
         proof="histogram.md",
-        stages=(count._histogram._stage,),
+        stages=(count._stage,),
         claim=count.guarantee,
-        statistic=lambda rows: [count._histogram._statistic(rows)],
+        statistic=lambda rows: [count._statistic(np.array(rows, dtype=bool))],
         pairs=_count_pairs(2, Neighbors.REPLACE_ONE),
         draw=count_draw,
         dataset=(1, 0),
