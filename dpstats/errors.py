@@ -30,5 +30,9 @@ class BudgetExceeded(DPStatsError, RuntimeError):
     """A charge does not fit into what is left of a budget; nothing was charged."""
 
 
+class Exhausted(DPStatsError, RuntimeError):
+    """A stream has given all the answers that it may; nothing was charged."""
+
+
 class LedgerError(DPStatsError, OSError):
     """A budget's ledger cannot be read or written; nothing was charged and nothing is released."""

@@ -50,6 +50,7 @@ INSIDE = {
         "convolution",
         "loss_distribution",
         "totals",
+        "calibration",
         "tradeoff",
         "plan",
         "filters",
@@ -61,14 +62,16 @@ INSIDE = {
         "sampling",
         "stages",
         "mechanism",
+        "quadrature",
         "additive",
         "randomized_response",
         "histogram",
         "selection",
+        "sparse_vector",
         "__init__",
     ],
     "means": ["clipping", "clipped", "__init__"],
-    "auditing": ["bounds", "attack", "__init__"],
+    "auditing": ["bounds", "outputs", "scores", "events", "result", "exact", "attack", "__init__"],
 }
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
 
@@ -137,6 +140,11 @@ def test_a_budget_needs_no_estimators_and_a_fit_needs_opendp_only_to_draw() -> N
     assert not modules_after("import dpstats.means") & {"opendp", "matplotlib", "dp_accounting"}
     fit = "import dpstats.means as m; m.ClippedMean(clip=1.0).fit([[1.0], [2.0]])"
     assert "opendp" in modules_after(fit)
+
+
+def test_audits_of_numbers_do_without_sklearn_and_matplotlib() -> None:
+    audit = "import dpstats.auditing as a; a.audit_outputs(list(range(2000)), list(range(2000)), epsilon=1.0)"
+    assert not modules_after(audit) & {"sklearn", "matplotlib", "joblib", "tqdm", "opendp", "pandas"}
 
 
 def test_unknown_names_are_attribute_errors() -> None:

@@ -1,24 +1,30 @@
 """The primitive releases: exact noise on a public lattice."""
 
+from dpstats.errors import Exhausted
 from dpstats.mechanisms.additive import GaussianMechanism, LaplaceMechanism
 from dpstats.mechanisms.histogram import Count, CountEstimate, Histogram
 from dpstats.mechanisms.randomized_response import ProportionEstimate, RandomizedResponse
 from dpstats.mechanisms.sampling import ExactNoise, SimulatedNoise, noise_source
 from dpstats.mechanisms.selection import ExponentialMechanism, NoisyTopK, PermuteAndFlip, ReportNoisyMax
+from dpstats.mechanisms.sparse_vector import AboveThreshold, NumericSparseVector, SparseVector
 
 __all__ = [
+    "AboveThreshold",
     "Count",
     "CountEstimate",
     "ExactNoise",
+    "Exhausted",
     "ExponentialMechanism",
     "GaussianMechanism",
     "Histogram",
     "LaplaceMechanism",
     "NoisyTopK",
+    "NumericSparseVector",
     "PermuteAndFlip",
     "ProportionEstimate",
     "RandomizedResponse",
     "ReportNoisyMax",
     "SimulatedNoise",
+    "SparseVector",
     "noise_source",
 ]

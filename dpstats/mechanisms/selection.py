@@ -5,7 +5,6 @@ Proof: docs/proofs/selection.md.
 
 from __future__ import annotations
 
-import itertools
 import math
 from fractions import Fraction
 from typing import Any
@@ -17,6 +16,7 @@ from scipy.special import logsumexp
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.lattice import exact_steps
 from dpstats.mechanisms.mechanism import Mechanism
+from dpstats.mechanisms.quadrature import laplace_log_cumulative, laplace_log_density, pieces
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.events import BoundedRange, Event, Pure
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
@@ -376,34 +376,20 @@ def _quadrature_law(
     weights: NDArray[np.float64], low: float, log_density: Any, log_cumulative: Any
 ) -> NDArray[np.float64]:
     """Integrate P(candidate i is largest) = E prod_j F(x + w_i - w_j), over the value of the largest."""
-    # Between the kinks, where a candidate's noise changes branch, the integrand is smooth.
     kinks = np.unique(np.concatenate([weights, [low, 0.0, 2.0, 6.0, 14.0, 40.0]]))
-    kinks = kinks[kinks >= low]
-    nodes, node_weights = np.polynomial.legendre.leggauss(24)
     result = np.zeros(weights.size)
-    for left, right in itertools.pairwise(kinks):
-        for part in range(pieces := max(1, math.ceil((right - left) / 2))):
-            width = (right - left) / pieces
-            middle = left + (part + 0.5) * width
-            x = middle + nodes * width / 2
-            cumulative = log_cumulative(x[:, None] - weights)
-            density = log_density(x[:, None] - weights)
-            together = cumulative.sum(axis=1, keepdims=True)
-            with np.errstate(invalid="ignore"):
-                terms = np.exp(density + np.where(np.isfinite(cumulative), together - cumulative, -np.inf))
-            result += width / 2 * (node_weights @ terms)
+    for x, lengths in pieces(kinks[kinks >= low]):
+        cumulative = log_cumulative(x[:, None] - weights)
+        density = log_density(x[:, None] - weights)
+        together = cumulative.sum(axis=1, keepdims=True)
+        with np.errstate(invalid="ignore"):
+            terms = np.exp(density + np.where(np.isfinite(cumulative), together - cumulative, -np.inf))
+        result += lengths @ terms
     return result
 
 
 def _laplace_law(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    def log_cumulative(x: NDArray[np.float64]) -> NDArray[np.float64]:
-        with np.errstate(over="ignore"):
-            return np.where(x < 0, np.minimum(x, 0) - math.log(2), np.log1p(-np.exp(-np.maximum(x, 0)) / 2))
-
-    def log_density(x: NDArray[np.float64]) -> NDArray[np.float64]:
-        return -np.abs(x) - math.log(2)
-
-    return _quadrature_law(weights, -40.0, log_density, log_cumulative)
+    return _quadrature_law(weights, -40.0, laplace_log_density, laplace_log_cumulative)
 
 
 def _exponential_law(weights: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -76,12 +76,12 @@ def additive_stages(
 def _laplace_stage(item: Statistic, epsilon: float, count: int, neighbors: Neighbors) -> Stage:
     # Shares of a float epsilon can add up to one unit in the last place too much.
     share = item.share * epsilon * (1 - 2.0**-50) if count > 1 else epsilon
-    scale = _quotient_up(item.l1, share)
+    scale = quotient_up(item.l1, share)
     event = DiscreteLaplace(item.l1, scale, neighbors=neighbors)
     return Stage(item.name, "laplace", item.size, item.spacing, item.l1, scale, event)
 
 
-def _quotient_up(numerator: int, denominator: float) -> float:
+def quotient_up(numerator: int, denominator: float) -> float:
     """Return a float that is at least the real quotient."""
     quotient = numerator / denominator
     if quotient > 1e300:

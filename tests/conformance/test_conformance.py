@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from registry import ENTRIES, Entry, PlantedBug
+from registry import ENTRIES, Entry, PlantedBug, low_bits
 from scipy import stats
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
@@ -19,7 +19,7 @@ import dpstats
 from dpstats.auditing import audit
 from dpstats.estimator import PrivateEstimator
 from dpstats.lattice import isqrt_up
-from dpstats.mechanisms import ExactNoise, SimulatedNoise
+from dpstats.mechanisms import ExactNoise, LaplaceMechanism, SimulatedNoise
 from dpstats.privacy import Stage, compose
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -200,3 +200,15 @@ def test_every_entry_has_an_honest_stage() -> None:
 @pytest.mark.parametrize("name", sorted({entry.covers.__name__ for entry in ENTRIES}))
 def test_every_release_has_a_planted_bug(name: str) -> None:
     assert any(bug for entry, bug in BUGS if entry.covers.__name__ == name)
+
+
+@pytest.mark.parametrize("source", ["exact", "simulated"])
+def test_least_significant_bits_show_nothing_of_ours(source: str) -> None:
+    # The attack that the planted bug "least significant bits" makes on floating-point noise, on ours.
+    mechanism = LaplaceMechanism(1.0, 1.0, random_state=None if source == "exact" else 3)
+    spacing = mechanism._stage(1).spacing
+    for rows in (np.zeros(3), np.eye(1, 3)[0]):
+        released = np.array([mechanism.release(rows.sum()) for _ in range(4000)])
+        # Both neighbours release multiples of one spacing, so no output is out of reach of either.
+        assert np.array_equal(released / spacing, np.rint(released / spacing))
+        assert low_bits(released).sum() == 0

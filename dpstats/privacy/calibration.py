@@ -1,0 +1,51 @@
+"""The largest cost that a guarantee allows: composition, inverted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from scipy.optimize import brentq
+
+from dpstats.errors import InvalidParameter
+from dpstats.privacy.events import Event
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.totals import compose, covers
+
+
+def largest_cost(
+    events: Callable[[float], Sequence[Event]], guarantee: PrivacyGuarantee, start: float
+) -> float:
+    """Return the largest number, to a relative 1e-9, at which the events stay within the guarantee.
+
+    Parameters
+    ----------
+    events : callable
+        Maps a positive number to events whose total grows with it.
+    guarantee : PrivacyGuarantee
+    start : float
+        A number at which the events stay within the guarantee.
+
+    Returns
+    -------
+    float
+        At least ``start``. The total itself has certified it: nothing rests on the search.
+    """
+
+    def excess(log_cost: float) -> float:
+        total = compose(events(math.exp(log_cost)), guarantee.delta).epsilon
+        return math.log(max(total, 1e-300) / guarantee.epsilon)
+
+    if not covers(events(start), guarantee):
+        raise InvalidParameter(f"start must stay within {guarantee}, got {start:g}")
+    low = math.log(start)
+    step = 0.5
+    # No total is below a single event's: a thousand doublings are never needed.
+    while excess(low + step) <= 0:
+        low, step = low + step, 2 * step
+    found = brentq(excess, low, low + step, xtol=1e-10, rtol=1e-10)
+    for margin in (2e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-4, 1e-2):
+        cost = math.exp(found - margin)
+        if cost > start and covers(events(cost), guarantee):
+            return cost
+    return start

@@ -1,0 +1,40 @@
+"""Composition, inverted: tight, certified, and refused where it cannot start."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from dpstats.errors import InvalidParameter
+from dpstats.privacy import PrivacyGuarantee, compose
+from dpstats.privacy.calibration import largest_cost
+from dpstats.privacy.events import BoundedRange, Gaussian, Pure
+from dpstats.privacy.gaussian import gaussian_sigma
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        lambda x: [Pure(x)] * 30,
+        lambda x: [Pure(x)] * 5 + [Pure(x / 2)] * 5,
+        lambda x: [BoundedRange(x)] * 8 + [Gaussian(x)],
+    ],
+)
+def test_the_total_is_the_guarantee(events) -> None:
+    guarantee = PrivacyGuarantee(1.0, 1e-6)
+    cost = largest_cost(events, guarantee, 1e-3)
+    assert 1 - 1e-6 <= compose(events(cost), 1e-6).epsilon <= 1.0
+    assert compose(events(cost * 1.001), 1e-6).epsilon > 1.0
+
+
+def test_one_gaussian_is_the_exact_curve() -> None:
+    cost = largest_cost(lambda x: [Gaussian(x)], PrivacyGuarantee(1.0, 1e-6), 1e-3)
+    assert cost == pytest.approx(1 / gaussian_sigma(1.0, 1e-6), rel=1e-8)
+
+
+def test_a_start_beyond_the_guarantee_is_refused() -> None:
+    with pytest.raises(InvalidParameter, match="start must stay within"):
+        largest_cost(lambda x: [Pure(x)], PrivacyGuarantee(1.0), 2.0)
+    assert largest_cost(lambda x: [Pure(x)] * 4, PrivacyGuarantee(1.0), 0.1) == pytest.approx(0.25, rel=1e-6)
+    assert math.isfinite(largest_cost(lambda x: [Pure(x)], PrivacyGuarantee(50.0), 1e-9))
