@@ -22,8 +22,9 @@ from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.validation import check_rows, public_shape
 
-Statistic = Mapping[str, NDArray[np.int64]]
-"""The exact statistic of each stage of a plan, by the stage's name, in steps: private."""
+Statistic = Mapping[str, NDArray[Any]]
+"""Private: the exact statistic of each stage of a plan, by the stage's name, in steps; or, where what a
+stage is about depends on earlier releases, the checked rows that `_release` takes it from."""
 
 Released = Mapping[str, NDArray[np.float64]]
 """What was released of each stage, by the stage's name, in its units: public."""

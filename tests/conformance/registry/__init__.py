@@ -1,0 +1,23 @@
+"""Everything in dpstats that releases private data, with what attacks it.
+
+One entry per release (and per materially different configuration of it). An entry says how to
+compute its exact statistic, how to draw from the core that the release itself uses, which
+neighbouring datasets to try, and which broken versions an audit must catch. test_conformance.py
+walks this list, and so does `make audit`, with more trials. One file for each file of releases.
+"""
+
+from __future__ import annotations
+
+from registry import additive, clipped_mean, histogram, randomized_response, selection, sparse_vector
+from registry.entry import Entry, PlantedBug
+
+ENTRIES: tuple[Entry, ...] = (
+    *additive.entries(),
+    *randomized_response.entries(),
+    *histogram.entries(),
+    *selection.entries(),
+    *sparse_vector.entries(),
+    *clipped_mean.entries(),
+)
+
+__all__ = ["ENTRIES", "Entry", "PlantedBug"]
