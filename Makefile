@@ -29,6 +29,7 @@ bench: $(INSTALLED)
 	$(BIN)/python validation/benchmarks/mean.py
 	$(BIN)/python validation/benchmarks/startup.py
 	$(BIN)/python validation/benchmarks/accounting.py
+	$(BIN)/python validation/benchmarks/mechanisms.py
 
 validate: $(INSTALLED)
 	$(BIN)/python validation/mean_risk_and_coverage.py

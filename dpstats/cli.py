@@ -69,6 +69,29 @@ def _parser() -> argparse.ArgumentParser:
     )
     mean.set_defaults(run=_mean)
 
+    audit = commands.add_parser(
+        "audit",
+        help="what recorded outputs of a release prove about its epsilon",
+        description="Bound epsilon from below by recorded outputs of a release on two neighbouring datasets, "
+        "one run per line. The first half of the lines chooses the attack and the second half counts.",
+    )
+    audit.add_argument("file", type=Path, help="CSV or Parquet file with a header")
+    audit.add_argument("--epsilon", type=float, required=True, help="the claim")
+    audit.add_argument("--delta", type=float, default=0.0, help="of the claim (default: 0)")
+    audit.add_argument("--confidence", type=float, default=0.95, help="of the lower bound")
+    audit.add_argument(
+        "--columns",
+        nargs=2,
+        default=["dataset", "neighbor"],
+        metavar=("DATASET", "NEIGHBOR"),
+        help="the columns that hold the outputs (default: dataset neighbor)",
+    )
+    audit.add_argument("--plot", type=Path, metavar="FILE", help="draw the trade-off curve (png, pdf or svg)")
+    audit.add_argument(
+        "--json", metavar="FILE", help="write the result as JSON ('-': print it instead of the table)"
+    )
+    audit.set_defaults(run=_audit)
+
     budget = commands.add_parser("budget", help="make, show and list the ledger of a privacy budget")
     actions = budget.add_subparsers(dest="action", required=True, metavar="ACTION")
     new = actions.add_parser("new", help="make a ledger")
@@ -188,6 +211,40 @@ def _mean(options: argparse.Namespace) -> None:
             target.write(text + "\n")
 
 
+def _audit(options: argparse.Namespace) -> None:
+    from dataclasses import asdict
+
+    from dpstats.auditing import audit_outputs
+
+    if options.plot is not None and options.plot.suffix.lower() not in (".png", ".pdf", ".svg"):
+        raise InvalidParameter(f"--plot must name a png, pdf or svg file, got {options.plot}")
+    if options.columns[0] == options.columns[1]:
+        raise InvalidParameter("--columns must name two different columns")
+    frame = _read(options.file, options.columns, "--columns")
+    if frame.isna().any(axis=None):
+        raise InvalidParameter(
+            f"--columns must hold one output per line of {options.file.name}, got empty cells: "
+            "write a word where a release returns nothing"
+        )
+    outputs = [frame[name] for name in options.columns]
+    result = audit_outputs(
+        *(values.to_numpy() if values.dtype.kind in "biuf" else values.tolist() for values in outputs),
+        epsilon=options.epsilon,
+        delta=options.delta,
+        confidence=options.confidence,
+    )
+    if options.plot is not None:
+        from dpstats.plots import plot_audit
+
+        plot_audit(result, title=options.file.name).savefig(options.plot, dpi=150)
+    facts = asdict(result)
+    del facts["curve"]
+    text = json.dumps(facts, indent=2)
+    print(text if options.json == "-" else result)
+    if options.json not in (None, "-"):
+        Path(options.json).write_text(text + "\n", encoding="utf-8")
+
+
 def _bounds(pairs: list[list[float]], columns: list[str]) -> tuple[list[float], list[float]]:
     if len(pairs) not in (1, len(columns)):
         raise InvalidParameter(
@@ -211,7 +268,7 @@ def _std(text: str) -> Any:
         raise InvalidParameter(f"--std must be 'private', 'none' or a number, got {text!r}") from None
 
 
-def _read(path: Path, columns: list[str]) -> Any:
+def _read(path: Path, columns: list[str], option: str = "--column") -> Any:
     import pandas as pd
 
     try:
@@ -228,7 +285,7 @@ def _read(path: Path, columns: list[str]) -> Any:
     if missing:
         known = ", ".join(map(str, frame.columns))
         raise InvalidParameter(
-            f"--column must name columns of {path.name} ({known}), got {', '.join(missing)}"
+            f"{option} must name columns of {path.name} ({known}), got {', '.join(missing)}"
         )
     return frame[columns]
 

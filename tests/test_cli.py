@@ -177,3 +177,51 @@ def test_an_answer_is_not_paid_for_and_lost(
     assert "out.json" in capsys.readouterr().err
     assert main(["budget", "show", ledger]) == 0
     assert "Charges:   0" in capsys.readouterr().out
+
+
+def recorded(folder: Path, outputs: list[object], neighbor_outputs: list[object], **names: str) -> str:
+    path = folder / "runs.csv"
+    frame = pd.DataFrame({"dataset": outputs, "neighbor": neighbor_outputs})
+    frame.rename(columns=names).to_csv(path, index=False)
+    return str(path)
+
+
+def test_audit_of_recorded_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(0)
+    runs = recorded(tmp_path, rng.laplace(size=10_000), 1 + rng.laplace(size=10_000))
+    picture, target = tmp_path / "out.png", tmp_path / "out.json"
+    arguments = ["audit", runs, "--epsilon", "0.5", "--plot", str(picture), "--json", str(target)]
+    assert main(arguments) == 0
+    out = capsys.readouterr().out
+    assert "proved at least" in out and "violated" in out and "5,000 runs each" in out
+    result = json.loads(target.read_text())
+    assert result["violated"] and 0.5 < result["epsilon_lower"] <= 1.0 and result["n_trials"] == 10_000
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_audit_of_recorded_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(0)
+    answers = [np.where(rng.random(4000) < p, "yes", "no").tolist() for p in (0.75, 0.25)]
+    runs = recorded(tmp_path, *answers, dataset="a", neighbor="b")
+    assert main(["audit", runs, "--epsilon", "1.2", "--columns", "a", "b", "--json", "-"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert not result["violated"] and 0.8 < result["epsilon_lower"] < np.log(3)
+    assert "output in {'" in result["event"]
+
+
+def test_audit_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = recorded(tmp_path, [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, None])
+    few = tmp_path / "few.csv"
+    few.write_text("dataset,neighbor\n1,2\n")
+    for arguments, message in (
+        ([runs, "--epsilon", "1"], "empty cells"),
+        ([runs, "--epsilon", "1", "--columns", "a", "b"], "--columns must name columns of runs.csv"),
+        ([runs, "--epsilon", "1", "--columns", "dataset", "dataset"], "--columns must name two different"),
+        ([runs, "--epsilon", "1", "--plot", "out.txt"], "--plot must name a png, pdf or svg file"),
+        ([str(few), "--epsilon", "1"], "at least 4, got 1 and 1"),
+        ([str(few), "--epsilon", "-1"], "epsilon must be"),
+        ([str(tmp_path / "none.csv"), "--epsilon", "1"], "none.csv"),
+    ):
+        assert main(["audit", *arguments]) == 2
+        captured = capsys.readouterr()
+        assert captured.out == "" and message in captured.err and captured.err.count("\n") == 1

@@ -8,95 +8,30 @@ counting on the same runs would accuse right releases far too often.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpstats.auditing.bounds import epsilon_lower_bound
+from dpstats.auditing.events import choose_event, count_event
+from dpstats.auditing.outputs import Component, Sample, as_component, join
+from dpstats.auditing.result import AuditResult
+from dpstats.auditing.scores import Pair, split
 from dpstats.errors import InvalidParameter
-from dpstats.results import Summary
-from dpstats.validation import check_integer, check_random_state, check_real
+from dpstats.parallel import cut, run_blocks
+from dpstats.validation import check_integer, check_real
 
-_THRESHOLDS = 2000
+Release: TypeAlias = Callable[..., Any]
 
-# The event is chosen by its bound at this confidence, on the runs set aside for that: an event that
-# looks good by luck, on few counts, does not look good at a high confidence.
-_CHOOSING = 0.9999
-
-
-@dataclass(frozen=True, slots=True)
-class AuditResult:
-    """What an audit proved.
-
-    Attributes
-    ----------
-    epsilon_lower : float
-        Lower confidence bound on the epsilon of the release at ``delta``.
-    epsilon_claimed, delta : float
-        What was claimed.
-    violated : bool
-        Whether the bound exceeds the claim.
-    confidence : float
-        The bound exceeds the truth with probability at most 1 - confidence.
-    n_trials : int
-        Runs on each dataset; half of them chose the event, half counted it.
-    event : str
-        The event that was counted, in words.
-    counts : tuple of int
-        How often it happened, on the dataset where it is likely and on the other.
-    """
-
-    epsilon_lower: float
-    epsilon_claimed: float
-    delta: float
-    violated: bool
-    confidence: float
-    n_trials: int
-    event: str
-    counts: tuple[int, int]
-
-    def summary(self) -> Summary:
-        """Return the result as a table."""
-        verdict = "violated" if self.violated else "not violated"
-        facts = [
-            ("Event", self.event),
-            ("Counts", f"{self.counts[0]:,} against {self.counts[1]:,} in {self.n_trials // 2:,} runs each"),
-            ("Confidence", f"{self.confidence:g}"),
-        ]
-        row = (f"{self.epsilon_claimed:.4g}", f"{self.delta:.3g}", f"{self.epsilon_lower:.4g}", verdict)
-        return Summary(
-            "Privacy audit", facts, ("epsilon claimed", "delta", "proved at least", "claim"), [row]
-        )
-
-    def __str__(self) -> str:
-        return str(self.summary())
-
-
-@dataclass(frozen=True)
-class _Attack:
-    """An event {sign * score >= threshold} and whether it is likelier on the neighbour."""
-
-    score: Callable[[NDArray[np.float64]], NDArray[np.float64]]
-    sign: int
-    threshold: float
-    swapped: bool
-
-    def count(self, outputs: NDArray[np.float64]) -> int:
-        return int(np.count_nonzero(self.sign * self.score(outputs) >= self.threshold))
-
-    def describe(self) -> str:
-        relation = ">=" if self.sign > 0 else "<="
-        likely, other = ("neighbor", "dataset") if self.swapped else ("dataset", "neighbor")
-        return (
-            f"score {relation} {self.sign * self.threshold:.6g}, likelier on the {likely} than on the {other}"
-        )
+_BATCH = 250_000
+_RUNS = 2_500
+# This many outputs of a block that differ from its first do not repeat by chance in another.
+_REPEATED = 100
 
 
 def audit(
-    release: Callable[..., Any],
+    release: Release | Sequence[Release],
     dataset: Any,
     neighbor: Any,
     *,
@@ -106,15 +41,19 @@ def audit(
     confidence: float = 0.95,
     batched: bool = False,
     random_state: Any = None,
+    score: Callable[[Any], float] | None = None,
+    n_jobs: int = 1,
+    progress: bool = False,
 ) -> AuditResult:
     """Bound from below the epsilon of a release by attacking it on two neighbouring datasets.
 
     Parameters
     ----------
-    release : callable
-        ``release(dataset, rng)`` returns one output, a number or a vector of numbers; with
-        ``batched=True``, ``release(dataset, rng, size)`` returns ``size`` independent outputs along
-        the first axis.
+    release : callable, or sequence of callables
+        ``release(dataset, rng)`` returns one output: a number, a vector of numbers, or anything made
+        of numbers, text and None; with ``batched=True``, ``release(dataset, rng, size)`` returns
+        ``size`` independent outputs along the first axis. Several releases are run once each, on
+        the same dataset and with independent noise, and the claim is for all of them together.
     dataset, neighbor : object
         Two neighbouring datasets, passed on as they are. The bound is for this pair: choose a bad one.
     epsilon, delta : float
@@ -125,7 +64,16 @@ def audit(
         Of the lower bound. Auditing many releases at once, divide 1 - confidence by their number.
     batched : bool, default=False
     random_state : None, int or numpy.random.Generator, default=None
-        Seeds the generator that is passed to ``release``; a release may ignore it.
+        Seeds the generators that are passed to ``release``; a release may draw from the operating
+        system instead.
+    score : callable, optional
+        ``score(output)`` returns a number that is attacked instead of the output (of the tuple of
+        outputs, for several releases). It must be fixed before the audit.
+    n_jobs : int, default=1
+        Processes; -1 is one per core. The result is the same for any number. With several
+        processes, a release must not draw from a generator of its own.
+    progress : bool, default=False
+        Whether to show a bar.
 
     Returns
     -------
@@ -133,8 +81,11 @@ def audit(
 
     Notes
     -----
-    Scalar outputs are their own score; vector outputs are projected on Fisher's direction for
-    uncorrelated coordinates, estimated in the half of the runs that chooses the event.
+    Numbers are their own score, and so is a learned likelihood ratio, which finds events such as "in
+    the middle". Vectors are projected on Fisher's direction for uncorrelated coordinates, and
+    classified; other objects are outcomes of a table, or encoded and classified. The scores of
+    several releases are learned likelihood ratios, added up. Whatever has the largest bound on runs
+    set aside for choosing is counted on the other half.
 
     Examples
     --------
@@ -147,74 +98,152 @@ def audit(
     >>> audit(laplace, 0.0, 1.0, epsilon=0.5, batched=True, random_state=0).violated
     True
     """
-    epsilon = check_real("epsilon", epsilon, at_least=0)
-    delta = check_real("delta", delta, at_least=0, below=1)
+    epsilon, delta, confidence = _check_claim(epsilon, delta, confidence)
     n_trials = check_integer("n_trials", n_trials, at_least=4)
-    confidence = check_real("confidence", confidence, above=0, below=1)
-    rng = check_random_state(random_state) or np.random.default_rng()
+    releases = (release,) if callable(release) else tuple(release)
+    if not releases or not all(map(callable, releases)):
+        raise InvalidParameter("release must be a callable, or a sequence of at least one callable")
     half = n_trials // 2
-    choosing = [_run(release, data, rng, half, batched) for data in (dataset, neighbor)]
-    counting = [_run(release, data, rng, half, batched) for data in (dataset, neighbor)]
-    attack = _choose(choosing, delta)
-    counts = [attack.count(outputs) for outputs in counting]
-    likely, other = reversed(counts) if attack.swapped else counts
-    lower = float(epsilon_lower_bound(likely, other, half, delta, confidence))
+    # Blocks do not straddle the halves, so that a release that repeats itself is seen to.
+    sizes = 2 * cut(half, _BATCH if batched else _RUNS)
+    blocks = [(releases, data, score, batched, size) for size in sizes for data in (dataset, neighbor)]
+    outputs = run_blocks(
+        _run, blocks, random_state=random_state, n_jobs=n_jobs, progress=progress, description="audit"
+    )
+    per_dataset = outputs[::2], outputs[1::2]
+    for done in per_dataset:
+        _refuse_repetition(done)
+    joined = [join([[block[i] for block in done] for done in per_dataset]) for i in range(len(outputs[0]))]
+    first, second = zip(*joined, strict=True)
+    return _attack((first, second), epsilon, delta, confidence)
+
+
+def audit_outputs(
+    outputs: Any,
+    neighbor_outputs: Any,
+    *,
+    epsilon: float,
+    delta: float = 0.0,
+    confidence: float = 0.95,
+    score: Callable[[Any], float] | None = None,
+) -> AuditResult:
+    """Bound from below the epsilon of a release whose outputs were recorded.
+
+    Parameters
+    ----------
+    outputs, neighbor_outputs : sequence
+        The outputs of independent runs on a dataset and on its neighbour, equally many, at least 4:
+        an array with one run per row, or a sequence of any objects. The first half chooses the
+        event and the second half counts it, so the order must not depend on the outputs.
+    epsilon, delta : float
+        The claim.
+    confidence : float, default=0.95
+    score : callable, optional
+        ``score(output)`` returns a number that is attacked instead of the output.
+
+    Returns
+    -------
+    AuditResult
+
+    See Also
+    --------
+    audit : runs the release, too.
+
+    Examples
+    --------
+    >>> import math
+    >>> import numpy as np
+    >>> from dpstats.auditing import audit_outputs
+    >>> rng = np.random.default_rng(0)
+    >>> yes = np.where(rng.random(20_000) < 0.75, "yes", "no")
+    >>> no = np.where(rng.random(20_000) < 0.25, "yes", "no")
+    >>> result = audit_outputs(yes, no, epsilon=0.5)
+    >>> result.violated, result.epsilon_lower < math.log(3)
+    (True, True)
+    """
+    epsilon, delta, confidence = _check_claim(epsilon, delta, confidence)
+    names = {"outputs": outputs, "neighbor_outputs": neighbor_outputs}
+    for name, given in names.items():
+        if isinstance(given, str) or not hasattr(given, "__len__"):
+            raise InvalidParameter(f"{name} must be a sequence of outputs, got {type(given).__name__}")
+    sizes = [len(given) for given in names.values()]
+    if sizes[0] != sizes[1] or sizes[0] < 4:
+        raise InvalidParameter(
+            f"outputs and neighbor_outputs must be equally many, at least 4, got {sizes[0]} and {sizes[1]}"
+        )
+    even = sizes[0] - sizes[0] % 2
+    blocks = [[_scored(as_component(given, sizes[0], name), score)[:even]] for name, given in names.items()]
+    first, second = join(blocks)
+    return _attack(((first,), (second,)), epsilon, delta, confidence)
+
+
+def _check_claim(epsilon: Any, delta: Any, confidence: Any) -> tuple[float, float, float]:
+    return (
+        check_real("epsilon", epsilon, at_least=0),
+        check_real("delta", delta, at_least=0, below=1),
+        check_real("confidence", confidence, above=0, below=1),
+    )
+
+
+def _attack(pair: Pair, epsilon: float, delta: float, confidence: float) -> AuditResult:
+    half = len(pair[0][0]) // 2
+    choosing, counting = split(pair, half)
+    event, thresholds = choose_event(choosing, delta)
+    counts, curve = count_event(event, thresholds, counting)
+    lower = float(epsilon_lower_bound(*counts, half, delta, confidence))
     return AuditResult(
-        lower, epsilon, delta, lower > epsilon, confidence, 2 * half, attack.describe(), (likely, other)
+        lower,
+        epsilon,
+        delta,
+        lower > epsilon,
+        confidence,
+        2 * half,
+        event.describe(),
+        counts,
+        tuple(curve),
     )
 
 
 def _run(
-    release: Callable[..., Any], data: Any, rng: np.random.Generator, size: int, batched: bool
-) -> NDArray[np.float64]:
-    outputs = release(data, rng, size) if batched else [release(data, rng) for _ in range(size)]
+    releases: tuple[Release, ...],
+    data: Any,
+    score: Callable[[Any], float] | None,
+    batched: bool,
+    size: int,
+    rng: np.random.Generator,
+) -> Sample:
+    """Run all releases ``size`` times; return the outputs of each, or their scores."""
+    sample = tuple(
+        as_component(release(data, rng, size) if batched else [release(data, rng) for _ in range(size)], size)
+        for release in releases
+    )
+    if score is None or len(sample) == 1:
+        return tuple(_scored(component, score) for component in sample)
+    return (_scored(list(zip(*sample, strict=True)), score),)
+
+
+def _scored(component: Component, score: Callable[[Any], float] | None) -> Component:
+    if score is None:
+        return component
     try:
-        array = np.asarray(outputs, dtype=np.float64)
+        return np.array([float(score(output)) for output in component], dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidParameter(
-            "release must return a number or a vector of numbers of fixed length"
-        ) from None
-    if array.shape[:1] != (size,):
-        raise InvalidParameter(
-            f"release must return {size} outputs along the first axis, got shape {array.shape}"
-        )
-    return array.reshape(size, -1)
+        raise InvalidParameter("score must return a number for every output") from None
 
 
-def _choose(outputs: list[NDArray[np.float64]], delta: float) -> _Attack:
-    """Return the event with the largest bound on the runs set aside for choosing."""
-    # Fisher's direction for uncorrelated coordinates: units do not matter.
-    variance = (outputs[0].var(axis=0) + outputs[1].var(axis=0)) / 2
-    apart = outputs[0].mean(axis=0) - outputs[1].mean(axis=0)
-    direction = np.divide(apart, variance, out=apart.copy(), where=variance > 0)
-    if direction.size == 1 or not np.any(direction):
-        direction = np.eye(1, direction.size)[0]
-
-    def score(values: NDArray[np.float64]) -> NDArray[np.float64]:
-        projected: NDArray[np.float64] = values @ direction
-        return projected
-
-    trials = outputs[0].shape[0]
-    best, best_bound = _Attack(score, 1, -np.inf, False), -1.0
-    for sign in (1, -1):
-        scores = [np.sort(sign * score(values)) for values in outputs]
-        thresholds = _candidates(np.concatenate(scores))
-        counts = [trials - np.searchsorted(values, thresholds, side="left") for values in scores]
-        for swapped in (False, True):
-            likely, other = (counts[1], counts[0]) if swapped else (counts[0], counts[1])
-            bounds = epsilon_lower_bound(likely, other, trials, delta, _CHOOSING)
-            index = int(np.argmax(bounds))
-            if bounds[index] > best_bound:
-                best = _Attack(score, sign, float(thresholds[index]), swapped)
-                best_bound = float(bounds[index])
-    return best
-
-
-def _candidates(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    distinct = np.unique(scores)
-    if distinct.size <= _THRESHOLDS:
-        return distinct
-    # Dense in both tails, where the most telling events are.
-    grid = np.concatenate([np.geomspace(1 / distinct.size, 0.5, _THRESHOLDS // 2), [0.0]])
-    ranks = np.unique(np.concatenate([grid, 1 - grid]) * (distinct.size - 1)).astype(np.int64)
-    return distinct[ranks]
+def _refuse_repetition(blocks: Sequence[Sample]) -> None:
+    """Refuse a release that gives the same outputs again: its runs are not independent."""
+    for i in range(len(blocks[0])):
+        first = blocks[0][i]
+        for block in blocks[1:]:
+            if not isinstance(first, np.ndarray) or not isinstance(block[i], np.ndarray):
+                same = isinstance(first, list) and first == block[i]
+                differing = sum(output != first[0] for output in first) if same else 0
+            else:
+                same = np.array_equal(first, block[i])
+                differing = int(np.count_nonzero(first != first[0])) if same else 0
+            if same and differing >= _REPEATED:
+                raise InvalidParameter(
+                    "release must draw from the rng that it is given, or from the operating system: "
+                    "two blocks of runs gave the same outputs"
+                )

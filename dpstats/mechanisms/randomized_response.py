@@ -22,6 +22,8 @@ from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.results import ConfidenceInterval
 from dpstats.validation import check_integer, check_real
 
+_BLOCK = 1 << 16  # answers
+
 _GRAIN = 2**62
 """Keep probabilities are multiples of 1/2^62, rounded towards more privacy."""
 
@@ -180,10 +182,21 @@ class RandomizedResponse(Mechanism):
         return self._respond(answers)
 
     def _respond(self, answers: NDArray[np.int64]) -> NDArray[np.int64]:
-        kept = self._source.integers(_GRAIN, answers.shape) < self._grains
-        others = self._source.integers(self._n_categories - 1, answers.shape)
-        others += others >= answers  # the categories other than the answer, each equally likely
-        return np.where(kept, answers, others)
+        flat = answers.ravel()
+        responses = np.empty_like(flat)
+        # By blocks that stay in cache.
+        for start in range(0, flat.size, _BLOCK):
+            block = flat[start : start + _BLOCK]
+            kept = self._source.integers(_GRAIN, block.size) < self._grains
+            responses[start : start + _BLOCK] = np.where(kept, block, self._others(block))
+        return responses.reshape(answers.shape)
+
+    def _others(self, answers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return for each answer one of the other categories, each equally likely."""
+        if self._n_categories == 2:
+            return 1 - answers
+        others = self._source.integers(self._n_categories - 1, answers.size)
+        return others + (others >= answers)
 
     def probabilities(self, value: int) -> NDArray[np.float64]:
         """Return the exact probability of each response to an answer."""

@@ -45,7 +45,7 @@ def entries() -> Iterator[Entry]:
             draw=draw,
             dataset=0,
             neighbor=1,
-            power=0.8,
+            power=0.75,
             events=(mechanism.event,),
             bugs=(PlantedBug("a coin that is off", off, 0, 1, 1.0, 0.0, trials=100_000),),
         )

@@ -1,0 +1,183 @@
+"""What releases return, as numbers an attack can work on.
+
+Numbers and vectors of fixed length become float arrays. Anything else stays a list of objects,
+and is seen in two ways: as an outcome (`outcome_keys`) that is the same or not, and as a row of
+features (`Encoder`) for a classifier.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from numbers import Real
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.errors import InvalidParameter
+
+Floats: TypeAlias = NDArray[np.float64]
+Component: TypeAlias = Floats | list[Any]
+"""The outputs of one release, one per run: shape (n,), shape (n, d), or a list of objects."""
+Sample: TypeAlias = tuple[Component, ...]
+"""The outputs of all releases that were run together, run by run."""
+
+_POSITIONS = 64
+_CATEGORIES = 200  # the classifier bins features into 255
+
+
+def as_component(outputs: Any, size: int, name: str = "release") -> Component:
+    """Return what ``size`` runs gave as an array of floats, or as a list of objects."""
+    array = outputs if isinstance(outputs, np.ndarray) else None
+    if array is None:
+        try:
+            outputs = list(outputs)
+        except TypeError:
+            raise InvalidParameter(
+                f"{name} must return {size} outputs along the first axis, got {type(outputs).__name__}"
+            ) from None
+        try:
+            array = np.asarray(outputs)
+        except (ValueError, OverflowError):  # lengths differ: not a table of numbers
+            array = None
+    if len(outputs) != size:
+        shape = array.shape if array is not None else (len(outputs),)
+        raise InvalidParameter(f"{name} must return {size} outputs along the first axis, got shape {shape}")
+    if array is not None and array.dtype.kind in "biuf" and array.size:
+        table = array.astype(np.float64, copy=False).reshape(size, -1)
+        return table[:, 0] if table.shape[1] == 1 else table
+    return outputs.tolist() if isinstance(outputs, np.ndarray) else outputs
+
+
+def join(blocks: Sequence[Sequence[Component]]) -> list[Component]:
+    """Join the blocks of every dataset: all of them to arrays of the same width, or all to lists."""
+    arrays = [[block for block in group if isinstance(block, np.ndarray)] for group in blocks]
+    complete = sum(map(len, arrays)) == sum(map(len, blocks))
+    if complete and len({array.shape[1:] for group in arrays for array in group}) == 1:
+        return [group[0] if len(group) == 1 else np.concatenate(group) for group in arrays]
+    return [
+        [output for block in group for output in (block.tolist() if isinstance(block, np.ndarray) else block)]
+        for group in blocks
+    ]
+
+
+def part(sample: Sample, rows: slice) -> Sample:
+    """Return some of the runs."""
+    return tuple(component[rows] for component in sample)
+
+
+def outcome_keys(component: Component) -> list[Hashable]:
+    """Return a key for each output; equal outputs have equal keys."""
+    if isinstance(component, list):
+        return [_canonical(output) for output in component]
+    if component.ndim == 1:
+        return (component + 0.0).tolist()  # not -0.0
+    # A number for each row that depends on all of its bits. Two rows that share one by chance are
+    # taken for one outcome, which costs power and nothing else.
+    words = np.ascontiguousarray(component + 0.0).view(np.uint64)
+    odd = np.random.default_rng(0).integers(2**63, size=words.shape[1], dtype=np.uint64) * 2 + 1
+    mixed = words ^ (words >> np.uint64(31))
+    return ((mixed * odd).sum(axis=1)).tolist()
+
+
+def _canonical(output: Any) -> Hashable:
+    if isinstance(output, str | bytes | bool | int) or output is None:
+        return output
+    if isinstance(output, float | np.floating):
+        return "nan" if output != output else float(output)
+    fields = _fields(output)
+    if fields is not None:
+        return (type(output).__name__, *map(_canonical, fields))
+    if isinstance(output, Hashable):
+        return output
+    raise InvalidParameter(
+        "release must return numbers, text, None, or tuples, lists, dicts and dataclasses of these, "
+        f"got {type(output).__name__}"
+    )
+
+
+def _fields(output: Any) -> Sequence[Any] | None:
+    """Return what an output consists of, in a fixed order; None for a single value."""
+    if isinstance(output, np.ndarray):
+        return output.tolist() if output.ndim else [output.item()]
+    if isinstance(output, Mapping):
+        return [field for key in sorted(output, key=repr) for field in (key, output[key])]
+    if isinstance(output, set | frozenset):
+        return sorted(output, key=repr)
+    if dataclasses.is_dataclass(output) and not isinstance(output, type):
+        return [getattr(output, field.name) for field in dataclasses.fields(output)]
+    return output if isinstance(output, list | tuple) else None
+
+
+def _leaves(output: Any) -> list[Any]:
+    # Every sequence is preceded by its length, so that what varies in length is seen to.
+    fields = _fields(output)
+    if fields is None:
+        return [output]
+    return [len(fields), *(leaf for field in fields for leaf in _leaves(field))]
+
+
+class Encoder:
+    """Objects as rows of numbers; everything about it is fixed by the outputs that it is made from.
+
+    An output is flattened into its leaves, each sequence preceded by its length. Each position has
+    a column for its number and one for its category: a code of the word that stands there, of
+    "a number", of "nothing" or, for what was not there when the encoder was made, of "unseen".
+    Two more columns hold the number of leaves and the sum of the numbers.
+
+    Parameters
+    ----------
+    outputs : list of object
+        Of both datasets.
+    """
+
+    def __init__(self, outputs: list[Any]) -> None:
+        rows = [_leaves(output) for output in outputs]
+        self.positions = min(max(map(len, rows), default=0), _POSITIONS)
+        self.codes = []
+        for position in range(self.positions):
+            present = [row[position] for row in rows if position < len(row)]
+            words = Counter(_word(leaf, _number(leaf)) for leaf in present)
+            common = sorted(words, key=lambda word: (-words[word], repr(word)))[:_CATEGORIES]
+            self.codes.append({word: code for code, word in enumerate(common, 2)})
+
+    @property
+    def categorical(self) -> list[int]:
+        """The columns that hold codes."""
+        return list(range(2 + self.positions, 2 + 2 * self.positions))
+
+    def __call__(self, outputs: list[Any]) -> Floats:
+        """Return an array of shape (n, columns); NaN where there is no number."""
+        table = np.full((len(outputs), 2 + 2 * self.positions), np.nan)
+        table[:, self.categorical] = 0  # nothing
+        for row, output in zip(table, outputs, strict=True):
+            leaves = _leaves(output)
+            numbers = [_number(leaf) for leaf in leaves]
+            row[0] = len(leaves)
+            row[1] = sum(number for number in numbers if number is not None)
+            for position, codes in enumerate(self.codes[: len(leaves)]):
+                number = numbers[position]
+                if number is not None:
+                    row[2 + position] = number
+                row[2 + self.positions + position] = codes.get(
+                    _word(leaves[position], number), 1
+                )  # 1: unseen
+        return table
+
+
+def _number(leaf: Any) -> float | None:
+    if leaf is None or isinstance(leaf, str | bool):  # the abstract check below is slow
+        return None
+    if isinstance(leaf, Real):
+        try:
+            number = float(leaf)
+        except OverflowError:
+            return None
+        return number if np.isfinite(number) else None
+    return None
+
+
+def _word(leaf: Any, number: float | None) -> Hashable:
+    return ("a number",) if number is not None else (type(leaf).__name__, _canonical(leaf))

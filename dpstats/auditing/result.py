@@ -1,0 +1,101 @@
+"""What an audit reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpstats.results import Summary
+
+
+def _table(
+    title: str, facts: list[tuple[str, str]], claimed: float, delta: float, lower: float, violated: bool
+) -> Summary:
+    row = (f"{claimed:.4g}", f"{delta:.3g}", f"{lower:.4g}", "violated" if violated else "not violated")
+    return Summary(title, facts, ("epsilon claimed", "delta", "proved at least", "claim"), [row])
+
+
+@dataclass(frozen=True, slots=True)
+class AuditResult:
+    """What an audit proved.
+
+    Attributes
+    ----------
+    epsilon_lower : float
+        Lower confidence bound on the epsilon of the release at ``delta``.
+    epsilon_claimed, delta : float
+        What was claimed.
+    violated : bool
+        Whether the bound exceeds the claim.
+    confidence : float
+        The bound exceeds the truth with probability at most 1 - confidence.
+    n_trials : int
+        Runs on each dataset; half of them chose the event, half counted it.
+    event : str
+        The event that was counted, in words.
+    counts : tuple of int
+        How often it happened, on the dataset where it is likely and on the other.
+    curve : tuple of pairs of int
+        The same two counts with the score cut at other thresholds, for `dpstats.plots.plot_audit`.
+        They are a picture: the bound is that of the one event.
+    """
+
+    epsilon_lower: float
+    epsilon_claimed: float
+    delta: float
+    violated: bool
+    confidence: float
+    n_trials: int
+    event: str
+    counts: tuple[int, int]
+    curve: tuple[tuple[int, int], ...] = ()
+
+    def summary(self) -> Summary:
+        """Return the result as a table."""
+        facts = [
+            ("Event", self.event),
+            ("Counts", f"{self.counts[0]:,} against {self.counts[1]:,} in {self.n_trials // 2:,} runs each"),
+            ("Confidence", f"{self.confidence:g}"),
+        ]
+        return _table(
+            "Privacy audit", facts, self.epsilon_claimed, self.delta, self.epsilon_lower, self.violated
+        )
+
+    def __str__(self) -> str:
+        return str(self.summary())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExactAuditResult:
+    """What outcome probabilities prove: no sampling, no confidence.
+
+    Attributes
+    ----------
+    epsilon_lower : float
+        The exact epsilon of the worst pair at ``delta``: of the release, where all pairs were given.
+    epsilon_claimed, delta : float
+        What was claimed.
+    violated : bool
+        Whether the exact epsilon exceeds the claim by more than the rounding tolerance.
+    confidence : float
+        1.
+    pair : tuple
+        The worst pair.
+    n_pairs : int
+    """
+
+    epsilon_lower: float
+    epsilon_claimed: float
+    delta: float
+    violated: bool
+    pair: tuple[object, object]
+    n_pairs: int
+    confidence: float = 1.0
+
+    def summary(self) -> Summary:
+        """Return the result as a table."""
+        facts = [("Pairs", f"{self.n_pairs:,}, both ways"), ("Method", "exact outcome probabilities")]
+        title = "Privacy audit from exact probabilities"
+        return _table(title, facts, self.epsilon_claimed, self.delta, self.epsilon_lower, self.violated)
+
+    def __str__(self) -> str:
+        return str(self.summary())
