@@ -19,7 +19,8 @@ from dpstats.errors import DPStatsError, Exhausted, InvalidData, InvalidParamete
 from dpstats.lattice import exact_steps
 from dpstats.mechanisms.mechanism import Mechanism
 from dpstats.mechanisms.quadrature import laplace_log_cumulative, laplace_log_density, pieces
-from dpstats.mechanisms.stages import quotient_up
+from dpstats.mechanisms.sampling import check_scale
+from dpstats.mechanisms.stages import quotient_up, to_units
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.calibration import largest_cost
 from dpstats.privacy.events import DiscreteLaplace, Event, Pure
@@ -50,6 +51,10 @@ class _Stream(Mechanism):
     sensitivity, and the noise is calibrated to the enlarged one.
     """
 
+    # Answers above that are left, and the noisy threshold, if it has been drawn.
+    _state: tuple[int, int | None]
+    _charged: bool
+
     # Sizes of the noise, in sensitivities over each: of the threshold and of a question.
     _threshold_factor, _question_factor = 2, 4
 
@@ -68,21 +73,15 @@ class _Stream(Mechanism):
         super().__init__(guarantee, random_state, budget)
         self._each = each
         self._max_above = max_above
-        extreme = InvalidParameter(f"epsilon is too extreme for exact noise, got {guarantee.epsilon:g}")
-        nominal = 2 * self._sensitivity / each if each > 0 else math.inf
-        if not 1e-290 <= nominal <= 1e290:
-            raise extreme
+        _check_drawable(each, guarantee.epsilon)
+        nominal = 2 * self._sensitivity / each
         self._exponent = math.frexp(nominal)[1] - 1 - 40
         self._steps = math.ceil(Fraction(self._sensitivity) / Fraction(self._spacing)) + 1
-        if self._steps / each > 2**50:
-            raise extreme
-        self._threshold_scale = quotient_up(self._threshold_factor * self._steps, each)
-        self._question_scale = quotient_up(self._question_factor * self._steps, each)
+        self._threshold_scale = check_scale(quotient_up(self._threshold_factor * self._steps, each))
+        self._question_scale = check_scale(quotient_up(self._question_factor * self._steps, each))
         self._threshold_steps = int(exact_steps(np.array([self._threshold]), self._spacing)[0])
         self._lock = threading.Lock()
         self._process = os.getpid()
-        self._charged = False
-        self._noisy_threshold: int | None = None
         self._ahead: Iterator[int] = iter(())
         self._next_block = 1
         self._restart()
@@ -105,7 +104,7 @@ class _Stream(Mechanism):
     @property
     def n_above(self) -> int:
         """How many there have been."""
-        return self._max_above - self._left
+        return self._max_above - self._state[0]
 
     @property
     def threshold_scale(self) -> float:
@@ -142,39 +141,46 @@ class _Stream(Mechanism):
         BudgetExceeded
             If the budget cannot pay for the stream.
         """
+        # Before the lock, which another thread of the parent may have held at the fork.
+        if os.getpid() != self._process:
+            raise DPStatsError("a stream belongs to the process that made it: two copies would cost twice")
+        if self._state[0] == 0:
+            self._refuse()
+        if not self._charged and self._budget is not None:
+            self._can_pay(*self.events)
+        # The fast way out for floats: exact, since the lattice is a power of two.
+        try:
+            steps = round(math.ldexp(value, -self._exponent)) if isinstance(value, float) else None
+        except (OverflowError, ValueError):  # huge, infinite or NaN
+            steps = None
+        if steps is None:
+            steps = self._exact_steps(value)
         with self._lock:
-            if self._left == 0:
-                raise Exhausted(
-                    f"this {type(self).__name__} has given its {self._max_above} answer(s) above the threshold "
-                    "and is exhausted; make a new one (which costs a new guarantee)"
-                )
-            if os.getpid() != self._process:
-                raise DPStatsError(
-                    "a stream belongs to the process that made it: two copies would cost twice"
-                )
+            left, noisy_threshold = self._state
+            if left == 0:
+                self._refuse()
             if not self._charged:
-                self._can_pay(*self.events)
-            # The fast way out for floats: exact, since the lattice is a power of two.
-            try:
-                steps = round(math.ldexp(value, -self._exponent)) if isinstance(value, float) else None
-            except (OverflowError, ValueError):  # huge, infinite or NaN
-                steps = None
-            if steps is None:
-                steps = self._exact_steps(value)
-            if not self._charged:
-                self._pay(*self.events)
+                if self._budget is not None:
+                    self._pay(*self.events)
                 self._charged = True
-            if self._noisy_threshold is None:
+            if noisy_threshold is None:
                 noise = self._source.laplace(self._threshold_scale, 1)
-                self._noisy_threshold = self._threshold_steps + int(noise[0])
+                noisy_threshold = self._threshold_steps + int(noise[0])
+                self._state = (left, noisy_threshold)
             drawn = next(self._ahead, None)
             if drawn is None:
                 drawn = self._draw_ahead()
-            if steps + drawn < self._noisy_threshold:
+            if steps + drawn < noisy_threshold:
                 return self._below()
-            self._left -= 1
-            self._noisy_threshold = None
+            # One assignment: wherever this is interrupted, a threshold that was passed is never used again.
+            self._state = (left - 1, None)
             return self._above(steps, drawn)
+
+    def _refuse(self) -> NoReturn:
+        raise Exhausted(
+            f"this {type(self).__name__} has given its {self._max_above} answer(s) above the threshold "
+            "and is exhausted; make a new one (which costs a new guarantee)"
+        )
 
     def stream(self, values: Iterable[Any]) -> Iterator[Any]:
         """Answer questions one at a time, up to and including the last answer above the threshold.
@@ -183,20 +189,22 @@ class _Stream(Mechanism):
         ----------
         values : iterable of float
             Asked for one at a time: each value is taken after the answer before it was given, so a
-            generator may choose its questions by the answers. Nothing is stored.
+            generator may choose its questions by the answers. Nothing is stored. Arrays are read in blocks.
 
         Yields
         ------
         The answers, as of `query`.
         """
-        if self._left == 0:
-            self.query(0.0)  # raises
+        if self._state[0] == 0:
+            self._refuse()
         return self._answers(values)
 
     def _answers(self, values: Iterable[Any]) -> Iterator[Any]:
         for value in _items(values):
+            if self._state[0] == 0:
+                return
             yield self.query(value)
-            if self._left == 0:
+            if self._state[0] == 0:
                 return
 
     def probability(self, values: Any, answers: Any) -> float:
@@ -211,10 +219,11 @@ class _Stream(Mechanism):
         Notes
         -----
         By quadrature over the noise of each threshold in turn, right to about 1e-12. For continuous noise.
+        Takes time in proportion to the square of the number of different values.
         """
         gaps = self._gaps(values)
-        above = np.asarray(answers, dtype=bool)
-        if above.ndim != 1 or above.size > gaps.size:
+        above = np.asarray(answers)
+        if above.ndim != 1 or above.size > gaps.size or (above.size and above.dtype != bool):
             raise InvalidParameter("answers must be one bool per value, or fewer")
         ends = np.flatnonzero(above).tolist()
         if len(ends) > self._max_above or (len(ends) == self._max_above and ends[-1] + 1 < above.size):
@@ -250,8 +259,9 @@ class _Stream(Mechanism):
         return self._threshold_scale / self._question_scale
 
     def _restart(self) -> None:
-        self._left = self._max_above
-        self._noisy_threshold = None
+        """Begin a stream, which is a release of its own."""
+        self._state = (self._max_above, None)
+        self._charged = False
 
     def _draw_ahead(self) -> int:
         # Few at first, so that a short stream of exact noise is not slow.
@@ -264,7 +274,10 @@ class _Stream(Mechanism):
         array = exact_numbers("value", value)
         if array.size != 1 or not np.isfinite(floats_among(array)).all():
             raise InvalidData("value must be a finite number")
-        return int(exact_steps(array.ravel(), self._spacing)[0])
+        try:
+            return int(exact_steps(array.ravel(), self._spacing)[0])
+        except TypeError:
+            raise InvalidData("value must be a finite number") from None
 
     def _gaps(self, values: Any) -> NDArray[np.float64]:
         """Return how far the threshold is above the values, in scales of a question's noise."""
@@ -273,8 +286,10 @@ class _Stream(Mechanism):
             raise InvalidData("values must be a 1-d array of finite numbers")
         if array.size == 0:
             return np.zeros(0)
-        steps = self._threshold_steps - exact_steps(array, self._spacing)
-        return steps.astype(np.float64) / self._question_scale
+        # In Python integers, which do not wrap; and cut before they become floats.
+        far = math.ceil(_FAR * self._question_scale)
+        gaps = [self._threshold_steps - int(steps) for steps in exact_steps(array, self._spacing)]
+        return np.array([max(-far, min(far, gap)) for gap in gaps], dtype=np.float64) / self._question_scale
 
     def _below(self) -> Any:
         return False
@@ -476,12 +491,21 @@ class NumericSparseVector(_Stream):
 
         def events(each: float) -> tuple[Event, ...]:
             comparisons = (Pure(each, neighbors=neighbors),) * c
-            # On a fine lattice; the one of the release is finer still.
-            return comparisons + (DiscreteLaplace(2**30, 2**30 / (each * ratio), neighbors=neighbors),) * c
+            value = DiscreteLaplace(2**30, 2**30 / (each * ratio), neighbors=neighbors)
+            return comparisons + (value,) * c
 
         each = _calibrated(events, guarantee, printed, epsilon / c * share, calibration)
         super().__init__(threshold, guarantee, each, c, sensitivity, random_state, budget)
-        self._answer_scale = quotient_up(self._steps, each * ratio)
+        self._answer_scale = check_scale(quotient_up(self._steps, each * ratio))
+        # Calibrated on a lattice of 2^30 steps; the one of the release has others, and is what counts.
+        for margin in (1e-9, 1e-7, 1e-5, 1e-3):
+            if covers(self.events, guarantee):
+                return
+            each *= 1 - margin
+            super().__init__(threshold, guarantee, each, c, sensitivity, random_state, budget)
+            self._answer_scale = check_scale(quotient_up(self._steps, each * ratio))
+        if not covers(self.events, guarantee):
+            raise InvalidParameter(f"epsilon and delta are too extreme for exact noise, got {guarantee}")
 
     @property
     def answer_scale(self) -> float:
@@ -515,7 +539,7 @@ class NumericSparseVector(_Stream):
 
     def _above(self, steps: int, drawn: int) -> float:
         fresh = int(self._source.laplace(self._answer_scale, 1)[0])
-        return float((steps + fresh) * Fraction(self._spacing))
+        return float(to_units(np.array([steps + fresh], dtype=object), Fraction(self._spacing))[0])
 
 
 def _calibrated(
@@ -523,6 +547,7 @@ def _calibrated(
 ) -> float:
     """Return what each noisy threshold may cost: by the printed constants, or the most that is private."""
     check_choice("calibration", calibration, ["exact", "textbook"])
+    _check_drawable(even, guarantee.epsilon)
     even *= 1 - 2.0**-50
     if guarantee.delta == 0:
         return even
@@ -536,9 +561,14 @@ def _calibrated(
     return printed
 
 
+def _check_drawable(each: float, epsilon: float) -> None:
+    if not 1e-12 <= each <= 1e6:
+        raise InvalidParameter(f"epsilon is too extreme for exact noise, got {epsilon:g}")
+
+
 def _items(values: Iterable[Any]) -> Iterator[Any]:
     """Go through values one at a time; arrays by blocks, as the Python numbers that `query` is fast at."""
-    if isinstance(values, np.ndarray) and values.ndim == 1:
+    if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "biuf":
         for start in range(0, values.size, _AHEAD):
             yield from values[start : start + _AHEAD].tolist()
     else:
@@ -562,4 +592,4 @@ def _halting_law(gaps: NDArray[np.float64], ratio: float) -> NDArray[np.float64]
         before = np.column_stack([np.ones(x.size), still])
         result[:-1] += weights @ (before[:, :-1] * above)
         result[-1] += weights @ before[:, -1]
-    return result
+    return np.clip(result, 0.0, 1.0)

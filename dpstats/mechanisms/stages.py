@@ -167,11 +167,11 @@ def release(stage: Stage, steps: NDArray[Any], noise: Noise, size: int | None = 
     draw = noise.laplace if stage.noise == "laplace" else noise.gaussian
     noisy = steps + draw(stage.scale_steps, shape)
     if noisy.dtype == object:
-        return _large_steps(noisy, Fraction(float(np.asarray(stage.spacing))))
+        return to_units(noisy, Fraction(float(np.asarray(stage.spacing))))
     return noisy.astype(np.float64) * np.asarray(stage.spacing)
 
 
-def _large_steps(noisy: NDArray[Any], spacing: Fraction) -> NDArray[np.float64]:
+def to_units(noisy: NDArray[Any], spacing: Fraction) -> NDArray[np.float64]:
     """Put Python integers back into units; what exceeds the largest float becomes that float."""
     largest = Fraction(np.finfo(np.float64).max)
     values = [float(max(-largest, min(largest, number * spacing))) for number in noisy.ravel()]

@@ -12,6 +12,8 @@ from dpstats.privacy.events import Event
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.totals import compose, covers
 
+_LARGEST = math.log(1e6)  # nothing is calibrated beyond an epsilon of a million
+
 
 def largest_cost(
     events: Callable[[float], Sequence[Event]], guarantee: PrivacyGuarantee, start: float
@@ -39,10 +41,13 @@ def largest_cost(
     if not covers(events(start), guarantee):
         raise InvalidParameter(f"start must stay within {guarantee}, got {start:g}")
     low = math.log(start)
+    if excess(low) > 0:
+        return start  # already at the limit, up to rounding
     step = 0.5
-    # No total is below a single event's: a thousand doublings are never needed.
     while excess(low + step) <= 0:
-        low, step = low + step, 2 * step
+        if low + step > _LARGEST:
+            return math.exp(low)
+        low, step = low + step, min(2 * step, 1.0)
     found = brentq(excess, low, low + step, xtol=1e-10, rtol=1e-10)
     for margin in (2e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-4, 1e-2):
         cost = math.exp(found - margin)

@@ -7,6 +7,8 @@ import itertools
 import math
 import os
 import pickle
+import subprocess
+import sys
 import threading
 import tracemalloc
 
@@ -17,6 +19,7 @@ from scipy import stats
 from dpstats.errors import BudgetExceeded, DPStatsError, InvalidData, InvalidParameter, NotPrivate
 from dpstats.mechanisms import AboveThreshold, Exhausted, NumericSparseVector, SparseVector
 from dpstats.privacy import Neighbors, PrivacyBudget, compose
+from dpstats.privacy.totals import covers
 
 KINDS = [
     lambda **options: AboveThreshold(10, 1.0, **options),
@@ -77,6 +80,16 @@ def test_answers_have_the_exact_odds(random_state: int | None) -> None:
         return float(stats.chisquare(observed, expected * observed.sum() / expected.sum()).pvalue)
 
     assert pvalue(4.0) > 1e-6 > pvalue(2.0)
+
+
+@pytest.mark.parametrize("threshold", [2.0**22, 2.0**23, 2.0**24, 12e6])
+def test_odds_at_large_thresholds(threshold: float) -> None:
+    np.testing.assert_allclose(AboveThreshold(threshold, 1).probabilities([-threshold]), [0, 1], atol=1e-12)
+    np.testing.assert_allclose(AboveThreshold(-threshold, 1).probabilities([threshold]), [1, 0], atol=1e-12)
+    one_scale_below = AboveThreshold(threshold, 1).probabilities([threshold - 5])[0]
+    assert one_scale_below == pytest.approx(0.1773223648, abs=1e-9)
+    assert AboveThreshold(0, 1).probability([10**400], [True]) == pytest.approx(1.0)
+    assert AboveThreshold(0, 1).probability([1e305], [False]) == pytest.approx(0.0, abs=1e-12)
 
 
 def test_odds_of_far_values_are_certain() -> None:
@@ -169,6 +182,15 @@ def test_printed_constants_with_delta() -> None:
     share, two = math.sqrt(512) / (math.sqrt(512) + 1), math.sqrt(32 * c * math.log(2 / delta))
     assert numeric.threshold_scale == pytest.approx(two / share, rel=1e-9)
     assert numeric.answer_scale == pytest.approx(two / (2 / (math.sqrt(512) + 1)), rel=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 1e-6, 3.459064786103177e-4, 1e-2, 1.0])
+@pytest.mark.parametrize(("delta", "c"), [(4.079073292274933e-07, 7), (1e-12, 5), (1e-30, 50)])
+def test_what_is_drawn_is_certified(epsilon, delta, c) -> None:
+    for kind in (SparseVector, NumericSparseVector):
+        made = kind(0, epsilon, max_above=c, delta=delta, random_state=0)
+        assert covers(made.events, made.guarantee)
+        made.query(0.0)
 
 
 def test_textbook_is_refused_where_it_is_not_private() -> None:
@@ -305,6 +327,8 @@ def test_a_long_stream_takes_no_memory() -> None:
 def test_large_integers_lose_no_digit() -> None:
     made = NumericSparseVector(0, 1e6, max_above=1, random_state=0)
     assert made.query(2**80 + 1) == pytest.approx(2.0**80)
+    # What no float can hold becomes the largest.
+    assert NumericSparseVector(0, 1, max_above=1, random_state=0).query(10**400) == np.finfo(float).max
     # As floats these would be equal.
     assert made._exact_steps(2**60 + 1) - made._exact_steps(2**60) > 0
 
@@ -316,11 +340,66 @@ def test_no_copies_of_a_noisy_threshold() -> None:
             act(made)
 
 
-def test_a_forked_process_may_not_go_on(monkeypatch) -> None:
-    made = AboveThreshold(0, 1.0)
-    monkeypatch.setattr(os, "getpid", lambda: -1)
-    with pytest.raises(DPStatsError, match="belongs to the process"):
-        made.query(0.0)
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_process_may_not_go_on() -> None:
+    # Even where another thread was in the middle of a question at the fork.
+    script = """
+import os, threading, time
+from dpstats.errors import DPStatsError
+from dpstats.mechanisms import AboveThreshold
+made, asked = AboveThreshold(0, 1.0, random_state=0), threading.Event()
+class Slow:
+    def __array__(self, *args, **kwargs):
+        asked.set(); time.sleep(1)
+        raise ValueError
+def ask():
+    try: made.query(Slow())
+    except Exception: pass
+threading.Thread(target=ask).start()
+asked.wait()
+child = os.fork()
+if child == 0:
+    try: made.query(0.0)
+    except DPStatsError as error: os._exit(7 if "belongs to the process" in str(error) else 1)
+    os._exit(1)
+raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    command = [sys.executable, "-W", "ignore", "-c", script]
+    assert subprocess.run(command, timeout=60, check=False).returncode == 7
+
+
+def test_a_question_may_ask_the_same_stream() -> None:
+    made = SparseVector(0, 1.0, max_above=2, random_state=0)
+
+    class Asks:
+        def __array__(self, *args, **kwargs):
+            return np.array(float(made.query(1e6)))
+
+    # The inner question is answered first; no lock is held while values are made numbers.
+    assert made.query(Asks()) in (True, False)
+    assert made.n_above >= 1
+
+
+def test_an_interruption_never_keeps_a_used_threshold() -> None:
+    # Stop at every line of an answer above: either it has not happened, or its threshold is gone.
+    for stop in range(1, 40):
+        made = SparseVector(0, 1.0, max_above=2, random_state=0)
+        lines = iter(range(stop))
+
+        def trace(frame, event, argument, lines=lines):
+            if frame.f_code.co_name == "query" and event == "line" and next(lines, None) is None:
+                raise KeyboardInterrupt
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            made.query(1e6)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(before)
+        assert made.n_above == 0 or made._state[1] is None
 
 
 def test_threads_share_the_last_answers() -> None:
@@ -372,7 +451,7 @@ def test_values_that_are_not_numbers(build, value) -> None:
     made = build(random_state=0)
     with pytest.raises(InvalidData, match="value must be"):
         made.query(value)
-    assert made._noisy_threshold is None
+    assert made._state[1] is None
 
 
 @pytest.mark.parametrize("value", [3, 3.0, np.float32(3), np.float64(3), np.int8(3), np.array(3.0), True])
@@ -400,6 +479,11 @@ def test_wrong_parameters() -> None:
         SparseVector(0, 1e-20, max_above=1, sensitivity=1e199).query(0)
     with pytest.raises(InvalidParameter, match="answers must be"):
         AboveThreshold(0, 1).probability([0], [True, False])
+    with pytest.raises(InvalidParameter, match="answers must be"):
+        NumericSparseVector(0, 1, max_above=1).probability([0, 9], [None, 0.0])
+    for epsilon, delta in ((1e20, 0.0), (2e-15, 1e-20), (1e-300, 0.5)):
+        with pytest.raises(InvalidParameter, match="extreme"):
+            NumericSparseVector(0, epsilon, max_above=1, delta=delta)
     with pytest.raises(InvalidData, match="values must be"):
         AboveThreshold(0, 1).probabilities([math.nan])
 

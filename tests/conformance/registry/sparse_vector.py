@@ -39,19 +39,15 @@ class KeepsThreshold(SparseVector):
     endless = False
 
     @property
-    def _noisy_threshold(self) -> int | None:
-        return self._kept
+    def _state(self) -> tuple[int, int | None]:
+        return self._left, self._kept
 
-    @_noisy_threshold.setter
-    def _noisy_threshold(self, value: int | None) -> None:
-        if value is not None:
-            self._kept: int | None = value
-
-    def _restart(self) -> None:
-        self._kept = None
-        super()._restart()
-        if self.endless:
-            self._left = 10**9
+    @_state.setter
+    def _state(self, state: tuple[int, int | None]) -> None:
+        self._left = 10**9 if self.endless else state[0]
+        # Kept after an answer above, which would forget it; a fresh stream has all its answers left.
+        if state[1] is not None or state[0] == self._max_above:
+            self._kept = state[1]
 
 
 class ReleasesComparedNoise(SparseVector):
