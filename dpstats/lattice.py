@@ -15,11 +15,11 @@ from __future__ import annotations
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,9 @@ _SHIFT_BITS = int(np.float64(_SHIFT).view(np.int64))
 # Centres up to this many steps from the origin are taken off in steps.
 _MAX_OFFSET = 2.0**40
 
-_BLOCK = 1 << 18  # entries of a block: two megabytes, so that its passes stay in cache
+_BLOCK = 1 << 19  # entries of a block: four megabytes, so that its passes stay in cache
+_RUN = 1 << 13  # entries side by side in memory from which numpy's loops need no copy to be fast
+_STORED_BLOCK = 1 << 20  # stored entries of a sparse table: 2^20 of 2^30 steps add up exactly as floats
 _MAX_THREADS = 8
 _MAX_SUM = 2**62  # bound on any integer formed, leaving room in int64 for the noise
 
@@ -50,6 +52,8 @@ _MAX_SUM = 2**62  # bound on any integer formed, leaving room in int64 for the n
 # its square leaves floating point, so that a finite entry can never become NaN.
 _SMALLEST, _LARGEST = 1e-140, 1e140
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 Steps = int | NDArray[np.int64]
 
 
@@ -134,7 +138,7 @@ class RowLattice(ABC):
 
     def sums(
         self,
-        X: NDArray[Any],
+        X: Any,
         *,
         squares: bool = False,
         missing: str = "error",
@@ -160,22 +164,27 @@ class RowLattice(ABC):
         InvalidData
             If an entry is NaN or infinite and ``missing="error"``.
         """
-        n = X.shape[0]
+        self._check_count(X.shape[0])
+        return self._sums(
+            X, squares, missing, _default_threads(X.size) if threads is None else threads, block
+        )
+
+    def _check_count(self, n: int) -> None:
         if n << self.bits > _MAX_SUM:
             raise InvalidData(
                 f"X has too many rows for exact 64-bit sums: {n}, at most {_MAX_SUM >> self.bits}"
             )
+
+    def _sums(
+        self, X: NDArray[Any], squares: bool, missing: str, threads: int, block: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
         rows_per_block = max(1, block // max(1, self.n_features))
-        pieces = _split(n, _default_threads(X.size) if threads is None else threads, rows_per_block)
+        pieces = _split(X.shape[0], threads, rows_per_block)
 
         def work(piece: tuple[int, int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
             return self._sum_piece(X[piece[0] : piece[1]], rows_per_block, squares, missing)
 
-        if len(pieces) == 1:
-            results = [work(pieces[0])]
-        else:
-            with ThreadPoolExecutor(len(pieces)) as pool:
-                results = list(pool.map(work, pieces))
+        results = _on_threads(work, pieces, len(pieces))
         total = np.stack([first for first, _ in results]).sum(axis=0)
         return total, np.stack([second for _, second in results]).sum(axis=0) if squares else None
 
@@ -184,16 +193,17 @@ class RowLattice(ABC):
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         total = np.zeros(self.n_features, dtype=np.int64)
         total_squares = np.zeros(self.n_features, dtype=np.int64)
-        buffer = np.empty((min(rows_per_block, X.shape[0]), self.n_features))
+        in_place = self._reads_in_place(X)
+        order: Literal["C", "F"] = "F" if in_place and not _rows_are_runs(X) else "C"
+        buffer = np.empty((min(rows_per_block, X.shape[0]), self.n_features), order=order)
         # errstate belongs to the thread: it has to be set where the arithmetic runs.
         with np.errstate(over="ignore", invalid="ignore"):
-            for rows in _blocks(X, rows_per_block):
+            for start in range(0, X.shape[0], rows_per_block):
+                rows = X[start : start + rows_per_block]
+                rows = rows if in_place else np.ascontiguousarray(rows)
                 if not _all_finite(rows):
                     if missing == "error":
-                        raise InvalidData(
-                            "Input X contains NaN or infinity. Remove or impute such rows first, or declare "
-                            "missing='center' to let such an entry count as the clip centre."
-                        )
+                        raise _not_finite()
                     # Row by row and public: a bad entry becomes the centre, whatever the other rows hold.
                     rows = np.where(np.isfinite(rows), rows.astype(np.float64), self.center)
                 out = buffer[: rows.shape[0]]
@@ -209,9 +219,13 @@ class RowLattice(ABC):
                     total_squares += _column_sums(shifted)
         return total, total_squares
 
+    def _reads_in_place(self, X: NDArray[Any]) -> bool:
+        """Say whether blocks of ``X`` are worked on as they lie in memory; else they are copied first."""
+        return False
+
     @abstractmethod
     def _round_block(self, rows: NDArray[Any], out: NDArray[np.float64]) -> None:
-        """Write the rows' lattice points, shifted by `_SHIFT`, to ``out``; both contiguous."""
+        """Write the rows' lattice points, shifted by `_SHIFT`, to ``out``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,10 +268,62 @@ class BoxLattice(RowLattice):
         tops = [k * k >> self.bits for k in self._bounds()]
         return sum(tops) if norm == "l1" else isqrt_up(sum(k * k for k in tops))
 
+    def columns(self, chosen: Any) -> BoxLattice:
+        """Return the lattice of some of the columns: a slice, or an array of positions."""
+
+        def part(value: Any) -> Any:
+            return value[chosen] if isinstance(value, np.ndarray) else value
+
+        count = np.arange(self.n_features)[chosen].size if isinstance(chosen, slice) else len(chosen)
+        return BoxLattice(part(self.center), part(self.spacing), count, self.bits, part(self.bound))
+
+    def _sums(
+        self, X: NDArray[Any], squares: bool, missing: str, threads: int, block: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+        # Blocks are cut along memory: runs of rows, or (Fortran order) runs of columns.
+        width = 2 * _RUN if _rows_are_runs(X) else max(1, block // max(1, min(X.shape[0], _RUN)))
+        if self.n_features <= width:
+            return super()._sums(X, squares, missing, threads, block)
+        # Columns do not know of each other: a wide table is several narrow ones, whose blocks stay in cache.
+        starts = range(0, self.n_features, width)
+        tiles = [slice(start, min(start + width, self.n_features)) for start in starts]
+
+        def work(tile: slice) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+            narrow = self.columns(tile)
+            return super(BoxLattice, narrow)._sums(X[:, tile], squares, missing, 1, block)
+
+        results = _on_threads(work, tiles, min(threads, len(tiles)))
+        total = np.concatenate([first for first, _ in results])
+        return total, np.concatenate([second for _, second in results]) if squares else None
+
+    def _reads_in_place(self, X: NDArray[Any]) -> bool:
+        return not _rows_are_runs(X) or (X.shape[1] >= _RUN and X.strides[1] == X.itemsize)
+
+    def stored_sums(self, X: Any, *, missing: str = "error") -> NDArray[np.int64]:
+        """Return the exact column sums of a sparse table, by one pass over its stored entries.
+
+        ``X`` is a scipy.sparse table in CSR form that stores no entry twice: the clip of a sum is not the
+        sum of clips. The centre must be 0, so that an entry that is not stored is zero steps from it.
+        """
+        self._check_count(X.shape[0])
+        if np.any(self.center):
+            raise InvalidParameter("sparse tables need a lattice that is centred at 0")
+        total = np.zeros(self.n_features, dtype=np.int64)
+        for start in range(0, X.nnz, _STORED_BLOCK):
+            values, positions = (part[start : start + _STORED_BLOCK] for part in (X.data, X.indices))
+            if not _all_finite(values):
+                if missing == "error":
+                    raise _not_finite()
+                values = np.where(np.isfinite(values), values, 0.0)
+            steps = self.columns(positions).round_rows(values[None, :])[0]
+            total += np.bincount(positions, weights=steps, minlength=self.n_features).astype(np.int64)
+        return total
+
     def _round_block(self, rows: NDArray[Any], out: NDArray[np.float64]) -> None:
         n, d = rows.shape
         # Long inner loops: many rows laid side by side, parameters repeated to match.
-        repeat = max(1, min(n, 2048 // d)) if not self._is_scalar() else 1
+        beside = out.flags.c_contiguous and not self._is_scalar()
+        repeat = max(1, min(n, 2048 // d)) if beside else 1
         whole = n - n % repeat
         wide = (whole // repeat, repeat * d)
         self._round_wide(rows[:whole].reshape(wide), out[:whole].reshape(wide), repeat)
@@ -275,7 +341,11 @@ class BoxLattice(RowLattice):
 
         offset = np.rint(self.center / self.spacing)
         if np.all(np.abs(offset) <= _MAX_OFFSET):
-            np.multiply(rows, tiled(1 / self.spacing), out=out, dtype=np.float64)
+            # Converted first: numpy's loops that convert as they go are slower than two passes in cache.
+            source = rows if rows.dtype == out.dtype else out
+            if source is out:
+                np.copyto(out, rows, casting="unsafe")
+            np.multiply(source, tiled(1 / self.spacing), out=out)
         else:
             # A centre that is far away compared with the clip: subtract it before precision is lost.
             np.subtract(rows, tiled(self.center), out=out, dtype=np.float64)
@@ -319,10 +389,10 @@ class BallLattice(RowLattice):
             np.multiply(out, 1 / self.spacing, out=out)
         else:
             np.multiply(rows, 1 / self.spacing, out=out, dtype=np.float64)
-        norms = np.sqrt(_squared_norms(out))
-        # Rounding adds at most sqrt(d)/2 to a norm: rows that are scaled at all are scaled to stay
-        # inside after it. This is accuracy; the check below is what privacy rests on.
-        inside = self.radius * (1 - self._norm_error()) - math.sqrt(self.n_features) / 2 - 1
+        norms = self._norms(out)
+        # Rows that are scaled at all are scaled to stay inside after rounding. This is accuracy; the
+        # check below is what privacy rests on.
+        inside = max(self.radius * (1 - self._norm_error()) - self._rounding() - 1, 0.0)
         factors = np.minimum(1.0, inside / np.maximum(norms, 1.0))
         overflow = np.flatnonzero(~np.isfinite(norms))
         if overflow.size:
@@ -344,7 +414,15 @@ class BallLattice(RowLattice):
         huge = np.clip(out[rows], -1e300, 1e300)
         huge /= np.abs(huge).max(axis=1, keepdims=True)
         out[rows] = huge
-        factors[rows] = inside / np.sqrt(_squared_norms(huge))
+        factors[rows] = inside / self._norms(huge)
+
+    def _norms(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        norms: NDArray[np.float64] = np.sqrt(_squared_norms(rows))
+        return norms
+
+    def _rounding(self) -> float:
+        """Return how much rounding every entry adds to a norm at most."""
+        return math.sqrt(self.n_features) / 2
 
     def _norm_error(self) -> float:
         # Bound on the relative error of a floating-point sum of d squares, in any order.
@@ -356,12 +434,48 @@ class BallLattice(RowLattice):
         A row is accepted only if the computed sum of squares, enlarged by a bound on its own
         rounding error, is at most radius^2: accepted rows are inside, whatever came before.
         """
-        limit = float(self.radius) ** 2 * (1 - self._norm_error())
         while True:
-            outside = np.flatnonzero(~(_squared_norms(out) <= limit))
+            outside = np.flatnonzero(~self._certainly_inside(out))
             if not outside.size:
                 return
             out[outside] = np.trunc(np.nan_to_num(out[outside]) * 0.999)
+
+    def _certainly_inside(self, rows: NDArray[np.float64]) -> NDArray[np.bool_]:
+        return _squared_norms(rows) <= float(self.radius) ** 2 * (1 - self._norm_error())
+
+
+@dataclass(frozen=True, eq=False)
+class CrossLattice(BallLattice):
+    """Rows scaled to an l1 ball (a cross-polytope): the l1 norm of a row is at most ``radius`` steps."""
+
+    def sensitivity(self, norm: str) -> int:
+        # Two opposite corners, in either norm. The squares' sensitivity is the ball's: between two corners.
+        return 2 * self.radius
+
+    def _norms(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        return _absolute_norms(rows)
+
+    def _rounding(self) -> float:
+        return self.n_features / 2
+
+    def _certainly_inside(self, rows: NDArray[np.float64]) -> NDArray[np.bool_]:
+        # Sums of integers are exact below 2^53, and a sum that reaches it is far above the radius.
+        return _absolute_norms(rows) <= self.radius
+
+
+def check_finite(X: NDArray[Any]) -> None:
+    """Raise `InvalidData` if an entry is NaN or infinite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = _all_finite(X)
+    if not finite:
+        raise _not_finite()
+
+
+def _not_finite() -> InvalidData:
+    return InvalidData(
+        "Input X contains NaN or infinity. Remove or impute such rows first, or declare "
+        "missing='center' to let such an entry count as the clip centre."
+    )
 
 
 def _squared_norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -371,6 +485,20 @@ def _squared_norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:
         rows = np.concatenate([rows, rows])
         return np.einsum("ij,ij->i", rows, rows)[:1]
     return np.einsum("ij,ij->i", rows, rows)
+
+
+def _absolute_norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the l1 norm of each row, by sums whose order depends on the row's length only."""
+    together = np.concatenate([rows, rows]) if rows.shape[0] == 1 else rows
+    norms: NDArray[np.float64] = np.abs(together).sum(axis=1)
+    return norms[: rows.shape[0]]
+
+
+def _on_threads(work: Callable[[Item], Result], items: Sequence[Item], threads: int) -> list[Result]:
+    if threads == 1 or len(items) == 1:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(work, items))
 
 
 def _default_threads(entries: int) -> int:
@@ -387,9 +515,9 @@ def _split(n: int, threads: int, rows_per_block: int) -> list[tuple[int, int]]:
     return [(start, min(start + per_thread, n)) for start in range(0, max(n, 1), per_thread)]
 
 
-def _blocks(X: NDArray[Any], rows_per_block: int) -> Iterator[NDArray[Any]]:
-    for start in range(0, X.shape[0], rows_per_block):
-        yield np.ascontiguousarray(X[start : start + rows_per_block])
+def _rows_are_runs(X: NDArray[Any]) -> bool:
+    """Say whether entries of a row, rather than of a column, lie side by side in memory."""
+    return abs(X.strides[1]) <= abs(X.strides[0])
 
 
 def _all_finite(rows: NDArray[Any]) -> bool:
@@ -401,7 +529,7 @@ def _all_finite(rows: NDArray[Any]) -> bool:
 
 def _column_sums(values: NDArray[np.int64]) -> NDArray[np.int64]:
     n, d = values.shape
-    repeat = max(1, min(n, 1024 // d))
+    repeat = max(1, min(n, 1024 // d)) if values.flags.c_contiguous else 1
     whole = n - n % repeat
     total = values[:whole].reshape(-1, repeat * d).sum(axis=0).reshape(repeat, d).sum(axis=0)
     return total + values[whole:].sum(axis=0)

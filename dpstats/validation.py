@@ -195,21 +195,30 @@ def check_random_state(random_state: Any) -> np.random.Generator | None:
     )
 
 
-def check_rows(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -> NDArray[Any]:
+def check_rows(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -> Any:
     """Return ``X`` as a 2-d numeric array and record or check its public facts on ``estimator``.
+
+    An estimator whose tags say so is also given scipy.sparse tables: in CSR form, no entry stored twice.
 
     Shape, type and column names are checked here through scikit-learn's ``validate_data``.
     Whether the entries are finite is not: that check is fused into the one pass over the data
     (see `dpstats.lattice`), except for what conversion to numbers refuses.
     """
     import numpy as np
+    from scipy.sparse import issparse
+    from sklearn.utils import get_tags
     from sklearn.utils.validation import validate_data
 
     refusal: InvalidData | None = None
     if np.ma.isMaskedArray(X):
         raise InvalidData("X must not be a masked array: fill it, or use NaN and missing='center'")
     try:
-        rows = validate_data(estimator, X, reset=reset, dtype="numeric", ensure_all_finite=False)
+        accepted = "csr" if get_tags(estimator).input_tags.sparse else False
+        rows = validate_data(
+            estimator, X, reset=reset, dtype="numeric", ensure_all_finite=False, accept_sparse=accepted
+        )
+        if issparse(rows):
+            rows = _canonical(rows)
     except (TypeError, ValueError, OverflowError) as error:
         refusal = _without_data(error)
     # Raised outside the handler, so that the original, which may hold data, is not its context.
@@ -222,6 +231,22 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -> 
             f"X must have at least {min_samples} rows, got n_samples = {rows.shape[0]} (n is public and fixed)"
         )
     return rows
+
+
+def _canonical(table: Any) -> Any:
+    """Return a CSR table that stores every entry once: the same arrays, or copies where some are added up.
+
+    The flags of the table that came in are not trusted: they go stale when its arrays are written to.
+    """
+    from scipy.sparse import csr_array
+
+    fresh = csr_array((table.data, table.indices, table.indptr), shape=table.shape)
+    fresh.check_format(full_check=True)
+    if not fresh.has_canonical_format:
+        fresh = fresh.copy()
+        # Row by row, so that the sum of an entry's parts depends on its own row only.
+        fresh.sum_duplicates()
+    return fresh
 
 
 def public_shape(X: Any) -> tuple[int, int] | None:

@@ -6,11 +6,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.lattice import BITS, BallLattice, BoxLattice, isqrt_up
+from dpstats.lattice import BITS, BallLattice, BoxLattice, CrossLattice, check_finite, isqrt_up
 
 FIXED = settings(derandomize=True, deadline=None, database=None, max_examples=150)
 SEEDS = st.integers(0, 2**32 - 1)
@@ -572,3 +573,72 @@ def test_long_rows_are_rounded_alike_alone_and_in_company():
     X = rng.normal(size=(7, d))
     sums = [lattice.sums(X, block=block)[0].tolist() for block in (1, d, 3 * d, 100 * d)]
     assert all(each == sums[0] for each in sums)
+
+
+# Wide tables, Fortran order, sparse tables: the same sums
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i8"])
+@pytest.mark.parametrize(("n", "d"), [(3, 40_000), (40_000, 3), (9000, 130)])
+@pytest.mark.parametrize("per_column", [False, True])
+def test_wide_and_fortran_tables_add_up_as_their_rows_do(order, dtype, n, d, per_column):
+    rng = np.random.default_rng(n + d)
+    X = np.asarray(rng.normal(scale=2.0, size=(n, d)).astype(dtype), order=order)
+    clip = np.linspace(0.5, 1.5, d) if per_column else 1.0
+    lattice = BoxLattice.build(clip, 0.0, d, common=False)
+    points = lattice.round_rows(X)
+    expected = points.sum(axis=0), (points * points >> BITS).sum(axis=0)
+    for options in ({}, {"threads": 1}, {"threads": 3, "block": 1000}, {"block": 1 << 16}):
+        if n * d / options.get("block", 1e9) > 500:
+            continue
+        sums, squares = lattice.sums(X, squares=True, **options)
+        assert np.array_equal(sums, expected[0]) and np.array_equal(squares, expected[1])
+    if dtype != "i8":
+        X[n // 2, d - 1] = np.nan
+        with pytest.raises(InvalidData, match="NaN"):
+            lattice.sums(X)
+        X[n // 2, d - 1] = np.inf
+        centred = lattice.sums(X, missing="center")[0]
+        points[n // 2, d - 1] = 0
+        assert np.array_equal(centred, points.sum(axis=0))
+
+
+def test_stored_sums_are_those_of_the_dense_table():
+    table = scipy.sparse.random(300, 50, density=0.3, random_state=0, format="csr")
+    table.data *= np.random.default_rng(0).normal(scale=3.0, size=table.nnz)
+    for clip in (1.0, np.linspace(0.5, 2.0, 50)):
+        lattice = BoxLattice.build(clip, 0.0, 50, common=False)
+        assert np.array_equal(lattice.stored_sums(table), lattice.sums(table.toarray())[0])
+    table.data[7] = np.inf
+    with pytest.raises(InvalidData, match="NaN"):
+        lattice.stored_sums(table)
+    dense = table.toarray()
+    assert np.array_equal(
+        lattice.stored_sums(table, missing="center"), lattice.sums(dense, missing="center")[0]
+    )
+    with pytest.raises(InvalidParameter, match="centred at 0"):
+        BoxLattice.build(1.0, 3.0, 50, common=False).stored_sums(table)
+
+
+@given(st.integers(1, 300), st.sampled_from(KINDS), st.sampled_from([1.0, 1e-5, 1e140]), SEEDS)
+@FIXED
+def test_cross_rows_are_inside_in_python_integers(d, kind, clip, seed):
+    rng = np.random.default_rng(seed)
+    with np.errstate(over="ignore"):
+        X = np.clip(ball_rows(kind, d, rng) * clip, -1.7e308, 1.7e308)
+    for center in (0.0, clip * 0.77):
+        lattice = CrossLattice.build(clip, center, d)
+        norms = [sum(map(abs, row)) for row in lattice.round_rows(X + center).tolist()]
+        assert max(norms) <= lattice.radius == 2**30
+        assert not np.array_equal(X, X * 0) or max(norms) == 0
+
+
+def test_the_sensitivity_of_the_cross_is_attained():
+    lattice = CrossLattice.build(2.0, 0.3, 3)
+    l1, l2 = largest_distances(lattice.round_rows(extreme_rows(lattice)).tolist())
+    assert lattice.sensitivity("l1") - 8 <= l1 <= lattice.sensitivity("l1")
+    assert lattice.sensitivity("l2") - 8 <= math.isqrt(l2) <= lattice.sensitivity("l2")
+    with pytest.raises(InvalidData, match="NaN"):
+        check_finite(np.array([[1.0, np.nan]]))
+    check_finite(np.array([[1.7e308, 1.7e308]]))

@@ -329,3 +329,42 @@ def test_mixed_column_names_are_refused():
 def test_too_few_rows_are_refused():
     with pytest.raises(InvalidData, match=r"X must have at least 2 rows, got n_samples = 1"):
         check_rows(BaseEstimator(), [[1.0]], reset=True, min_samples=2)
+
+
+# Sparse tables
+
+
+class Sparse(BaseEstimator):
+    """An estimator whose tags accept sparse tables."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def test_sparse_tables_are_accepted_where_the_tags_say_so():
+    table = scipy.sparse.csr_matrix(np.eye(3))
+    with pytest.raises(InvalidData, match="Sparse data was passed"):
+        check_rows(BaseEstimator(), table, reset=True)
+    for layout in ("csr", "csc", "coo", "lil", "dok", "bsr"):
+        rows = check_rows(Sparse(), table.asformat(layout), reset=True)
+        assert rows.format == "csr" and rows.has_canonical_format
+        np.testing.assert_array_equal(rows.toarray(), np.eye(3))
+
+
+def test_a_sparse_table_comes_out_with_every_entry_once_and_unchanged():
+    table = scipy.sparse.csr_matrix((np.array([1.0, 2.0, 4.0]), [1, 1, 0], [0, 2, 3]), shape=(2, 2))
+    rows = check_rows(Sparse(), table, reset=True)
+    np.testing.assert_array_equal(rows.toarray(), [[0.0, 3.0], [4.0, 0.0]])
+    assert rows.nnz == 2 and table.data.tolist() == [1.0, 2.0, 4.0]
+    # Nothing is copied where nothing has to be added up.
+    plain = scipy.sparse.csr_matrix(np.eye(4))
+    assert np.shares_memory(check_rows(Sparse(), plain, reset=True).data, plain.data)
+
+
+def test_a_sparse_table_that_points_outside_itself_is_refused():
+    table = scipy.sparse.csr_matrix(np.eye(3))
+    table.indices[0] = 77
+    with pytest.raises(InvalidData):
+        check_rows(Sparse(), table, reset=True)

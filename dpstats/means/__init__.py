@@ -1,6 +1,17 @@
 """Private means of rows."""
 
+from dpstats.means.adaptive import AdaptiveMean
 from dpstats.means.clipped import ClippedMean
 from dpstats.means.clipping import clipping_radius
+from dpstats.means.required_samples import required_samples
+from dpstats.means.sparse import SparseMean
+from dpstats.means.variance import PrivateVariance
 
-__all__ = ["ClippedMean", "clipping_radius"]
+__all__ = [
+    "AdaptiveMean",
+    "ClippedMean",
+    "PrivateVariance",
+    "SparseMean",
+    "clipping_radius",
+    "required_samples",
+]

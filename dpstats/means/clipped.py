@@ -6,7 +6,6 @@ Proof: docs/proofs/clipped-mean.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.errors import InvalidData, InvalidParameter, ScaleOutOfRange
+from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.estimator import PrivateEstimator, Released
 from dpstats.estimator import Statistic as ExactStatistic
 from dpstats.intervals import half_widths, simultaneous_level
-from dpstats.lattice import BITS, BallLattice, BoxLattice, RowLattice
+from dpstats.lattice import BallLattice, BoxLattice, RowLattice
 from dpstats.means.clipping import clipping_bias_bound, normal_clipping_bias_bound
-from dpstats.mechanisms.stages import Statistic, additive_stages
+from dpstats.means.moments import MEAN, SQUARES, finest, frozen, mean_statistic, squares_statistic
+from dpstats.mechanisms.stages import additive_stages
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan, Stage
 from dpstats.results import ConfidenceInterval, Summary, significant
@@ -35,9 +35,6 @@ from dpstats.validation import (
 
 if TYPE_CHECKING:
     from dpstats.validation import Columns
-
-_MEAN = "clipped mean"
-_SQUARES = "second moment about the centre"
 
 
 @dataclass(frozen=True)
@@ -242,12 +239,12 @@ class ClippedMean(PrivateEstimator[ClippedMeanPlan]):
 
         def stages(bits: int) -> tuple[RowLattice, tuple[Stage, ...]]:
             lattice = self._lattice(d, bits)
-            statistics = [_mean_statistic(lattice, n, 1 - share)]
+            statistics = [mean_statistic(lattice, n, 1 - share)]
             if share:
-                statistics.append(_squares_statistic(lattice, n, share))
+                statistics.append(squares_statistic(lattice, n, share))
             return lattice, additive_stages(statistics, epsilon, delta, calibration=calibration)
 
-        lattice, plan_stages = _finest(stages)
+        lattice, plan_stages = finest(stages)
         clip = check_columns("clip", self.clip, d, above=0)
         return ClippedMeanPlan(
             plan_stages,
@@ -255,11 +252,11 @@ class ClippedMean(PrivateEstimator[ClippedMeanPlan]):
             n,
             d,
             lattice=lattice,
-            clip=_frozen(clip),
+            clip=frozen(clip),
             clip_norm=self.clip_norm,
             calibration=calibration,
             missing=missing,
-            std=None if std is None else _frozen(std),
+            std=None if std is None else frozen(std),
         )
 
     def _estimates_std(self) -> bool:
@@ -286,11 +283,11 @@ class ClippedMean(PrivateEstimator[ClippedMeanPlan]):
 
     def _statistic(self, X: NDArray[Any], plan: ClippedMeanPlan) -> ExactStatistic:
         sums, squares = plan.lattice.sums(X, squares=len(plan.stages) > 1, missing=plan.missing)
-        return {_MEAN: sums} if squares is None else {_MEAN: sums, _SQUARES: squares}
+        return {MEAN: sums} if squares is None else {MEAN: sums, SQUARES: squares}
 
     def _report(self, released: Released, plan: ClippedMeanPlan) -> None:
         d = plan.n_features
-        shift = released[_MEAN]
+        shift = released[MEAN]
         stage = plan.stages[0]
         self.mean_ = plan.lattice.center + shift
         self.noise_scale_ = stage.noise_scale
@@ -300,7 +297,7 @@ class ClippedMean(PrivateEstimator[ClippedMeanPlan]):
         if len(plan.stages) > 1:
             squares_noise = np.broadcast_to(plan.stages[1].noise_std, (d,))
             self.std_, self._degrees_of_freedom = _estimate_std(
-                shift, released[_SQUARES], self.noise_std_, squares_noise, plan, stage.noise
+                shift, released[SQUARES], self.noise_std_, squares_noise, plan, stage.noise
             )
         else:
             self.std_ = None if plan.std is None else np.full(d, plan.std)
@@ -435,35 +432,6 @@ class ClippedMean(PrivateEstimator[ClippedMeanPlan]):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.missing == "center"
         return tags
-
-
-def _frozen(numbers: Columns) -> float | tuple[float, ...]:
-    return float(numbers) if np.ndim(numbers) == 0 else tuple(np.asarray(numbers).tolist())
-
-
-def _mean_statistic(lattice: RowLattice, n: int, share: float) -> Statistic:
-    l1, l2 = lattice.sensitivity("l1"), lattice.sensitivity("l2")
-    return Statistic(_MEAN, lattice.n_features, _frozen(lattice.spacing / n), l1, l2, share)
-
-
-def _squares_statistic(lattice: RowLattice, n: int, share: float) -> Statistic:
-    l1, l2 = lattice.square_sensitivity("l1"), lattice.square_sensitivity("l2")
-    return Statistic(_SQUARES, lattice.n_features, _frozen(lattice.square_spacing / n), l1, l2, share)
-
-
-_COARSEST = 8
-
-
-def _finest(
-    stages: Callable[[int], tuple[RowLattice, tuple[Stage, ...]]],
-) -> tuple[RowLattice, tuple[Stage, ...]]:
-    """Return the stages on the finest lattice whose noise can be drawn; a public choice."""
-    for bits in range(BITS, _COARSEST, -4):
-        try:
-            return stages(bits)
-        except ScaleOutOfRange:
-            continue
-    return stages(_COARSEST)
 
 
 def _estimate_std(

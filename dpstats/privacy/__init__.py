@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     )
     from dpstats.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_sigma
     from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
-    from dpstats.privacy.plan import ReleaseCost, ReleasePlan, Stage
+    from dpstats.privacy.plan import ReleaseCost, ReleasePlan, Selection, Stage
     from dpstats.privacy.totals import compose
     from dpstats.privacy.tradeoff import tradeoff_curve
     from dpstats.privacy.zcdp import zcdp_delta, zcdp_epsilon, zcdp_rho
@@ -37,6 +37,7 @@ _HOME = {
     "PrivacyGuarantee": "guarantee",
     "ReleaseCost": "plan",
     "ReleasePlan": "plan",
+    "Selection": "plan",
     "Stage": "plan",
     "advanced_composition": "composition",
     "advanced_composition_share": "composition",
@@ -64,6 +65,7 @@ __all__ = [
     "PrivacyGuarantee",
     "ReleaseCost",
     "ReleasePlan",
+    "Selection",
     "Stage",
     "advanced_composition",
     "advanced_composition_share",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.privacy.composition import common_neighbors
-from dpstats.privacy.events import Event
+from dpstats.privacy.events import Event, as_event
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.totals import certifies, compose, covers
 from dpstats.privacy.tradeoff import tradeoff_curve
@@ -36,6 +36,9 @@ class Stage:
         Scale (Laplace) or standard deviation (Gaussian) of the noise, in steps.
     event : Event
         What an accountant sees.
+    one_by_one : bool, default=False
+        Whether sensitivity and event are those of each number, rather than of the vector: that many
+        releases alike.
     """
 
     name: str
@@ -45,6 +48,12 @@ class Stage:
     sensitivity_steps: int
     scale_steps: float
     event: Event
+    one_by_one: bool = False
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """All that an accountant sees."""
+        return (self.event,) * (self.size if self.one_by_one else 1)
 
     @property
     def norm(self) -> str:
@@ -69,6 +78,47 @@ class Stage:
     def noise_std(self) -> float | NDArray[np.float64]:
         """Standard deviation of the noise, in the units of the release."""
         return self.noise_scale * (2.0**0.5 if self.noise == "laplace" else 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Selections of a plan, each of one more candidate by noisy score: names and numbers only.
+
+    Attributes
+    ----------
+    name : str
+        What is selected.
+    noise : {"laplace", "gumbel"}
+        The law of the noise that is added to every score.
+    size : int
+        How many candidates are selected.
+    spacing : float
+        The length of one step of a score, in its units.
+    sensitivity_steps : int
+        Largest change of any score between neighbouring datasets, in steps.
+    scale_steps : float
+        Scale of the noise, in steps.
+    event : Event
+        What an accountant sees of each selection.
+    """
+
+    name: str
+    noise: str
+    size: int
+    spacing: float
+    sensitivity_steps: int
+    scale_steps: float
+    event: Event
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """All that an accountant sees."""
+        return (self.event,) * self.size
+
+    @property
+    def noise_scale(self) -> float:
+        """Scale of the noise, in the units of the scores."""
+        return self.spacing * self.scale_steps
 
 
 def _scaled(spacing: float | tuple[float, ...], factor: float) -> float | NDArray[np.float64]:
@@ -105,17 +155,34 @@ class ReleasePlan:
         What was asked for.
     n_samples, n_features : int
         The public size of the data.
+    selections : tuple of Selection
+        Made before the stages, which are then about what was selected.
+    disjoint : bool
+        Whether selections and stages are about different rows, cut apart by their public positions: a
+        row is in one part only, and the plan costs as much as the dearer part (docs/proofs/sparse-mean.md).
     """
 
     stages: tuple[Stage, ...]
     target: PrivacyGuarantee
     n_samples: int
     n_features: int
+    selections: tuple[Selection, ...] = field(default=(), kw_only=True)
+    disjoint: bool = field(default=False, kw_only=True)
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """The events of the stages, as an accountant sees them."""
-        return tuple(stage.event for stage in self.stages)
+        """All that is released, as an accountant sees it.
+
+        Of parts that are about different rows it sees the guarantee that each of them is certified for.
+        """
+        selected = tuple(event for selection in self.selections for event in selection.events)
+        staged = tuple(event for stage in self.stages for event in stage.events)
+        if not self.disjoint:
+            return selected + staged
+        for part in (selected, staged):
+            if not covers(part, self.target):
+                raise _defect(compose(part, self.target.delta), self.target)
+        return (as_event(self.target),)
 
     @property
     def guarantee(self) -> PrivacyGuarantee:
@@ -125,13 +192,12 @@ class ReleasePlan:
         discreteness. Where the curves certify what was asked, and the total is within a thousandth of
         it, that number is reported; never one below the proved total.
         """
-        composed = compose(self.events, self.target.delta)
-        if certifies(self.events, self.target):
+        events = self.events
+        composed = compose(events, self.target.delta)
+        within = composed.epsilon <= self.target.epsilon and composed.neighbors is self.target.neighbors
+        if within or certifies(events, self.target):
             return self.target if composed.epsilon >= self.target.epsilon * (1 - 1e-3) else composed
-        raise DPStatsError(
-            f"the plan's stages cost epsilon = {composed.epsilon!r} at delta = {composed.delta!r}, more than the "
-            f"{self.target} asked for; this is a defect of dpstats and nothing was released"
-        )
+        raise _defect(composed, self.target)
 
     @property
     def cost(self) -> ReleaseCost:
@@ -162,8 +228,20 @@ class ReleasePlan:
 
     def __str__(self) -> str:
         lines = [f"Release plan for n = {self.n_samples}, d = {self.n_features}: {self.guarantee}"]
+        for selection in self.selections:
+            lines.append(
+                f"  {selection.name}: {selection.size} of {self.n_features}, {selection.noise} noise of scale "
+                f"{selection.noise_scale:.6g}"
+            )
         for stage in self.stages:
             scale = np.atleast_1d(stage.noise_scale)
             spread = f"{scale.min():.6g}" if np.ptp(scale) == 0 else f"{scale.min():.6g} to {scale.max():.6g}"
             lines.append(f"  {stage.name}: {stage.size} numbers, {stage.noise} noise of scale {spread}")
         return "\n".join(lines)
+
+
+def _defect(composed: PrivacyGuarantee, target: PrivacyGuarantee) -> DPStatsError:
+    return DPStatsError(
+        f"the plan's releases cost epsilon = {composed.epsilon!r} at delta = {composed.delta!r}, more than the "
+        f"{target} asked for; this is a defect of dpstats and nothing was released"
+    )

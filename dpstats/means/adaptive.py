@@ -1,0 +1,491 @@
+"""The adaptive mean: clip about a centre that earlier releases have found.
+
+A clipped mean about a public centre pays for how far the mean may be from it. Here the rows are
+clipped to a ball about the average of the stages released so far; the balls shrink as the average
+gets better, by a plan that no data enter (dpstats/means/staging.py).
+
+Proof: docs/proofs/adaptive-mean.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+from sklearn.utils.validation import check_is_fitted
+
+from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.estimator import PrivateEstimator, Released
+from dpstats.estimator import Statistic as PrivateStatistic
+from dpstats.intervals import simultaneous_level
+from dpstats.lattice import BallLattice, RowLattice
+from dpstats.means.laplace_sums import laplace_sum_quantile
+from dpstats.means.moments import finest, frozen, sum_statistic
+from dpstats.means.staging import TAILS, Staging, plan_stages
+from dpstats.means.whitening import Shape, in_range
+from dpstats.mechanisms.sampling import Noise
+from dpstats.mechanisms.stages import additive_stages, release
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.plan import ReleasePlan, Stage
+from dpstats.results import ConfidenceInterval, Summary, significant
+from dpstats.validation import (
+    check_choice,
+    check_columns,
+    check_integer,
+    check_privacy_parameters,
+    check_real,
+    check_rows,
+)
+
+if TYPE_CHECKING:
+    pass
+
+Numbers = NDArray[np.float64]
+
+_ROWS = "rows"
+_CHUNK = 1 << 20  # entries of the shifted rows that a batch of releases holds at once
+
+ASSUMPTIONS = {
+    "subgaussian": (
+        "the tails of the rows are no heavier than normal ones of the stated spread, in each column and in the "
+        "distance from the mean"
+    ),
+    "symmetric": (
+        "the rows are symmetric about the mean, and no less gathered about it than normal ones of the stated spread"
+    ),
+    "variance": "the stated spread is an upper bound, and nothing else",
+}
+"""What ``tails`` assumes about the rows, in words."""
+
+
+@dataclass(frozen=True)
+class AdaptiveMeanPlan(ReleasePlan):
+    """The plan of an `AdaptiveMean`: its stages, and how they are averaged. All of it is public.
+
+    Quantities in whitened units (every column has standard deviation 1) are said to be so.
+
+    Attributes
+    ----------
+    staging : Staging
+        Shares, clip radii and bias bounds of the stages, whitened.
+    prior : float
+        Inverse of the bound on ||mu||^2/d, whitened: what the next centre is shrunk by.
+    bound, std : float or tuple of float
+        The box, and upper bounds on the standard deviation of the columns.
+    """
+
+    lattices: tuple[RowLattice, ...] = field(repr=False, compare=False)
+    staging: Staging = field(repr=False)
+    prior: float = field(repr=False)
+    bound: float | tuple[float, ...]
+    std: float | tuple[float, ...]
+    shape: Shape = field(repr=False, compare=False)
+    tails: str
+    missing: str
+
+    @property
+    def precisions(self) -> tuple[float, ...]:
+        """Inverse noise variance of each stage's estimate, whitened."""
+        # A step of a lattice is 2^-bits of its radius, in any units.
+        laws = zip(self.stages, self.lattices, self.staging.radii, self.staging.slopes, strict=True)
+        return tuple(
+            (slope * self.n_samples / (radius * 2.0**-lattice.bits * stage.scale_steps)) ** 2
+            / (2 if stage.noise == "laplace" else 1)
+            for stage, lattice, radius, slope in laws
+        )
+
+    @property
+    def weights(self) -> Numbers:
+        """Weights of the stages in the estimate; they add up to 1."""
+        return np.array(self.precisions) / math.fsum(self.precisions)
+
+    @property
+    def noise_variance(self) -> float:
+        """Variance of the noise in a column of the estimate, whitened."""
+        return 1 / math.fsum(self.precisions)
+
+    @property
+    def sampling_variance(self) -> float:
+        """Bound on the sampling variance of a column of the estimate, whitened."""
+        return float(self.weights @ np.array(self.staging.spreads)) ** 2 / self.n_samples
+
+    @property
+    def bias(self) -> float:
+        """Bound on the bias of a column of the estimate under the stated ``tails``, whitened."""
+        return float(self.weights @ np.array(self.staging.biases))
+
+    @property
+    def stds(self) -> Numbers:
+        """``std`` as an array of shape (n_features,)."""
+        return np.full(self.n_features, self.std)
+
+    def average(self, estimates: Sequence[Numbers]) -> Numbers:
+        """Return the average of the first stages' estimates, each of shape (..., n_features)."""
+        precisions = np.array(self.precisions[: len(estimates)])
+        return np.tensordot(precisions / precisions.sum(), np.stack(estimates), axes=1)
+
+    def center(self, estimates: Sequence[Numbers]) -> Numbers:
+        """Return the centre of the next stage: the average so far, shrunk by what is known of the mean's size."""
+        known = math.fsum(self.precisions[: len(estimates)])
+        return known / (known + self.prior) * self.average(estimates)
+
+    def expected_error(self, std: float | Numbers | None = None) -> float:
+        """Return an upper bound on the expected squared l2 error, under the stated ``tails``.
+
+        Parameters
+        ----------
+        std : float or array of shape (n_features,), optional
+            Actual standard deviation of the columns, for the sampling error (default: the public bound).
+
+        Returns
+        -------
+        float
+            Sampling variance, noise variance and squared bias bound, added over the columns. Bounds on the
+            bias are seldom attained: under "variance" the actual error can be several times smaller.
+        """
+        squares = self.stds**2
+        sampling = self.sampling_variance * squares
+        if std is not None:
+            actual = check_columns("std", std, self.n_features, at_least=0)
+            sampling = np.broadcast_to(np.asarray(actual) ** 2 / self.n_samples, squares.shape)
+        return float(np.sum(sampling + (self.noise_variance + self.bias**2) * squares))
+
+
+class AdaptiveMean(PrivateEstimator[AdaptiveMeanPlan]):
+    """Private mean that finds out where the rows are while it spends.
+
+    Use it when all that is publicly known is a wide box for the mean and an upper bound on the
+    spread: the error depends on the logarithm of the box, and is about that of a clipped mean whose
+    centre is the true mean.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy parameter, greater than 0.
+    delta : float, default=1e-6
+        In (0, 1): Gaussian noise. 0: Laplace noise (pure privacy), which costs much more in many columns.
+    bound : float or array of shape (n_features,)
+        Public bound on the size of the *mean* of a column: |mean_j| <= bound_j; at least the
+        standard deviation. Rows may be anywhere.
+    std : float or array of shape (n_features,), optional
+        Public upper bound on the standard deviation of the columns. With ``cov``, None or a single
+        number that scales it.
+    tails : {"subgaussian", "symmetric", "variance"}, default="subgaussian"
+        What is assumed about the rows, Y = (row - mean)/std being a whitened row:
+
+        * "subgaussian": in each column (with ``cov``: in every direction) |Y_j| is stochastically no larger
+          than |N(0, 1)|, and ||Y||^2 no larger than a chi-square with n_features degrees of freedom.
+        * "symmetric": Y and -Y have the same law, and the mean of clipped rows follows the centre
+          at least as it does for normal rows. The smallest error; heavy tails are welcome.
+        * "variance": the standard deviations (with ``cov``: the covariance) are upper bounds. Wide, safe intervals.
+
+        Privacy does not depend on it; bias and intervals do.
+    cov : array of shape (n_features, n_features), optional
+        Public upper bound on the covariance of the rows (times ``std**2``): positive definite. Rows are
+        whitened with it, so that noise follows the shape of the rows.
+    missing : {"error", "center"}, default="error"
+        What a NaN or infinite entry does: refuse the data (which shows that there was one), or
+        count as the centre of the stage, which pulls the estimate towards earlier ones.
+    random_state : None, int or numpy.random.Generator, default=None
+        None draws exact noise: a release. Anything else is a simulation.
+    budget : PrivacyBudget, optional
+        Charged by every fit, for all stages together and before the first; shared by clones.
+
+    Attributes
+    ----------
+    mean_ : ndarray of shape (n_features,)
+        The private estimate, in the units of the data, inside the box.
+    noise_scale_ : float or ndarray of shape (n_features,)
+        Standard deviation of the noise in the average of the stages; one number unless ``std`` is an
+        array or ``cov`` is given.
+    noise_std_ : ndarray of shape (n_features,)
+        The same, one number per column.
+    stage_means_ : ndarray of shape (n_stages, n_features)
+        The estimate of each stage, as released.
+    privacy_ : PrivacyGuarantee
+        For neighbours that differ in one row; n is public.
+    plan_ : ReleasePlan
+        What was released, at which noise.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Where X has column names.
+
+    See Also
+    --------
+    ClippedMean : One stage about a public centre, for data with tight public bounds.
+
+    Notes
+    -----
+    Neighbours are datasets of the same public size with one row replaced. Stage t releases the mean
+    of the rows, projected on a ball of radius B_t about c_t, of l2 sensitivity 2 B_t/n. The centre
+    c_t is a function of earlier releases; radii and noise are fixed by the plan. Gaussian stages
+    compose exactly: mu^2 adds up.
+
+    References
+    ----------
+    Biswas, Dong, Kamath and Ullman (2020), CoinPress, whose idea of shrinking balls this is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.means import AdaptiveMean
+    >>> X = np.random.default_rng(0).normal([31.0, -12.0], 1.0, size=(5000, 2))
+    >>> mean = AdaptiveMean(epsilon=1.0, delta=1e-6, bound=100.0, std=1.0, random_state=0).fit(X)
+    >>> mean.mean_.round(2)
+    array([ 31.02, -11.99])
+    >>> low, high = mean.confidence_interval()
+    >>> (high - low).round(3)
+    array([0.062, 0.062])
+    >>> print(mean.privacy_)
+    (epsilon = 1, delta = 1e-06), one row replaced [simulated noise, not a private release]
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        bound: Any,
+        std: Any = None,
+        tails: str = "subgaussian",
+        cov: Any = None,
+        missing: str = "error",
+        random_state: Any = None,
+        budget: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bound = bound
+        self.std = std
+        self.tails = tails
+        self.cov = cov
+        self.missing = missing
+        self.random_state = random_state
+        self.budget = budget
+
+    def plan(self, n_samples: int, n_features: int) -> AdaptiveMeanPlan:
+        """Return what a fit on data of this size would release, and at which cost.
+
+        Parameters
+        ----------
+        n_samples : int
+            Number of rows, at least 2; public.
+        n_features : int
+            Number of columns; public.
+
+        Returns
+        -------
+        ReleasePlan
+            Its ``guarantee`` is the composed total; ``expected_error()`` bounds the squared l2 error.
+
+        Examples
+        --------
+        >>> from dpstats.means import AdaptiveMean
+        >>> plan = AdaptiveMean(epsilon=1.0, delta=1e-6, bound=100.0, std=1.0).plan(10_000, 5)
+        >>> print(plan)
+        Release plan for n = 10000, d = 5: (epsilon = 1, delta = 1e-06), one row replaced
+          stage 1: 5 numbers, gaussian noise of scale 4.93113
+          stage 2: 5 numbers, gaussian noise of scale 0.0969113
+          stage 3: 5 numbers, gaussian noise of scale 0.0042565
+        """
+        n = check_integer("n_samples", n_samples, at_least=2)
+        d = check_integer("n_features", n_features, at_least=1)
+        epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
+        tails = check_choice("tails", self.tails, TAILS)
+        missing = check_choice("missing", self.missing, ["error", "center"])
+        bound = in_range("bound", check_columns("bound", self.bound, d, above=0))
+        shape = Shape.check(self.std, self.cov, d)
+        reach = np.full(d, bound) / shape.std
+        if np.any(reach < 1):
+            j = int(np.argmin(reach))
+            raise InvalidParameter(
+                f"bound must be at least the standard deviation of its column, got {np.full(d, bound)[j]:g} for a "
+                f"standard deviation of {np.full(d, shape.std)[j]:g} at position {j}"
+            )
+        norm2, reach2 = shape.largest_norm2(bound, d), float(np.max(reach)) ** 2
+
+        def at(bits: int) -> tuple[Staging, tuple[RowLattice, ...], tuple[Stage, ...]]:
+            # The noise of the whole budget on a ball of radius 1 is what the shares divide.
+            ball = BallLattice.build(1.0, 0.0, d, bits=bits)
+            (whole,) = additive_stages([sum_statistic("", ball, ball.spacing / n)], epsilon, delta)
+            noise, exponent = float(whole.noise_std) ** 2, 1 if delta > 0 else 2
+            staging = plan_stages(n, d, tails, norm2, reach2, noise, exponent)
+            lattices = tuple(shape.lattice(radius, d, bits) for radius in staging.radii)
+            statistics = [
+                sum_statistic(f"stage {t}", lattice, shape.step(lattice) / n, share)
+                for t, (lattice, share) in enumerate(zip(lattices, staging.shares, strict=True), 1)
+            ]
+            return staging, lattices, additive_stages(statistics, epsilon, delta)
+
+        staging, lattices, stages = finest(at)
+        return AdaptiveMeanPlan(
+            stages,
+            PrivacyGuarantee(epsilon, delta),
+            n,
+            d,
+            lattices=lattices,
+            staging=staging,
+            prior=1 / norm2,
+            bound=frozen(bound),
+            std=frozen(shape.std),
+            shape=shape,
+            tails=tails,
+            missing=missing,
+        )
+
+    def _statistic(self, X: NDArray[Any], plan: AdaptiveMeanPlan) -> PrivateStatistic:
+        # The first centre is public, so its pass can find bad data before anything is charged.
+        first, _ = plan.lattices[0].sums(X, missing=plan.missing)
+        return {_ROWS: X, plan.stages[0].name: first}
+
+    def _release(
+        self, statistic: PrivateStatistic, plan: AdaptiveMeanPlan, noise: Noise, size: int | None = None
+    ) -> Released:
+        """Run the stages, each about a centre that earlier ones released; return their estimates of the mean."""
+        estimates: list[Numbers] = []
+        for t, stage in enumerate(plan.stages):
+            if t == 0:
+                center, steps = np.zeros(plan.n_features), statistic[stage.name]
+            else:
+                center = plan.center(estimates)
+                steps = self._sums(statistic[_ROWS], plan, t, center)
+            shift = release(stage, steps, noise, size)
+            estimates.append(center + plan.shape.unwhiten(shift) / plan.staging.slopes[t])
+        return {stage.name: estimate for stage, estimate in zip(plan.stages, estimates, strict=True)}
+
+    def _sums(self, X: NDArray[Any], plan: AdaptiveMeanPlan, t: int, center: Numbers) -> NDArray[np.int64]:
+        """Return the exact sums of stage t about a centre, or about each of a batch of centres."""
+        lattice = plan.lattices[t]
+        if center.ndim == 1:
+            return replace(lattice, center=center).sums(X, missing=plan.missing)[0]
+        # For batches: the rows less each centre, through the lattice about 0.
+        finite = np.isfinite(X)
+        step = max(1, _CHUNK // X.size)
+        sums = np.empty(center.shape, dtype=np.int64)
+        for start in range(0, len(center), step):
+            some = center[start : start + step]
+            shifted = np.where(finite, X - some[:, None, :], 0.0)
+            rounded = lattice.round_rows(shifted.reshape(-1, plan.n_features))
+            sums[start : start + step] = rounded.reshape(shifted.shape).sum(axis=1)
+        return sums
+
+    def _report(self, released: Released, plan: AdaptiveMeanPlan) -> None:
+        estimates = [released[stage.name] for stage in plan.stages]
+        self.stage_means_ = np.stack(estimates)
+        self._average = plan.average(estimates)
+        # The mean is in the box, so this moves no column away from it.
+        self.mean_ = np.clip(self._average, -np.asarray(plan.bound), np.asarray(plan.bound))
+        self.noise_std_ = math.sqrt(plan.noise_variance) * plan.stds
+        self.noise_scale_ = float(self.noise_std_[0]) if isinstance(plan.std, float) else self.noise_std_
+
+    def predict(self, X: Any) -> Numbers:
+        """Return the estimate for every row: shape (n_samples, n_features). Releases nothing new."""
+        check_is_fitted(self)
+        rows = check_rows(self, X, reset=False)
+        if self.missing != "center" and not np.isfinite(rows).all():
+            raise InvalidData("Input X contains NaN or infinity.")
+        return np.tile(self.mean_, (rows.shape[0], 1))
+
+    @property
+    def estimand_(self) -> str:
+        """In words, what the intervals cover."""
+        check_is_fitted(self)
+        return f"the population mean, if {ASSUMPTIONS[self.plan_.tails]}"
+
+    @property
+    def cov_params_(self) -> Numbers:
+        """Covariance matrix of the average of the stages: a bound on its sampling part, plus the noise.
+
+        Without ``cov`` columns are taken as uncorrelated in their sampling error.
+        """
+        check_is_fitted(self)
+        plan = self.plan_
+        return (plan.sampling_variance + plan.noise_variance) * plan.shape.covariance(plan.n_features)
+
+    def confidence_interval(
+        self, confidence_level: float = 0.95, simultaneous: bool = False
+    ) -> ConfidenceInterval:
+        """Return an interval for the population mean of each column.
+
+        It counts sampling error, privacy noise and the bound on the bias, under the stated
+        ``tails``, and is cut to the box.
+
+        Parameters
+        ----------
+        confidence_level : float, default=0.95
+        simultaneous : bool, default=False
+            Make all columns covered together at this level (Sidak's level, valid for any
+            correlation of the columns).
+
+        Returns
+        -------
+        ConfidenceInterval
+            ``low`` and ``high`` of shape (n_features,), and the ``estimand`` in words.
+        """
+        check_is_fitted(self)
+        level = check_real("confidence_level", confidence_level, above=0, below=1)
+        each = simultaneous_level(level, self.plan_.n_features) if simultaneous else level
+        half = self.plan_.stds * (_error_quantiles(self.plan_, (1 - each) / 2) + self.plan_.bias)
+        box = np.asarray(self.plan_.bound)
+        low, high = (np.clip(self._average + side * half, -box, box) for side in (-1, 1))
+        return ConfidenceInterval(low, high, level, self.estimand_, bool(simultaneous))
+
+    def summary(self, confidence_level: float = 0.95) -> Summary:
+        """Return a table of estimates, noise and intervals; prints as text, shows as HTML in a notebook."""
+        interval = self.confidence_interval(confidence_level)
+        plan, errors = self.plan_, self.noise_std_
+        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(plan.n_features)])
+        percent = f"{100 * interval.confidence_level:g}%"
+        columns = ["", "estimate", "noise sd", f"[{percent} low", f"{percent} high]", "bias <="]
+        low, high = np.atleast_1d(interval.low), np.atleast_1d(interval.high)
+        cells = [
+            [str(name) for name in names],
+            [significant(*pair) for pair in zip(self.mean_, errors, strict=True)],
+            [significant(error) for error in errors],
+            [significant(*pair) for pair in zip(low, errors, strict=True)],
+            [significant(*pair) for pair in zip(high, errors, strict=True)],
+            [f"{value:.2g}" for value in plan.bias * plan.stds],
+        ]
+        notes = []
+        if self.privacy_.simulated:
+            notes.append("Simulated noise, not a private release: random_state was given.")
+        notes.append(
+            f'tails="{plan.tails}" assumes that {ASSUMPTIONS[plan.tails]}. Where that is wrong, intervals can cover '
+            "less than they say; privacy is not affected."
+        )
+        notes.append(
+            "bias: the largest that clipping can cause under this assumption; it is part of the intervals."
+        )
+        facts = [
+            ("Estimator", type(self).__name__),
+            ("Rows, columns", f"{plan.n_samples:,}, {plan.n_features:,} (public)"),
+            ("Privacy", str(self.privacy_)),
+            ("Stages", f"{len(plan.stages)}, {plan.stages[0].noise.capitalize()} noise"),
+            ("Intervals cover", "the population mean [see the note on tails]"),
+        ]
+        return Summary("Private adaptive mean", facts, columns, list(zip(*cells, strict=True)), notes)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing == "center"
+        return tags
+
+
+def _error_quantiles(plan: AdaptiveMeanPlan, tail: float) -> Numbers:
+    """Return for each column the quantile of sampling error plus noise, in its standard deviations."""
+    d, factor = plan.n_features, plan.shape.factor
+    sampling = math.sqrt(plan.sampling_variance)
+    if plan.stages[0].noise == "gaussian":
+        return np.full(d, -ndtri(tail) * math.hypot(sampling, math.sqrt(plan.noise_variance)))
+    # Laplace: deviation w_t/sqrt(I_t) of stage t in every whitened column, which a covariance mixes.
+    scales = plan.weights / np.sqrt(2 * np.array(plan.precisions))
+    if factor is None:
+        return np.full(d, laplace_sum_quantile(tail, sampling, scales))
+    rows = np.abs(factor) / plan.stds[:, None]
+    mixed = [np.multiply.outer(row[row > 0], scales).ravel() for row in rows]
+    return np.array([laplace_sum_quantile(tail, sampling, part) for part in mixed])

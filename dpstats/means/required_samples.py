@@ -1,0 +1,65 @@
+"""How many rows a mean needs: the smallest n whose plan promises the error that is wanted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpstats.errors import InvalidParameter
+from dpstats.estimator import PrivateEstimator
+from dpstats.validation import check_integer, check_real
+
+_MOST_ROWS = 2**32  # more cannot be added up exactly in 64 bits
+
+
+def required_samples(estimator: PrivateEstimator[Any], n_features: int, target_error: float) -> int:
+    """Return the smallest number of rows at which an estimator's plan promises a given error.
+
+    Costs nothing: plans see no data.
+
+    Parameters
+    ----------
+    estimator : PrivateEstimator
+        Any estimator whose ``plan(n, d).expected_error()`` is in closed form; it is not changed.
+    n_features : int
+        Number of columns.
+    target_error : float
+        Expected *squared* l2 error, in squared units of the data: the wanted bound on
+        ``plan(n, n_features).expected_error()``. For a root mean square error of r in each of d
+        columns it is ``d * r**2``.
+
+    Returns
+    -------
+    int
+        An n whose plan keeps to ``target_error`` while that of n - 1 does not (2 if two rows do).
+
+    Raises
+    ------
+    InvalidParameter
+        If 2^32 rows, the most that one fit adds up exactly, are not enough.
+
+    Examples
+    --------
+    >>> from dpstats.means import AdaptiveMean, required_samples
+    >>> mean = AdaptiveMean(epsilon=1.0, delta=1e-6, bound=100.0, std=1.0)
+    >>> required_samples(mean, n_features=5, target_error=5 * 0.05**2)
+    947
+    """
+    d = check_integer("n_features", n_features, at_least=1)
+    target = check_real("target_error", target_error, above=0)
+
+    def error(n: int) -> float:
+        return float(estimator.plan(n, d).expected_error())
+
+    enough = 2
+    while error(enough) > target:
+        if enough == _MOST_ROWS:
+            raise InvalidParameter(
+                f"target_error must be at least {error(enough):.3g}, the expected squared l2 error of "
+                f"{type(estimator).__name__} at 2^32 rows, got {target:g}"
+            )
+        enough = min(2 * enough, _MOST_ROWS)
+    too_few = enough // 2
+    while enough - too_few > 1 and enough > 2:
+        middle = (too_few + enough) // 2
+        too_few, enough = (middle, enough) if error(middle) > target else (too_few, middle)
+    return enough

@@ -1,0 +1,627 @@
+"""The sparse mean: find the few columns whose mean is not zero, and estimate these (algorithm 9.2.2, and better).
+
+Proof: docs/proofs/sparse-mean.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.estimator import PrivateEstimator, Released
+from dpstats.estimator import Statistic as Private
+from dpstats.intervals import half_widths, simultaneous_level
+from dpstats.lattice import BallLattice, BoxLattice, CrossLattice, check_finite
+from dpstats.means.moments import finest
+from dpstats.means.sparse_planning import (
+    cross_radius,
+    peeling_cost,
+    release_balls,
+    selection_threshold,
+    textbook_peeling_cost,
+)
+from dpstats.mechanisms.sampling import Noise, check_scale
+from dpstats.mechanisms.stages import Statistic, additive_stages, quotient_up, release
+from dpstats.privacy.events import ZCDP, BoundedRange, DiscreteLaplace, Pure
+from dpstats.privacy.gaussian import gaussian_sigma
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.plan import ReleasePlan, Selection, Stage
+from dpstats.privacy.zcdp import zcdp_rho
+from dpstats.results import ConfidenceInterval, Summary, significant
+from dpstats.validation import (
+    check_choice,
+    check_columns,
+    check_integer,
+    check_privacy_parameters,
+    check_real,
+    check_rows,
+)
+
+if TYPE_CHECKING:
+    from dpstats.validation import Columns
+
+_SUPPORT = "support"
+_SCORES = "sizes of the clipped sums"
+_REST = "what the stages are about"
+
+
+@dataclass(frozen=True)
+class SparseMeanPlan(ReleasePlan):
+    """The plan of a `SparseMean`, with the public facts that the fit and its report go by.
+
+    Attributes
+    ----------
+    n_nonzero : int
+    n_release : int
+        How many rows the estimate is from: all of them, or the second half.
+    std : float or tuple of float
+    max_signal : float
+    selection_threshold : float
+        Signal over standard deviation from which a normal column is nearly surely selected.
+    """
+
+    lattice: BoxLattice = field(repr=False, compare=False)
+    balls: tuple[BallLattice, ...] = field(repr=False, compare=False)
+    n_nonzero: int
+    n_release: int
+    std: float | tuple[float, ...]
+    max_signal: float
+    selection_threshold: float
+    missing: str
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """What each stage counts in the estimate: by its inverse variance."""
+        precision = np.array([float(stage.noise_std) ** -2 for stage in self.stages])
+        result: NDArray[np.float64] = precision / precision.sum()
+        return result
+
+    @property
+    def noise_scale(self) -> float:
+        """Standard deviation (Gaussian) or scale (Laplace) of the noise of a selected column.
+
+        In the units of the data; where ``std`` is an array and rows are standardised, in standard deviations.
+        """
+        return float(sum(float(stage.noise_scale) ** -2 for stage in self.stages)) ** -0.5
+
+    @property
+    def noise_std(self) -> float:
+        """Standard deviation of the noise of a selected column."""
+        return self.noise_scale * (math.sqrt(2) if self.stages[0].noise == "laplace" else 1.0)
+
+    @property
+    def scales(self) -> NDArray[np.float64] | None:
+        """By what rows are divided: the standard deviations, where these are an array and rows are standardised."""
+        return np.asarray(self.std) if isinstance(self.std, tuple) and self.balls else None
+
+    def expected_error(self, std: float | NDArray[np.float64] | None = None) -> float:
+        """Return the expected squared l2 error where the right columns are selected and no row is clipped.
+
+        Sampling error and noise of ``n_nonzero`` columns; of those with the largest ``std`` where it is an array.
+        """
+        spread = self.std if std is None else check_columns("std", std, self.n_features, at_least=0)
+        largest = np.sort(np.broadcast_to(spread, (self.n_features,)))[-self.n_nonzero :]
+        unit = 1.0 if self.scales is None else np.sort(self.scales)[-self.n_nonzero :]
+        return float(
+            np.sum(largest**2 / self.n_release + (self.noise_std * unit) ** 2 * np.ones(largest.size))
+        )
+
+    def __str__(self) -> str:
+        lines = [super().__str__(), f"  signals above about {self.selection_threshold:.2g} std are found"]
+        if self.selection_threshold > self.max_signal:
+            lines.append(f"  warning: {self._warning()}")
+        return "\n".join(lines)
+
+    def _warning(self) -> str:
+        return (
+            f"no signal of up to max_signal = {self.max_signal:g} std is sure to be found (needed: about "
+            f"{self.selection_threshold:.2g}); the selection may be mostly noise"
+        )
+
+
+class SparseMean(PrivateEstimator[SparseMeanPlan]):
+    """Private mean of rows of which only a few columns have a mean that is not zero.
+
+    Use it when there are far more columns than signals: privacy costs as much as for ``n_nonzero`` columns, and a
+    logarithm of the others.
+
+    Parameters
+    ----------
+    n_nonzero : int
+        How many columns are selected; all others are reported as 0.
+    epsilon : float, default=1.0
+        Privacy parameter, greater than 0.
+    delta : float, default=1e-6
+        0 is pure privacy, with Laplace noise; in (0, 1) the default selection's estimate has Gaussian noise.
+    clip : float
+        Public bound on the size of an entry. "peeling" clips every entry at it. "gumbel" does so for the scores
+        only, and only where it is below ``selection_clip``: what it reports is clipped by ``std`` and ``max_signal``.
+    std : float or array of shape (n_features,)
+        Public standard deviation of the columns; an upper bound is safe.
+    max_signal : float, default=1.0
+        Public bound on the size of a mean, in standard deviations. Larger signals are found and, for delta > 0,
+        mostly put right by the later stages of the release.
+    selection : {"gumbel", "peeling"}, default="gumbel"
+        "gumbel" selects all columns at once and then releases these, clipped as rows. "peeling" is algorithm 9.2.2:
+        column after column by Laplace noisy maximum, then the means with Laplace noise.
+    calibration : {"exact", "textbook"}, default="exact"
+        For "peeling": "exact" takes the least noise that is private, by exact composition; "textbook" the printed
+        noise, and raises `NotPrivate` where that does not give the stated delta.
+    split : bool, default=False
+        Select on the first half of the rows and estimate on the second, each at the whole guarantee. Gives valid
+        intervals, if the rows are in no particular order: that is for you to know, or to shuffle.
+    selection_share : float, optional
+        "gumbel" without ``split``: part of the privacy (of rho, or of epsilon where delta = 0) that goes to the
+        selection. More finds weaker signals. Default: 0.5, and 0.6 for delta = 0.
+    selection_clip : float, default=1.0
+        "gumbel": where entries are clipped for the scores, in standard deviations. Raise it for skewed columns,
+        whose clipped mean is far from zero though their mean is zero.
+    missing : {"error", "center"}, default="error"
+        What a NaN or infinite entry does: refuse the data (which shows that there was one), or count as 0.
+    random_state : None, int or numpy.random.Generator, default=None
+        None draws exact noise: a release. Anything else is a simulation.
+    budget : PrivacyBudget, optional
+        Charged by every fit; shared by clones.
+
+    Attributes
+    ----------
+    support_ : ndarray of shape (n_nonzero,)
+        Positions of the selected columns, in increasing order.
+    mean_ : ndarray of shape (n_features,)
+        The private estimate, in the units of the data; 0 off the support.
+    noise_scale_ : float or ndarray of shape (n_nonzero,)
+        Standard deviation (Gaussian) or scale (Laplace) of the noise of the selected columns' means.
+    privacy_ : PrivacyGuarantee
+        For neighbours that differ in one row; n is public.
+    plan_ : ReleasePlan
+        What was released, at which noise.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Where X has column names.
+
+    Notes
+    -----
+    Neighbours are datasets of the same public size with one row replaced. X may be a scipy.sparse table of any
+    format; it is never made dense. Scores are sums of integers on a public lattice, so their sensitivity
+    is exact and selections need no rounding of their own.
+
+    The release for delta > 0 has up to three stages, each a mean of rows clipped to a ball about the average of the
+    ones before, and so a smaller ball: the plan chooses the number that has least noise. A column that was not
+    selected is reported as 0 whatever its mean: intervals are for selected columns.
+
+    With exact noise "peeling" draws ``n_nonzero * n_features`` numbers, about 7 microseconds each; "gumbel" is
+    much faster (1e6 columns: a second).
+
+    References
+    ----------
+    Cai, Wang and Zhang (2021), The cost of privacy, algorithm 2.2 (algorithm 9.2.2 of the source). Durfee and Rogers
+    (2019), Practical differentially private top-k selection. Biswas, Dong, Kamath and Ullman (2020), CoinPress.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.means import SparseMean
+    >>> X = np.random.default_rng(0).normal(size=(4000, 500))
+    >>> X[:, [7, 42, 99]] += [0.5, -0.5, 0.8]
+    >>> mean = SparseMean(n_nonzero=3, clip=6.0, std=1.0, random_state=0).fit(X)
+    >>> mean.support_
+    array([ 7, 42, 99])
+    >>> mean.mean_[mean.support_].round(2)
+    array([ 0.52, -0.48,  0.81])
+    """
+
+    def __init__(
+        self,
+        *,
+        n_nonzero: int,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        clip: float,
+        std: Any,
+        max_signal: float = 1.0,
+        selection: str = "gumbel",
+        calibration: str = "exact",
+        split: bool = False,
+        selection_share: float | None = None,
+        selection_clip: float = 1.0,
+        missing: str = "error",
+        random_state: Any = None,
+        budget: Any = None,
+    ) -> None:
+        self.n_nonzero = n_nonzero
+        self.epsilon = epsilon
+        self.delta = delta
+        self.clip = clip
+        self.std = std
+        self.max_signal = max_signal
+        self.selection = selection
+        self.calibration = calibration
+        self.split = split
+        self.selection_share = selection_share
+        self.selection_clip = selection_clip
+        self.missing = missing
+        self.random_state = random_state
+        self.budget = budget
+
+    def plan(self, n_samples: int, n_features: int) -> SparseMeanPlan:
+        """Return what a fit on data of this size would release, and at which cost.
+
+        Parameters
+        ----------
+        n_samples : int
+            Number of rows, at least 2 (4 with ``split``); public.
+        n_features : int
+            Number of columns; public.
+
+        Returns
+        -------
+        ReleasePlan
+            Its ``selections`` and ``stages``, and the ``selection_threshold``: whether signals will be found.
+
+        Examples
+        --------
+        >>> from dpstats.means import SparseMean
+        >>> plan = SparseMean(n_nonzero=10, clip=6.0, std=1.0).plan(2000, 2000)
+        >>> print(plan)
+        Release plan for n = 2000, d = 2000: (epsilon = 1, delta = 1e-06), one row replaced
+          support: 10 of 2000, gumbel noise of scale 0.0202627
+          mean on the support, stage 1: 10 numbers, gaussian noise of scale 0.271944
+          mean on the support, stage 2: 10 numbers, gaussian noise of scale 0.0922546
+          mean on the support, stage 3: 10 numbers, gaussian noise of scale 0.036369
+          signals above about 0.35 std are found
+        """
+        d = check_integer("n_features", n_features, at_least=1)
+        split = self.split
+        if not isinstance(split, bool | np.bool_):
+            raise InvalidParameter(f"split must be True or False, got {split!r}")
+        n = check_integer("n_samples", n_samples, at_least=2)
+        if split and n < 4:
+            raise InvalidParameter(f"split=True needs at least 4 rows, two in each half, got n_samples = {n}")
+        s = check_integer("n_nonzero", self.n_nonzero, at_least=1, at_most=d)
+        missing = check_choice("missing", self.missing, ["error", "center"])
+        target = PrivacyGuarantee(*check_privacy_parameters(self.epsilon, self.delta))
+        std = check_columns("std", self.std, d, above=0)
+        signal = check_real("max_signal", self.max_signal, at_least=0)
+        n_select = n // 2 if split else n
+        n_release = n - n_select if split else n
+        make = {"gumbel": self._gumbel_parts, "peeling": self._peeling_parts}[
+            check_choice("selection", self.selection, ["gumbel", "peeling"])
+        ]
+
+        def parts(bits: int) -> _Parts:
+            found = make(bits, n_select, n_release, d, s, std, signal, target)
+            check_scale(found[1].scale_steps)
+            return found
+
+        lattice, selection, balls, made = finest(parts)
+        # In standard deviations: where entries are clipped for the scores, and how noisy scores are.
+        clip = float(np.min(lattice.spacing * lattice.bound / std))
+        standardised = balls and not isinstance(std, float)
+        scale = selection.noise_scale / (1.0 if standardised else float(np.min(std)))
+        return SparseMeanPlan(
+            made,
+            target,
+            n,
+            d,
+            selections=(selection,),
+            disjoint=bool(split),
+            lattice=lattice,
+            balls=balls,
+            n_nonzero=s,
+            n_release=n_release,
+            std=std if isinstance(std, float) else tuple(std.tolist()),
+            max_signal=signal,
+            selection_threshold=selection_threshold(n_select, d, s, clip, scale),
+            missing=missing,
+        )
+
+    def _gumbel_parts(
+        self,
+        bits: int,
+        n_select: int,
+        n: int,
+        d: int,
+        s: int,
+        std: Columns,
+        signal: float,
+        target: PrivacyGuarantee,
+    ) -> _Parts:
+        """Plan one-shot Gumbel selection, and the release of rows clipped on the support."""
+        if check_choice("calibration", self.calibration, ["exact", "textbook"]) == "textbook":
+            raise InvalidParameter(
+                "calibration='textbook' is that of algorithm 9.2.2: use selection='peeling'"
+            )
+        wide = check_real("selection_clip", self.selection_clip, above=0)
+        bounds = np.minimum(check_real("clip", self.clip, above=0), wide * std)
+        bounds = float(bounds) if isinstance(std, float) else bounds
+        lattice = BoxLattice.build(bounds, 0.0, d, common=False, bits=bits)
+        unit = std if isinstance(std, float) else 1.0
+        share = self.selection_share
+        share = (0.6 if target.delta == 0 else 0.5) if share is None else share
+        share = check_real("selection_share", share, above=0, below=1)
+        selected, rest = (1.0, 1.0) if self.split else (share, 1 - share)
+        # Shares of a float can add up to one unit in the last place too much.
+        safe = 1 - 2.0**-50
+        if target.delta == 0:
+            each = selected * target.epsilon / s * safe
+            ball = CrossLattice.build(cross_radius(s, signal) * unit, 0.0, s, bits=bits)
+            statistic = _statistic(ball, n, "mean on the support", 1.0)
+            stages = additive_stages([statistic], rest * target.epsilon * safe, 0.0)
+            balls: tuple[BallLattice, ...] = (ball,)
+        else:
+            rho = zcdp_rho(target.epsilon, target.delta) * (1 - 1e-12)
+            each = math.sqrt(8 * selected * rho / s) * safe
+            if self.split:
+                each = max(each, target.epsilon / s * safe)  # few selections add up better as pure ones
+            mu = 1 / gaussian_sigma(target.epsilon, target.delta) if self.split else math.sqrt(2 * rest * rho)
+            planned = release_balls(n, d, s, signal, mu)
+            balls = tuple(BallLattice.build(radius * unit, 0.0, s, bits=bits) for radius in planned.radii)
+            names = [f"mean on the support, stage {t}" for t in range(1, len(balls) + 1)]
+            statistics = [
+                _statistic(ball, n, name, part)
+                for ball, name, part in zip(balls, names, planned.shares, strict=True)
+            ]
+            if self.split:
+                stages = additive_stages(statistics, target.epsilon, target.delta)
+            else:
+                stages = tuple(_concentrated(item, rest * rho) for item in statistics)
+        sensitivity = lattice.columns(slice(1)).sensitivity("l1")
+        scale = quotient_up(2 * sensitivity, each)
+        spacing = float(np.max(bounds / std)) * unit * 2.0**-bits / n_select
+        event = BoundedRange(each)
+        return lattice, Selection(_SUPPORT, "gumbel", s, spacing, sensitivity, scale, event), balls, stages
+
+    def _peeling_parts(
+        self,
+        bits: int,
+        n_select: int,
+        n: int,
+        d: int,
+        s: int,
+        std: Columns,
+        signal: float,
+        target: PrivacyGuarantee,
+    ) -> _Parts:
+        """Plan algorithm 9.2.2: Laplace noisy maximum, column by column, and the means with Laplace noise."""
+        clip = check_real("clip", self.clip, above=0)
+        lattice = BoxLattice.build(clip, 0.0, d, common=False, bits=bits)
+        epsilon, delta = target.epsilon, target.delta
+        if check_choice("calibration", self.calibration, ["exact", "textbook"]) == "exact":
+            costs = [(s, 0), (0, s)] if self.split else [(s, s), (s, s)]
+            selecting, releasing = (peeling_cost(*counts, epsilon, delta) for counts in costs)
+        elif delta == 0 or self.split:
+            raise InvalidParameter(
+                "calibration='textbook' needs delta > 0 and split=False: use calibration='exact'"
+            )
+        else:
+            selecting = releasing = textbook_peeling_cost(s, epsilon, delta)
+        sensitivity = lattice.columns(slice(1)).sensitivity("l1")
+        scale = quotient_up(sensitivity, selecting)
+        spacing = clip * 2.0**-bits
+        selection = Selection(
+            _SUPPORT, "laplace", s, spacing / n_select, sensitivity, scale, Pure(2 * sensitivity / scale)
+        )
+        scale = check_scale(quotient_up(sensitivity, releasing))
+        event = DiscreteLaplace(sensitivity, scale)
+        name = "mean of each selected column"
+        stage = Stage(name, "laplace", s, spacing / n, sensitivity, scale, event, one_by_one=True)
+        return lattice, selection, (), (stage,)
+
+    def _statistic(self, X: Any, plan: SparseMeanPlan) -> Private:
+        sparse = not isinstance(X, np.ndarray)
+
+        def sums(rows: Any) -> NDArray[np.int64]:
+            if sparse:
+                return plan.lattice.stored_sums(rows, missing=plan.missing)
+            return plan.lattice.sums(rows, missing=plan.missing)[0]
+
+        cut = plan.n_samples - plan.n_release
+        scores = sums(X[:cut] if cut else X)
+        if not plan.balls:
+            return {_SCORES: np.abs(scores), _REST: sums(X[cut:]) if cut else scores}
+        if cut and plan.missing == "error":
+            check_finite(X[cut:].data if sparse else X[cut:])
+        return {_SCORES: np.abs(scores), _REST: X[cut:]}
+
+    def _release(
+        self, statistic: Private, plan: SparseMeanPlan, noise: Noise, size: int | None = None
+    ) -> Released:
+        """Select, and release what the stages are about on each support that was drawn."""
+        count = 1 if size is None else size
+        supports = np.sort(_select(statistic[_SCORES], plan.selections[0], noise, count), axis=1)
+        released = {stage.name: np.empty(supports.shape) for stage in plan.stages}
+        distinct, which = np.unique(supports, axis=0, return_inverse=True)
+        for t, support in enumerate(distinct):
+            draws = np.flatnonzero(which.reshape(-1) == t)
+            answers = _estimate(statistic[_REST], support, plan, noise, draws.size)
+            for stage, answer in zip(plan.stages, answers, strict=True):
+                released[stage.name][draws] = answer
+        # Whole numbers, which floats hold exactly.
+        released[_SUPPORT] = supports.astype(np.float64)
+        return released if size is not None else {name: values[0] for name, values in released.items()}
+
+    def _report(self, released: Released, plan: SparseMeanPlan) -> None:
+        self.support_ = released[_SUPPORT].astype(np.intp)
+        weighted = zip(plan.weights, plan.stages, strict=True)
+        self.mean_ = np.zeros(plan.n_features)
+        self.mean_[self.support_] = sum(weight * released[stage.name] for weight, stage in weighted)
+        unit = 1.0 if plan.scales is None else plan.scales[self.support_]
+        self.noise_scale_ = plan.noise_scale * unit
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Return the estimate for every row, (n_samples, n_features), as a read-only view. Releases nothing new.
+
+        Sparse tables are refused: the answer is dense, and every row of it is ``mean_``.
+        """
+        check_is_fitted(self)
+        rows = check_rows(self, X, reset=False)
+        if not isinstance(rows, np.ndarray):
+            raise InvalidData("predict does not take sparse tables: every row of its dense answer is mean_")
+        if self.missing != "center":
+            check_finite(rows)
+        return np.broadcast_to(self.mean_, rows.shape)
+
+    @property
+    def cov_params_(self) -> NDArray[np.float64]:
+        """Covariance matrix of the selected columns' means, (n_nonzero, n_nonzero); needs ``split=True``.
+
+        Columns are taken as uncorrelated in their sampling error, of which only standard deviations are known.
+        """
+        self._check_split()
+        noise = self.noise_scale_ * self.plan_.noise_std / self.plan_.noise_scale
+        return np.diag(self._sampling_std() ** 2 + np.broadcast_to(noise, self.support_.shape) ** 2)
+
+    def _check_split(self) -> None:
+        check_is_fitted(self)
+        if not self.plan_.disjoint:
+            raise InvalidParameter(
+                "intervals need split=True: columns that were selected on the same rows look larger than they are, and "
+                "intervals from these rows do not cover (split=True estimates on rows that did not select)"
+            )
+
+    def _sampling_std(self) -> NDArray[np.float64]:
+        std = np.broadcast_to(self.plan_.std, (self.plan_.n_features,))[self.support_]
+        return std / math.sqrt(self.plan_.n_release)
+
+    def confidence_interval(
+        self, confidence_level: float = 0.95, simultaneous: bool = False
+    ) -> ConfidenceInterval:
+        """Return an interval for the mean of each selected column; needs ``split=True``.
+
+        Valid given the selection, if the rows are exchangeable: the second half did not take part in it.
+
+        Parameters
+        ----------
+        confidence_level : float, default=0.95
+        simultaneous : bool, default=False
+            Make all selected columns covered together at this level (Sidak's level).
+
+        Returns
+        -------
+        ConfidenceInterval
+            ``low`` and ``high`` of shape (n_nonzero,), in the order of ``support_``.
+
+        Raises
+        ------
+        InvalidParameter
+            If the estimate was not split.
+        """
+        self._check_split()
+        level = check_real("confidence_level", confidence_level, above=0, below=1)
+        each = simultaneous_level(level, self.support_.size) if simultaneous else level
+        scale = np.broadcast_to(self.noise_scale_, self.support_.shape)
+        half = half_widths(each, self._sampling_std(), self.plan_.stages[0].noise, scale)
+        estimand = "the population mean of each selected column, given the selection"
+        return ConfidenceInterval.around(self.mean_[self.support_], half, level, estimand, bool(simultaneous))
+
+    def summary(self, confidence_level: float = 0.95) -> Summary:
+        """Return a table of the selected columns; prints as text, shows as HTML in a notebook."""
+        check_is_fitted(self)
+        plan = self.plan_
+        names = getattr(self, "feature_names_in_", None)
+        estimates = self.mean_[self.support_]
+        ratio = plan.noise_std / plan.noise_scale
+        errors = np.broadcast_to(self.noise_scale_, estimates.shape) * ratio
+        columns = ["", "estimate", "noise sd"]
+        cells = [
+            [f"x{j}" if names is None else str(names[j]) for j in self.support_],
+            [significant(*pair) for pair in zip(estimates, errors, strict=True)],
+            [significant(error) for error in errors],
+        ]
+        notes = [f"The other {plan.n_features - plan.n_nonzero:,} columns are reported as 0."]
+        if plan.disjoint:
+            interval = self.confidence_interval(confidence_level)
+            columns += [f"[{100 * confidence_level:g}% low", f"{100 * confidence_level:g}% high]"]
+            for ends in interval:
+                cells.append([significant(*pair) for pair in zip(np.atleast_1d(ends), errors, strict=True)])
+            notes.append(
+                f"Selected on the first half of the rows, estimated on the second. Intervals cover "
+                f"{interval.estimand}, if the rows are in no particular order and std is right or an upper bound."
+            )
+        else:
+            notes.append("Intervals need split=True: the same rows selected the columns.")
+        if plan.selection_threshold > plan.max_signal:
+            notes.append(f"Warning: {plan._warning()}.")
+        if self.privacy_.simulated:
+            notes.append("Simulated noise, not a private release: random_state was given.")
+        facts = [
+            ("Estimator", type(self).__name__),
+            ("Rows, columns", f"{plan.n_samples:,}, {plan.n_features:,} (public)"),
+            ("Privacy", str(self.privacy_)),
+            ("Selection", f"{plan.n_nonzero} columns, {plan.selections[0].noise} noise"),
+            ("Found if above", f"{plan.selection_threshold:.2g} standard deviations, about"),
+        ]
+        return Summary("Private sparse mean", facts, columns, list(zip(*cells, strict=True)), notes)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing == "center"
+        tags.input_tags.sparse = True
+        return tags
+
+
+_Parts = tuple[BoxLattice, Selection, tuple[BallLattice, ...], tuple[Stage, ...]]
+
+
+def _statistic(ball: BallLattice, n: int, name: str, share: float) -> Statistic:
+    l1, l2 = ball.sensitivity("l1"), ball.sensitivity("l2")
+    return Statistic(name, ball.n_features, ball.spacing / n, l1, l2, share)
+
+
+def _concentrated(item: Statistic, rho: float) -> Stage:
+    """Return Gaussian noise that costs the statistic's share of rho, whatever the lattice."""
+    scale = check_scale(item.l2 / math.sqrt(2 * rho * item.share))
+    event = ZCDP((item.l2 / scale) ** 2 / 2)
+    return Stage(item.name, "gaussian", item.size, item.spacing, item.l2, scale, event)
+
+
+def _select(scores: NDArray[np.int64], selection: Selection, noise: Noise, count: int) -> NDArray[np.intp]:
+    """Return what is selected, of shape (count, selection.size)."""
+    if selection.noise == "gumbel":
+        return noise.top("gumbel", scores, selection.scale_steps, selection.size, count)
+    taken = np.zeros((count, scores.size), dtype=bool)
+    chosen = np.empty((count, selection.size), dtype=np.intp)
+    for t in range(selection.size):
+        noisy = scores + noise.laplace(selection.scale_steps, taken.shape)
+        noisy[taken] = np.iinfo(np.int64).min
+        # The first of equal sums, on neighbouring datasets alike.
+        chosen[:, t] = np.argmax(noisy, axis=1)
+        taken[np.arange(count), chosen[:, t]] = True
+    return chosen
+
+
+def _estimate(
+    rest: Any, support: NDArray[np.intp], plan: SparseMeanPlan, noise: Noise, count: int
+) -> list[NDArray[np.float64]]:
+    """Return the release of every stage on one support, ``count`` times, in the units of the data."""
+    if not plan.balls:
+        return [release(plan.stages[0], rest[support], noise, count)]
+    rows = _columns(rest, support, plan)
+    average, precision, answers = np.zeros((count, support.size)), 0.0, []
+    for stage, ball in zip(plan.stages, plan.balls, strict=True):
+        # A stage is about the average of the ones before, which is public and, where many are drawn, is many.
+        centers, which = np.unique(average, axis=0, return_inverse=True)
+        sums = np.stack([replace(ball, center=center).sums(rows)[0] for center in centers])
+        answer = average + release(stage, sums[which.reshape(-1)], noise, count)
+        weight = float(stage.noise_std) ** -2
+        average = (precision * average + weight * answer) / (precision + weight)
+        precision += weight
+        answers.append(answer)
+    return answers if plan.scales is None else [answer * plan.scales[support] for answer in answers]
+
+
+def _columns(rows: Any, support: NDArray[np.intp], plan: SparseMeanPlan) -> NDArray[np.float64]:
+    """Return the selected columns, dense and finite, in standard deviations where these differ."""
+    chosen = rows[:, support]
+    dense = np.asarray(chosen if isinstance(chosen, np.ndarray) else chosen.toarray(), dtype=np.float64)
+    dense = np.where(np.isfinite(dense), dense, 0.0)
+    with np.errstate(over="ignore"):
+        scaled = dense if plan.scales is None else dense / plan.scales[support]
+    # A quotient may overflow: nothing is refused after the charge.
+    return np.clip(scaled, -1e300, 1e300)

@@ -1,0 +1,143 @@
+"""What a sparse mean can know before any data: noise, balls and the weakest signal that it will find.
+
+Public facts in, public numbers out. Lengths are in units of a column's standard deviation, unless
+said otherwise. Proof: docs/proofs/sparse-mean.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, ndtr
+from scipy.stats import chi2
+
+from dpstats.errors import NotPrivate
+
+_GROWTH = (1.0, 1.5, 2.2, 3.0, 4.0, 6.0, 9.0, 14.0, 20.0)  # share of a stage over that of the one before
+_MAX_STAGES = 3
+# Set aside of epsilon, so that numerical composition, which is rounded up, certifies what is calibrated here.
+_CERTIFIED = 1 - 2e-5
+
+
+def peeling_delta(selections: int, releases: int, cost: float, epsilon: float) -> float:
+    """Return the exact total delta of selections that are ``2 cost`` private and releases that are ``cost``.
+
+    Every one of them is dominated by randomized response (Kairouz, Oh and Viswanath 2015), so that the
+    total loss is ``cost`` times an integer: two binomial laws, convolved.
+
+    Examples
+    --------
+    >>> from dpstats.means.sparse_planning import peeling_delta
+    >>> print(f"{peeling_delta(10, 10, 1 / 24.02, 1.0):.3e}")  # noise of 24.02 sensitivities
+    1.002e-05
+    """
+    rounds = np.zeros(2 * selections + 1)
+    rounds[::2] = _response_counts(selections, 2 * cost)
+    masses = np.convolve(rounds, _response_counts(releases, cost))
+    losses = (2 * np.arange(masses.size) - 2 * selections - releases) * cost
+    return float(np.sum(masses * np.maximum(-np.expm1(np.minimum(epsilon - losses, 0.0)), 0.0)))
+
+
+def _response_counts(trials: int, epsilon: float) -> NDArray[np.float64]:
+    """Return the law of how many of ``trials`` randomized responses keep their answer."""
+    k = np.arange(trials + 1)
+    ways = gammaln(trials + 1) - gammaln(k + 1) - gammaln(trials - k + 1)
+    law: NDArray[np.float64] = np.exp(
+        ways - k * np.logaddexp(0, -epsilon) - (trials - k) * np.logaddexp(0, epsilon)
+    )
+    return law
+
+
+@lru_cache(maxsize=64)
+def peeling_cost(selections: int, releases: int, epsilon: float, delta: float) -> float:
+    """Return the largest cost, of one release, at which peeling is (epsilon, delta)-private."""
+    basic = epsilon / (2 * selections + releases)
+    low = basic * (1 - 2.0**-50)
+    if delta == 0:
+        return low
+    target = epsilon * _CERTIFIED
+    high = 2 * low
+    while peeling_delta(selections, releases, high, target) <= delta:
+        low, high = high, 2 * high
+    while high / low - 1 > 1e-10:
+        middle = (low + high) / 2
+        inside = peeling_delta(selections, releases, middle, target) <= delta * (1 - 1e-9)
+        low, high = (middle, high) if inside else (low, middle)
+    return low
+
+
+def textbook_peeling_cost(n_nonzero: int, epsilon: float, delta: float) -> float:
+    """Return the cost of one release in algorithm 9.2.2 as printed, or raise `NotPrivate`."""
+    cost = epsilon / (2 * math.sqrt(3 * n_nonzero * math.log(1 / delta)))
+    actual = peeling_delta(n_nonzero, n_nonzero, cost, epsilon * _CERTIFIED)
+    if actual > delta:
+        raise NotPrivate(
+            f"calibration='textbook' is not private at epsilon = {epsilon:g}, delta = {delta:g}, n_nonzero = "
+            f"{n_nonzero}: the printed noise of algorithm 9.2.2 has an actual delta of {actual:.3g}, "
+            f"{actual / delta:.3g} times the one claimed (docs/errata.md); use calibration='exact'"
+        )
+    return cost
+
+
+@dataclass(frozen=True, slots=True)
+class Balls:
+    """The stages of a release on the support: each clips rows to a ball about the average so far.
+
+    Attributes
+    ----------
+    radii : tuple of float
+    shares : tuple of float
+        Part of mu^2 that each stage gets; they add up to just below 1.
+    """
+
+    radii: tuple[float, ...]
+    shares: tuple[float, ...]
+
+
+def release_balls(n: int, d: int, s: int, max_signal: float, mu: float) -> Balls:
+    """Return the balls that plan the least noise; one ball about 0 is among those tried.
+
+    A row of unit variances lies within sqrt(s + r^2) + 2 of a centre that is within r of its mean. The
+    first centre is 0, r = max_signal sqrt(s); a later one errs by its noise, and by sampling: sqrt(2 log(d/s))
+    standard errors in columns that were selected for their sampling error.
+    """
+    sampling = s * (1 + 2 * math.log(d / s)) / n
+    largest = float(chi2.ppf(0.95, s))
+    best, chosen = 0.0, Balls((), ())
+    for count in range(1, _MAX_STAGES + 1):
+        for growth in _GROWTH if count > 1 else _GROWTH[:1]:
+            shares = growth ** np.arange(count)
+            shares *= (1 - 1e-14) / shares.sum()
+            distance, precision, radii = max_signal * math.sqrt(s), 0.0, []
+            for share in shares.tolist():
+                radii.append(math.sqrt(s + distance**2) + 2)
+                precision += share * (n * mu / (2 * radii[-1])) ** 2
+                distance = min(distance, math.sqrt(sampling + largest / precision))
+            # Every stage is a pass over the rows: another one has to be worth it.
+            if precision > best * (1 + 1e-3):
+                best, chosen = precision, Balls(tuple(radii), tuple(shares.tolist()))
+    return chosen
+
+
+def cross_radius(s: int, max_signal: float) -> float:
+    """Return the l1 radius of a row on the support: its expectation for normal columns, s E|N(a, 1)|, and 2 sqrt(s)."""
+    folded = math.sqrt(2 / math.pi) * math.exp(-(max_signal**2) / 2)
+    return s * (folded + max_signal * (2 * float(ndtr(max_signal)) - 1)) + 2 * math.sqrt(s)
+
+
+def selection_threshold(n: int, d: int, s: int, clip: float, scale: float) -> float:
+    """Return how large a signal is that will nearly surely be selected, if columns are normal.
+
+    Signal over standard deviation, to first order: the noise of scale ``scale`` on the best of d columns, and the
+    sampling error of the best of d means of rows clipped at ``clip``, over what clipping leaves of the signal.
+    """
+    inside = float(ndtr(clip) - ndtr(-clip))
+    density = math.exp(-(clip**2) / 2) / math.sqrt(2 * math.pi)
+    variance = inside - 2 * clip * density + 2 * clip**2 * float(ndtr(-clip))
+    many = math.log(d / s)
+    noise = scale * (many + 3)
+    return (noise + math.sqrt(variance / n) * (math.sqrt(2 * many) + 1)) / inside

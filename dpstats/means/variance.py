@@ -1,0 +1,351 @@
+"""The private variance of each column: a clipped second moment, and a clipped mean to take off it.
+
+Proof: docs/proofs/variance.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+from scipy.stats import chi2
+from sklearn.utils.validation import check_is_fitted
+
+from dpstats.errors import InvalidData
+from dpstats.estimator import PrivateEstimator, Released
+from dpstats.estimator import Statistic as Private
+from dpstats.intervals import half_widths
+from dpstats.lattice import BoxLattice, RowLattice
+from dpstats.means.moments import MEAN, SQUARES, finest, frozen, mean_statistic, squares_statistic
+from dpstats.mechanisms.stages import additive_stages
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.plan import ReleasePlan, Stage
+from dpstats.results import ConfidenceInterval, Summary, significant
+from dpstats.validation import (
+    check_choice,
+    check_columns,
+    check_integer,
+    check_privacy_parameters,
+    check_real,
+    check_rows,
+)
+
+
+@dataclass(frozen=True)
+class PrivateVariancePlan(ReleasePlan):
+    """The plan of a `PrivateVariance`; the stages are the second moment and, about the mean, the mean."""
+
+    lattice: RowLattice = field(repr=False, compare=False)
+    clip: float | tuple[float, ...]
+    about: str
+    interval: str
+    missing: str
+
+    def expected_error(self, std: float | NDArray[np.float64] | None = None) -> float:
+        """Return the expected squared l2 error of ``variance_``, for normal rows about the centre that are not clipped.
+
+        Parameters
+        ----------
+        std : float or array of shape (n_features,), optional
+            Standard deviation of the columns (default: the sampling error is left out).
+        """
+        d, n = self.n_features, self.n_samples
+        spread = 0.0 if std is None else check_columns("std", std, d, at_least=0)
+        counted = n if self.about == "center" else n - 1
+        noise = sum(
+            np.asarray(stage.noise_std) ** (2 * power) * factor for stage, power, factor in self._terms()
+        )
+        return float(np.broadcast_to(2 * np.asarray(spread) ** 4 / counted + noise, (d,)).sum())
+
+    def _terms(self) -> list[tuple[Stage, int, float]]:
+        # Var of the squared noise of the mean: 2 s^4 for a normal, 5 s^4 for a Laplace variable of deviation s.
+        fourth = 2.0 if self.stages[0].noise == "gaussian" else 5.0
+        return [(self.stages[0], 1, 1.0), *((stage, 2, fourth) for stage in self.stages[1:])]
+
+
+class PrivateVariance(PrivateEstimator[PrivateVariancePlan]):
+    """Private variance of each column, of rows that are clipped to a public box.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy parameter, greater than 0.
+    delta : float, default=0.0
+        0 releases with Laplace noise (pure privacy); in (0, 1) with Gaussian noise.
+    clip : float or array of shape (n_features,)
+        Public bound: how far an entry may be from ``center``. Noise is proportional to its square.
+    center : float or array of shape (n_features,), default=0.0
+        Public centre of the box; the nearer to the means, the better.
+    about : {"mean", "center"}, default="mean"
+        "mean": the variance; the mean is a second release. "center": the second moment about the public
+        centre, which is the variance if that is the mean; one release, at the whole guarantee.
+    mean_share : float, default=0.2
+        Part of the privacy (of mu^2, or of epsilon where delta = 0) that goes to the mean. The mean's noise counts
+        in proportion to the distance of the mean from the centre: give more where that may be near the clip.
+    interval : {"normal", "bounded"}, default="normal"
+        What intervals assume of the clipped rows beside independence: that they are normal (chi-square law), or
+        nothing but the clip, which bounds their fourth moment: much wider, and for large n.
+    missing : {"error", "center"}, default="error"
+        What a NaN or infinite entry does: refuse the data (which shows that there was one), or
+        count as the centre.
+    random_state : None, int or numpy.random.Generator, default=None
+        None draws exact noise: a release. Anything else is a simulation.
+    budget : PrivacyBudget, optional
+        Charged by every fit; shared by clones.
+
+    Attributes
+    ----------
+    variance_ : ndarray of shape (n_features,)
+        The private estimate, in squared units of the data, between 0 and what the clip allows.
+    std_ : ndarray of shape (n_features,)
+        Its square root.
+    noise_std_ : ndarray of shape (n_features,)
+        Standard deviation of the noise in ``variance_``, before it is brought into that range; with
+        ``about="mean"`` as estimated from the released mean.
+    privacy_ : PrivacyGuarantee
+        For neighbours that differ in one row; n is public.
+    plan_ : ReleasePlan
+        What was released, at which noise.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Where X has column names.
+
+    Notes
+    -----
+    Squares of entries within R of the centre lie in [0, R^2]: replacing a row moves their sum by at most R^2 a
+    column, half of what a sum of entries of that size would move. The estimate n/(n - 1) (m2 - m1^2 + s^2), s the
+    noise of the mean m1, is unbiased. The estimand is the variance of the clipped rows (of x, if none is clipped).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.means import PrivateVariance
+    >>> X = np.random.default_rng(0).normal([1.0, -2.0], [1.0, 1.5], size=(20_000, 2))
+    >>> variance = PrivateVariance(epsilon=1.0, clip=8.0, random_state=0).fit(X)
+    >>> variance.std_.round(2)
+    array([1.01, 1.51])
+    >>> low, high = variance.confidence_interval()
+    >>> bool(np.all((low < [1, 2.25]) & (high > [1, 2.25])))
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        clip: Any,
+        center: Any = 0.0,
+        about: str = "mean",
+        mean_share: float = 0.2,
+        interval: str = "normal",
+        missing: str = "error",
+        random_state: Any = None,
+        budget: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.clip = clip
+        self.center = center
+        self.about = about
+        self.mean_share = mean_share
+        self.interval = interval
+        self.missing = missing
+        self.random_state = random_state
+        self.budget = budget
+
+    def plan(self, n_samples: int, n_features: int) -> PrivateVariancePlan:
+        """Return what a fit on data of this size would release, and at which cost.
+
+        Examples
+        --------
+        >>> from dpstats.means import PrivateVariance
+        >>> print(PrivateVariance(clip=2.0, delta=1e-6).plan(1000, 3))
+        Release plan for n = 1000, d = 3: (epsilon = 1, delta = 1e-06), one row replaced
+          second moment about the centre: 3 numbers, gaussian noise of scale 0.0327242
+          clipped mean: 3 numbers, gaussian noise of scale 0.0654484
+        """
+        n = check_integer("n_samples", n_samples, at_least=2)
+        d = check_integer("n_features", n_features, at_least=1)
+        epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
+        missing = check_choice("missing", self.missing, ["error", "center"])
+        interval = check_choice("interval", self.interval, ["normal", "bounded"])
+        about = check_choice("about", self.about, ["mean", "center"])
+        share = check_real("mean_share", self.mean_share, above=0, below=1) if about == "mean" else 0.0
+        clip = check_columns("clip", self.clip, d, above=0)
+        center = check_columns("center", self.center, d)
+
+        def stages(bits: int) -> tuple[RowLattice, tuple[Stage, ...]]:
+            lattice = BoxLattice.build(clip, center, d, common=False, bits=bits)
+            statistics = [squares_statistic(lattice, n, 1 - share)]
+            if share:
+                statistics.append(mean_statistic(lattice, n, share))
+            return lattice, additive_stages(statistics, epsilon, delta)
+
+        lattice, made = finest(stages)
+        return PrivateVariancePlan(
+            made,
+            PrivacyGuarantee(epsilon, delta),
+            n,
+            d,
+            lattice=lattice,
+            clip=frozen(clip),
+            about=about,
+            interval=interval,
+            missing=missing,
+        )
+
+    def _statistic(self, X: NDArray[Any], plan: PrivateVariancePlan) -> Private:
+        sums, squares = plan.lattice.sums(X, squares=True, missing=plan.missing)
+        assert squares is not None
+        return {MEAN: sums, SQUARES: squares}
+
+    def _report(self, released: Released, plan: PrivateVariancePlan) -> None:
+        d, n = plan.n_features, plan.n_samples
+        squares = plan.stages[0]
+        noise = np.broadcast_to(np.asarray(squares.noise_std) ** 2, (d,))
+        raw = released[SQUARES]
+        correction = 1.0
+        if plan.about == "mean":
+            correction = n / (n - 1)
+            shift, of_mean = released[MEAN], np.asarray(plan.stages[1].noise_std) ** 2
+            # E (m1 + z)^2 exceeds m1^2 by the noise's variance.
+            raw = correction * (raw - shift**2 + of_mean)
+            fourth = plan._terms()[1][2]
+            noise = noise + 4 * np.maximum(shift**2 - of_mean, 0.0) * of_mean + fourth * of_mean**2
+        self._raw: NDArray[np.float64] = raw
+        self.noise_std_ = correction * np.sqrt(noise)
+        # No column that stays within the clip has a larger second moment about any centre inside it.
+        self._largest = correction * np.broadcast_to(np.square(plan.clip), (d,))
+        self.variance_ = np.clip(raw, 0.0, self._largest)
+        self.std_ = np.sqrt(self.variance_)
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Return the estimated variances for every row: shape (n_samples, n_features). Releases nothing new."""
+        check_is_fitted(self)
+        rows = check_rows(self, X, reset=False)
+        if self.missing != "center" and not np.isfinite(rows).all():
+            raise InvalidData("Input X contains NaN or infinity.")
+        return np.tile(self.variance_, (rows.shape[0], 1))
+
+    @property
+    def estimand_(self) -> str:
+        """In words, what the intervals cover."""
+        check_is_fitted(self)
+        about = "variance" if self.plan_.about == "mean" else "second moment about the public centre"
+        return f"the population {about} of the clipped rows"
+
+    def confidence_interval(
+        self, confidence_level: float = 0.95, simultaneous: bool = False
+    ) -> ConfidenceInterval:
+        """Return an interval for the variance of each column, counting sampling error and privacy noise.
+
+        "normal": the chi-square interval, and the quantile of the noise, combined as MOVER does (Zou and Donner 2008).
+        "bounded": all values that a normal law with the largest variance the clip allows does not reject.
+
+        Parameters
+        ----------
+        confidence_level : float, default=0.95
+        simultaneous : bool, default=False
+            Make all columns covered together at this level, whatever their dependence (Bonferroni's level).
+
+        Returns
+        -------
+        ConfidenceInterval
+            ``low`` and ``high`` of shape (n_features,); their square roots are an interval for the standard
+            deviation.
+        """
+        check_is_fitted(self)
+        level = check_real("confidence_level", confidence_level, above=0, below=1)
+        each = 1 - (1 - level) / self.plan_.n_features if simultaneous else level
+        law = self.plan_.stages[0].noise
+        scale = self.noise_std_ / (np.sqrt(2) if law == "laplace" else 1.0)
+        noise = half_widths(each, np.zeros_like(scale), law, scale)
+        solve = _normal_ends if self.plan_.interval == "normal" else _bounded_ends
+        degrees = self.plan_.n_samples - (self.plan_.about == "mean")
+        low, high = (
+            np.clip(end, 0.0, self._largest) for end in solve(self._raw, noise, degrees, each, self._widest())
+        )
+        return ConfidenceInterval(low, high, level, self.estimand_, bool(simultaneous))
+
+    def _widest(self) -> NDArray[np.float64]:
+        """Return the largest square of a clipped entry less what it is measured about."""
+        clip = np.broadcast_to(self.plan_.clip, (self.plan_.n_features,))
+        return np.square(2 * clip if self.plan_.about == "mean" else clip)
+
+    def summary(self, confidence_level: float = 0.95) -> Summary:
+        """Return a table of estimates, noise and intervals; prints as text, shows as HTML in a notebook."""
+        interval = self.confidence_interval(confidence_level)
+        plan = self.plan_
+        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(plan.n_features)])
+        percent = f"{100 * interval.confidence_level:g}%"
+        errors = self.noise_std_
+        columns = ["", "variance", "std", "noise sd", f"[{percent} low", f"{percent} high]"]
+        numbers = (self.variance_, np.atleast_1d(interval.low), np.atleast_1d(interval.high))
+        estimates, low, high = (
+            [significant(*pair) for pair in zip(values, errors, strict=True)] for values in numbers
+        )
+        spreads = [f"{value:.3g}" for value in self.std_]
+        cells = [
+            list(map(str, names)),
+            estimates,
+            spreads,
+            [significant(error) for error in errors],
+            low,
+            high,
+        ]
+        assumption = {
+            "normal": "Intervals take the clipped rows as normal: heavy tails need interval='bounded'.",
+            "bounded": "Intervals hold for any rows, by the clip, where n is large enough for normal errors.",
+        }[plan.interval]
+        notes = [f"{assumption} The noise (noise sd) is of the variance, not of the standard deviation."]
+        if self.privacy_.simulated:
+            notes.append("Simulated noise, not a private release: random_state was given.")
+        facts = [
+            ("Estimator", type(self).__name__),
+            ("Rows, columns", f"{plan.n_samples:,}, {plan.n_features:,} (public)"),
+            ("Privacy", str(self.privacy_)),
+            ("Noise", plan.stages[0].noise.capitalize()),
+            ("Intervals cover", interval.estimand),
+        ]
+        return Summary("Private variance", facts, columns, list(zip(*cells, strict=True)), notes)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing == "center"
+        return tags
+
+
+Ends = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+
+def _normal_ends(
+    raw: NDArray[np.float64],
+    noise: NDArray[np.float64],
+    degrees: int,
+    level: float,
+    widest: NDArray[np.float64],
+) -> Ends:
+    tail = (1 - level) / 2
+    estimate = np.maximum(raw, 0.0)
+    below = estimate * (1 - degrees / chi2.isf(tail, degrees))
+    above = estimate * (degrees / chi2.ppf(tail, degrees) - 1)
+    return raw - np.hypot(below, noise), raw + np.hypot(above, noise)
+
+
+def _bounded_ends(
+    raw: NDArray[np.float64],
+    noise: NDArray[np.float64],
+    degrees: int,
+    level: float,
+    widest: NDArray[np.float64],
+) -> Ends:
+    # Numbers y in [0, w] of mean v have a variance of at most v (w - v). What is not rejected solves
+    # (raw - v)^2 <= z^2 v (w - v)/n + noise^2.
+    z2 = float(ndtri((1 + level) / 2)) ** 2 / degrees
+    middle, square = raw + z2 * widest / 2, 1 + z2
+    root = np.sqrt(np.maximum(middle**2 - square * (raw**2 - noise**2), 0.0))
+    return (middle - root) / square, (middle + root) / square

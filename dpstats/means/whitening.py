@@ -1,0 +1,147 @@
+"""The public shape of the rows, and balls of that shape: from rows to whitened lattice points.
+
+Rows are whitened by public numbers: divided by standard deviations, or multiplied by the inverse
+of a factor of a covariance. Inside, every column has a standard deviation of at most 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.errors import InvalidParameter
+from dpstats.lattice import BallLattice, RowLattice
+from dpstats.validation import check_columns
+
+if TYPE_CHECKING:
+    from dpstats.validation import Columns
+
+Numbers = NDArray[np.float64]
+
+# Well inside what dpstats.lattice can represent, so that no radius of a plan leaves it.
+_SMALLEST, _LARGEST = 1e-100, 1e100
+
+
+@dataclass(frozen=True, eq=False)
+class WhitenedBall(RowLattice):
+    """Rows are shifted to ``center``, multiplied by ``whitening``, and projected on ``ball``, which is about 0.
+
+    ``whitening`` is one factor per column, or a matrix that multiplies a row from the right. A matrix product may
+    round a row differently at another place in the table, but never by what other rows hold.
+    """
+
+    ball: BallLattice
+    whitening: Numbers
+
+    def sensitivity(self, norm: str) -> int:
+        return self.ball.sensitivity(norm)
+
+    def square_sensitivity(self, norm: str) -> int:
+        return self.ball.square_sensitivity(norm)
+
+    def _round_block(self, rows: NDArray[Any], out: Numbers) -> None:
+        np.subtract(rows, self.center, out=out, dtype=np.float64)
+        if self.whitening.ndim == 1:
+            np.multiply(out, self.whitening, out=out)
+        else:
+            np.matmul(out.copy(), self.whitening, out=out)
+        self.ball._round_block(out, out)
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """Upper bounds on the spread of the rows.
+
+    Attributes
+    ----------
+    std : float or array of shape (n_features,)
+        Standard deviations of the columns.
+    factor : array of shape (n_features, n_features) or None
+        L with L L' the covariance, where there is one.
+    """
+
+    std: Columns
+    factor: Numbers | None = None
+
+    @classmethod
+    def check(cls, std: Any, cov: Any, d: int) -> Shape:
+        """Return the shape that ``std``, ``cov`` or both (a number times a matrix) describe, or refuse them."""
+        if cov is None:
+            if std is None:
+                raise InvalidParameter("std must be given: a number or one number per column (or give cov)")
+            return cls(in_range("std", check_columns("std", std, d, above=0)))
+        scale = 1.0 if std is None else check_columns("std", std, d, above=0)
+        if not isinstance(scale, float):
+            raise InvalidParameter(
+                "std must be None or a single number, which scales cov, where cov is given"
+            )
+        factor = scale * _covariance_factor(cov, d)
+        return cls(in_range("cov", np.sqrt(np.sum(factor**2, axis=1))), factor)
+
+    def lattice(self, radius: float, d: int, bits: int) -> RowLattice:
+        """Return the lattice of the ball about 0 whose radius is in whitened units."""
+        if self.factor is None and isinstance(self.std, float):
+            return BallLattice.build(radius * self.std, 0.0, d, bits=bits)
+        ball = BallLattice.build(radius, 0.0, d, bits=bits)
+        # A white row is L^{-1} x, which is x L'^{-1} as a row.
+        whitening = 1 / np.asarray(self.std) if self.factor is None else np.linalg.inv(self.factor).T
+        return WhitenedBall(np.zeros(d), ball.spacing, d, bits, ball, np.asarray(whitening, dtype=np.float64))
+
+    def step(self, lattice: RowLattice) -> Columns:
+        """Return the length of a step: in the units of the columns, or whitened where a covariance mixes them."""
+        per_column = self.factor is None and isinstance(lattice, WhitenedBall)
+        return lattice.spacing * self.std if per_column else lattice.spacing
+
+    def unwhiten(self, released: Numbers) -> Numbers:
+        """Return what was released in the steps of `step` in the units of the columns."""
+        return released if self.factor is None else released @ self.factor.T
+
+    def covariance(self, d: int) -> Numbers:
+        """Return the covariance: diagonal, where only standard deviations are known."""
+        if self.factor is None:
+            return np.diag(np.full(d, self.std) ** 2)
+        return self.factor @ self.factor.T
+
+    def largest_norm2(self, bound: Columns, d: int) -> float:
+        """Return an upper bound on ||mu||^2/d, whitened, over the box |mu_j| <= bound_j.
+
+        With a covariance the maximum is at a corner that is hard to find; both bounds are upper ones.
+        """
+        box = np.full(d, bound)
+        if self.factor is None:
+            return float(np.mean((box / self.std) ** 2))
+        inverse = np.linalg.inv(self.factor)
+        scaled = box[:, None] * (inverse.T @ inverse) * box
+        return min(float(np.abs(scaled).sum()) / d, float(np.linalg.eigvalsh(scaled)[-1]))
+
+
+def in_range(name: str, values: Columns) -> Columns:
+    """Return public numbers that leave room in floating point, or raise `InvalidParameter`."""
+    if not np.all((np.asarray(values) >= _SMALLEST) & (np.asarray(values) <= _LARGEST)):
+        raise InvalidParameter(
+            f"{name} must be between {_SMALLEST:g} and {_LARGEST:g} for exact arithmetic, got {np.min(values):g} to "
+            f"{np.max(values):g}; change the units of the data"
+        )
+    return values
+
+
+def _covariance_factor(cov: Any, d: int) -> Numbers:
+    """Return the lower Cholesky factor of a public covariance matrix, or refuse it."""
+    words = f"cov must be a symmetric positive definite matrix of shape (n_features, n_features) = ({d}, {d})"
+    try:
+        matrix = np.asarray(cov, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidParameter(f"{words}, got {type(cov).__name__} that is no matrix of numbers") from None
+    if matrix.shape != (d, d):
+        raise InvalidParameter(f"{words}, got shape {matrix.shape}")
+    if not np.isfinite(matrix).all():
+        raise InvalidParameter(f"{words}, got entries that are not finite")
+    if np.abs(matrix - matrix.T).max() > 1e-8 * np.abs(matrix).max():
+        raise InvalidParameter(f"{words}, got one that is not symmetric")
+    values = np.linalg.eigvalsh(matrix)
+    if values[0] <= 1e-12 * values[-1]:
+        raise InvalidParameter(f"{words}, got one with eigenvalues from {values[0]:.3g} to {values[-1]:.3g}")
+    return np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)

@@ -1,0 +1,191 @@
+"""AdaptiveMean: every shape of ball and both laws of noise, stage by stage."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dpstats.means import AdaptiveMean
+from dpstats.mechanisms import SimulatedNoise
+from registry.entry import Dataset, Draw, Entry, PlantedBug
+
+FAR = 1e4
+
+
+def _core(estimator: AdaptiveMean) -> Draw:
+    """Return the batched core of a fit: statistic, then `_release`, as `fit` itself calls them."""
+
+    def draw(X: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
+        plan = estimator.plan(*X.shape)
+        released = estimator._release(estimator._statistic(X, plan), plan, SimulatedNoise(rng), size)
+        return np.concatenate([released[stage.name] for stage in plan.stages], axis=1)
+
+    return draw
+
+
+def _neighbors(d: int = 2, n: int = 8) -> tuple[np.ndarray, np.ndarray]:
+    """Return neighbours that stay furthest apart in every stage: a row far out on one side, or on the other."""
+    X, Y = np.zeros((n, d)), np.zeros((n, d))
+    X[0, 0], Y[0, 0] = FAR, -FAR
+    return X, Y
+
+
+def _pairs(d: int) -> Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]:
+    def pairs() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        rng = np.random.default_rng(0)
+        rest = rng.normal(scale=2.0, size=(2, d))
+        directions = rng.standard_normal((100, d))
+        # The axes, the diagonal (where l1 is largest), and anything; near and very far.
+        for v in [*np.eye(d), np.ones(d), *directions]:
+            for near, far in ((1e4, -1e4), (0.3, -1e300), (3.0, 1e308 / max(1.0, np.abs(v).max()))):
+                yield np.vstack([near * v, rest]), np.vstack([far * v, rest])
+
+    return pairs
+
+
+class HalfNoise(AdaptiveMean):
+    """Planted bug: half the noise that the guarantee needs."""
+
+    def plan(self, n_samples: int, n_features: int) -> Any:
+        plan = super().plan(n_samples, n_features)
+        return replace(plan, stages=tuple(replace(s, scale_steps=s.scale_steps / 2) for s in plan.stages))
+
+
+class EveryStageInFull(AdaptiveMean):
+    """Planted bug: every stage takes the noise of the whole budget."""
+
+    def plan(self, n_samples: int, n_features: int) -> Any:
+        plan = super().plan(n_samples, n_features)
+        part = math.sqrt if self.delta else float
+        pairs = zip(plan.stages, plan.staging.shares, strict=True)
+        return replace(
+            plan, stages=tuple(replace(s, scale_steps=s.scale_steps * part(share)) for s, share in pairs)
+        )
+
+
+class CentreBeforeItsRelease(AdaptiveMean):
+    """Planted bug: later stages are centred at the mean of the rows, not at what was released of it."""
+
+    def _release(self, statistic: Any, plan: Any, noise: Any, size: int | None = None) -> Any:
+        raw = np.broadcast_to(statistic["rows"].mean(axis=0), (size or 1, plan.n_features))
+        return super()._release(statistic, _Peeking(plan, raw), noise, size)
+
+
+class _Peeking:
+    def __init__(self, plan: Any, raw: np.ndarray) -> None:
+        self.plan, self.raw = plan, raw
+
+    def center(self, estimates: Any) -> np.ndarray:
+        return self.raw
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.plan, name)
+
+
+class RadiusFromTheData(AdaptiveMean):
+    """Planted bug: balls that hold the furthest row, with the noise of the planned ones."""
+
+    def _statistic(self, X: Any, plan: Any) -> Any:
+        return {"rows": X, plan.stages[0].name: self._sums(X, plan, 0, np.zeros((1, X.shape[1])))[0]}
+
+    def _sums(self, X: Any, plan: Any, t: int, center: np.ndarray) -> Any:
+        return np.rint((X - center[:, None]) / plan.lattices[t].spacing).astype(np.int64).sum(axis=1)
+
+
+def _entry(
+    name: str,
+    estimator: AdaptiveMean,
+    *,
+    power: float,
+    bugs: tuple[PlantedBug, ...] = (),
+    n: int = 8,
+    d: int = 2,
+) -> Entry:
+    X, Y = _neighbors(d, n)
+    plan = estimator.plan(*X.shape)
+    center = np.linspace(0.3, -0.7, d)
+
+    def statistic(data: Dataset) -> list[np.ndarray]:
+        # Any centre that earlier releases could have led to.
+        return [replace(lattice, center=center).sums(data)[0] for lattice in plan.lattices]
+
+    scalar = AdaptiveMean(**(estimator.get_params() | {"bound": 10.0, "std": 1.0, "cov": None}))
+    return Entry(
+        name=name,
+        covers=AdaptiveMean,
+        proof="adaptive-mean.md",
+        stages=plan.stages,
+        claim=plan.guarantee,
+        statistic=statistic,
+        pairs=_pairs(d),
+        draw=_core(estimator),
+        dataset=X,
+        neighbor=Y,
+        power=power,
+        slack=(8.0,) * len(plan.stages),
+        slack_reason=(
+            "rows that are scaled down stop sqrt(d)/2 + 1 steps inside the ball, so that rounding cannot leave it; "
+            "l1: norms of integer points of the ball stay below sqrt(d) times its radius"
+        ),
+        bugs=bugs,
+        # scikit-learn's checks use tables of many widths, which numbers per column cannot fit.
+        estimator=scalar,
+    )
+
+
+def _bug(name: str, estimator: AdaptiveMean, n: int = 8, trials: int = 20_000) -> PlantedBug:
+    return PlantedBug(
+        name, _core(estimator), *_neighbors(n=n), float(estimator.epsilon), float(estimator.delta), trials
+    )
+
+
+def entries() -> Iterator[Entry]:
+    gaussian = {"bound": 4.0, "std": 1.0, "epsilon": 2.0, "delta": 1e-2}
+    yield _entry(
+        "adaptive mean, Gaussian",
+        AdaptiveMean(**gaussian),
+        power=0.5,
+        n=5,
+        bugs=(
+            _bug("half the noise", HalfNoise(**gaussian), n=5),
+            _bug("every stage in full", EveryStageInFull(**gaussian), n=5),
+            _bug("a centre before its release", CentreBeforeItsRelease(**gaussian), n=5),
+            _bug("the radius from the data", RadiusFromTheData(**gaussian), n=5),
+        ),
+    )
+    laplace = {"bound": 4.0, "std": 1.0, "epsilon": 4.0, "delta": 0.0}
+    yield _entry(
+        "adaptive mean, Laplace",
+        AdaptiveMean(**laplace),
+        power=0.2,
+        bugs=(
+            _bug("half the noise", HalfNoise(**laplace)),
+            _bug("a centre before its release", CentreBeforeItsRelease(**laplace)),
+        ),
+    )
+    columns = {**gaussian, "epsilon": 3.0, "bound": [4.0, 1.0], "std": [2.0, 0.5], "tails": "symmetric"}
+    yield _entry(
+        "adaptive mean, one spread per column",
+        AdaptiveMean(**columns),
+        power=0.5,
+        bugs=(_bug("half the noise", HalfNoise(**columns)),),
+    )
+    shape = {
+        **gaussian,
+        "epsilon": 3.0,
+        "bound": 4.0,
+        "std": None,
+        "cov": [[1.0, 0.6], [0.6, 2.0]],
+        "tails": "variance",
+    }
+    yield _entry(
+        "adaptive mean, whitened, missing entries at the centre",
+        AdaptiveMean(missing="center", **shape),
+        power=0.5,
+        n=5,
+        bugs=(_bug("half the noise", HalfNoise(**shape), n=5),),
+    )

@@ -1,0 +1,246 @@
+"""SparseMean: both selections, pure and approximate, on all rows and on halves."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dpstats.means import SparseMean
+from dpstats.means.sparse import _columns
+from dpstats.mechanisms import SimulatedNoise
+from registry.entry import Dataset, Draw, Entry, PlantedBug
+
+
+def _core(estimator: SparseMean) -> Draw:
+    """Return the batched core of a fit: which columns, and what was released of them."""
+
+    def draw(X: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
+        plan = estimator.plan(*X.shape)
+        released = estimator._release(estimator._statistic(X, plan), plan, SimulatedNoise(rng), size)
+        return np.concatenate(
+            [released[name] for name in ("support", *(s.name for s in plan.stages))], axis=1
+        )
+
+    return draw
+
+
+def _pairs(d: int) -> Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]:
+    def pairs() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        levels = (-1e308, -2.0, -0.3, 0.0, 1e-12, 0.5, 1.0, 3e8, 1e308)
+        rows = [np.array(row) for row in itertools.product(levels, repeat=d)]
+        rng = np.random.default_rng(0)
+        rest = rng.normal(size=(3, d))
+        for i, j in rng.integers(len(rows), size=(2000, 2)):
+            # The replaced row lies in the half that the stages are about.
+            yield np.vstack([rest, rows[i]]), np.vstack([rest, rows[j]])
+        for corner in (1e308 * np.eye(d)[0], np.full(d, 1e308)):
+            yield np.vstack([rest, corner]), np.vstack([rest, -corner])
+
+    return pairs
+
+
+def _entry(
+    name: str,
+    estimator: SparseMean,
+    pair: tuple[np.ndarray, np.ndarray],
+    *,
+    power: float,
+    n: int = 4,
+    bugs: tuple[PlantedBug, ...] = (),
+    **options: Any,
+) -> Entry:
+    support = np.arange(estimator.n_nonzero)
+    size = 2 if estimator.n_nonzero == 1 else 3
+    small = estimator.plan(n, size)
+    # A stage of numbers released one by one is that many stages of one number.
+    stages = tuple(
+        replace(stage, size=1, one_by_one=False) if stage.one_by_one else stage
+        for stage in small.stages
+        for _ in range(stage.size if stage.one_by_one else 1)
+    )
+
+    def statistic(data: Dataset) -> list[np.ndarray]:
+        """Return what the stages are about, the support given, each about a fixed centre."""
+        rest = next(
+            v for k, v in estimator._statistic(data, small).items() if k == "what the stages are about"
+        )
+        if not small.balls:
+            return [rest[[j]] for j in support]
+        rows = _columns(rest, support, small)
+        centers = [np.zeros(support.size), np.full(support.size, 0.7), np.full(support.size, -3.0)]
+        return [
+            replace(ball, center=center).sums(rows)[0]
+            for ball, center in zip(small.balls, centers, strict=False)
+        ]
+
+    return Entry(
+        name=name,
+        covers=SparseMean,
+        proof="sparse-mean.md",
+        stages=stages,
+        claim=small.guarantee,
+        statistic=statistic,
+        pairs=_pairs(size),
+        draw=_core(estimator),
+        dataset=pair[0],
+        neighbor=pair[1],
+        power=power,
+        # Of halves each costs what both do together: here the stages.
+        events=() if small.disjoint else small.selections[0].events,
+        bugs=bugs,
+        estimator=SparseMean(**{**estimator.get_params(), "n_nonzero": 1}),
+        **options,
+    )
+
+
+class HalfNoise(SparseMean):
+    """Planted bug: half the noise, of the selection and of the release."""
+
+    def plan(self, n_samples: int, n_features: int) -> Any:
+        plan = super().plan(n_samples, n_features)
+        stages = tuple(replace(stage, scale_steps=stage.scale_steps / 2) for stage in plan.stages)
+        selections = tuple(replace(item, scale_steps=item.scale_steps / 2) for item in plan.selections)
+        return replace(plan, stages=stages, selections=selections)
+
+
+class SelectionForFree(SparseMean):
+    """Planted bug: the selection takes the whole guarantee, and so does the release, on the same rows."""
+
+    def plan(self, n_samples: int, n_features: int) -> Any:
+        plan = super().plan(n_samples, n_features)
+        part = math.sqrt(0.5) if self.delta else 0.5
+        stages = tuple(replace(stage, scale_steps=stage.scale_steps * part) for stage in plan.stages)
+        selections = tuple(replace(item, scale_steps=item.scale_steps * part) for item in plan.selections)
+        return replace(plan, stages=stages, selections=selections)
+
+
+class BasicComposition(SparseMean):
+    """Planted bug: noise s lambda/epsilon, as public implementations have it; it costs 3 epsilon."""
+
+    def plan(self, n_samples: int, n_features: int) -> Any:
+        plan = super().plan(n_samples, n_features)
+        scale = self.n_nonzero * plan.stages[0].sensitivity_steps / self.epsilon
+        return replace(
+            plan,
+            stages=tuple(replace(stage, scale_steps=scale) for stage in plan.stages),
+            selections=tuple(replace(item, scale_steps=scale) for item in plan.selections),
+        )
+
+
+def _bug(
+    name: str, estimator: SparseMean, pair: Any, trials: int = 20_000, draw: Draw | None = None
+) -> PlantedBug:
+    made = _core(estimator) if draw is None else draw
+    return PlantedBug(name, made, *pair, float(estimator.epsilon), float(estimator.delta), trials)
+
+
+def _chosen_and_value(estimator: SparseMean) -> Draw:
+    """Score: the released mean if column 0 is selected, and far below otherwise."""
+
+    def draw(X: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
+        released = _core(estimator)(X, rng, size)
+        return np.where(released[:, 0] == 0, released[:, 1], -1e6)
+
+    return draw
+
+
+def _selects_first(estimator: SparseMean) -> Draw:
+    """Score: whether column 0 is selected."""
+
+    def draw(X: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
+        return (_core(estimator)(X, rng, size)[:, 0] == 0).astype(float)
+
+    return draw
+
+
+def _swapped(leads: int, size: float = 100.0) -> tuple[np.ndarray, np.ndarray]:
+    """Return neighbours whose row lowers column 0 and raises column 1, or the reverse.
+
+    Column 1 leads by some rows: in the tails of its noise a Laplace selection shows most.
+    """
+    rest = [[1.0, 1.0]] * 5 + [[0.0, 1.0]] * leads
+    return np.array([[-size, size], *rest]), np.array([[size, -size], *rest])
+
+
+def entries() -> Iterator[Entry]:
+    inside = "rows that are scaled stop short of the surface, so that rounding cannot leave the ball"
+    ball = {"slack": (8.0, 8.0, 8.0), "slack_reason": inside}
+
+    def shown(name: str, bug: SparseMean, leads: int = 0, trials: int = 100_000) -> PlantedBug:
+        return _bug(name, bug, _swapped(leads), trials, _chosen_and_value(bug))
+
+    visible = {"n_nonzero": 1, "clip": 1.0, "std": 1.0, "epsilon": 3.0, "delta": 1e-2}
+    yield _entry(
+        "sparse mean, Gumbel selection",
+        SparseMean(**visible),
+        _swapped(0),
+        power=0.1,
+        **ball,
+        bugs=(
+            shown("half the noise", HalfNoise(**visible)),
+            shown("the selection for free", SelectionForFree(**visible), trials=400_000),
+        ),
+    )
+    far = {**visible, "max_signal": 1000.0}
+    many = np.zeros((50, 3))
+    yield _entry(
+        "sparse mean, Gumbel selection, several stages",
+        SparseMean(**far),
+        (many + 2000 * np.eye(50, 3), many - 2000 * np.eye(50, 3)),
+        power=0.0,
+        n=50,
+        **ball,
+    )
+    pure = {**visible, "epsilon": 1.0, "delta": 0.0}
+    yield _entry(
+        "sparse mean, pure",
+        SparseMean(**pure),
+        _swapped(0),
+        power=0.1,
+        **ball,
+        bugs=(shown("half the noise", HalfNoise(**pure)),),
+    )
+    # That Laplace peeling has no bounded range shows by quadrature only: tests/means/test_sparse.py.
+    peeled = {**pure, "selection": "peeling"}
+    yield _entry(
+        "sparse mean, peeling",
+        SparseMean(**peeled),
+        _swapped(2),
+        power=0.1,
+        bugs=(
+            shown("half the noise", HalfNoise(**peeled), 2),
+            shown("s lambda/epsilon, basic composition", BasicComposition(**peeled), 2),
+        ),
+    )
+    split = {**visible, "split": True}
+    # The row lowers one of many columns and raises the others, or the reverse; the second half is zeros.
+    wide = np.vstack([np.ones((3, 50)), np.zeros((3, 50))])
+    first = wide.copy(), wide.copy()
+    first[0][0, 0], first[1][0, 1:] = -1.0, -1.0
+    yield _entry(
+        "sparse mean, split, a row of the first half",
+        SparseMean(**split),
+        first,
+        power=0.1,
+        **ball,
+        bugs=(
+            _bug("half the noise", HalfNoise(**split), first, 100_000, _selects_first(HalfNoise(**split))),
+        ),
+    )
+    zeros = np.zeros((6, 3))
+    last = zeros + 100 * np.eye(6, 3, -5), zeros - 100 * np.eye(6, 3, -5)
+    yield _entry(
+        "sparse mean, split, a row of the second half",
+        SparseMean(**split),
+        last,
+        power=0.1,
+        **ball,
+        bugs=(
+            _bug("half the noise", HalfNoise(**split), last, 100_000, _chosen_and_value(HalfNoise(**split))),
+        ),
+    )

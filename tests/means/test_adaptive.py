@@ -1,0 +1,391 @@
+"""AdaptiveMean: the plan, the stages, the intervals, conventions, and everything it must refuse."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import stats
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.intervals import normal_laplace_quantile
+from dpstats.means import AdaptiveMean
+from dpstats.means.laplace_sums import laplace_sum_quantile
+from dpstats.mechanisms import SimulatedNoise
+from dpstats.privacy import BudgetExceeded, PrivacyBudget, PrivacyGuarantee, gaussian_sigma
+
+RNG = np.random.default_rng(0)
+X = RNG.normal([3.0, -4.0, 0.5], 1.0, size=(400, 3))
+OPTIONS: dict[str, Any] = {"bound": 10.0, "std": 1.0}
+COV = np.array([[1.0, 0.8, 0.0], [0.8, 2.0, -0.5], [0.0, -0.5, 1.5]])
+SHAPES: dict[str, dict[str, Any]] = {
+    "one std": OPTIONS,
+    "std per column": {"bound": [10.0, 20.0, 5.0], "std": [1.0, 2.0, 0.5]},
+    "cov": {"bound": 10.0, "cov": COV},
+}
+shapes = pytest.mark.parametrize("options", SHAPES.values(), ids=SHAPES)
+
+
+# --- The plan ------------------------------------------------------------------------------------
+
+
+@shapes
+@pytest.mark.parametrize("tails", ["subgaussian", "symmetric", "variance"])
+def test_stages_share_the_budget_exactly(options: dict, tails: str) -> None:
+    plan = AdaptiveMean(epsilon=0.7, delta=1e-5, tails=tails, **options).plan(1000, 3)
+    total = math.fsum(stage.event.mu**2 for stage in plan.stages)
+    # mu_tot = 1/sigma(epsilon, delta), less the millionth of delta that is set aside.
+    assert math.sqrt(total) * gaussian_sigma(0.7, 1e-5) == pytest.approx(1, rel=1e-6)
+    assert plan.guarantee == PrivacyGuarantee(0.7, 1e-5)
+    pure = AdaptiveMean(epsilon=0.7, delta=0.0, tails=tails, **options).plan(1000, 3)
+    assert math.fsum(stage.event.pure_cost() for stage in pure.stages) == pytest.approx(0.7, rel=1e-12)
+    assert pure.guarantee == PrivacyGuarantee(0.7)
+
+
+def test_sensitivity_is_twice_the_radius() -> None:
+    plan = AdaptiveMean(bound=100.0, std=2.0).plan(1000, 4)
+    for stage, radius in zip(plan.stages, plan.staging.radii, strict=True):
+        assert stage.sensitivity == pytest.approx(2 * 2.0 * radius / 1000)
+    pure = AdaptiveMean(bound=100.0, std=2.0, delta=0.0).plan(1000, 4)
+    for stage, radius in zip(pure.stages, pure.staging.radii, strict=True):
+        # l1: sqrt(d) times as much.
+        assert stage.sensitivity == pytest.approx(2 * 2 * 2.0 * radius / 1000)
+
+
+@shapes
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_noise_of_the_average(options: dict, delta: float) -> None:
+    fitted = AdaptiveMean(delta=delta, random_state=0, **options).fit(X)
+    plan = fitted.plan_
+    assert plan.weights.sum() == pytest.approx(1)
+    if "cov" not in options:
+        noises = np.array([np.broadcast_to(stage.noise_std, (3,)) for stage in plan.stages])
+        of_average = np.sqrt(np.sum((plan.weights[:, None] * noises) ** 2, axis=0))
+        np.testing.assert_allclose(fitted.noise_std_, of_average, rtol=1e-9)
+    average = plan.weights @ fitted.stage_means_
+    box = np.asarray(options["bound"])
+    np.testing.assert_allclose(fitted.mean_, np.clip(average, -box, box), rtol=1e-12)
+
+
+def test_extreme_parameters_have_plans_that_can_be_drawn() -> None:
+    for epsilon, delta in ((1e-5, 1e-12), (50.0, 1e-6), (1000.0, 1e-3), (1e-4, 0.0), (100.0, 0.0)):
+        plan = AdaptiveMean(epsilon=epsilon, delta=delta, bound=1e6, std=1.0).plan(10_000, 20)
+        assert plan.guarantee.epsilon <= epsilon
+        assert math.isfinite(plan.expected_error())
+    assert len(AdaptiveMean(bound=1.0, std=1.0).plan(2, 1).stages) >= 1
+
+
+def test_units_do_not_matter() -> None:
+    units = np.array([1.0, 1000.0, 1e-4])
+    one = AdaptiveMean(random_state=3, bound=[10.0] * 3, std=[1.0] * 3).fit(X)
+    other = AdaptiveMean(random_state=3, bound=10 * units, std=units).fit(X * units)
+    np.testing.assert_allclose(other.mean_ / units, one.mean_, atol=1e-6)
+    scalar = AdaptiveMean(random_state=3, **OPTIONS).fit(X)
+    np.testing.assert_allclose(one.mean_, scalar.mean_, atol=1e-6)
+    diagonal = AdaptiveMean(random_state=3, bound=10.0, cov=np.eye(3)).fit(X)
+    np.testing.assert_allclose(diagonal.noise_std_, scalar.noise_std_, rtol=1e-6)
+    scaled = AdaptiveMean(random_state=3, bound=10.0, std=2.0, cov=np.eye(3) / 4).fit(X)
+    np.testing.assert_allclose(scaled.mean_, diagonal.mean_, atol=1e-9)
+
+
+@shapes
+def test_little_noise_leaves_the_sample_mean(options: dict) -> None:
+    fitted = AdaptiveMean(epsilon=1e5, random_state=0, **options).fit(X)
+    np.testing.assert_allclose(fitted.mean_, X.mean(axis=0), atol=5e-3)
+
+
+@shapes
+@pytest.mark.parametrize("missing", ["error", "center"])
+def test_batches_run_the_same_stages_as_one_fit(options: dict, missing: str) -> None:
+    rows = X.copy()
+    if missing == "center":
+        rows[::50, 1] = np.nan
+    rows[3] = 1e200
+    estimator = AdaptiveMean(missing=missing, **options)
+    plan = estimator.plan(*rows.shape)
+    centers = RNG.normal(scale=5.0, size=(4, 3))
+    for t in range(len(plan.stages)):
+        batch = estimator._sums(rows, plan, t, centers)
+        for center, sums in zip(centers, batch, strict=True):
+            # A matrix product may round a row differently in tables of different lengths.
+            difference = np.abs(estimator._sums(rows, plan, t, center) - sums).max()
+            assert difference <= (len(rows) if "cov" in options else 0)
+    released = estimator._release(
+        estimator._statistic(rows, plan), plan, SimulatedNoise(np.random.default_rng(1)), 5
+    )
+    assert [values.shape for values in released.values()] == [(5, 3)] * len(plan.stages)
+
+
+def test_expected_error_is_what_is_measured() -> None:
+    estimator = AdaptiveMean(bound=20.0, std=1.0, random_state=np.random.default_rng(5))
+    errors = []
+    for _ in range(60):
+        mean = RNG.uniform(-20, 20, 40)
+        errors.append(np.sum((estimator.fit(RNG.normal(mean, 1.0, size=(1500, 40))).mean_ - mean) ** 2))
+    expected = estimator.plan(1500, 40).expected_error()
+    # Five standard errors; the plan is an upper bound by a few percent.
+    error = np.std(errors) / np.sqrt(len(errors))
+    assert 0.85 * expected - 5 * error < np.mean(errors) < expected + 5 * error
+    assert 5 * error < 0.25 * expected
+    assert estimator.plan(1500, 40).expected_error(std=0.0) < expected
+
+
+# --- Intervals -----------------------------------------------------------------------------------
+
+
+def test_interval_widths() -> None:
+    fitted = AdaptiveMean(bound=100.0, std=[1.0, 2.0, 3.0], random_state=0).fit(X)
+    plan = fitted.plan_
+    low, high = fitted.confidence_interval(0.9)
+    each = math.hypot(math.sqrt(plan.sampling_variance), math.sqrt(plan.noise_variance))
+    half = np.array([1.0, 2.0, 3.0]) * (stats.norm.isf(0.05) * each + plan.bias)
+    np.testing.assert_allclose((high - low) / 2, half, rtol=1e-9)
+    assert 1 <= 400 * plan.sampling_variance < 1.3  # the bound on the spread of a clipped row
+    together = fitted.confidence_interval(0.9, simultaneous=True)
+    half = np.array([1.0, 2.0, 3.0]) * (stats.norm.isf((1 - 0.9 ** (1 / 3)) / 2) * each + plan.bias)
+    np.testing.assert_allclose((together.high - together.low) / 2, half, rtol=1e-9)
+    variances = np.diag(fitted.cov_params_)
+    np.testing.assert_allclose(variances, np.array([1.0, 4.0, 9.0]) * each**2)
+
+
+def test_intervals_stay_in_the_box_and_hold_the_estimate() -> None:
+    for seed in range(20):
+        fitted = AdaptiveMean(epsilon=0.02, bound=1.0, std=1.0, random_state=seed).fit(X / 4)
+        low, high = fitted.confidence_interval()
+        assert np.all((low >= -1) & (high <= 1) & (low <= fitted.mean_) & (fitted.mean_ <= high))
+        assert np.all(np.abs(fitted.mean_) <= 1)
+
+
+def test_laplace_sums() -> None:
+    # One Laplace variable: the closed form. Two equal ones, no normal part to speak of: the tail of
+    # L1 + L2 is (2 + x) e^-x / 4.
+    for tail in (0.2, 0.025, 1e-6):
+        for std, scale in ((1.0, 1.0), (3.0, 0.1), (0.05, 2.0)):
+            value = laplace_sum_quantile(tail, std, np.array([scale]))
+            assert value == pytest.approx(normal_laplace_quantile(tail, std, scale), rel=1e-7)
+        x = laplace_sum_quantile(tail, 1e-3, np.ones(2))
+        assert (2 + x) * math.exp(-x) / 4 == pytest.approx(tail, rel=1e-4)
+    # A tiny normal part is raised: never narrower.
+    assert laplace_sum_quantile(0.01, 1e-9, np.ones(1)) >= math.log(50)
+    draws = RNG.normal(0, 0.5, 400_000) + RNG.laplace(size=(400_000, 3)) @ np.array([1.0, 0.6, 0.2])
+    x = laplace_sum_quantile(0.01, 0.5, np.array([1.0, 0.6, 0.2]))
+    # Six standard errors of a proportion.
+    assert np.mean(draws > x) == pytest.approx(0.01, abs=6 * math.sqrt(0.01 * 0.99 / 400_000))
+
+
+def coverage(estimator: AdaptiveMean, law: str, n: int, d: int, repeats: int, level: float = 0.95) -> float:
+    """Return the share of columns covered, over datasets with a mean uniform in the box."""
+    rng = np.random.default_rng(17)
+    factor = np.eye(d) if estimator.cov is None else np.linalg.cholesky(estimator.cov)
+    inside = []
+    for _ in range(repeats):
+        mean = rng.uniform(-1, 1, d) * estimator.bound
+        rows = rng.standard_exponential((n, d)) - 1 if law == "skewed" else rng.standard_normal((n, d))
+        fitted = clone(estimator).set_params(random_state=rng).fit(mean + rows @ factor.T)
+        low, high = fitted.confidence_interval(level)
+        inside.append(np.mean((low <= mean) & (mean <= high)))
+    return float(np.mean(inside))
+
+
+@pytest.mark.parametrize(
+    ("options", "law", "exact"),
+    [
+        ({"std": 1.0}, "normal", True),
+        ({"std": 1.0, "delta": 0.0}, "normal", True),
+        ({"cov": COV}, "normal", True),
+        ({"cov": COV, "delta": 0.0}, "normal", True),
+        ({"std": 1.0, "tails": "symmetric"}, "normal", False),
+        ({"std": 1.0, "tails": "variance"}, "skewed", False),
+    ],
+    ids=["std", "std, pure", "cov", "cov, pure", "symmetric", "variance, skewed rows"],
+)
+def test_intervals_cover(options: dict, law: str, exact: bool) -> None:
+    repeats = 150
+    covered = coverage(AdaptiveMean(bound=10.0, **options), law, 2000, 3, repeats)
+    # At least 400 independent intervals: four standard errors, a false alarm below 1e-4 each.
+    error = 4 * math.sqrt(0.95 * 0.05 / (3 * repeats))
+    assert covered > 0.95 - error
+    assert not exact or covered < 0.95 + error
+
+
+@pytest.mark.parametrize("tails", ["subgaussian", "symmetric", "variance"])
+def test_a_very_wide_box_has_no_failures(tails: str) -> None:
+    # Little noise and a box of a thousand standard deviations: a plan that shrinks its balls too fast
+    # loses the mean now and then, by many times the usual error.
+    rng = np.random.default_rng(3)
+    estimator = AdaptiveMean(epsilon=2.0, bound=1000.0, std=1.0, tails=tails, random_state=rng)
+    ratios = []
+    for _ in range(150):
+        mean = rng.uniform(-1000, 1000, 3)
+        fitted = estimator.fit(mean + rng.standard_normal((400, 3)))
+        ratios.append(np.abs(fitted.mean_ - mean).max() / np.sqrt(fitted.cov_params_[0, 0]))
+    # 450 normal errors exceed 5.5 with probability 2e-5; clipping bias adds up to half of one.
+    assert max(ratios) < 6
+
+
+class BiasedStages(AdaptiveMean):
+    """Planted bug: radii that cut off a tail of the rows, averaged in under "subgaussian" at no bias."""
+
+    def plan(self, n_samples: int, n_features: int) -> Any:
+        trimmed = AdaptiveMean(**(self.get_params() | {"tails": "symmetric"})).plan(n_samples, n_features)
+        staging = replace(
+            trimmed.staging, biases=(0.0,) * len(trimmed.stages), slopes=(1.0,) * len(trimmed.stages)
+        )
+        return replace(trimmed, tails="subgaussian", staging=staging)
+
+
+def test_coverage_check_notices_biased_stages() -> None:
+    # The same check, on lopsided rows, at a size where bias is what is left.
+    right = coverage(AdaptiveMean(std=1.0, bound=10.0), "skewed", 20_000, 3, 60)
+    wrong = coverage(BiasedStages(std=1.0, bound=10.0), "skewed", 20_000, 3, 60)
+    error = 4 * math.sqrt(0.95 * 0.05 / 180)
+    assert right > 0.95 - error
+    assert wrong < 0.95 - error
+
+
+# --- Conventions ---------------------------------------------------------------------------------
+
+
+def test_data_frames_names_and_types() -> None:
+    frame = pd.DataFrame(X, columns=["age", "income", "visits"])
+    fitted = AdaptiveMean(random_state=0, **OPTIONS).fit(frame)
+    assert list(fitted.feature_names_in_) == ["age", "income", "visits"]
+    same = AdaptiveMean(random_state=0, **OPTIONS).fit(pl.DataFrame(X, schema=["age", "income", "visits"]))
+    np.testing.assert_array_equal(fitted.mean_, same.mean_)
+    whole = np.rint(X)
+    reference = AdaptiveMean(random_state=0, **OPTIONS).fit(whole).mean_
+    for other in (whole.astype(np.int8), whole.astype(np.float32), whole.tolist(), np.asfortranarray(whole)):
+        np.testing.assert_array_equal(AdaptiveMean(random_state=0, **OPTIONS).fit(other).mean_, reference)
+    np.testing.assert_array_equal(fitted.predict(frame[:5]), np.tile(fitted.mean_, (5, 1)))
+    with pytest.raises(NotFittedError):
+        AdaptiveMean(**OPTIONS).predict(X)
+
+
+@shapes
+def test_clone_and_pickle(options: dict) -> None:
+    fitted = AdaptiveMean(random_state=0, **options).fit(X)
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.mean_, fitted.mean_)
+    assert str(again.summary()) == str(fitted.summary())
+    assert "simulated noise" in repr(clone(fitted))
+
+
+def test_exact_noise_is_a_release() -> None:
+    exact = AdaptiveMean(**OPTIONS).fit(X)
+    assert not exact.privacy_.simulated and "imulated" not in str(exact.summary())
+    np.testing.assert_allclose(exact.mean_, [3.0, -4.0, 0.5], atol=8 * exact.noise_std_.max() + 0.5)
+    # Two exact fits agree with probability below 1e-8 a column.
+    assert not np.array_equal(exact.mean_, AdaptiveMean(**OPTIONS).fit(X).mean_)
+    same = AdaptiveMean(random_state=7, **OPTIONS)
+    np.testing.assert_array_equal(same.fit(X).mean_, same.fit(X).mean_)
+
+
+@pytest.mark.parametrize("tails", ["subgaussian", "symmetric", "variance"])
+def test_summary_states_the_assumption(tails: str) -> None:
+    fitted = AdaptiveMean(tails=tails, random_state=0, **OPTIONS).fit(X)
+    text = " ".join(str(fitted.summary()).split())
+    for part in (f'tails="{tails}" assumes that', "epsilon = 1, delta = 1e-06", "400, 3 (public)", "bias <="):
+        assert part in text
+    assert "imulated noise, not a private release" in text
+    assert "population mean, if" in fitted.confidence_interval().estimand
+
+
+def test_missing_entries_count_as_the_centre() -> None:
+    holes = X.copy()
+    holes[::20, 1] = np.nan
+    holes[3, 0] = np.inf
+    fitted = AdaptiveMean(missing="center", random_state=0, epsilon=100.0, **OPTIONS).fit(holes)
+    # Five percent of a column stay at the centre, which is near the mean by the last stage.
+    np.testing.assert_allclose(fitted.mean_, X.mean(axis=0), atol=0.25)
+
+
+def test_one_charge_for_all_stages_before_any_noise() -> None:
+    budget = PrivacyBudget(1.5, 1e-5)
+    fitted = AdaptiveMean(epsilon=1.0, budget=budget, **OPTIONS).fit(X)
+    (entry,) = budget.history()
+    assert len(fitted.plan_.stages) > 1
+    assert entry.label == "AdaptiveMean" and entry.guarantee.epsilon == 1.0
+    with pytest.raises(BudgetExceeded):
+        AdaptiveMean(epsilon=1.0, budget=budget, **OPTIONS).fit(X)
+    assert len(budget.history()) == 1
+
+
+# --- Bad input: one clear error each, nothing charged --------------------------------------------
+
+BAD_PARAMETERS = [
+    ({"epsilon": 0}, "epsilon must be a finite number greater than 0, got 0"),
+    ({"delta": 1}, "delta must be a finite number at least 0 and less than 1, got 1"),
+    ({"bound": 0}, "bound must be a finite number greater than 0, got 0"),
+    ({"bound": None}, "bound must be given"),
+    (
+        {"bound": 0.5},
+        "bound must be at least the standard deviation of its column, got 0.5 .* of 1 at position 0",
+    ),
+    (
+        {"bound": [2.0, 3.0, 0.9]},
+        "bound must be at least .* got 0.9 for a standard deviation of 1 at position 2",
+    ),
+    ({"bound": [1.0, 2.0]}, r"bound must be .* \(n_features=3\), got 2 numbers"),
+    ({"bound": 1e200}, "bound must be between 1e-100 and 1e.100 for exact arithmetic"),
+    ({"std": 0.0}, "std must be a finite number greater than 0, got 0"),
+    ({"std": -1.0}, "std must be a finite number greater than 0, got -1"),
+    ({"std": None}, "std must be given"),
+    ({"std": "private"}, "std must be a finite number greater than 0, got 'private'"),
+    ({"std": [1.0, 1.0, 0.0]}, "std must be .* got 0 at position 2"),
+    ({"tails": "normal"}, "tails must be one of 'subgaussian', 'symmetric', 'variance', got 'normal'"),
+    ({"missing": "drop"}, "missing must be one of"),
+    ({"cov": np.eye(2)}, r"cov must be .* \(3, 3\), got shape \(2, 2\)"),
+    ({"cov": "wide"}, "cov must be .* got str that is no matrix of numbers"),
+    (
+        {"cov": np.diag([1.0, 1.0, 0.0])},
+        "cov must be a symmetric positive definite matrix .* eigenvalues from 0 to 1",
+    ),
+    ({"cov": np.diag([1.0, 1.0, -2.0])}, "cov must be .* eigenvalues from -2 to 1"),
+    ({"cov": np.eye(3) + np.eye(3, k=1)}, "cov must be .* not symmetric"),
+    ({"cov": np.diag([1.0, np.nan, 1.0])}, "cov must be .* not finite"),
+    ({"cov": COV, "std": [1.0, 1.0, 1.0]}, "std must be None or a single number, which scales cov"),
+    ({"cov": 400 * np.eye(3)}, "bound must be at least the standard deviation .* of 20 at position 0"),
+]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"), BAD_PARAMETERS, ids=[message for _, message in BAD_PARAMETERS]
+)
+def test_bad_parameters(options: dict, message: str) -> None:
+    budget = PrivacyBudget(10.0, 1e-3)
+    with pytest.raises(InvalidParameter, match=message):
+        AdaptiveMean(**(OPTIONS | {"budget": budget} | options)).fit(X)
+    assert budget.history() == ()
+
+
+SECRET = 123456.75
+
+
+@shapes
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_bad_data_is_refused_before_the_charge(options: dict, bad: float) -> None:
+    rows = np.full((30, 3), SECRET)
+    rows[7, 1] = bad
+    budget = PrivacyBudget(10.0, 1e-3)
+    with pytest.raises(InvalidData) as caught:
+        AdaptiveMean(budget=budget, **options).fit(rows)
+    assert budget.history() == () and "123456" not in str(caught.value)
+    with pytest.raises(InvalidData, match="at least 2 rows"):
+        AdaptiveMean(budget=budget, **options).fit(X[:1])
+
+
+def test_huge_entries_are_clipped_like_others() -> None:
+    for options in SHAPES.values():
+        rows = X.copy()
+        rows[0] = [1e308, -1e308, 1e308]
+        fitted = AdaptiveMean(epsilon=5.0, random_state=0, **options).fit(rows)
+        assert np.isfinite(fitted.mean_).all()
+        np.testing.assert_allclose(fitted.mean_, [3.0, -4.0, 0.5], atol=0.5)

@@ -1,0 +1,145 @@
+"""The planner of the adaptive mean: its bounds against simulated and integrated truth."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from dpstats.means import staging
+from dpstats.means.staging import TAILS, plan_stages
+
+RNG = np.random.default_rng(0)
+
+
+def clip(rows: np.ndarray, radius: float) -> np.ndarray:
+    return rows * np.minimum(1, radius / np.linalg.norm(rows, axis=1))[:, None]
+
+
+def test_a_plan_is_quick_and_a_function_of_public_numbers() -> None:
+    for n, d in ((500, 5), (10_000, 500), (10**7, 5000)):
+        plan_stages.cache_clear()
+        plans, seconds = [], []
+        for _ in range(3):
+            start = time.process_time()
+            plans.append(plan_stages.__wrapped__(n, d, "subgaussian", 100.0, 100.0, 100 / n**2, 1))
+            seconds.append(time.process_time() - start)
+        assert plans[0] == plans[1]
+        assert min(seconds) < 0.05
+
+
+@pytest.mark.parametrize("tails", TAILS)
+@pytest.mark.parametrize("exponent", [1, 2])
+def test_shares_never_exceed_the_whole(tails: str, exponent: int) -> None:
+    for noise in (1e-8, 1e-5, 1e-2):
+        stages = plan_stages(1000, 7, tails, 100.0, 100.0, noise, exponent)
+        assert 1 - 1e-12 < sum(stages.shares) < 1
+        assert 1 <= len(stages.shares) <= 16
+        assert min(stages.radii) > 0 and min(stages.biases) >= 0
+        # The first ball is about a centre that knows nothing but the box; the last is much smaller,
+        # unless little noise makes bias the larger error.
+        assert stages.radii[0] > np.sqrt(7 * 101) * (0.8 if tails == "symmetric" else 1)
+        assert noise > 1e-3 or tails == "variance" or stages.radii[-1] < stages.radii[0] / 2
+
+
+def test_one_column_has_the_exact_normal_bias() -> None:
+    # d = 1: E(|Z| - B)_+ = 2 (phi(B) - B Phi(-B)).
+    curves = staging._curves(1, "subgaussian")
+    radius = np.sqrt(curves.q)
+    exact = 2 * (stats.norm.pdf(radius) - radius * stats.norm.sf(radius))
+    np.testing.assert_allclose(curves.constant, exact, rtol=6e-3, atol=1e-8)
+    assert np.all(curves.constant >= exact)
+
+
+@pytest.mark.parametrize("d", [2, 10])
+def test_bias_bounds_hold_at_the_mean(d: int) -> None:
+    # Lopsided in every column, yet no column beyond normal tails: |Y_j| is normal, signs depend on the norm.
+    rows = RNG.standard_normal((200_000, d))
+    far = np.einsum("ij,ij->i", rows, rows) > stats.chi2(d).ppf(0.9)
+    rows = np.where(far[:, None], np.abs(rows), -np.abs(rows))
+    for tails, law in (("subgaussian", rows), ("variance", RNG.standard_exponential((200_000, d)) - 1)):
+        curves = staging._curves(d, tails)
+        for i in range(0, curves.q.size, 40):
+            lost = law - clip(law, np.sqrt(curves.q[i]))
+            bias, error = lost.mean(axis=0), lost.std(axis=0) / np.sqrt(len(lost))
+            # Four standard errors: a false alarm below 1e-3 over all columns and radii.
+            assert np.all(np.abs(bias) - 4 * error <= curves.constant[i])
+    # The comonotone bound is nearly attained by these rows, so half of it would be noticed.
+    curves = staging._curves(d, "subgaussian")
+    lost = rows - clip(rows, np.sqrt(curves.q[0]))
+    assert np.abs(lost.mean(axis=0)).max() > 0.5 * curves.constant[0]
+
+
+@pytest.mark.parametrize("d", [1, 3, 30])
+def test_slope_and_spread_of_symmetric_rows(d: int) -> None:
+    curves = staging._curves(d, "symmetric")
+    rows = RNG.standard_normal((400_000 // d, d))
+    rows = np.vstack([rows, -rows])  # antithetic: the mean is exactly 0
+    for i in (0, curves.q.size // 2):
+        shift = 0.05
+        radius = np.sqrt(curves.q[i])
+        moved = clip(rows + shift, radius).mean()
+        assert moved / shift == pytest.approx(curves.slope[i], rel=0.02)
+        assert np.std(clip(rows, radius)) / curves.slope[i] == pytest.approx(curves.spread[i], rel=0.01)
+        assert curves.shift[i] == pytest.approx(1 / curves.slope[i] - 1)
+
+
+def test_variance_bound_is_its_formula() -> None:
+    # E|x_j| (1 - B/||x||)_+ <= sqrt(d)/(4B) for second moments of 1: (1 - B/y)_+ <= y/(4B).
+    curves = staging._curves(9, "variance")
+    np.testing.assert_allclose(curves.constant, 3 / (4 * np.sqrt(curves.q)))
+    y = np.linspace(0.01, 50, 10_000)
+    assert np.all(np.maximum(1 - 2 / y, 0) <= y / 8 + 1e-15)
+
+
+def test_comonotone_integral() -> None:
+    # The grid sum against adaptive quadrature of int_0^u z(s) (1 - sqrt(q(u)/q(s))) ds.
+    d = 6
+    curves = staging._curves(d, "subgaussian")
+    u = stats.chi2(d).sf(curves.q[0])
+
+    def integrand(s: float) -> float:
+        return stats.norm.isf(s / 2) * (1 - np.sqrt(curves.q[0] / stats.chi2(d).isf(s)))
+
+    assert curves.constant[0] == pytest.approx(integrate.quad(integrand, 0, u)[0], rel=6e-3)
+
+
+def test_more_of_anything_helps() -> None:
+    def length(noise: float, reach2: float) -> float:
+        stages = plan_stages(2000, 5, "subgaussian", reach2, reach2, noise, 1)
+        precision = [
+            share / (noise * radius**2) for share, radius in zip(stages.shares, stages.radii, strict=True)
+        ]
+        return 1 / sum(precision)
+
+    # Less noise, or a narrower box; the box counts by its logarithm only.
+    assert length(1e-6, 100.0) < length(1e-5, 100.0) < length(1e-4, 100.0)
+    assert length(1e-5, 10.0) < length(1e-5, 1e8) < 3 * length(1e-5, 10.0)
+
+
+def test_unequal_columns_are_planned_for_the_widest() -> None:
+    equal = plan_stages(2000, 5, "variance", 100.0, 100.0, 1e-5, 1)
+    wide = plan_stages(2000, 5, "variance", 100.0, 500.0, 1e-5, 1)
+    # The first ball is for the norm, and so the same; the bias bound of a column is larger.
+    assert wide.radii[0] == pytest.approx(equal.radii[0], rel=0.5)
+    assert wide.biases[0] / wide.radii[0] > 0 and wide.biases[0] > equal.biases[0]
+
+
+@pytest.mark.parametrize("d", [1, 2, 8, 300])
+def test_what_is_clipped_together(d: int) -> None:
+    # Root mean squares of the loss of a normal row, and of its slope, against quadrature.
+    curves = staging._curves(d, "subgaussian")
+    law, end = stats.chi2(d), stats.chi2(d).isf(1e-15)
+
+    def beyond(power: float, q: float) -> float:
+        return integrate.quad(lambda s: s**power * law.pdf(s), q, end)[0]
+
+    for i in (0, 60, 120):
+        q = curves.q[i]
+        u = beyond(0, q)
+        loss = beyond(1, q) - 2 * np.sqrt(q) * beyond(0.5, q) + q * u
+        slope = u + (d - 1) * (u - 2 * np.sqrt(q) * beyond(-0.5, q) + q * beyond(-1, q))
+        assert curves.loss[i] == pytest.approx(np.sqrt(loss / d), rel=1e-3)
+        assert 1 <= curves.variation[i] / np.sqrt(slope / d) < 1.25

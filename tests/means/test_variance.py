@@ -1,0 +1,137 @@
+"""PrivateVariance: the estimate, its noise, its intervals and what it refuses."""
+
+import numpy as np
+import pytest
+
+from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.means import ClippedMean, PrivateVariance
+from dpstats.mechanisms import SimulatedNoise
+from dpstats.privacy import PrivacyBudget, PrivacyGuarantee
+
+LAWS = [0.0, 1e-6]
+
+
+@pytest.mark.parametrize("delta", LAWS)
+@pytest.mark.parametrize("about", ["mean", "center"])
+def test_the_estimate_is_unbiased_and_its_noise_is_as_stated(delta, about):
+    rng = np.random.default_rng(0)
+    X = rng.normal([0.5, -1.0], [1.0, 2.0], size=(300, 2))
+    made = PrivateVariance(delta=delta, clip=6.0, about=about, epsilon=2.0)
+    plan = made.plan(*X.shape)
+    statistic = made._statistic(X, plan)
+    raw, stated = [], []
+    for _ in range(4000):
+        made._report(made._release(statistic, plan, SimulatedNoise(rng)), plan)
+        raw.append(made._raw)
+        stated.append(made.noise_std_**2)
+    clipped = np.clip(X, -6, 6)
+    truth = clipped.var(axis=0, ddof=1) if about == "mean" else (clipped**2).mean(axis=0)
+    spread = np.std(raw, axis=0)
+    np.testing.assert_array_less(np.abs(np.mean(raw, axis=0) - truth), 5 * spread / np.sqrt(4000))
+    np.testing.assert_allclose(np.sqrt(np.mean(stated, axis=0)), spread, rtol=0.08)
+
+
+def test_it_is_the_spread_of_the_clipped_mean():
+    # The same two statistics, so the same sensitivities.
+    X = np.random.default_rng(1).normal(size=(50, 3))
+    variance = PrivateVariance(clip=2.0, mean_share=0.9).plan(50, 3)
+    mean = ClippedMean(clip=2.0, std="private").plan(50, 3)
+    for ours, theirs in zip(variance.stages, mean.stages[::-1], strict=True):
+        assert (ours.name, ours.sensitivity_steps, ours.spacing) == (
+            theirs.name,
+            theirs.sensitivity_steps,
+            theirs.spacing,
+        )
+        assert ours.scale_steps == pytest.approx(theirs.scale_steps, rel=1e-12)
+    exact = PrivateVariance(clip=2.0)._statistic(X, PrivateVariance(clip=2.0).plan(50, 3))
+    other = ClippedMean(clip=2.0, std="private")._statistic(X, mean)
+    assert {name: values.tolist() for name, values in exact.items()} == {
+        name: values.tolist() for name, values in other.items()
+    }
+
+
+def test_about_a_centre_is_one_release_of_half_the_sensitivity():
+    plan = PrivateVariance(clip=3.0, about="center").plan(1000, 1)
+    (stage,) = plan.stages
+    assert stage.sensitivity == pytest.approx(9.0 / 1000, rel=1e-9)  # R^2/n
+    assert plan.guarantee == PrivacyGuarantee(1.0)
+
+
+def draw(law, rng, size):
+    return rng.normal(size=size) if law == "normal" else rng.standard_exponential(size) - 1
+
+
+@pytest.mark.parametrize("delta", LAWS)
+@pytest.mark.parametrize(
+    ("interval", "law"), [("normal", "normal"), ("bounded", "normal"), ("bounded", "exponential")]
+)
+@pytest.mark.parametrize("n", [200, 5000])
+def test_intervals_cover(delta, interval, law, n):
+    # 150 datasets of 4 columns: five standard errors are .044. "bounded" may cover more, never less.
+    rng = np.random.default_rng(7)
+    covered = 0
+    for _ in range(150):
+        made = PrivateVariance(delta=delta, clip=12.0, interval=interval, epsilon=4.0, random_state=rng)
+        low, high = made.fit(draw(law, rng, (n, 4))).confidence_interval()
+        covered += int(np.sum((low <= 1.0) & (high >= 1.0)))
+    assert covered / 600 > 0.95 - 0.045
+    assert interval == "bounded" or n == 200 or covered / 600 < 0.95 + 0.045
+
+
+def test_a_normal_interval_of_skewed_rows_does_not_cover():
+    # Why there is "bounded": an exponential column's variance estimate has four times the variance.
+    rng = np.random.default_rng(3)
+    covered = 0
+    for _ in range(100):
+        made = PrivateVariance(clip=20.0, delta=1e-6, epsilon=100.0, random_state=rng)
+        low, high = made.fit(draw("exponential", rng, (5000, 4))).confidence_interval()
+        covered += int(np.sum((low <= 1.0) & (high >= 1.0)))
+    assert covered / 400 < 0.8
+
+
+def test_simultaneous_intervals_are_wider_and_ends_stay_in_range():
+    made = PrivateVariance(clip=2.0, random_state=0, epsilon=0.01).fit(np.zeros((50, 3)))
+    each, all_of_them = made.confidence_interval(), made.confidence_interval(simultaneous=True)
+    assert np.all(each.low >= 0) and np.all(all_of_them.high <= 4.0 * 50 / 49 + 1e-12)
+    assert np.all((made.variance_ >= 0) & (made.variance_ <= 4.0 * 50 / 49))
+    wide = PrivateVariance(clip=2.0, random_state=0).fit(np.random.default_rng(0).normal(size=(5000, 3)))
+    each, all_of_them = wide.confidence_interval(), wide.confidence_interval(simultaneous=True)
+    assert np.all(all_of_them.high > each.high) and np.all(all_of_them.low < each.low)
+    assert "Private variance" in str(wide.summary())
+
+
+def test_expected_error_is_what_is_measured():
+    rng = np.random.default_rng(4)
+    for options in ({"delta": 1e-6}, {"delta": 0.0, "about": "center"}):
+        made = PrivateVariance(clip=8.0, random_state=rng, **options)
+        errors = [np.sum((made.fit(rng.normal(size=(2000, 2))).variance_ - 1) ** 2) for _ in range(400)]
+        assert np.mean(errors) == pytest.approx(
+            made.plan(2000, 2).expected_error(1.0), abs=5 * np.std(errors) / np.sqrt(400)
+        )
+
+
+BAD = [
+    ({"clip": 0.0}, "clip"),
+    ({"clip": 1.0, "about": "median"}, "about must be one of"),
+    ({"clip": 1.0, "mean_share": 0.0}, "mean_share"),
+    ({"clip": 1.0, "interval": "exact"}, "interval must be one of"),
+    ({"clip": [1.0, 2.0]}, "clip must be a number or one number per column"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), BAD, ids=[message for _, message in BAD])
+def test_bad_parameters_charge_nothing(options, message):
+    budget = PrivacyBudget(10.0)
+    with pytest.raises(InvalidParameter, match=message):
+        PrivateVariance(**options, budget=budget).fit(np.zeros((10, 3)))
+    with pytest.raises(InvalidData, match="NaN or infinity"):
+        PrivateVariance(clip=1.0, budget=budget).fit([[np.nan], [1.0]])
+    assert not budget.history()
+
+
+def test_missing_entries_at_the_centre():
+    X = np.array([[1.0, np.nan], [np.inf, 2.0], [0.5, -1.0]])
+    made = PrivateVariance(clip=3.0, center=[0.5, 0.25], missing="center", random_state=0)
+    filled = np.array([[1.0, 0.25], [0.5, 2.0], [0.5, -1.0]])
+    np.testing.assert_array_equal(made.fit(X).variance_, made.fit(filled).variance_)
+    assert made.predict(filled).shape == (3, 2)

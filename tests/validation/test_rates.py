@@ -1,0 +1,142 @@
+"""The strongest slopes are reproduced, and broken estimators are not: the harness can fail."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "validation"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "validation" / "rates"))
+import accuracy_bounds
+import identity_tests
+import mean_bounded
+import mean_gaussian
+import run_all
+import sparse_mean
+from _shared import LEVEL, Options
+
+from dpstats.identity import SpatialSignTest
+from dpstats.means import ClippedMean
+from dpstats.simulation import Gaussian, Study, StudyResults, compare
+from dpstats.simulation.rates import reproduced
+
+FAST = Options("fast")
+# Every interval is at 1 - .05/60, so all verdicts of this file together fail falsely with probability 5% at most
+# over seeds; the seeds are fixed.
+
+
+def verdicts(outcome: Any) -> dict[str, str]:
+    return {f"{line.quantity} {line.theory} {line.regime}": line.verdict for line in outcome.lines}
+
+
+def test_bounded_mean() -> None:
+    outcome = mean_bounded.run(FAST)
+    assert len(outcome.lines) == 9 and all(map(reproduced, verdicts(outcome).values())), verdicts(outcome)
+    # In log epsilon the slope at these sizes is not the one of the limit.
+    by_epsilon = next(line for line in outcome.lines if line.quantity == "exponent of epsilon")
+    assert by_epsilon.verdict == "reproduced at finite size"
+
+
+def test_gaussian_mean_shows_the_logarithm() -> None:
+    outcome = mean_gaussian.run(FAST)
+    found = verdicts(outcome)
+    assert all(map(reproduced, found.values())), found
+    assert outcome.lines[0].verdict == "reproduced at finite size"
+
+
+def test_accuracy_bounds() -> None:
+    outcome = accuracy_bounds.run(FAST)
+    assert all(map(reproduced, verdicts(outcome).values())), verdicts(outcome)
+
+
+class HalfTheNoise(ClippedMean):
+    def _report(self, released: Any, plan: Any) -> None:
+        super()._report(released, plan)
+        clean = self._clean[0] * plan.stages[0].spacing
+        self.mean_ = (self.mean_ + clean) / 2  # half the noise
+
+    def _statistic(self, X: Any, plan: Any) -> Any:
+        self._clean = list(super()._statistic(X, plan).values())
+        return super()._statistic(X, plan)
+
+
+class WrongRadius(ClippedMean):
+    """Clips at half the radius that it is told."""
+
+    def plan(self, n_samples: int, n_features: int) -> Any:
+        narrow = ClippedMean(clip=self.clip / 2, epsilon=self.epsilon, delta=self.delta)
+        return narrow.plan(n_samples, n_features)
+
+
+@pytest.mark.parametrize("broken", [HalfTheNoise, WrongRadius])
+def test_a_broken_mean_is_not_reproduced(broken: type[ClippedMean]) -> None:
+    kept = {name: mean_bounded.GRIDS[name] for name in ("privacy-d", "crossover")}
+    grid = {name: {**cells, "n": cells["n"][:4]} for name, cells in kept.items()}
+    results = []
+    for estimator in (
+        broken(clip=1.0, delta=mean_bounded.DELTA),
+        ClippedMean(clip=1.0, delta=mean_bounded.DELTA),
+    ):
+        parts = [
+            Study(mean_bounded.Rademacher(), estimator, cells, 60, seed=5).run() for cells in grid.values()
+        ]
+        whole = StudyResults("all", sum((part.cells for part in parts), ()), ("squared_error",), {})
+        fit = mean_bounded.fit_formula(
+            whole, mean_bounded.TERMS, constants=mean_bounded.CONSTANTS, confidence_level=LEVEL
+        )
+        results.append(fit)
+    assert results[0].verdict == "not reproduced" and results[1].verdict == "reproduced"
+    # Half the noise and half the radius: a quarter of the privacy term.
+    assert results[0].constants[1] == pytest.approx(0.25, rel=0.1)
+
+
+class WrongScale(SpatialSignTest):
+    """Its statistic is a fifth larger than the one it was calibrated for."""
+
+    def _exact(self, X: Any, plan: Any) -> Any:
+        return {name: value * 6 // 5 for name, value in super()._exact(X, plan).items()}
+
+
+@pytest.mark.parametrize(
+    ("test", "verdict"), [(SpatialSignTest, "reproduced"), (WrongScale, "not reproduced")]
+)
+def test_a_test_with_a_wrong_scale_is_not_reproduced(test: type[SpatialSignTest], verdict: str) -> None:
+    sound = test(epsilon=2.0, n_calibration=999)
+    results = Study(Gaussian(), sound, {"n": [200], "d": [20]}, 200, loss="rejection", seed=4).run()
+    assert not results.failed_cells
+    assert compare(results, 0.05, relation="at_most", confidence_level=LEVEL).verdict == verdict
+
+
+def test_the_other_scripts_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "sampling-s"
+    estimator, grid, replications = sparse_mean.STUDIES[name]
+    small = {**grid, "n": [400], "d": [64], "n_nonzero": [2, 8, 32]}
+    monkeypatch.setattr(sparse_mean, "STUDIES", {name: (estimator, small, replications), "privacy-n": ()})
+    monkeypatch.setitem(sparse_mean.STUDIES, "privacy-n", (estimator, {**small, "n": [200, 400, 800]}, 1))
+    outcome = sparse_mean.run(FAST)
+    assert outcome.lines[0].verdict == "reproduced" and "98%" in outcome.lines[0].regime
+    value = identity_tests.critical_distance(
+        identity_tests.nothing(100, 4, None),
+        identity_tests.np.random.default_rng(0),
+        "spatial sign",
+        1.0,
+        20,
+        99,
+    )
+    # The non-private chi-square test needs .33 for power 2/3.
+    assert 0.3 < value < 1.2
+
+
+def test_the_table_and_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--scale", "fast", "--only", "accuracy_bounds", "--jobs", "1"]
+    arguments += ["--folder", str(tmp_path / "runs"), "--out", str(tmp_path)]
+    assert run_all.main(arguments) == 0
+    again = capsys.readouterr().out
+    text = (tmp_path / "rates.md").read_text(encoding="utf-8")
+    assert text == again.rstrip("\n") + "\n" and "| 3.8 (Laplace) |" in text and "Failed cells" in text
+    page = (tmp_path / "rates.html").read_text(encoding="utf-8")
+    assert "3.28 (numeric)" in page and "--only accuracy_bounds" in page and "Seed" in page
+    assert len(list((tmp_path / "runs").glob("*.sqlite"))) == 3

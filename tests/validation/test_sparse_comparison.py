@@ -1,0 +1,39 @@
+"""The comparison of sparse means, reduced: the same code, fewer datasets."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "validation"))
+import sparse_comparison as study
+
+
+@pytest.fixture(scope="module")
+def tables() -> tuple[dict, list]:
+    compared, covered = study.study(10, jobs=1, cells=study.CELLS[:1], splits=study.SPLITS[:1], check=False)
+    return {name: (error, spread, found) for _, name, error, spread, found in compared}, covered
+
+
+def test_the_order_of_the_estimators(tables: tuple[dict, list]) -> None:
+    errors = {name: error for name, (error, _, _) in tables[0].items()}
+    assert errors["non-private"] < errors["oracle"] < errors["gumbel"] < errors["peeling, exact"] / 20
+    assert errors["peeling, exact"] < errors["peeling, printed"]
+    # Stages pay: .0168 against .0232 over 400 datasets; here by the noise that is planned.
+    planned = {name: plan.noise_scale for name, (_, plan) in study.plans(study.CELLS[0]).items()}
+    assert planned["gumbel"] < 0.85 * planned["one stage"]
+    assert tables[0]["gumbel"][2] > 0.97
+
+
+def test_the_error_is_what_the_plan_expects(tables: tuple[dict, list]) -> None:
+    expected = study.estimator(study.CELLS[0]).plan(2000, 2000).expected_error()
+    error, spread, _ = tables[0]["gumbel"]
+    assert abs(error - expected) < 5 * spread
+
+
+def test_intervals_after_a_split_cover(tables: tuple[dict, list]) -> None:
+    # 40 datasets of 10 intervals: five standard errors.
+    assert abs(tables[1][0][1] - 0.95) < 5 * np.sqrt(0.95 * 0.05 / 400)
