@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test lint bench validate audit docs clean
+.PHONY: demo test lint bench validate validate-fast audit docs clean
 
 # One stamp for everything: the environment is rebuilt when its description changes.
 $(INSTALLED): pyproject.toml
@@ -29,10 +29,15 @@ bench: $(INSTALLED)
 	$(BIN)/python validation/benchmarks/mean.py
 	$(BIN)/python validation/benchmarks/startup.py
 	$(BIN)/python validation/benchmarks/accounting.py
+	$(BIN)/python validation/benchmarks/simulation.py
 	$(BIN)/python validation/benchmarks/mechanisms.py
 
 validate: $(INSTALLED)
 	$(BIN)/python validation/mean_risk_and_coverage.py
+	$(BIN)/python validation/run_all.py
+
+validate-fast: $(INSTALLED)
+	$(BIN)/python validation/run_all.py --fast
 
 audit: $(INSTALLED)
 	$(BIN)/python validation/audit.py

@@ -19,6 +19,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import dpstats
 from dpstats.auditing import audit
 from dpstats.estimator import PrivateEstimator
+from dpstats.identity.base import PrivateTest
 from dpstats.lattice import isqrt_up
 from dpstats.mechanisms import ExactNoise, LaplaceMechanism, SimulatedNoise
 from dpstats.privacy import Stage, compose
@@ -29,6 +30,12 @@ BUGS = [(entry, bug) for entry in ENTRIES for bug in entry.bugs]
 
 # All audits of right releases together raise a false alarm with probability at most 0.001.
 CONFIDENCE = 1 - 0.001 / len(ENTRIES)
+
+# A test gives one answer for a dataset, not one for each of its rows.
+ANSWERS_ONCE = {
+    "check_methods_sample_order_invariance": "predict of a test answers for the dataset as a whole",
+    "check_methods_subset_invariance": "predict of a test answers for the dataset as a whole",
+}
 
 entries = pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
 
@@ -154,10 +161,11 @@ def test_scikit_learn_conventions(entry: Entry) -> None:
         assert not issubclass(entry.covers, PrivateEstimator)
         return
     estimator = clone(entry.estimator)
-    if np.ndim(estimator.clip) or np.ndim(estimator.center):
+    if np.ndim(getattr(estimator, "clip", 0.0)) or np.ndim(getattr(estimator, "center", 0.0)):
         # The checks use tables of many widths, which one bound per column cannot fit.
         estimator.set_params(clip=1.0, center=0.0)
-    check_estimator(estimator, on_skip=None)
+    excused = ANSWERS_ONCE if isinstance(estimator, PrivateTest) else {}
+    check_estimator(estimator, on_skip=None, expected_failed_checks=excused)
 
 
 @entries
@@ -182,6 +190,8 @@ def releasing_classes() -> set[type]:
         for name, item in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
             methods = {"release", "select", "query", "randomize"}
             if name.startswith("_") or not item.__module__.startswith("dpstats.") or item is PrivateEstimator:
+                continue
+            if inspect.isabstract(item):
                 continue
             if issubclass(item, PrivateEstimator) or any(callable(getattr(item, m, None)) for m in methods):
                 found.add(item)

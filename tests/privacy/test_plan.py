@@ -7,8 +7,16 @@ import numpy as np
 import pytest
 
 from dpstats.errors import DPStatsError, InvalidParameter
-from dpstats.privacy import Neighbors, PrivacyGuarantee, ReleasePlan, Stage, compose, gaussian_sigma
-from dpstats.privacy.events import ZCDP, DiscreteLaplace, Gaussian
+from dpstats.privacy import (
+    Neighbors,
+    PrivacyGuarantee,
+    ReleasePlan,
+    Selection,
+    Stage,
+    compose,
+    gaussian_sigma,
+)
+from dpstats.privacy.events import ZCDP, BoundedRange, DiscreteLaplace, Gaussian, Pure
 
 
 def laplace(sensitivity=6, scale=12.0, spacing=0.5, **event):
@@ -105,3 +113,32 @@ def test_a_plan_reads_well():
         "  sum: 2 numbers, laplace noise of scale 6",
         "  squares: 2 numbers, laplace noise of scale 6 to 24",
     ]
+
+
+# Selections, numbers released one by one, disjoint rows
+
+
+def test_selections_and_numbers_one_by_one_count_each():
+    stage = dataclasses.replace(laplace(1, 10.0), size=3, one_by_one=True)
+    selection = Selection("best", "gumbel", 4, 0.5, 1, 20.0, BoundedRange(0.1))
+    both = ReleasePlan((stage,), PrivacyGuarantee(1.0), 10, 5, selections=(selection,))
+    assert both.events == (BoundedRange(0.1),) * 4 + (stage.event,) * 3
+    assert both.guarantee.epsilon == pytest.approx(0.7, rel=1e-15)
+    assert selection.noise_scale == 10.0
+    assert "best: 4 of 5, gumbel noise of scale 10" in str(both)
+
+
+def test_disjoint_parts_cost_the_guarantee_of_each_once():
+    parts = {"selections": (Selection("best", "gumbel", 4, 1.0, 1, 20.0, BoundedRange(0.25)),)}
+    split = ReleasePlan((laplace(6, 6.0),), PrivacyGuarantee(1.0), 10, 5, disjoint=True, **parts)
+    assert split.events == (Pure(1.0),)
+    assert split.guarantee == PrivacyGuarantee(1.0)
+    assert dataclasses.replace(split, target=PrivacyGuarantee(2.0), disjoint=False).guarantee.epsilon == 2.0
+
+
+def test_a_disjoint_part_that_costs_more_is_a_defect():
+    selection = Selection("best", "gumbel", 4, 1.0, 1, 20.0, BoundedRange(0.25))
+    for stage, target in ((laplace(7, 6.0), 1.0), (laplace(1, 6.0), 0.9)):
+        split = ReleasePlan((stage,), PrivacyGuarantee(target), 10, 5, disjoint=True, selections=(selection,))
+        with pytest.raises(DPStatsError, match="defect"):
+            _ = split.events

@@ -8,7 +8,18 @@ walks this list, and so does `make audit`, with more trials. One file for each f
 
 from __future__ import annotations
 
-from registry import additive, clipped_mean, histogram, randomized_response, selection, sparse_vector
+from registry import (
+    adaptive_mean,
+    additive,
+    clipped_mean,
+    histogram,
+    identity,
+    randomized_response,
+    selection,
+    sparse_mean,
+    sparse_vector,
+    variance,
+)
 from registry.entry import Entry, PlantedBug
 
 ENTRIES: tuple[Entry, ...] = (
@@ -18,6 +29,10 @@ ENTRIES: tuple[Entry, ...] = (
     *selection.entries(),
     *sparse_vector.entries(),
     *clipped_mean.entries(),
+    *identity.entries(),
+    *adaptive_mean.entries(),
+    *sparse_mean.entries(),
+    *variance.entries(),
 )
 
 __all__ = ["ENTRIES", "Entry", "PlantedBug"]

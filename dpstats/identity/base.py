@@ -1,0 +1,425 @@
+"""What all identity tests share: the public design, calibration before the charge, p-values, power.
+
+A test adds its statistic (`_exact`, private), the draw of that statistic on simulated data (`_simulate`,
+public) and the numbers of its design. When to charge is `dpstats.estimator`'s.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+import dpstats
+from dpstats.errors import InvalidParameter
+from dpstats.estimator import PrivateEstimator, Released, Statistic
+from dpstats.identity.null import (
+    PUBLIC_SEED,
+    calibration_size,
+    critical_value,
+    null_statistics,
+    pvalue,
+    realised_level,
+)
+from dpstats.identity.result import TestResult
+from dpstats.identity.whitening import Reference
+from dpstats.mechanisms.sampling import SimulatedNoise
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.plan import ReleasePlan, Stage
+from dpstats.results import ConfidenceInterval, Summary
+from dpstats.validation import (
+    check_choice,
+    check_integer,
+    check_privacy_parameters,
+    check_real,
+    check_rows,
+)
+
+_LARGEST_N = 10**9
+
+
+@dataclass(frozen=True)
+class IdentityPlan(ReleasePlan):
+    """The plan of an identity test, with the public numbers that its statistic goes by.
+
+    ``design`` holds the test's own constants, ``n_calibration`` is B (0 with printed constants).
+    """
+
+    reference: Reference = field(repr=False, compare=False)
+    design: Any
+    level: float
+    missing: str
+    n_calibration: int
+    threshold: float = math.nan
+    """Of the printed constants; NaN where it is calibrated."""
+
+    @property
+    def law(self) -> str:
+        """Everything that the law of the released statistic under the null depends on."""
+        noise = [(stage.scale_steps, stage.spacing) for stage in self.stages]
+        return f"{dpstats.__version__} {self.n_samples} {self.n_features} {noise} {self.design} {self.reference.law}"
+
+
+class PrivateTest(PrivateEstimator[IdentityPlan], ABC):
+    """Base of the identity tests: is the mean of the rows the public one?
+
+    Subclasses have the parameters ``mean``, ``cov``, ``null``, ``epsilon``, ``level``, ``calibration``,
+    ``n_calibration``, ``missing``, ``cache_dir``, ``n_jobs``, ``progress``, ``random_state`` and ``budget``.
+
+    Attributes
+    ----------
+    statistic_, threshold_, pvalue_ : float
+    reject_ : bool
+    result_ : TestResult
+    privacy_ : PrivacyGuarantee
+    plan_ : IdentityPlan
+    """
+
+    mean: Any
+    cov: Any
+    null: str
+    level: float
+    calibration: str
+    n_calibration: int | None
+    missing: str
+    cache_dir: Any
+    n_jobs: int | None
+    progress: bool
+    delta: float = 0.0
+
+    _plan_class: type[IdentityPlan] = IdentityPlan
+    _calibrations: tuple[str, ...] = ("monte_carlo",)
+    _title: str
+
+    # What a test adds.
+
+    @abstractmethod
+    def _design(self, n: int, d: int, reference: Reference) -> Any:
+        """Return the test's public constants, checked; they must not depend on ``mean`` and ``cov``."""
+
+    @abstractmethod
+    def _stages(self, design: Any, n: int, d: int) -> tuple[Stage, ...]:
+        """Return the stages of the release."""
+
+    @abstractmethod
+    def _exact(self, X: NDArray[Any], plan: IdentityPlan) -> Statistic:
+        """Return the exact statistic of every stage, or refuse the data. Private."""
+
+    def _draw(
+        self, plan: IdentityPlan, size: int, generator: np.random.Generator, shift: Any
+    ) -> NDArray[Any]:
+        """Return the exact statistics, (size, stages), of simulated data with whitened mean ``shift``."""
+        raise TypeError(f"{type(self).__name__} does not define _draw")
+
+    @abstractmethod
+    def _seconds(self, n: int, d: int, design: Any) -> float:
+        """Return roughly what one simulated dataset costs."""
+
+    def _combine(self, released: Released, plan: IdentityPlan) -> NDArray[np.float64]:
+        """Return the test statistic from what was released, for one release or many. Public."""
+        return released[plan.stages[-1].name][..., 0]
+
+    def _printed_threshold(self, design: Any, n: int, d: int) -> float:
+        """Return the threshold of the printed constants."""
+        return math.nan
+
+    # What all share.
+
+    def plan(self, n_samples: int, n_features: int) -> IdentityPlan:
+        """Return what a fit on data of this size would release, and at which cost; sees no data.
+
+        Parameters
+        ----------
+        n_samples, n_features : int
+            Public; at least 2 rows and 1 column.
+
+        Returns
+        -------
+        IdentityPlan
+        """
+        n = check_integer("n_samples", n_samples, at_least=self._min_samples, at_most=_LARGEST_N)
+        d = check_integer("n_features", n_features, at_least=1)
+        epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
+        level = check_real("level", self.level, above=0, below=1)
+        missing = check_choice("missing", self.missing, ["error", "center"])
+        printed = self._uses_printed_constants()
+        reference = Reference.build(self.mean, self.cov, self.null, d)
+        design = self._design(n, d, reference)
+        return self._plan_class(
+            self._stages(design, n, d),
+            PrivacyGuarantee(epsilon, delta),
+            n,
+            d,
+            reference=reference,
+            design=design,
+            level=level,
+            missing=missing,
+            n_calibration=0
+            if printed
+            else calibration_size(level, self.n_calibration, self._seconds(n, d, design)),
+            threshold=self._printed_threshold(design, n, d) if printed else math.nan,
+        )
+
+    def _uses_printed_constants(self) -> bool:
+        if check_choice("calibration", self.calibration, ["monte_carlo", "textbook"]) == "monte_carlo":
+            return False
+        if "textbook" not in self._calibrations:
+            raise InvalidParameter(
+                f"calibration must be 'monte_carlo' for {type(self).__name__}, got 'textbook': no constants of this "
+                "test were ever printed; LipschitzExtensionTest and FilteringTest have them"
+            )
+        return True
+
+    def _statistic(self, X: NDArray[Any], plan: IdentityPlan) -> Statistic:
+        # Public and possibly slow: before the charge, so that breaking it off costs nothing.
+        self._null_statistics(plan)
+        return self._exact(X, plan)
+
+    def _simulate(
+        self, plan: IdentityPlan, size: int, generator: np.random.Generator, shift: Any = 0.0
+    ) -> NDArray[np.float64]:
+        """Return ``size`` released test statistics, noise included, of simulated datasets."""
+        steps = self._draw(plan, size, generator, shift)
+        noise = SimulatedNoise(generator)
+        released = {
+            stage.name: (steps[:, [t]] + noise.laplace(stage.scale_steps, (size, 1))).astype(np.float64)
+            * stage.spacing
+            for t, stage in enumerate(plan.stages)
+        }
+        return self._combine(released, plan)
+
+    def _null_statistics(self, plan: IdentityPlan) -> NDArray[np.float64]:
+        """Return the sorted null statistics of a plan, simulated or from the cache; none if none are needed."""
+        if plan.n_calibration == 0:
+            return np.empty(0)
+        return null_statistics(
+            f"{type(self).__name__} {plan.law}",
+            plan.n_calibration,
+            lambda size, generator: self._simulate(plan, size, generator),
+            cache_dir=self.cache_dir,
+            n_jobs=self.n_jobs,
+            progress=self.progress,
+        )
+
+    def _threshold(self, plan: IdentityPlan) -> float:
+        null = self._null_statistics(plan)
+        return critical_value(null, plan.level) if null.size else plan.threshold
+
+    def _report(self, released: Released, plan: IdentityPlan) -> None:
+        null = self._null_statistics(plan)
+        self.statistic_ = float(self._combine(released, plan))
+        self.threshold_ = self._threshold(plan)
+        self.pvalue_ = pvalue(null, self.statistic_) if null.size else math.nan
+        self.result_ = TestResult(
+            self._title,
+            self.statistic_,
+            self.pvalue_,
+            self.threshold_,
+            plan.level,
+            "the rows are independent signs with the public means"
+            if plan.reference.signs_mean is not None
+            else "the rows are N(mean, cov), both public",
+            plan.n_samples,
+            plan.n_features,
+            self.privacy_,
+            plan.n_calibration,
+            realised_level(null.size, plan.level) if null.size else (math.nan, math.nan),
+        )
+        self.reject_ = self.result_.reject
+
+    def predict(self, X: Any) -> int:
+        """Run the calibrated test on another dataset: a release of its own, charged again.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Private rows, with the columns of the fit. One dataset, and one answer for it.
+
+        Returns
+        -------
+        int
+            1 to reject, 0 not to.
+        """
+        check_is_fitted(self)
+        check_rows(self, X, reset=False, min_samples=self._min_samples)
+        # A copy shares the budget and the generator; the attributes of this fit stay as they are.
+        return int(copy.copy(self).fit(X).reject_)
+
+    def fit_predict(self, X: Any, y: Any = None) -> int:
+        """Run the test once and return 1 to reject, 0 not to."""
+        return int(self.fit(X).reject_)
+
+    def summary(self) -> Summary:
+        """Return a table of the result; prints as text, shows as HTML in a notebook."""
+        check_is_fitted(self)
+        return self.result_.summary()
+
+    def power(
+        self,
+        distance: float,
+        n_samples: int,
+        n_features: int,
+        *,
+        direction: Any = "dense",
+        n_simulations: int = 1000,
+    ) -> float:
+        """Return the probability to reject, from public simulation; costs no privacy.
+
+        Parameters
+        ----------
+        distance : float
+            Mahalanobis distance of the rows' mean from the one of the null hypothesis.
+        n_samples, n_features : int
+        direction : {"dense", "sparse"} or array of shape (n_features,), default="dense"
+            Where the whitened mean points: all coordinates equal, the first alone, or anything.
+        n_simulations : int, default=1000
+            Datasets; the standard error is at most 0.5/sqrt(n_simulations).
+
+        Returns
+        -------
+        float
+        """
+        plan = self.plan(n_samples, n_features)
+        distance = check_real("distance", distance, at_least=0)
+        shift = distance * unit_vector(direction, plan.n_features)
+        values = self._alternative(plan, shift, check_integer("n_simulations", n_simulations, at_least=1))
+        return float(np.mean(values > self._threshold(plan)))
+
+    def _alternative(self, plan: IdentityPlan, shift: Any, size: int) -> NDArray[np.float64]:
+        # Its own stream, and the same one for every shift: power curves are smooth and reproducible.
+        generator = np.random.default_rng([PUBLIC_SEED, 1, plan.n_samples, plan.n_features])
+        return self._simulate(plan, size, generator, shift)
+
+    def required_samples(
+        self,
+        distance: float,
+        n_features: int,
+        power: float = 0.8,
+        *,
+        direction: Any = "dense",
+        n_simulations: int = 1000,
+    ) -> int:
+        """Return a number of rows at which the test has this power, to within 2%.
+
+        Parameters
+        ----------
+        distance, n_features, direction, n_simulations
+            As for `power`.
+        power : float, default=0.8
+
+        Returns
+        -------
+        int
+            The end of a bisection at which the simulated power reaches ``power``.
+
+        Raises
+        ------
+        InvalidParameter
+            If a billion rows do not suffice.
+        """
+        power = check_real("power", power, above=0, below=1)
+        distance = check_real("distance", distance, above=0)
+
+        def enough(n: int) -> bool:
+            reached = self.power(distance, n, n_features, direction=direction, n_simulations=n_simulations)
+            return reached >= power
+
+        low, high = self._min_samples, 32
+        while not enough(high):
+            if high > _LARGEST_N // 2:
+                raise InvalidParameter(f"distance = {distance:g} is too small for power {power:g} at any n")
+            low, high = high, 2 * high
+        while high - low > max(1, high // 50):
+            middle = (low + high) // 2
+            low, high = (low, middle) if enough(middle) else (middle, high)
+        return high
+
+    def distance_interval(
+        self, confidence_level: float = 0.95, *, direction: Any = "dense", n_simulations: int = 1000
+    ) -> ConfidenceInterval:
+        """Return an interval for the distance of the mean from the null's, by inverting the test.
+
+        Post-processing of the released statistic and public simulation: costs no privacy.
+
+        Parameters
+        ----------
+        confidence_level : float, default=0.95
+        direction, n_simulations
+            As for `power`: the law of the statistic depends on where the mean lies as well (for the
+            spatial-sign test, on the distance alone).
+
+        Returns
+        -------
+        ConfidenceInterval
+            Distances at which the statistic is neither too large nor too small, each tail having half of
+            1 - ``confidence_level``; infinite above where an earlier stage rejected.
+        """
+        check_is_fitted(self)
+        level = check_real("confidence_level", confidence_level, above=0, below=1)
+        size = check_integer("n_simulations", n_simulations, at_least=1)
+        plan, tail = self.plan_, (1 - level) / 2
+        unit = unit_vector(direction, plan.n_features)
+
+        def larger(distance: float) -> float:
+            values = self._alternative(plan, distance * unit, size)
+            # Halved ties keep both tails.
+            return float(np.mean(values > self.statistic_) + np.mean(values == self.statistic_) / 2)
+
+        ends = [_crossing(larger, target, self._farthest(plan, unit)) for target in (tail, 1 - tail)]
+        return ConfidenceInterval(
+            ends[0],
+            ends[1],
+            level,
+            f"the Mahalanobis distance of the rows' mean from the public one, direction {direction!r}"
+            if isinstance(direction, str)
+            else "the Mahalanobis distance of the rows' mean from the public one, in the direction given",
+        )
+
+    def _farthest(self, plan: IdentityPlan, unit: NDArray[np.float64]) -> float:
+        """Return the largest distance that rows can have in a direction."""
+        reference = plan.reference
+        if reference.signs_mean is None or reference.whitener is None:
+            return math.inf
+        moving = unit != 0
+        room = (1 - np.sign(unit) * reference.signs_mean) * reference.whitener
+        return float(np.min(room[moving] / np.abs(unit[moving])))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing == "center"
+        return tags
+
+
+def unit_vector(direction: Any, n_features: int) -> NDArray[np.float64]:
+    """Return the unit vector that a direction stands for."""
+    if isinstance(direction, str):
+        if check_choice("direction", direction, ["dense", "sparse"]) == "dense":
+            return np.full(n_features, 1 / math.sqrt(n_features))
+        return np.eye(1, n_features)[0]
+    vector = np.asarray(direction, dtype=np.float64)
+    if vector.shape != (n_features,) or not np.isfinite(vector).all() or not vector.any():
+        raise InvalidParameter(
+            f"direction must be 'dense', 'sparse' or {n_features} finite numbers that are not all zero"
+        )
+    result: NDArray[np.float64] = vector / np.linalg.norm(vector)
+    return result
+
+
+def _crossing(curve: Any, target: float, farthest: float) -> float:
+    """Return where a rising curve of the distance reaches ``target``: 0 if at once, inf if never."""
+    if curve(0.0) >= target:
+        return 0.0
+    high = min(0.25, farthest)
+    while curve(high) < target:
+        if high >= min(farthest, 1e6):
+            return farthest
+        high = min(2 * high, farthest)
+    return float(brentq(lambda distance: curve(distance) - target, 0.0, high, xtol=2e-3 * high))

@@ -1,0 +1,80 @@
+"""One call for a private identity test, chosen by public facts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpstats.errors import InvalidData
+from dpstats.identity.result import TestResult
+from dpstats.identity.row_distance_test import RowDistanceTest
+from dpstats.identity.spatial_sign_test import SpatialSignTest
+from dpstats.validation import public_shape
+
+LARGEST_ROWS = 10_000
+LARGEST_WORK = 10**10
+"""n^2 d: beyond, calibrating the row-distance test takes more than a few minutes."""
+
+
+def identity_test(
+    X: Any,
+    mean: Any = 0.0,
+    cov: Any = None,
+    epsilon: float = 1.0,
+    *,
+    level: float = 0.05,
+    n_calibration: int | None = None,
+    missing: str = "error",
+    cache_dir: Any = None,
+    n_jobs: int | None = None,
+    progress: bool = False,
+    random_state: Any = None,
+    budget: Any = None,
+) -> TestResult:
+    """Test privately whether the rows of ``X`` are N(mean, cov), both public.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+        Private rows. Their number is public: where rows were selected by a private label, the size of the
+        selection is private too, and not protected.
+    mean : float or array of shape (n_features,), default=0.0
+    cov : None, array of shape (n_features,) or (n_features, n_features), default=None
+        Covariance matrix, or variances; None is the identity.
+    epsilon : float, default=1.0
+        Pure privacy, for neighbours that differ in one row.
+    level, n_calibration, missing, cache_dir, n_jobs, progress, random_state, budget
+        As for `RowDistanceTest`.
+
+    Returns
+    -------
+    TestResult
+        Of `RowDistanceTest` for n <= 10,000 and n^2 d <= 1e10, else of `SpatialSignTest`: by public facts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.identity import identity_test
+    >>> X = np.random.default_rng(0).normal(0.3, 1.0, size=(300, 5))
+    >>> identity_test(X, epsilon=1.0, n_calibration=199, random_state=0).reject
+    True
+    """
+    shape = public_shape(X)
+    if shape is None:
+        raise InvalidData("X must be a 2-d table (n_samples, n_features)")
+    n, d = shape
+    chosen = RowDistanceTest if n <= LARGEST_ROWS and n * n * d <= LARGEST_WORK else SpatialSignTest
+    test = chosen(
+        mean=mean,
+        cov=cov,
+        epsilon=epsilon,
+        level=level,
+        n_calibration=n_calibration,
+        missing=missing,
+        cache_dir=cache_dir,
+        n_jobs=n_jobs,
+        progress=progress,
+        random_state=random_state,
+        budget=budget,
+    )
+    result: TestResult = test.fit(X).result_
+    return result

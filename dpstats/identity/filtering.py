@@ -1,0 +1,295 @@
+"""Algorithms 9.3.2 and 9.3.3 as pure steps: their constants, what each line computes, and the order of releases.
+
+Both are tests of Canonne, Kamath, McMillan, Ullman and Zakynthinou (2020), for sign rows. No noise is drawn
+here: the functions that need it take it as a callable. Proofs: docs/proofs/filtering.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.errors import InvalidParameter, NotPrivate
+from dpstats.identity.extension import inner_product_constant
+from dpstats.privacy.gaussian import gaussian_sigma
+from dpstats.validation import check_integer, check_real
+
+_EXACT_FLOAT64 = 2**53
+
+PARTS, DELTA_PARTS = 4, 14
+"""The printed algorithm with parameters (e, f) is (4e, 14f)-private: inside, a total is divided by these."""
+
+
+@dataclass(frozen=True)
+class FilteringConstants:
+    """Every number of algorithm 9.3.3, from public facts; line numbers are those of the text.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        Inside the algorithm: a quarter, and a fourteenth, of the total.
+    largest_scale, largest_threshold : float
+        Lines 2 and 3: Laplace scale 2/epsilon for max |S_i| (sensitivity 2), and its threshold.
+    sum_sigma : float
+        Line 4: standard deviation of the noise on every coordinate of S (l2 sensitivity 2 sqrt d).
+    sum_margin : float
+        (4d/epsilon) sqrt(log(5/(4 delta)) log(n/delta)): what that noise can do to one inner product.
+    Delta : float
+        Line 5.
+    filter_threshold : float
+        Lines 6 and 9: Delta + sum_margin.
+    count_scale, count_threshold : float
+        Lines 6 and 7: Laplace scale 1/epsilon for the number of rows beyond, and its threshold.
+    statistic_sensitivity : int
+        Line 13: 4 Delta + 12 sum_margin (printed as 4 Delta + 48d/epsilon ...), rounded up to an integer.
+    statistic_scale : float
+        statistic_sensitivity / epsilon.
+    """
+
+    epsilon: float
+    delta: float
+    largest_scale: float
+    largest_threshold: float
+    sum_sigma: float
+    sum_margin: float
+    Delta: float
+    filter_threshold: float
+    count_scale: float
+    count_threshold: float
+    statistic_sensitivity: int
+    statistic_scale: float
+
+
+def filtering_constants(
+    n: int, d: int, epsilon: float, delta: float, calibration: str = "exact"
+) -> FilteringConstants:
+    """Return the constants of algorithm 9.3.3 for a *total* guarantee of (epsilon, delta).
+
+    Parameters
+    ----------
+    n, d : int
+        Shape of the data; n at least 2.
+    epsilon, delta : float
+        Total; inside, a quarter and a fourteenth are used.
+    calibration : {"exact", "textbook"}
+        Line 4's noise: the exact Gaussian curve, or as printed. The exact one is smaller wherever the
+        printed one is private, and only there: the proof needs noise of at most the printed size.
+
+    Raises
+    ------
+    NotPrivate
+        Where the printed noise of line 4 is not private, or another condition of the proof fails.
+    """
+    n, d = check_integer("n", n, at_least=2), check_integer("d", d, at_least=1)
+    e = check_real("epsilon", epsilon, above=0) / PARTS
+    f = check_real("delta", delta, above=0, below=1) / DELTA_PARTS
+    log_f, log_nf, log_df = math.log(1 / f), math.log(n / f), math.log(d / f)
+    log_gauss = math.log(1.25 / f)
+    printed = math.sqrt(8 * d * log_gauss) / e
+    exact = gaussian_sigma(e, f, 2 * math.sqrt(d))
+    if exact > printed:
+        raise NotPrivate(
+            f"the printed noise of algorithm 9.3.3, line 4, is not private at epsilon = {epsilon:g}, "
+            f"delta = {delta:g} in total: it needs a smaller epsilon"
+        )
+    # Two conditions of the proof: 4 sum_margin >= (16d/e) log(1/f) + 4d, for rows that are kept, and the
+    # bound of line 5 for rows that are drawn anew.
+    if (log_f + 0.25 * e) ** 2 > log_gauss * log_nf or log_f < 0.61 * e:
+        raise NotPrivate(
+            f"the proof of algorithm 9.3.3 does not cover epsilon = {epsilon:g}, delta = {delta:g}: "
+            "it needs a smaller epsilon"
+        )
+    margin = 4 * d / e * math.sqrt(log_gauss * log_nf)
+    bound = 16 * (
+        d * log_df
+        + d / (n * e**2) * log_f**2
+        + math.sqrt(n * d) * math.sqrt(log_df * log_nf)
+        + math.sqrt(d) / e * log_f * math.sqrt(log_nf)
+    )
+    sensitivity = math.ceil((4 * bound + 12 * margin) * (1 + 1e-12))
+    return FilteringConstants(
+        epsilon=e,
+        delta=f,
+        largest_scale=2 / e,
+        largest_threshold=math.sqrt(2 * n * log_df) + 2 / e * log_f,
+        sum_sigma=exact if calibration == "exact" else printed,
+        sum_margin=margin,
+        Delta=bound,
+        filter_threshold=bound + margin,
+        count_scale=1 / e,
+        count_threshold=log_f / e,
+        statistic_sensitivity=sensitivity,
+        statistic_scale=sensitivity / e,
+    )
+
+
+def largest_coordinate(X: NDArray[Any]) -> int:
+    """Line 2's statistic, max_i |S_i| of sign rows; replacing a row moves it by at most 2."""
+    return int(np.abs(X.sum(axis=0, dtype=np.int64)).max())
+
+
+def rows_beyond(X: NDArray[Any], noisy_steps: NDArray[np.int64], threshold_steps: int) -> NDArray[np.bool_]:
+    """Lines 6 and 9: which rows have |<x_j, noisy sum>| > threshold, both in steps of a lattice.
+
+    In integers each row decides for itself, exactly: no other row can change how its product is rounded.
+    """
+    largest = max(abs(int(step)) for step in noisy_steps)
+    exact = largest * X.shape[1] < _EXACT_FLOAT64
+    # Every partial sum is an integer below 2^53; Python integers for noise beyond that.
+    dtype = np.dtype(np.float64 if exact else object)
+    inner = X.astype(dtype) @ noisy_steps.astype(dtype)
+    return np.asarray(np.abs(inner) > threshold_steps, dtype=np.bool_)
+
+
+def replace_rows(X: NDArray[Any], beyond: NDArray[np.bool_], signs: NDArray[Any]) -> NDArray[Any]:
+    """Lines 8 to 12: the filtered data, with fresh uniform signs of shape (n, d) in the rows beyond."""
+    filtered: NDArray[Any] = np.where(beyond[:, None], signs, X)
+    return filtered
+
+
+def quadratic_statistic(X: NDArray[Any]) -> int:
+    """Return T = ||S||^2 - n d of sign rows, exactly."""
+    n, d = X.shape
+    # In Python integers: n^2 d may leave 64 bits.
+    sums: list[int] = X.sum(axis=0, dtype=np.int64).tolist()
+    return sum(s * s for s in sums) - int(n) * int(d)
+
+
+@dataclass(frozen=True)
+class FilteringRun:
+    """What algorithm 9.3.3 releases, line by line; None where an earlier line rejected."""
+
+    largest: float
+    noisy_sum: NDArray[np.float64] | None = None
+    count: float | None = None
+    statistic: float | None = None
+
+    @property
+    def rejected_early(self) -> bool:
+        """Whether line 3 or line 7 rejected."""
+        return self.statistic is None
+
+
+def filtering_run(
+    X: NDArray[Any],
+    constants: FilteringConstants,
+    laplace: Callable[[float], float],
+    gaussian: Callable[[float, int], NDArray[np.int64]],
+    signs: Callable[[tuple[int, int]], NDArray[Any]],
+    steps_per_unit: int = 1024,
+) -> FilteringRun:
+    """Run algorithm 9.3.3 up to its last threshold, which is the caller's.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Entries -1 and 1.
+    constants : FilteringConstants
+    laplace : callable
+        scale -> one draw, an integer or on a public lattice.
+    gaussian : callable
+        (sigma in steps, size) -> independent integer draws.
+    signs : callable
+        shape -> independent uniform signs; private, never released.
+    steps_per_unit : int, default=1024
+        The lattice of line 4's release has this many steps to the unit.
+
+    Returns
+    -------
+    FilteringRun
+        Its fields are the releases. Rejecting where ``statistic`` exceeds a public number completes the test.
+    """
+    largest = largest_coordinate(X) + laplace(constants.largest_scale)
+    if largest > constants.largest_threshold:
+        return FilteringRun(largest)
+    noisy_steps = X.sum(axis=0, dtype=np.int64) * steps_per_unit
+    noisy_steps += gaussian(constants.sum_sigma * steps_per_unit, X.shape[1])
+    noisy_sum = noisy_steps / steps_per_unit
+    # Rounded down: a row that is kept satisfies the printed inequality.
+    beyond = rows_beyond(X, noisy_steps, math.floor(constants.filter_threshold * steps_per_unit))
+    count = int(beyond.sum()) + laplace(constants.count_scale)
+    if count > constants.count_threshold:
+        return FilteringRun(largest, noisy_sum, count)
+    # Signs for all rows: how many are drawn, and when, must not depend on the data.
+    filtered = replace_rows(X, beyond, signs(X.shape))
+    statistic = quadratic_statistic(filtered) + laplace(constants.statistic_scale)
+    return FilteringRun(largest, noisy_sum, count, statistic)
+
+
+@dataclass(frozen=True)
+class LipschitzStage:
+    """One call of algorithm 9.3.1 inside algorithm 9.3.2."""
+
+    Delta: float
+    sensitivity: float
+    epsilon: float
+    threshold: float
+
+    @property
+    def scale(self) -> float:
+        """Scale of the Laplace noise."""
+        return self.sensitivity / self.epsilon
+
+
+def staged_reduction(
+    n: int,
+    d: int,
+    epsilon: float,
+    distance: float,
+    *,
+    floor_constant: float = 1000.0,
+    step_constant: float = 11.0,
+    null_constant: float = 10.0,
+    beta: float | None = None,
+    constant: Callable[[int, int, float], float] = inner_product_constant,
+) -> list[LipschitzStage]:
+    """Return the stages of algorithm 9.3.2: a public schedule of Delta, thresholds and noise.
+
+    Parameters
+    ----------
+    n, d : int
+        Shape of the sign data; n at least 2.
+    epsilon : float
+        Total. Every stage, the last included, spends epsilon / M with M = ceil(log n); there are at most M.
+    distance : float
+        The alternative: a mean of norm at least this.
+    floor_constant, step_constant, null_constant : float
+        The printed 1000 (line 2), 11 (line 8) and 10 (algorithm 9.3.1, line 4).
+    beta : float, optional
+        Failure probability of a stage; 1/(10 n) as printed.
+    constant : callable
+        (n, d, Delta) -> Lipschitz constant of T on C(Delta); not 4 Delta, which is not one.
+
+    Returns
+    -------
+    list of LipschitzStage
+        Reject where a stage's noisy extension exceeds its threshold. The last threshold may be calibrated.
+    """
+    n, d = check_integer("n", n, at_least=2), check_integer("d", d, at_least=1)
+    stages = math.ceil(math.log(n))
+    e = check_real("epsilon", epsilon, above=0) / stages
+    distance = check_real("distance", distance, above=0)
+    beta = 1 / (10 * n) if beta is None else check_real("beta", beta, above=0, below=1)
+    if min(floor_constant, step_constant, null_constant) <= 0:
+        raise InvalidParameter("floor_constant, step_constant and null_constant must be greater than 0")
+    log_b = math.log(1 / beta)
+    # A row moves T by at most this anywhere, which is less than K(nd).
+    anywhere = 4.0 * d * (n - 1)
+    floor = floor_constant * max(d, math.sqrt(n * d), log_b / e) * log_b
+    Delta, schedule = float(n * d), []
+    for _ in range(stages - 1):
+        if Delta <= floor:
+            break
+        K = min(constant(n, d, Delta), anywhere)
+        schedule.append(LipschitzStage(Delta, K, e, null_constant * n * math.sqrt(d) + K * log_b / e))
+        # Delta = nd bounds nothing: a step that would enlarge it is not taken. And no dataset may be left with
+        # an odd number of rows below d, where rows in opposite pairs and one more have |<x_j, S>| = d.
+        reduced = step_constant * (d + math.sqrt(n * d) + Delta / (n * e) + math.sqrt(Delta / e)) * log_b
+        Delta = max(float(d), min(Delta, reduced))
+    last = LipschitzStage(Delta, min(constant(n, d, Delta), anywhere), e, n * (n - 1) * distance**2 / 4)
+    return [*schedule, last]

@@ -1,0 +1,173 @@
+"""Null distributions are public: simulate the released statistic, noise included, once, and keep it.
+
+The seed is fixed and has nothing to do with a user's: the same test of the same public size has the same
+critical value everywhere. p = (1 + #{null >= observed})/(B + 1) is then exactly valid on average over
+calibrations, and for one calibration the realised level has a Beta law (docs/proofs/identity-tests.md).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections import OrderedDict
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import beta
+from threadpoolctl import threadpool_limits
+
+from dpstats.errors import InvalidParameter
+from dpstats.parallel import cut, run_blocks
+from dpstats.validation import check_integer
+
+PUBLIC_SEED = 20_200_613
+"""Root of all null simulations. A number, not a secret."""
+
+SIZES = (9999, 4999, 1999, 999)
+_SECONDS = 10.0  # of one core, that a calibration may take by default
+_BLOCK = 50  # datasets with one seed
+_KEPT = 256
+
+_memory: OrderedDict[str, NDArray[np.float64]] = OrderedDict()
+
+Simulate = Callable[[int, np.random.Generator], NDArray[np.float64]]
+
+
+def calibration_size(level: float, n_calibration: Any, seconds: float) -> int:
+    """Return B, the number of null datasets, with (B + 1) level a positive integer.
+
+    Parameters
+    ----------
+    level : float
+    n_calibration : None or int
+        None chooses 9999 to 999 by the time that one dataset takes, enlarged where the level asks for it.
+    seconds : float
+        What one null dataset costs; a function of public sizes.
+    """
+    exact = Fraction(repr(level))
+    if n_calibration is not None:
+        B = check_integer("n_calibration", n_calibration, at_least=1)
+        if (exact * (B + 1)).denominator != 1:
+            raise InvalidParameter(
+                f"n_calibration must make (n_calibration + 1) * level an integer of at least 1, got {B} with "
+                f"level = {level:g}: the p-value could not have this level exactly"
+            )
+        return B
+    if exact.denominator > 100_000:
+        raise InvalidParameter(
+            f"level must be a decimal with at most five digits, got {level!r}: no calibration has it exactly"
+        )
+    size = next((size for size in SIZES if size * seconds <= _SECONDS), SIZES[-1])
+    return exact.denominator * -(-(size + 1) // exact.denominator) - 1
+
+
+def null_statistics(
+    key: str,
+    size: int,
+    simulate: Simulate,
+    *,
+    cache_dir: Any = None,
+    n_jobs: int | None = None,
+    progress: bool = False,
+) -> NDArray[np.float64]:
+    """Return ``size`` draws of a released statistic under the null, ascending; from a cache if it is known.
+
+    Parameters
+    ----------
+    key : str
+        Everything that the law depends on.
+    size : int
+    simulate : callable
+        (size, generator) -> draws.
+    cache_dir : path, optional
+        Also keep them there, in a file named after the key.
+    n_jobs : int, optional
+        Threads; None is one, -1 one per core. The draws do not depend on it.
+    progress : bool
+        Whether to show a bar.
+    """
+    digest = hashlib.sha256(f"{key} {size} {PUBLIC_SEED}".encode()).hexdigest()
+    known = _memory.get(digest)
+    if known is None and cache_dir is not None:
+        known = _read(Path(cache_dir) / f"{digest}.npy", size)
+    if known is None:
+        known = np.sort(_simulated(digest, size, simulate, n_jobs, progress))
+        known.setflags(write=False)
+        if cache_dir is not None:
+            _write(Path(cache_dir) / f"{digest}.npy", known)
+    _memory[digest] = known
+    _memory.move_to_end(digest)
+    while len(_memory) > _KEPT:
+        _memory.popitem(last=False)
+    return known
+
+
+def _simulated(
+    digest: str, size: int, simulate: Simulate, n_jobs: int | None, progress: bool
+) -> NDArray[np.float64]:
+    from joblib import parallel_config
+
+    # Each law has a stream of its own.
+    seed = np.random.default_rng([PUBLIC_SEED, int(digest[:16], 16)])
+    blocks = [(block,) for block in cut(size, _BLOCK)]
+    # Threads, as the time goes into numpy; with one BLAS thread each, as theirs would wait for each other.
+    with threadpool_limits(1, "blas"), parallel_config(backend="threading"):
+        parts = run_blocks(
+            simulate,
+            blocks,
+            random_state=seed,
+            n_jobs=1 if n_jobs is None else n_jobs,
+            progress=progress,
+            description="null distribution",
+        )
+    return np.concatenate(parts)
+
+
+def pvalue(null: NDArray[np.float64], observed: float) -> float:
+    """Return (1 + #{null >= observed})/(B + 1) for ascending ``null``; ties count against rejecting."""
+    at_least = null.size - int(np.searchsorted(null, observed, side="left"))
+    return (1 + at_least) / (null.size + 1)
+
+
+def critical_value(null: NDArray[np.float64], level: float) -> float:
+    """Return the number that a statistic must exceed for a p-value of at most ``level``."""
+    k = int(Fraction(repr(level)) * (null.size + 1))
+    return float(null[null.size - k])
+
+
+def realised_level(size: int, level: float, coverage: float = 0.95) -> tuple[float, float]:
+    """Return the range that holds the level of one calibration with probability ``coverage``.
+
+    With k = (B + 1) level, the chance that a new null statistic exceeds the k-th largest of B is
+    Beta(k, B + 1 - k), of mean ``level``.
+    """
+    k = int(Fraction(repr(level)) * (size + 1))
+    low, high = beta.ppf([(1 - coverage) / 2, (1 + coverage) / 2], k, size + 1 - k)
+    return float(low), float(high)
+
+
+def _read(path: Path, size: int) -> NDArray[np.float64] | None:
+    """Return what a file keeps, or None if it is missing or not what it should be."""
+    try:
+        known = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        return None
+    if known.shape != (size,) or known.dtype != np.float64 or np.isnan(known).any():
+        return None
+    known = np.sort(known)
+    known.setflags(write=False)
+    return np.asarray(known)
+
+
+def _write(path: Path, known: NDArray[np.float64]) -> None:
+    """Write a file that other processes see whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+    with os.fdopen(handle, "wb") as file:
+        np.save(file, known)
+    os.replace(name, path)

@@ -1,0 +1,93 @@
+"""What an identity test reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.results import Summary
+
+
+@dataclass(frozen=True, slots=True)
+class TestResult:
+    """The outcome of a private test: a released statistic, and what it means under the null.
+
+    Attributes
+    ----------
+    test : str
+        Name of the test.
+    statistic : float
+        As released, noise included; infinite where an earlier stage of the test already rejected.
+    pvalue : float
+        (1 + #{null >= statistic})/(n_calibration + 1), valid for sampling and privacy noise together; NaN
+        with the printed constants, which have none.
+    threshold : float
+        Rejected if the statistic is above.
+    level : float
+    null : str
+        The null hypothesis in words.
+    n_samples, n_features : int
+    privacy : PrivacyGuarantee
+    n_calibration : int
+        Number of simulated null datasets; 0 for printed constants.
+    level_range : tuple of float
+        Holds the level of this very calibration with probability 0.95.
+    """
+
+    __test__: ClassVar[bool] = False  # not a class of pytest's
+
+    test: str
+    statistic: float
+    pvalue: float
+    threshold: float
+    level: float
+    null: str
+    n_samples: int
+    n_features: int
+    privacy: PrivacyGuarantee
+    n_calibration: int = 0
+    level_range: tuple[float, float] = (float("nan"), float("nan"))
+
+    @property
+    def reject(self) -> bool:
+        """Whether the null hypothesis is rejected."""
+        return self.statistic > self.threshold
+
+    def summary(self) -> Summary:
+        """Return a table; prints as text, shows as HTML in a notebook."""
+        calibrated = self.n_calibration > 0
+        low, high = self.level_range
+        notes = []
+        if self.privacy.simulated:
+            notes.append("Simulated noise, not a private release: random_state was given.")
+        if calibrated:
+            notes.append(
+                f"Critical value and p-value: {self.n_calibration:,} simulated null datasets with the noise of the "
+                f"release. The level is {self.level:g} on average over calibrations; that of this one lies in "
+                f"[{low:.4f}, {high:.4f}] with probability 0.95."
+            )
+        else:
+            notes.append("Printed constants: no p-value, and a level that is only bounded in theory.")
+        if self.statistic == float("inf"):
+            notes.append("An earlier stage rejected; there is no further statistic.")
+        return Summary(
+            f"{self.test}: private identity test",
+            [
+                ("Null hypothesis", self.null),
+                ("Rows, columns", f"{self.n_samples:,}, {self.n_features:,} (public)"),
+                ("Privacy", str(self.privacy)),
+                ("Calibration", "public simulation" if calibrated else "printed constants"),
+            ],
+            ["", "statistic", "critical value", "p-value", "decision"],
+            [
+                (
+                    self.test,
+                    f"{self.statistic:.6g}",
+                    f"{self.threshold:.6g}",
+                    f"{self.pvalue:.4g}" if calibrated else "",
+                    f"{'reject' if self.reject else 'do not reject'} at {self.level:g}",
+                )
+            ],
+            notes,
+        )

@@ -1,0 +1,266 @@
+"""The row-distance statistic: how many rows must change before a clean statistic falls below its null median.
+
+With G_ij = clip(<x_i, x_j>, -rho, rho), G_ii = 0, and r = G 1, put, for k = 0..n and a_k = a0 + 2 rho k,
+
+    f_k = sum_i r_i - 2 sum_{k largest} (r_i)_+ + 2 sum_i (-a_k - r_i)_+ ,
+    D   = min{k : f_k <= tau0 + 2 a0 k + 4 rho k (k - 1)}        (n if there is none).
+
+Replacing one row moves D by at most one. The proof (docs/proofs/row-distance.md) uses symmetry, the zero
+diagonal and |G| <= rho, in exact arithmetic: in floating point ties break it. So rows are integers, their
+products are formed in floating point only where every partial sum is an exactly represented integer, and
+everything after the products is int64.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+from threadpoolctl import ThreadpoolController
+
+from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.validation import check_integer, check_real
+
+STEP_BITS = 3
+"""Whitened coordinates are rounded to steps of 2^-3 ..."""
+
+LARGEST_STEP = 32
+"""... and clipped to this many of them: to -4 and 4. Inner products are in units of a step squared."""
+
+# Tile of the Gram matrix: small enough for the cache, large enough for the product to run at full speed.
+_TILE_ROWS, _TILE_COLUMNS = 512, 2048
+
+# Integers up to these are exact in the floating-point type, and so are sums that stay below them.
+_EXACT_FLOAT32, _EXACT_FLOAT64 = 2**24, 2**53
+_MAX_INTEGER = 2**62
+
+_MAX_THREADS = 8
+_WORK_OF_A_THREAD = 10**9  # multiplications, about 10 milliseconds: below, threads cost more than they save
+
+
+def round_to_steps(
+    Z: NDArray[Any],
+    out: NDArray[Any] | None = None,
+    steps_per_unit: float = 2.0**STEP_BITS,
+    largest: int = LARGEST_STEP,
+) -> NDArray[Any]:
+    """Round whitened coordinates to integer steps and clip them; by default steps of 1/8, to +-4.
+
+    Parameters
+    ----------
+    Z : float array
+        Whitened rows, without NaN.
+    out : float array, optional
+        Where to write; may be ``Z`` itself.
+    steps_per_unit : float
+    largest : int
+        The largest number of steps.
+
+    Returns
+    -------
+    float array
+        Integers from -largest to largest. The map works on each entry alone.
+    """
+    with np.errstate(over="ignore"):
+        out = np.multiply(Z, steps_per_unit, out=out)
+    np.rint(out, out=out)
+    # An integer clip: whatever the product overflowed to, the result is an integer of the grid.
+    result: NDArray[Any] = np.clip(out, -largest, largest, out=out)
+    return result
+
+
+def row_distance(
+    X: Any, rho: int, a0: int, tau0: float, *, bound: int | None = None, threads: int | None = None
+) -> int:
+    """Return the row distance D of integer rows: 1-Lipschitz under replacement of a row.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Integers, of any integer or floating-point dtype.
+    rho : int
+        Clip of the inner products, at least 0, in the units of ``X`` squared.
+    a0 : int
+        Clip of the negative row sums, at least 0, in the same units.
+    tau0 : float
+        What counts as a small statistic: a public number, usually the null median of
+        `row_statistic_f0`. Only its integer part matters.
+    bound : int, optional
+        Public bound on the absolute entries. It decides between single and double precision, and with
+        them the running time; the result is the same. None takes the largest entry.
+    threads : int, optional
+        Default: the processors, at most 8, and one for small data. The result does not depend on it.
+
+    Returns
+    -------
+    int
+        From 0 to n.
+
+    Raises
+    ------
+    InvalidData
+        If an entry is not an integer, or exceeds ``bound``.
+
+    Notes
+    -----
+    Time n^2 d / 2 multiplications, memory one tile for each thread beyond ``X`` in single precision.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.identity import row_distance
+    >>> row_distance(np.ones((20, 4)), rho=2, a0=4, tau0=0)
+    7
+    """
+    return distance_of_row_sums(row_sums(X, rho, bound=bound, threads=threads), rho, a0, tau0)
+
+
+def row_sums(X: Any, rho: int, *, bound: int | None = None, threads: int | None = None) -> NDArray[np.int64]:
+    """Return the exact row sums of the Gram matrix, clipped to +-rho off its diagonal and zero on it.
+
+    Parameters and errors are those of `row_distance`.
+
+    Returns
+    -------
+    int64 array of shape (n,)
+    """
+    rho = check_integer("rho", rho, at_least=0)
+    X = np.asarray(X)
+    largest = _check_integer_rows(X, bound)
+    n, d = X.shape
+    if n == 0 or d == 0:
+        return np.zeros(n, dtype=np.int64)
+    # |<x, y>| <= largest^2 d, so a larger clip changes nothing; this one is exact in the dtype.
+    clip = min(rho, largest**2 * d)
+    dtype = _dtype(largest**2 * d, clip)
+    X = np.ascontiguousarray(X, dtype=dtype)
+    # A list iterator hands out each tile once, to whichever thread is free: a busy core delays no other.
+    tiles = list(_upper_tiles(n))
+    queue = iter(tiles)
+    workers = min(len(tiles), _threads(n * n * d) if threads is None else threads)
+    if workers <= 1:
+        return _sum_tiles(X, clip, queue)
+    # One BLAS thread in each of ours: its own threads would wait for each other after every tile.
+    with ThreadpoolController().limit(limits=1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
+        totals = list(pool.map(lambda _: _sum_tiles(X, clip, queue), range(workers)))
+    total: NDArray[np.int64] = np.stack(totals).sum(axis=0)
+    return total
+
+
+def _sum_tiles(X: NDArray[Any], clip: int, tiles: Iterator[tuple[slice, slice]]) -> NDArray[np.int64]:
+    """Return what some tiles of the clipped Gram matrix, and their mirror images, add to its row sums."""
+    n = len(X)
+    total = np.zeros(n, dtype=np.int64)
+    tile = np.empty(min(n, _TILE_ROWS) * min(n, _TILE_COLUMNS), dtype=X.dtype)
+    ones = np.ones(min(n, max(_TILE_ROWS, _TILE_COLUMNS)), dtype=X.dtype)
+    for rows, columns in tiles:
+        shape = (rows.stop - rows.start, columns.stop - columns.start)
+        G = tile[: shape[0] * shape[1]].reshape(shape)
+        np.matmul(X[rows], X[columns].T, out=G)
+        np.clip(G, -clip, clip, out=G)
+        if rows == columns:
+            np.fill_diagonal(G, 0)
+        # Sums of at most 2048 entries: exact in the dtype, by its choice, in any order.
+        total[rows] += (G @ ones[: shape[1]]).astype(np.int64)
+        if rows != columns:
+            total[columns] += (ones[: shape[0]] @ G).astype(np.int64)
+    return total
+
+
+def row_statistic_f0(row_sums: NDArray[np.int64], a0: int) -> int:
+    """Return f_0 = sum r + 2 sum (-a0 - r)_+, the statistic whose null median is ``tau0``."""
+    r = np.asarray(row_sums, dtype=np.int64)
+    return int(r.sum()) + 2 * int(np.maximum(-a0 - r, 0).sum())
+
+
+def distance_of_row_sums(row_sums: NDArray[np.int64], rho: int, a0: int, tau0: float) -> int:
+    """Return the row distance D from the row sums, in O(n log n); see `row_distance`."""
+    rho = check_integer("rho", rho, at_least=0)
+    a0 = check_integer("a0", a0, at_least=0)
+    # f_k and its increments are integers: only the integer part of tau0 can matter.
+    tau = math.floor(check_real("tau0", tau0))
+    r = np.sort(np.asarray(row_sums, dtype=np.int64))
+    n = r.size
+    largest = max(-int(r[0]), int(r[-1]), 0) if n else 0
+    # Every integer below is at most this: sums of r, a_k times a count, and the thresholds.
+    if 4 * n * (largest + a0 + 2 * rho * (n + 1)) + abs(tau) >= _MAX_INTEGER:
+        raise InvalidParameter(
+            "rho, a0 or tau0 is too large for exact 64-bit arithmetic at this number of rows"
+        )
+    k = np.arange(n + 1, dtype=np.int64)
+    top = np.concatenate([[0], np.cumsum(np.maximum(r[::-1], 0))])
+    lowest = np.concatenate([[0], np.cumsum(r)])
+    a = a0 + 2 * rho * k
+    below = np.searchsorted(r, -a)  # how many r_i < -a_k
+    f = lowest[n] - 2 * top + 2 * (-a * below - lowest[below])
+    small = f <= tau + 2 * a0 * k + 4 * rho * k * (k - 1)
+    return int(np.argmax(small)) if small.any() else n
+
+
+def approximate_null_f0(n: int, d: int, rho: int, a0: int, variance: float) -> float:
+    """Return a closed approximation of the null mean of `row_statistic_f0`; data-free.
+
+    Inner products of rows are taken as normal with variance d v^2, v the ``variance`` of a coordinate
+    in squared steps, and row sums as normal. Any public tau0 is valid; this one costs no simulation.
+    """
+    sd = variance * math.sqrt(d)
+    t = rho / sd
+    density = math.exp(-t * t / 2) / math.sqrt(2 * math.pi)
+    # E min(Z^2, t^2) for standard normal Z.
+    clipped = (2 * float(ndtr(t)) - 1) - 2 * t * density + 2 * t * t * float(ndtr(-t))
+    spread = sd * math.sqrt((n - 1) * clipped)
+    if spread == 0:
+        return 0.0
+    s = a0 / spread
+    return 2 * n * spread * (math.exp(-s * s / 2) / math.sqrt(2 * math.pi) - s * float(ndtr(-s)))
+
+
+def _check_integer_rows(X: NDArray[Any], bound: int | None) -> int:
+    """Return a bound on the absolute entries, after checking that they are integers."""
+    if X.ndim != 2 or X.dtype.kind not in "biuf":
+        raise InvalidData("X must be a two-dimensional array of integers")
+    if X.size == 0:
+        return 0
+    low, high = X.min(), X.max()
+    # A NaN makes an extreme NaN, and fails the comparison; unsigned and 64-bit entries compare exactly.
+    if not (low >= -(2**26) and high <= 2**26):
+        raise InvalidData("X must hold integers of size at most 2^26")
+    if X.dtype.kind == "f" and not np.array_equal(np.rint(X), X):
+        raise InvalidData("X must hold integers: round the rows to a lattice first")
+    largest = max(-int(low), int(high))
+    if bound is None:
+        return largest
+    bound = check_integer("bound", bound, at_least=0)
+    if largest > bound:
+        raise InvalidData("X has an entry beyond its public bound")
+    return bound
+
+
+def _dtype(product: int, clip: int) -> Any:
+    """Return the fastest type in which products, and tile sums of clipped ones, are exact."""
+    largest = max(product, clip * _TILE_COLUMNS)
+    if largest < _EXACT_FLOAT32:
+        return np.float32
+    if largest < _EXACT_FLOAT64:
+        return np.float64
+    raise InvalidData("X is too large for exact arithmetic: its entries squared, times d, must be below 2^53")
+
+
+def _threads(multiplications: int) -> int:
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(available, _MAX_THREADS, multiplications // _WORK_OF_A_THREAD))
+
+
+def _upper_tiles(n: int) -> Iterator[tuple[slice, slice]]:
+    """Yield tiles that cover the upper triangle: the diagonal blocks, and what is right of each."""
+    for start in range(0, n, _TILE_ROWS):
+        stop = min(start + _TILE_ROWS, n)
+        yield slice(start, stop), slice(start, stop)
+        for left in range(stop, n, _TILE_COLUMNS):
+            yield slice(start, stop), slice(left, min(left + _TILE_COLUMNS, n))

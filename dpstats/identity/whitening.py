@@ -1,0 +1,234 @@
+"""The null hypothesis in whitened coordinates: public numbers, a row map, and how to simulate both.
+
+A test of "the rows are N(mean, cov)" works on z = cov^(-1/2) (x - mean), a map of each row on its own by
+public numbers: it changes no neighbouring relation, and under the null z is standard normal, whatever the
+mean and the covariance. Proof: docs/proofs/identity-tests.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.validation import check_choice, check_columns
+
+_BLOCK = 1 << 18  # entries whitened at once: two megabytes
+
+NULLS = ("normal", "product")
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """A fully specified null hypothesis.
+
+    Attributes
+    ----------
+    n_features : int
+    center : float or array of shape (n_features,)
+        The mean under the null.
+    whitener : None, array of shape (n_features,) or (n_features, n_features)
+        Symmetric square root of the inverse covariance: z = (x - center) W. A vector is a diagonal; None
+        is the identity.
+    signs_mean : None or array of shape (n_features,)
+        For independent signs: their means. None: normal rows.
+    """
+
+    n_features: int
+    center: Any = field(repr=False)
+    whitener: NDArray[np.float64] | None = field(repr=False)
+    signs_mean: NDArray[np.float64] | None = None
+
+    @classmethod
+    def build(cls, mean: Any, cov: Any, null: str, n_features: int) -> Reference:
+        """Return the null hypothesis of a test's public parameters, checked."""
+        null = check_choice("null", null, NULLS)
+        center = check_columns("mean", mean, n_features)
+        if null == "normal":
+            return cls(n_features, center, _whitener(cov, n_features))
+        if cov is not None:
+            raise InvalidParameter("cov must be None with null='product': signs have variance 1 - mean^2")
+        means = np.broadcast_to(center, (n_features,)).astype(np.float64)
+        if np.any(np.abs(means) > 0.99):
+            raise InvalidParameter("mean must be between -0.99 and 0.99 in every column with null='product'")
+        return cls(n_features, means, 1 / np.sqrt(1 - means**2), means)
+
+    @property
+    def law(self) -> str:
+        """What the law of whitened rows depends on, in full: part of the key of a calibration."""
+        return "normal" if self.signs_mean is None else f"product {self.signs_mean.tolist()}"
+
+    @property
+    def uniform_signs(self) -> bool:
+        """Whether the signs of whitened rows are independent and uniform under the null."""
+        return self.signs_mean is None or not self.signs_mean.any()
+
+    @property
+    def largest(self) -> float | None:
+        """The largest whitened coordinate there can be; None if it is unbounded."""
+        if self.signs_mean is None or self.whitener is None:
+            return None
+        return float(np.max((1 + np.abs(self.signs_mean)) * self.whitener))
+
+    def blocks(self, X: NDArray[Any], missing: str) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """Yield the whitened rows of ``X`` in blocks, never copying it whole.
+
+        A row with a NaN or infinite entry is refused, or counts as the centre: all its z are 0.
+        """
+        rows = max(1, _BLOCK // self.n_features)
+        for start in range(0, len(X), rows):
+            piece = slice(start, min(start + rows, len(X)))
+            yield piece, self.whiten(X[piece], missing)
+
+    def whiten(self, X: NDArray[Any], missing: str = "error") -> NDArray[np.float64]:
+        """Return z for every row; what becomes of a row depends on no other row."""
+        X = np.asarray(X, dtype=np.float64)
+        # A finite sum proves finite entries in one quick pass; sums of large ones may still overflow.
+        with np.errstate(over="ignore", invalid="ignore"):
+            known_finite = bool(np.isfinite(X.sum()))
+        finite = np.ones(len(X), dtype=np.bool_) if known_finite else np.isfinite(X).all(axis=1)
+        if not finite.all():
+            if missing == "error":
+                raise InvalidData(
+                    "Input X contains NaN or infinity. Remove or impute such rows first, or declare "
+                    "missing='center' to let such a row count as the mean of the null hypothesis."
+                )
+            X = np.where(finite[:, None], X, self.center)
+        if self.signs_mean is not None:
+            X = np.where(X >= 0, 1.0, -1.0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            Z = X - self.center
+            if self.whitener is not None:
+                Z = Z * self.whitener if self.whitener.ndim == 1 else Z @ self.whitener
+            overflow = not np.isfinite(Z.sum())
+        if overflow:
+            # A finite row may overflow; 1e300 is far beyond any clip, and an undecided entry is the centre.
+            Z = np.nan_to_num(Z, copy=False, nan=0.0, posinf=1e300, neginf=-1e300)
+        if not finite.all():
+            Z[~finite] = 0.0
+        return np.asarray(Z)
+
+    def sample(self, n: int, generator: np.random.Generator, shift: Any = 0.0) -> NDArray[Any]:
+        """Return n whitened rows with mean ``shift`` (0: the null hypothesis), single precision if normal."""
+        if self.signs_mean is None:
+            Z = generator.standard_normal((n, self.n_features), dtype=np.float32)
+            if np.any(shift):
+                Z += np.asarray(shift, dtype=np.float32)
+            return Z
+        X = np.where(generator.random((n, self.n_features)) < self._up(shift), 1.0, -1.0)
+        return self.whiten(X)
+
+    def sums(
+        self,
+        n: int,
+        size: int,
+        generator: np.random.Generator,
+        shift: Any,
+        steps_per_unit: float,
+        largest: int,
+    ) -> NDArray[np.int64]:
+        """Return column sums of n rows rounded to a grid, for ``size`` datasets, from their exact law.
+
+        Shape (size, n_features). How often each point of the grid occurs in a column is multinomial: no row
+        is drawn, and n may be anything.
+        """
+        d = self.n_features
+        if self.signs_mean is not None:
+            pair = np.stack([np.ones(d), -np.ones(d)])
+            high, low = np.rint(np.clip(self.whiten(pair) * steps_per_unit, -largest, largest)).astype(
+                np.int64
+            )
+            count = generator.binomial(n, self._up(shift), size=(size, d))
+            result: NDArray[np.int64] = high * count + low * (n - count)
+            return result
+        shifts = np.broadcast_to(np.asarray(shift, dtype=np.float64), (d,))
+        total = np.empty((size, d), dtype=np.int64)
+        for value in np.unique(shifts):
+            columns = np.flatnonzero(shifts == value)
+            points, weights = grid_law(steps_per_unit, largest, value)
+            total[:, columns] = generator.multinomial(n, weights, size=(size, columns.size)) @ points
+        return total
+
+    def sign_sums(self, n: int, size: int, generator: np.random.Generator, shift: Any) -> NDArray[np.int64]:
+        """Return column sums of the signs of n rows, for ``size`` datasets, from their exact law."""
+        count = generator.binomial(n, self._positive(shift), size=(size, self.n_features))
+        result: NDArray[np.int64] = 2 * count.astype(np.int64) - n
+        return result
+
+    def sample_signs(self, n: int, generator: np.random.Generator, shift: Any = 0.0) -> NDArray[np.int64]:
+        """Return the signs of n whitened rows with mean ``shift``."""
+        return np.where(generator.random((n, self.n_features)) < self._positive(shift), 1, -1)
+
+    def _positive(self, shift: Any) -> NDArray[np.float64]:
+        """Return P(z >= 0) in each column."""
+        up = ndtr(np.asarray(shift, dtype=np.float64)) if self.signs_mean is None else self._up(shift)
+        return np.broadcast_to(up, (self.n_features,))
+
+    def _up(self, shift: Any) -> NDArray[np.float64]:
+        """Return P(sign = 1) in each column where whitened means are ``shift``."""
+        assert self.signs_mean is not None and self.whitener is not None
+        mean = self.signs_mean + np.asarray(shift) / self.whitener
+        if np.any(np.abs(mean) > 1):
+            raise InvalidParameter(
+                "distance must leave every column's mean between -1 and 1 in this direction"
+            )
+        return (1 + mean) / 2
+
+
+def grid_law(
+    steps_per_unit: float, largest: int, shift: float = 0.0
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the points of a grid and their probabilities for a rounded and clipped N(shift, 1)."""
+    points = np.arange(-largest, largest + 1)
+    edges = (points[:-1] + 0.5) / steps_per_unit - shift
+    weights = np.diff(np.concatenate([[0.0], ndtr(edges), [1.0]]))
+    return points, weights / weights.sum()
+
+
+def signs_of(Z: NDArray[Any]) -> NDArray[np.int8]:
+    """Return the signs of whitened rows; 0 counts as positive."""
+    signs = (Z >= 0).view(np.int8)
+    return np.asarray(2 * signs - 1, dtype=np.int8)
+
+
+def check_signs(reference: Reference, instead: str) -> None:
+    """Refuse a test on signs where they are not uniform under the null."""
+    if not reference.uniform_signs:
+        raise InvalidParameter(
+            f"mean must be 0 for a test on signs with null='product': theirs are not uniform; use {instead}"
+        )
+
+
+def _whitener(cov: Any, n_features: int) -> NDArray[np.float64] | None:
+    """Return the symmetric inverse square root of a covariance matrix, or of a vector of variances."""
+    if cov is None:
+        return None
+    matrix = np.array(cov, dtype=object) if np.ma.isMaskedArray(cov) else np.asarray(cov)
+    if matrix.dtype.kind not in "iuf" or matrix.shape not in ((n_features,), (n_features, n_features)):
+        raise InvalidParameter(
+            f"cov must be None, {n_features} variances, or a {n_features} x {n_features} matrix of numbers, got "
+            f"shape {matrix.shape}"
+        )
+    matrix = matrix.astype(np.float64)
+    if not np.isfinite(matrix).all():
+        raise InvalidParameter("cov must be finite")
+    if matrix.ndim == 1:
+        if np.any(matrix <= 0):
+            raise InvalidParameter(f"cov must be positive definite, got a variance of {matrix.min():g}")
+        return 1 / np.sqrt(matrix)
+    scale = np.sqrt(np.outer(np.abs(np.diag(matrix)), np.abs(np.diag(matrix))))
+    if np.any(np.abs(matrix - matrix.T) > 1e-9 * scale + 1e-300):
+        raise InvalidParameter("cov must be symmetric")
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    # Below this an eigenvalue is the rounding of the others, and its direction means nothing.
+    if values[0] <= n_features * np.finfo(np.float64).eps * abs(values[-1]):
+        raise InvalidParameter(
+            f"cov must be positive definite, got eigenvalues from {values[0]:.3g} to {values[-1]:.3g}"
+        )
+    root: NDArray[np.float64] = (vectors / np.sqrt(values)) @ vectors.T
+    return root

@@ -1,0 +1,49 @@
+"""Studies of estimators and tests by simulation: risks, rates, levels, sample sizes."""
+
+from dpstats.simulation.adapter import Adapter
+from dpstats.simulation.rates import (
+    Check,
+    FormulaFit,
+    RateFit,
+    compare,
+    fit_formula,
+    fit_rate,
+)
+from dpstats.simulation.sample_size import CrossingPoint, crossing_point, sample_complexity
+from dpstats.simulation.samplers import (
+    Contaminated,
+    Gaussian,
+    ProductBernoulli,
+    Rademacher,
+    SparseMeans,
+    StudentT,
+    SubGaussian,
+)
+from dpstats.simulation.store import StudyFileError
+from dpstats.simulation.study import Study
+from dpstats.simulation.study_report import study_report
+from dpstats.simulation.table import StudyResults
+
+__all__ = [
+    "Adapter",
+    "Check",
+    "Contaminated",
+    "CrossingPoint",
+    "FormulaFit",
+    "Gaussian",
+    "ProductBernoulli",
+    "Rademacher",
+    "RateFit",
+    "SparseMeans",
+    "StudentT",
+    "Study",
+    "StudyFileError",
+    "StudyResults",
+    "SubGaussian",
+    "compare",
+    "crossing_point",
+    "fit_formula",
+    "fit_rate",
+    "sample_complexity",
+    "study_report",
+]

@@ -1,0 +1,192 @@
+"""Pictures of studies: risk against a parameter with the theory's lines, crossovers, power curves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpstats.errors import DPStatsError
+from dpstats.simulation.rates import Term
+from dpstats.simulation.sample_size import CrossingPoint
+from dpstats.simulation.table import CellResult, StudyResults
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_COLORS = ("#1f5fa8", "#b03a2e", "#2e7d4f", "#8a5fb0", "#b07a1e", "#4a5666")
+
+
+def _new_figure() -> tuple[Figure, Axes]:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise DPStatsError("pictures need matplotlib: pip install 'dpstats[plot]'") from None
+    # Not pyplot: a library must not touch the caller's backend or open windows.
+    figure = Figure(figsize=(6.4, 4.4), layout="constrained")
+    return figure, figure.subplots()
+
+
+def _words(parameters: Mapping[str, Any], but: str) -> str:
+    return ", ".join(f"{key} = {value}" for key, value in parameters.items() if key != but)
+
+
+def _groups(results: StudyResults, parameter: str) -> dict[str, list[CellResult]]:
+    groups: dict[str, list[CellResult]] = {}
+    for cell in results.cells:
+        groups.setdefault(_words(cell.parameters, parameter), []).append(cell)
+    return {
+        name: sorted(cells, key=lambda cell: float(cell.parameters[parameter]))
+        for name, cells in groups.items()
+    }
+
+
+def plot_risk(
+    results: StudyResults,
+    parameter: str,
+    *,
+    loss: str | None = None,
+    terms: Mapping[str, Term] | None = None,
+    constants: Mapping[str, float] | None = None,
+    logarithmic: bool = True,
+    title: str = "",
+) -> Figure:
+    """Draw the mean loss against a parameter, one line for every value of the others.
+
+    Parameters
+    ----------
+    results : StudyResults
+    parameter : str
+    loss : str, optional
+    terms : mapping of str to callable, optional
+        Terms of the theory. Their sum is drawn through every group, and each term by itself, dashed, where
+        there is one group only: their lines cross at the crossover, which is marked.
+    constants : mapping of str to float, optional
+        Default: 1 each.
+    logarithmic : bool, default=True
+    title : str, optional
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Bars are two Monte Carlo standard errors.
+    """
+    chosen = results.check_loss(loss)
+    results.parameter(parameter)  # an unknown name is told here
+    figure, axis = _new_figure()
+    groups = _groups(results, parameter)
+    for i, (name, cells) in enumerate(groups.items()):
+        shown = [cell for cell in cells if cell.losses[chosen].size > 0]
+        x = np.array([float(cell.parameters[parameter]) for cell in shown])
+        y = np.array([cell.mean(chosen) for cell in shown])
+        errors = np.nan_to_num([2 * cell.standard_error(chosen) for cell in shown])
+        color = _COLORS[i % len(_COLORS)]
+        # On a log axis a bar must not reach 0.
+        below = np.minimum(errors, 0.999 * y) if logarithmic else errors
+        axis.errorbar(
+            x, y, [below, errors], fmt="o", ms=4, capsize=2, color=color, label=name or "measured", zorder=3
+        )
+        if terms:
+            parts = {
+                term: (constants or {}).get(term, 1.0)
+                * np.array([function(cell.parameters) for cell in cells])
+                for term, function in terms.items()
+            }
+            places = np.array([float(cell.parameters[parameter]) for cell in cells])
+            axis.plot(places, sum(parts.values()), color=color, lw=1, label="theory" if i == 0 else None)
+            if len(groups) == 1:
+                _draw_terms(axis, places, parts)
+    if logarithmic:
+        axis.set_xscale("log")
+        axis.set_yscale("log")
+    axis.set_xlabel(parameter)
+    axis.set_ylabel(chosen.replace("_", " "))
+    axis.grid(alpha=0.25, which="both")
+    axis.legend(fontsize=8, frameon=False)
+    if title:
+        axis.set_title(title, fontsize=10)
+    return figure
+
+
+def _draw_terms(axis: Axes, x: Any, parts: Mapping[str, Any]) -> None:
+    for j, (term, values) in enumerate(parts.items()):
+        axis.plot(x, values, ls="--", lw=1, color=_COLORS[(j + 1) % len(_COLORS)], label=term)
+    if len(parts) == 2 and len(x) > 1:
+        first, second = parts.values()
+        place = crossover(x, first, second)
+        if place is not None:
+            axis.axvline(place, color="0.6", lw=1, ls=":", label=f"crossover {place:.3g}")
+
+
+def crossover(x: Any, first: Any, second: Any) -> float | None:
+    """Return where two terms are equal, by log-log interpolation; None if they are not between the ends.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.simulation.pictures import crossover
+    >>> n = np.array([10.0, 100.0, 1000.0])
+    >>> round(crossover(n, 1 / n, 50 / n**2), 6)
+    50.0
+    """
+    logs = np.log(np.asarray(x, dtype=np.float64))
+    gap = np.log(np.asarray(first)) - np.log(np.asarray(second))
+    changes = np.flatnonzero(np.sign(gap[:-1]) * np.sign(gap[1:]) < 0)
+    if changes.size == 0:
+        return None
+    i = int(changes[0])
+    return float(np.exp(logs[i] - gap[i] * (logs[i + 1] - logs[i]) / (gap[i + 1] - gap[i])))
+
+
+def plot_power(
+    results: StudyResults,
+    parameter: str,
+    *,
+    level: float | None = None,
+    target: float | None = None,
+    title: str = "",
+) -> Figure:
+    """Draw the share of rejections against a parameter, with lines at the level and at a target power."""
+    figure = plot_risk(results, parameter, loss="rejection", logarithmic=False, title=title)
+    axis = figure.axes[0]
+    for value, name in ((level, "level"), (target, "target power")):
+        if value is not None:
+            axis.axhline(
+                value, color="0.5", lw=1, ls=":" if name == "level" else "--", label=f"{name} {value:.3g}"
+            )
+    axis.set_ylabel("share of rejections")
+    axis.set_ylim(0, 1.02)
+    axis.legend(fontsize=8, frameon=False)
+    return figure
+
+
+def plot_crossing(found: CrossingPoint, *, name: str = "n", title: str = "") -> Figure:
+    """Draw what a search for a crossing point simulated, and where it ended."""
+    figure, axis = _new_figure()
+    order = np.argsort(found.points)
+    shares = found.rejections / found.trials
+    errors = 2 * np.sqrt(np.maximum(shares * (1 - shares), 0) / found.trials)
+    axis.errorbar(
+        found.points[order],
+        shares[order],
+        errors[order],
+        fmt="o",
+        ms=4,
+        capsize=2,
+        color=_COLORS[0],
+        label="power",
+    )
+    axis.axhline(found.target, color="0.5", lw=1, ls="--", label=f"target power {found.target:.3g}")
+    axis.axvspan(float(found.interval.low), float(found.interval.high), color=_COLORS[1], alpha=0.25)
+    axis.axvline(found.value, color=_COLORS[1], lw=1, label=f"{name} = {found.value:.4g}")
+    axis.set_xscale("log")
+    axis.set_xlabel(name)
+    axis.set_ylabel("share of rejections")
+    axis.set_ylim(0, 1.02)
+    axis.grid(alpha=0.25)
+    axis.legend(fontsize=8, frameon=False)
+    if title:
+        axis.set_title(title, fontsize=10)
+    return figure

@@ -1,0 +1,191 @@
+"""Laws of rows, each with the mean that an estimator is after.
+
+A sampler is called as ``sampler(n, d, rng, **parameters)``: the parameters replace its own fields for this
+call, so any field can be varied in the grid of a study. ``true_mean(d, **parameters)`` is what the rows
+are centred at. Any other callable of this shape is a sampler too.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.errors import InvalidParameter
+
+Rows = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """Base of the samplers of this module: fields that a call may replace."""
+
+    def __call__(self, n: int, d: int, rng: np.random.Generator, **parameters: Any) -> Rows:
+        """Draw ``n`` independent rows of ``d`` columns."""
+        law = replace(self, **parameters) if parameters else self
+        return law._draw(n, d, rng)
+
+    def true_mean(self, d: int, **parameters: Any) -> NDArray[np.float64]:
+        """Return the mean of a row: shape (d,)."""
+        law = replace(self, **parameters) if parameters else self
+        return law._mean(d)
+
+    @abstractmethod
+    def _draw(self, n: int, d: int, rng: np.random.Generator) -> Rows: ...
+
+    @abstractmethod
+    def _mean(self, d: int) -> NDArray[np.float64]: ...
+
+
+@dataclass(frozen=True)
+class _Located(Sampler):
+    """``mean + std * noise``, independent columns; ``mean`` is a number or one number per column."""
+
+    mean: float | tuple[float, ...] = 0.0
+    std: float = 1.0
+
+    def _draw(self, n: int, d: int, rng: np.random.Generator) -> Rows:
+        rows = self._standard(n, d, rng)
+        # In place: rows can be hundreds of megabytes, and most studies use 0 and 1.
+        if self.std != 1:
+            rows *= self.std
+        if np.any(np.asarray(self.mean) != 0):
+            rows += self._mean(d)
+        return rows
+
+    def _mean(self, d: int) -> NDArray[np.float64]:
+        return np.broadcast_to(np.asarray(self.mean, dtype=np.float64), (d,)).copy()
+
+    @abstractmethod
+    def _standard(self, n: int, d: int, rng: np.random.Generator) -> Rows: ...
+
+
+@dataclass(frozen=True)
+class Gaussian(_Located):
+    """Normal columns.
+
+    Parameters
+    ----------
+    mean : float or tuple of float, default=0.0
+    std : float, default=1.0
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.simulation import Gaussian
+    >>> sampler = Gaussian(mean=2.0)
+    >>> sampler(3, 2, np.random.default_rng(0), std=0.0)
+    array([[2., 2.],
+           [2., 2.],
+           [2., 2.]])
+    >>> sampler.true_mean(2)
+    array([2., 2.])
+    """
+
+    def _standard(self, n: int, d: int, rng: np.random.Generator) -> Rows:
+        return rng.standard_normal((n, d))
+
+
+@dataclass(frozen=True)
+class SubGaussian(_Located):
+    """Uniform columns: bounded, so sub-Gaussian, with tails as unlike the normal's as they can be."""
+
+    def _standard(self, n: int, d: int, rng: np.random.Generator) -> Rows:
+        rows = rng.random((n, d))
+        rows -= 0.5
+        rows *= math.sqrt(12)
+        return rows
+
+
+@dataclass(frozen=True)
+class StudentT(_Located):
+    """Student t columns of standard deviation ``std``; with 3 degrees of freedom no fourth moment."""
+
+    degrees_of_freedom: float = 3.0
+
+    def _standard(self, n: int, d: int, rng: np.random.Generator) -> Rows:
+        if not self.degrees_of_freedom > 2:
+            raise InvalidParameter(
+                f"degrees_of_freedom must be greater than 2, or there is no standard deviation, "
+                f"got {self.degrees_of_freedom:g}"
+            )
+        rows = rng.standard_t(self.degrees_of_freedom, (n, d))
+        rows *= math.sqrt(1 - 2 / self.degrees_of_freedom)
+        return rows
+
+
+@dataclass(frozen=True)
+class Contaminated(_Located):
+    """Normal rows, of which a share is moved by ``shift`` in every column.
+
+    ``true_mean`` is that of the rows that were not moved: what a robust estimator is after.
+    """
+
+    share: float = 0.1
+    shift: float = 10.0
+
+    def _standard(self, n: int, d: int, rng: np.random.Generator) -> Rows:
+        rows = rng.standard_normal((n, d))
+        rows[rng.random(n) < self.share] += self.shift / self.std
+        return rows
+
+
+@dataclass(frozen=True)
+class Rademacher(Sampler):
+    """Signs: +1 with probability (1 + mean)/2, else -1. No row is ever inside a clip of 1."""
+
+    mean: float = 0.0
+
+    def _draw(self, n: int, d: int, rng: np.random.Generator) -> Rows:
+        if self.mean:
+            return np.where(rng.random((n, d)) < (1 + self.mean) / 2, 1.0, -1.0)
+        # A fair sign is one bit.
+        packed = np.frombuffer(rng.bytes(-(-n * d // 8)), dtype=np.uint8)
+        rows = np.unpackbits(packed, count=n * d).reshape(n, d).astype(np.float64)
+        rows *= 2.0
+        rows -= 1.0
+        return rows
+
+    def _mean(self, d: int) -> NDArray[np.float64]:
+        return np.full(d, float(self.mean))
+
+
+@dataclass(frozen=True)
+class ProductBernoulli(Sampler):
+    """Independent 0/1 columns; ``probability`` is a number or one number per column."""
+
+    probability: float | tuple[float, ...] = 0.5
+
+    def _draw(self, n: int, d: int, rng: np.random.Generator) -> Rows:
+        return (rng.random((n, d)) < self._mean(d)).astype(np.float64)
+
+    def _mean(self, d: int) -> NDArray[np.float64]:
+        return np.broadcast_to(np.asarray(self.probability, dtype=np.float64), (d,)).copy()
+
+
+@dataclass(frozen=True)
+class SparseMeans(Sampler):
+    """Normal columns, of which the first ``n_nonzero`` have mean plus or minus ``signal`` in turn."""
+
+    n_nonzero: int = 5
+    signal: float = 1.0
+    std: float = 1.0
+
+    def _draw(self, n: int, d: int, rng: np.random.Generator) -> Rows:
+        rows = rng.standard_normal((n, d))
+        if self.std != 1:
+            rows *= self.std
+        rows += self._mean(d)
+        return rows
+
+    def _mean(self, d: int) -> NDArray[np.float64]:
+        if not 0 <= self.n_nonzero <= d:
+            raise InvalidParameter(f"n_nonzero must be between 0 and d = {d}, got {self.n_nonzero}")
+        mean = np.zeros(d)
+        mean[: self.n_nonzero] = self.signal
+        mean[1 : self.n_nonzero : 2] *= -1
+        return mean

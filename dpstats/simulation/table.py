@@ -1,0 +1,242 @@
+"""The results of a study as a small table: one line per cell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.errors import InvalidParameter
+from dpstats.results import Summary
+
+Parameters = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CellResult:
+    """One cell of the grid.
+
+    Attributes
+    ----------
+    parameters : mapping
+    losses : mapping of str to ndarray
+        One number per replication that did not fail.
+    failures : mapping of str to int
+        How many replications failed, by the reason.
+    """
+
+    parameters: Parameters
+    losses: Mapping[str, NDArray[np.float64]] = field(repr=False)
+    failures: Mapping[str, int]
+
+    @property
+    def failed(self) -> int:
+        """Number of replications that raised."""
+        return sum(self.failures.values())
+
+    def mean(self, loss: str) -> float:
+        """Monte Carlo mean; NaN where nothing succeeded."""
+        values = self.losses[loss]
+        return float(values.mean()) if values.size else math.nan
+
+    def standard_error(self, loss: str) -> float:
+        """Monte Carlo standard error of the mean; NaN below two replications."""
+        values = self.losses[loss]
+        return float(values.std(ddof=1) / math.sqrt(values.size)) if values.size > 1 else math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class StudyResults:
+    """What a study measured.
+
+    Attributes
+    ----------
+    name : str
+    cells : tuple of CellResult
+        In the order of the grid.
+    losses : tuple of str
+    facts : mapping of str to str
+        Sampler, estimator, seed, replications: what a report prints.
+    seconds : float
+        Time that the replications took, added over processes.
+
+    Examples
+    --------
+    >>> from dpstats.means import ClippedMean
+    >>> from dpstats.simulation import Rademacher, Study
+    >>> estimator = ClippedMean(clip=1.0, delta=1e-6)
+    >>> results = Study(Rademacher(), estimator, {"n": [100, 400], "d": [2]}, 50, seed=1).run()
+    >>> results.parameter("n")
+    array([100, 400])
+    >>> results.table().dtype.names
+    ('n', 'd', 'replications', 'failed', 'squared_error', 'squared_error_se')
+    """
+
+    name: str
+    cells: tuple[CellResult, ...]
+    losses: tuple[str, ...]
+    facts: Mapping[str, str]
+    seconds: float = 0.0
+
+    def parameter(self, name: str) -> NDArray[Any]:
+        """Return one parameter of all cells."""
+        missing = [i for i, cell in enumerate(self.cells) if name not in cell.parameters]
+        if missing:
+            known = ", ".join(dict.fromkeys(key for cell in self.cells for key in cell.parameters))
+            raise InvalidParameter(f"parameter must be one of {known}, got {name!r}")
+        return np.array([cell.parameters[name] for cell in self.cells])
+
+    def mean(self, loss: str | None = None) -> NDArray[np.float64]:
+        """Return the Monte Carlo mean of every cell."""
+        chosen = self.check_loss(loss)
+        return np.array([cell.mean(chosen) for cell in self.cells])
+
+    def standard_error(self, loss: str | None = None) -> NDArray[np.float64]:
+        """Return the Monte Carlo standard error of every cell."""
+        chosen = self.check_loss(loss)
+        return np.array([cell.standard_error(chosen) for cell in self.cells])
+
+    def check_loss(self, loss: str | None) -> str:
+        """Return a loss of this study; the first for None."""
+        if loss is None:
+            return self.losses[0]
+        if loss not in self.losses:
+            raise InvalidParameter(f"loss must be one of {', '.join(self.losses)}, got {loss!r}")
+        return loss
+
+    def where(self, condition: Callable[[Parameters], bool]) -> StudyResults:
+        """Return the cells whose parameters meet a condition."""
+        return replace(self, cells=tuple(cell for cell in self.cells if condition(cell.parameters)))
+
+    def derive(
+        self, name: str, function: Callable[[Parameters], Any], *, instead_of: str | None = None
+    ) -> StudyResults:
+        """Return the results with one more parameter, a public function of the others.
+
+        Parameters
+        ----------
+        name : str
+        function : callable
+            Of a cell's parameters.
+        instead_of : str, optional
+            A parameter that the new one replaces: log sigma in place of epsilon, say.
+        """
+        cells = []
+        for cell in self.cells:
+            parameters = {key: value for key, value in cell.parameters.items() if key != instead_of}
+            cells.append(replace(cell, parameters={**parameters, name: function(cell.parameters)}))
+        return replace(self, cells=tuple(cells))
+
+    def without(self, *names: str) -> StudyResults:
+        """Return the results without parameters that go by the others: a clip that is a function of n, say."""
+        cells = [
+            replace(
+                cell, parameters={key: value for key, value in cell.parameters.items() if key not in names}
+            )
+            for cell in self.cells
+        ]
+        return replace(self, cells=tuple(cells))
+
+    @property
+    def failed_cells(self) -> tuple[CellResult, ...]:
+        """The cells in which at least one replication raised."""
+        return tuple(cell for cell in self.cells if cell.failures)
+
+    def table(self) -> NDArray[np.void]:
+        """Return one structured row per cell: parameters, replications, failures, means and errors."""
+        names = list(dict.fromkeys(key for cell in self.cells for key in cell.parameters))
+        columns: dict[str, NDArray[Any]] = {}
+        for name in names:
+            values = [cell.parameters.get(name) for cell in self.cells]
+            array = (
+                np.array(values) if all(isinstance(value, int | float | str) for value in values) else None
+            )
+            columns[name] = np.array(list(map(str, values))) if array is None else array
+        first = self.losses[0]
+        columns["replications"] = np.array([cell.losses[first].size for cell in self.cells])
+        columns["failed"] = np.array([cell.failed for cell in self.cells])
+        for loss in self.losses:
+            columns[loss], columns[f"{loss}_se"] = self.mean(loss), self.standard_error(loss)
+        table = np.empty(len(self.cells), dtype=[(name, column.dtype) for name, column in columns.items()])
+        for name, column in columns.items():
+            table[name] = column
+        return table
+
+    def to_pandas(self) -> Any:
+        """Return `table` as a pandas data frame, where pandas is installed."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise InvalidParameter("to_pandas needs pandas; table() gives the same rows without it") from None
+        return pd.DataFrame.from_records(self.table())
+
+    def as_records(self) -> list[dict[str, Any]]:
+        """Return `table` as plain dictionaries, for JSON; what is not a number is None."""
+        table = self.table()
+        names = table.dtype.names or ()
+        return [
+            {
+                name: None if isinstance(value, float) and not math.isfinite(value) else value
+                for name, value in zip(names, row.tolist(), strict=True)
+            }
+            for row in table
+        ]
+
+    def summary(self) -> Summary:
+        """Return the table for reading, with the failures below it."""
+        table = self.table()
+        shown = [name for name in table.dtype.names or () if name != "failed" or self.failed_cells]
+        rows = [[str(i + 1), *(_word(row[name]) for name in shown)] for i, row in enumerate(table)]
+        return Summary(
+            f"Study: {self.name}", list(self.facts.items()), ["cell", *shown], rows, self.failure_notes()
+        )
+
+    def failure_notes(self) -> list[str]:
+        """Say which cells failed, how often and why."""
+        return [
+            f"Cell {i + 1} failed in {count:,} of {cell.failed + cell.losses[self.losses[0]].size:,} replications: "
+            f"{reason}"
+            for i, cell in enumerate(self.cells)
+            for reason, count in cell.failures.items()
+        ]
+
+    def __str__(self) -> str:
+        return str(self.summary())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
+
+
+def _word(value: Any) -> str:
+    return f"{value:.5g}" if isinstance(value, float | np.floating) else str(value)
+
+
+def collect(
+    name: str,
+    cells: Sequence[Parameters],
+    losses: Sequence[str],
+    rows: Sequence[tuple[int, int, tuple[float, ...] | None, str | None]],
+    facts: Mapping[str, str],
+    seconds: float,
+) -> StudyResults:
+    """Gather the rows of a store by cell."""
+    values: list[list[tuple[float, ...]]] = [[] for _ in cells]
+    failures: list[dict[str, int]] = [{} for _ in cells]
+    for cell, _, numbers, error in rows:
+        if numbers is None:
+            reason = error or "unknown"
+            failures[cell][reason] = failures[cell].get(reason, 0) + 1
+        else:
+            values[cell].append(numbers)
+    gathered = []
+    for parameters, numbers_of_cell, reasons in zip(cells, values, failures, strict=True):
+        array = np.array(numbers_of_cell, dtype=np.float64).reshape(-1, len(losses))
+        by_loss = {loss: array[:, j] for j, loss in enumerate(losses)}
+        gathered.append(CellResult(parameters, by_loss, reasons))
+    return StudyResults(name, tuple(gathered), tuple(losses), facts, seconds)

@@ -1,0 +1,102 @@
+"""What the source prints and what it breaks, in exact numbers; the bugs that are not worth a Monte Carlo."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "conformance"))
+from registry.identity import A, B, C, P, counterexample, printed_extension, sign_neighbors
+
+from dpstats.identity import LipschitzExtensionTest, RowDistanceTest, SpatialSignTest, sign_reduction
+from dpstats.identity.extension import exact_inner_product_extension
+from dpstats.identity.filtering import quadratic_statistic, replace_rows, rows_beyond
+
+
+def test_printed_extension_jumps_by_24_between_neighbours() -> None:
+    first, middle, last = counterexample()
+    assert [(first != middle).any(axis=1).sum(), (middle != last).any(axis=1).sum()] == [1, 1]
+    assert [printed_extension(X, 4) for X in (first, middle, last)] == [12, -12, -28]
+    # With K(4) = 22 no step of the path is larger than 22.
+    proved = [exact_inner_product_extension(X, 4, 22) for X in (first, middle, last)]
+    assert proved == [12, -6, -28]
+
+
+def test_one_sided_set_breaks_between_neighbours() -> None:
+    X = np.array([A] * 3 + [B] * 3 + [C] * 3)
+    Y = np.array([P, *X[1:].tolist()])
+    assert [printed_extension(Z, 3, one_sided=True) for Z in (X, Y)] == [0, -16]
+
+
+def test_statistic_of_raw_rows_is_not_stable_where_that_of_filtered_rows_is() -> None:
+    """Line 13 with T(X): given a noisy sum near S, all neighbours of 7 sign rows, fresh signs coupled."""
+    noisy, threshold = np.array([7, 7]), 4
+    fresh = np.tile([[1, -1], [-1, 1]], (4, 1))[:7]
+    worst = {"raw": 0, "filtered": 0}
+    for X, Y in sign_neighbors(7, 2):
+        if max(np.abs(Z.sum(axis=0) - noisy).max() for Z in (X, Y)) > 2:
+            continue
+        filtered = [replace_rows(Z, rows_beyond(Z, noisy, threshold), fresh) for Z in (X, Y)]
+        for name, (first, second) in {"raw": (X, Y), "filtered": filtered}.items():
+            change = abs(quadratic_statistic(first) - quadratic_statistic(second))
+            worst[name] = max(worst[name], change)
+    # T itself moves by its whole sensitivity, 4d(n-1), where the filter takes the rows that do it.
+    assert worst["raw"] == 4 * 2 * (7 - 1)
+    assert worst["filtered"] <= 16
+
+
+def test_integer_noise_on_the_distance_would_lose_level() -> None:
+    """With ties the largest p-value of a tie counts: the chance to reject falls well below the level."""
+    test = RowDistanceTest(epsilon=1.0, n_calibration=999)
+    plan = test.plan(50, 2)
+    rng = np.random.default_rng(0)
+    steps = test._draw(plan, 3000, rng, 0.0)[:, 0] >> 20
+    decay = np.exp(-1.0)
+    noise = rng.geometric(1 - decay, 3000) - rng.geometric(1 - decay, 3000)
+    values = np.sort(steps + noise)
+    k = int(0.05 * 3000)
+    # Reject above the k-th largest: strictly fewer than k of 3000 are.
+    assert np.mean(values > values[-k]) < 0.043
+    fine = np.sort(test._simulate(plan, 3000, rng))
+    assert np.mean(fine > fine[-k]) > 0.049
+
+
+@pytest.mark.parametrize("test", [RowDistanceTest(), SpatialSignTest(), LipschitzExtensionTest()])
+def test_sample_covariance_moves_every_row(test: object) -> None:
+    """Whitening by the rows' own spread: one outlier moves the statistic by more than its sensitivity."""
+    X = np.array([[3 + 0.01 * i] for i in range(12)])
+    Y = np.vstack([[[1e6]], X[1:]])
+    plan = test.plan(12, 1)
+    stage = plan.stages[0]
+
+    def value(Z: np.ndarray) -> int:
+        return int(test._exact(Z, plan)[stage.name][0])
+
+    wrong = [value(Z / np.sqrt(np.mean(Z**2))) for Z in (X, Y)]
+    assert abs(wrong[0] - wrong[1]) > stage.sensitivity_steps
+    assert abs(value(X) - value(Y)) <= stage.sensitivity_steps
+
+
+def test_sign_reduction_and_its_loss() -> None:
+    # F(x) = sgn(cov^(-1/2) (x - mean)): E = erf(a/sqrt 2), here .6827 at a = 1.
+    cov = np.array([[2.0, 0.6], [0.6, 1.0]])
+    values, vectors = np.linalg.eigh(cov)
+    root = vectors @ np.diag(np.sqrt(values)) @ vectors.T
+    rng = np.random.default_rng(1)
+    X = 3.0 + (rng.standard_normal((40_000, 2)) + np.array([1.0, 0.0])) @ root
+    signs = sign_reduction(X, mean=3.0, cov=cov)
+    assert set(np.unique(signs)) == {-1, 1}
+    # Five standard errors: a false alarm below 1e-6.
+    assert np.abs(signs.mean(axis=0) - [0.6827, 0.0]).max() < 5 / np.sqrt(40_000)
+    assert abs(np.mean(signs[:, 0] * signs[:, 1] * 1.0)) < 5 / np.sqrt(40_000)
+    assert sign_reduction([[0.0]]).tolist() == [[1]]
+
+
+def test_sign_pairs_are_all_neighbours() -> None:
+    pairs = list(itertools.islice(sign_neighbors(3, 2), 1000))
+    assert len(pairs) == 10 * 6
+    assert all((X != Y).any(axis=1).sum() == 1 for X, Y in pairs)

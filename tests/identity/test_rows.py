@@ -1,0 +1,278 @@
+"""The row distance: agreement with a plain definition, the sensitivity by search, and searches that must fail."""
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpstats.identity import rows
+from dpstats.identity.rows import round_to_steps, row_distance, row_sums
+
+
+def plain_distance(X, rho, a0, tau0, increment=8):
+    """The definition, in Python integers and fractions; ``increment`` is the constant under attack.
+
+    The threshold is 2 a0 k + increment/2 * rho * k (k - 1), so 8 is the one that is proved.
+    """
+    X = [[int(v) for v in row] for row in X]
+    n = len(X)
+    r = [
+        sum(
+            max(-rho, min(rho, sum(a * b for a, b in zip(X[i], X[j], strict=True))))
+            for j in range(n)
+            if j != i
+        )
+        for i in range(n)
+    ]
+    return plain_distance_of_sums(r, rho, a0, tau0, increment)
+
+
+def plain_distance_of_sums(r, rho, a0, tau0, increment=8):
+    n = len(r)
+    positive = sorted((max(v, 0) for v in r), reverse=True)
+    for k in range(n + 1):
+        a = a0 + 2 * rho * k
+        f = sum(r) - 2 * sum(positive[:k]) + 2 * sum(max(-a - v, 0) for v in r)
+        if f <= tau0 + 2 * a0 * k + Fraction(increment, 2) * rho * k * (k - 1):
+            return k
+    return n
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_agrees_with_the_definition(seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(40):
+        n, d, size = rng.integers(1, 14), rng.integers(1, 6), rng.choice([1, 2, 5, 32])
+        X = rng.integers(-size, size + 1, (n, d)) + rng.choice([0, 0, 1]) * (size // 2)
+        rho, a0 = int(rng.integers(0, 2 * size**2 * d)), int(rng.integers(0, 3 * size**2 * d))
+        tau0 = float(rng.normal() * size**2 * d * n)
+        expected = plain_distance(X, rho, a0, tau0)
+        for dtype in (np.int16, np.int64, np.float32, np.float64):
+            assert row_distance(X.astype(dtype), rho, a0, tau0) == expected
+
+
+def test_blocks_and_precisions_agree(monkeypatch):
+    # Several tiles on and off the diagonal, against the whole Gram matrix in 64-bit integers.
+    monkeypatch.setattr(rows, "_TILE_ROWS", 7)
+    monkeypatch.setattr(rows, "_TILE_COLUMNS", 16)
+    rng = np.random.default_rng(1)
+    for n in (1, 6, 7, 8, 50, 101):
+        for size in (3, 32, 5000, 2**20):
+            X = rng.integers(-size, size + 1, (n, 5))
+            G = X @ X.T
+            for rho in (0, size**2, 10**9 * size**2):
+                clipped = np.clip(G, -rho, rho)
+                np.fill_diagonal(clipped, 0)
+                for threads in (1, 3):
+                    assert np.array_equal(row_sums(X, rho, threads=threads), clipped.sum(axis=1))
+
+
+def test_precision_is_chosen_by_the_public_bound():
+    # Extreme rows: all products at the bound, so that a wrong choice of precision would show.
+    assert rows._dtype(32**2 * 1000, 2024) is np.float32
+    assert rows._dtype(32**2 * 2**14, 2024) is np.float64
+    for bound, d in [(32, 16383), (32, 16385), (2895, 2), (2897, 2)]:
+        X = np.full((3, d), bound)
+        X[0, 0] -= 1
+        product = bound**2 * d
+        expected = [2 * (product - bound), 2 * product - bound, 2 * product - bound]
+        assert row_sums(X, product).tolist() == expected
+
+
+def test_refuses_what_is_not_an_integer():
+    for bad in (
+        np.full((3, 2), 0.5),
+        np.full((3, 2), np.nan),
+        np.full((3, 2), np.inf),
+        np.full((3, 2), 2.0**40),
+    ):
+        with pytest.raises(ValueError, match="integers"):
+            row_distance(bad, 1, 1, 0)
+    with pytest.raises(ValueError, match="bound"):
+        row_distance(np.full((3, 2), 5), 1, 1, 0, bound=4)
+    with pytest.raises(ValueError, match="rho"):
+        row_distance(np.ones((3, 2)), 1.5, 1, 0)
+    with pytest.raises(ValueError, match="a0"):
+        row_distance(np.ones((3, 2)), 1, -1, 0)
+
+
+def test_rounding_maps_every_number_into_the_box():
+    Z = np.array([[0.0, 0.0624, 0.0626, -5.0, 3.9, 4.1, 1e300, -1e300]])
+    with np.errstate(over="ignore"):
+        assert round_to_steps(Z).tolist() == [[0, 0, 1, -32, 31, 32, 32, -32]]
+
+
+def exhaustive_violations(distance, n, d, values, settings):
+    """Count pairs of neighbours whose distances differ by more than one; rows unordered, so multisets."""
+    patterns = list(itertools.product(values, repeat=d))
+    pairs = violations = 0
+    for rho, a0, tau0 in settings:
+        known = {
+            rows_: distance(rows_, rho, a0, tau0)
+            for rows_ in itertools.combinations_with_replacement(patterns, n)
+        }
+        # All datasets that share n - 1 rows are neighbours: only the range over the last row matters.
+        for rest in itertools.combinations_with_replacement(patterns, n - 1):
+            values_ = [known[tuple(sorted((*rest, p)))] for p in patterns]
+            pairs += len(patterns) * (len(patterns) - 1) // 2
+            violations += max(values_) - min(values_) > 1
+    return pairs, violations
+
+
+SETTINGS = [(1, 0, -3), (1, 1, 0), (2, 1, 1), (2, 3, -8), (3, 2, 5)]
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "values"), [(4, 2, (-1, 1)), (6, 2, (-1, 1)), (4, 3, (-1, 1)), (4, 1, (-2, -1, 0, 1, 2))]
+)
+def test_one_lipschitz_exhaustively(n, d, values):
+    pairs, violations = exhaustive_violations(
+        lambda r, rho, a0, tau0: plain_distance_of_sums(plain_sums(r, rho), rho, a0, tau0),
+        n,
+        d,
+        values,
+        SETTINGS,
+    )
+    assert pairs > 500
+    assert violations == 0
+
+
+def plain_sums(r, rho):
+    n = len(r)
+    return [
+        sum(
+            max(-rho, min(rho, sum(a * b for a, b in zip(r[i], r[j], strict=True))))
+            for j in range(n)
+            if j != i
+        )
+        for i in range(n)
+    ]
+
+
+# --- attacks on the constant ---
+#
+# The proof uses of G only symmetry, the zero diagonal and |G| <= rho, so the attacks work on such matrices.
+# With entries +-rho each of them is the Gram matrix of integer rows (`incidence_rows`), so what they find
+# are violations by datasets.
+
+
+def incidence_rows(G):
+    """Integer rows whose inner products are G (entries -1, 0, 1, zero diagonal): one column for every pair."""
+    n = len(G)
+    pairs = list(itertools.combinations(range(n), 2))
+    X = np.zeros((n, len(pairs)), dtype=int)
+    for column, (i, j) in enumerate(pairs):
+        # The larger index carries the 1: replacing row 0 leaves all others alone.
+        X[j, column], X[i, column] = 1, G[i, j]
+    return X
+
+
+def random_gram(rng, n):
+    G = np.triu(np.where(rng.random((n, n)) < rng.random(), 1, -1), 1)
+    return G + G.T
+
+
+def random_row(rng, n):
+    return np.where(rng.random(n - 1) < rng.random(), 1, -1)
+
+
+def with_row(G, row):
+    H = G.copy()
+    H[0, 1:] = H[1:, 0] = row
+    return H
+
+
+def curve(r, a0, increment):
+    """g_k = f_k - threshold_k at rho = 1 and tau0 = 0, for k = 0..n."""
+    k = np.arange(len(r) + 1)
+    top = np.concatenate([[0], np.cumsum(np.sort(np.maximum(r, 0))[::-1])])
+    f = r.sum() - 2 * top + 2 * np.maximum(-(a0 + 2 * k)[:, None] - r, 0).sum(axis=1)
+    return f - 2 * a0 * k - increment / 2 * k * (k - 1)
+
+
+def jump(r, s, a0, increment):
+    """The largest, over k, of min_{j <= k+1} g_j(X') - g_k(X), and the tau0 at which it shows.
+
+    With tau0 = g_k(X), D(X) <= k; and D(X') >= k + 2 exactly where this is positive (and k + 1 < n).
+    """
+    best = (-np.inf, 0.0)
+    for first, second in ((r, s), (s, r)):
+        g = curve(first, a0, increment)
+        gaps = np.minimum.accumulate(curve(second, a0, increment))[1:-1] - g[:-2]
+        best = max(best, (gaps.max(), g[:-2][gaps.argmax()]))
+    return best
+
+
+def climb(increment, seed, steps=400):
+    """Hill climbing on the jump: flip entries of G and of the new row, move a0. Returns the best instance."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(8, 15))
+    G, row, a0 = random_gram(rng, n), random_row(rng, n), int(rng.integers(0, 4))
+    best = jump(G.sum(axis=1), with_row(G, row).sum(axis=1), a0, increment)
+    for _ in range(steps):
+        G2, row2, a2 = G.copy(), row.copy(), a0
+        for _ in range(int(rng.integers(1, 4))):
+            move = rng.integers(3)
+            if move == 0:
+                i, j = rng.choice(n, 2, replace=False)
+                G2[i, j] = G2[j, i] = -G2[i, j]
+            elif move == 1:
+                row2[rng.integers(n - 1)] *= -1
+            else:
+                a2 = max(0, a0 + int(rng.integers(-1, 2)))
+        found = jump(G2.sum(axis=1), with_row(G2, row2).sum(axis=1), a2, increment)
+        if found[0] >= best[0]:
+            G, row, a0, best = G2, row2, a2, found
+    return best, G, with_row(G, row), a0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_climbing_finds_nothing_against_the_proved_increment(seed):
+    (gap, tau0), G, H, a0 = climb(8, seed)
+    # Zero: the bound is attained, so the climb gets as far as anything can.
+    assert gap == 0
+    D = [row_distance(incidence_rows(M), 1, a0, tau0) for M in (G, H)]
+    assert abs(D[0] - D[1]) == 1
+
+
+@pytest.mark.parametrize("increment", [7.75, 7.5, 7, 6, 4])
+def test_climbing_breaks_every_smaller_increment(increment):
+    """The planted bug: the same search must break it, by two neighbouring integer datasets."""
+    (gap, tau0), G, H, a0 = climb(increment, seed=0)
+    assert gap > 0
+    X, Y = incidence_rows(G), incidence_rows(H)
+    assert np.array_equal(X[1:], Y[1:])
+    D = [plain_distance(Z, 1, a0, tau0, Fraction(increment)) for Z in (X, Y)]
+    assert abs(D[0] - D[1]) >= 2
+    # The statistic itself survives the same pair.
+    assert abs(row_distance(X, 1, a0, tau0) - row_distance(Y, 1, a0, tau0)) <= 1
+
+
+def float_distance(X, rho, a0, tau0):
+    """The same algorithm in the dtype of X: what must not be done."""
+    G = np.clip(X @ X.T, -rho, rho)
+    np.fill_diagonal(G, 0)
+    r = G @ np.ones(len(G), G.dtype)
+    for k in range(len(r) + 1):
+        top = np.sort(np.maximum(r, 0))[::-1][:k].sum()
+        f = r.sum() - 2 * top + 2 * np.maximum(-(a0 + 2 * rho * k) - r, 0).sum()
+        if f <= tau0 + 2 * a0 * k + 4 * rho * k * (k - 1):
+            return k
+    return len(r)
+
+
+def test_floating_point_breaks_ties():
+    """Equality cases of the proof, in units of 0.1: float32 distances of neighbours differ by two."""
+    caught = exact = 0
+    for seed in range(12):
+        (_, tau0), G, H, a0 = climb(8, seed, steps=150)
+        unit = np.float32(0.1)
+        rho = unit * unit
+        pair = [incidence_rows(M).astype(np.float32) for M in (G, H)]
+        floats = [float_distance(Z * unit, rho, np.float32(a0) * rho, np.float32(tau0) * rho) for Z in pair]
+        caught += abs(floats[0] - floats[1]) > 1
+        integers = [row_distance(Z, 1, a0, tau0) for Z in pair]
+        exact += abs(integers[0] - integers[1]) > 1
+    assert exact == 0
+    assert caught > 0

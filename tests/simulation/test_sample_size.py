@@ -1,0 +1,95 @@
+"""Sample complexity: the crossing of a known power curve, and how often its interval holds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import ndtr, ndtri
+
+from dpstats.errors import DPStatsError, InvalidParameter
+from dpstats.identity import SpatialSignTest
+from dpstats.simulation import Gaussian, crossing_point, sample_complexity
+
+
+def normal_test(n: float, rng: np.random.Generator) -> np.ndarray:
+    """Twenty one-sided z tests of level 5% at distance .2."""
+    return rng.normal(0.2 * np.sqrt(n), 1.0, 20) > ndtri(0.95)
+
+
+TRUE = ((ndtri(0.95) + ndtri(2 / 3)) / 0.2) ** 2  # 107.7 rows
+
+
+def test_the_smallest_sample_and_its_interval() -> None:
+    found = [
+        sample_complexity(normal_test, high=100_000, replications=200, random_state=seed)
+        for seed in range(60)
+    ]
+    values = np.array([item.value for item in found])
+    assert np.median(values) == pytest.approx(TRUE, rel=0.04)
+    covered = np.mean([item.interval.low <= TRUE <= item.interval.high for item in found])
+    # 95% less what the choice of the points costs; 60 intervals: false alarms of the bound below 1e-3.
+    assert covered >= 0.8
+    assert np.std(np.log(values)) == pytest.approx(np.mean([item.standard_error for item in found]), rel=0.4)
+    assert all(value == int(value) for value in values)
+
+
+def test_more_replications_narrow_the_interval() -> None:
+    few, many = (crossing_point(normal_test, 4, 10_000, replications=r, random_state=1) for r in (100, 1600))
+    assert 2 < few.standard_error / many.standard_error < 8  # 4, and the spread of the points
+
+
+def test_results_do_not_depend_on_the_number_of_processes() -> None:
+    alone, two = (crossing_point(normal_test, 4, 10_000, replications=40, n_jobs=jobs) for jobs in (1, 2))
+    assert alone.value == two.value and alone.rejections.tolist() == two.rejections.tolist()
+
+
+def test_a_test_with_a_scikit_learn_shape() -> None:
+    test = SpatialSignTest(epsilon=5.0, n_calibration=199)
+    found = sample_complexity(
+        test, sampler=Gaussian(), n_features=1, mean=0.5, low=10, high=400, replications=60, random_state=0
+    )
+    # Without privacy: ((z_.975 + z_2/3)/.5)^2 = 23 rows.
+    assert 20 < found.value < 90
+    assert "Power" in str(found) and found.trials.sum() > 300
+
+
+def test_bad_input_is_one_clear_error() -> None:
+    def never(n: float, rng: np.random.Generator) -> bool:
+        return False
+
+    for call, message in (
+        (
+            lambda: sample_complexity(never, high=1000),
+            "low and high must enclose the crossing: the power at 1000",
+        ),
+        (
+            lambda: sample_complexity(lambda n, rng: True),
+            "low and high must enclose the crossing: the power at 4",
+        ),
+        (lambda: sample_complexity(lambda n, rng: 0.5), "power must return outcomes of tests"),
+        (lambda: sample_complexity(SpatialSignTest()), "sampler must be given"),
+        (lambda: sample_complexity("test"), "test must be callable"),
+        (lambda: crossing_point(never, 2, 1), "high must be"),
+        (lambda: crossing_point(never, 1, 2, target=1.0), "target must be"),
+    ):
+        with pytest.raises(InvalidParameter, match=message):
+            call()
+
+
+def test_a_flat_curve_is_told() -> None:
+    with pytest.raises((DPStatsError, InvalidParameter), match=r"does not grow|enclose"):
+        crossing_point(
+            lambda x, rng: rng.random(50) < 0.5, 1, 100, target=0.5, replications=1000, random_state=3
+        )
+
+
+def test_steep_and_shallow_curves() -> None:
+    for slope in (1.0, 30.0):
+        found = crossing_point(
+            lambda x, rng, slope=slope: rng.random(50) < ndtr(slope * np.log(x / 7)),
+            0.01,
+            1000,
+            target=0.5,
+            random_state=0,
+        )
+        assert abs(np.log(found.value / 7)) < 4 * found.standard_error
