@@ -296,7 +296,7 @@ def _classifiers(first: Component, second: Component) -> Iterator[Score]:
 @cache
 def _threads() -> Any:
     # scikit-learn depends on threadpoolctl; to look for its libraries takes as long as a small fit.
-    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+    from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
 

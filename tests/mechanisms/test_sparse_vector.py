@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpstats.errors import BudgetExceeded, DPStatsError, InvalidData, InvalidParameter, NotPrivate
+from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter, NotPrivate
 from dpstats.mechanisms import AboveThreshold, Exhausted, NumericSparseVector, SparseVector
 from dpstats.privacy import Neighbors, PrivacyBudget, compose
 from dpstats.privacy.totals import covers
