@@ -40,13 +40,14 @@ def main() -> int:
     for number, (entry, bug) in enumerate(tqdm(jobs, desc="audits")):
         target = bug or entry
         claim = (bug.epsilon, bug.delta) if bug else (entry.claim.epsilon, entry.claim.delta)
+        trials = min(options.trials, entry.most_trials)
         result = audit(
             target.draw,
             target.dataset,
             target.neighbor,
             epsilon=claim[0],
             delta=claim[1],
-            n_trials=options.trials,
+            n_trials=trials,
             confidence=confidence,
             batched=True,
             random_state=options.seed + number,
@@ -60,13 +61,13 @@ def main() -> int:
             else ("ACCUSED" if result.violated else "passes")
         )
         rows.append(
-            f"| {entry.name} | {kind} | {claim[0]:.4g} | {claim[1]:g} | {result.epsilon_lower:.3f} | {verdict} |"
+            f"| {entry.name} | {kind} | {claim[0]:.4g} | {claim[1]:g} | {result.epsilon_lower:.3f} | {trials:,} | {verdict} |"
         )
     text = "\n".join(
         [
             "# Audit of every release and every planted bug",
             "",
-            f"{time.strftime('%Y-%m-%d')}, dpstats {dpstats.__version__}; {options.trials:,} runs on each of two "
+            f"{time.strftime('%Y-%m-%d')}, dpstats {dpstats.__version__}; up to {options.trials:,} runs on each of two "
             f"neighbouring datasets, joint confidence 99% over {len(jobs)} audits, seed {options.seed}.",
             "",
             f"    python validation/audit.py --trials {options.trials}",
@@ -74,8 +75,8 @@ def main() -> int:
             "The lower bound is for the delta claimed and for one pair of neighbours. A right release stays below its",
             "claim; how close an attack comes depends on the pair, and on one direction summing up a vector.",
             "",
-            "| release | version | epsilon claimed | delta | epsilon proved at least | verdict |",
-            "|---|---|---|---|---|---|",
+            "| release | version | epsilon claimed | delta | epsilon proved at least | runs | verdict |",
+            "|---|---|---|---|---|---|---|",
             *rows,
             "",
         ]

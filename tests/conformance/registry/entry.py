@@ -35,7 +35,8 @@ class Entry:
     ``statistic(dataset)`` returns the exact integers of each stage; ``pairs()`` yields neighbouring
     datasets for the brute force, which must attain the stated sensitivity unless ``slack`` (in steps)
     explains the difference; ``draw`` is the batched core; ``dataset`` and ``neighbor`` are a worst pair.
-    A release without additive noise has ``events`` in place of stages.
+    A release without additive noise has ``events`` in place of stages. ``most_trials`` is for releases that are
+    drawn one at a time: `make audit` runs them no more often.
     """
 
     name: str
@@ -54,3 +55,4 @@ class Entry:
     events: tuple[Event, ...] = ()
     bugs: tuple[PlantedBug, ...] = field(default=())
     estimator: Any = None
+    most_trials: int = 1_000_000

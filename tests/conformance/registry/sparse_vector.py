@@ -150,6 +150,7 @@ def _stream_entry(
         power=power,
         events=made.events,
         bugs=bugs,
+        most_trials=200_000,
     )
 
 
