@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import dpstats
 from dpstats.cli import main
 
 
@@ -118,10 +120,281 @@ def test_unreadable_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "empty.csv is not a readable CSV or Parquet file" in capsys.readouterr().err
 
 
-def test_unknown_commands_exit_2() -> None:
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "COMMAND"),
+        (["median", "x.csv"], "invalid choice: 'median'"),
+        (["mean", "x.csv", "--bounds", "0", "1"], "required: --column"),
+        (["mean", "x.csv", *AGE, "--method", "median"], "--method"),
+        (["mean", "x.csv", *AGE, "--epsilon", "one"], "--epsilon"),
+        (["sparse-mean", "x.csv", "--clip", "1", "--std", "1"], "required: --nonzero"),
+        (["sparse-mean", "x.csv", "--nonzero", "2.5", "--clip", "1", "--std", "1"], "--nonzero"),
+        (["identity-test", "x.csv", "--column", "a"], "required: --mean"),
+        (["identity-test", "x.csv", "--column", "a", "--mean", "0", "--test", "t"], "--test"),
+        (["identity-test", "x.csv", "--column", "a", "--mean", "0", "--std", "1", "--cov", "c"], "--cov"),
+        (["plan"], "COMMAND"),
+        (["plan", "mean", "--rows", "10", "--bounds", "0", "1"], "required: --columns"),
+        (["plan", "mean", "--rows", "10", "--columns", "1", "--bounds", "0", "1", "--seed", "1"], "--seed"),
+    ],
+)
+def test_wrong_arguments_are_one_line_and_exit_2(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as caught:
-        main(["median", "x.csv"])
+        main(arguments)
     assert caught.value.code == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and message in captured.err and captured.err.count("\n") == 1
+
+
+def failed(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """Return the one line of a command that has to exit with 2."""
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.count("\n") == 1 and "secret" not in captured.err
+    return captured.err
+
+
+def as_json(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """Return what a command prints with ``--json -``."""
+    assert main([*arguments, "--json", "-"]) == 0
+    result: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return result
+
+
+def test_negative_numbers_may_have_exponents(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["mean", str(table), "--column", "age", "--seed", "1", "--bounds"]
+    short = as_json([*arguments, "-1e2", "1e2"], capsys)
+    assert short == as_json([*arguments, "-100", "100"], capsys)
+
+
+def test_parquet_files_are_read_as_such(
+    table: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pd, "read_parquet", lambda path: pd.read_csv(table))
+    assert as_json(["mean", "people.parquet", *AGE], capsys)["n_samples"] == 500
+
+
+ADAPTIVE = ["--column", "age", "--method", "adaptive", "--delta", "1e-6"]
+
+
+def test_adaptive_mean_states_its_assumption(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["mean", str(table), *ADAPTIVE, "--bound", "200", "--std", "12", "--epsilon", "5"]
+    assert main(arguments) == 0
+    out = capsys.readouterr().out
+    assert "Private adaptive mean" in out and 'tails="subgaussian" assumes that' in out
+    result = as_json([*arguments, "--column", "visits", "--std", "4", "--tails", "variance"], capsys)
+    assert result["estimator"] == "AdaptiveMean" and result["tails"] == "variance"
+    assert "upper bound, and nothing else" in result["assumption"]
+    for column, truth in zip(result["columns"], (40, 3), strict=True):
+        # Six times the interval's half-width is a false alarm below 1e-12.
+        assert abs(column["mean"] - truth) < 3 * (column["high"] - column["low"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([*ADAPTIVE, "--std", "1"], "--method adaptive needs --bound"),
+        ([*ADAPTIVE, "--bound", "1"], "--method adaptive needs --std"),
+        ([*ADAPTIVE, "--bound", "9", "--std", "private"], "--std must be a number, got 'private'"),
+        ([*ADAPTIVE, "--bound", "9", "--std", "10"], "bound must be at least the standard deviation"),
+        ([*ADAPTIVE, "--bound", "9", "--bound", "9", "--std", "1"], "--bound must be given once"),
+        ([*ADAPTIVE, "--bound", "9", "--std", "1", "--bounds", "0", "1"], "--bounds does not go with"),
+        ([*AGE, "--bound", "9"], "--bound does not go with --method clipped"),
+        ([*AGE, "--tails", "variance"], "--tails does not go with --method clipped"),
+        (["--column", "age"], "--method clipped needs --bounds"),
+        ([*AGE, "--std", "1", "--std", "2"], "--std must be given once, or once per column (1)"),
+    ],
+)
+def test_mean_methods_have_parameters_of_their_own(
+    arguments: list[str], message: str, table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert message in failed(["mean", str(table), *arguments], capsys)
+
+
+@pytest.fixture
+def signals(tmp_path: Path) -> Path:
+    rows = np.random.default_rng(0).normal(size=(2000, 30))
+    rows[:, [3, 7]] += 0.9
+    frame = pd.DataFrame(rows, columns=[f"g{j}" for j in range(30)]).assign(name="secret")
+    path = tmp_path / "genes.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+SPARSE = ["--nonzero", "2", "--clip", "6", "--std", "1", "--epsilon", "5"]
+
+
+def test_sparse_mean(signals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "out.json"
+    arguments = ["sparse-mean", str(signals), *SPARSE]
+    assert main([*arguments, "--split", "--json", str(target)]) == 0
+    out = capsys.readouterr().out
+    assert "Private sparse mean" in out and "The other 28 columns are reported as 0." in out
+    result = json.loads(target.read_text())
+    assert (result["n_samples"], result["n_features"]) == (2000, 30)
+    assert result["privacy"]["delta"] == 1e-6
+    assert [column["name"] for column in result["columns"]] == ["g3", "g7"]
+    for column in result["columns"]:
+        assert column["low"] < column["mean"] < column["high"] and abs(column["mean"] - 0.9) < 0.5
+    # Without a split there are no intervals, and none are made up.
+    whole = as_json([*arguments, "--seed", "1"], capsys)
+    assert whole["privacy"]["simulated"] and "estimand" not in whole
+    assert all(set(column) == {"name", "mean", "noise_std"} for column in whole["columns"])
+
+
+def test_sparse_mean_of_some_columns(signals: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    some = ["--column", "g7", "--column", "g1", "--column", "g2"]
+    result = as_json(["sparse-mean", str(signals), *SPARSE, *some], capsys)
+    assert result["n_features"] == 3 and "g7" in [column["name"] for column in result["columns"]]
+
+
+def test_sparse_mean_errors(signals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = tmp_path / "words.csv"
+    words.write_text("name\nsecret\n")
+    for arguments, message in (
+        ([str(words), *SPARSE], "words.csv has no numeric columns"),
+        (
+            [str(signals), *SPARSE, "--nonzero", "31"],
+            "--nonzero must be an integer at least 1 and at most 30",
+        ),
+        ([str(signals), *SPARSE, "--clip", "0"], "clip must be"),
+        ([str(signals), *SPARSE, "--std", "-1"], "std must be"),
+        ([str(signals), *SPARSE, "--max-signal", "-1"], "max_signal must be"),
+        ([str(signals), *SPARSE, "--column", "g1", "--column", "name"], "text or other objects"),
+        ([str(signals), *SPARSE, "--column", "g1", "--column", "g1"], "--column must name each column once"),
+        ([str(signals), *SPARSE, "--confidence", "1"], "--confidence must be"),
+    ):
+        assert message in failed(["sparse-mean", *arguments], capsys)
+
+
+PAIR = ["--column", "g3", "--column", "g7"]
+
+
+@pytest.mark.parametrize(
+    ("test", "name"),
+    [
+        ("auto", "RowDistanceTest"),
+        ("row-distance", "RowDistanceTest"),
+        ("spatial-sign", "SpatialSignTest"),
+        ("lipschitz", "LipschitzExtensionTest"),
+    ],
+)
+def test_identity_test(test: str, name: str, signals: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # 2000 rows at a distance of 1.3 are told apart whatever the noise.
+    arguments = ["identity-test", str(signals), *PAIR, "--test", test, "--level", "0.1", "--mean", "0"]
+    result = as_json([*arguments, "--epsilon", "5"], capsys)
+    assert result["estimator"] == name and result["privacy"]["epsilon"] == 5 and result["level"] == 0.1
+    assert result["reject"] and result["statistic"] > result["threshold"] and result["pvalue"] < 0.01
+
+
+def test_identity_test_prints_a_table_and_shows_progress(
+    signals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cov = tmp_path / "cov.csv"
+    cov.write_text("1,0.1\n0.1,1\n")
+    # A size that no other test calibrates for: calibrations are kept.
+    short = tmp_path / "short.csv"
+    short.write_text("".join(signals.read_text().splitlines(keepends=True)[:1234]))
+    arguments = ["identity-test", str(short), *PAIR, "--test", "spatial-sign", "--seed", "1"]
+    assert main([*arguments, "--mean", "0.9", "0.9", "--cov", str(cov)]) == 0
+    captured = capsys.readouterr()
+    assert "Spatial sign: private identity test" in captured.out and "imulated noise" in captured.out
+    assert "null distribution" in captured.err
+    # Standard deviations are the covariance of their squares.
+    cov.write_text("4,0\n0,9\n")
+    matrix = as_json([*arguments, "--mean", "0.9", "--cov", str(cov)], capsys)
+    stds = as_json([*arguments, "--mean", "0.9", "--std", "2", "3"], capsys)
+    assert matrix["statistic"] == pytest.approx(stds["statistic"])
+
+
+def test_identity_test_errors(signals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words, cube = tmp_path / "words.csv", tmp_path / "cube.csv"
+    words.write_text("a,b\n1,0\n")
+    cube.write_text("1,0,0\n0,1,0\n0,0,1\n")
+    for arguments, message in (
+        ([*PAIR, "--mean", "0", "0", "0"], "--mean must be given once, or once per column (2)"),
+        ([*PAIR, "--mean", "nan"], "mean must be"),
+        ([*PAIR, "--mean", "0", "--std", "1", "0"], "--std must be"),
+        ([*PAIR, "--mean", "0", "--std", "1", "1", "1"], "--std must be given once"),
+        ([*PAIR, "--mean", "0", "--cov", str(words)], "--cov must be a CSV file of numbers"),
+        ([*PAIR, "--mean", "0", "--cov", str(cube)], "--cov must hold 2 lines of 2 numbers"),
+        ([*PAIR, "--mean", "0", "--cov", str(tmp_path / "none.csv")], "none.csv"),
+        ([*PAIR, "--mean", "0", "--level", "2"], "level must be"),
+        ([*PAIR, "--mean", "0", "--epsilon", "0"], "epsilon must be"),
+        (["--column", "height", "--mean", "0"], "--column must name columns of genes.csv"),
+        (["--column", "name", "--mean", "0"], "text or other objects"),
+    ):
+        assert message in failed(["identity-test", str(signals), *arguments], capsys)
+
+
+def test_identity_test_charges_a_budget(
+    signals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger = str(tmp_path / "b.db")
+    assert main(["budget", "new", ledger, "--epsilon", "1"]) == 0
+    arguments = ["identity-test", str(signals), *PAIR, "--mean", "0", "--test", "lipschitz"]
+    assert main([*arguments, "--budget", ledger]) == 0
+    capsys.readouterr()
+    assert "Nothing was charged" in failed([*arguments, "--budget", ledger], capsys)
+
+
+PLANS = {
+    "mean": (["--bounds", "0", "1"], "ClippedMean", "laplace"),
+    "adaptive": (
+        ["--method", "adaptive", "--bound", "9", "--std", "1", "--delta", "1e-6"],
+        "AdaptiveMean",
+        "gaussian",
+    ),
+    "sparse-mean": (SPARSE, "SparseMean", "gaussian"),
+    "identity-test": (["--mean", "0", "--level", "0.1"], "RowDistanceTest", "laplace"),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_plans_need_no_data(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    parameters, estimator, noise = PLANS[name]
+    command = "mean" if name == "adaptive" else name
+    arguments = ["plan", command, "--rows", "400", "--columns", "5", *parameters]
+    assert main(arguments) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"{estimator}: Release plan for n = 400, d = 5: (epsilon = ")
+    assert ("assumes that" in out) == (name == "adaptive")
+    assert ("simulated null datasets" in out) == (name == "identity-test")
+    result = as_json(arguments, capsys)
+    assert result["estimator"] == estimator and len(result["selections"]) == (name == "sparse-mean")
+    assert result["stages"] and all(stage["noise"] == noise for stage in result["stages"])
+
+
+def test_a_plan_is_what_the_release_does(signals: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    columns = ["--column", "g1", "--column", "g2"]
+    bounds = ["--bounds", "-4", "4", "--bounds", "-2", "2", "--std", "none"]
+    planned = as_json(["plan", "mean", "--rows", "2000", "--columns", "2", *bounds], capsys)
+    released = as_json(["mean", str(signals), *columns, *bounds], capsys)
+    scale = np.sqrt(2) * np.array(planned["stages"][0]["noise_scale"])
+    assert scale == pytest.approx([column["noise_std"] for column in released["columns"]])
+
+
+def test_large_identity_tests_are_planned_as_spatial_signs(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["plan", "identity-test", "--rows", "20000", "--columns", "5", "--mean", "0"]
+    assert as_json(arguments, capsys)["estimator"] == "SpatialSignTest"
+
+
+def test_plan_errors(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, message in (
+        (["mean", "--rows", "1", "--columns", "1", "--bounds", "0", "1"], "--rows must be"),
+        (["mean", "--rows", "9", "--columns", "0", "--bounds", "0", "1"], "--columns must be"),
+        (["mean", "--rows", "9", "--columns", "3", *["--bounds", "0", "1"] * 2], "--bounds must be given"),
+        (["sparse-mean", "--rows", "9", "--columns", "1", *SPARSE], "--nonzero must be"),
+        (["identity-test", "--rows", "9", "--columns", "3", "--mean", "0", "1"], "--mean must be given"),
+    ):
+        assert message in failed(["plan", *arguments], capsys)
+
+
+@pytest.mark.parametrize("name", ["auditing", "identity", "means", "mechanisms", "privacy", "simulation"])
+def test_subpackages_load_when_they_are_used(name: str) -> None:
+    assert name in dir(dpstats) and getattr(dpstats, name).__name__ == f"dpstats.{name}"
 
 
 def test_budget_new_show_history_and_a_mean_that_charges_it(
@@ -179,7 +452,7 @@ def test_an_answer_is_not_paid_for_and_lost(
     assert "Charges:   0" in capsys.readouterr().out
 
 
-def recorded(folder: Path, outputs: list[object], neighbor_outputs: list[object], **names: str) -> str:
+def recorded(folder: Path, outputs: Any, neighbor_outputs: Any, **names: str) -> str:
     path = folder / "runs.csv"
     frame = pd.DataFrame({"dataset": outputs, "neighbor": neighbor_outputs})
     frame.rename(columns=names).to_csv(path, index=False)
@@ -216,7 +489,7 @@ def test_audit_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     for arguments, message in (
         ([runs, "--epsilon", "1"], "empty cells"),
         ([runs, "--epsilon", "1", "--columns", "a", "b"], "--columns must name columns of runs.csv"),
-        ([runs, "--epsilon", "1", "--columns", "dataset", "dataset"], "--columns must name two different"),
+        ([runs, "--epsilon", "1", "--columns", "dataset", "dataset"], "--columns must name each column once"),
         ([runs, "--epsilon", "1", "--plot", "out.txt"], "--plot must name a png, pdf or svg file"),
         ([str(few), "--epsilon", "1"], "at least 4, got 1 and 1"),
         ([str(few), "--epsilon", "-1"], "epsilon must be"),

@@ -29,6 +29,9 @@ _QUANTILE = 1.959963984540054  # the interval that is planned has level 0.95
 # Largest probability that a row at the planned distance is clipped: where more were, the second moment of
 # the centre would rest on rows that do not move with it.
 _LARGEST_TAIL = {"subgaussian": 0.1, "symmetric": 0.3}
+# Probability that a centre's error leaves the next ball with less than half of the rows inside. Where that
+# happens the mean may be lost, and no average over runs shows it: it is kept below what intervals promise.
+_LOST = 3e-4
 # What a unit of bias costs in units of interval width: above 1 it is kept small, as it is no random error.
 _BIAS_WEIGHT = {"subgaussian": 3.0, "symmetric": 1.0, "variance": 1.0}
 
@@ -99,15 +102,17 @@ def plan_stages(
     >>> from dpstats.means.staging import plan_stages
     >>> stages = plan_stages(1000, 5, "subgaussian", 100.0, 100.0, 7e-5, 1)
     >>> [round(radius, 1) for radius in stages.radii]
-    [30.5, 12.1, 4.5, 4.0]
+    [30.5, 21.9, 7.9, 3.9, 4.0]
     """
     curves = _curves(d, tails)
+    far = _far(d, laplace=exponent == 2)
     found = []
     for count in range(1, _MAX_STAGES + 1):
         shares = np.power.outer(_GROWTH if count > 1 else _GROWTH[:1], np.arange(count) / max(count - 1, 1))
         # Just below 1 together, whatever the rounding of the sum.
         shares *= (1 - 1e-14) / shares.sum(axis=1, keepdims=True)
-        stagings, costs = _recursion(noise / shares**exponent, n, norm2, reach2, curves, _BIAS_WEIGHT[tails])
+        unit = noise / shares**exponent
+        stagings, costs = _recursion(unit, n, d, norm2, reach2, curves, _BIAS_WEIGHT[tails], far)
         best = int(np.argmin(costs))
         found.append((float(costs[best]), shares[best], [column[best] for column in stagings]))
     least = min(cost for cost, _, _ in found)
@@ -115,8 +120,26 @@ def plan_stages(
     return Staging(*(tuple(column.tolist()) for column in (chosen, *columns)))
 
 
+def _far(d: int, *, laplace: bool) -> tuple[float, float]:
+    """Return how many standard deviations a centre's noise may reach, in one direction and in norm.
+
+    A Laplace vector that is far out is a typical one plus one far coordinate.
+    """
+    if laplace:
+        one = -np.log(2 * _LOST) / np.sqrt(2)
+        return float(one), float(one) if d == 1 else float(np.sqrt(d) + np.log(d / _LOST) / np.sqrt(2))
+    return float(-special.ndtri(_LOST)), float(np.sqrt(special.chdtri(d, _LOST)))
+
+
 def _recursion(
-    unit: Numbers, n: int, norm2: float, reach2: float, curves: _Curves, weight: float
+    unit: Numbers,
+    n: int,
+    d: int,
+    norm2: float,
+    reach2: float,
+    curves: _Curves,
+    weight: float,
+    far: tuple[float, float],
 ) -> tuple[tuple[Numbers, ...], Numbers]:
     """Plan every row of ``unit`` (noise variance of each stage at radius 1) and price the interval.
 
@@ -131,7 +154,14 @@ def _recursion(
         shrunk = info + 1 / norm2
         norm = (np.sqrt(1 / n + 1 / shrunk) + bias_norm) ** 2
         one = (np.sqrt(1 / n + (info + reach2 / norm2**2) / shrunk**2) + bias_one) ** 2
-        step = curves.slope**2 / ((unit[:, t] * (1 + norm))[:, None] * curves.q)
+        # The ball holds half of the rows, which are at sqrt(d) from the mean in no direction of the centre's
+        # error, however large that is.
+        fixed = np.sqrt(d) * (1 / (np.sqrt(norm2) * shrunk) + bias_norm)
+        random = np.sqrt(info / shrunk**2 + 1 / n)
+        least = np.sqrt(d + fixed**2 + 2 * fixed * random * far[0] + (random * far[1]) ** 2)
+        # Bounds for a smaller ball hold for a larger one.
+        radius = np.maximum(np.sqrt((1 + norm)[:, None] * curves.q), least[:, None])
+        step = curves.slope**2 / (unit[:, t][:, None] * radius**2)
         total = info[:, None] + step
         new_norm, new_one = (
             curves.constant * np.sqrt(1 + moment)[:, None] + curves.shift * np.sqrt(moment)[:, None]
@@ -150,7 +180,7 @@ def _recursion(
         )
         cost = _QUANTILE * np.sqrt(after_common**2 / n + 1 / total) + weight * after_one
         k = np.argmin(cost, axis=1)
-        radii[:, t], slopes[:, t] = np.sqrt((1 + norm) * curves.q[k]), curves.slope[k]
+        radii[:, t], slopes[:, t] = radius[rows, k], curves.slope[k]
         biases[:, t], spreads[:, t] = new_one[rows, k], spread[rows, k]
         info, common = total[rows, k], after_common[rows, k]
         bias_norm, bias_one = after_norm[rows, k], after_one[rows, k]

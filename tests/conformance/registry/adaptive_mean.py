@@ -144,27 +144,29 @@ def _bug(name: str, estimator: AdaptiveMean, n: int = 8, trials: int = 20_000) -
 
 
 def entries() -> Iterator[Entry]:
-    gaussian = {"bound": 4.0, "std": 1.0, "epsilon": 2.0, "delta": 1e-2}
+    # Rows enough for a plan of several stages.
+    gaussian = {"bound": 10.0, "std": 1.0, "epsilon": 2.0, "delta": 1e-2}
     yield _entry(
         "adaptive mean, Gaussian",
         AdaptiveMean(**gaussian),
         power=0.5,
-        n=5,
+        n=40,
         bugs=(
-            _bug("half the noise", HalfNoise(**gaussian), n=5),
-            _bug("every stage in full", EveryStageInFull(**gaussian), n=5),
-            _bug("a centre before its release", CentreBeforeItsRelease(**gaussian), n=5),
-            _bug("the radius from the data", RadiusFromTheData(**gaussian), n=5),
+            _bug("half the noise", HalfNoise(**gaussian), n=40),
+            _bug("every stage in full", EveryStageInFull(**gaussian), n=40),
+            _bug("a centre before its release", CentreBeforeItsRelease(**gaussian), n=40),
+            _bug("the radius from the data", RadiusFromTheData(**gaussian), n=40),
         ),
     )
-    laplace = {"bound": 4.0, "std": 1.0, "epsilon": 4.0, "delta": 0.0}
+    laplace = {"bound": 10.0, "std": 1.0, "epsilon": 4.0, "delta": 0.0}
     yield _entry(
         "adaptive mean, Laplace",
         AdaptiveMean(**laplace),
         power=0.2,
+        n=40,
         bugs=(
-            _bug("half the noise", HalfNoise(**laplace)),
-            _bug("a centre before its release", CentreBeforeItsRelease(**laplace)),
+            _bug("half the noise", HalfNoise(**laplace), n=40),
+            _bug("a centre before its release", CentreBeforeItsRelease(**laplace), n=40),
         ),
     )
     columns = {**gaussian, "epsilon": 3.0, "bound": [4.0, 1.0], "std": [2.0, 0.5], "tails": "symmetric"}
@@ -186,6 +188,6 @@ def entries() -> Iterator[Entry]:
         "adaptive mean, whitened, missing entries at the centre",
         AdaptiveMean(missing="center", **shape),
         power=0.5,
-        n=5,
-        bugs=(_bug("half the noise", HalfNoise(**shape), n=5),),
+        n=40,
+        bugs=(_bug("half the noise", HalfNoise(**shape), n=40),),
     )
