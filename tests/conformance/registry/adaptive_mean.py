@@ -134,6 +134,7 @@ def _entry(
         bugs=bugs,
         # scikit-learn's checks use tables of many widths, which numbers per column cannot fit.
         estimator=scalar,
+        most_trials=100_000,
     )
 
 
