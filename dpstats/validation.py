@@ -198,7 +198,9 @@ def check_random_state(random_state: Any) -> np.random.Generator | None:
 def check_rows(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -> Any:
     """Return ``X`` as a 2-d numeric array and record or check its public facts on ``estimator``.
 
-    An estimator whose tags say so is also given scipy.sparse tables: in CSR form, no entry stored twice.
+    An estimator whose tags say so is also given scipy.sparse tables, in CSR form with sorted rows. One that stores
+    an entry twice is refused (which shows that there was one): libraries would add the copies up in floating
+    point, in an order that depends on how other rows are stored.
 
     Shape, type and column names are checked here through scikit-learn's ``validate_data``.
     Whether the entries are finite is not: that check is fused into the one pass over the data
@@ -214,11 +216,15 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -> 
         raise InvalidData("X must not be a masked array: fill it, or use NaN and missing='center'")
     try:
         accepted = "csr" if get_tags(estimator).input_tags.sparse else False
+        if accepted and issparse(X):
+            _refuse_copies(X)  # before any conversion, which may add them up
         rows = validate_data(
             estimator, X, reset=reset, dtype="numeric", ensure_all_finite=False, accept_sparse=accepted
         )
         if issparse(rows):
             rows = _canonical(rows)
+    except InvalidData:
+        raise
     except (TypeError, ValueError, OverflowError) as error:
         refusal = _without_data(error)
     # Raised outside the handler, so that the original, which may hold data, is not its context.
@@ -234,19 +240,53 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -> 
 
 
 def _canonical(table: Any) -> Any:
-    """Return a CSR table that stores every entry once: the same arrays, or copies where some are added up.
+    """Return a CSR table with sorted rows: the same arrays, or copies where a row has to be sorted.
 
     The flags of the table that came in are not trusted: they go stale when its arrays are written to.
     """
     from scipy.sparse import csr_array
 
+    _refuse_copies(table)
     fresh = csr_array((table.data, table.indices, table.indptr), shape=table.shape)
-    fresh.check_format(full_check=True)
-    if not fresh.has_canonical_format:
-        fresh = fresh.copy()
-        # Row by row, so that the sum of an entry's parts depends on its own row only.
-        fresh.sum_duplicates()
-    return fresh
+    return fresh if fresh.has_sorted_indices else fresh.sorted_indices()
+
+
+def _refuse_copies(table: Any) -> None:
+    """Refuse a sparse table that stores an entry twice, or one outside itself, and add nothing up.
+
+    The formats that are left out (LIL, DOK) cannot hold copies, or convert to CSR without adding any up.
+    """
+    import numpy as np
+    from scipy.sparse import csr_array
+
+    twice = False
+    if table.format in ("csr", "csc", "bsr"):
+        table.check_format(full_check=True)
+        # A pattern of its own, of entries or of blocks: sorting it leaves the table as it is.
+        lines, width = table.indptr.size - 1, int(max(table.shape))
+        pattern = csr_array(
+            (np.empty(table.indices.size, np.int8), table.indices, table.indptr), (lines, width)
+        )
+        if not pattern.has_sorted_indices:
+            pattern = pattern.sorted_indices()
+        same = pattern.indices[1:] == pattern.indices[:-1]
+        starts = pattern.indptr[(pattern.indptr > 0) & (pattern.indptr < pattern.indices.size)]
+        same[starts - 1] = False  # the last entry of one line, and the first of the next
+        twice = bool(same.any())
+    elif table.format == "coo" and table.ndim == 2:
+        for indices, size in zip((table.row, table.col), table.shape, strict=True):
+            if indices.size and not 0 <= indices.min() <= indices.max() < size:
+                raise InvalidData("X must not store an entry outside its shape")
+        order = np.lexsort((table.col, table.row))
+        row, column = table.row[order], table.col[order]
+        twice = bool(((row[1:] == row[:-1]) & (column[1:] == column[:-1])).any())
+    elif table.format == "dia":
+        twice = bool(np.unique(table.offsets).size < table.offsets.size)
+    if twice:
+        raise InvalidData(
+            "X must not store an entry twice. X.sum_duplicates() adds the copies up, which is safe where their sums "
+            "are exact (counts): the rounding of one row's sums may depend on how other rows are stored"
+        )
 
 
 def public_shape(X: Any) -> tuple[int, int] | None:

@@ -353,14 +353,76 @@ def test_sparse_tables_are_accepted_where_the_tags_say_so():
         np.testing.assert_array_equal(rows.toarray(), np.eye(3))
 
 
-def test_a_sparse_table_comes_out_with_every_entry_once_and_unchanged():
-    table = scipy.sparse.csr_matrix((np.array([1.0, 2.0, 4.0]), [1, 1, 0], [0, 2, 3]), shape=(2, 2))
-    rows = check_rows(Sparse(), table, reset=True)
-    np.testing.assert_array_equal(rows.toarray(), [[0.0, 3.0], [4.0, 0.0]])
-    assert rows.nnz == 2 and table.data.tolist() == [1.0, 2.0, 4.0]
-    # Nothing is copied where nothing has to be added up.
+COPIES = {
+    "csr": scipy.sparse.csr_array((np.array([1.0, 2.0, 4.0]), [1, 1, 0], [0, 2, 3]), shape=(2, 2)),
+    "csr, unsorted": scipy.sparse.csr_array((np.ones(4), [1, 0, 1, 0], [0, 3, 4]), shape=(2, 2)),
+    "csc": scipy.sparse.csc_array((np.array([1.0, 2.0, 4.0]), [1, 1, 0], [0, 2, 3]), shape=(2, 2)),
+    "coo": scipy.sparse.coo_array((np.ones(3), ([0, 1, 0], [1, 0, 1])), shape=(2, 2)),
+    "bsr": scipy.sparse.bsr_array((np.ones((2, 2, 2)), [0, 0], [0, 2]), shape=(2, 2)),
+    "csr matrix": scipy.sparse.csr_matrix((np.ones(2), [0, 0], [0, 0, 2]), shape=(2, 2)),
+    "cancelling": scipy.sparse.coo_array((np.array([NUMBER, -NUMBER]), ([0, 0], [1, 1])), shape=(2, 2)),
+}
+COPIES["dia"] = scipy.sparse.dia_array((np.ones((2, 2)), [0, 1]), shape=(2, 2))
+COPIES["dia"].offsets[1] = 0
+COPIES["lil"] = scipy.sparse.lil_array((2, 2))
+COPIES["lil"].rows[0], COPIES["lil"].data[0] = [1, 1], [1.0, 2.0]
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_a_sparse_table_that_stores_an_entry_twice_is_refused(name):
+    table = COPIES[name]
+    stored = table.nnz
+    with pytest.raises(InvalidData, match="X must not store an entry twice") as caught:
+        check_rows(Sparse(), table, reset=True)
+    assert table.nnz == stored and "4242" not in str(caught.value)
+
+
+def test_a_sparse_table_is_sorted_on_a_copy_and_only_where_it_has_to_be():
     plain = scipy.sparse.csr_matrix(np.eye(4))
     assert np.shares_memory(check_rows(Sparse(), plain, reset=True).data, plain.data)
+    # The last entry of a row may be in the column of the first of the next, across empty rows too.
+    table = scipy.sparse.csr_array((np.arange(1.0, 6), [2, 0, 2, 2, 1], [0, 0, 2, 3, 3, 5]), shape=(5, 3))
+    before = [array.copy() for array in (table.data, table.indices, table.indptr)]
+    rows = check_rows(Sparse(), table, reset=True)
+    np.testing.assert_array_equal(rows.toarray(), table.toarray())
+    assert rows.has_canonical_format
+    for array, old in zip((table.data, table.indices, table.indptr), before, strict=True):
+        np.testing.assert_array_equal(array, old)
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc", "coo", "bsr"])
+def test_random_sparse_tables_are_refused_where_they_store_an_entry_twice(layout):
+    rng, seen = np.random.default_rng(0), set()
+    for _ in range(60):
+        cells = rng.choice(20, size=5), rng.choice(4, size=5)
+        made = scipy.sparse.coo_array((np.arange(1.0, 6), cells), shape=(20, 4))
+        twice = len(set(zip(*cells, strict=True))) < 5
+        kind = {"csr": scipy.sparse.csr_array, "csc": scipy.sparse.csc_array, "bsr": scipy.sparse.bsr_array}
+        if layout != "coo":  # by hand: a conversion would add up
+            lines = cells[1] if layout == "csc" else cells[0]
+            order = np.argsort(lines, kind="stable")
+            size = 4 if layout == "csc" else 20
+            indptr = np.concatenate([[0], np.cumsum(np.bincount(lines, minlength=size))])
+            indices = cells[0 if layout == "csc" else 1][order]
+            data = made.data[order]
+            data = data.reshape(-1, 1, 1) if layout == "bsr" else data
+            given = kind[layout]((data, indices, indptr), shape=(20, 4))
+        else:
+            given = made
+        seen.add(twice)
+        if twice:
+            with pytest.raises(InvalidData, match="twice"):
+                check_rows(Sparse(), given, reset=True)
+        else:
+            np.testing.assert_array_equal(check_rows(Sparse(), given, reset=True).toarray(), made.toarray())
+    assert seen == {False, True}
+
+
+def test_a_coordinate_outside_a_sparse_table_is_refused():
+    table = scipy.sparse.coo_array((np.ones(2), ([0, 1], [1, 0])), shape=(2, 2))
+    table.col[0] = 9
+    with pytest.raises(InvalidData, match="outside its shape"):
+        check_rows(Sparse(), table, reset=True)
 
 
 def test_a_sparse_table_that_points_outside_itself_is_refused():

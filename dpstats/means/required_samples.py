@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import reprlib
 from typing import Any
 
 from dpstats.errors import InvalidParameter
@@ -11,7 +13,9 @@ from dpstats.validation import check_integer, check_real
 _MOST_ROWS = 2**32  # more cannot be added up exactly in 64 bits
 
 
-def required_samples(estimator: PrivateEstimator[Any], n_features: int, target_error: float) -> int:
+def required_samples(
+    estimator: PrivateEstimator[Any], n_features: int, target_error: float, std: Any = None
+) -> int:
     """Return the smallest number of rows at which an estimator's plan promises a given error.
 
     Costs nothing: plans see no data.
@@ -20,38 +24,53 @@ def required_samples(estimator: PrivateEstimator[Any], n_features: int, target_e
     ----------
     estimator : PrivateEstimator
         Any estimator whose ``plan(n, d).expected_error()`` is in closed form; it is not changed.
+        For `SparseMean` that error is the one of the right selection: sizes at which signals of ``max_signal``
+        may be missed are passed over.
     n_features : int
         Number of columns.
     target_error : float
         Expected *squared* l2 error, in squared units of the data: the wanted bound on
-        ``plan(n, n_features).expected_error()``. For a root mean square error of r in each of d
+        ``plan(n, n_features).expected_error(std)``. For a root mean square error of r in each of d
         columns it is ``d * r**2``.
+    std : float or array of shape (n_features,), optional
+        Standard deviation of the columns, for ``expected_error``. Default: what the plan takes them to be, which
+        for `PrivateVariance` leaves the sampling error out.
 
     Returns
     -------
     int
-        An n whose plan keeps to ``target_error`` while that of n - 1 does not (2 if two rows do).
+        An n whose plan keeps to ``target_error`` while that of n - 1 does not (or the
+        fewest rows that the estimator takes, if these do).
 
     Raises
     ------
     InvalidParameter
-        If 2^32 rows, the most that one fit adds up exactly, are not enough.
+        If ``estimator`` is none, or 2^32 rows, the most that one fit adds up exactly, are not enough.
 
     Examples
     --------
     >>> from dpstats.means import AdaptiveMean, required_samples
     >>> mean = AdaptiveMean(epsilon=1.0, delta=1e-6, bound=100.0, std=1.0)
     >>> required_samples(mean, n_features=5, target_error=5 * 0.05**2)
-    947
+    944
     """
+    if not isinstance(estimator, PrivateEstimator):
+        raise InvalidParameter(
+            f"estimator must be a dpstats estimator with a plan, got {reprlib.repr(estimator)}"
+        )
     d = check_integer("n_features", n_features, at_least=1)
     target = check_real("target_error", target_error, above=0)
 
     def error(n: int) -> float:
-        return float(estimator.plan(n, d).expected_error())
+        plan = estimator.plan(n, d)
+        return float(plan.expected_error(std)) if getattr(plan, "finds_signals", True) else math.inf
 
-    enough = 2
+    fewest = enough = estimator._min_samples
     while error(enough) > target:
+        if enough == _MOST_ROWS and error(enough) == math.inf:
+            raise InvalidParameter(
+                f"{type(estimator).__name__} does not find signals of max_signal at 2^32 rows: raise max_signal"
+            )
         if enough == _MOST_ROWS:
             raise InvalidParameter(
                 f"target_error must be at least {error(enough):.3g}, the expected squared l2 error of "
@@ -59,7 +78,7 @@ def required_samples(estimator: PrivateEstimator[Any], n_features: int, target_e
             )
         enough = min(2 * enough, _MOST_ROWS)
     too_few = enough // 2
-    while enough - too_few > 1 and enough > 2:
+    while enough - too_few > 1 and enough > fewest:
         middle = (too_few + enough) // 2
         too_few, enough = (middle, enough) if error(middle) > target else (too_few, middle)
     return enough

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 _SUPPORT = "support"
 _SCORES = "sizes of the clipped sums"
 _REST = "what the stages are about"
+_LARGEST_SIGNAL = 1e6  # in standard deviations; further away, clipping leaves nothing of a column
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,11 @@ class SparseMeanPlan(ReleasePlan):
         """By what rows are divided: the standard deviations, where these are an array and rows are standardised."""
         return np.asarray(self.std) if isinstance(self.std, tuple) and self.balls else None
 
+    @property
+    def finds_signals(self) -> bool:
+        """Whether a signal of ``max_signal`` is nearly surely selected."""
+        return self.selection_threshold <= self.max_signal
+
     def expected_error(self, std: float | NDArray[np.float64] | None = None) -> float:
         """Return the expected squared l2 error where the right columns are selected and no row is clipped.
 
@@ -114,7 +120,7 @@ class SparseMeanPlan(ReleasePlan):
 
     def __str__(self) -> str:
         lines = [super().__str__(), f"  signals above about {self.selection_threshold:.2g} std are found"]
-        if self.selection_threshold > self.max_signal:
+        if not self.finds_signals:
             lines.append(f"  warning: {self._warning()}")
         return "\n".join(lines)
 
@@ -145,8 +151,8 @@ class SparseMean(PrivateEstimator[SparseMeanPlan]):
     std : float or array of shape (n_features,)
         Public standard deviation of the columns; an upper bound is safe.
     max_signal : float, default=1.0
-        Public bound on the size of a mean, in standard deviations. Larger signals are found and, for delta > 0,
-        mostly put right by the later stages of the release.
+        Public bound on the size of a mean, in standard deviations, of at most 1e6. Larger signals are
+        found and, for delta > 0, mostly put right by the later stages of the release.
     selection : {"gumbel", "peeling"}, default="gumbel"
         "gumbel" selects all columns at once and then releases these, clipped as rows. "peeling" is algorithm 9.2.2:
         column after column by Laplace noisy maximum, then the means with Laplace noise.
@@ -188,8 +194,9 @@ class SparseMean(PrivateEstimator[SparseMeanPlan]):
     Notes
     -----
     Neighbours are datasets of the same public size with one row replaced. X may be a scipy.sparse table of any
-    format; it is never made dense. Scores are sums of integers on a public lattice, so their sensitivity
-    is exact and selections need no rounding of their own.
+    format; it is never made dense. One that stores an entry twice is refused (which shows that there was one), as
+    adding the copies up in floating point could let one row change others. Scores are sums of integers on a
+    public lattice, so their sensitivity is exact and selections need no rounding of their own.
 
     The release for delta > 0 has up to three stages, each a mean of rows clipped to a ball about the average of the
     ones before, and so a smaller ball: the plan chooses the number that has least noise. A column that was not
@@ -249,6 +256,10 @@ class SparseMean(PrivateEstimator[SparseMeanPlan]):
         self.random_state = random_state
         self.budget = budget
 
+    @property
+    def _min_samples(self) -> int:  # type: ignore[override]
+        return 4 if isinstance(self.split, bool | np.bool_) and self.split else 2
+
     def plan(self, n_samples: int, n_features: int) -> SparseMeanPlan:
         """Return what a fit on data of this size would release, and at which cost.
 
@@ -287,7 +298,7 @@ class SparseMean(PrivateEstimator[SparseMeanPlan]):
         missing = check_choice("missing", self.missing, ["error", "center"])
         target = PrivacyGuarantee(*check_privacy_parameters(self.epsilon, self.delta))
         std = check_columns("std", self.std, d, above=0)
-        signal = check_real("max_signal", self.max_signal, at_least=0)
+        signal = check_real("max_signal", self.max_signal, at_least=0, at_most=_LARGEST_SIGNAL)
         n_select = n // 2 if split else n
         n_release = n - n_select if split else n
         make = {"gumbel": self._gumbel_parts, "peeling": self._peeling_parts}[
@@ -546,7 +557,7 @@ class SparseMean(PrivateEstimator[SparseMeanPlan]):
             )
         else:
             notes.append("Intervals need split=True: the same rows selected the columns.")
-        if plan.selection_threshold > plan.max_signal:
+        if not plan.finds_signals:
             notes.append(f"Warning: {plan._warning()}.")
         if self.privacy_.simulated:
             notes.append("Simulated noise, not a private release: random_state was given.")

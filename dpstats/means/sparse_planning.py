@@ -7,27 +7,27 @@ said otherwise. Proof: docs/proofs/sparse-mean.md.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import gammaln, ndtr
+from scipy.special import ndtr
 from scipy.stats import chi2
 
 from dpstats.errors import NotPrivate
+from dpstats.privacy.totals import pure_delta
 
 _GROWTH = (1.0, 1.5, 2.2, 3.0, 4.0, 6.0, 9.0, 14.0, 20.0)  # share of a stage over that of the one before
 _MAX_STAGES = 3
-# Set aside of epsilon, so that numerical composition, which is rounded up, certifies what is calibrated here.
+# Set aside of epsilon, so that what is calibrated here is certified, also beside other releases, with rounding up.
 _CERTIFIED = 1 - 2e-5
 
 
 def peeling_delta(selections: int, releases: int, cost: float, epsilon: float) -> float:
     """Return the exact total delta of selections that are ``2 cost`` private and releases that are ``cost``.
 
-    Every one of them is dominated by randomized response (Kairouz, Oh and Viswanath 2015), so that the
-    total loss is ``cost`` times an integer: two binomial laws, convolved.
+    Pure releases of two costs: `dpstats.privacy.totals.pure_delta`.
 
     Examples
     --------
@@ -35,21 +35,8 @@ def peeling_delta(selections: int, releases: int, cost: float, epsilon: float) -
     >>> print(f"{peeling_delta(10, 10, 1 / 24.02, 1.0):.3e}")  # noise of 24.02 sensitivities
     1.002e-05
     """
-    rounds = np.zeros(2 * selections + 1)
-    rounds[::2] = _response_counts(selections, 2 * cost)
-    masses = np.convolve(rounds, _response_counts(releases, cost))
-    losses = (2 * np.arange(masses.size) - 2 * selections - releases) * cost
-    return float(np.sum(masses * np.maximum(-np.expm1(np.minimum(epsilon - losses, 0.0)), 0.0)))
-
-
-def _response_counts(trials: int, epsilon: float) -> NDArray[np.float64]:
-    """Return the law of how many of ``trials`` randomized responses keep their answer."""
-    k = np.arange(trials + 1)
-    ways = gammaln(trials + 1) - gammaln(k + 1) - gammaln(trials - k + 1)
-    law: NDArray[np.float64] = np.exp(
-        ways - k * np.logaddexp(0, -epsilon) - (trials - k) * np.logaddexp(0, epsilon)
-    )
-    return law
+    total = pure_delta(Counter({2 * cost: selections, cost: releases}))
+    return 1.0 if total is None else total(epsilon)
 
 
 @lru_cache(maxsize=64)

@@ -7,10 +7,16 @@ beforehand: it is never below the truth.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dpstats.errors import InvalidParameter
 from dpstats.privacy.composition import (
+    _log_binomial,
     common_neighbors,
     heterogeneous_composition,
     optimal_composition_epsilon,
@@ -37,7 +43,8 @@ def compose(items: Iterable[PrivacyGuarantee | Event], delta: float) -> PrivacyG
     Returns
     -------
     PrivacyGuarantee
-        The smallest of the closed forms (all Gaussian; all pure; copies of one guarantee), the
+        The smallest of the closed forms (all Gaussian; all pure; pure of at most two costs; copies of one
+        guarantee), the
         heterogeneous theorem, the zero-concentrated total (added before converting), basic
         composition, and the loss-distribution total. Its delta is 0 where the pure total is the smallest.
 
@@ -65,16 +72,18 @@ def compose(items: Iterable[PrivacyGuarantee | Event], delta: float) -> PrivacyG
 
 
 def _smallest(events: Sequence[Event], delta: float) -> tuple[float, float]:
-    closed = (_pure(events), _gaussian(events, delta), _copies(events, delta), _different(events, delta))
-    totals = [
-        total for total in (*closed, _mixed(events, delta), _single(events, delta)) if total is not None
-    ]
+    closed = (_pure(events), _gaussian(events, delta), _copies(events, delta), _responses(events, delta))
+    others = (_different(events, delta), _mixed(events, delta), _single(events, delta))
+    totals = [total for total in (*closed, *others) if total is not None]
     if not totals:
         raise InvalidParameter(
             f"delta must be larger: these releases have no total at delta = {delta:g} "
             "(only pure releases have one at delta = 0, and the deltas of (epsilon, delta) releases add up)"
         )
-    exact = closed[1] or (closed[2] if len(set(events)) == 1 else None)
+    optimal = all(
+        isinstance(event, Pure) for event in events
+    )  # others may cost less than their pure cost says
+    exact = closed[1] or (closed[2] if len(set(events)) == 1 else None) or (closed[3] if optimal else None)
     if exact is None and len(events) > 1:
         epsilon = loss_distribution_epsilon(events, delta, min(totals)[0])
         if epsilon is not None:
@@ -117,6 +126,79 @@ def _pure(events: Sequence[Event]) -> tuple[float, float] | None:
     costs = [event.pure_cost() for event in events]
     known = [cost for cost in costs if cost is not None]
     return (math.fsum(known), 0.0) if len(known) == len(costs) else None
+
+
+def pure_delta(costs: Counter[float]) -> Callable[[float], float] | None:
+    """Return the smallest total delta, as a function of epsilon, of pure releases with one or two different costs.
+
+    ``costs`` counts the releases of every cost. The worst case is randomized response, whose loss is plus or minus
+    its cost: the total loss is A + B, two scaled binomials, and delta = sum_a P(A = a) D(epsilon - a) with D the
+    profile of B. That is D(x) = integral over t > x of e^(x - t) P(B > t), so that nothing is subtracted: values are
+    raised by more than their rounding error (docs/proofs/composition.md). None for costs that this is not for.
+
+    Examples
+    --------
+    >>> from collections import Counter
+    >>> from dpstats.privacy.totals import pure_delta
+    >>> delta = pure_delta(Counter({0.1: 30, 0.2: 1}))
+    >>> print(f"{delta(1.0):.8f}")
+    0.01499058
+    """
+    groups = sorted((count, cost) for cost, count in costs.items() if cost > 0 and count > 0)
+    total = math.fsum(count * cost for count, cost in groups)
+    trials = sum(count for count, _ in groups)
+    if len(groups) > 2 or trials > 10**6 or any(cost > _LARGEST_COST for _, cost in groups):
+        return None
+    (few, small), (many, large) = [(0, 1.0)] * (2 - len(groups)) + groups
+    knots, masses = _response(few, small)
+    tails = np.cumsum(masses[::-1])[::-1]  # P(B >= knot)
+    # D at the knots, from the largest down, where it is 0.
+    kept, gained = math.exp(-2 * small), -math.expm1(-2 * small)
+    falls = accumulate(tails[:0:-1].tolist(), lambda d, tail: kept * d + gained * tail, initial=0.0)
+    profile = np.array(list(falls))[::-1]
+    losses, weights = _response(many, large)
+    margin = 1 + 1e-12 + 1e-14 * trials
+
+    def delta(epsilon: float) -> float:
+        x = epsilon - 1e-15 * (epsilon + total) - losses
+        above = np.searchsorted(knots, x, side="right")  # the first knot above x
+        inside = above < knots.size
+        x, above = x[inside], above[inside]
+        gap = x - knots[above]
+        values = np.exp(gap) * profile[above] - np.expm1(gap) * tails[above]
+        return min(1.0, float(weights[inside] @ values) * margin + 1e-300)
+
+    return delta
+
+
+_LARGEST_COST = 500.0  # e^cost is a float, with room to spare
+
+
+def _response(trials: int, cost: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the losses, in increasing order, of several randomized responses, and their chances."""
+    successes = np.arange(trials + 1, dtype=np.float64)
+    masses = np.exp(_log_binomial(trials, successes, cost)) if trials else np.ones(1)
+    return (2 * successes - trials) * cost, masses
+
+
+def _pure_delta(events: Sequence[Event]) -> Callable[[float], float] | None:
+    costs = [event.pure_cost() for event in events]
+    known = Counter(cost for cost in costs if cost is not None)
+    return pure_delta(known) if known.total() == len(costs) else None
+
+
+def _responses(events: Sequence[Event], delta: float) -> tuple[float, float] | None:
+    """The optimal total of pure releases of at most two different costs."""
+    curve = _pure_delta(events) if delta > 0 else None
+    if curve is None:
+        return None
+    if curve(0.0) <= delta:
+        return 0.0, delta
+    low, high = 0.0, math.fsum(event.pure_cost() or 0.0 for event in events) * (1 + 1e-14)
+    while high - low > 1e-13 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if curve(middle) <= delta else (middle, high)
+    return high, delta
 
 
 def _gaussian(events: Sequence[Event], delta: float) -> tuple[float, float] | None:
@@ -219,6 +301,9 @@ def certifies(events: Sequence[Event], claim: PrivacyGuarantee) -> bool:
         return False
     gaussians = [event for event in events if isinstance(event, Gaussian)]
     if len(gaussians) == len(events) and gaussian_total(gaussians).profile(claim.epsilon) <= claim.delta:
+        return True
+    curve = _pure_delta(events)
+    if curve is not None and curve(claim.epsilon) <= claim.delta:
         return True
     mixed = _mixed(events, claim.delta)
     return mixed is not None and mixed[0] <= claim.epsilon

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpstats.errors import InvalidParameter
-from dpstats.means import AdaptiveMean, ClippedMean, required_samples
+from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean, required_samples
 from dpstats.privacy import gaussian_sigma
 
 ESTIMATORS = [
@@ -58,3 +58,29 @@ def test_out_of_reach() -> None:
 def test_numpy_numbers() -> None:
     estimator = ESTIMATORS[0]
     assert required_samples(estimator, np.int64(3), np.float64(0.1)) == required_samples(estimator, 3, 0.1)
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_a_sparse_mean_has_to_find_its_signals(split: bool) -> None:
+    estimator = SparseMean(n_nonzero=2, clip=6.0, std=1.0, split=split)
+    n = required_samples(estimator, 50, 1e6)
+    plan, less = estimator.plan(n, 50), estimator.plan(n - 1, 50)
+    assert plan.finds_signals and not less.finds_signals and less.expected_error() < 1e6
+    fewest = SparseMean(n_nonzero=2, clip=6.0, std=1.0, split=split, max_signal=1e6)
+    assert required_samples(fewest, 2, 1e300) == (4 if split else 2)
+    with pytest.raises(InvalidParameter, match="does not find signals of max_signal"):
+        required_samples(SparseMean(n_nonzero=2, clip=6.0, std=1.0, max_signal=0.0), 50, 1.0)
+
+
+def test_std_is_passed_on() -> None:
+    estimator = PrivateVariance(clip=6.0)
+    n = required_samples(estimator, 3, 0.1, std=1.0)
+    assert n > required_samples(estimator, 3, 0.1)
+    errors = [estimator.plan(size, 3).expected_error(1.0) for size in (n - 1, n)]
+    assert errors[1] <= 0.1 < errors[0]
+
+
+@pytest.mark.parametrize("estimator", [None, ClippedMean, "mean"])
+def test_other_objects_are_refused(estimator: Any) -> None:
+    with pytest.raises(InvalidParameter, match="estimator must be a dpstats estimator with a plan, got"):
+        required_samples(estimator, 3, 0.1)

@@ -114,12 +114,14 @@ BAD = [
     ({"clip": 0.0}, "clip"),
     ({"clip": 1.0, "about": "median"}, "about must be one of"),
     ({"clip": 1.0, "mean_share": 0.0}, "mean_share"),
+    ({"clip": 1.0, "mean_share": 1e-300}, "mean_share must be a finite number at least 1e-06"),
+    ({"clip": 1.0, "mean_share": 1 - 1e-9}, "mean_share"),
     ({"clip": 1.0, "interval": "exact"}, "interval must be one of"),
     ({"clip": [1.0, 2.0]}, "clip must be a number or one number per column"),
 ]
 
 
-@pytest.mark.parametrize(("options", "message"), BAD, ids=[message for _, message in BAD])
+@pytest.mark.parametrize(("options", "message"), BAD, ids=[str(change) for change, _ in BAD])
 def test_bad_parameters_charge_nothing(options, message):
     budget = PrivacyBudget(10.0)
     with pytest.raises(InvalidParameter, match=message):
@@ -135,3 +137,11 @@ def test_missing_entries_at_the_centre():
     filled = np.array([[1.0, 0.25], [0.5, 2.0], [0.5, -1.0]])
     np.testing.assert_array_equal(made.fit(X).variance_, made.fit(filled).variance_)
     assert made.predict(filled).shape == (3, 2)
+
+
+def test_few_rows_are_said_to_cover_less():
+    rows = np.random.default_rng(0).normal(size=(10, 1))
+    few, enough = (str(PrivateVariance(clip=4.0, random_state=0).fit(rows[:n]).summary()) for n in (9, 10))
+    assert "Below 10 rows" in few and "Below 10 rows" not in enough
+    bounded = PrivateVariance(clip=4.0, interval="bounded", random_state=0).fit(rows[:5])
+    assert "Below 10 rows" not in str(bounded.summary())

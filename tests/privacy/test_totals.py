@@ -36,7 +36,7 @@ from dpstats.privacy.events import (
     lattice_slack,
 )
 from dpstats.privacy.gaussian import gaussian_profile
-from dpstats.privacy.totals import certifies
+from dpstats.privacy.totals import certifies, pure_delta
 
 Long = np.longdouble
 
@@ -306,7 +306,8 @@ def test_a_hundred_counts():
     total = compose(events, 1e-6)
     assert total.epsilon == pytest.approx(83.53, abs=0.005)
     # One step of scale 1 is randomized response of epsilon 1.
-    assert total.epsilon >= optimal_composition_epsilon(1.0, 100, 1e-6)
+    assert total.epsilon == pytest.approx(optimal_composition_epsilon(1.0, 100, 1e-6), rel=1e-12)
+    assert_not_below_the_truth(events, total)
     assert true_delta(events, 71.5) > 0.5e-3
 
 
@@ -332,6 +333,47 @@ def test_copies_of_one_guarantee_are_composed_optimally():
         optimal_composition_epsilon(0.1, 100, 1e-6, 1e-9), 1e-6
     )
     assert compose([Pure(0.1)] * 100, 0.0).epsilon == pytest.approx(10.0, rel=1e-12)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0, 2.0])
+@pytest.mark.parametrize(
+    "costs",
+    [{0.1: 5, 0.3: 4}, {0.7: 3, 0.2: 6}, {1.0: 7}, {3.0: 1, 0.01: 1}, {0.5: 2, 0.25: 3, 0.0: 9}],
+    ids=str,
+)
+def test_pure_releases_of_two_costs_by_enumeration(costs, epsilon):
+    each = [cost for cost, count in costs.items() for _ in range(count) if cost]
+    truth = 0.0
+    for signs in itertools.product((1, -1), repeat=len(each)):
+        chance = math.prod(1 / (1 + math.exp(-s * cost)) for s, cost in zip(signs, each, strict=True))
+        loss = math.fsum(s * cost for s, cost in zip(signs, each, strict=True))
+        truth += chance * -math.expm1(min(epsilon - loss, 0.0))
+    assert truth * (1 - 1e-14) <= pure_delta(Counter(costs))(epsilon) <= truth * (1 + 1e-11) + 1e-14
+
+
+def test_pure_releases_of_two_costs_are_composed_optimally():
+    for events, delta in (
+        ([Pure(0.1)] * 20 + [Pure(0.25)] * 7, 1e-6),
+        ([Pure(0.01)] * 300 + [Pure(1.0)] * 2, 1e-13),  # below what loss distributions are used for
+        ([Pure(0.2)] * 4 + [Pure(0.1)] * 4, 1e-3),
+    ):
+        total = compose(events, delta)
+        assert total.epsilon == pytest.approx(true_epsilon(events, delta), rel=1e-9)
+        assert_not_below_the_truth(events, total)
+        assert certifies(events, total)
+        assert not certifies(events, PrivacyGuarantee(total.epsilon * (1 - 1e-6), delta))
+    assert pure_delta(Counter([0.1, 0.2, 0.3])) is None
+
+
+def test_pure_releases_of_two_costs_agree_with_the_theorem_for_copies():
+    for epsilon, k in ((0.1, 30), (1e-3, 10**5), (2.0, 3)):
+        total = 0.3 * k * epsilon
+        exact = optimal_composition_delta(epsilon, k, total)
+        assert pure_delta(Counter({epsilon: k}))(total) == pytest.approx(exact, rel=1e-8, abs=1e-290)
+    # A release that costs nothing, in effect.
+    assert pure_delta(Counter({0.1: 30, 1e-9: 1}))(1.0) == pytest.approx(
+        optimal_composition_delta(0.1, 30, 1.0), rel=1e-6
+    )
 
 
 def test_gaussians_compose_exactly():
