@@ -31,6 +31,9 @@ bench: $(INSTALLED)
 	$(BIN)/python validation/benchmarks/accounting.py
 	$(BIN)/python validation/benchmarks/simulation.py
 	$(BIN)/python validation/benchmarks/mechanisms.py
+	$(BIN)/python validation/benchmarks/adaptive_sparse.py
+	$(BIN)/python validation/benchmarks/identity.py
+	$(BIN)/python validation/benchmarks/simulation.py
 
 validate: $(INSTALLED)
 	$(BIN)/python validation/mean_risk_and_coverage.py

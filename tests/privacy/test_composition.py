@@ -3,7 +3,6 @@
 import itertools
 import math
 import random
-import time
 from fractions import Fraction
 
 import mpmath
@@ -275,10 +274,8 @@ def test_optimal_composition_round_trips(epsilon, k, delta):
             )
 
 
-def test_a_million_copies_take_less_than_a_second():
-    start = time.perf_counter()
+def test_a_million_copies():
     total = optimal_composition_epsilon(0.001, 10**6, 1e-6)
-    assert time.perf_counter() - start < 1
     # Central limit: mu = 1 in all, so 4.8865 for a Gaussian (Dong, Roth and Su 2022, theorem 3.6).
     assert total == pytest.approx(4.8865, abs=1e-3)
     with mpmath.workdps(40):  # independently: the incomplete beta function is the binomial's tail
@@ -317,11 +314,11 @@ def test_optimal_epsilon_just_below_the_largest_delta():
     assert optimal_composition_delta(0.1, 30, total) <= largest
 
 
-def test_optimal_epsilon_near_zero_is_fast():
+def test_optimal_epsilon_near_zero():
     largest = optimal_composition_delta(0.05, 1000, 0.0)
-    start = time.perf_counter()
-    optimal_composition_epsilon(0.05, 1000, largest * (1 - 1e-4))
-    assert time.perf_counter() - start < 0.5
+    total = optimal_composition_epsilon(0.05, 1000, largest * (1 - 1e-4))
+    assert 0 < total < 1e-3
+    assert optimal_composition_delta(0.05, 1000, total) <= largest * (1 - 1e-4)
 
 
 def test_optimal_delta_of_a_tiny_epsilon():
