@@ -29,7 +29,6 @@ bench: $(INSTALLED)
 	$(BIN)/python validation/benchmarks/mean.py
 	$(BIN)/python validation/benchmarks/startup.py
 	$(BIN)/python validation/benchmarks/accounting.py
-	$(BIN)/python validation/benchmarks/simulation.py
 	$(BIN)/python validation/benchmarks/mechanisms.py
 	$(BIN)/python validation/benchmarks/adaptive_sparse.py
 	$(BIN)/python validation/benchmarks/identity.py
@@ -38,6 +37,9 @@ bench: $(INSTALLED)
 validate: $(INSTALLED)
 	$(BIN)/python validation/mean_risk_and_coverage.py
 	$(BIN)/python validation/run_all.py
+	$(BIN)/python validation/mean_comparison.py --replications 100
+	$(BIN)/python validation/sparse_comparison.py --replications 100
+	$(BIN)/python validation/sparse_real.py
 
 validate-fast: $(INSTALLED)
 	$(BIN)/python validation/run_all.py --fast
