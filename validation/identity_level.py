@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import tempfile
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -156,7 +157,7 @@ def as_markdown(cells: list[LevelCell], replications: int, seconds: float) -> st
         f"{time.strftime('%Y-%m-%d')}, dpstats {dpstats.__version__}, numpy {np.__version__}; simulated noise; "
         f"{seconds / 60:.0f} minutes.",
         "",
-        f"    python validation/identity_level.py --replications {replications}",
+        f"    {' '.join(['python', 'validation/identity_level.py', *sys.argv[1:]])}",
         "",
         f"Rejections at level {LEVEL:g} under the null. The band allows for both Monte Carlo errors, and holds for "
         f"all {len(cells)} cells at once with probability .99. Outside: {len(outside)}. Cells whose p-values are "

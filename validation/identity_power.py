@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -183,7 +184,7 @@ def as_markdown(table: dict[tuple, list[float]], replications: int, seconds: flo
         f"{time.strftime('%Y-%m-%d')}, dpstats {dpstats.__version__}, numpy {np.__version__}; "
         f"{replications:,} datasets a distance; {seconds / 60:.0f} minutes.",
         "",
-        f"    python validation/identity_power.py --replications {replications}",
+        f"    {' '.join(['python', 'validation/identity_power.py', *sys.argv[1:]])}",
         "",
         f"Critical distance (power {POWER:g}, level {LEVEL:g}) over that of the non-private chi-square test. The noisy "
         f'mean and filtering have delta = {DELTA:g}, everything else is pure. An entry with ">" stands for a test '
