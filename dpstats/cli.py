@@ -509,17 +509,15 @@ def _report_sparse_mean(mean: Any, options: argparse.Namespace) -> tuple[Any, di
 
 def _build_identity_test(options: argparse.Namespace, n: int, d: int) -> Any:
     from dpstats.identity import LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
-    from dpstats.identity.choice import LARGEST_ROWS, LARGEST_WORK
+    from dpstats.identity.choice import automatic_test
 
-    name = options.test
-    if name == "auto":
-        name = "row-distance" if n <= LARGEST_ROWS and n * n * d <= LARGEST_WORK else "spatial-sign"
     tests: dict[str, Any] = {
+        "auto": automatic_test(n, d),
         "row-distance": RowDistanceTest,
         "spatial-sign": SpatialSignTest,
         "lipschitz": LipschitzExtensionTest,
     }
-    return tests[name](
+    return tests[options.test](
         mean=_per_column("--mean", options.mean, d),
         cov=_covariance(options, d),
         epsilon=options.epsilon,

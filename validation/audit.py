@@ -61,7 +61,8 @@ def main() -> int:
             else ("ACCUSED" if result.violated else "passes")
         )
         rows.append(
-            f"| {entry.name} | {kind} | {claim[0]:.4g} | {claim[1]:g} | {result.epsilon_lower:.3f} | {trials:,} | {verdict} |"
+            f"| {entry.name} | {kind} | {claim[0]:.4g} | {claim[1]:g} | {result.epsilon_lower:.3f} | {trials:,} "
+            f"| {verdict} |"
         )
     text = "\n".join(
         [

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import tempfile
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path

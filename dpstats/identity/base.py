@@ -10,7 +10,7 @@ import copy
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,8 @@ from dpstats.validation import (
 )
 
 _LARGEST_N = 10**9
+_LARGEST_DISTANCE = 1e6
+_SMALLEST_EPSILON = 1e-16  # below, noise for a sensitivity of one step cannot be drawn
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,7 @@ class PrivateTest(PrivateEstimator[IdentityPlan], ABC):
     n_jobs: int | None
     progress: bool
     delta: float = 0.0
+    _null: NDArray[np.float64]
 
     _plan_class: type[IdentityPlan] = IdentityPlan
     _calibrations: tuple[str, ...] = ("monte_carlo",)
@@ -123,6 +126,10 @@ class PrivateTest(PrivateEstimator[IdentityPlan], ABC):
     def _seconds(self, n: int, d: int, design: Any) -> float:
         """Return roughly what one simulated dataset costs."""
 
+    def _on_signs(self, design: Any) -> bool:
+        """Return whether the statistic reads the signs of the rows: there is none for a row at the centre."""
+        return False
+
     def _combine(self, released: Released, plan: IdentityPlan) -> NDArray[np.float64]:
         """Return the test statistic from what was released, for one release or many. Public."""
         return released[plan.stages[-1].name][..., 0]
@@ -148,11 +155,17 @@ class PrivateTest(PrivateEstimator[IdentityPlan], ABC):
         n = check_integer("n_samples", n_samples, at_least=self._min_samples, at_most=_LARGEST_N)
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
+        check_real("epsilon", epsilon, at_least=_SMALLEST_EPSILON)
         level = check_real("level", self.level, above=0, below=1)
         missing = check_choice("missing", self.missing, ["error", "center"])
         printed = self._uses_printed_constants()
         reference = Reference.build(self.mean, self.cov, self.null, d)
         design = self._design(n, d, reference)
+        if missing == "center" and self._on_signs(design):
+            raise InvalidParameter(
+                "missing must be 'error' for a test on signs, got 'center': 0 counts as positive, so that a missing "
+                "row would count as (1, ..., 1) and not as the mean of the null hypothesis"
+            )
         return self._plan_class(
             self._stages(design, n, d),
             PrivacyGuarantee(epsilon, delta),
@@ -180,8 +193,18 @@ class PrivateTest(PrivateEstimator[IdentityPlan], ABC):
 
     def _statistic(self, X: NDArray[Any], plan: IdentityPlan) -> Statistic:
         # Public and possibly slow: before the charge, so that breaking it off costs nothing.
-        self._null_statistics(plan)
+        self._null = self._null_statistics(plan)
         return self._exact(X, plan)
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        # The null distribution is handed from `_statistic` to `_report`: nothing is left to fail after the charge.
+        try:
+            return super().fit(X, y)
+        finally:
+            if hasattr(self, "_null"):
+                del self._null
+
+    fit.__doc__ = PrivateEstimator.fit.__doc__
 
     def _simulate(
         self, plan: IdentityPlan, size: int, generator: np.random.Generator, shift: Any = 0.0
@@ -207,16 +230,17 @@ class PrivateTest(PrivateEstimator[IdentityPlan], ABC):
             cache_dir=self.cache_dir,
             n_jobs=self.n_jobs,
             progress=self.progress,
+            infinite=len(plan.stages) > 1,
         )
 
-    def _threshold(self, plan: IdentityPlan) -> float:
-        null = self._null_statistics(plan)
+    @staticmethod
+    def _threshold(plan: IdentityPlan, null: NDArray[np.float64]) -> float:
         return critical_value(null, plan.level) if null.size else plan.threshold
 
     def _report(self, released: Released, plan: IdentityPlan) -> None:
-        null = self._null_statistics(plan)
+        null = self._null
         self.statistic_ = float(self._combine(released, plan))
-        self.threshold_ = self._threshold(plan)
+        self.threshold_ = self._threshold(plan, null)
         self.pvalue_ = pvalue(null, self.statistic_) if null.size else math.nan
         self.result_ = TestResult(
             self._title,
@@ -276,7 +300,7 @@ class PrivateTest(PrivateEstimator[IdentityPlan], ABC):
         Parameters
         ----------
         distance : float
-            Mahalanobis distance of the rows' mean from the one of the null hypothesis.
+            Mahalanobis distance of the rows' mean from the one of the null hypothesis, at most 1e6.
         n_samples, n_features : int
         direction : {"dense", "sparse"} or array of shape (n_features,), default="dense"
             Where the whitened mean points: all coordinates equal, the first alone, or anything.
@@ -288,10 +312,10 @@ class PrivateTest(PrivateEstimator[IdentityPlan], ABC):
         float
         """
         plan = self.plan(n_samples, n_features)
-        distance = check_real("distance", distance, at_least=0)
+        distance = check_real("distance", distance, at_least=0, at_most=_LARGEST_DISTANCE)
         shift = distance * unit_vector(direction, plan.n_features)
         values = self._alternative(plan, shift, check_integer("n_simulations", n_simulations, at_least=1))
-        return float(np.mean(values > self._threshold(plan)))
+        return float(np.mean(values > self._threshold(plan, self._null_statistics(plan))))
 
     def _alternative(self, plan: IdentityPlan, shift: Any, size: int) -> NDArray[np.float64]:
         # Its own stream, and the same one for every shift: power curves are smooth and reproducible.
@@ -326,7 +350,7 @@ class PrivateTest(PrivateEstimator[IdentityPlan], ABC):
             If a billion rows do not suffice.
         """
         power = check_real("power", power, above=0, below=1)
-        distance = check_real("distance", distance, above=0)
+        distance = check_real("distance", distance, above=0, at_most=_LARGEST_DISTANCE)
 
         def enough(n: int) -> bool:
             reached = self.power(distance, n, n_features, direction=direction, n_simulations=n_simulations)
@@ -404,11 +428,17 @@ def unit_vector(direction: Any, n_features: int) -> NDArray[np.float64]:
         if check_choice("direction", direction, ["dense", "sparse"]) == "dense":
             return np.full(n_features, 1 / math.sqrt(n_features))
         return np.eye(1, n_features)[0]
-    vector = np.asarray(direction, dtype=np.float64)
-    if vector.shape != (n_features,) or not np.isfinite(vector).all() or not vector.any():
+    try:
+        vector = np.asarray(direction)
+    except ValueError:
+        vector = np.array(None)
+    numbers = vector.shape == (n_features,) and vector.dtype.kind in "iuf"
+    vector = vector.astype(np.float64) if numbers else np.zeros(1)
+    if not np.isfinite(vector).all() or not vector.any():
         raise InvalidParameter(
             f"direction must be 'dense', 'sparse' or {n_features} finite numbers that are not all zero"
         )
+    vector = vector / np.abs(vector).max()
     result: NDArray[np.float64] = vector / np.linalg.norm(vector)
     return result
 

@@ -15,6 +15,11 @@ LARGEST_WORK = 10**10
 """n^2 d: beyond, calibrating the row-distance test takes more than a few minutes."""
 
 
+def automatic_test(n: int, d: int) -> type[RowDistanceTest] | type[SpatialSignTest]:
+    """Return the test that `identity_test` runs on data of this public shape."""
+    return RowDistanceTest if n <= LARGEST_ROWS and n * n * d <= LARGEST_WORK else SpatialSignTest
+
+
 def identity_test(
     X: Any,
     mean: Any = 0.0,
@@ -61,9 +66,7 @@ def identity_test(
     shape = public_shape(X)
     if shape is None:
         raise InvalidData("X must be a 2-d table (n_samples, n_features)")
-    n, d = shape
-    chosen = RowDistanceTest if n <= LARGEST_ROWS and n * n * d <= LARGEST_WORK else SpatialSignTest
-    test = chosen(
+    test = automatic_test(*shape)(
         mean=mean,
         cov=cov,
         epsilon=epsilon,

@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 
 from dpstats.errors import InvalidParameter, NotPrivate
 from dpstats.identity.extension import inner_product_constant
+from dpstats.mechanisms.sampling import MAX_SCALE, check_scale
 from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.validation import check_integer, check_real
 
 _EXACT_FLOAT64 = 2**53
+_SMALLEST_DELTA = 1e-280  # so that its logarithms are finite
 
 PARTS, DELTA_PARTS = 4, 14
 """The printed algorithm with parameters (e, f) is (4e, 14f)-private: inside, a total is divided by these."""
@@ -87,7 +89,8 @@ def filtering_constants(
     """
     n, d = check_integer("n", n, at_least=2), check_integer("d", d, at_least=1)
     e = check_real("epsilon", epsilon, above=0) / PARTS
-    f = check_real("delta", delta, above=0, below=1) / DELTA_PARTS
+    f = check_real("delta", delta, at_least=_SMALLEST_DELTA, below=1) / DELTA_PARTS
+    check_scale(1 / e if e * MAX_SCALE > 1 else math.inf)
     log_f, log_nf, log_df = math.log(1 / f), math.log(n / f), math.log(d / f)
     log_gauss = math.log(1.25 / f)
     printed = math.sqrt(8 * d * log_gauss) / e

@@ -18,7 +18,7 @@ from dpstats.estimator import Statistic as ExactStatistic
 from dpstats.identity.base import IdentityPlan, PrivateTest
 from dpstats.identity.filtering import FilteringConstants, filtering_constants, filtering_run
 from dpstats.identity.whitening import Reference, check_signs, signs_of
-from dpstats.mechanisms.sampling import Noise, SimulatedNoise
+from dpstats.mechanisms.sampling import Noise, SimulatedNoise, check_scale
 from dpstats.privacy.events import Approximate, DiscreteLaplace, Event, Gaussian
 from dpstats.privacy.plan import Stage
 from dpstats.validation import check_choice, check_real
@@ -77,7 +77,9 @@ class FilteringTest(PrivateTest):
     calibration : {"monte_carlo", "textbook"}, default="monte_carlo"
         The last threshold: by public simulation, or n(n-1) distance^2/4 as printed. All other constants are the
         printed ones: the privacy rests on them.
-    n_calibration, missing, cache_dir, n_jobs, progress, random_state, budget
+    missing : {"error"}, default="error"
+        A missing row has no signs. An entry at its mean counts as +1.
+    n_calibration, cache_dir, n_jobs, progress, random_state, budget
         As for `RowDistanceTest`.
 
     Attributes
@@ -155,11 +157,21 @@ class FilteringTest(PrivateTest):
         # one delta, of which the proof leaves several over.
         variation = (1 + math.exp(constants.epsilon)) * _TOTAL_VARIATION * d / constants.sum_sigma**2
         bits = max(10, math.ceil(math.log2(10 * variation / constants.delta) / 2))
+        if n * 2**bits >= 2**62:
+            raise InvalidParameter(
+                f"delta = {self.delta:g} is too small for n_samples = {n}: exact 64-bit noise would need a lattice too "
+                "fine for the sum of the rows"
+            )
         return FilteringDesign(constants, 2**bits)
+
+    def _on_signs(self, design: FilteringDesign) -> bool:
+        return True
 
     def _stages(self, design: FilteringDesign, n: int, d: int) -> tuple[Stage, ...]:
         c, steps = design.constants, design.steps_per_unit
-        sigma = c.sum_sigma * steps
+        sigma = check_scale(c.sum_sigma * steps)
+        for scale in (c.largest_scale, c.count_scale, c.statistic_scale):
+            check_scale(scale)
         l2 = math.ceil(2 * math.sqrt(d) * steps)
         K = c.statistic_sensitivity
         return (
@@ -216,7 +228,7 @@ class FilteringTest(PrivateTest):
     def _printed_threshold(self, design: FilteringDesign, n: int, d: int) -> float:
         if self.distance is None:
             raise InvalidParameter("distance must be given with calibration='textbook'")
-        return n * (n - 1) * check_real("distance", self.distance, above=0) ** 2 / 4
+        return n * (n - 1) * check_real("distance", self.distance, above=0, at_most=1e6) ** 2 / 4
 
     def _seconds(self, n: int, d: int, design: FilteringDesign) -> float:
         return 2e-4 + 5e-8 * n * d

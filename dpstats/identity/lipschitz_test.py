@@ -38,7 +38,10 @@ _FINE_STEPS = 1024  # for two-valued columns, whose null mean has to be zero on 
 AUTOMATIC_COUNT_VECTORS = 60_000
 """solver='auto' is exact up to this many datasets of a size, up to order: 12 x 3 and 60 x 2, say."""
 
-_EXACT_FLOAT64 = 2**53
+_LARGEST_SQUARE = 2**51  # extensions of T stay below 4 n^2 d, exact as floats
+
+_FINE_BITS = 20
+_FINE_SCALE = 1e15  # steps; well inside what can be drawn
 
 PRINTED_CONSTANTS = (1000.0, 11.0, 10.0)
 """Line 2 and line 8 of algorithm 9.3.2, line 4 of algorithm 9.3.1."""
@@ -83,9 +86,9 @@ class LipschitzExtensionTest(PrivateTest):
     rows : {"whitened", "sign"}, default="whitened"
         For "l1": coordinates clipped to ``clip`` and rounded to an eighth of it, or signs.
     clip : float, optional
-        For whitened rows; None is 1 for normal rows and the largest coordinate for signs.
+        For whitened rows, from 0.001 to 20; None is 1 for normal rows and the largest coordinate for signs.
     radius : float, default=0.8
-        The radius A over the null mean of what it has to exceed for T to be unchanged; public. Smaller
+        At most 100. The radius A over the null mean of what it has to exceed for T to be unchanged; public. Smaller
         ones favour alternatives with few nonzero coordinates: 0.4 for one or two.
     solver : {"auto", "exact", "surrogate"}, default="auto"
         For "inner_product". "exact" enumerates all datasets, or solves integer programs (small sizes only, and
@@ -104,7 +107,10 @@ class LipschitzExtensionTest(PrivateTest):
     level : float, default=0.05
     calibration : {"monte_carlo", "textbook"}, default="monte_carlo"
         "textbook" uses the printed thresholds: private, but with next to no power.
-    n_calibration, missing, cache_dir, n_jobs, progress, random_state, budget
+    missing : {"error", "center"}, default="error"
+        As for `RowDistanceTest`; "center" only for ``rows="whitened"`` with ``constraint="l1"``. An entry at
+        its mean has sign +1.
+    n_calibration, cache_dir, n_jobs, progress, random_state, budget
         As for `RowDistanceTest`.
 
     Attributes
@@ -185,7 +191,9 @@ class LipschitzExtensionTest(PrivateTest):
 
     def _design(self, n: int, d: int, reference: Reference) -> SumDesign | InnerProductDesign:
         signs = check_choice("rows", self.rows, ["whitened", "sign"]) == "sign"
-        radius = check_real("radius", self.radius, above=0)
+        radius = check_real("radius", self.radius, above=0, at_most=100)
+        if not isinstance(self.staged, bool | np.bool_):
+            raise InvalidParameter(f"staged must be True or False, got {self.staged!r}")
         if check_choice("constraint", self.constraint, ["l1", "inner_product"]) == "inner_product":
             check_signs(reference, "constraint='l1'")
             return self._inner_product_design(n, d, radius)
@@ -195,21 +203,27 @@ class LipschitzExtensionTest(PrivateTest):
             check_signs(reference, "rows='whitened'")
             return SumDesign(True, 1.0, 1, _radius(radius, n, d, 1.0, 1.0), float(n * d))
         if reference.largest is None:
-            clip = 1.0 if self.clip is None else check_real("clip", self.clip, above=0)
+            clip = 1.0 if self.clip is None else self._clip()
             steps, largest = _STEPS_OF_CLIP / clip, _STEPS_OF_CLIP
             points, weights = grid_law(steps, largest)
             variance = float(weights @ points**2)
         else:
-            clip = reference.largest if self.clip is None else check_real("clip", self.clip, above=0)
+            clip = reference.largest if self.clip is None else self._clip()
             steps, largest = _FINE_STEPS / clip, _FINE_STEPS
             variance = steps**2
         A = _radius(radius, n, d, float(largest), variance)
         return SumDesign(False, steps, largest, A, n * d * variance / steps**2)
 
+    def _clip(self) -> float:
+        return check_real("clip", self.clip, at_least=1e-3, at_most=20)
+
+    def _on_signs(self, design: SumDesign | InnerProductDesign) -> bool:
+        return isinstance(design, InnerProductDesign) or design.signs
+
     def _inner_product_design(self, n: int, d: int, radius: float) -> InnerProductDesign:
-        if n * n * d >= _EXACT_FLOAT64:
+        if n * n * d >= _LARGEST_SQUARE:
             raise InvalidParameter(
-                "constraint='inner_product' needs n_samples^2 n_features below 2^53; use constraint='l1'"
+                "constraint='inner_product' needs n_samples^2 n_features below 2^51; use constraint='l1'"
             )
         solver = check_choice("solver", self.solver, ["auto", "exact", "surrogate"])
         if solver == "exact":
@@ -224,7 +238,7 @@ class LipschitzExtensionTest(PrivateTest):
                     raise InvalidParameter(
                         "distance must be given with staged=True and calibration='textbook'"
                     )
-                distance = check_real("distance", self.distance, above=0)
+                distance = check_real("distance", self.distance, above=0, at_most=1e6)
             stages = staged_reduction(
                 n,
                 d,
@@ -240,8 +254,12 @@ class LipschitzExtensionTest(PrivateTest):
         if exact:
             K = min(inner_product_constant(n, d, Delta), 4.0 * d * (n - 1))
         else:
-            K = 4.0 * _radius(radius, n, d, 1.0, 1.0)
-        threshold = 10 * n * math.sqrt(d) + K * math.log(1 / self.level) / epsilon
+            # A row moves T by at most the second, anywhere.
+            K = min(4.0 * _radius(radius, n, d, 1.0, 1.0), 4.0 * d * (n - 1))
+        # A calibrated test uses no printed threshold, and its law must not depend on the level.
+        threshold = math.inf
+        if self.calibration == "textbook":
+            threshold = 10 * n * math.sqrt(d) + K * math.log(1 / self.level) / epsilon
         return InnerProductDesign(exact, (LipschitzStage(Delta, K, epsilon, threshold),))
 
     def _constants(self) -> tuple[float, float, float]:
@@ -260,14 +278,17 @@ class LipschitzExtensionTest(PrivateTest):
     def _stages(self, design: SumDesign | InnerProductDesign, n: int, d: int) -> tuple[Stage, ...]:
         if isinstance(design, SumDesign):
             sensitivity = 4 * design.largest * design.radius
-            statistic = Statistic("extension of T", 1, design.steps_per_unit**-2, sensitivity, sensitivity)
-            return additive_stages([statistic], check_real("epsilon", self.epsilon, above=0), 0.0)
-        stages: list[Stage] = []
-        for t, stage in enumerate(design.stages, 1):
-            # T is an integer, and so is an extension with an integer constant.
-            K = math.ceil(stage.sensitivity)
-            stages += additive_stages([Statistic(f"extension {t} of T", 1, 1.0, K, K)], stage.epsilon, 0.0)
-        return tuple(stages)
+            largest = d * (n * design.largest) ** 2
+            spacing = design.steps_per_unit**-2
+            epsilon = check_real("epsilon", self.epsilon, above=0)
+            return (_fine_stage("extension of T", spacing, sensitivity, largest, epsilon),)
+        # T is an integer, and so is an extension with an integer constant.
+        return tuple(
+            _fine_stage(
+                f"extension {t} of T", 1.0, math.ceil(stage.sensitivity), 4 * n * n * d, stage.epsilon
+            )
+            for t, stage in enumerate(design.stages, 1)
+        )
 
     def _exact(self, X: NDArray[Any], plan: IdentityPlan) -> ExactStatistic:
         design = plan.design
@@ -275,9 +296,9 @@ class LipschitzExtensionTest(PrivateTest):
             sums = np.zeros(plan.n_features, dtype=np.int64)
             for _, Z in plan.reference.blocks(X, plan.missing):
                 sums += _steps(Z, design).sum(axis=0).astype(np.int64)
-            return {plan.stages[0].name: _costs(sums[None], design, plan.n_samples)}
+            return {plan.stages[0].name: _costs(sums[None], plan)}
         signs = np.concatenate([signs_of(Z) for _, Z in plan.reference.blocks(X, plan.missing)])
-        values = _extensions(signs, design)
+        values = _extensions(signs, plan)
         return {stage.name: values[[t]] for t, stage in enumerate(plan.stages)}
 
     def _draw(
@@ -286,12 +307,12 @@ class LipschitzExtensionTest(PrivateTest):
         design, n = plan.design, plan.n_samples
         if isinstance(design, InnerProductDesign):
             rows = (plan.reference.sample_signs(n, generator, shift) for _ in range(size))
-            return np.stack([_extensions(X, design) for X in rows])
+            return np.stack([_extensions(X, plan) for X in rows])
         if design.signs:
             sums = plan.reference.sign_sums(n, size, generator, shift)
         else:
             sums = plan.reference.sums(n, size, generator, shift, design.steps_per_unit, design.largest)
-        return _costs(sums, design, n)[:, None]
+        return _costs(sums, plan)[:, None]
 
     def _combine(self, released: Released, plan: IdentityPlan) -> NDArray[np.float64]:
         last = released[plan.stages[-1].name][..., 0]
@@ -338,12 +359,30 @@ def _steps(Z: NDArray[Any], design: SumDesign) -> NDArray[Any]:
     return round_to_steps(Z, Z, design.steps_per_unit, design.largest)
 
 
-def _costs(sums: NDArray[np.int64], design: SumDesign, n: int) -> NDArray[Any]:
-    return l1_costs(sums, n, design.radius, design.largest, parity=design.signs)
+def _fine_stage(name: str, spacing: float, sensitivity: int, largest: int, epsilon: float) -> Stage:
+    """Return the stage of an integer statistic of size at most ``largest``, on a lattice up to 2^20 times finer.
+
+    Integer noise on an integer ties, which lowers the level. As fine as 62 bits and the noise's scale allow.
+    """
+    room = math.floor(math.log2(_FINE_SCALE * min(epsilon, 1e9) / sensitivity))
+    bits = max(0, min(_FINE_BITS, 61 - largest.bit_length(), room))
+    steps = sensitivity * 2**bits
+    return additive_stages([Statistic(name, 1, spacing / 2**bits, steps, steps)], epsilon, 0.0)[0]
 
 
-def _extensions(signs: NDArray[np.int64], design: InnerProductDesign) -> NDArray[np.int64]:
-    """Return the extension of every stage; integers, by integer constants."""
+def _costs(sums: NDArray[np.int64], plan: IdentityPlan) -> NDArray[Any]:
+    design: SumDesign = plan.design
+    costs = l1_costs(sums, plan.n_samples, design.radius, design.largest, parity=design.signs)
+    return costs * (plan.stages[0].sensitivity_steps // (4 * design.largest * design.radius))
+
+
+def _extensions(signs: NDArray[np.int64], plan: IdentityPlan) -> NDArray[np.int64]:
+    """Return the extension of every stage in its steps; integers, by integer constants."""
+    design: InnerProductDesign = plan.design
     solve = exact_inner_product_extension if design.exact else inner_product_surrogate
     values = [solve(signs, stage.Delta, math.ceil(stage.sensitivity)) for stage in design.stages]
-    return np.array(values).astype(np.int64)
+    finer = [
+        stage.sensitivity_steps // math.ceil(step.sensitivity)
+        for stage, step in zip(plan.stages, design.stages, strict=True)
+    ]
+    return np.array(values).astype(np.int64) * np.array(finer, dtype=np.int64)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+import threading
+import zipfile
 from collections import OrderedDict
 from collections.abc import Callable
 from fractions import Fraction
@@ -33,7 +35,12 @@ _SECONDS = 10.0  # of one core, that a calibration may take by default
 _BLOCK = 50  # datasets with one seed
 _KEPT = 256
 
-_memory: OrderedDict[str, NDArray[np.float64]] = OrderedDict()
+_SCHEMA = 2  # of keys and files; raise it where the same key comes to mean other numbers
+
+_memory: OrderedDict[tuple[str, str | None], NDArray[np.float64]] = OrderedDict()
+"""By key and cache directory: what was read from a directory serves no test that did not name it."""
+
+_lock = threading.Lock()
 
 Simulate = Callable[[int, np.random.Generator], NDArray[np.float64]]
 
@@ -74,6 +81,7 @@ def null_statistics(
     cache_dir: Any = None,
     n_jobs: int | None = None,
     progress: bool = False,
+    infinite: bool = False,
 ) -> NDArray[np.float64]:
     """Return ``size`` draws of a released statistic under the null, ascending; from a cache if it is known.
 
@@ -90,21 +98,45 @@ def null_statistics(
         Threads; None is one, -1 one per core. The draws do not depend on it.
     progress : bool
         Whether to show a bar.
+    infinite : bool
+        Whether draws may be infinite: where an earlier stage may reject.
     """
-    digest = hashlib.sha256(f"{key} {size} {PUBLIC_SEED}".encode()).hexdigest()
-    known = _memory.get(digest)
-    if known is None and cache_dir is not None:
-        known = _read(Path(cache_dir) / f"{digest}.npy", size)
+    directory = None if cache_dir is None else _directory(cache_dir)
+    digest = hashlib.sha256(f"{_SCHEMA} {key} {size} {PUBLIC_SEED}".encode()).hexdigest()
+    place = (digest, None if directory is None else str(directory))
+    known = _recalled(place)
+    if known is not None:
+        return known
+    if directory is not None:
+        known = _read(directory / f"{digest}.npy", size, infinite)
     if known is None:
-        known = np.sort(_simulated(digest, size, simulate, n_jobs, progress))
-        known.setflags(write=False)
-        if cache_dir is not None:
-            _write(Path(cache_dir) / f"{digest}.npy", known)
-    _memory[digest] = known
-    _memory.move_to_end(digest)
-    while len(_memory) > _KEPT:
-        _memory.popitem(last=False)
+        if directory is not None:
+            _check_writable(directory)
+            known = _recalled((digest, None))
+        if known is None:
+            known = np.sort(_simulated(digest, size, simulate, n_jobs, progress))
+            known.setflags(write=False)
+            _remember((digest, None), known)
+        if directory is not None:
+            _write(directory / f"{digest}.npy", known)
+    _remember(place, known)
     return known
+
+
+def _recalled(place: tuple[str, str | None]) -> NDArray[np.float64] | None:
+    with _lock:
+        known = _memory.get(place)
+        if known is not None:
+            _memory.move_to_end(place)
+        return known
+
+
+def _remember(place: tuple[str, str | None], known: NDArray[np.float64]) -> None:
+    with _lock:
+        _memory[place] = known
+        _memory.move_to_end(place)
+        while len(_memory) > _KEPT:
+            _memory.popitem(last=False)
 
 
 def _simulated(
@@ -151,13 +183,36 @@ def realised_level(size: int, level: float, coverage: float = 0.95) -> tuple[flo
     return float(low), float(high)
 
 
-def _read(path: Path, size: int) -> NDArray[np.float64] | None:
+def _directory(cache_dir: Any) -> Path:
+    if not isinstance(cache_dir, str | os.PathLike):
+        raise InvalidParameter(f"cache_dir must be None or a path, got {cache_dir!r}")
+    try:
+        return Path(cache_dir).absolute()
+    except TypeError:
+        raise InvalidParameter(f"cache_dir must be None or a path, got {cache_dir!r}") from None
+
+
+def _check_writable(directory: Path) -> None:
+    """Refuse a directory that no file can be written to: before the simulation, not after it."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except (OSError, ValueError) as error:
+        raise InvalidParameter(
+            f"cache_dir must be a directory that can be written to, got {str(directory)!r}: {error}"
+        ) from None
+
+
+def _read(path: Path, size: int, infinite: bool) -> NDArray[np.float64] | None:
     """Return what a file keeps, or None if it is missing or not what it should be."""
     try:
         known = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError):
+    except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile):
         return None
-    if known.shape != (size,) or known.dtype != np.float64 or np.isnan(known).any():
+    if not isinstance(known, np.ndarray) or known.shape != (size,) or known.dtype != np.float64:
+        return None
+    if not np.all(np.isfinite(known) | (infinite & (known == np.inf))):
         return None
     known = np.sort(known)
     known.setflags(write=False)
@@ -166,7 +221,6 @@ def _read(path: Path, size: int) -> NDArray[np.float64] | None:
 
 def _write(path: Path, known: NDArray[np.float64]) -> None:
     """Write a file that other processes see whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
     with os.fdopen(handle, "wb") as file:
         np.save(file, known)

@@ -62,7 +62,8 @@ class RowDistanceTest(PrivateTest):
         ``mean``: identity of product distributions on the cube, and with mean 0 uniformity.
     rows : {"whitened", "sign"}, default="whitened"
         Inner products of the whitened rows, clipped to +-4 and rounded to eighths; or of their signs,
-        which assumes less (medians and independence) and needs about 1.3 times the distance.
+        which assumes less (medians and independence) and needs about 1.3 times the distance. An entry at
+        its mean has sign +1: data with many such ties are rejected.
     epsilon : float, default=1.0
     level : float, default=0.05
     calibration : {"monte_carlo"}, default="monte_carlo"
@@ -70,7 +71,8 @@ class RowDistanceTest(PrivateTest):
     n_calibration : int, optional
         Simulated datasets B, (B + 1) level an integer; None chooses 9999 to 999 by the public size.
     missing : {"error", "center"}, default="error"
-        A row with a NaN or infinite entry: refuse the data, or count the row as the null mean.
+        A row with a NaN or infinite entry: refuse the data, or count the row as the null mean. "center" is
+        refused with ``rows="sign"``, where a row at the mean counts as (1, ..., 1).
     cache_dir : path, optional
         Keep calibrations there, for other processes.
     n_jobs : int, optional
@@ -171,6 +173,9 @@ class RowDistanceTest(PrivateTest):
             variance = float(weights @ points**2)
         rho, a0 = round(steps**2 * math.sqrt(d)), round(steps**2 * math.sqrt(n * d))
         return RowDistanceDesign(signs, steps, largest, rho, a0, approximate_null_f0(n, d, rho, a0, variance))
+
+    def _on_signs(self, design: RowDistanceDesign) -> bool:
+        return design.signs
 
     def _stages(self, design: RowDistanceDesign, n: int, d: int) -> tuple[Stage, ...]:
         statistic = Statistic(_DISTANCE, 1, 1 / _STEPS_OF_A_ROW, _STEPS_OF_A_ROW, _STEPS_OF_A_ROW)

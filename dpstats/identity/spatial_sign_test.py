@@ -24,7 +24,8 @@ from dpstats.validation import check_real
 _NORM = "norm of the sum"
 
 # From here on the sum of simulated rows is drawn from its normal limit. The rows are bounded, and
-# symmetric under the null, so that probabilities of balls are off by O(1/n), less than a calibration is.
+# symmetric under the null, so that probabilities of balls are off by O(1/n), less than a calibration is,
+# where Cramer's condition holds: not for one column and a tiny radius, where rows are nearly two-valued.
 NORMAL_LIMIT = 10_000
 _MOMENT_ROWS = 200_000
 

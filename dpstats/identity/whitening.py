@@ -7,6 +7,7 @@ mean and the covariance. Proof: docs/proofs/identity-tests.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -104,7 +105,8 @@ class Reference:
         with np.errstate(over="ignore", invalid="ignore"):
             Z = X - self.center
             if self.whitener is not None:
-                Z = Z * self.whitener if self.whitener.ndim == 1 else Z @ self.whitener
+                # One memory order: how an entry is rounded must not depend on how the table is stored.
+                Z = Z * self.whitener if self.whitener.ndim == 1 else np.ascontiguousarray(Z) @ self.whitener
             overflow = not np.isfinite(Z.sum())
         if overflow:
             # A finite row may overflow; 1e300 is far beyond any clip, and an undecided entry is the centre.
@@ -208,7 +210,12 @@ def _whitener(cov: Any, n_features: int) -> NDArray[np.float64] | None:
     """Return the symmetric inverse square root of a covariance matrix, or of a vector of variances."""
     if cov is None:
         return None
-    matrix = np.array(cov, dtype=object) if np.ma.isMaskedArray(cov) else np.asarray(cov)
+    try:
+        matrix = np.array(cov, dtype=object) if np.ma.isMaskedArray(cov) else np.asarray(cov)
+    except ValueError:
+        raise InvalidParameter(
+            "cov must be a vector or a matrix of numbers, got rows of unequal length"
+        ) from None
     if matrix.dtype.kind not in "iuf" or matrix.shape not in ((n_features,), (n_features, n_features)):
         raise InvalidParameter(
             f"cov must be None, {n_features} variances, or a {n_features} x {n_features} matrix of numbers, got "
@@ -221,6 +228,12 @@ def _whitener(cov: Any, n_features: int) -> NDArray[np.float64] | None:
         if np.any(matrix <= 0):
             raise InvalidParameter(f"cov must be positive definite, got a variance of {matrix.min():g}")
         return 1 / np.sqrt(matrix)
+    # By a power of four, which rounds nothing: sums and products of the largest numbers stay finite.
+    half = int(np.frexp(np.abs(np.diag(matrix)).max())[1]) // 2
+    with np.errstate(over="ignore"):
+        matrix = np.ldexp(matrix, -2 * half)
+    if np.abs(matrix).max() > 1e150:
+        raise InvalidParameter("cov must be positive definite, got an entry far beyond its variances")
     scale = np.sqrt(np.outer(np.abs(np.diag(matrix)), np.abs(np.diag(matrix))))
     if np.any(np.abs(matrix - matrix.T) > 1e-9 * scale + 1e-300):
         raise InvalidParameter("cov must be symmetric")
@@ -228,7 +241,8 @@ def _whitener(cov: Any, n_features: int) -> NDArray[np.float64] | None:
     # Below this an eigenvalue is the rounding of the others, and its direction means nothing.
     if values[0] <= n_features * np.finfo(np.float64).eps * abs(values[-1]):
         raise InvalidParameter(
-            f"cov must be positive definite, got eigenvalues from {values[0]:.3g} to {values[-1]:.3g}"
+            "cov must be positive definite, got eigenvalues with a ratio of "
+            f"{values[0] / values[-1] if values[-1] else math.nan:.3g}"
         )
-    root: NDArray[np.float64] = (vectors / np.sqrt(values)) @ vectors.T
+    root: NDArray[np.float64] = np.ldexp((vectors / np.sqrt(values)) @ vectors.T, -half)
     return root

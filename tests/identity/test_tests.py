@@ -21,6 +21,7 @@ from dpstats.identity import (
     identity_test,
     null,
 )
+from dpstats.identity.choice import automatic_test
 from dpstats.privacy import PrivacyBudget
 
 rng = np.random.default_rng(0)
@@ -141,6 +142,12 @@ BAD = [
     ({"cov": np.triu(np.ones((3, 3)))}, "symmetric"),
     ({"cov": np.full((3, 3), np.nan)}, "finite"),
     ({"cov": "identity"}, "cov"),
+    ({"cov": [[1.0, 0.0, 0.0], [0.0, 1.0], [1.0]]}, "cov"),
+    ({"cov": np.full((3, 3), 1e308)}, "positive definite"),
+    ({"cov": np.eye(3) + 1e308 * (1 - np.eye(3))}, "positive definite"),
+    ({"epsilon": 1e-300}, "epsilon"),
+    ({"cache_dir": 5}, "cache_dir"),
+    ({"cache_dir": "/proc/version/cache"}, "cache_dir"),
     ({"mean": [1.0, 2.0]}, "mean"),
     ({"mean": np.nan}, "mean"),
     ({"epsilon": 0}, "epsilon"),
@@ -174,7 +181,15 @@ def test_bad_parameters_are_named_before_a_charge(kind, options, named) -> None:
         (SpatialSignTest(radius=0), "radius"),
         (LipschitzExtensionTest(constraint="l2"), "constraint"),
         (LipschitzExtensionTest(staged=True), "staged"),
-        (LipschitzExtensionTest(clip=-1.0), "clip"),
+        *((LipschitzExtensionTest(clip=clip), "clip") for clip in (-1.0, 1e3, 1e-200)),
+        (LipschitzExtensionTest(radius=101), "radius"),
+        (LipschitzExtensionTest(staged="no"), "staged"),
+        (LipschitzExtensionTest(constraint="inner_product", staged="no"), "staged"),
+        (FilteringTest(delta=1e-50), "delta"),
+        (FilteringTest(delta=5e-324), "delta"),
+        (FilteringTest(epsilon=1e-12, calibration="textbook", distance=1.0), "epsilon"),
+        (FilteringTest(epsilon=1e-15, calibration="textbook", distance=1.0), "epsilon"),
+        (FilteringTest(calibration="textbook", distance=1e300), "distance"),
         (LipschitzExtensionTest(constraint="inner_product", staged=True, constants=(1, 2)), "constants"),
         (LipschitzExtensionTest(constraint="inner_product", staged=True, calibration="textbook"), "distance"),
         (FilteringTest(delta=0.0), "delta"),
@@ -216,13 +231,28 @@ def test_bad_data(kind) -> None:
         test.plan(10, 0)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PURE)
 def test_missing_rows_count_as_the_null_mean(kind) -> None:
     holes, filled = FAR_ROWS.copy(), FAR_ROWS.copy()
     holes[3, 1], holes[5] = np.nan, np.inf
     filled[[3, 5]] = 0.5
     options = {"mean": 0.5, "missing": "center", "random_state": 2, **FAST}
     assert kind(**options).fit(holes).statistic_ == kind(**options).fit(filled).statistic_
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *KINDS[3:],
+        lambda **kw: RowDistanceTest(rows="sign", **kw),
+        lambda **kw: LipschitzExtensionTest(rows="sign", **kw),
+    ],
+)
+def test_signs_have_no_centre(kind) -> None:
+    budget = PrivacyBudget(10.0, 1e-3)
+    with pytest.raises(InvalidParameter, match="missing must be 'error' for a test on signs"):
+        kind(missing="center", budget=budget, **FAST).fit(FAR_ROWS)
+    assert budget.spent.epsilon == 0
 
 
 def test_huge_rows_are_clipped_and_not_lost() -> None:
@@ -253,6 +283,65 @@ def test_calibrations_are_cached_in_memory_and_on_disk(tmp_path, monkeypatch) ->
     for other in ({"epsilon": 0.78}, {"radius": 1.0}, {"n_calibration": 399}):
         clone(test).set_params(**other).fit(NULL_ROWS)
     assert len(calls) == 5
+
+
+def test_a_poisoned_file_serves_only_its_directory(tmp_path, monkeypatch) -> None:
+    options = {"random_state": 0, "epsilon": 0.79, **FAST}
+    plan = SpatialSignTest(**options).plan(60, 3)
+    known = SpatialSignTest(cache_dir=tmp_path, **options)._null_statistics(plan)
+    file = next(tmp_path.iterdir())
+    for poison in (np.nan, np.inf, -np.inf):
+        null._memory.clear()
+        np.save(file, np.where(np.arange(199) == 7, poison, known))
+        assert np.array_equal(SpatialSignTest(cache_dir=tmp_path, **options)._null_statistics(plan), known)
+    null._memory.clear()
+    np.save(file, known + 1e6)
+    assert SpatialSignTest(cache_dir=tmp_path, **options)._null_statistics(plan)[0] > 1e5
+    assert np.array_equal(SpatialSignTest(**options)._null_statistics(plan), known)
+
+
+def test_nothing_is_simulated_after_the_charge(monkeypatch) -> None:
+    test = SpatialSignTest(random_state=0, epsilon=0.81, **FAST)
+    calls = []
+    fetch = SpatialSignTest._null_statistics
+    monkeypatch.setattr(SpatialSignTest, "_null_statistics", lambda *a: calls.append(1) or fetch(*a))
+    exact = SpatialSignTest._exact
+    monkeypatch.setattr(SpatialSignTest, "_exact", lambda *a: null._memory.clear() or exact(*a))
+    assert np.isfinite(test.fit(NULL_ROWS).pvalue_) and len(calls) == 1
+    assert "_null" not in vars(test)
+
+
+def test_calibrations_do_not_depend_on_the_level() -> None:
+    test = LipschitzExtensionTest(constraint="inner_product", n_calibration=99)
+    assert test.plan(60, 3).law == test.set_params(level=0.01).plan(60, 3).law
+
+
+def test_statistics_on_integers_do_not_tie() -> None:
+    for test in (
+        LipschitzExtensionTest(rows="sign", epsilon=5.0, **FAST),
+        LipschitzExtensionTest(constraint="inner_product", solver="surrogate", epsilon=5.0, **FAST),
+    ):
+        plan = test.plan(6, 2)
+        assert plan.stages[0].spacing == 2.0**-20
+        assert np.unique(test._null_statistics(plan)).size == 199
+    # Where the noise or the statistic leaves no room, the lattice is coarser, and nothing is refused.
+    assert LipschitzExtensionTest(rows="sign", epsilon=1e-9).plan(10**6, 20).stages[0].spacing > 2.0**-20
+
+
+def test_the_surrogate_pays_no_more_than_a_row_can_do() -> None:
+    test = LipschitzExtensionTest(constraint="inner_product", solver="surrogate", radius=100)
+    assert test.plan(50, 3).stages[0].sensitivity == 4 * 3 * 49
+
+
+def test_layouts_give_the_same_statistic() -> None:
+    cov = np.array([[2.0, 0.3, 0.1], [0.3, 1.0, 0.2], [0.1, 0.2, 3.0]])
+    test = RowDistanceTest(cov=cov)
+    plan = test.plan(60, 3)
+    Z, W = (plan.reference.whiten(X) for X in (NULL_ROWS, np.asfortranarray(NULL_ROWS)))
+    assert np.array_equal(Z, W)
+    # Units far out, by a power of two: the same whitened rows.
+    huge = RowDistanceTest(cov=np.ldexp(cov, 1000)).plan(60, 3).reference
+    assert np.array_equal(huge.whiten(np.ldexp(NULL_ROWS, 500)), Z)
 
 
 def test_calibration_depends_on_neither_threads_nor_the_user_seed(capsys) -> None:
@@ -297,6 +386,11 @@ def test_power_rises_with_distance_and_size(kind) -> None:
         assert array == test.power(0.4, 100, 3, n_simulations=200)
     with pytest.raises(InvalidParameter, match="direction"):
         test.power(1.0, 100, 3, direction="up")
+    for bad in (object(), ["1", "0", "0"], [[1.0], [1.0, 2.0]]):
+        with pytest.raises(InvalidParameter, match="direction"):
+            test.power(1.0, 100, 3, direction=bad)
+    with pytest.raises(InvalidParameter, match="distance"):
+        test.power(1e300, 100, 3)
 
 
 def test_required_samples_reach_the_power() -> None:
@@ -325,6 +419,7 @@ def test_identity_test_chooses_by_public_facts() -> None:
     assert identity_test(NULL_ROWS, random_state=0, **FAST).test == "Row distance"
     many = np.zeros((10_001, 1))
     assert identity_test(many, random_state=0, **FAST).test == "Spatial sign"
+    assert automatic_test(10_000, 1) is RowDistanceTest and automatic_test(10_000, 101) is SpatialSignTest
     with pytest.raises(InvalidData, match="table"):
         identity_test(np.zeros(3))
 
@@ -334,7 +429,7 @@ def test_printed_constants() -> None:
     n, d = 60, 3
     test = LipschitzExtensionTest(constraint="inner_product", calibration="textbook", random_state=0)
     test.fit(NULL_ROWS)
-    K = test.plan_.stages[0].sensitivity_steps
+    K = test.plan_.stages[0].sensitivity
     assert test.threshold_ == pytest.approx(10 * n * np.sqrt(d) + K * np.log(20), rel=0.01)
     assert np.isnan(test.pvalue_) and test.plan_.n_calibration == 0
     staged = LipschitzExtensionTest(

@@ -264,7 +264,7 @@ def entries() -> Iterator[Entry]:
             lambda: sign_neighbors(6, 2),
             proof="lipschitz-extension.md",
             power=0.4,
-            slack=(12.0 if solver == "exact" else 0.0,),
+            slack=(12.0 * 2**20 if solver == "exact" else 0.0,),
             slack_reason=exact,
         )
     staged = {"constraint": "inner_product", "staged": True, "constants": (0.05, 0.1, 10.0), "epsilon": 2.5}
@@ -274,7 +274,7 @@ def entries() -> Iterator[Entry]:
         lambda: sign_neighbors(6, 2),
         proof="lipschitz-extension.md",
         power=0.3,
-        slack=(12.0,),
+        slack=(12.0 * 2**20,),
         slack_reason=exact,
         bugs=(
             _bug(
