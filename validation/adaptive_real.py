@@ -80,11 +80,11 @@ def main() -> None:
             "privacy noise is smaller",
             "than the sampling error of the study itself. Clipped and adaptive are told the same ranges; the third is "
             "told, for the first two",
-            "columns, a spread five times smaller than half the range. Coverage: of 95% intervals, for the mean of these "
-            "rows.",
+            "columns, a spread five times smaller than half the range. Coverage: of 95% intervals, for the mean of "
+            "these rows.",
             "",
-            "Where the range bounds the rows themselves, and is no wider than a few spreads, clipping at it is the better "
-            "choice: there is",
+            "Where the range bounds the rows themselves, and is no wider than a few spreads, clipping at it is the "
+            "better choice: there is",
             "nothing to find. The adaptive mean is for boxes that are much wider than the rows.",
             "",
             f"| estimator | epsilon | {names} | coverage |",
