@@ -91,7 +91,7 @@ class PrivateVariance(PrivateEstimator[PrivateVariancePlan]):
     interval : {"normal", "bounded"}, default="normal"
         What intervals assume of the clipped rows beside independence: that they are normal (chi-square law), or
         nothing but the clip, which bounds their fourth moment: much wider, and for large n. Below 10 rows "normal"
-        intervals of level 0.95 cover less: 0.889, 0.919 and 0.921 at n = 2, 3 and 5.
+        intervals of level 0.95 cover less.
     missing : {"error", "center"}, default="error"
         What a NaN or infinite entry does: refuse the data (which shows that there was one), or
         count as the centre.
@@ -309,9 +309,7 @@ class PrivateVariance(PrivateEstimator[PrivateVariancePlan]):
         }[plan.interval]
         notes = [f"{assumption} The noise (noise sd) is of the variance, not of the standard deviation."]
         if plan.interval == "normal" and plan.n_samples < _FEW_ROWS:
-            notes.append(
-                f"Below {_FEW_ROWS} rows intervals cover less than stated: at 95%, 88.9% for n = 2 and 92.1% for n = 5."
-            )
+            notes.append(f"Below {_FEW_ROWS} rows intervals cover less than stated.")
         if self.privacy_.simulated:
             notes.append("Simulated noise, not a private release: random_state was given.")
         facts = [
