@@ -30,14 +30,22 @@ from dpstats.simulation.study_report import provenance
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "validation" / "results"
-SCRIPTS = ("mean_bounded", "mean_gaussian", "sparse_mean", "identity_tests", "accuracy_bounds", "coverage")
+SCRIPTS = (
+    "mean_bounded",
+    "mean_gaussian",
+    "sparse_mean",
+    "identity_tests",
+    "filtering_test",
+    "accuracy_bounds",
+    "coverage",
+)
 FAST = ("mean_bounded", "mean_gaussian")
 LEAD = (
     f"Intervals hold for all lines together with probability 95% (each at {100 * LEVEL:.2f}%, for up to {ROWS} "
     'lines). "Predicted here" is what the whole formula gives for the very cells that were measured. A line is '
     '"reproduced" if the theory is inside its interval and the interval is narrow enough (0.05 either way for the '
-    'mean, 0.1 for the rest); "reproduced at finite size" if only the prediction is; all lines of one formula '
-    "share its verdict."
+    'mean, 0.1 for the rest, 0.2 for sample complexities); "reproduced at finite size" if only the prediction is; '
+    "all lines of one formula share its verdict."
 )
 
 

@@ -24,7 +24,7 @@ from dpstats.simulation import Gaussian, Study, StudyResults, compare
 from dpstats.simulation.rates import reproduced
 
 FAST = Options("fast")
-# Every interval is at 1 - .05/60, so all verdicts of this file together fail falsely with probability 5% at most
+# Every interval is at 1 - .05/72, so all verdicts of this file together fail falsely with probability 5% at most
 # over seeds; the seeds are fixed.
 
 

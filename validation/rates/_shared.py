@@ -13,7 +13,7 @@ from typing import Any
 from dpstats.simulation import Check, FormulaFit, RateFit, Study, StudyResults
 from dpstats.simulation.rates import REPRODUCED, fit_rate
 
-ROWS = 60
+ROWS = 72
 """At most this many verdicts are given in one run: intervals are at 1 - .05/ROWS each, so at 95% together."""
 LEVEL = 1 - 0.05 / ROWS
 
