@@ -99,6 +99,19 @@ INSIDE = {
         "__init__",
     ],
     "auditing": ["bounds", "outputs", "scores", "events", "result", "exact", "attack", "__init__"],
+    "cli": [
+        "files",
+        "options",
+        "release",
+        "mean",
+        "sparse_mean",
+        "identity_test",
+        "audit",
+        "simulate",
+        "budget",
+        "demo",
+        "__init__",
+    ],
 }
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
 
