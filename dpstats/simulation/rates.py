@@ -69,6 +69,7 @@ class FormulaFit:
     def verdict(self) -> str:
         """ "reproduced" if the formula fits and every stated constant is in its interval.
 
+        "undecided" if it fits, but the interval of a constant that nothing states reaches 0: no cell shows that term.
         Half of the error probability goes to the fit, and half to the constants together.
         """
         fits = self.pvalue >= (1 - self.confidence_level) / 2
@@ -76,7 +77,14 @@ class FormulaFit:
             stated is None or interval.low <= stated <= interval.high
             for stated, interval in zip(self.theory, self.intervals, strict=True)
         )
-        return REPRODUCED if fits and inside else NOT_REPRODUCED
+        if not (fits and inside):
+            return NOT_REPRODUCED
+        shown = all(
+            interval.low > 0
+            for stated, interval in zip(self.theory, self.intervals, strict=True)
+            if stated is None
+        )
+        return REPRODUCED if shown else UNDECIDED
 
     def summary(self) -> Summary:
         """Return the constants as a table."""
@@ -146,15 +154,15 @@ class RateFit:
         """What became of the theory.
 
         * "reproduced": its exponent is in the interval, which is narrow enough;
-        * "reproduced at finite size": it is not, but the slope that the whole formula predicts for these
-          cells is (logarithms, or a smaller term that has not died out);
-        * "undecided": the interval is wider than the tolerance, or no theory was given;
+        * "reproduced at finite size": it is not, or there is none, but the slope that the whole formula
+          predicts for these cells is (logarithms, or a smaller term that has not died out);
+        * "undecided": the interval is wider than the tolerance, or there is nothing to compare with;
         * "not reproduced": neither is.
         """
         too_wide = self.tolerance is not None and self.half_width > self.tolerance
-        if self.theory is None:
+        if self.theory is None and self.prediction is None:
             return UNDECIDED
-        if self.interval.low <= self.theory <= self.interval.high:
+        if self.theory is not None and self.interval.low <= self.theory <= self.interval.high:
             return UNDECIDED if too_wide else REPRODUCED
         if self.prediction is not None and self.interval.low <= self.prediction <= self.interval.high:
             return UNDECIDED if too_wide else FINITE_SIZE

@@ -193,3 +193,20 @@ def test_bad_input_is_one_clear_error() -> None:
 
 def test_local_slopes() -> None:
     assert slopes_between([1, 2, 4], [3, 12, 96]) == pytest.approx([2.0, 3.0])
+
+
+def test_a_term_that_no_cell_shows_is_undecided() -> None:
+    rng = np.random.default_rng(11)
+    cells = [{"n": n, "d": 1} for n in (100, 1000, 10_000)]
+    results = synthetic(TERMS["sampling"], rng, cells)
+    unseen = {"sampling": TERMS["sampling"], "vanishing": lambda cell: cell["n"] ** -4.0}
+    assert fit_formula(results, unseen).verdict == "undecided"
+    # Where the theory states the constant, its interval says all there is to say.
+    assert fit_formula(results, unseen, constants={"sampling": 1.0, "vanishing": 1.0}).verdict == "reproduced"
+    assert fit_formula(results, {"sampling": TERMS["sampling"]}).verdict == "reproduced"
+
+
+def test_a_prediction_alone_is_compared_at_finite_size() -> None:
+    results = synthetic(power_law(-1.5), np.random.default_rng(12), replications=2000)
+    assert fit_rate(results, "n", prediction=power_law(-1.5)).verdict == "reproduced at finite size"
+    assert fit_rate(results, "n", prediction=power_law(-1.2)).verdict == "not reproduced"

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "validation"))
@@ -20,8 +21,9 @@ from _shared import LEVEL, Options
 
 from dpstats.identity import SpatialSignTest
 from dpstats.means import ClippedMean
-from dpstats.simulation import Gaussian, Study, StudyResults, compare
+from dpstats.simulation import Gaussian, Study, StudyResults, compare, fit_formula
 from dpstats.simulation.rates import reproduced
+from dpstats.simulation.table import CellResult
 
 FAST = Options("fast")
 # Every interval is at 1 - .05/72, so all verdicts of this file together fail falsely with probability 5% at most
@@ -128,6 +130,28 @@ def test_the_other_scripts_run(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     # The non-private chi-square test needs .33 for power 2/3.
     assert 0.3 < value < 1.2
+
+
+@pytest.mark.parametrize("test", list(identity_tests.FORMULAS))
+def test_the_cells_of_the_identity_tests_tell_rates_apart(test: str) -> None:
+    # Distances by the formula, with errors like those of a search and of a leading term.
+    rng = np.random.default_rng(7)
+    cells = []
+    for cell in identity_tests.grid_of(test, Options("full")):
+        distance = identity_tests.distance_by(test, identity_tests.ROUGH[test], cell)
+        searches = distance * np.exp(0.03 * rng.standard_normal() + 0.02 * rng.standard_normal(4))
+        cells.append(CellResult(cell, {"squared": searches**2}, {}))
+    results = StudyResults("synthetic", tuple(cells), ("squared",), {})
+
+    def fitted(terms: Any) -> Any:
+        return fit_formula(results, terms, accuracy=2 * identity_tests.ACCURACY, confidence_level=LEVEL)
+
+    right = fitted(identity_tests.FORMULAS[test])
+    assert right.verdict == "reproduced"
+    for name, interval in zip(right.terms, right.intervals, strict=True):
+        assert interval.low <= identity_tests.ROUGH[test][name] <= interval.high
+    for words, terms in identity_tests.wrong_formulas(test).items():
+        assert fitted(terms).pvalue < 1 - LEVEL, words
 
 
 def test_the_table_and_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

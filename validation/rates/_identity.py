@@ -1,13 +1,13 @@
 """What the scripts on identity tests share: how a critical distance is searched, and the terms of its formulas.
 
 The critical distance a_c(n, d, epsilon) is where a test of level 5% has power 2/3. Searches run the public `fit`
-on fresh rows; null distributions are public and kept in the system's folder for temporary files.
+on fresh rows; null distributions are public and kept in build/null-distributions.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
-import tempfile
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -21,7 +21,16 @@ from dpstats.identity import FilteringTest, LipschitzExtensionTest, RowDistanceT
 from dpstats.simulation import Gaussian, crossing_point
 from dpstats.simulation.losses import estimate_of
 
-CACHE = Path(tempfile.gettempdir()) / "dpstats-null-distributions"
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _version() -> str:
+    """Return a name for the code whose null distributions are kept: another code has others."""
+    parts = [path.read_bytes() for path in sorted((ROOT / "dpstats" / "identity").glob("*.py"))]
+    return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
+
+
+CACHE = ROOT / "build" / "null-distributions" / _version()
 LEVEL_OF_TESTS, TARGET = 0.05, 2 / 3
 TESTS: dict[str, Callable[..., Any]] = {
     "row distance": RowDistanceTest,

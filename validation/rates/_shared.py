@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dpstats.simulation import Check, FormulaFit, RateFit, Study, StudyResults
-from dpstats.simulation.rates import REPRODUCED, fit_rate
+from dpstats.simulation.rates import REPRODUCED, UNDECIDED, fit_rate
 
 ROWS = 72
 """At most this many verdicts are given in one run: intervals are at 1 - .05/ROWS each, so at 95% together."""
@@ -121,6 +121,21 @@ class Outcome:
                     fit.verdict,
                 )
             )
+
+    def control(self, theorem: str, words: str, wrong: FormulaFit) -> None:
+        """Add a line for a formula that must not fit: "reproduced" says that the cells tell it from the right one."""
+        self.lines.append(
+            Line(
+                theorem,
+                f"fit {words}",
+                "rejected",
+                "",
+                f"p = {wrong.pvalue:.2g}",
+                "",
+                f"{wrong.n_cells} cells, largest deviation {100 * wrong.deviation:.0f}%",
+                REPRODUCED if wrong.pvalue < 1 - LEVEL else UNDECIDED,
+            )
+        )
 
     def check(self, theorem: str, quantity: str, check: Check) -> None:
         """Add a line for measured values against stated ones."""

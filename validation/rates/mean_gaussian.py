@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from _shared import LEVEL, Line, Options, Outcome, main
+from _shared import LEVEL, Options, Outcome, main
 
 from dpstats.means import ClippedMean, clipping_radius
 from dpstats.privacy import gaussian_sigma
@@ -86,19 +86,7 @@ def run(options: Options) -> Outcome:
     fit = fit_formula(results, TERMS, constants=CONSTANTS, confidence_level=LEVEL)
     outcome.formula(name, fit, "all cells")
     wrong = fit_formula(results, WITHOUT_LOG, confidence_level=LEVEL)
-    visible = wrong.pvalue < 1 - LEVEL
-    outcome.lines.append(
-        Line(
-            name,
-            "fit without the factor log n",
-            "rejected",
-            "",
-            f"p = {wrong.pvalue:.2g}",
-            "",
-            f"all cells; largest deviation {100 * wrong.deviation:.0f}%",
-            "reproduced" if visible else "undecided",
-        )
-    )
+    outcome.control(name, "without the factor log n", wrong)
     outcome.pictures["Risk against n; R grows with sqrt(log n)"] = lambda: plot_risk(
         results, "n", terms=TERMS
     )
