@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +150,14 @@ def test_wrong_arguments_are_one_line_and_exit_2(
     assert captured.out == "" and message in captured.err and captured.err.count("\n") == 1
 
 
+def test_help_loads_nothing_heavy() -> None:
+    code = "import sys, dpstats.cli as c\ntry: c.main(['--help'])\nfinally: print(*sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(result.stdout.splitlines()[-1].split())
+    assert "dpstats.cli.mean" in loaded
+    assert not loaded & {"numpy", "scipy", "sklearn", "pandas", "opendp", "sqlite3", "matplotlib"}
+
+
 def failed(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     """Return the one line of a command that has to exit with 2."""
     assert main(arguments) == 2
@@ -172,8 +182,9 @@ def test_negative_numbers_may_have_exponents(table: Path, capsys: pytest.Capture
 def test_parquet_files_are_read_as_such(
     table: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pd, "read_parquet", lambda path: pd.read_csv(table))
-    assert as_json(["mean", "people.parquet", *AGE], capsys)["n_samples"] == 500
+    monkeypatch.setattr(pd, "read_parquet", pd.read_csv)
+    path = table.rename(table.with_suffix(".parquet"))
+    assert as_json(["mean", str(path), *AGE], capsys)["n_samples"] == 500
 
 
 ADAPTIVE = ["--column", "age", "--method", "adaptive", "--delta", "1e-6"]

@@ -41,6 +41,7 @@ ORDER = [
 ]
 # Inside the subpackages that have a stated order.
 INSIDE = {
+    "lattice": ["rounding", "finite", "sums", "base", "box", "ball", "__init__"],
     "privacy": [
         "guarantee",
         "gaussian",
@@ -67,10 +68,12 @@ INSIDE = {
         "randomized_response",
         "histogram",
         "selection",
+        "threshold_stream",
         "sparse_vector",
         "__init__",
     ],
     "means": [
+        "base",
         "clipping",
         "moments",
         "clipped",

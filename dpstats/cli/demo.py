@@ -1,0 +1,29 @@
+"""``dpstats demo``: private means of real data, with a picture and a page."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from dpstats.cli.files import tell
+from dpstats.errors import InvalidParameter
+
+
+def add_demo(commands: Any) -> None:
+    """Add the command."""
+    parser = commands.add_parser("demo", help="private means of real data, with a picture and a page")
+    parser.add_argument("--out", type=Path, default=Path("demo-output"), help="folder to write to")
+    parser.set_defaults(run=_demo)
+
+
+def _demo(options: argparse.Namespace) -> None:
+    try:
+        options.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidParameter(
+            f"--out must name a folder, there or to be made, got {str(options.out)!r} ({error.strerror})"
+        ) from None
+    from dpstats.demo import run
+
+    tell(run(options.out))

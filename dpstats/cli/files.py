@@ -1,0 +1,185 @@
+"""What the commands read and write: tables, results, and one clear line where that fails."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from dpstats.errors import DPStatsError, InvalidParameter
+
+_NAMES_SHOWN = 20
+
+
+@contextlib.contextmanager
+def reading(path: Path, refusal: str) -> Iterator[None]:
+    """Refuse a file that cannot be read; whatever a parser says may quote it, and is not repeated."""
+    reason = None
+    try:
+        os.stat(path)  # first: a parser that is not installed is no news about a file that is not there
+        yield
+    except (ImportError, InvalidParameter, MemoryError):
+        raise
+    except OSError as error:
+        reason = error.strerror  # the system's words; None for a parser's
+    except Exception:
+        pass
+    else:
+        return
+    raise InvalidParameter(refusal if reason is None else f"{refusal} ({reason})")
+
+
+def read_table(path: Path, columns: list[str] | None, option: str = "--column") -> Any:
+    """Return the named columns of a file, or all numeric ones."""
+    import pandas as pd
+
+    if columns is not None and len(set(columns)) < len(columns):
+        raise InvalidParameter(f"{option} must name each column once")
+    parquet = path.suffix.lower() in (".parquet", ".pq")
+    try:
+        with reading(path, f"{path} is not a readable CSV or Parquet file with a header"):
+            frame = pd.read_parquet(path) if parquet else _read_csv(path)
+            frame.columns = frame.columns.map(str)
+            if columns is not None and frame.index.names != [None]:
+                frame = frame.reset_index()  # a column of a Parquet file that was the index of its table
+    except ImportError as error:
+        needed = "a Parquet reader: pip install pyarrow" if parquet else f"another package ({error})"
+        raise InvalidParameter(f"reading {path.name} needs {needed}") from None
+    if columns is None:
+        numeric = frame.select_dtypes("number")
+        if numeric.shape[1] == 0:
+            raise InvalidParameter(f"{path.name} has no numeric columns")
+        return numeric
+    known = Counter(frame.columns)
+    missing = [name for name in columns if name not in known]
+    if missing:
+        raise InvalidParameter(
+            f"{option} must name columns of {path.name} ({_some(list(known))}), got {_some(missing)}"
+        )
+    if any(known[name] > 1 for name in columns):
+        raise InvalidParameter(f"{path.name} has more than one column of a name given as {option}")
+    return frame[columns]
+
+
+def _read_csv(path: Path) -> Any:
+    import pandas as pd
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # columns of mixed types are refused later, if they are used
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        try:
+            # Left to itself, pandas takes the first of too many values for the name of the row, and every
+            # column for its neighbour.
+            return pd.read_csv(path, index_col=False)
+        except pd.errors.ParserWarning:
+            pass
+    raise InvalidParameter(f"{path.name} must have a name in its header for every value of a line")
+
+
+def _some(names: list[str]) -> str:
+    """Return names as they have to be given, spaces and all; of many, the first."""
+    more = [f"... {len(names) - _NAMES_SHOWN} more"] if len(names) > _NAMES_SHOWN else []
+    return ", ".join([*map(repr, names[:_NAMES_SHOWN]), *more])
+
+
+def keep_apart(options: argparse.Namespace, *names: str) -> None:
+    """Refuse one file under two names: a result would replace the data, or a ledger and its charges."""
+    seen: dict[str, Any] = {}
+    for name in names:
+        path = getattr(options, name, None)
+        if path is None or (name == "json" and path == "-"):
+            continue
+        label = name if name == "file" else f"--{name}"
+        for other, known in seen.items():
+            if _same(path, known):
+                raise InvalidParameter(
+                    f"{other} and {label} must be different files, got {str(path)!r} for both"
+                )
+        seen[label] = path
+
+
+def _same(path: Any, other: Any) -> bool:
+    try:
+        return os.path.samefile(path, other) and os.path.isfile(path)  # a device may serve twice
+    except OSError:
+        return os.path.realpath(path) == os.path.realpath(other)
+
+
+@contextlib.contextmanager
+def opened(option: str, path: Any) -> Iterator[Callable[[str], None] | None]:
+    """Open a file to write to; yield what replaces its text, or None for no path.
+
+    Until then the file stays as it was, and a new one is taken away again.
+    """
+    if path is None:
+        yield None
+        return
+    new = not os.path.exists(path)
+    try:
+        file = open(path, "a", encoding="utf-8")  # noqa: SIM115
+    except OSError as error:
+        raise InvalidParameter(
+            f"{option} must name a file that can be written, got {str(path)!r} ({error.strerror})"
+        ) from None
+
+    def write(text: str) -> None:
+        try:
+            if os.path.isfile(path):  # neither a pipe nor a device
+                file.truncate(0)
+            file.write(text)
+            file.flush()
+        except OSError as error:
+            raise DPStatsError(f"{option} {str(path)!r} cannot be written ({error.strerror})") from None
+
+    try:
+        yield write
+    except BaseException:
+        with contextlib.suppress(OSError):
+            if new and os.path.getsize(path) == 0:
+                os.unlink(path)
+        raise
+    finally:
+        with contextlib.suppress(OSError):
+            file.close()  # what was written is flushed; what could not be is told
+
+
+@contextlib.contextmanager
+def output(target: str | None) -> Iterator[Callable[[Any, dict[str, Any]], None]]:
+    """Open what ``--json`` names; yield what shows a result there and on the screen."""
+    with opened("--json", None if target == "-" else target) as write:
+
+        def show(table: Any, facts: dict[str, Any]) -> None:
+            text = json.dumps(facts, indent=2)
+            try:
+                tell(text if target == "-" else table)
+            finally:
+                if write is not None:
+                    write(text + "\n")
+
+        yield show
+
+
+def tell(text: Any) -> None:
+    """Print a result, whatever the terminal can show, and know that it is out."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    try:
+        print(str(text).encode(encoding, "backslashreplace").decode(encoding), flush=True)
+    except OSError as error:
+        give_up_stdout()
+        raise DPStatsError(f"the result cannot be printed ({error.strerror})") from None
+
+
+def give_up_stdout() -> None:
+    """Drop what cannot be printed: the interpreter would try again at exit, and fail with a traceback."""
+    with contextlib.suppress(OSError):
+        stdout = sys.stdout.fileno()
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stdout)
+        os.close(nowhere)

@@ -1,0 +1,117 @@
+"""``dpstats identity-test``: is the mean of the rows a public one?"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from pathlib import Path
+from typing import Any
+
+from dpstats.cli.files import reading
+from dpstats.cli.options import add_privacy, per_column
+from dpstats.cli.release import ReleaseCommand
+from dpstats.errors import InvalidParameter
+
+
+def _add_parameters(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--mean",
+        action="extend",
+        nargs="+",
+        type=float,
+        required=True,
+        metavar="M",
+        help="mean under the null hypothesis: one number, or one per column",
+    )
+    spread = parser.add_mutually_exclusive_group()
+    spread.add_argument(
+        "--cov", type=Path, metavar="FILE", help="public covariance matrix: a CSV file of numbers, no header"
+    )
+    spread.add_argument(
+        "--std",
+        action="extend",
+        nargs="+",
+        type=float,
+        metavar="S",
+        help="public standard deviations of independent columns: one number, or one per column",
+    )
+    parser.add_argument("--level", type=float, default=0.05, help="(default: 0.05)")
+    parser.add_argument(
+        "--test",
+        choices=["row-distance", "spatial-sign", "lipschitz", "auto"],
+        default="auto",
+        help="auto (default): row-distance where its calibration takes minutes at most, else spatial-sign",
+    )
+    add_privacy(parser)
+
+
+def _build(options: argparse.Namespace, n: int, d: int) -> Any:
+    from dpstats.identity import LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
+    from dpstats.identity.choice import automatic_test
+
+    tests: dict[str, Any] = {
+        "auto": automatic_test(n, d),
+        "row-distance": RowDistanceTest,
+        "spatial-sign": SpatialSignTest,
+        "lipschitz": LipschitzExtensionTest,
+    }
+    return tests[options.test](
+        mean=per_column("--mean", options.mean, d),
+        cov=_covariance(options, d),
+        epsilon=options.epsilon,
+        level=options.level,
+        missing=options.missing,
+        progress=True,
+    )
+
+
+def _covariance(options: argparse.Namespace, d: int) -> Any:
+    """Return the public covariance of an identity test: None, variances or a matrix."""
+    import numpy as np
+
+    from dpstats.validation import check_columns
+
+    if options.std is not None:
+        std = check_columns("--std", per_column("--std", options.std, d), d, above=0)
+        return np.broadcast_to(std, (d,)) ** 2
+    if options.cov is None:
+        return None
+    refusal = f"--cov must be a CSV file of numbers without a header, got {options.cov}"
+    with reading(options.cov, refusal), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about an empty file, which is refused below
+        matrix = np.loadtxt(options.cov, delimiter=",", ndmin=2)
+    if matrix.size == 0:
+        raise InvalidParameter(f"{refusal} (it is empty)")
+    if matrix.shape != (d, d):
+        raise InvalidParameter(
+            f"--cov must hold {d} lines of {d} numbers, one per column, got {matrix.shape[0]} of {matrix.shape[1]}"
+        )
+    return matrix
+
+
+def _report(test: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+    result = test.result_
+    names = (
+        "test",
+        "null",
+        "statistic",
+        "threshold",
+        "pvalue",
+        "level",
+        "reject",
+        "n_calibration",
+        "level_range",
+    )
+    return result.summary(), {name: getattr(result, name) for name in names}
+
+
+IDENTITY_TEST = ReleaseCommand(
+    name="identity-test",
+    help="private test of whether the mean of the rows is a public one",
+    description="Test privately whether the rows are normal with a public mean and covariance (by default "
+    "the identity). Pure privacy; the critical value is simulated, from public numbers only.",
+    add_parameters=_add_parameters,
+    build=_build,
+    report=_report,
+    intervals=False,
+)

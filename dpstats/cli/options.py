@@ -1,0 +1,70 @@
+"""Arguments that commands share, and a parser whose errors are one line."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from decimal import Decimal
+from typing import Any, NoReturn
+
+from dpstats.cli.files import give_up_stdout
+from dpstats.errors import InvalidParameter
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that says what is wrong in one line, without the usage."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {one_line(message)} (see '{self.prog} --help')\n")
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        try:
+            print(end="", flush=True)
+        except OSError:
+            give_up_stdout()  # a help text that nobody reads any more
+        super().exit(status, message)
+
+
+def one_line(message: str) -> str:
+    """Return a message that fits one line, whatever names it quotes."""
+    return " ".join(message.splitlines())
+
+
+def plain_number(word: str) -> str:
+    """Return a number such as -1e3 as -1000: argparse takes the former for an option."""
+    number = re.fullmatch(r"-(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", word)
+    return word if number is None else format(Decimal(word), "f")
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add where the result goes."""
+    parser.add_argument(
+        "--json", metavar="FILE", help="write the result as JSON ('-': print it instead of the table)"
+    )
+
+
+def add_privacy(parser: argparse.ArgumentParser, delta: float | None = None) -> None:
+    """Add the guarantee of a release, and what it does with missing entries."""
+    parser.add_argument("--epsilon", type=float, default=1.0, help="(default: 1)")
+    if delta is not None:
+        parser.add_argument(
+            "--delta",
+            type=float,
+            default=delta,
+            help=f"(default: {delta:g}); 0 is pure privacy, with Laplace noise",
+        )
+    parser.add_argument(
+        "--missing",
+        choices=["error", "center"],
+        default="error",
+        help="refuse missing entries (default), or let them count as the centre, which is public",
+    )
+
+
+def per_column(option: str, values: list[float], d: int) -> Any:
+    """Return one number for all columns, or a list of one number per column."""
+    if len(values) not in (1, d):
+        raise InvalidParameter(
+            f"{option} must be given once, or once per column ({d}), got {len(values)} times"
+        )
+    return values[0] if len(values) == 1 else values

@@ -1,0 +1,190 @@
+"""The commands that release, and ``plan``, which says beforehand what they would: one frame for all.
+
+A command is its parameters, its estimator and its report; see `dpstats.cli.mean` for one.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dpstats.cli.files import keep_apart, output, read_table
+from dpstats.cli.options import add_json
+from dpstats.errors import InvalidData, InvalidParameter, LedgerError
+
+# More is a slip of the pen, and would run out of memory or of floating point.
+_MOST_ROWS, _MOST_COLUMNS = 10**15, 10**8
+
+
+class ReleaseCommand(NamedTuple):
+    """A command that releases.
+
+    Attributes
+    ----------
+    name, help, description : str
+    add_parameters : callable
+        Adds the arguments that a plan has too.
+    build : callable
+        (options, rows, columns) -> the estimator.
+    report : callable
+        (fitted estimator, options) -> the table, and the facts of the JSON.
+    all_columns : bool
+        Whether no ``--column`` means all numeric ones.
+    intervals : bool
+        Whether the report has a confidence level.
+    """
+
+    name: str
+    help: str
+    description: str
+    add_parameters: Callable[[argparse.ArgumentParser], None]
+    build: Callable[[argparse.Namespace, int, int], Any]
+    report: Callable[[Any, argparse.Namespace], tuple[Any, dict[str, Any]]]
+    all_columns: bool = False
+    intervals: bool = True
+
+
+def add_releases(commands: Any, releases: Iterable[ReleaseCommand]) -> None:
+    """Add ``plan`` and the commands themselves."""
+    plan = commands.add_parser("plan", help="what a release would consist of and cost; needs no data")
+    plans = plan.add_subparsers(dest="planned", required=True, metavar="COMMAND")
+    for command in releases:
+        _add_release(commands, command)
+        planned = plans.add_parser(command.name, help=f"the plan of '{command.name}' with these parameters")
+        planned.add_argument("--rows", type=int, required=True, metavar="N", help="number of rows")
+        planned.add_argument("--columns", type=int, required=True, metavar="D", help="number of columns")
+        command.add_parameters(planned)
+        add_json(planned)
+        planned.set_defaults(run=_plan, build=command.build)
+
+
+def _add_release(commands: Any, command: ReleaseCommand) -> None:
+    parser = commands.add_parser(command.name, help=command.help, description=command.description)
+    parser.add_argument("file", type=Path, help="CSV or Parquet file with a header")
+    parser.add_argument(
+        "--column",
+        action="append",
+        required=not command.all_columns,
+        metavar="NAME",
+        help="column to use; repeatable" + (" (default: all numeric ones)" if command.all_columns else ""),
+    )
+    if command.intervals:
+        parser.add_argument(
+            "--confidence", type=float, default=0.95, help="confidence level of the intervals (default: 0.95)"
+        )
+    command.add_parameters(parser)
+    parser.add_argument("--seed", type=int, help="simulate with this seed instead of releasing")
+    parser.add_argument(
+        "--budget", type=Path, metavar="LEDGER", help="charge this ledger (see 'dpstats budget')"
+    )
+    add_json(parser)
+    parser.set_defaults(run=_release, build=command.build, report=command.report)
+
+
+def _release(options: argparse.Namespace) -> None:
+    """Fit what a command releases on the columns of a file, and report it."""
+    from dpstats.validation import check_real
+
+    if options.seed is not None and options.budget is not None:
+        raise InvalidParameter("--seed and --budget cannot be given together: a simulation charges no budget")
+    if options.seed is not None and options.seed < 0:
+        raise InvalidParameter(f"--seed must be a non-negative integer, got {options.seed}")
+    if "confidence" in options:
+        check_real("--confidence", options.confidence, above=0, below=1)
+    keep_apart(options, "file", "cov", "budget", "json")
+    budget = _budget(options.budget)
+    rows = read_table(options.file, options.column)
+    estimator = options.build(options, *rows.shape)
+    estimator.set_params(random_state=options.seed, budget=budget)
+    # Opened before anything is charged: an answer that is paid for must not be lost to a wrong path.
+    with output(options.json) as show:
+        try:
+            estimator.fit(rows)
+        except InvalidData as error:
+            words = str(error).replace("missing='center'", "--missing center")
+            raise InvalidData(f"{options.file.name}: {words}") from None
+        table, facts = options.report(estimator, options)
+        plan = estimator.plan_
+        sizes = {"n_samples": plan.n_samples, "n_features": plan.n_features}
+        show(table, _named(estimator) | sizes | {"privacy": _guarantee(estimator.privacy_)} | facts)
+
+
+def _budget(ledger: Path | None) -> Any:
+    from dpstats.privacy import PrivacyBudget
+
+    if ledger is None:
+        return None
+    try:
+        return PrivacyBudget.open(ledger)
+    except LedgerError as error:
+        raise LedgerError(f"--budget must name a ledger (see 'dpstats budget new'): {error}") from None
+
+
+def _plan(options: argparse.Namespace) -> None:
+    """Print what a release would consist of, without data."""
+    import numpy as np
+
+    from dpstats.validation import check_integer
+
+    n = check_integer("--rows", options.rows, at_least=2, at_most=_MOST_ROWS)
+    d = check_integer("--columns", options.columns, at_least=1, at_most=_MOST_COLUMNS)
+    keep_apart(options, "cov", "json")
+    estimator = options.build(options, n, d)
+    plan = estimator.plan(n, d)
+    facts = _named(estimator) | {
+        "n_samples": n,
+        "n_features": d,
+        "privacy": _guarantee(plan.guarantee),
+        **{
+            kind: [
+                {
+                    "name": part.name,
+                    "noise": part.noise,
+                    "size": part.size,
+                    "noise_scale": np.asarray(part.noise_scale).tolist(),
+                }
+                for part in parts
+            ]
+            for kind, parts in (("selections", plan.selections), ("stages", plan.stages))
+        },
+    }
+    lines = [f"{type(estimator).__name__}: {plan}"]
+    if "assumption" in facts:
+        lines.append(f"  assumes that {facts['assumption']}")
+    if "n_calibration" in vars(plan):
+        facts["n_calibration"] = plan.n_calibration
+        lines.append(f"  calibration: {plan.n_calibration:,} simulated null datasets, public")
+    with output(options.json) as show:
+        show("\n".join(lines), facts)
+
+
+def _named(estimator: Any) -> dict[str, Any]:
+    """Return which estimator it is, and what it assumes where that is for the user to know."""
+    from dpstats.means.adaptive import ASSUMPTIONS
+
+    facts = {"estimator": type(estimator).__name__}
+    tails = getattr(estimator, "tails", None)
+    return facts if tails is None else facts | {"tails": tails, "assumption": ASSUMPTIONS[tails]}
+
+
+def _guarantee(privacy: Any) -> dict[str, Any]:
+    return {
+        "epsilon": privacy.epsilon,
+        "delta": privacy.delta,
+        "neighbors": privacy.neighbors.name,
+        "simulated": privacy.simulated,
+    }
+
+
+def estimates(names: Any, means: Any, errors: Any, interval: Any = None) -> list[dict[str, Any]]:
+    """Return a record per column: estimate, noise, and the interval where there is one."""
+    records: list[dict[str, Any]] = [
+        {"name": str(name), "mean": value, "noise_std": error}
+        for name, value, error in zip(names, means.tolist(), errors.tolist(), strict=True)
+    ]
+    if interval is not None:
+        for record, low, high in zip(records, interval.low.tolist(), interval.high.tolist(), strict=True):
+            record |= {"low": low, "high": high}
+    return records

@@ -1,0 +1,88 @@
+"""``dpstats simulate``: an estimator or a test on simulated data, and what the theory says."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from dpstats.cli.files import keep_apart, opened, output
+from dpstats.cli.options import add_json
+from dpstats.errors import DPStatsError, InvalidParameter
+
+
+def add_simulate(commands: Any) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "simulate",
+        help="measure an estimator or a test on simulated data, and compare with the theory",
+        description="Run a named study: simulated data and simulated noise, never a release. With --out the rows are "
+        "kept in a file as they finish, and a study that was interrupted goes on where it was.",
+    )
+    parser.add_argument("name", metavar="NAME", help="mean-rate, sparse-rate, coverage or power")
+    parser.add_argument(
+        "--grid",
+        metavar="JSON",
+        help="""lists of public parameters in place of the study's: '{"n": [100, 400]}'""",
+    )
+    parser.add_argument("--reps", type=int, metavar="N", help="datasets in every cell of the grid")
+    parser.add_argument("--jobs", type=int, default=1, metavar="J", help="processes; -1 is one per core")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="keep (and resume) the rows in this file")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--report", type=Path, metavar="FILE", help="write a self-contained HTML page")
+    add_json(parser)
+    parser.set_defaults(run=_simulate)
+
+
+def _simulate(options: argparse.Namespace) -> None:
+    from dpstats.simulation.catalogue import named_study
+
+    entry = named_study(options.name)
+    study = entry.study(options.name, _grid(options.grid), options.reps, options.seed)
+    keep_apart(options, "out", "report", "json")
+    # Opened before the work: results must not be lost to a wrong path.
+    with output(options.json) as show, opened("--report", options.report) as write_page:
+        results = _run(study, options)
+        findings, note = entry.conclusions(results)
+        facts = {
+            "study": options.name,
+            **{key.lower(): value for key, value in results.facts.items()},
+            "simulated": True,
+            "cells": results.as_records(),
+            "failures": results.failure_notes(),
+            "findings": [
+                {
+                    "finding": table.title,
+                    "verdict": finding.verdict,
+                    "rows": [dict(zip(table.columns, row, strict=True)) for row in table.rows],
+                }
+                for finding in findings
+                for table in [finding.summary()]
+            ],
+        }
+        show("\n\n".join([str(results), *(str(finding) for finding in findings), *note]), facts)
+        if write_page is not None:
+            from dpstats.simulation import study_report
+
+            pictures = {entry.title: entry.picture(results)}
+            report = study_report(results, title=entry.title, findings=findings, pictures=pictures)
+            write_page(report.as_html())
+
+
+def _grid(text: str | None) -> Any:
+    if text is None:
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise InvalidParameter(f"--grid must be JSON, such as '{{\"n\": [100]}}', got {text!r}") from None
+
+
+def _run(study: Any, options: argparse.Namespace) -> Any:
+    from dpstats.simulation.store import StudyFileError
+
+    try:
+        return study.run(options.out, n_jobs=options.jobs, progress=True)
+    except StudyFileError as error:
+        raise DPStatsError(f"--out {error}" if options.out is not None else str(error)) from None

@@ -1,0 +1,78 @@
+"""``dpstats sparse-mean``: the few columns whose mean is not zero."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from dpstats.cli.options import add_privacy
+from dpstats.cli.release import ReleaseCommand, estimates
+
+
+def _add_parameters(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--nonzero", type=int, required=True, metavar="S", help="how many columns to select")
+    parser.add_argument(
+        "--clip", type=float, required=True, metavar="C", help="public bound on the size of an entry"
+    )
+    parser.add_argument(
+        "--std", type=float, required=True, metavar="S", help="public standard deviation of the columns"
+    )
+    parser.add_argument(
+        "--max-signal",
+        type=float,
+        default=1.0,
+        metavar="M",
+        help="public bound on the size of a mean, in standard deviations (default: 1)",
+    )
+    parser.add_argument(
+        "--split",
+        action="store_true",
+        help="select on the first half of the rows and estimate on the second: gives intervals, if the rows are in "
+        "no particular order",
+    )
+    add_privacy(parser, 1e-6)
+
+
+def _build(options: argparse.Namespace, n: int, d: int) -> Any:
+    from dpstats.means import SparseMean
+    from dpstats.validation import check_integer
+
+    return SparseMean(
+        n_nonzero=check_integer("--nonzero", options.nonzero, at_least=1, at_most=d),
+        clip=options.clip,
+        std=options.std,
+        max_signal=options.max_signal,
+        split=options.split,
+        epsilon=options.epsilon,
+        delta=options.delta,
+        missing=options.missing,
+    )
+
+
+def _report(mean: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+    import numpy as np
+
+    plan, support = mean.plan_, mean.support_
+    interval = mean.confidence_interval(options.confidence) if plan.disjoint else None
+    facts: dict[str, Any] = {
+        "noise": plan.stages[0].noise,
+        "selection_threshold": plan.selection_threshold,
+        "reliable_selection": plan.selection_threshold <= plan.max_signal,
+    }
+    if interval is not None:
+        facts |= {"estimand": interval.estimand, "confidence_level": interval.confidence_level}
+    errors = np.full(support.shape, plan.noise_std)
+    facts["columns"] = estimates(mean.feature_names_in_[support], mean.mean_[support], errors, interval)
+    return mean.summary(options.confidence), facts
+
+
+SPARSE_MEAN = ReleaseCommand(
+    name="sparse-mean",
+    help="the few columns whose mean is not zero, and their private means",
+    description="Select the columns whose mean is not zero and release their means; all others count "
+    "as 0. The number of rows, the column names and which columns are numeric are public.",
+    add_parameters=_add_parameters,
+    build=_build,
+    report=_report,
+    all_columns=True,
+)
