@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.lattice import BITS, BallLattice, BoxLattice, CrossLattice, check_finite, isqrt_up
+from dpstats.lattice.sums import _tiles
 
 FIXED = settings(derandomize=True, deadline=None, database=None, max_examples=150)
 SEEDS = st.integers(0, 2**32 - 1)
@@ -71,6 +72,34 @@ def test_box_rows_are_the_nearest_lattice_points(seed, name):
             # Rounding is to nearest; the two float operations before it move at most 2^30 steps by a few 2^-53
             # (of the entry as given: times |x|/spacing, here below 2^36).
             assert abs(k - exact) <= Fraction(1, 2) + Fraction(1, 2**14)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i8"])
+@pytest.mark.parametrize("power", [-440, -3, 0, 30, 31, 440])
+@pytest.mark.parametrize("center", [0, 3, -512])
+def test_steps_that_are_a_power_of_two_are_rounded_without_scaling(dtype, power, center):
+    # Entries are exact multiples of tiny powers of two: Python's rounding, ties to even, is the answer itself.
+    clip = 2.0**power
+    lattice = BoxLattice.build(clip, center * clip, 4, common=False)
+    step = Fraction(clip) / 2**BITS
+    rng = np.random.default_rng(power + center + 1000)
+    with np.errstate(over="ignore"):
+        near = (
+            rng.integers(-(2**32), 2**32, size=(40, 4)) / 4 * float(step) + center * clip
+        )  # quarters of a step
+        far = rng.standard_t(1, size=(40, 4)) * clip
+        X = np.vstack([near, far, np.full((1, 4), 1e-310), rng.choice([3e38, -3e38], size=(3, 4))])
+        X = np.rint(np.clip(X, -(2.0**62), 2.0**62)).astype(dtype) if dtype == "i8" else X.astype(dtype)
+    X[~np.isfinite(X)] = 0
+    expected = [
+        [min(max(round(Fraction(x) / step - center * 2**BITS), -(2**BITS)), 2**BITS) for x in row]
+        for row in X.tolist()
+    ]
+    assert lattice.round_rows(X).tolist() == expected
+    assert lattice.sums(X)[0].tolist() == [sum(column) for column in zip(*expected, strict=True)]
+    # The scaled path of a table with one spacing per column is the same map.
+    columns = BoxLattice.build(np.full(4, clip), center * clip, 4, common=False)
+    assert columns.round_rows(X).tolist() == expected
 
 
 @given(SEEDS, st.sampled_from([name for name in LATTICES if name.startswith("ball")]))
@@ -539,7 +568,7 @@ def test_the_norm_is_held_by_the_integers_and_not_by_the_projection(monkeypatch)
     # A projection that ends 500,000 steps outside: what privacy rests on is the check that follows it.
     import types
 
-    from dpstats import lattice as module
+    from dpstats.lattice import ball as module
 
     monkeypatch.setattr(module, "math", types.SimpleNamespace(sqrt=lambda value: -1e6, isqrt=math.isqrt))
     rows = np.random.default_rng(0).normal(size=(200, 5))
@@ -604,6 +633,28 @@ def test_wide_and_fortran_tables_add_up_as_their_rows_do(order, dtype, n, d, per
         assert np.array_equal(centred, points.sum(axis=0))
 
 
+@pytest.mark.parametrize(
+    ("d", "width", "threads", "least"),
+    [
+        (0, 8, 2, 1),
+        (1, 8, 2, 1),
+        (8, 8, 4, 2),
+        (9, 8, 3, 4),
+        (100, 8, 4, 4),
+        (100, 33, 8, 20),
+        (1000, 7, 16, 1),
+    ],
+)
+def test_tiles_cover_the_columns_once_and_evenly(d, width, threads, least):
+    tiles = _tiles(d, width, threads, least)
+    assert [j for tile in tiles for j in range(tile.start, tile.stop)] == list(range(d))
+    sizes = [tile.stop - tile.start for tile in tiles]
+    assert max(sizes) <= width and max(sizes) - min(sizes) <= 1
+    assert len(tiles) == 1 or min(sizes) >= min(least, d // -(-d // width))
+    # As many for every thread, where they need not be too narrow for that.
+    assert len(tiles) == 1 or len(tiles) % threads == 0 or d // (len(tiles) + 1) < least
+
+
 def test_stored_sums_are_those_of_the_dense_table():
     table = scipy.sparse.random(300, 50, density=0.3, random_state=0, format="csr")
     table.data *= np.random.default_rng(0).normal(scale=3.0, size=table.nnz)
@@ -642,3 +693,6 @@ def test_the_sensitivity_of_the_cross_is_attained():
     with pytest.raises(InvalidData, match="NaN"):
         check_finite(np.array([[1.0, np.nan]]))
     check_finite(np.array([[1.7e308, 1.7e308]]))
+    check_finite(np.array([1.7e308, 1.7e308]))
+    with pytest.raises(InvalidData, match="NaN"):
+        check_finite(np.array([1.0, -np.inf]))

@@ -1,0 +1,139 @@
+"""Balls: rows scaled towards the centre, so that a norm of the whole row is bounded."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.lattice.base import BITS, RowLattice, check_region
+from dpstats.lattice.rounding import SHIFT, isqrt_up
+
+if TYPE_CHECKING:
+    from dpstats.validation import Columns
+
+
+@dataclass(frozen=True, eq=False)
+class BallLattice(RowLattice):
+    """Rows projected on a ball: the l2 norm of a row is at most ``radius`` steps."""
+
+    spacing: float
+    radius: int
+
+    @classmethod
+    def build(cls, clip: float, center: Columns, n_features: int, *, bits: int = BITS) -> BallLattice:
+        """Return the lattice of the ball ``||x - center||_2 <= clip``."""
+        check_region(clip, center)
+        return cls(center, clip * 2.0**-bits, n_features, bits, 2**bits)
+
+    def sensitivity(self, norm: str) -> int:
+        if norm == "l2":
+            return 2 * self.radius
+        # ||k||_1 <= sqrt(d) ||k||_2, and an l1 norm of integers is an integer.
+        return 2 * math.isqrt(self.n_features * self.radius**2)
+
+    def square_sensitivity(self, norm: str) -> int:
+        # The squares of a row are non-negative and add up to at most radius^2 >> bits = top, so two
+        # rows of them differ most when each is a corner of that simplex (or, for one column, 0 and top).
+        top = self.radius**2 >> self.bits
+        if self.n_features == 1:
+            return top
+        return 2 * top if norm == "l1" else isqrt_up(2 * top * top)
+
+    def _round_block(self, rows: NDArray[Any], out: NDArray[np.float64]) -> None:
+        if np.any(self.center):
+            np.subtract(rows, self.center, out=out, dtype=np.float64)
+            np.multiply(out, 1 / self.spacing, out=out)
+        else:
+            np.multiply(rows, 1 / self.spacing, out=out, dtype=np.float64)
+        norms = self._norms(out)
+        # Rows that are scaled at all are scaled to stay inside after rounding. This is accuracy; the
+        # check below is what privacy rests on.
+        inside = max(self.radius * (1 - self._norm_error()) - self._rounding() - 1, 0.0)
+        factors = np.minimum(1.0, inside / np.maximum(norms, 1.0))
+        overflow = np.flatnonzero(~np.isfinite(norms))
+        if overflow.size:
+            self._project_huge(out, overflow, factors, inside)
+        moved = np.flatnonzero(factors != 1)
+        if 8 * moved.size > factors.size:
+            out *= factors[:, None]
+        elif moved.size:
+            out[moved] *= factors[moved, None]
+        np.add(out, SHIFT, out=out)
+        np.subtract(out, SHIFT, out=out)
+        self._enforce(out)
+        np.add(out, SHIFT, out=out)
+
+    def _project_huge(
+        self, out: NDArray[np.float64], rows: NDArray[np.intp], factors: NDArray[np.float64], inside: float
+    ) -> None:
+        """Prepare rows whose squares, or whose shift to the centre, overflow: first scale them to size one."""
+        huge = np.clip(out[rows], -1e300, 1e300)
+        huge /= np.abs(huge).max(axis=1, keepdims=True)
+        out[rows] = huge
+        factors[rows] = inside / self._norms(huge)
+
+    def _norms(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        norms: NDArray[np.float64] = np.sqrt(_squared_norms(rows))
+        return norms
+
+    def _rounding(self) -> float:
+        """Return how much rounding every entry adds to a norm at most."""
+        return math.sqrt(self.n_features) / 2
+
+    def _norm_error(self) -> float:
+        # Bound on the relative error of a floating-point sum of d squares, in any order.
+        return (self.n_features + 4) * 2.0**-52
+
+    def _enforce(self, out: NDArray[np.float64]) -> None:
+        """Shrink every integer row that is not certainly inside the ball.
+
+        A row is accepted only if the computed sum of squares, enlarged by a bound on its own
+        rounding error, is at most radius^2: accepted rows are inside, whatever came before.
+        """
+        while True:
+            outside = np.flatnonzero(~self._certainly_inside(out))
+            if not outside.size:
+                return
+            out[outside] = np.trunc(np.nan_to_num(out[outside]) * 0.999)
+
+    def _certainly_inside(self, rows: NDArray[np.float64]) -> NDArray[np.bool_]:
+        return _squared_norms(rows) <= float(self.radius) ** 2 * (1 - self._norm_error())
+
+
+@dataclass(frozen=True, eq=False)
+class CrossLattice(BallLattice):
+    """Rows scaled to an l1 ball (a cross-polytope): the l1 norm of a row is at most ``radius`` steps."""
+
+    def sensitivity(self, norm: str) -> int:
+        # Two opposite corners, in either norm. The squares' sensitivity is the ball's: between two corners.
+        return 2 * self.radius
+
+    def _norms(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        return _absolute_norms(rows)
+
+    def _rounding(self) -> float:
+        return self.n_features / 2
+
+    def _certainly_inside(self, rows: NDArray[np.float64]) -> NDArray[np.bool_]:
+        # Sums of integers are exact below 2^53, and a sum that reaches it is far above the radius.
+        return _absolute_norms(rows) <= self.radius
+
+
+def _squared_norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the squared l2 norm of each row, by sums whose order depends on the row's length only."""
+    if rows.shape[0] == 1:
+        # A single long row would be summed in another order than one among others.
+        rows = np.concatenate([rows, rows])
+        return np.einsum("ij,ij->i", rows, rows)[:1]
+    return np.einsum("ij,ij->i", rows, rows)
+
+
+def _absolute_norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the l1 norm of each row, by sums whose order depends on the row's length only."""
+    together = np.concatenate([rows, rows]) if rows.shape[0] == 1 else rows
+    norms: NDArray[np.float64] = np.abs(together).sum(axis=1)
+    return norms[: rows.shape[0]]

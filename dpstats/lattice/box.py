@@ -1,0 +1,142 @@
+"""The box: each column clipped on its own."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.errors import InvalidParameter
+from dpstats.lattice.base import BITS, RowLattice, check_region
+from dpstats.lattice.rounding import SHIFT, isqrt_up, pattern
+from dpstats.lattice.sums import Reading, Sums, stored_sums, sums_by_columns
+
+if TYPE_CHECKING:
+    from dpstats.validation import Columns
+
+# Centres up to this many steps from the origin are taken off in steps.
+_MAX_OFFSET = 2.0**40
+
+Steps = int | NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class BoxLattice(RowLattice):
+    """Each column clipped on its own: an entry is at most ``bound`` steps from its centre."""
+
+    bound: Steps
+
+    @classmethod
+    def build(
+        cls, clip: Columns, center: Columns, n_features: int, *, common: bool, bits: int = BITS
+    ) -> BoxLattice:
+        """Return the lattice of the box ``|x_j - center_j| <= clip_j``.
+
+        With ``common`` one spacing serves all columns; otherwise every column has 2^bits steps. The
+        centre is moved to the nearest point of the lattice, by at most half a step.
+        """
+        check_region(clip, center)
+        if common and not isinstance(clip, float):
+            # An array even if the bounds agree: a shape must not depend on the numbers given.
+            spacing: Columns = float(np.max(clip)) * 2.0**-bits
+            bound: Steps = np.minimum(np.maximum(np.floor(clip / spacing), 1).astype(np.int64), 2**bits)
+        else:
+            spacing, bound = clip * 2.0**-bits, 2**bits
+        steps = np.rint(center / spacing)
+        if np.all(np.abs(steps) <= _MAX_OFFSET):
+            # The nearest lattice point to the centre, so that shifting to it costs nothing.
+            center = steps * spacing if isinstance(steps, np.ndarray) else float(steps) * spacing
+        return cls(center, spacing, n_features, bits, bound)
+
+    def _bounds(self) -> list[int]:
+        return [self.bound] * self.n_features if isinstance(self.bound, int) else self.bound.tolist()
+
+    def sensitivity(self, norm: str) -> int:
+        bounds = self._bounds()
+        return 2 * sum(bounds) if norm == "l1" else isqrt_up(4 * sum(k * k for k in bounds))
+
+    def square_sensitivity(self, norm: str) -> int:
+        # A square lies in [0, bound^2 >> bits]: half the width of an entry.
+        tops = [k * k >> self.bits for k in self._bounds()]
+        return sum(tops) if norm == "l1" else isqrt_up(sum(k * k for k in tops))
+
+    def columns(self, chosen: Any) -> BoxLattice:
+        """Return the lattice of some of the columns: a slice, or an array of positions."""
+
+        def part(value: Any) -> Any:
+            return value[chosen] if isinstance(value, np.ndarray) else value
+
+        count = len(range(self.n_features)[chosen]) if isinstance(chosen, slice) else len(chosen)
+        return BoxLattice(part(self.center), part(self.spacing), count, self.bits, part(self.bound))
+
+    def stored_sums(self, X: Any, *, missing: str = "error") -> NDArray[np.int64]:
+        """Return the exact column sums of a sparse table, by one pass over its stored entries.
+
+        ``X`` is a scipy.sparse table in CSR form that stores no entry twice: the clip of a sum is not the
+        sum of clips. The centre must be 0, so that an entry that is not stored is zero steps from it.
+        """
+        self._check_count(X.shape[0])
+        if np.any(self.center):
+            raise InvalidParameter("sparse tables need a lattice that is centred at 0")
+        return stored_sums(X, self, missing)
+
+    def _sums(self, X: NDArray[Any], how: Reading) -> Sums:
+        return sums_by_columns(X, self, how)
+
+    @property
+    def _unit(self) -> float:
+        """A step, in the units of what is rounded: entries are not scaled to steps by a power of two.
+
+        Scaling by it is exact, so that rounding in the units of the data gives the same steps.
+        """
+        spacing = self.spacing
+        return spacing if isinstance(spacing, float) and math.frexp(spacing)[0] == 0.5 else 1.0
+
+    @property
+    def _zero_pattern(self) -> int:
+        return pattern(SHIFT * self._unit)
+
+    def _round_block(self, rows: NDArray[Any], out: NDArray[np.float64]) -> None:
+        n, d = rows.shape
+        # Long inner loops: many rows laid side by side, parameters repeated to match.
+        beside = out.flags.c_contiguous and not self._is_scalar()
+        repeat = max(1, min(n, 2048 // d)) if beside else 1
+        whole = n - n % repeat
+        wide = (whole // repeat, repeat * d)
+        self._round_wide(rows[:whole].reshape(wide), out[:whole].reshape(wide), repeat)
+        if whole < n:
+            self._round_wide(rows[whole:], out[whole:], 1)
+
+    def _is_scalar(self) -> bool:
+        return (
+            isinstance(self.center, float) and isinstance(self.spacing, float) and isinstance(self.bound, int)
+        )
+
+    def _round_wide(self, rows: NDArray[Any], out: NDArray[np.float64], repeat: int) -> None:
+        def tiled(value: Any) -> Any:
+            return np.tile(value, repeat) if isinstance(value, np.ndarray) and repeat > 1 else value
+
+        unit = self._unit
+        offset = np.rint(self.center / self.spacing)
+        source = rows
+        if np.any(np.abs(offset) > _MAX_OFFSET):
+            # A centre that is far away compared with the clip: subtract it before precision is lost.
+            np.subtract(rows, tiled(self.center), out=out, dtype=np.float64)
+            source, offset = out, np.zeros_like(offset)
+        elif rows.dtype != out.dtype:
+            # Converted first: numpy's loops that convert as they go are slower than two passes in cache.
+            np.copyto(out, rows, casting="unsafe")
+            source = out
+        if unit == 1.0:
+            source = np.multiply(source, tiled(1 / self.spacing), out=out)
+        np.add(source, tiled((SHIFT - offset) * unit), out=out)
+        # Every float between the bounds is a whole number of units, whatever came before.
+        low, high = tiled((SHIFT - self.bound) * unit), tiled((SHIFT + self.bound) * unit)
+        if isinstance(low, np.ndarray) and out.flags.c_contiguous:
+            # Twice as fast as clip, whose loop is slow where bounds differ.
+            np.minimum(np.maximum(out, low, out=out), high, out=out)
+        else:
+            np.clip(out, low, high, out=out)

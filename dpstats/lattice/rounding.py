@@ -1,0 +1,45 @@
+"""Exact rounding: of numbers to steps of a lattice, and of roots to integers."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+SHIFT = 1.5 * 2.0**52
+"""Adding this to a number of size below 2^51 rounds it to the nearest integer, ties to even, and leaves that
+integer in the low bits of the float: see `pattern`."""
+
+
+def pattern(value: float) -> int:
+    """Return the 64 bits of a float as an integer.
+
+    The pattern of ``SHIFT + k``, less that of ``SHIFT``, is the integer k. Multiplying both by a power of two
+    changes the exponent only, and not this difference.
+    """
+    return int(np.float64(value).view(np.int64))
+
+
+def isqrt_up(value: int) -> int:
+    """Return the square root of a non-negative integer, rounded up."""
+    return 0 if value == 0 else math.isqrt(value - 1) + 1
+
+
+def exact_steps(values: NDArray[Any], spacing: float) -> NDArray[Any]:
+    """Round numbers to the nearest points of a lattice whose spacing is a power of two, exactly.
+
+    Returns int64 steps, or Python integers where these do not fit 62 bits.
+    """
+    if values.dtype.kind in "biu" and max(abs(int(values.min())), abs(int(values.max()))) <= 2**53:
+        values = values.astype(np.float64)
+    if values.dtype.kind == "f":
+        with np.errstate(over="ignore", under="ignore"):
+            scaled = np.rint(values.astype(np.float64) / spacing)
+        if np.abs(scaled).max() <= 2.0**62:
+            return scaled.astype(np.int64)
+    # Larger integers would lose digits as floats, and large quotients do not fit 64 bits: Python integers.
+    step = Fraction(spacing)
+    return np.array([round(Fraction(item) / step) for item in values.tolist()], dtype=object)

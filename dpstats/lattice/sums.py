@@ -1,0 +1,203 @@
+"""Column sums of the lattice points of a table: block after block, in integers, on threads.
+
+Integers add up exactly modulo 2^64: neither the cut into blocks nor the order of these can show in a sum.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.errors import InvalidParameter
+from dpstats.lattice.finite import finite_or_center
+
+if TYPE_CHECKING:
+    from dpstats.validation import Columns
+
+BLOCK = 1 << 19  # entries of a block: four megabytes, so that its passes stay in cache
+_RUN = 1 << 13  # entries side by side in memory from which numpy's loops need no copy to be fast
+_STORED_BLOCK = 1 << 20  # stored entries of a sparse table: 2^20 of 2^30 steps add up exactly as floats
+_MAX_THREADS = 8
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Sums = tuple[NDArray[np.int64], NDArray[np.int64] | None]
+"""Column sums of the steps, and of their squares where these were asked for."""
+
+
+class RowMap(Protocol):
+    """What a sum needs to know of a lattice: its row map, block by block."""
+
+    @property
+    def center(self) -> Columns: ...
+
+    @property
+    def n_features(self) -> int: ...
+
+    @property
+    def bits(self) -> int: ...
+
+    @property
+    def _zero_pattern(self) -> int:
+        """The pattern that zero steps have in what `_round_block` writes."""
+
+    def _round_block(self, rows: NDArray[Any], out: NDArray[np.float64]) -> None:
+        """Write floats to ``out`` whose patterns are the steps of the rows plus `_zero_pattern`."""
+
+
+class ColumnMap(RowMap, Protocol):
+    """A row map that takes each column on its own."""
+
+    def columns(self, chosen: Any) -> ColumnMap:
+        """Return the map of some of the columns."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a table is read: see `RowLattice.sums`."""
+
+    squares: bool
+    missing: str
+    threads: int
+    block: int
+
+    def __post_init__(self) -> None:
+        if self.threads < 1:
+            raise InvalidParameter(f"threads must be at least 1, got {self.threads}")
+
+
+def default_threads(entries: int) -> int:
+    """Return how many threads a table of this many entries is worth here."""
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(available, _MAX_THREADS, entries // BLOCK))
+
+
+def sums_by_rows(X: NDArray[Any], row_map: RowMap, how: Reading, *, in_place: bool = False) -> Sums:
+    """Add up blocks of whole rows; with ``in_place`` these are read as they lie, else side by side."""
+    rows_per_block = max(1, how.block // max(1, row_map.n_features))
+    pieces = _split(X.shape[0], how.threads, rows_per_block)
+
+    def work(piece: tuple[int, int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        return _sum_piece(X[piece[0] : piece[1]], row_map, rows_per_block, how, in_place)
+
+    results = _on_threads(work, pieces, len(pieces))
+    total = np.stack([first for first, _ in results]).sum(axis=0)
+    return total, np.stack([second for _, second in results]).sum(axis=0) if how.squares else None
+
+
+def sums_by_columns(X: NDArray[Any], column_map: ColumnMap, how: Reading) -> Sums:
+    """Add up a wide table as several narrow ones, whose blocks stay in cache: columns do not know of each other."""
+    # Cut along memory: runs of rows, or (Fortran order) runs of columns.
+    runs = _rows_are_runs(X)
+    width = 4 * _RUN if runs else max(1, how.block // max(1, min(X.shape[0], _RUN)))
+    tiles = _tiles(column_map.n_features, width, how.threads, _RUN if runs else 1)
+    alone = how if len(tiles) == 1 else replace(how, threads=1)
+
+    def work(tile: slice) -> Sums:
+        part = X[:, tile]
+        in_place = not runs or (part.shape[1] >= _RUN and X.strides[1] == X.itemsize)
+        return sums_by_rows(part, column_map.columns(tile), alone, in_place=in_place)
+
+    results = _on_threads(work, tiles, min(how.threads, len(tiles)))
+    total = np.concatenate([first for first, _ in results])
+    squares = [second for _, second in results if second is not None]
+    return total, np.concatenate(squares) if how.squares else None
+
+
+def stored_sums(X: Any, column_map: ColumnMap, missing: str) -> NDArray[np.int64]:
+    """Add up a CSR table by one pass over its stored entries; the others must be zero steps from the centre."""
+    total = np.zeros(column_map.n_features, dtype=np.int64)
+    for start in range(0, X.nnz, _STORED_BLOCK):
+        values, positions = (part[start : start + _STORED_BLOCK] for part in (X.data, X.indices))
+        values = finite_or_center(values, 0.0, missing)
+        steps = rounded(column_map.columns(positions), values[None, :])[0]
+        total += np.bincount(positions, weights=steps, minlength=total.size).astype(np.int64)
+    return total
+
+
+def rounded(row_map: RowMap, rows: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the steps of the rows of one block, which must be finite."""
+    rows = np.ascontiguousarray(rows)
+    out = np.empty(rows.shape)
+    with np.errstate(over="ignore", invalid="ignore"):
+        row_map._round_block(rows, out)
+    return out.view(np.int64) - row_map._zero_pattern
+
+
+def _sum_piece(
+    X: NDArray[Any], row_map: RowMap, rows_per_block: int, how: Reading, in_place: bool
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    total = np.zeros(row_map.n_features, dtype=np.int64)
+    total_squares = np.zeros(row_map.n_features, dtype=np.int64)
+    order: Literal["C", "F"] = "F" if in_place and not _rows_are_runs(X) else "C"
+    buffer = np.empty((min(rows_per_block, X.shape[0]), row_map.n_features), order=order)
+    zero = row_map._zero_pattern
+    # errstate belongs to the thread: it has to be set where the arithmetic runs.
+    with np.errstate(over="ignore", invalid="ignore"):
+        for start in range(0, X.shape[0], rows_per_block):
+            rows = X[start : start + rows_per_block]
+            rows = rows if in_place else np.ascontiguousarray(rows)
+            rows = finite_or_center(rows, row_map.center, how.missing)
+            out = buffer[: rows.shape[0]]
+            row_map._round_block(rows, out)
+            patterns = out.view(np.int64)
+            total += _column_sums(patterns)
+            if how.squares:
+                patterns -= zero
+                np.multiply(patterns, patterns, out=patterns)
+                np.right_shift(patterns, row_map.bits, out=patterns)
+                total_squares += _column_sums(patterns)
+    # Sums wrap around modulo 2^64 and come back: the true sum is below 2^62.
+    total -= np.int64(_wrap(X.shape[0] * zero))
+    return total, total_squares
+
+
+def _on_threads(work: Callable[[Item], Result], items: Sequence[Item], threads: int) -> list[Result]:
+    if threads == 1 or len(items) == 1:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(work, items))
+
+
+def _split(n: int, threads: int, rows_per_block: int) -> list[tuple[int, int]]:
+    """Cut n rows into at most ``threads`` runs of whole blocks."""
+    blocks = max(1, -(-n // rows_per_block))
+    per_thread = -(-blocks // min(threads, blocks)) * rows_per_block
+    return [(start, min(start + per_thread, n)) for start in range(0, max(n, 1), per_thread)]
+
+
+def _tiles(d: int, width: int, threads: int, least: int) -> list[slice]:
+    """Cut d columns into slices of about equal widths of at most ``width``: as many for every thread."""
+    count = max(1, -(-d // width))
+    if count > 1:
+        # More of them, so that no thread waits for another, but none below the least width.
+        count = max(count, min(-(-count // threads) * threads, d // least))
+    return [slice(low, high) for low, high in itertools.pairwise(d * i // count for i in range(count + 1))]
+
+
+def _rows_are_runs(X: NDArray[Any]) -> bool:
+    """Say whether entries of a row, rather than of a column, lie side by side in memory."""
+    return abs(X.strides[1]) <= abs(X.strides[0])
+
+
+def _column_sums(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    n, d = values.shape
+    # Narrow rows are added up several at a time, side by side.
+    repeat = max(1, min(n, 1024 // d)) if values.flags.c_contiguous else 1
+    if repeat == 1:
+        return values.sum(axis=0)
+    whole = n - n % repeat
+    total = values[:whole].reshape(-1, repeat * d).sum(axis=0).reshape(repeat, d).sum(axis=0)
+    return total + values[whole:].sum(axis=0)
+
+
+def _wrap(value: int) -> int:
+    """Return an integer modulo 2^64, as a signed 64-bit number."""
+    return (value + 2**63) % 2**64 - 2**63
