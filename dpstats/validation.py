@@ -88,6 +88,88 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
     return value
 
 
+def check_flag(name: str, value: Any) -> bool:
+    """Return ``value`` as a bool if it is one, of Python's or numpy's, or raise `InvalidParameter`."""
+    import numpy as np
+
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidParameter(f"{name} must be True or False, got {reprlib.repr(value)}")
+    return bool(value)
+
+
+def check_jobs(n_jobs: Any) -> int:
+    """Return a number of workers: at least 1, or -1 for one per core; None is 1."""
+    number = 1 if n_jobs is None else check_integer("n_jobs", n_jobs, at_least=-1)
+    if number == 0:
+        raise InvalidParameter("n_jobs must be a positive integer, or -1 for one per core, got 0")
+    return number
+
+
+def check_level(name: str, value: Any) -> float:
+    """Return a probability between 0 and 1; a numpy float shorter than 64 bits by its shortest decimal."""
+    import numpy as np
+
+    level = check_real(name, value, above=0, below=1)
+    if isinstance(value, np.floating) and value.itemsize < 8:
+        # What was meant: 0.05, and not the 0.05000000074505806 of 32 bits.
+        level = float(str(value))
+    return level
+
+
+def column_names(X: Any) -> list[Any] | None:
+    """Return the labels of a data frame's columns, which are public; None if ``X`` is no data frame."""
+    return _labels(getattr(X, "columns", None))
+
+
+def by_name(name: str, value: Any, names: list[Any] | None) -> Any:
+    """Return a public parameter with one entry per column, or a matrix, in the order of the columns ``names``.
+
+    A parameter without labels is returned as it is; so is one with the labels 0, 1, ... that pandas gives where
+    none are given, unless these are the columns. Other labels have to be those of the columns.
+    """
+    import numpy as np
+
+    if names is None:
+        return value
+    axes = [_labels(getattr(value, axis, None)) for axis in ("index", "columns")]
+    orders = [order for labels in axes if (order := _order(name, labels, names)) is not None]
+    if not orders:
+        return value
+    array = np.asarray(value)
+    if array.shape == (len(names),):
+        return array[orders[0]]
+    if array.shape == (len(names), len(names)):
+        # Labelled on one side, the other has the same order.
+        return array[np.ix_(orders[0], orders[-1])]
+    return value
+
+
+def _labels(axis: Any) -> list[Any] | None:
+    """Return the labels of a pandas index or of polars' columns; anything else might hold data."""
+    if hasattr(axis, "nlevels"):
+        labels: list[Any] = axis.tolist()
+        return labels
+    return axis if isinstance(axis, list) and all(isinstance(label, str) for label in axis) else None
+
+
+def _order(name: str, labels: list[Any] | None, names: list[Any]) -> list[int] | None:
+    """Return at which place of ``labels`` every column is; None if they label nothing."""
+    if labels is None:
+        return None
+    default = list(range(len(labels)))
+    if labels == names:
+        return default
+    place = {label: i for i, label in enumerate(labels)}
+    if len(place) == len(labels) == len(names) and place.keys() == set(names):
+        return [place[column] for column in names]
+    if labels == default or names == list(range(len(names))):
+        return None
+    raise InvalidParameter(
+        f"{name} must have the columns of X as its labels, in any order, or no labels, got labels "
+        f"{reprlib.repr(labels)} for the columns {reprlib.repr(names)}"
+    )
+
+
 def check_columns(
     name: str,
     value: Any,
@@ -232,11 +314,24 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -> 
         raise refusal
     if rows.dtype.kind not in "fiub":
         raise InvalidData(f"X must be a 2-d table of real numbers, got an array of dtype {rows.dtype}")
+    if rows.dtype.kind == "f" and rows.dtype.itemsize > 8:
+        rows = as_float64(rows)
     if rows.shape[0] < min_samples:
         raise InvalidData(
             f"X must have at least {min_samples} rows, got n_samples = {rows.shape[0]} (n is public and fixed)"
         )
     return rows
+
+
+def as_float64(rows: Any) -> Any:
+    """Return a table of longer floats in float64; what is finite stays so, at the largest float64."""
+    import numpy as np
+    from scipy.sparse import csr_array, issparse
+
+    if issparse(rows):
+        return csr_array((as_float64(rows.data), rows.indices, rows.indptr), shape=rows.shape)
+    largest = np.finfo(np.float64).max
+    return np.where(np.isinf(rows), rows, np.clip(rows, -largest, largest)).astype(np.float64)
 
 
 def _canonical(table: Any) -> Any:

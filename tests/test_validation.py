@@ -2,7 +2,9 @@
 
 import decimal
 import traceback
+import warnings
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -12,14 +14,20 @@ import scipy.sparse
 from sklearn.base import BaseEstimator
 
 from dpstats.errors import DPStatsError, InvalidData, InvalidParameter
+from dpstats.identity import SpatialSignTest, sign_reduction
 from dpstats.validation import (
+    by_name,
     check_choice,
     check_columns,
+    check_flag,
     check_integer,
+    check_jobs,
+    check_level,
     check_privacy_parameters,
     check_random_state,
     check_real,
     check_rows,
+    column_names,
 )
 
 # Parameters
@@ -87,6 +95,62 @@ def test_choice(value):
     assert check_choice("kind", "a", ["a", "b"]) == "a"
     with pytest.raises(InvalidParameter, match=r"^kind must be one of 'a', 'b', got"):
         check_choice("kind", value, ["a", "b"])
+
+
+def test_flag_and_jobs():
+    assert check_flag("progress", np.True_) is True and check_flag("progress", False) is False
+    for value in (1, "x", None, np.array([True, False])):
+        with pytest.raises(InvalidParameter, match=r"^progress must be True or False, got"):
+            check_flag("progress", value)
+    assert [check_jobs(value) for value in (None, 1, np.int8(3), -1)] == [1, 1, 3, -1]
+    for value in (0, -2, 1.0, "x", True):
+        with pytest.raises(InvalidParameter, match=r"^n_jobs must be"):
+            check_jobs(value)
+
+
+def test_levels_of_short_floats_are_decimals():
+    assert check_level("level", np.float32(0.05)) == check_level("level", np.float16(0.05)) == 0.05
+    assert check_level("level", Fraction(1, 20)) == check_level("level", np.longdouble("0.05")) == 0.05
+    assert (
+        check_level("level", np.float32(1e-5)) == 1e-5
+        and type(check_level("level", np.float32(0.1))) is float
+    )
+    for value in (0, 1, "0.05", np.float32(np.nan), np.float16(1e-9)):
+        with pytest.raises(InvalidParameter, match=r"^level must be a finite number greater than 0"):
+            check_level("level", value)
+
+
+def test_labels_that_hold_data_are_not_read():
+    for columns in ([SECRET_NUMBERS], (SECRET, "b"), {"a": SECRET_NUMBERS}):
+        assert column_names(SimpleNamespace(columns=columns)) is None
+    assert column_names(np.ones((2, 2))) is None and column_names([[1]]) is None
+    assert column_names(pl.DataFrame({"a": [1], "b": [2]})) == ["a", "b"]
+    assert column_names(pd.DataFrame(np.ones((1, 2)))) == [0, 1]
+
+
+def test_parameters_by_name():
+    given = pd.Series([1.0, 2.0], index=["a", "b"])
+    assert by_name("mean", given, ["b", "a"]).tolist() == [2.0, 1.0]
+    assert by_name("mean", pd.Series([1.0, 2.0]), [1, 0]).tolist() == [2.0, 1.0]
+    for unlabelled in (
+        [1.0, 2.0],
+        (1.0, 2.0),
+        np.ones(2),
+        0.0,
+        None,
+        pd.Series([1.0, 2.0]),
+        pl.Series([1.0, 2.0]),
+    ):
+        assert by_name("mean", unlabelled, ["b", "a"]) is unlabelled
+    for names in (None, [0, 1]):
+        assert by_name("mean", given, names) is given
+    # A table where a vector belongs is left to the check of its shape.
+    row = pd.DataFrame({"a": [1.0], "b": [2.0]})
+    assert by_name("mean", row, ["b", "a"]) is row
+    with pytest.raises(
+        InvalidParameter, match=r"^mean must have the columns of X as its labels, .* \['a', 'b'\]"
+    ):
+        by_name("mean", given, ["b", "c"])
 
 
 def test_columns_is_a_float_or_one_float_per_column():
@@ -183,6 +247,7 @@ def test_errors_are_the_built_ins_that_callers_catch():
 # Data
 
 SECRET, NUMBER = "secret", 4242.5
+SECRET_NUMBERS = [NUMBER, 1.0]
 SHOWN = ("4242", "4.24")  # how the number would look, also in scientific notation
 
 BAD_ROWS = {
@@ -303,6 +368,33 @@ def test_tables_of_numbers_are_accepted(X):
 )
 def test_missing_entries_are_left_to_the_one_pass_over_the_data(X):
     assert np.isnan(check_rows(BaseEstimator(), X, reset=True)[1, 0])
+
+
+@pytest.mark.skipif(np.dtype(np.longdouble).itemsize == 8, reason="longer floats than 64 bits are needed")
+def test_longer_floats_become_64_bits_without_losing_that_they_are_finite():
+    huge = np.longdouble("1e400")
+    table = np.array([[huge, -huge, 0.1], [np.inf, -np.inf, np.nan]], dtype=np.longdouble)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rows = check_rows(BaseEstimator(), table, reset=True)
+        sparse = check_rows(Sparse(), scipy.sparse.csr_array(table[:1]), reset=True)
+    largest = np.finfo(np.float64).max
+    assert rows.dtype == sparse.dtype == np.float64
+    np.testing.assert_array_equal(rows, [[largest, -largest, 0.1], [np.inf, -np.inf, np.nan]])
+    np.testing.assert_array_equal(sparse.toarray(), rows[:1])
+
+
+@pytest.mark.skipif(np.dtype(np.longdouble).itemsize == 8, reason="longer floats than 64 bits are needed")
+@pytest.mark.parametrize("mean", [0.0, 1.0])
+def test_every_way_to_the_rows_takes_longer_floats_alike(mean):
+    table = np.full((30, 2), np.longdouble("1e400"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fits = [
+            SpatialSignTest(mean=mean, n_calibration=99, random_state=0).fit(X) for X in (table, table[:, :1])
+        ]
+        signs = sign_reduction(table, mean)
+    assert all(test.reject_ for test in fits) and (signs == 1).all()
 
 
 def test_public_facts_are_recorded_and_compared():

@@ -9,7 +9,9 @@ from __future__ import annotations
 import copy
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
@@ -28,23 +30,32 @@ from dpstats.identity.null import (
     null_statistics,
     pvalue,
     realised_level,
+    simulate_blocks,
 )
 from dpstats.identity.result import TestResult
 from dpstats.identity.whitening import Reference
-from dpstats.mechanisms.sampling import SimulatedNoise
+from dpstats.mechanisms.sampling import SimulatedNoise, noise_source
+from dpstats.privacy.budget import check_budget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan, Stage
 from dpstats.results import ConfidenceInterval, Summary
 from dpstats.validation import (
     check_choice,
+    check_flag,
     check_integer,
+    check_jobs,
+    check_level,
     check_privacy_parameters,
     check_real,
     check_rows,
+    column_names,
+    public_shape,
 )
 
 _LARGEST_N = 10**9
 _LARGEST_DISTANCE = 1e6
+_SMALLEST_DISTANCE = 1e-9  # of a crossing that is looked for
+_FEW_DATASETS = 100
 _SMALLEST_EPSILON = 1e-16  # below, noise for a sensitivity of one step cannot be drawn
 
 
@@ -97,10 +108,13 @@ class PrivateTest(PrivateEstimator[IdentityPlan], ABC):
     progress: bool
     delta: float = 0.0
     _null: NDArray[np.float64]
+    _columns: list[Any] | None = None
 
     _plan_class: type[IdentityPlan] = IdentityPlan
     _calibrations: tuple[str, ...] = ("monte_carlo",)
     _title: str
+    _remedy: str = "level must be larger"
+    """What to change where early stages reject too many null data."""
 
     # What a test adds.
 
@@ -156,10 +170,12 @@ class PrivateTest(PrivateEstimator[IdentityPlan], ABC):
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         check_real("epsilon", epsilon, at_least=_SMALLEST_EPSILON)
-        level = check_real("level", self.level, above=0, below=1)
+        level = check_level("level", self.level)
+        check_jobs(self.n_jobs)
+        check_flag("progress", self.progress)
         missing = check_choice("missing", self.missing, ["error", "center"])
         printed = self._uses_printed_constants()
-        reference = Reference.build(self.mean, self.cov, self.null, d)
+        reference = Reference.build(self.mean, self.cov, self.null, d, self._columns)
         design = self._design(n, d, reference)
         if missing == "center" and self._on_signs(design):
             raise InvalidParameter(
@@ -197,12 +213,14 @@ class PrivateTest(PrivateEstimator[IdentityPlan], ABC):
         return self._exact(X, plan)
 
     def fit(self, X: Any, y: Any = None) -> Self:
+        # A labelled mean is that of the columns with its labels, in whatever order the data have them.
+        self._columns = column_names(X)
         # The null distribution is handed from `_statistic` to `_report`: nothing is left to fail after the charge.
         try:
             return super().fit(X, y)
         finally:
-            if hasattr(self, "_null"):
-                del self._null
+            for passed_on in ("_null", "_columns"):
+                self.__dict__.pop(passed_on, None)
 
     fit.__doc__ = PrivateEstimator.fit.__doc__
 
@@ -220,10 +238,14 @@ class PrivateTest(PrivateEstimator[IdentityPlan], ABC):
         return self._combine(released, plan)
 
     def _null_statistics(self, plan: IdentityPlan) -> NDArray[np.float64]:
-        """Return the sorted null statistics of a plan, simulated or from the cache; none if none are needed."""
+        """Return the sorted null statistics of a plan, simulated or from the cache; none if none are needed.
+
+        Refused where the early stages reject so often that no last stage can have the level: the critical value
+        would be infinite, and an early rejection would not be one.
+        """
         if plan.n_calibration == 0:
             return np.empty(0)
-        return null_statistics(
+        null = null_statistics(
             f"{type(self).__name__} {plan.law}",
             plan.n_calibration,
             lambda size, generator: self._simulate(plan, size, generator),
@@ -232,6 +254,12 @@ class PrivateTest(PrivateEstimator[IdentityPlan], ABC):
             progress=self.progress,
             infinite=len(plan.stages) > 1,
         )
+        if math.isinf(critical_value(null, plan.level)):
+            raise InvalidParameter(
+                f"{self._remedy}: the early stages reject a share of {np.mean(np.isinf(null)):.3g} of simulated null "
+                f"data, which leaves the last one nothing of level = {plan.level:g}"
+            )
+        return null
 
     @staticmethod
     def _threshold(plan: IdentityPlan, null: NDArray[np.float64]) -> float:
@@ -273,6 +301,11 @@ class PrivateTest(PrivateEstimator[IdentityPlan], ABC):
             1 to reject, 0 not to.
         """
         check_is_fitted(self)
+        budget = check_budget(self.budget, simulated=noise_source(self.random_state).simulated)
+        stated = public_shape(X)
+        if budget is not None and stated is not None:
+            # As in a fit, an empty purse is told before the data are touched.
+            budget.check(self.plan(max(stated[0], self._min_samples), self.n_features_in_))
         check_rows(self, X, reset=False, min_samples=self._min_samples)
         # A copy shares the budget and the generator; the attributes of this fit stay as they are.
         return int(copy.copy(self).fit(X).reject_)
@@ -319,8 +352,13 @@ class PrivateTest(PrivateEstimator[IdentityPlan], ABC):
 
     def _alternative(self, plan: IdentityPlan, shift: Any, size: int) -> NDArray[np.float64]:
         # Its own stream, and the same one for every shift: power curves are smooth and reproducible.
-        generator = np.random.default_rng([PUBLIC_SEED, 1, plan.n_samples, plan.n_features])
-        return self._simulate(plan, size, generator, shift)
+        seed = np.random.default_rng([PUBLIC_SEED, 1, plan.n_samples, plan.n_features])
+        return simulate_blocks(
+            size,
+            lambda count, generator: self._simulate(plan, count, generator, shift),
+            seed,
+            self.n_jobs,
+        )
 
     def required_samples(
         self,
@@ -347,7 +385,7 @@ class PrivateTest(PrivateEstimator[IdentityPlan], ABC):
         Raises
         ------
         InvalidParameter
-            If a billion rows do not suffice.
+            If a billion rows do not suffice, or early stages reject too many null data for the level.
         """
         power = check_real("power", power, above=0, below=1)
         distance = check_real("distance", distance, above=0, at_most=_LARGEST_DISTANCE)
@@ -384,28 +422,44 @@ class PrivateTest(PrivateEstimator[IdentityPlan], ABC):
         -------
         ConfidenceInterval
             Distances at which the statistic is neither too large nor too small, each tail having half of
-            1 - ``confidence_level``; infinite above where an earlier stage rejected.
+            1 - ``confidence_level``; infinite above where an earlier stage rejected, or where the noise hides how far
+            the mean is. Ends are rounded outwards, by half a percent at most. Where the statistic is beyond what any
+            distance makes likely (by the noise, with probability at most 1 - ``confidence_level``) no distance is
+            in the confidence set: the interval is then the whole range, and its ``estimand`` says so.
         """
+        from tqdm import tqdm
+
         check_is_fitted(self)
         level = check_real("confidence_level", confidence_level, above=0, below=1)
         size = check_integer("n_simulations", n_simulations, at_least=1)
         plan, tail = self.plan_, (1 - level) / 2
         unit = unit_vector(direction, plan.n_features)
+        farthest = self._farthest(plan, unit)
+        named = f"direction {direction!r}" if isinstance(direction, str) else "in the direction given"
+        estimand = f"the Mahalanobis distance of the rows' mean from the public one, {named}"
+        with tqdm(
+            desc="distance interval", unit=" datasets", disable=not check_flag("progress", self.progress)
+        ) as bar:
 
-        def larger(distance: float) -> float:
-            values = self._alternative(plan, distance * unit, size)
-            # Halved ties keep both tails.
-            return float(np.mean(values > self.statistic_) + np.mean(values == self.statistic_) / 2)
+            @cache
+            def larger(distance: float, datasets: int) -> float:
+                values = self._alternative(plan, distance * unit, datasets)
+                bar.update(datasets)
+                # Halved ties keep both tails.
+                return float(np.mean(values > self.statistic_) + np.mean(values == self.statistic_) / 2)
 
-        ends = [_crossing(larger, target, self._farthest(plan, unit)) for target in (tail, 1 - tail)]
-        return ConfidenceInterval(
-            ends[0],
-            ends[1],
-            level,
-            f"the Mahalanobis distance of the rows' mean from the public one, direction {direction!r}"
-            if isinstance(direction, str)
-            else "the Mahalanobis distance of the rows' mean from the public one, in the direction given",
-        )
+            limit = min(farthest, _LARGEST_DISTANCE)
+            low = _crossing(larger, tail, limit, size)[0]
+            # Nothing is above a rejection by an earlier stage: no distance is too far.
+            high = math.inf if math.isinf(self.statistic_) else _crossing(larger, 1 - tail, limit, size)[1]
+        if math.isinf(low) or high == 0:
+            side = "larger" if high > 0 else "smaller"
+            estimand += (
+                f"; no distance is in the confidence set, as the released statistic is {side} than any makes likely: "
+                "the whole range"
+            )
+            low, high = 0.0, math.inf
+        return ConfidenceInterval(low, min(high, farthest), level, estimand)
 
     def _farthest(self, plan: IdentityPlan, unit: NDArray[np.float64]) -> float:
         """Return the largest distance that rows can have in a direction."""
@@ -443,13 +497,35 @@ def unit_vector(direction: Any, n_features: int) -> NDArray[np.float64]:
     return result
 
 
-def _crossing(curve: Any, target: float, farthest: float) -> float:
-    """Return where a rising curve of the distance reaches ``target``: 0 if at once, inf if never."""
-    if curve(0.0) >= target:
-        return 0.0
-    high = min(0.25, farthest)
-    while curve(high) < target:
-        if high >= min(farthest, 1e6):
-            return farthest
-        high = min(2 * high, farthest)
-    return float(brentq(lambda distance: curve(distance) - target, 0.0, high, xtol=2e-3 * high))
+def _crossing(
+    curve: Callable[[float, int], float], target: float, farthest: float, size: int
+) -> tuple[float, float]:
+    """Return distances around where a rising curve reaches ``target``: (0, 0) if at once, (inf, inf) if never.
+
+    ``curve(distance, datasets)`` is a simulation that remembers. A tenth of the datasets says where to look: only the
+    neighbourhood of the crossing is worth all of them.
+    """
+    if curve(0.0, size) >= target:
+        return 0.0, 0.0
+    low, high = 0.0, min(0.25, farthest)
+    few = min(size, max(_FEW_DATASETS, size // 10))
+    for datasets, tolerance in ((few, 0.05), (size, 2e-3)):
+
+        def excess(distance: float, datasets: int = datasets) -> float:
+            return curve(distance, datasets) - target
+
+        step = high - low
+        while excess(high) < 0 and high < farthest:
+            low, high, step = high, min(high + step, farthest), 2 * step
+        while low > 0 and excess(low) >= 0:
+            low, high, step = max(low - step, 0.0), low, 2 * step
+        # Crossings near 0, where n is large, are bracketed as closely as others.
+        while low == 0 and high > _SMALLEST_DISTANCE and excess(0.0) < 0 <= excess(high):
+            low, high = (high / 2, high) if excess(high / 2) < 0 else (0.0, high / 2)
+        if excess(low) < 0 <= excess(high):
+            root = float(brentq(excess, low, high, xtol=tolerance * high))
+            # The root is within the tolerance: what is returned lies on either side of the crossing.
+            low, high = max(root - tolerance * high, 0.0), min(root + tolerance * high, farthest)
+        elif datasets == size:
+            return math.inf, math.inf
+    return low, high

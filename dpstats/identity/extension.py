@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.validation import check_integer, check_real
+from dpstats.validation import check_choice, check_integer, check_real
 
 _MAX_INTEGER = 2**62
 
@@ -31,6 +31,8 @@ _MAX_INTEGER = 2**62
 MAX_COUNT_VECTORS = 300_000
 MAX_SUMS = 2_000_000
 MAX_PATTERNS = 64
+
+_SUMS_AT_ONCE = 1 << 14  # times 64 patterns: eight megabytes
 
 
 def l1_extension(S: Any, n: int, A: float, c: float = 1.0, v: float = 1.0, parity: bool = True) -> float:
@@ -181,6 +183,7 @@ def exact_inner_product_extension(X: Any, Delta: float, constant: float, method:
     n, d = X.shape
     Delta = check_real("Delta", Delta, at_least=0)
     constant = check_real("constant", constant, at_least=0)
+    method = check_choice("method", method, ["auto", "enumerate", "milp"])
     patterns = 2**d
     vectors = count_vectors(n, d)
     if method == "auto":
@@ -300,22 +303,28 @@ def _by_enumeration(counts: NDArray[np.int64], d: int, Delta: float, constant: f
 def _by_programs(P: NDArray[np.int64], counts: NDArray[np.int64], Delta: float, constant: float) -> float:
     """The same, best first over the sums S: given S, the nearest Y is an integer program."""
     n, d = int(counts.sum()), P.shape[1]
-    axis = np.arange(-n, n + 1, 2)
-    sums = np.stack(np.meshgrid(*[axis] * d, indexing="ij"), axis=-1).reshape(-1, d)
-    # Rows that must go: those outside the constraint of S, and half of what S has to move.
-    allowed = np.abs(sums @ P.T) <= Delta
-    must_go = (~allowed) @ counts
-    to_move = np.abs(sums - counts @ P).max(axis=1) // 2
-    squares = (sums**2).sum(axis=1)
-    lower = squares + constant * np.maximum(must_go, to_move)
+    lower = np.empty((n + 1) ** d)
+    for start in range(0, lower.size, _SUMS_AT_ONCE):
+        piece = np.arange(start, min(start + _SUMS_AT_ONCE, lower.size))
+        sums = _sums_at(piece, n, d)
+        # Rows that must go: those outside the constraint of S, and half of what S has to move.
+        must_go = (np.abs(sums @ P.T) > Delta) @ counts
+        to_move = np.abs(sums - counts @ P).max(axis=1) // 2
+        lower[piece] = (sums**2).sum(axis=1) + constant * np.maximum(must_go, to_move)
     best = math.inf
     for index in np.argsort(lower, kind="stable"):
         if lower[index] >= best:
             break
-        if allowed[index].any():
-            distance = _nearest(P[allowed[index]], counts[allowed[index]], sums[index], n)
-            best = min(best, float(squares[index] + constant * distance))
+        S = _sums_at(index, n, d)
+        allowed = np.abs(P @ S) <= Delta
+        if allowed.any():
+            best = min(best, float(S @ S + constant * _nearest(P[allowed], counts[allowed], S, n)))
     return best
+
+
+def _sums_at(index: Any, n: int, d: int) -> NDArray[np.int64]:
+    """Return the sums at some places of the list of all (n + 1)^d sums of n sign rows."""
+    return 2 * np.stack(np.unravel_index(index, (n + 1,) * d), axis=-1).astype(np.int64) - n
 
 
 def _nearest(P: NDArray[np.int64], counts: NDArray[np.int64], S: NDArray[np.int64], n: int) -> float:

@@ -181,7 +181,7 @@ class FilteringRun:
 def filtering_run(
     X: NDArray[Any],
     constants: FilteringConstants,
-    laplace: Callable[[float], float],
+    laplace: Callable[[float], int],
     gaussian: Callable[[float, int], NDArray[np.int64]],
     signs: Callable[[tuple[int, int]], NDArray[Any]],
     steps_per_unit: int = 1024,
@@ -194,7 +194,7 @@ def filtering_run(
         Entries -1 and 1.
     constants : FilteringConstants
     laplace : callable
-        scale -> one draw, an integer or on a public lattice.
+        scale -> one draw, an integer.
     gaussian : callable
         (sigma in steps, size) -> independent integer draws.
     signs : callable
@@ -207,7 +207,8 @@ def filtering_run(
     FilteringRun
         Its fields are the releases. Rejecting where ``statistic`` exceeds a public number completes the test.
     """
-    largest = largest_coordinate(X) + laplace(constants.largest_scale)
+    # Integers are added, and become floats once: no sum is rounded before it is whole.
+    largest = float(largest_coordinate(X) + laplace(constants.largest_scale))
     if largest > constants.largest_threshold:
         return FilteringRun(largest)
     noisy_steps = X.sum(axis=0, dtype=np.int64) * steps_per_unit
@@ -215,12 +216,12 @@ def filtering_run(
     noisy_sum = noisy_steps / steps_per_unit
     # Rounded down: a row that is kept satisfies the printed inequality.
     beyond = rows_beyond(X, noisy_steps, math.floor(constants.filter_threshold * steps_per_unit))
-    count = int(beyond.sum()) + laplace(constants.count_scale)
+    count = float(int(beyond.sum()) + laplace(constants.count_scale))
     if count > constants.count_threshold:
         return FilteringRun(largest, noisy_sum, count)
     # Signs for all rows: how many are drawn, and when, must not depend on the data.
     filtered = replace_rows(X, beyond, signs(X.shape))
-    statistic = quadratic_statistic(filtered) + laplace(constants.statistic_scale)
+    statistic = float(quadratic_statistic(filtered) + laplace(constants.statistic_scale))
     return FilteringRun(largest, noisy_sum, count, statistic)
 
 

@@ -62,11 +62,11 @@ class FilteringTest(PrivateTest):
     Parameters
     ----------
     mean : float or array of shape (n_features,), default=0.0
-        Mean of the null hypothesis; public.
+        Mean of the null hypothesis; public. Labelled, as for `RowDistanceTest`.
     cov : None, array of shape (n_features,) or (n_features, n_features), default=None
         Covariance matrix, or variances; public. None is the identity.
     null : {"normal", "product"}, default="normal"
-        "product": independent signs; ``mean`` must be 0, the uniform law on the cube.
+        "product": independent signs, or 0/1 columns; ``mean`` must be 0, the uniform law on the cube.
     epsilon, delta : float, default=1.0, 1e-6
         Total; a quarter and a fourteenth inside. delta is greater than 0.
     noise : {"exact", "textbook"}, default="exact"
@@ -107,6 +107,7 @@ class FilteringTest(PrivateTest):
     _title = "Filtering"
     _plan_class = FilteringPlan
     _calibrations = ("monte_carlo", "textbook")
+    _remedy = "delta must be smaller, or level larger"
 
     def __init__(
         self,
@@ -201,7 +202,7 @@ class FilteringTest(PrivateTest):
             filtering_run(
                 statistic["rows"],
                 design.constants,
-                laplace=lambda scale: float(noise.laplace(scale, 1)[0]),
+                laplace=lambda scale: int(noise.laplace(scale, 1)[0]),
                 gaussian=noise.gaussian,
                 signs=lambda shape: 2 * noise.integers(2, shape) - 1,
                 steps_per_unit=design.steps_per_unit,

@@ -30,7 +30,7 @@ from dpstats.identity.rows import round_to_steps
 from dpstats.identity.whitening import Reference, check_signs, grid_law, signs_of
 from dpstats.mechanisms.stages import Statistic, additive_stages
 from dpstats.privacy.plan import Stage
-from dpstats.validation import check_choice, check_real
+from dpstats.validation import check_choice, check_flag, check_level, check_real
 
 _STEPS_OF_CLIP = 8
 _FINE_STEPS = 1024  # for two-valued columns, whose null mean has to be zero on the grid
@@ -75,11 +75,11 @@ class LipschitzExtensionTest(PrivateTest):
     Parameters
     ----------
     mean : float or array of shape (n_features,), default=0.0
-        Mean of the null hypothesis; public.
+        Mean of the null hypothesis; public. Labelled, as for `RowDistanceTest`.
     cov : None, array of shape (n_features,) or (n_features, n_features), default=None
         Covariance matrix, or variances; public. None is the identity.
     null : {"normal", "product"}, default="normal"
-        "product": independent signs with ``mean``; see `RowDistanceTest`.
+        "product": independent signs with ``mean``, or 0/1 columns; see `RowDistanceTest`.
     constraint : {"l1", "inner_product"}, default="l1"
         T is stable where ||S||_1 is small ("l1": a closed form, one pass), or where all
         |<x_j, S>| are (the set of algorithm 9.3.1, for signs, with the corrected constant).
@@ -141,6 +141,7 @@ class LipschitzExtensionTest(PrivateTest):
 
     _title = "Lipschitz extension"
     _calibrations = ("monte_carlo", "textbook")
+    _remedy = "constants must have a larger third number"
 
     def __init__(
         self,
@@ -192,12 +193,11 @@ class LipschitzExtensionTest(PrivateTest):
     def _design(self, n: int, d: int, reference: Reference) -> SumDesign | InnerProductDesign:
         signs = check_choice("rows", self.rows, ["whitened", "sign"]) == "sign"
         radius = check_real("radius", self.radius, above=0, at_most=100)
-        if not isinstance(self.staged, bool | np.bool_):
-            raise InvalidParameter(f"staged must be True or False, got {self.staged!r}")
+        staged = check_flag("staged", self.staged)
         if check_choice("constraint", self.constraint, ["l1", "inner_product"]) == "inner_product":
             check_signs(reference, "constraint='l1'")
             return self._inner_product_design(n, d, radius)
-        if self.staged:
+        if staged:
             raise InvalidParameter("staged must be False with constraint='l1', which has a single stage")
         if signs:
             check_signs(reference, "rows='whitened'")
@@ -259,7 +259,7 @@ class LipschitzExtensionTest(PrivateTest):
         # A calibrated test uses no printed threshold, and its law must not depend on the level.
         threshold = math.inf
         if self.calibration == "textbook":
-            threshold = 10 * n * math.sqrt(d) + K * math.log(1 / self.level) / epsilon
+            threshold = 10 * n * math.sqrt(d) + K * math.log(1 / check_level("level", self.level)) / epsilon
         return InnerProductDesign(exact, (LipschitzStage(Delta, K, epsilon, threshold),))
 
     def _constants(self) -> tuple[float, float, float]:
@@ -330,7 +330,9 @@ class LipschitzExtensionTest(PrivateTest):
         # Line 4 of algorithm 9.3.1, with this extension's constant in place of 4 Delta.
         unit = (design.largest / design.steps_per_unit) ** 2
         K = 4 * design.largest * design.radius / design.steps_per_unit**2
-        return 10 * n * math.sqrt(d) * unit + K * math.log(1 / self.level) / self.epsilon
+        return (
+            10 * n * math.sqrt(d) * unit + K * math.log(1 / check_level("level", self.level)) / self.epsilon
+        )
 
     def _seconds(self, n: int, d: int, design: SumDesign | InnerProductDesign) -> float:
         if isinstance(design, SumDesign):

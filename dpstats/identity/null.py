@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 
 from dpstats.errors import InvalidParameter
 from dpstats.parallel import cut, run_blocks
-from dpstats.validation import check_integer
+from dpstats.validation import check_flag, check_integer, check_jobs
 
 PUBLIC_SEED = 20_200_613
 """Root of all null simulations. A number, not a secret."""
@@ -101,6 +101,9 @@ def null_statistics(
     infinite : bool
         Whether draws may be infinite: where an earlier stage may reject.
     """
+    # Before the cache: a calibration that is known uses neither.
+    check_jobs(n_jobs)
+    check_flag("progress", progress)
     directory = None if cache_dir is None else _directory(cache_dir)
     digest = hashlib.sha256(f"{_SCHEMA} {key} {size} {PUBLIC_SEED}".encode()).hexdigest()
     place = (digest, None if directory is None else str(directory))
@@ -142,10 +145,22 @@ def _remember(place: tuple[str, str | None], known: NDArray[np.float64]) -> None
 def _simulated(
     digest: str, size: int, simulate: Simulate, n_jobs: int | None, progress: bool
 ) -> NDArray[np.float64]:
-    from joblib import parallel_config
-
     # Each law has a stream of its own.
     seed = np.random.default_rng([PUBLIC_SEED, int(digest[:16], 16)])
+    return simulate_blocks(size, simulate, seed, n_jobs, progress, "null distribution")
+
+
+def simulate_blocks(
+    size: int,
+    simulate: Simulate,
+    seed: np.random.Generator,
+    n_jobs: int | None,
+    progress: bool = False,
+    description: str = "",
+) -> NDArray[np.float64]:
+    """Return ``size`` draws in blocks, each with a seed of its own: fewer draws are the first of more."""
+    from joblib import parallel_config
+
     blocks = [(block,) for block in cut(size, _BLOCK)]
     # Threads, as the time goes into numpy; with one BLAS thread each, as theirs would wait for each other.
     with threadpool_limits(1, "blas"), parallel_config(backend="threading"):
@@ -153,9 +168,9 @@ def _simulated(
             simulate,
             blocks,
             random_state=seed,
-            n_jobs=1 if n_jobs is None else n_jobs,
+            n_jobs=check_jobs(n_jobs),
             progress=progress,
-            description="null distribution",
+            description=description,
         )
     return np.concatenate(parts)
 

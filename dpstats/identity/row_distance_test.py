@@ -54,12 +54,14 @@ class RowDistanceTest(PrivateTest):
     Parameters
     ----------
     mean : float or array of shape (n_features,), default=0.0
-        Mean of the null hypothesis; public.
+        Mean of the null hypothesis; public. With labels (a pandas Series) it is fitted to the columns of a data
+        frame by name, and refused where the names differ; so is ``cov``. `plan` and `power` take it as it is.
     cov : None, array of shape (n_features,) or (n_features, n_features), default=None
         Covariance matrix, or variances; public. None is the identity.
     null : {"normal", "product"}, default="normal"
-        "product": entries are -1 and 1 (whatever is not negative counts as 1), independent, with
-        ``mean``: identity of product distributions on the cube, and with mean 0 uniformity.
+        "product": entries are -1 and 1, independent, with ``mean``: identity of product distributions on
+        the cube, and with mean 0 uniformity. Whatever is positive counts as 1 and all else as -1, so that 0/1
+        columns of frequency p can be given as they are, with mean 2p - 1.
     rows : {"whitened", "sign"}, default="whitened"
         Inner products of the whitened rows, clipped to +-4 and rounded to eighths; or of their signs,
         which assumes less (medians and independence) and needs about 1.3 times the distance. An entry at
@@ -76,9 +78,10 @@ class RowDistanceTest(PrivateTest):
     cache_dir : path, optional
         Keep calibrations there, for other processes.
     n_jobs : int, optional
-        Threads for calibrations; None is one, -1 one per core.
+        Threads for calibrations, `power` and `distance_interval`; None is one, -1 one per core. No number depends
+        on it.
     progress : bool, default=False
-        Show a bar while calibrating.
+        Show a bar while calibrating, and for a `distance_interval`.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise: a release. Anything else is a simulation.
     budget : PrivacyBudget, optional

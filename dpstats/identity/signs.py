@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dpstats.errors import InvalidData
 from dpstats.identity.whitening import Reference, signs_of
+from dpstats.validation import as_float64, column_names
 
 
 def sign_reduction(X: Any, mean: Any = 0.0, cov: Any = None) -> NDArray[np.int8]:
@@ -19,7 +20,7 @@ def sign_reduction(X: Any, mean: Any = 0.0, cov: Any = None) -> NDArray[np.int8]
     X : array of shape (n_samples, n_features)
         Finite numbers.
     mean : float or array of shape (n_features,), default=0.0
-        Public.
+        Public; with labels, by the names of a data frame's columns, and so is ``cov``.
     cov : None, array of shape (n_features,) or (n_features, n_features), default=None
         Public covariance matrix, or variances; None is the identity.
 
@@ -46,7 +47,9 @@ def sign_reduction(X: Any, mean: Any = 0.0, cov: Any = None) -> NDArray[np.int8]
     rows = np.asarray(X)
     if rows.ndim != 2 or rows.size == 0 or rows.dtype.kind not in "biuf":
         raise InvalidData("X must be a non-empty 2-d table of real numbers")
-    reference = Reference.build(mean, cov, "normal", rows.shape[1])
+    if rows.dtype.itemsize > 8:
+        rows = as_float64(rows)
+    reference = Reference.build(mean, cov, "normal", rows.shape[1], column_names(X))
     result = np.empty(rows.shape, dtype=np.int8)
     for piece, Z in reference.blocks(rows, "error"):
         result[piece] = signs_of(Z)

@@ -36,11 +36,11 @@ class SpatialSignTest(PrivateTest):
     Parameters
     ----------
     mean : float or array of shape (n_features,), default=0.0
-        Mean of the null hypothesis; public.
+        Mean of the null hypothesis; public. Labelled, as for `RowDistanceTest`.
     cov : None, array of shape (n_features,) or (n_features, n_features), default=None
         Covariance matrix, or variances; public. None is the identity.
     null : {"normal", "product"}, default="normal"
-        "product": independent signs with ``mean``; see `RowDistanceTest`.
+        "product": independent signs with ``mean``, or 0/1 columns; see `RowDistanceTest`.
     radius : float, optional
         Whitened rows are projected on the ball of this radius; public. None is 0.75 sqrt(d) for normal
         rows, and the length of the longest row for signs. Small radii are the classical spatial sign.

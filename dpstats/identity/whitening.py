@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.validation import check_choice, check_columns
+from dpstats.validation import by_name, check_choice, check_columns
 
 _BLOCK = 1 << 18  # entries whitened at once: two megabytes
+_ROUNDING = 1e-9
 
 NULLS = ("normal", "product")
 
@@ -46,12 +47,14 @@ class Reference:
     signs_mean: NDArray[np.float64] | None = None
 
     @classmethod
-    def build(cls, mean: Any, cov: Any, null: str, n_features: int) -> Reference:
-        """Return the null hypothesis of a test's public parameters, checked."""
+    def build(
+        cls, mean: Any, cov: Any, null: str, n_features: int, names: list[Any] | None = None
+    ) -> Reference:
+        """Return the null hypothesis of a test's public parameters, checked, in the order of the columns ``names``."""
         null = check_choice("null", null, NULLS)
-        center = check_columns("mean", mean, n_features)
+        center = check_columns("mean", by_name("mean", mean, names), n_features)
         if null == "normal":
-            return cls(n_features, center, _whitener(cov, n_features))
+            return cls(n_features, center, _whitener(by_name("cov", cov, names), n_features))
         if cov is not None:
             raise InvalidParameter("cov must be None with null='product': signs have variance 1 - mean^2")
         means = np.broadcast_to(center, (n_features,)).astype(np.float64)
@@ -101,7 +104,8 @@ class Reference:
                 )
             X = np.where(finite[:, None], X, self.center)
         if self.signs_mean is not None:
-            X = np.where(X >= 0, 1.0, -1.0)
+            # Rows coded as 0 and 1 mean what they say; 0 is no sign of its own here.
+            X = np.where(X > 0, 1.0, -1.0)
         with np.errstate(over="ignore", invalid="ignore"):
             Z = X - self.center
             if self.whitener is not None:
@@ -175,11 +179,13 @@ class Reference:
         """Return P(sign = 1) in each column where whitened means are ``shift``."""
         assert self.signs_mean is not None and self.whitener is not None
         mean = self.signs_mean + np.asarray(shift) / self.whitener
-        if np.any(np.abs(mean) > 1):
+        # The farthest distance there can be may be rounded up.
+        if np.any(np.abs(mean) > 1 + _ROUNDING):
             raise InvalidParameter(
                 "distance must leave every column's mean between -1 and 1 in this direction"
             )
-        return (1 + mean) / 2
+        up: NDArray[np.float64] = (1 + np.clip(mean, -1, 1)) / 2
+        return up
 
 
 def grid_law(

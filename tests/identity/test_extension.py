@@ -2,12 +2,14 @@
 
 import itertools
 import math
+import tracemalloc
 from collections import Counter
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from dpstats.errors import InvalidParameter
 from dpstats.identity import extension as e
 
 A_, B_, C_, P_ = (-1, -1, 1), (-1, 1, -1), (1, -1, -1), (1, 1, 1)
@@ -123,6 +125,29 @@ def test_method_is_public_and_large_data_is_refused():
         e.exact_inner_product_extension(np.ones((100, 20), dtype=int), 10, 10)
     with pytest.raises(ValueError, match="no 3 x 1"):
         e.exact_inner_product_extension(np.ones((3, 1), dtype=int), 0, 1)
+
+
+def test_method_is_one_of_those_there_are():
+    with pytest.raises(
+        InvalidParameter, match="method must be one of 'auto', 'enumerate', 'milp', got 'foo'"
+    ):
+        e.exact_inner_product_extension(FIRST, 4, 22, "foo")
+
+
+def test_integer_programs_work_in_blocks(monkeypatch):
+    X = np.random.default_rng(0).choice([-1, 1], (7, 6))
+    tracemalloc.start()
+    whole = e.exact_inner_product_extension(X, 20, 50, "milp")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # 8^6 sums times 64 patterns are 134 MB in one piece of eight bytes each.
+    assert peak < 50e6
+    small = e._sums_at(np.arange(27), 2, 3)
+    assert small.tolist() == [list(S) for S in itertools.product((-2, 0, 2), repeat=3)]
+    monkeypatch.setattr(e, "_SUMS_AT_ONCE", 5)
+    first = e.exact_inner_product_extension(FIRST[:5], 4, 22, "milp")
+    assert first == e.exact_inner_product_extension(FIRST[:5], 4, 22, "enumerate")
+    assert whole == -36.0
 
 
 # --- the surrogate ---

@@ -103,6 +103,28 @@ def test_the_statistic_is_that_of_the_filtered_data():
     assert run.rejected_early and run.noisy_sum is None
 
 
+def test_noise_is_added_to_integers_and_rounded_once():
+    """Noise of 2^53 + 1 is no float: as one it would be 2^53 before the statistic is added."""
+    wide = dataclasses.replace(
+        f.filtering_constants(9, 2, 1.0, 1e-6),
+        filter_threshold=1e18,
+        largest_threshold=1e18,
+        count_threshold=1e18,
+    )
+    X = np.array([[1, 1]] * 5 + [[-1, 1]] * 4)
+    assert (f.largest_coordinate(X), f.quadratic_statistic(X)) == (9, 64)
+    for noise in (2**53 + 1, -(2**53) - 1, 2**53 - 1, 2**55 + 3):
+        run = f.filtering_run(
+            X,
+            wide,
+            laplace=lambda scale, noise=noise: noise,
+            gaussian=lambda sigma, size: np.zeros(size, dtype=np.int64),
+            signs=lambda shape: np.ones(shape, dtype=np.int64),
+        )
+        assert (run.largest, run.count, run.statistic) == (float(9 + noise), float(noise), float(64 + noise))
+    assert float(64 + 2**53 + 1) != 64 + float(2**53 + 1) or float(9 + 2**55 + 3) != 9 + float(2**55 + 3)
+
+
 def test_printed_constants_are_vacuous_at_moderate_sizes():
     # The last sensitivity against that of T itself, 4 d (n - 1): larger at every moderate size.
     for n, d in [(500, 20), (1000, 100), (2000, 20)]:

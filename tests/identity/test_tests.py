@@ -20,6 +20,7 @@ from dpstats.identity import (
     SpatialSignTest,
     identity_test,
     null,
+    sign_reduction,
 )
 from dpstats.identity.choice import automatic_test
 from dpstats.privacy import PrivacyBudget
@@ -62,6 +63,23 @@ def test_predict_is_a_release_of_its_own(kind) -> None:
         kind().predict(NULL_ROWS)
     with pytest.raises(InvalidData, match="features"):
         test.predict(FAR_ROWS[:, :2])
+
+
+def test_an_empty_purse_is_told_before_the_data_are_touched() -> None:
+    budget = PrivacyBudget(0.5)
+    test = RowDistanceTest(mean=[0.0, 0.0, 0.0], epsilon=0.4, budget=budget, **FAST).fit(NULL_ROWS)
+    text = np.full((60, 3), "text")
+    for refused in (clone(test).fit, test.predict):
+        with pytest.raises(BudgetExceeded):
+            refused(text)
+    with pytest.raises(BudgetExceeded):
+        test.predict(NULL_ROWS[:, :2])
+    budget = PrivacyBudget(2.0)
+    test.set_params(budget=budget)
+    for bad, message in ((text, "text"), (NULL_ROWS[:, :2], "features"), ([1.0, 2.0], "2-d")):
+        with pytest.raises(InvalidData, match=message):
+            test.predict(bad)
+    assert budget.spent.epsilon == 0
 
 
 def test_every_answer_is_charged() -> None:
@@ -134,6 +152,25 @@ def test_uniformity_and_identity_of_product_distributions() -> None:
         assert test.fit_predict(signs) == 1
 
 
+@pytest.mark.parametrize("mean", [0.0, 0.4])
+def test_zero_one_rows_are_the_signs_they_stand_for(mean) -> None:
+    ones = (rng.random((80, 4)) < (1 + mean) / 2).astype(int)
+    tests = [
+        kind(null="product", mean=mean, random_state=3, **FAST)
+        for kind in (RowDistanceTest, SpatialSignTest, LipschitzExtensionTest)
+    ]
+    if mean == 0:
+        tests += [
+            RowDistanceTest(null="product", rows="sign", random_state=3, **FAST),
+            FilteringTest(null="product", random_state=3, **FAST),
+        ]
+    for test in tests:
+        signs = clone(test).fit(2 * ones - 1).statistic_
+        assert clone(test).fit(ones).statistic_ == clone(test).fit(ones > 0).statistic_ == signs
+    # For normal rows sgn 0 stays +1.
+    assert sign_reduction([[0, 1], [-1, -0.0]]).tolist() == [[1, 1], [-1, 1]]
+
+
 BAD = [
     ({"cov": np.eye(2)}, "cov"),
     ({"cov": np.zeros((3, 3))}, "positive definite"),
@@ -160,6 +197,8 @@ BAD = [
     ({"null": "product", "mean": 1.0}, "mean"),
     ({"null": "product", "cov": np.eye(3)}, "cov"),
     ({"missing": "zero"}, "missing"),
+    *(({"n_jobs": jobs}, "n_jobs") for jobs in ("x", 0, -2, 1.0, True)),
+    *(({"progress": flag}, "progress") for flag in ("x", 1, None)),
 ]
 
 
@@ -170,6 +209,60 @@ def test_bad_parameters_are_named_before_a_charge(kind, options, named) -> None:
     with pytest.raises(InvalidParameter, match=named):
         kind(budget=budget, **{**FAST, **options}).fit(NULL_ROWS)
     assert budget.spent.epsilon == 0
+
+
+def test_a_known_calibration_checks_its_workers_too() -> None:
+    test = SpatialSignTest(random_state=0, **FAST).fit(NULL_ROWS)
+    for options, named in (({"n_jobs": "x"}, "n_jobs"), ({"progress": "x"}, "progress")):
+        with pytest.raises(InvalidParameter, match=named):
+            null.null_statistics("", 1, lambda size, generator: np.zeros(size), **options)
+        with pytest.raises(InvalidParameter, match=named):
+            clone(test).set_params(**options).power(1.0, 60, 3, n_simulations=1)
+        fitted = clone(test).fit(NULL_ROWS).set_params(**options)
+        with pytest.raises(InvalidParameter, match=named):
+            fitted.distance_interval(n_simulations=1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_levels_in_short_floats_are_their_shortest_decimals(kind) -> None:
+    plain = kind(random_state=0, **FAST).fit(NULL_ROWS)
+    for short in (np.float32(0.05), np.float16(0.05), np.longdouble("0.05")):
+        test = kind(random_state=0, level=short, **FAST).fit(NULL_ROWS)
+        assert (test.plan_.level, test.threshold_) == (0.05, plain.threshold_)
+    assert kind(level=np.float32(1e-5)).plan(60, 3).n_calibration == 99_999
+
+
+def test_early_stages_that_leave_no_level_are_refused_before_a_charge() -> None:
+    """2 of 99 null data are rejected early: at level .02 the critical value would be infinite, and never exceeded."""
+    budget = PrivacyBudget(10.0)
+    options = {"constraint": "inner_product", "staged": True, "solver": "surrogate", "n_calibration": 99}
+    test = LipschitzExtensionTest(
+        **options, constants=(0.05, 0.1, 0.01), level=0.02, epsilon=5, budget=budget
+    )
+    rows = np.random.default_rng(0).normal(8, 1, (60, 2))
+    refusal = r"constants must have a larger third number: the early stages reject a share of 0\.0202 .* level = 0\.02"
+    with pytest.raises(InvalidParameter, match=refusal):
+        test.fit(rows)
+    with pytest.raises(InvalidParameter, match=refusal):
+        test.power(1.0, 60, 2, n_simulations=10)
+    with pytest.raises(InvalidParameter, match="larger third number"):
+        clone(test).set_params(constants=(0.05, 0.1, 1e-9)).required_samples(1.0, 2, n_simulations=10)
+    assert budget.spent.epsilon == 0
+    # A larger level, or the constant that the message names, and early rejections are rejections.
+    for better in ({"level": 0.05}, {"constants": (0.05, 0.1, 1.0)}):
+        fitted = clone(test).set_params(random_state=0, budget=None, **better).fit(rows)
+        assert fitted.statistic_ == np.inf > fitted.threshold_ and fitted.reject_
+        assert fitted.pvalue_ <= fitted.plan_.level
+
+
+def test_filtering_names_delta_where_its_early_lines_reject_too_often() -> None:
+    # Lines 3 and 7 reject with probability of about delta/14 together: 6% at delta = .9.
+    with pytest.raises(
+        InvalidParameter, match="delta must be smaller, or level larger: the early stages reject"
+    ):
+        FilteringTest(epsilon=4.0, delta=0.9, level=0.01, n_calibration=999).power(
+            1.0, 60, 3, n_simulations=1
+        )
 
 
 @pytest.mark.parametrize(
