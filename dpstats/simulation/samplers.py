@@ -53,7 +53,7 @@ class _Located(Sampler):
         # In place: rows can be hundreds of megabytes, and most studies use 0 and 1.
         if self.std != 1:
             rows *= self.std
-        if np.any(np.asarray(self.mean) != 0):
+        if self.mean != 0 if isinstance(self.mean, float | int) else np.any(np.asarray(self.mean)):
             rows += self._mean(d)
         return rows
 

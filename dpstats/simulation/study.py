@@ -14,19 +14,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 
 from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.estimator import PrivateEstimator
 from dpstats.parallel import cut
 from dpstats.simulation.adapter import Adapter
 from dpstats.simulation.losses import NEEDS_TRUTH, Loss, named_losses
-from dpstats.simulation.store import Row, Store
+from dpstats.simulation.store import Finished, Row, Store, describe, versions
 from dpstats.simulation.table import Parameters, StudyResults, collect
 from dpstats.validation import check_integer
 
 _BLOCK_SECONDS = 1.0
-"""What a block of replications should take: results are written this often, and a kill loses this much."""
+"""What a block of replications should take, and how often results are written: a kill loses what is not."""
 
 _SIZES = ("n", "d")
 
@@ -51,6 +51,7 @@ class Study:
         callable; ``true_mean(d, **parameters)``, where it has one, is what losses compare with.
     estimator : estimator with a scikit-learn shape, or Adapter
         Cloned, never changed. Its ``random_state`` is set for every replication: all noise is simulated.
+        Cloned for every replication, unless it is one of this package's.
     grid : mapping of lists, or sequence of mappings
         A mapping is taken as the cartesian product of its lists, the last one varying fastest. ``n`` and
         ``d`` must be there, and are sizes of the data. Other names are parameters of the sampler, of the
@@ -63,7 +64,8 @@ class Study:
         ``loss(fitted, X, true_mean)``.
     seed : int, default=0
         Every cell has the seed ``SeedSequence(seed).spawn(...)[cell]`` and every replication a child of that:
-        results do not depend on the number of processes, on their order, or on what was resumed.
+        results do not depend on the number of processes, on their order, or on what was resumed (if the
+        sampler, the loss and an Adapter's function keep nothing from one call to the next).
     name : str, default="study"
 
     Examples
@@ -139,23 +141,30 @@ class Study:
 
     @property
     def description(self) -> dict[str, Any]:
-        """What makes this study this study: a file is resumed only by a study that has the same."""
-        parameters = {
-            key: value
-            for key, value in self.estimator.get_params(deep=True).items()
-            if not hasattr(value, "fit")
-        }
+        """What makes this study this study: a file is resumed only by a study that has the same.
+
+        Raises InvalidParameter if something in it can only be named by its class.
+        """
+        estimator = clone(self.estimator)
+        states = _states(_names_of_estimator(estimator))
+        if states:  # replaced in every replication
+            estimator.set_params(**dict.fromkeys(states))
         return {
-            "sampler": _stated(self.sampler),
-            "estimator": f"{type(self.estimator).__qualname__}: {_stated(self.estimator)}",
-            "estimator's parameters": {key: _stated(value) for key, value in sorted(parameters.items())},
-            "grid": [{key: _stated(value) for key, value in cell.items()} for cell in self.cells],
-            "loss": list(self.losses),
+            "sampler": describe("sampler", self.sampler),
+            "estimator": describe("estimator", type(estimator)),
+            "estimator's parameters": describe("estimator", estimator),
+            "grid": describe("grid", self.cells),
+            "loss": describe("loss", list(self.losses.items())),
             "seed": self.seed,
         }
 
     def run(
-        self, path: str | Path | None = None, *, n_jobs: int | None = None, progress: bool = False
+        self,
+        path: str | Path | None = None,
+        *,
+        n_jobs: int | None = None,
+        progress: bool = False,
+        retry_failed: bool = False,
     ) -> StudyResults:
         """Run what is missing, and return the results.
 
@@ -169,27 +178,34 @@ class Study:
             ``with joblib.parallel_config("dask"):`` the blocks go to a Dask cluster.
         progress : bool, default=False
             Whether to show a bar with the time left.
+        retry_failed : bool, default=False
+            Whether replications that the file has as failed are run again, with the seeds that they had:
+            after a full disk or memory, say. What they give replaces the failure, block by block.
 
         Raises
         ------
+        InvalidParameter
+            If a path is given and the sampler, the estimator or a loss is an object of which nothing but its
+            class is known: a file could not tell this study from another.
         StudyFileError
-            If the file cannot be written (no space left, say): what was finished is in it.
+            If the file is another study's, or cannot be written (no space left, say): what was finished is in it.
         """
         if n_jobs is not None and check_integer("n_jobs", n_jobs, at_least=-1) == 0:
             raise InvalidParameter("n_jobs must be a positive integer, or -1 for one per core, got 0")
-        with Store(path, self.description, self._plain_cells(), list(self.losses)) as store:
-            self._run_missing(store, n_jobs, progress)
+        with self._store(path) as store:
+            self._run_missing(store, n_jobs, progress, retry_failed)
             return self._collect(store)
 
     def load(self, path: str | Path) -> StudyResults:
         """Return the results that a file holds so far, and run nothing."""
         if not Path(path).exists():
             raise InvalidParameter(f"path must be the file of a study, and there is no {path}")
-        with Store(path, self.description, self._plain_cells(), list(self.losses)) as store:
+        with self._store(path) as store:
             return self._collect(store)
 
-    def _plain_cells(self) -> list[dict[str, Any]]:
-        return [{key: _stated(value) for key, value in cell.items()} for cell in self.cells]
+    def _store(self, path: str | Path | None) -> Store:
+        cells = [{key: _stated(value) for key, value in cell.items()} for cell in self.cells]
+        return Store(path, None if path is None else self.description, cells, list(self.losses))
 
     def _collect(self, store: Store) -> StudyResults:
         rows = store.rows(self.replications)
@@ -199,10 +215,11 @@ class Study:
             "Replications": f"{self.replications:,} in each of {len(self.cells):,} cells",
             "Seed": str(self.seed),
         }
-        return collect(self.name, self.cells, list(self.losses), rows, facts, store.seconds())
+        used = store.versions(self.replications)
+        return collect(self.name, self.cells, list(self.losses), rows, facts, store.seconds(), used)
 
-    def _run_missing(self, store: Store, n_jobs: int | None, progress: bool) -> None:
-        done = store.finished()
+    def _run_missing(self, store: Store, n_jobs: int | None, progress: bool, retry_failed: bool) -> None:
+        done = store.finished(but_failed=retry_failed)
         missing = {
             cell: [r for r in range(self.replications) if r not in done.get(cell, ())]
             for cell in range(len(self.cells))
@@ -212,6 +229,8 @@ class Study:
         left = sum(map(len, missing.values()))
         if left == 0:
             return
+        waiting: list[Finished] = []
+        written = time.perf_counter()
         bar = None
         if progress:
             from tqdm import tqdm
@@ -223,18 +242,25 @@ class Study:
             firsts = [(cell, replications[:1]) for cell, replications in missing.items()]
             for stage in (lambda: firsts, lambda: _blocks(missing, seconds)):
                 with closing(self._each(stage(), n_jobs)) as finished:
-                    for rows, took in finished:
-                        store.append(rows, took)
+                    for rows, took, used in finished:
+                        waiting.append((rows, took, used))
                         seconds.setdefault(rows[0][0], took)
                         if bar is not None:
                             bar.update(len(rows))
+                        # A transaction waits for the disk, longer than a quick replication takes.
+                        if time.perf_counter() - written >= _BLOCK_SECONDS:
+                            store.append(_emptied(waiting), replace_failed=retry_failed)
+                            written = time.perf_counter()
         finally:
             if bar is not None:
                 bar.close()
+            # After an interruption, too.
+            if waiting:
+                store.append(_emptied(waiting), replace_failed=retry_failed)
 
     def _each(
         self, blocks: Sequence[tuple[int, list[int]]], n_jobs: int | None
-    ) -> Generator[tuple[list[Row], float], None, None]:
+    ) -> Generator[Finished, None, None]:
         work = _Work(self.sampler, self.estimator, self.losses, self.seed)
         from joblib import Parallel, delayed
 
@@ -273,16 +299,22 @@ def _blocks(missing: Mapping[int, list[int]], seconds: Mapping[int, float]) -> l
     return [(cell, replications) for _, cell, replications in sorted(placed, key=lambda block: block[:2])]
 
 
-def _run_block(
-    work: _Work, cell: int, parameters: Parameters, replications: list[int]
-) -> tuple[list[Row], float]:
-    """Run replications of one cell: their rows, and the time they took."""
+def _emptied(waiting: list[Finished]) -> list[Finished]:
+    """Take what waits: if it cannot be written, it is not tried again."""
+    taken = waiting.copy()
+    waiting.clear()
+    return taken
+
+
+def _run_block(work: _Work, cell: int, parameters: Parameters, replications: list[int]) -> Finished:
+    """Run replications of one cell."""
     start = time.perf_counter()
     rows: list[Row] = []
     try:
         run = _Replication(work, parameters)
     except Exception as error:
-        return [(cell, r, None, _reason(error)) for r in replications], time.perf_counter() - start
+        rows = [(cell, r, None, _reason(error)) for r in replications]
+        return rows, time.perf_counter() - start, versions()
     for r in replications:
         # The r-th child of the cell's seed, without making the others: SeedSequence.spawn counts like this.
         rng = np.random.default_rng(np.random.SeedSequence(work.seed, spawn_key=(cell, r)))
@@ -290,7 +322,7 @@ def _run_block(
             rows.append((cell, r, run(rng), None))
         except Exception as error:
             rows.append((cell, r, None, _reason(error)))
-    return rows, time.perf_counter() - start
+    return rows, time.perf_counter() - start, versions()
 
 
 class _Replication:
@@ -311,31 +343,36 @@ class _Replication:
                 changed[to_estimator] = value
         self._estimator = estimator.set_params(**changed) if changed else estimator
         self._sampler = work.sampler
-        self._losses = work.losses
+        self._losses, self._measures = list(work.losses), list(work.losses.values())
         self._n, self._d = int(parameters["n"]), int(parameters["d"])
         true_mean = getattr(work.sampler, "true_mean", None)
         self._truth: Any = None if true_mean is None else true_mean(self._d, **self._of_data)
-        self._states = [
-            name for name in of_estimator if name == "random_state" or name.endswith("__random_state")
-        ]
-        # scikit-learn's own estimators take no Generator; an int of its own serves them.
+        self._states = _states(of_estimator)
         self._takes_generator = isinstance(estimator, PrivateEstimator | Adapter)
+        self._is_ours = isinstance(estimator, PrivateEstimator) and self._states == ["random_state"]
+        # Any other estimator could keep state from one fit to the next: results would depend on the blocks.
+        here = type(estimator).__module__.startswith("dpstats.")
+        self._forgets = self._takes_generator and here
 
     def __call__(self, rng: np.random.Generator) -> tuple[float, ...]:
         drawn = self._sampler(self._n, self._d, rng, **self._of_data)
         X, y = drawn if isinstance(drawn, tuple) else (drawn, None)
-        for name in self._states:
-            state = rng if self._takes_generator else int(rng.integers(2**31))
-            if "__" in name or not isinstance(self._estimator, BaseEstimator):
-                self._estimator.set_params(**{name: state})
-            else:
-                # What set_params does, without its look at all parameters: a tenth of a small fit.
-                setattr(self._estimator, name, state)
-        fitted = self._estimator.fit(X) if y is None else self._estimator.fit(X, y)
-        values = tuple(float(loss(fitted, X, self._truth)) for loss in self._losses.values())
-        for name, value in zip(self._losses, values, strict=True):
-            if not math.isfinite(value):
-                raise DPStatsError(f"{name} is {value}")
+        estimator = self._estimator if self._forgets else clone(self._estimator)
+        if self._is_ours:
+            # What set_params does, without its look at all parameters: a tenth of a small fit.
+            estimator.random_state = rng
+        else:
+            for name in self._states:
+                # scikit-learn's own estimators take no Generator; an int of its own serves them.
+                state = rng if self._takes_generator else int(rng.integers(2**31))
+                estimator.set_params(**{name: state})
+        fitted = estimator.fit(X) if y is None else estimator.fit(X, y)
+        values = tuple([float(loss(fitted, X, self._truth)) for loss in self._measures])
+        if not all(map(math.isfinite, values)):
+            wrong = next(
+                pair for pair in zip(self._losses, values, strict=True) if not math.isfinite(pair[1])
+            )
+            raise DPStatsError("{} is {}".format(*wrong))
         return values
 
 
@@ -374,6 +411,11 @@ def _names_of_sampler(sampler: Any) -> frozenset[str] | None:
 
 def _names_of_estimator(estimator: Any) -> frozenset[str]:
     return frozenset(estimator.get_params(deep=True))
+
+
+def _states(of_estimator: frozenset[str]) -> list[str]:
+    """Return the parameters that seed an estimator and those inside it; always in the same order."""
+    return sorted(name for name in of_estimator if name == "random_state" or name.endswith("__random_state"))
 
 
 def _target(

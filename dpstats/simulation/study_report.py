@@ -7,18 +7,15 @@ import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpstats import __version__
 from dpstats.report import Page
+from dpstats.simulation.store import versions
 from dpstats.simulation.table import StudyResults
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-_PACKAGES = ("numpy", "scipy", "scikit-learn", "statsmodels", "joblib")
 
 
 def study_report(
@@ -100,20 +97,22 @@ def command_line() -> str:
 
 
 def provenance(studies: Sequence[StudyResults]) -> dict[str, str]:
-    """Return versions, seeds, time and machine, as a report states them."""
+    """Return versions, seeds, time and machine, as a report states them.
+
+    The versions are those with which the rows were computed, all of them; only where a study does not say
+    they are those of this process.
+    """
     seeds = sorted({study.facts["Seed"] for study in studies if "Seed" in study.facts})
+    found: dict[str, dict[str, None]] = {}
+    for study in studies:
+        for used in study.versions or (versions(),):
+            for package, number in used.items():
+                found.setdefault(package, {})[number] = None
+    stated = {package: " and ".join(numbers) for package, numbers in found.items()}
     return {
         "Date (UTC)": datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
         "Seed": ", ".join(seeds),
         "Time": f"{sum(study.seconds for study in studies):,.1f} seconds of processes",
-        "Python": f"{platform.python_version()}, {platform.system()} {platform.machine()}",
-        "dpstats": __version__,
-        **{package: installed for package in _PACKAGES if (installed := _version(package))},
+        "Python": f"{stated.pop('Python', platform.python_version())}, {platform.system()} {platform.machine()}",
+        **stated,
     }
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""

@@ -63,6 +63,8 @@ class StudyResults:
         Sampler, estimator, seed, replications: what a report prints.
     seconds : float
         Time that the replications took, added over processes.
+    versions : tuple of mapping of str to str
+        What the rows were computed with, by package: more than one where a file was resumed by others.
 
     Examples
     --------
@@ -81,6 +83,7 @@ class StudyResults:
     losses: tuple[str, ...]
     facts: Mapping[str, str]
     seconds: float = 0.0
+    versions: tuple[Mapping[str, str], ...] = ()
 
     def parameter(self, name: str) -> NDArray[Any]:
         """Return one parameter of all cells."""
@@ -192,7 +195,11 @@ class StudyResults:
         shown = [name for name in table.dtype.names or () if name != "failed" or self.failed_cells]
         rows = [[str(i + 1), *(_word(row[name]) for name in shown)] for i, row in enumerate(table)]
         return Summary(
-            f"Study: {self.name}", list(self.facts.items()), ["cell", *shown], rows, self.failure_notes()
+            f"Study: {self.name}",
+            list(self.facts.items()),
+            ["cell", *shown],
+            rows,
+            [*self.failure_notes(), *self.version_notes()],
         )
 
     def failure_notes(self) -> list[str]:
@@ -203,6 +210,18 @@ class StudyResults:
             for i, cell in enumerate(self.cells)
             for reason, count in cell.failures.items()
         ]
+
+    def version_notes(self) -> list[str]:
+        """Say so if rows were computed with different versions."""
+        differing = {
+            package: " and ".join(found)
+            for package in dict.fromkeys(name for used in self.versions for name in used)
+            if len(found := dict.fromkeys(used.get(package, "none") for used in self.versions)) > 1
+        }
+        if not differing:
+            return []
+        stated = ", ".join(f"{package} {found}" for package, found in differing.items())
+        return [f"Rows of this study were computed with different versions: {stated}."]
 
     def __str__(self) -> str:
         return str(self.summary())
@@ -224,6 +243,7 @@ def collect(
     rows: Sequence[tuple[int, int, tuple[float, ...] | None, str | None]],
     facts: Mapping[str, str],
     seconds: float,
+    versions: Sequence[Mapping[str, str]] = (),
 ) -> StudyResults:
     """Gather the rows of a store by cell."""
     values: list[list[tuple[float, ...]]] = [[] for _ in cells]
@@ -239,4 +259,4 @@ def collect(
         array = np.array(numbers_of_cell, dtype=np.float64).reshape(-1, len(losses))
         by_loss = {loss: array[:, j] for j, loss in enumerate(losses)}
         gathered.append(CellResult(parameters, by_loss, reasons))
-    return StudyResults(name, tuple(gathered), tuple(losses), facts, seconds)
+    return StudyResults(name, tuple(gathered), tuple(losses), facts, seconds, tuple(versions))

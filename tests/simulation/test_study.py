@@ -269,6 +269,8 @@ def test_no_space_left_loses_nothing_that_is_finished(
     study = Study(Rademacher(), ESTIMATOR, GRID, 30, seed=1)
     connect = sqlite3.connect
     with monkeypatch.context() as patched:
+        # Blocks of one replication, each written at once.
+        patched.setattr("dpstats.simulation.study._BLOCK_SECONDS", 0.0)
         patched.setattr(store.sqlite3, "connect", lambda *a, **k: FullDisk(connect(*a, **k), 5))
         with pytest.raises(StudyFileError, match=r"disk is full.*what was finished before is in the file"):
             study.run(path, n_jobs=jobs)
@@ -297,8 +299,10 @@ def test_another_studys_file_is_refused(tmp_path: Path) -> None:
     connection.close()
     with pytest.raises(StudyFileError, match="is not the file of a study"):
         Study(Rademacher(), ESTIMATOR, GRID, 3).run(tmp_path / "other.db")
-    with pytest.raises(StudyFileError, match="cannot be opened"):
+    with pytest.raises(StudyFileError, match="cannot be opened") as caught:
         Study(Rademacher(), ESTIMATOR, GRID, 3).run(tmp_path / "no" / "folder.db")
+    # Nothing was finished, and running again helps nobody.
+    assert "resume" not in str(caught.value)
 
 
 def test_load_and_resume_do_not_run_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
