@@ -509,3 +509,12 @@ def test_audit_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         assert main(["audit", *arguments]) == 2
         captured = capsys.readouterr()
         assert captured.out == "" and message in captured.err and captured.err.count("\n") == 1
+
+
+def test_simulate_runs_failed_replications_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["simulate", "mean-rate", "--reps", "4", "--grid", '{"n": [50, 100, 200], "d": [2]}']
+    arguments += ["--out", str(tmp_path / "rows.sqlite")]
+    assert main(arguments) == 0
+    first = capsys.readouterr().out
+    # Nothing failed, so nothing is run; the rows are those of the file.
+    assert main([*arguments, "--retry-failed"]) == 0 and capsys.readouterr().out == first

@@ -29,6 +29,9 @@ def add_simulate(commands: Any) -> None:
     parser.add_argument("--reps", type=int, metavar="N", help="datasets in every cell of the grid")
     parser.add_argument("--jobs", type=int, default=1, metavar="J", help="processes; -1 is one per core")
     parser.add_argument("--out", type=Path, metavar="FILE", help="keep (and resume) the rows in this file")
+    parser.add_argument(
+        "--retry-failed", action="store_true", help="run the replications of --out that failed once more"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--report", type=Path, metavar="FILE", help="write a self-contained HTML page")
     add_json(parser)
@@ -83,6 +86,6 @@ def _run(study: Any, options: argparse.Namespace) -> Any:
     from dpstats.simulation.store import StudyFileError
 
     try:
-        return study.run(options.out, n_jobs=options.jobs, progress=True)
+        return study.run(options.out, n_jobs=options.jobs, progress=True, retry_failed=options.retry_failed)
     except StudyFileError as error:
         raise DPStatsError(f"--out {error}" if options.out is not None else str(error)) from None
