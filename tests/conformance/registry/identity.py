@@ -1,4 +1,8 @@
-"""The identity tests: exhaustive neighbours on small sign data and grids, and the bugs that attack them."""
+"""The identity tests but filtering: exhaustive neighbours on small sign data and grids, and the bugs that attack them.
+
+Integer noise on the row distance costs level, not privacy: no audit sees it, and tests/identity/test_counterexamples.py
+has it.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from dpstats.identity import (
-    FilteringTest,
     LipschitzExtensionTest,
     RowDistanceTest,
     SpatialSignTest,
     exact_inner_product_extension,
 )
 from dpstats.identity.base import PrivateTest
+from dpstats.identity.rows import row_sums
 from dpstats.mechanisms import SimulatedNoise
 from registry.entry import Dataset, Draw, Entry, PlantedBug
 
@@ -88,6 +92,50 @@ def _sample_covariance(test: PrivateTest) -> PrivateTest:
     return SampleCovariance(**test.get_params())
 
 
+def _tied(tau0: int, distance: Callable[[np.ndarray, int], int] | None = None) -> RowDistanceTest:
+    """Return the row distance at public constants where inequalities of its proof are equalities.
+
+    A planted bug brings a distance of sign rows of its own.
+    """
+
+    class Tied(RowDistanceTest):
+        def _design(self, n: int, d: int, reference: Any) -> Any:
+            return replace(super()._design(n, d, reference), rho=1, a0=0, tau0=float(tau0))
+
+        def _exact(self, X: Any, plan: Any) -> Any:
+            if distance is None:
+                return super()._exact(X, plan)
+            stage = plan.stages[0]
+            return {stage.name: np.array([distance(X, tau0) * stage.sensitivity_steps])}
+
+    return Tied(rows="sign")
+
+
+def small_increment(X: np.ndarray, tau0: int) -> int:
+    """Planted bug: 7.5 for 8, the slope at which the threshold 2 a0 k + 8 rho k(k-1)/2 steepens."""
+    r = row_sums(X, 1)
+    k = np.arange(len(r) + 1)
+    top = np.concatenate([[0], np.cumsum(np.sort(np.maximum(r, 0))[::-1])])
+    below = np.maximum(-2 * k[:, None] - r, 0).sum(axis=1)
+    return int(np.argmax(r.sum() - 2 * top + 2 * below <= tau0 + 7.5 * k * (k - 1) / 2))
+
+
+def float_distance(X: np.ndarray, tau0: int) -> int:
+    """Planted bug: the distance of rows in units of 0.1, in single precision, where ties break either way."""
+    Z = X.astype(np.float32) * np.float32(0.1)
+    rho = np.float32(0.1) * np.float32(0.1)
+    # Sums of a handful of numbers, in their order on every machine; a library's matrix product might fuse them.
+    G = np.clip((Z[:, None] * Z[None]).sum(axis=2), -rho, rho)
+    np.fill_diagonal(G, 0)
+    r = G.sum(axis=1)
+    positive = np.sort(np.maximum(r, 0))[::-1]
+    for k in range(len(r)):
+        f = r.sum() - 2 * positive[:k].sum() + 2 * np.maximum(-2 * rho * k - r, 0).sum()
+        if f <= tau0 * rho + 4 * rho * k * (k - 1):
+            return k
+    return len(r)
+
+
 class NoProjection(SpatialSignTest):
     """Planted bug: rows are added up as they are."""
 
@@ -104,15 +152,6 @@ class LastStageFullEpsilon(LipschitzExtensionTest):
         M = math.ceil(math.log(n_samples))
         last = plan.stages[-1]
         return replace(plan, stages=(*plan.stages[:-1], replace(last, scale_steps=last.scale_steps / M)))
-
-
-class WholeEpsilonInside(FilteringTest):
-    """Planted bug: every step of algorithm 9.3.3 at eight times the epsilon that is left for it."""
-
-    def _design(self, n: int, d: int, reference: Any) -> Any:
-        design = super()._design(n, d, reference)
-        c = design.constants
-        return replace(design, constants=replace(c, largest_scale=c.largest_scale / 8, largest_threshold=1e9))
 
 
 def _bug(name: str, test: PrivateTest, pair: Any, trials: int = 20_000) -> PlantedBug:
@@ -166,22 +205,29 @@ def _entry(
     *,
     proof: str,
     power: float,
+    covers: type[PrivateTest] | None = None,
     bugs: tuple[PlantedBug, ...] = (),
     **options: Any,
 ) -> Entry:
+    covers = covers or type(test)
     shape = next(pairs())[0].shape
     plan = test.plan(*shape)
 
+    known: dict[bytes, list[np.ndarray]] = {}
+
     def statistic(data: Dataset) -> list[np.ndarray]:
-        exact = test._exact(data, plan)
-        return [exact[stage.name] for stage in plan.stages]
+        # Exhaustive neighbours are few datasets in many pairs.
+        if data.tobytes() not in known:
+            exact = test._exact(data, plan)
+            known[data.tobytes()] = [exact[stage.name] for stage in plan.stages]
+        return known[data.tobytes()]
 
     # The first pair whose statistics are furthest apart, among some.
     worst = max(itertools.islice(pairs(), 4000), key=lambda pair: _gap(*map(statistic, pair)))
     half = _bug("half the noise", _half_noise(test), worst)
     return Entry(
         name=name,
-        covers=type(test),
+        covers=covers,
         proof=proof,
         stages=plan.stages,
         claim=plan.guarantee,
@@ -192,7 +238,7 @@ def _entry(
         neighbor=worst[1],
         power=power,
         bugs=(half, *bugs),
-        estimator=_quick(test),
+        estimator=_quick(covers(**test.get_params())),
         **options,
     )
 
@@ -233,6 +279,22 @@ def entries() -> Iterator[Entry]:
         proof="row-distance.md",
         power=0.5,
     )
+    first = np.array([[-1, 1, 1], [-1, -1, 1], [1, -1, 1], [-1, -1, 1], [1, 1, 1]])
+    second = np.array([[-1, -1, -1], [-1, -1, -1], [-1, -1, 1], [-1, 1, -1], [-1, 1, -1]])
+    for tau0, name, wrong, pair in (
+        (-8, "increment 7.5 for 8", small_increment, (first, np.vstack([[[1, -1, -1]], first[1:]]))),
+        (4, "float ties", float_distance, (second, np.vstack([[[-1, -1, 1]], second[1:]]))),
+    ):
+        # All neighbours of this size, the bug's pair among them: what the bug moves by 2 moves by 1.
+        yield _entry(
+            f"row distance, signs, tied at {tau0}",
+            _tied(tau0),
+            lambda: sign_neighbors(5, 3),
+            proof="row-distance.md",
+            power=0.5,
+            covers=RowDistanceTest,
+            bugs=(_bug(name, _tied(tau0, wrong), pair),),
+        )
     far = np.full((3, 2), 40.0), np.vstack([np.full((1, 2), -40.0), np.full((2, 2), 40.0)])
     yield _entry(
         "spatial sign",
@@ -254,7 +316,9 @@ def entries() -> Iterator[Entry]:
             lambda: sign_neighbors(6, 2),
             proof="lipschitz-extension.md",
             power=0.4,
-            bugs=printed_bugs() if rows == "sign" else (),
+            bugs=(_bug("sample covariance", _sample_covariance(LipschitzExtensionTest()), (spread, outlier)),)
+            if rows == "whitened"
+            else (),
         )
     exact = "the constant K(Delta) bounds a family of pairs, of which this shape has none that attains it"
     for solver in ("exact", "surrogate"):
@@ -266,6 +330,7 @@ def entries() -> Iterator[Entry]:
             power=0.4,
             slack=(12.0 * 2**20 if solver == "exact" else 0.0,),
             slack_reason=exact,
+            bugs=printed_bugs() if solver == "exact" else (),
         )
     staged = {"constraint": "inner_product", "staged": True, "constants": (0.05, 0.1, 10.0), "epsilon": 2.5}
     yield _entry(
@@ -285,42 +350,3 @@ def entries() -> Iterator[Entry]:
             ),
         ),
     )
-    filtering = FilteringTest(epsilon=2.0, delta=1e-3)
-    pair = np.ones((6, 2)), np.vstack([-np.ones((1, 2)), np.ones((5, 2))])
-    plan = filtering.plan(6, 2)
-    # Its stages share one proof and one event; their sensitivities are brute-forced in tests/identity/.
-    yield Entry(
-        name="filtering",
-        covers=FilteringTest,
-        proof="filtering.md",
-        stages=(),
-        events=plan.events,
-        claim=plan.guarantee,
-        statistic=lambda X: [],
-        pairs=lambda: iter(()),
-        draw=_largest(filtering),
-        dataset=pair[0],
-        neighbor=pair[1],
-        power=0.15,
-        bugs=(
-            PlantedBug(
-                "the first step at eight times its epsilon",
-                _largest(WholeEpsilonInside(epsilon=2.0, delta=1e-3)),
-                *pair,
-                2.0,
-                1e-3,
-            ),
-        ),
-        estimator=FilteringTest(random_state=0, **FAST),
-    )
-
-
-def _largest(test: FilteringTest) -> Draw:
-    """Return the core of a fit, less the vector release: its numbers, with those that are missing as -1e9."""
-    core = _core(test)
-
-    def draw(X: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
-        released = core(X, rng, size)
-        return np.nan_to_num(released[:, [0, -1]], nan=-1e9, posinf=-1e9)
-
-    return draw
