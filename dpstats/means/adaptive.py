@@ -12,18 +12,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.estimator import PrivateEstimator, Released
+from dpstats.errors import InvalidParameter
+from dpstats.estimator import Released
 from dpstats.estimator import Statistic as PrivateStatistic
 from dpstats.intervals import simultaneous_level
 from dpstats.lattice import BallLattice, RowLattice
+from dpstats.means.base import ColumnEstimator, of_interval, with_noise
 from dpstats.means.laplace_sums import laplace_sum_quantile
 from dpstats.means.moments import finest, frozen, sum_statistic
 from dpstats.means.staging import TAILS, Staging, plan_stages
@@ -32,18 +33,14 @@ from dpstats.mechanisms.sampling import Noise
 from dpstats.mechanisms.stages import additive_stages, release
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan, Stage
-from dpstats.results import ConfidenceInterval, Summary, significant
+from dpstats.results import ConfidenceInterval, Summary
 from dpstats.validation import (
     check_choice,
     check_columns,
     check_integer,
     check_privacy_parameters,
     check_real,
-    check_rows,
 )
-
-if TYPE_CHECKING:
-    pass
 
 Numbers = NDArray[np.float64]
 
@@ -156,7 +153,7 @@ class AdaptiveMeanPlan(ReleasePlan):
         return float(np.sum(sampling + (self.noise_variance + self.bias**2) * squares))
 
 
-class AdaptiveMean(PrivateEstimator[AdaptiveMeanPlan]):
+class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
     """Private mean that finds out where the rows are while it spends.
 
     Use it when all that is publicly known is a wide box for the mean and an upper bound on the
@@ -383,14 +380,6 @@ class AdaptiveMean(PrivateEstimator[AdaptiveMeanPlan]):
         self.noise_std_ = math.sqrt(plan.noise_variance) * plan.stds
         self.noise_scale_ = float(self.noise_std_[0]) if isinstance(plan.std, float) else self.noise_std_
 
-    def predict(self, X: Any) -> Numbers:
-        """Return the estimate for every row: shape (n_samples, n_features). Releases nothing new."""
-        check_is_fitted(self)
-        rows = check_rows(self, X, reset=False)
-        if self.missing != "center" and not np.isfinite(rows).all():
-            raise InvalidData("Input X contains NaN or infinity.")
-        return np.tile(self.mean_, (rows.shape[0], 1))
-
     @property
     def estimand_(self) -> str:
         """In words, what the intervals cover."""
@@ -439,41 +428,23 @@ class AdaptiveMean(PrivateEstimator[AdaptiveMeanPlan]):
         """Return a table of estimates, noise and intervals; prints as text, shows as HTML in a notebook."""
         interval = self.confidence_interval(confidence_level)
         plan, errors = self.plan_, self.noise_std_
-        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(plan.n_features)])
-        percent = f"{100 * interval.confidence_level:g}%"
-        columns = ["", "estimate", "noise sd", f"[{percent} low", f"{percent} high]", "bias <="]
-        low, high = np.atleast_1d(interval.low), np.atleast_1d(interval.high)
-        cells = [
-            [str(name) for name in names],
-            [significant(*pair) for pair in zip(self.mean_, errors, strict=True)],
-            [significant(error) for error in errors],
-            [significant(*pair) for pair in zip(low, errors, strict=True)],
-            [significant(*pair) for pair in zip(high, errors, strict=True)],
-            [f"{value:.2g}" for value in plan.bias * plan.stds],
-        ]
-        notes = []
-        if self.privacy_.simulated:
-            notes.append("Simulated noise, not a private release: random_state was given.")
-        notes.append(
+        table = {
+            "": self._names(range(plan.n_features)),
+            **with_noise("estimate", self.mean_, errors),
+            **of_interval(interval, errors),
+            "bias <=": [f"{value:.2g}" for value in plan.bias * plan.stds],
+        }
+        notes = [
+            *self._simulated_note(),
             f'tails="{plan.tails}" assumes that {ASSUMPTIONS[plan.tails]}. Where that is wrong, intervals can cover '
-            "less than they say; privacy is not affected."
-        )
-        notes.append(
-            "bias: the largest that clipping can cause under this assumption; it is part of the intervals."
-        )
+            "less than they say; privacy is not affected.",
+            "bias: the largest that clipping can cause under this assumption; it is part of the intervals.",
+        ]
         facts = [
-            ("Estimator", type(self).__name__),
-            ("Rows, columns", f"{plan.n_samples:,}, {plan.n_features:,} (public)"),
-            ("Privacy", str(self.privacy_)),
             ("Stages", f"{len(plan.stages)}, {plan.stages[0].noise.capitalize()} noise"),
             ("Intervals cover", "the population mean [see the note on tails]"),
         ]
-        return Summary("Private adaptive mean", facts, columns, list(zip(*cells, strict=True)), notes)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.missing == "center"
-        return tags
+        return self._framed("Private adaptive mean", facts, table, notes)
 
 
 def _error_quantiles(plan: AdaptiveMeanPlan, tail: float) -> Numbers:

@@ -13,24 +13,24 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.estimator import PrivateEstimator, Released
+from dpstats.errors import InvalidParameter
+from dpstats.estimator import Released
 from dpstats.estimator import Statistic as ExactStatistic
 from dpstats.intervals import half_widths, simultaneous_level
 from dpstats.lattice import BallLattice, BoxLattice, RowLattice
+from dpstats.means.base import ColumnEstimator, of_interval, with_noise
 from dpstats.means.clipping import clipping_bias_bound, normal_clipping_bias_bound
 from dpstats.means.moments import MEAN, SQUARES, finest, frozen, mean_statistic, squares_statistic
 from dpstats.mechanisms.stages import additive_stages
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan, Stage
-from dpstats.results import ConfidenceInterval, Summary, significant
+from dpstats.results import ConfidenceInterval, Summary
 from dpstats.validation import (
     check_choice,
     check_columns,
     check_integer,
     check_privacy_parameters,
     check_real,
-    check_rows,
 )
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _total(values: NDArray[np.float64], count: int) -> float:
     return float(np.broadcast_to(values, (count,)).sum())
 
 
-class ClippedMean(PrivateEstimator[ClippedMeanPlan]):
+class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
     """Private mean of rows that are clipped to a public region.
 
     Use it when public bounds on the columns are known and not much wider than the data: the noise
@@ -302,14 +302,6 @@ class ClippedMean(PrivateEstimator[ClippedMeanPlan]):
         else:
             self.std_ = None if plan.std is None else np.full(d, plan.std)
 
-    def predict(self, X: Any) -> NDArray[np.float64]:
-        """Return the estimate for every row: shape (n_samples, n_features). Releases nothing new."""
-        check_is_fitted(self)
-        rows = check_rows(self, X, reset=False)
-        if self.missing != "center" and not np.isfinite(rows).all():
-            raise InvalidData("Input X contains NaN or infinity.")
-        return np.tile(self.mean_, (rows.shape[0], 1))
-
     @property
     def estimand_(self) -> str:
         """In words, what the intervals cover."""
@@ -367,21 +359,12 @@ class ClippedMean(PrivateEstimator[ClippedMeanPlan]):
     def summary(self, confidence_level: float = 0.95) -> Summary:
         """Return a table of estimates, noise and intervals; prints as text, shows as HTML in a notebook."""
         interval = self.confidence_interval(confidence_level)
-        low, high = np.atleast_1d(interval.low), np.atleast_1d(interval.high)
-        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.plan_.n_features)])
-        percent = f"{100 * interval.confidence_level:g}%"
-        columns = ["", "estimate", "noise sd", f"[{percent} low", f"{percent} high]"]
-        errors = self.noise_std_
-        cells = [
-            [str(name) for name in names],
-            [significant(*pair) for pair in zip(self.mean_, errors, strict=True)],
-            [significant(error) for error in errors],
-            [significant(*pair) for pair in zip(low, errors, strict=True)],
-            [significant(*pair) for pair in zip(high, errors, strict=True)],
-        ]
-        notes = []
-        if self.privacy_.simulated:
-            notes.append("Simulated noise, not a private release: random_state was given.")
+        table = {
+            "": self._names(range(self.plan_.n_features)),
+            **with_noise("estimate", self.mean_, self.noise_std_),
+            **of_interval(interval, self.noise_std_),
+        }
+        notes = self._simulated_note()
         if self.std_ is None:
             notes.append(
                 "No standard deviation is known, so the intervals leave out sampling error. Give std=... (public) "
@@ -390,21 +373,17 @@ class ClippedMean(PrivateEstimator[ClippedMeanPlan]):
         else:
             if self._degrees_of_freedom is not None:
                 notes.append("Standard deviations are private estimates, part of the same guarantee.")
-            bound, note = self._clipping_bias(self.std_, low, high)
+            bound, note = self._clipping_bias(self.std_, *map(np.atleast_1d, interval))
             notes.append(note)
             if bound is not None:
-                columns.append("clip bias <=")
-                cells.append([f"{value:.2g}" for value in bound])
+                table["clip bias <="] = [f"{value:.2g}" for value in bound]
         stage = self.plan_.stages[0]
         law = {"exact": "exact curve", "textbook": "algorithm 9.2.1"}[self.plan_.calibration]
         facts = [
-            ("Estimator", type(self).__name__),
-            ("Rows, columns", f"{self.plan_.n_samples:,}, {self.plan_.n_features:,} (public)"),
-            ("Privacy", str(self.privacy_)),
             ("Noise", f"Gaussian, {law}" if stage.noise == "gaussian" else "Laplace"),
             ("Intervals cover", interval.estimand),
         ]
-        return Summary("Private clipped mean", facts, columns, list(zip(*cells, strict=True)), notes)
+        return self._framed("Private clipped mean", facts, table, notes)
 
     def _clipping_bias(
         self, std: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64]
@@ -427,11 +406,6 @@ class ClippedMean(PrivateEstimator[ClippedMeanPlan]):
             "clip bias: how far clipping can move the mean, for any rows with this standard deviation and a mean "
             f"inside the interval (for normal rows at most {normal:.2g} of the clip). {about}"
         )
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.missing == "center"
-        return tags
 
 
 def _estimate_std(

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.estimator import PrivateEstimator, Released
+from dpstats.estimator import Released
 from dpstats.estimator import Statistic as Private
 from dpstats.intervals import half_widths, simultaneous_level
 from dpstats.lattice import BallLattice, BoxLattice, CrossLattice, check_finite
+from dpstats.means.base import ColumnEstimator, of_interval, with_noise
 from dpstats.means.moments import finest
 from dpstats.means.sparse_planning import (
     cross_radius,
@@ -33,14 +35,13 @@ from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan, Selection, Stage
 from dpstats.privacy.zcdp import zcdp_rho
-from dpstats.results import ConfidenceInterval, Summary, significant
+from dpstats.results import ConfidenceInterval, Summary
 from dpstats.validation import (
     check_choice,
     check_columns,
     check_integer,
     check_privacy_parameters,
     check_real,
-    check_rows,
 )
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ class SparseMeanPlan(ReleasePlan):
         )
 
 
-class SparseMean(PrivateEstimator[SparseMeanPlan]):
+class SparseMean(ColumnEstimator[SparseMeanPlan]):
     """Private mean of rows of which only a few columns have a mean that is not zero.
 
     Use it when there are far more columns than signals: privacy costs as much as for ``n_nonzero`` columns, and a
@@ -471,12 +472,9 @@ class SparseMean(PrivateEstimator[SparseMeanPlan]):
         Sparse tables are refused: the answer is dense, and every row of it is ``mean_``.
         """
         check_is_fitted(self)
-        rows = check_rows(self, X, reset=False)
-        if not isinstance(rows, np.ndarray):
+        if issparse(X):
             raise InvalidData("predict does not take sparse tables: every row of its dense answer is mean_")
-        if self.missing != "center":
-            check_finite(rows)
-        return np.broadcast_to(self.mean_, rows.shape)
+        return np.broadcast_to(self.mean_, self._checked(X).shape)
 
     @property
     def cov_params_(self) -> NDArray[np.float64]:
@@ -535,22 +533,14 @@ class SparseMean(PrivateEstimator[SparseMeanPlan]):
         """Return a table of the selected columns; prints as text, shows as HTML in a notebook."""
         check_is_fitted(self)
         plan = self.plan_
-        names = getattr(self, "feature_names_in_", None)
         estimates = self.mean_[self.support_]
         ratio = plan.noise_std / plan.noise_scale
         errors = np.broadcast_to(self.noise_scale_, estimates.shape) * ratio
-        columns = ["", "estimate", "noise sd"]
-        cells = [
-            [f"x{j}" if names is None else str(names[j]) for j in self.support_],
-            [significant(*pair) for pair in zip(estimates, errors, strict=True)],
-            [significant(error) for error in errors],
-        ]
+        table = {"": self._names(self.support_), **with_noise("estimate", estimates, errors)}
         notes = [f"The other {plan.n_features - plan.n_nonzero:,} columns are reported as 0."]
         if plan.disjoint:
             interval = self.confidence_interval(confidence_level)
-            columns += [f"[{100 * confidence_level:g}% low", f"{100 * confidence_level:g}% high]"]
-            for ends in interval:
-                cells.append([significant(*pair) for pair in zip(np.atleast_1d(ends), errors, strict=True)])
+            table |= of_interval(interval, errors)
             notes.append(
                 f"Selected on the first half of the rows, estimated on the second. Intervals cover "
                 f"{interval.estimand}, if the rows are in no particular order and std is right or an upper bound."
@@ -559,20 +549,15 @@ class SparseMean(PrivateEstimator[SparseMeanPlan]):
             notes.append("Intervals need split=True: the same rows selected the columns.")
         if not plan.finds_signals:
             notes.append(f"Warning: {plan._warning()}.")
-        if self.privacy_.simulated:
-            notes.append("Simulated noise, not a private release: random_state was given.")
+        notes += self._simulated_note()
         facts = [
-            ("Estimator", type(self).__name__),
-            ("Rows, columns", f"{plan.n_samples:,}, {plan.n_features:,} (public)"),
-            ("Privacy", str(self.privacy_)),
             ("Selection", f"{plan.n_nonzero} columns, {plan.selections[0].noise} noise"),
             ("Found if above", f"{plan.selection_threshold:.2g} standard deviations, about"),
         ]
-        return Summary("Private sparse mean", facts, columns, list(zip(*cells, strict=True)), notes)
+        return self._framed("Private sparse mean", facts, table, notes)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.missing == "center"
         tags.input_tags.sparse = True
         return tags
 

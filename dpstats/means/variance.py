@@ -14,23 +14,22 @@ from scipy.special import ndtri
 from scipy.stats import chi2
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.errors import InvalidData
-from dpstats.estimator import PrivateEstimator, Released
+from dpstats.estimator import Released
 from dpstats.estimator import Statistic as Private
 from dpstats.intervals import half_widths
 from dpstats.lattice import BoxLattice, RowLattice
+from dpstats.means.base import ColumnEstimator, of_interval, rounded
 from dpstats.means.moments import MEAN, SQUARES, finest, frozen, mean_statistic, squares_statistic
 from dpstats.mechanisms.stages import additive_stages
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan, Stage
-from dpstats.results import ConfidenceInterval, Summary, significant
+from dpstats.results import ConfidenceInterval, Summary
 from dpstats.validation import (
     check_choice,
     check_columns,
     check_integer,
     check_privacy_parameters,
     check_real,
-    check_rows,
 )
 
 _FEW_ROWS = 10  # below them, intervals for normal rows cover less than stated
@@ -68,7 +67,7 @@ class PrivateVariancePlan(ReleasePlan):
         return [(self.stages[0], 1, 1.0), *((stage, 2, fourth) for stage in self.stages[1:])]
 
 
-class PrivateVariance(PrivateEstimator[PrivateVariancePlan]):
+class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
     """Private variance of each column, of rows that are clipped to a public box.
 
     Parameters
@@ -231,11 +230,7 @@ class PrivateVariance(PrivateEstimator[PrivateVariancePlan]):
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Return the estimated variances for every row: shape (n_samples, n_features). Releases nothing new."""
-        check_is_fitted(self)
-        rows = check_rows(self, X, reset=False)
-        if self.missing != "center" and not np.isfinite(rows).all():
-            raise InvalidData("Input X contains NaN or infinity.")
-        return np.tile(self.variance_, (rows.shape[0], 1))
+        return self._for_every_row("variance_", X)
 
     @property
     def estimand_(self) -> str:
@@ -286,23 +281,13 @@ class PrivateVariance(PrivateEstimator[PrivateVariancePlan]):
         """Return a table of estimates, noise and intervals; prints as text, shows as HTML in a notebook."""
         interval = self.confidence_interval(confidence_level)
         plan = self.plan_
-        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(plan.n_features)])
-        percent = f"{100 * interval.confidence_level:g}%"
-        errors = self.noise_std_
-        columns = ["", "variance", "std", "noise sd", f"[{percent} low", f"{percent} high]"]
-        numbers = (self.variance_, np.atleast_1d(interval.low), np.atleast_1d(interval.high))
-        estimates, low, high = (
-            [significant(*pair) for pair in zip(values, errors, strict=True)] for values in numbers
-        )
-        spreads = [f"{value:.3g}" for value in self.std_]
-        cells = [
-            list(map(str, names)),
-            estimates,
-            spreads,
-            [significant(error) for error in errors],
-            low,
-            high,
-        ]
+        table = {
+            "": self._names(range(plan.n_features)),
+            "variance": rounded(self.variance_, self.noise_std_),
+            "std": [f"{value:.3g}" for value in self.std_],
+            "noise sd": rounded(self.noise_std_, self.noise_std_),
+            **of_interval(interval, self.noise_std_),
+        }
         assumption = {
             "normal": "Intervals take the clipped rows as normal: heavy tails need interval='bounded'.",
             "bounded": "Intervals hold for any rows, by the clip, where n is large enough for normal errors.",
@@ -310,21 +295,12 @@ class PrivateVariance(PrivateEstimator[PrivateVariancePlan]):
         notes = [f"{assumption} The noise (noise sd) is of the variance, not of the standard deviation."]
         if plan.interval == "normal" and plan.n_samples < _FEW_ROWS:
             notes.append(f"Below {_FEW_ROWS} rows intervals cover less than stated.")
-        if self.privacy_.simulated:
-            notes.append("Simulated noise, not a private release: random_state was given.")
+        notes += self._simulated_note()
         facts = [
-            ("Estimator", type(self).__name__),
-            ("Rows, columns", f"{plan.n_samples:,}, {plan.n_features:,} (public)"),
-            ("Privacy", str(self.privacy_)),
             ("Noise", plan.stages[0].noise.capitalize()),
             ("Intervals cover", interval.estimand),
         ]
-        return Summary("Private variance", facts, columns, list(zip(*cells, strict=True)), notes)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.missing == "center"
-        return tags
+        return self._framed("Private variance", facts, table, notes)
 
 
 Ends = tuple[NDArray[np.float64], NDArray[np.float64]]
