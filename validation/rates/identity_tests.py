@@ -48,6 +48,9 @@ ACCURACY = 0.03
 
 def grid_of(test: str, options: Options) -> list[dict[str, Any]]:
     """Return the cells of one test: its cost per test decides how large n can be."""
+    least = {"row distance": 50, "spatial sign": 25, "l1 extension": 400 if options.scale != "fast" else 0}[
+        test
+    ]
     sizes, epsilons, columns = {
         # Below n epsilon = 50 the distance in rows is near its cap, and no leading term describes it.
         "row distance": (
@@ -60,10 +63,10 @@ def grid_of(test: str, options: Options) -> list[dict[str, Any]]:
             options.pick((0.1, 0.2, 0.5, 1.0, 2.0, 8.0), (0.2, 1.0, 4.0), (0.5, 4.0)),
             (16, 64),
         ),
-        # The l1 norm of the sum must not grow by the shift: a sqrt(n/d) small, so n large.
+        # The l1 norm of the sum must not grow by the shift: a sqrt(n/d) small, so n epsilon above 400.
         "l1 extension": (
             options.pick([4000, 16_000, 64_000], [4000, 16_000], [1000, 4000]),
-            options.pick((0.1, 0.3, 1.0, 3.0), (0.1, 0.3, 3.0), (0.3, 3.0)),
+            options.pick((0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 3.0), (0.1, 0.3, 3.0), (0.3, 3.0)),
             (4, 16, 64),
         ),
     }[test]
@@ -72,7 +75,7 @@ def grid_of(test: str, options: Options) -> list[dict[str, Any]]:
         for d in (columns if options.scale != "fast" else columns[:1])
         for epsilon in epsilons
         for n in sizes
-        if n * epsilon >= 25 * (1 + (test == "row distance")) and n * d <= 2_000_000
+        if n * epsilon >= least and n * d <= 2_000_000
     ]
 
 
@@ -99,7 +102,7 @@ def sizes(test: str, options: Options, constants: Mapping[str, float]) -> StudyR
     """Search the number of rows at which distances are found."""
     grid = [
         {"n": 1, "d": 16, "epsilon": epsilon, "distance": a}
-        for epsilon in options.pick((0.5, 2.0), (0.5, 2.0), (2.0,))
+        for epsilon in options.pick((0.5, 2.0, 8.0), (0.5, 2.0), (2.0,))
         for a in (0.18, 0.25, 0.35, 0.5)
     ]
     # Every size tried has a calibration of its own, so a small one does: the errors average out.
