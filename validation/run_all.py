@@ -68,10 +68,12 @@ def as_markdown(outcomes: Sequence[Outcome], command: str, seconds: float, jobs:
     facts = ", ".join(f"{name} {value}" for name, value in provenance(studies).items() if name[0].islower())
     counts = "; ".join(f"{verdict}: {count}" for verdict, count in verdicts(outcomes).items())
     failures = [f"* {study.name}: {note}" for study in studies for note in study.failure_notes()]
+    total = sum(study.seconds for study in studies)
+    resumed = " after interrupted runs, whose rows were kept" if total > jobs * seconds else ""
     parts = [
         "# Rates of the theory, reproduced",
-        f"{time.strftime('%Y-%m-%d')}, `{command}`: {seconds / 60:.0f} minutes, {jobs} processes; "
-        f"{sum(study.seconds for study in studies) / 60:.0f} minutes of processes in all.\n"
+        f"{time.strftime('%Y-%m-%d')}, `{command}`: {seconds / 60:.0f} minutes{resumed}, {jobs} processes; "
+        f"{total / 60:.0f} minutes of processes in all.\n"
         f"Python {platform.python_version()}, {facts}. Simulated noise.",
         LEAD,
         f"Lines: {counts}.",
