@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _COLORS = ("#1f5fa8", "#b03a2e", "#2e7d4f", "#8a5fb0", "#b07a1e", "#4a5666")
+_MARKERS = ("o", "s", "^", "D")
 
 
 def _new_figure() -> tuple[Figure, Axes]:
@@ -86,7 +87,15 @@ def plot_risk(
         # On a log axis a bar must not reach 0.
         below = np.minimum(errors, 0.999 * y) if logarithmic else errors
         axis.errorbar(
-            x, y, [below, errors], fmt="o", ms=4, capsize=2, color=color, label=name or "measured", zorder=3
+            x,
+            y,
+            [below, errors],
+            fmt=_MARKERS[i // len(_COLORS) % len(_MARKERS)],
+            ms=4,
+            capsize=2,
+            color=color,
+            label=name or "measured",
+            zorder=3,
         )
         if terms:
             parts = {
@@ -104,7 +113,10 @@ def plot_risk(
     axis.set_xlabel(parameter)
     axis.set_ylabel(chosen.replace("_", " "))
     axis.grid(alpha=0.25, which="both")
-    axis.legend(fontsize=8, frameon=False)
+    if len(groups) > len(_COLORS):  # beside the axes, where it hides nothing
+        axis.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    else:
+        axis.legend(fontsize=8, frameon=False)
     if title:
         axis.set_title(title, fontsize=10)
     return figure

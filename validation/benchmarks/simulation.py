@@ -15,15 +15,14 @@ import argparse
 import json
 import math
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from _timing import ROOT, cores, publish, table, versions
+from _peers import run_in_peers
+from _timing import cores, publish, table, versions
 
 from dpstats.means import ClippedMean
 from dpstats.mechanisms import GaussianMechanism
@@ -94,14 +93,9 @@ def opendp_seconds(n: int, replications: int) -> float:
 
 
 def diffprivlib_seconds(sizes: tuple[int, ...], replications: int) -> dict[str, float]:
-    """Return the seconds per replication of every size, from .venv-peers; none where it is not built."""
-    python = ROOT / ".venv-peers" / ("Scripts" if sys.platform == "win32" else "bin") / "python"
-    if not python.exists():
-        return {}
-    script = Path(__file__).with_name("_diffprivlib_study.py")
+    """Return the seconds per replication of every size, from an environment of its own."""
     given = json.dumps({"sizes": list(sizes), "d": D, "replications": replications})
-    done = subprocess.run([python, script, given], stdout=subprocess.PIPE, text=True, check=True)
-    return dict(json.loads(done.stdout)["seconds"])
+    return dict(run_in_peers(Path(__file__).with_name("_diffprivlib_study.py"), given)["seconds"])
 
 
 def in_turn(
