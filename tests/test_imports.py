@@ -83,6 +83,7 @@ INSIDE = {
         "adaptive",
         "required_samples",
         "sparse_planning",
+        "sparse_release",
         "sparse",
         "variance",
         "__init__",

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from dpstats.means import SparseMean, sparse_planning
-from dpstats.means.sparse import _REST, _SCORES
+from dpstats.means.sparse_release import REST, SCORES
 from dpstats.mechanisms import SimulatedNoise
 from dpstats.parallel import cut, run_blocks
 from dpstats.privacy import gaussian_sigma
@@ -128,7 +128,7 @@ def release(made: SparseMean, plan, signal_rows: np.ndarray, null: np.ndarray, r
     """Return the estimate of one dataset, from the core that `fit` calls."""
     rows = Rows(signal_rows, null, plan.lattice.spacing * plan.lattice.bound, rng)
     sums = np.rint(rows.scores() * plan.n_samples / plan.lattice.spacing).astype(np.int64)
-    statistic = {_SCORES: np.abs(sums), _REST: rows if plan.balls else sums}
+    statistic = {SCORES: np.abs(sums), REST: rows if plan.balls else sums}
     released = made._release(statistic, plan, SimulatedNoise(rng))
     made._report(released, plan)
     return made.support_, made.mean_[made.support_]
@@ -211,7 +211,7 @@ def coverage(cell: Cell, replications: int, rng: np.random.Generator) -> np.ndar
         # The second half is independent of the first: fresh scores, fresh rows.
         second = rng.standard_normal((plan.n_release, k)) + mu[:k]
         rest = Rows(second, rng.standard_normal(cell.d - k), 1.0, rng)
-        released = made._release({_SCORES: np.abs(sums), _REST: rest}, plan, SimulatedNoise(rng))
+        released = made._release({SCORES: np.abs(sums), REST: rest}, plan, SimulatedNoise(rng))
         made.plan_, made.n_features_in_ = plan, cell.d
         made._report(released, plan)
         low, high = made.confidence_interval()

@@ -6,7 +6,6 @@ Proof: docs/proofs/sparse-mean.md.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,18 +21,20 @@ from dpstats.lattice import BallLattice, BoxLattice, CrossLattice, check_finite
 from dpstats.means.base import ColumnEstimator, of_interval, with_noise
 from dpstats.means.moments import finest
 from dpstats.means.sparse_planning import (
+    SparseMeanPlan,
     cross_radius,
     peeling_cost,
     release_balls,
     selection_threshold,
     textbook_peeling_cost,
 )
+from dpstats.means.sparse_release import REST, SCORES, SUPPORT, estimate, select
 from dpstats.mechanisms.sampling import Noise, check_scale
-from dpstats.mechanisms.stages import Statistic, additive_stages, quotient_up, release
+from dpstats.mechanisms.stages import Statistic, additive_stages, quotient_up
 from dpstats.privacy.events import ZCDP, BoundedRange, DiscreteLaplace, Pure
 from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.privacy.plan import ReleasePlan, Selection, Stage
+from dpstats.privacy.plan import Selection, Stage
 from dpstats.privacy.zcdp import zcdp_rho
 from dpstats.results import ConfidenceInterval, Summary
 from dpstats.validation import (
@@ -47,89 +48,7 @@ from dpstats.validation import (
 if TYPE_CHECKING:
     from dpstats.validation import Columns
 
-_SUPPORT = "support"
-_SCORES = "sizes of the clipped sums"
-_REST = "what the stages are about"
 _LARGEST_SIGNAL = 1e6  # in standard deviations; further away, clipping leaves nothing of a column
-
-
-@dataclass(frozen=True)
-class SparseMeanPlan(ReleasePlan):
-    """The plan of a `SparseMean`, with the public facts that the fit and its report go by.
-
-    Attributes
-    ----------
-    n_nonzero : int
-    n_release : int
-        How many rows the estimate is from: all of them, or the second half.
-    std : float or tuple of float
-    max_signal : float
-    selection_threshold : float
-        Signal over standard deviation from which a normal column is nearly surely selected.
-    """
-
-    lattice: BoxLattice = field(repr=False, compare=False)
-    balls: tuple[BallLattice, ...] = field(repr=False, compare=False)
-    n_nonzero: int
-    n_release: int
-    std: float | tuple[float, ...]
-    max_signal: float
-    selection_threshold: float
-    missing: str
-
-    @property
-    def weights(self) -> NDArray[np.float64]:
-        """What each stage counts in the estimate: by its inverse variance."""
-        precision = np.array([float(stage.noise_std) ** -2 for stage in self.stages])
-        result: NDArray[np.float64] = precision / precision.sum()
-        return result
-
-    @property
-    def noise_scale(self) -> float:
-        """Standard deviation (Gaussian) or scale (Laplace) of the noise of a selected column.
-
-        In the units of the data; where ``std`` is an array and rows are standardised, in standard deviations.
-        """
-        return float(sum(float(stage.noise_scale) ** -2 for stage in self.stages)) ** -0.5
-
-    @property
-    def noise_std(self) -> float:
-        """Standard deviation of the noise of a selected column."""
-        return self.noise_scale * (math.sqrt(2) if self.stages[0].noise == "laplace" else 1.0)
-
-    @property
-    def scales(self) -> NDArray[np.float64] | None:
-        """By what rows are divided: the standard deviations, where these are an array and rows are standardised."""
-        return np.asarray(self.std) if isinstance(self.std, tuple) and self.balls else None
-
-    @property
-    def finds_signals(self) -> bool:
-        """Whether a signal of ``max_signal`` is nearly surely selected."""
-        return self.selection_threshold <= self.max_signal
-
-    def expected_error(self, std: float | NDArray[np.float64] | None = None) -> float:
-        """Return the expected squared l2 error where the right columns are selected and no row is clipped.
-
-        Sampling error and noise of ``n_nonzero`` columns; of those with the largest ``std`` where it is an array.
-        """
-        spread = self.std if std is None else check_columns("std", std, self.n_features, at_least=0)
-        largest = np.sort(np.broadcast_to(spread, (self.n_features,)))[-self.n_nonzero :]
-        unit = 1.0 if self.scales is None else np.sort(self.scales)[-self.n_nonzero :]
-        return float(
-            np.sum(largest**2 / self.n_release + (self.noise_std * unit) ** 2 * np.ones(largest.size))
-        )
-
-    def __str__(self) -> str:
-        lines = [super().__str__(), f"  signals above about {self.selection_threshold:.2g} std are found"]
-        if not self.finds_signals:
-            lines.append(f"  warning: {self._warning()}")
-        return "\n".join(lines)
-
-    def _warning(self) -> str:
-        return (
-            f"no signal of up to max_signal = {self.max_signal:g} std is sure to be found (needed: about "
-            f"{self.selection_threshold:.2g}); the selection may be mostly noise"
-        )
 
 
 class SparseMean(ColumnEstimator[SparseMeanPlan]):
@@ -387,7 +306,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         scale = quotient_up(2 * sensitivity, each)
         spacing = float(np.max(bounds / std)) * unit * 2.0**-bits / n_select
         event = BoundedRange(each)
-        return lattice, Selection(_SUPPORT, "gumbel", s, spacing, sensitivity, scale, event), balls, stages
+        return lattice, Selection(SUPPORT, "gumbel", s, spacing, sensitivity, scale, event), balls, stages
 
     def _peeling_parts(
         self,
@@ -417,7 +336,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         scale = quotient_up(sensitivity, selecting)
         spacing = clip * 2.0**-bits
         selection = Selection(
-            _SUPPORT, "laplace", s, spacing / n_select, sensitivity, scale, Pure(2 * sensitivity / scale)
+            SUPPORT, "laplace", s, spacing / n_select, sensitivity, scale, Pure(2 * sensitivity / scale)
         )
         scale = check_scale(quotient_up(sensitivity, releasing))
         event = DiscreteLaplace(sensitivity, scale)
@@ -436,30 +355,30 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         cut = plan.n_samples - plan.n_release
         scores = sums(X[:cut] if cut else X)
         if not plan.balls:
-            return {_SCORES: np.abs(scores), _REST: sums(X[cut:]) if cut else scores}
+            return {SCORES: np.abs(scores), REST: sums(X[cut:]) if cut else scores}
         if cut and plan.missing == "error":
             check_finite(X[cut:].data if sparse else X[cut:])
-        return {_SCORES: np.abs(scores), _REST: X[cut:]}
+        return {SCORES: np.abs(scores), REST: X[cut:]}
 
     def _release(
         self, statistic: Private, plan: SparseMeanPlan, noise: Noise, size: int | None = None
     ) -> Released:
         """Select, and release what the stages are about on each support that was drawn."""
         count = 1 if size is None else size
-        supports = np.sort(_select(statistic[_SCORES], plan.selections[0], noise, count), axis=1)
+        supports = np.sort(select(statistic[SCORES], plan.selections[0], noise, count), axis=1)
         released = {stage.name: np.empty(supports.shape) for stage in plan.stages}
         distinct, which = np.unique(supports, axis=0, return_inverse=True)
         for t, support in enumerate(distinct):
             draws = np.flatnonzero(which.reshape(-1) == t)
-            answers = _estimate(statistic[_REST], support, plan, noise, draws.size)
+            answers = estimate(statistic[REST], support, plan, noise, draws.size)
             for stage, answer in zip(plan.stages, answers, strict=True):
                 released[stage.name][draws] = answer
         # Whole numbers, which floats hold exactly.
-        released[_SUPPORT] = supports.astype(np.float64)
+        released[SUPPORT] = supports.astype(np.float64)
         return released if size is not None else {name: values[0] for name, values in released.items()}
 
     def _report(self, released: Released, plan: SparseMeanPlan) -> None:
-        self.support_ = released[_SUPPORT].astype(np.intp)
+        self.support_ = released[SUPPORT].astype(np.intp)
         weighted = zip(plan.weights, plan.stages, strict=True)
         self.mean_ = np.zeros(plan.n_features)
         self.mean_[self.support_] = sum(weight * released[stage.name] for weight, stage in weighted)
@@ -548,7 +467,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         else:
             notes.append("Intervals need split=True: the same rows selected the columns.")
         if not plan.finds_signals:
-            notes.append(f"Warning: {plan._warning()}.")
+            notes.append(f"Warning: {plan.warning()}.")
         notes += self._simulated_note()
         facts = [
             ("Selection", f"{plan.n_nonzero} columns, {plan.selections[0].noise} noise"),
@@ -575,49 +494,3 @@ def _concentrated(item: Statistic, rho: float) -> Stage:
     scale = check_scale(item.l2 / math.sqrt(2 * rho * item.share))
     event = ZCDP((item.l2 / scale) ** 2 / 2)
     return Stage(item.name, "gaussian", item.size, item.spacing, item.l2, scale, event)
-
-
-def _select(scores: NDArray[np.int64], selection: Selection, noise: Noise, count: int) -> NDArray[np.intp]:
-    """Return what is selected, of shape (count, selection.size)."""
-    if selection.noise == "gumbel":
-        return noise.top("gumbel", scores, selection.scale_steps, selection.size, count)
-    taken = np.zeros((count, scores.size), dtype=bool)
-    chosen = np.empty((count, selection.size), dtype=np.intp)
-    for t in range(selection.size):
-        noisy = scores + noise.laplace(selection.scale_steps, taken.shape)
-        noisy[taken] = np.iinfo(np.int64).min
-        # The first of equal sums, on neighbouring datasets alike.
-        chosen[:, t] = np.argmax(noisy, axis=1)
-        taken[np.arange(count), chosen[:, t]] = True
-    return chosen
-
-
-def _estimate(
-    rest: Any, support: NDArray[np.intp], plan: SparseMeanPlan, noise: Noise, count: int
-) -> list[NDArray[np.float64]]:
-    """Return the release of every stage on one support, ``count`` times, in the units of the data."""
-    if not plan.balls:
-        return [release(plan.stages[0], rest[support], noise, count)]
-    rows = _columns(rest, support, plan)
-    average, precision, answers = np.zeros((count, support.size)), 0.0, []
-    for stage, ball in zip(plan.stages, plan.balls, strict=True):
-        # A stage is about the average of the ones before, which is public and, where many are drawn, is many.
-        centers, which = np.unique(average, axis=0, return_inverse=True)
-        sums = np.stack([replace(ball, center=center).sums(rows)[0] for center in centers])
-        answer = average + release(stage, sums[which.reshape(-1)], noise, count)
-        weight = float(stage.noise_std) ** -2
-        average = (precision * average + weight * answer) / (precision + weight)
-        precision += weight
-        answers.append(answer)
-    return answers if plan.scales is None else [answer * plan.scales[support] for answer in answers]
-
-
-def _columns(rows: Any, support: NDArray[np.intp], plan: SparseMeanPlan) -> NDArray[np.float64]:
-    """Return the selected columns, dense and finite, in standard deviations where these differ."""
-    chosen = rows[:, support]
-    dense = np.asarray(chosen if isinstance(chosen, np.ndarray) else chosen.toarray(), dtype=np.float64)
-    dense = np.where(np.isfinite(dense), dense, 0.0)
-    with np.errstate(over="ignore"):
-        scaled = dense if plan.scales is None else dense / plan.scales[support]
-    # A quotient may overflow: nothing is refused after the charge.
-    return np.clip(scaled, -1e300, 1e300)

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpstats.lattice import BallLattice
 from dpstats.means import SparseMean
-from dpstats.means.sparse import _columns
+from dpstats.means.sparse_release import columns_of
 from dpstats.mechanisms import SimulatedNoise
 from registry.entry import Dataset, Draw, Entry, PlantedBug
 
@@ -72,7 +72,7 @@ def _entry(
         )
         if not small.balls:
             return [rest[[j]] for j in support]
-        rows = _columns(rest, support, small)
+        rows = columns_of(rest, support, small)
         centers = [np.zeros(support.size), np.full(support.size, 0.7), np.full(support.size, -3.0)]
         return [
             replace(ball, center=center).sums(rows)[0]
