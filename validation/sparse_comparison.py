@@ -144,7 +144,7 @@ def plans(cell: Cell) -> dict:
         "pure": estimator(cell),
     }
     result = {}
-    for name in set(cell.rivals) & set(made):
+    for name in [rival for rival in cell.rivals if rival in made]:
         with mock.patch.object(sparse_planning, "_MAX_STAGES", 1 if name == "one stage" else 3):
             result[name] = made[name], made[name].plan(cell.n, cell.d)
     return result

@@ -14,7 +14,7 @@ import sparse_comparison as study
 
 @pytest.fixture(scope="module")
 def tables() -> tuple[dict, list]:
-    compared, covered = study.study(10, jobs=1, cells=study.CELLS[:1], splits=study.SPLITS[:1], check=False)
+    compared, covered = study.study(200, jobs=1, cells=study.CELLS[:1], splits=study.SPLITS[:1], check=False)
     return {name: (error, spread, found) for _, name, error, spread, found in compared}, covered
 
 
@@ -31,9 +31,18 @@ def test_the_order_of_the_estimators(tables: tuple[dict, list]) -> None:
 def test_the_error_is_what_the_plan_expects(tables: tuple[dict, list]) -> None:
     expected = study.estimator(study.CELLS[0]).plan(2000, 2000).expected_error()
     error, spread, _ = tables[0]["gumbel"]
+    # 200 datasets: with ten, none may show the rare miss of a column, and the spread is then too small.
     assert abs(error - expected) < 5 * spread
+    assert error > 1.1 * tables[0]["oracle"][0]
 
 
 def test_intervals_after_a_split_cover(tables: tuple[dict, list]) -> None:
-    # 40 datasets of 10 intervals: five standard errors.
-    assert abs(tables[1][0][1] - 0.95) < 5 * np.sqrt(0.95 * 0.05 / 400)
+    # 800 datasets of 10 intervals: five standard errors.
+    assert abs(tables[1][0][1] - 0.95) < 5 * np.sqrt(0.95 * 0.05 / 8000)
+
+
+def test_the_order_of_the_rivals_is_the_cell_s() -> None:
+    # The generator is shared in this order: an order that changed with the process gave other figures each run.
+    for cell in study.CELLS:
+        planned = list(study.plans(cell))
+        assert planned == [name for name in cell.rivals if name in planned]
