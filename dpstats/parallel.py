@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dpstats.errors import InvalidParameter
-from dpstats.validation import check_integer, check_random_state
+from dpstats.validation import check_jobs, check_random_state
 
 Result = TypeVar("Result")
 
@@ -76,9 +75,7 @@ def run_blocks(
     >>> run_blocks(draw, [(3,), (2,)], random_state=0) == run_blocks(draw, [(3,), (2,)], random_state=0)
     True
     """
-    n_jobs = check_integer("n_jobs", n_jobs, at_least=-1)
-    if n_jobs == 0:
-        raise InvalidParameter("n_jobs must be a positive integer, or -1 for one per core, got 0")
+    n_jobs = check_jobs(n_jobs)
     seeds = seed_sequence(random_state).spawn(len(blocks))
     results: Iterable[Result]
     if n_jobs == 1 or len(blocks) < 2:

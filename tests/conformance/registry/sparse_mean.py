@@ -256,6 +256,7 @@ def entries() -> Iterator[Entry]:
         SparseMean(**far),
         beyond,
         power=0.4,
+        most_trials=200_000,
         n=50,
         **ball,
         bugs=(
