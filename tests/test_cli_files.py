@@ -252,6 +252,17 @@ def test_parquet_files(folder: Path, frame: pd.DataFrame, capsys: pytest.Capture
     )
 
 
+def test_two_columns_of_a_name_in_a_csv_are_refused(folder: Path) -> None:
+    twice = folder / "twice.csv"
+    twice.write_text("age,age,,b\n1,2,3,4\n3,4,5,6\n")
+    with pytest.raises(
+        InvalidParameter, match=r"twice\.csv has more than one column of a name given as --column"
+    ):
+        read_table(twice, ["age"])
+    assert read_table(twice, ["b"])["b"].tolist() == [4, 6]
+    assert read_table(twice, None).shape == (2, 4)
+
+
 def test_two_columns_of_a_name_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pd, "read_parquet", lambda path: pd.DataFrame([[1, 2]], columns=["age", "age"]))
     (folder / "x.parquet").touch()

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from dpstats.cli.files import tell
+from dpstats.cli.files import as_json, tell
 from dpstats.errors import InvalidParameter
 
 
@@ -61,7 +61,7 @@ def _show(options: argparse.Namespace) -> None:
             name: {"epsilon": amount.epsilon, "delta": amount.delta} for name, amount in amounts.items()
         }
         facts = {"method": budget.method, "neighbors": budget.total.neighbors.name, "charges": charges}
-        tell(json.dumps(numbers | facts, indent=2))
+        tell(as_json(numbers | facts))
         return
     lines = [f"Method:    {budget.method}", f"Charges:   {charges}"]
     tell("\n".join(lines + [f"{name.capitalize() + ':':<10} {amount}" for name, amount in amounts.items()]))
@@ -82,7 +82,7 @@ def _history(options: argparse.Namespace) -> None:
         for entry in PrivacyBudget.open(options.file).history()
     ]
     if options.json:
-        tell(json.dumps(rows, indent=2))
+        tell(as_json(rows))
         return
     lines = [f"{'time (UTC)':<25}  {'epsilon':>10}  {'delta':>10}  label"]
     for row in rows:

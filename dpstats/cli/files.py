@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import os
 import sys
 import warnings
@@ -77,7 +78,14 @@ def _read_csv(path: Path) -> Any:
         try:
             # Left to itself, pandas takes the first of too many values for the name of the row, and every
             # column for its neighbour.
-            return pd.read_csv(path, index_col=False)
+            frame = pd.read_csv(path, index_col=False)
+            # The second "age" is an "age.1" to pandas: a column asked for by name must have it alone.
+            header = pd.read_csv(
+                path, index_col=False, header=None, nrows=1, dtype=str, keep_default_na=False
+            )
+            names = header.iloc[0]
+            frame.columns = [name or known for name, known in zip(names, frame.columns, strict=True)]
+            return frame
         except pd.errors.ParserWarning:
             pass
     raise InvalidParameter(f"{path.name} must have a name in its header for every value of a line")
@@ -156,7 +164,7 @@ def output(target: str | None) -> Iterator[Callable[[Any, dict[str, Any]], None]
     with opened("--json", None if target == "-" else target) as write:
 
         def show(table: Any, facts: dict[str, Any]) -> None:
-            text = json.dumps(facts, indent=2)
+            text = as_json(facts)
             try:
                 tell(text if target == "-" else table)
             finally:
@@ -164,6 +172,21 @@ def output(target: str | None) -> Iterator[Callable[[Any, dict[str, Any]], None]
                     write(text + "\n")
 
         yield show
+
+
+def as_json(facts: Any) -> str:
+    """Return JSON that every reader takes: it has no infinite numbers, which are the words "Infinity" and "NaN"."""
+    return json.dumps(_spelled(facts), indent=2, allow_nan=False)
+
+
+def _spelled(facts: Any) -> Any:
+    if isinstance(facts, dict):
+        return {key: _spelled(value) for key, value in facts.items()}
+    if isinstance(facts, list | tuple):
+        return [_spelled(value) for value in facts]
+    if isinstance(facts, float) and not math.isfinite(facts):
+        return json.dumps(facts)
+    return facts
 
 
 def tell(text: Any) -> None:

@@ -35,18 +35,25 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="public standard deviations of independent columns: one number, or one per column",
     )
+    parser.add_argument(
+        "--null",
+        choices=["normal", "product"],
+        default="normal",
+        help="normal rows (default), or independent entries of -1 and 1 (0 counts as -1) with this mean",
+    )
     parser.add_argument("--level", type=float, default=0.05, help="(default: 0.05)")
     parser.add_argument(
         "--test",
-        choices=["row-distance", "spatial-sign", "lipschitz", "auto"],
+        choices=["row-distance", "spatial-sign", "lipschitz", "filtering", "auto"],
         default="auto",
         help="auto (default): row-distance where its calibration takes minutes at most, else spatial-sign",
     )
+    parser.add_argument("--delta", type=float, help="of filtering (default: 1e-06); the others are pure")
     add_privacy(parser)
 
 
 def _build(options: argparse.Namespace, n: int, d: int) -> Any:
-    from dpstats.identity import LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
+    from dpstats.identity import FilteringTest, LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
     from dpstats.identity.choice import automatic_test
 
     tests: dict[str, Any] = {
@@ -54,14 +61,20 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
         "row-distance": RowDistanceTest,
         "spatial-sign": SpatialSignTest,
         "lipschitz": LipschitzExtensionTest,
+        "filtering": FilteringTest,
     }
+    if options.delta is not None and options.test != "filtering":
+        raise InvalidParameter(f"--delta goes with --test filtering only, got --test {options.test}")
+    approximate = {} if options.delta is None else {"delta": options.delta}
     return tests[options.test](
         mean=per_column("--mean", options.mean, d),
         cov=_covariance(options, d),
+        null=options.null,
         epsilon=options.epsilon,
         level=options.level,
         missing=options.missing,
         progress=True,
+        **approximate,
     )
 
 
@@ -109,7 +122,8 @@ IDENTITY_TEST = ReleaseCommand(
     name="identity-test",
     help="private test of whether the mean of the rows is a public one",
     description="Test privately whether the rows are normal with a public mean and covariance (by default "
-    "the identity). Pure privacy; the critical value is simulated, from public numbers only.",
+    "the identity), or the columns independent signs. Pure privacy, but for filtering; the critical value is "
+    "simulated, from public numbers only.",
     add_parameters=_add_parameters,
     build=_build,
     report=_report,

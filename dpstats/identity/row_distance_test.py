@@ -32,6 +32,10 @@ _DISTANCE = "row distance"
 # The distance is an integer, its release a multiple of 2^-20: integer noise would tie, and lower the level.
 _STEPS_OF_A_ROW = 2**20
 
+# a0 in standard deviations of a row sum of unclipped products. Public and data-free; any value is private. Larger
+# values waste a little where d is small, smaller ones much where it is large (docs/proofs/row-distance.md).
+_SLACK = 1.4
+
 # Whitened signs take two values a column; rounded to eighths their null mean would not be zero.
 _FINE_STEPS = 2.0**10
 
@@ -174,7 +178,7 @@ class RowDistanceTest(PrivateTest):
             steps, largest = 2.0**STEP_BITS, LARGEST_STEP
             points, weights = grid_law(steps, largest)
             variance = float(weights @ points**2)
-        rho, a0 = round(steps**2 * math.sqrt(d)), round(steps**2 * math.sqrt(n * d))
+        rho, a0 = round(steps**2 * math.sqrt(d)), round(_SLACK * steps**2 * math.sqrt(n * d))
         return RowDistanceDesign(signs, steps, largest, rho, a0, approximate_null_f0(n, d, rho, a0, variance))
 
     def _on_signs(self, design: RowDistanceDesign) -> bool:

@@ -107,12 +107,13 @@ class LedgerStore:
         create: bool = False,
     ) -> None:
         try:
-            self.path = os.path.abspath(os.fspath(path))
-            if "\0" in str(self.path):
+            self.path = os.path.abspath(os.fsdecode(path))
+            if "\0" in self.path:
                 raise ValueError
+            self.path.encode()  # SQLite takes no other name
             exists = os.path.exists(self.path)
         except (TypeError, ValueError):
-            raise InvalidParameter(f"ledger must be a path, got {path!r}") from None
+            raise InvalidParameter(f"ledger must be a path, in UTF-8, got {path!r}") from None
         if not exists and create and parameters is not None:
             self._make(parameters)
         elif not exists:

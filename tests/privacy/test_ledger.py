@@ -299,7 +299,7 @@ def test_a_ledger_of_nonsense_is_corrupt(path):
         path.unlink()
 
 
-@pytest.mark.parametrize("ledger", [0, "a\0b", 1.5])
+@pytest.mark.parametrize("ledger", [0, "a\0b", 1.5, "a\udcff"])
 def test_a_ledger_is_a_path(ledger):
     with pytest.raises(InvalidParameter, match="ledger must be a path"):
         PrivacyBudget(1.0, ledger=ledger)
