@@ -8,12 +8,17 @@ that of the datasets (about .03).
     python validation/identity_power.py                         # 1,000 datasets a distance, 3,000 of the null;
                                                                 # fewer for slow tests, see `datasets`
     python validation/identity_power.py --replications 100 --sizes 500x20 --no-write
+    python validation/identity_power.py --tests "row distance"  # the other rows are kept as they are written
+
+A seed belongs to a test, size, direction and distance: what is made alone is what all together would be.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import re
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -49,6 +54,7 @@ TESTS: dict[str, PrivateTest] = {
     "filtering (9.3.3)": FilteringTest(delta=DELTA),
 }
 BASELINES = ("noisy mean, chi-square", "naive Laplace")
+NAMES = (*TESTS, *BASELINES)
 DIRECTIONS = ("dense", "sparse")
 # What the row distance must reach (dense).
 TARGETS = {
@@ -135,11 +141,12 @@ def datasets(name: str, n: int, d: int, replications: int) -> int:
     return max(replications // 4, 20) if slow else replications
 
 
-def study(replications: int, jobs: int, sizes=SIZES, seed: int = 2026) -> dict[tuple, list[float]]:
+def study(
+    replications: int, jobs: int, sizes=SIZES, names=NAMES, seed: int = 2026
+) -> dict[tuple, list[float]]:
     """Return {(n, d, direction, test): ratios at each epsilon}."""
-    names = [*TESTS, *BASELINES]
     keys = []
-    for (n, d), name in itertools.product(sizes, names):
+    for (n, d), name in itertools.product(sizes, NAMES):
         keys.append((n, d, "null", name, 0.0))
         keys += [
             (n, d, direction, name, ratio)
@@ -149,6 +156,8 @@ def study(replications: int, jobs: int, sizes=SIZES, seed: int = 2026) -> dict[t
         ]
     work = []
     for index, (n, d, direction, name, ratio) in enumerate(keys):
+        if name not in names:
+            continue
         size = datasets(name, n, d, replications) * (3 if direction == "null" else 1)
         blocks = cut(size, 50)
         seeds = np.random.SeedSequence([seed, index]).spawn(len(blocks))
@@ -160,7 +169,7 @@ def study(replications: int, jobs: int, sizes=SIZES, seed: int = 2026) -> dict[t
     pieces: dict[int, list[np.ndarray]] = {}
     for item, found in zip(work, results, strict=True):
         pieces.setdefault(item[0], []).append(found)
-    drawn = {key: np.concatenate(pieces[index]) for index, key in enumerate(keys)}
+    drawn = {keys[index]: np.concatenate(found) for index, found in pieces.items()}
     table: dict[tuple, list[float]] = {}
     for (n, d), direction, name in itertools.product(sizes, DIRECTIONS, names):
         null = drawn[n, d, "null", name, 0.0]
@@ -177,7 +186,7 @@ def study(replications: int, jobs: int, sizes=SIZES, seed: int = 2026) -> dict[t
     return table
 
 
-def as_markdown(table: dict[tuple, list[float]], replications: int, seconds: float) -> str:
+def as_markdown(table: dict[tuple, list[float]], replications: int, seconds: float, kept: bool) -> str:
     """Return the tables with the command that made them."""
     lines = [
         "# Power of the identity tests",
@@ -185,8 +194,9 @@ def as_markdown(table: dict[tuple, list[float]], replications: int, seconds: flo
         f"{time.strftime('%Y-%m-%d')}, dpstats {dpstats.__version__}, numpy {np.__version__}; "
         f"{replications:,} datasets a distance; {seconds / 60:.0f} minutes.",
         "",
-        f"    {' '.join(['python', 'validation/identity_power.py', *sys.argv[1:]])}",
+        f"    {shlex.join(['python', 'validation/identity_power.py', *sys.argv[1:]])}",
         "",
+        *(["The rows of the other tests are those of the run before.", ""] if kept else []),
         f"Critical distance (power {POWER:g}, level {LEVEL:g}) over that of the non-private chi-square test. The noisy "
         f'mean and filtering have delta = {DELTA:g}, everything else is pure. An entry with ">" stands for a test '
         "with less power than that at the last ratio tried. Staged and filtering have a tenth of the datasets; at "
@@ -209,6 +219,18 @@ def as_markdown(table: dict[tuple, list[float]], replications: int, seconds: flo
     return "\n".join([*lines, ""])
 
 
+def read_markdown(text: str) -> dict[tuple, list[float]]:
+    """Return the table that `as_markdown` wrote, to two digits."""
+    table, size = {}, None
+    for line in text.splitlines():
+        if heading := re.match(r"## n = (\d+), d = (\d+), (\w+)", line):
+            size = int(heading[1]), int(heading[2]), heading[3]
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if cells[0] in NAMES:
+            table[*size, cells[0]] = [float("inf") if c.startswith(">") else float(c) for c in cells[1:]]
+    return table
+
+
 def picture(table: dict[tuple, list[float]], path: Path) -> None:
     """Draw the ratios against epsilon, a panel for each size and direction."""
     import matplotlib
@@ -227,7 +249,7 @@ def picture(table: dict[tuple, list[float]], path: Path) -> None:
     )
     for row, direction in zip(axes, DIRECTIONS, strict=True):
         for axis, (n, d) in zip(row, sizes, strict=True):
-            for index, name in enumerate([*TESTS, *BASELINES]):
+            for index, name in enumerate(NAMES):
                 style = "--" if name in BASELINES else "-"
                 ratios = np.array(table[n, d, direction, name])
                 ratios[~np.isfinite(ratios)] = np.nan
@@ -251,17 +273,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--replications", type=int, default=1000)
     parser.add_argument("--sizes", nargs="*", help="such as 500x20; default: all")
+    parser.add_argument("--tests", nargs="*", choices=NAMES, default=NAMES, help="default: all")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--no-write", action="store_true")
     options = parser.parse_args()
+    path = RESULTS / "identity_power.md"
     sizes = [tuple(map(int, size.split("x"))) for size in options.sizes] if options.sizes else SIZES
     start = time.perf_counter()
-    table = study(options.replications, options.jobs, sizes)
-    text = as_markdown(table, options.replications, time.perf_counter() - start)
+    table = study(options.replications, options.jobs, sizes, options.tests)
+    kept = set(options.tests) < set(NAMES)
+    if kept:
+        known = read_markdown(path.read_text(encoding="utf-8")) | table
+        keys = [
+            (n, d, direction, name) for (n, d), direction, name in itertools.product(sizes, DIRECTIONS, NAMES)
+        ]
+        table = {key: known[key] for key in keys if key in known}
+    text = as_markdown(table, options.replications, time.perf_counter() - start, kept)
     print(text)
     if not options.no_write:
         RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "identity_power.md").write_text(text, encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
         picture(table, RESULTS / "identity_power.png")
 
 
