@@ -7,6 +7,7 @@ reduces data to exact integers (`_statistic`), and turns what was released into 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Generic, Self, TypeVar
@@ -20,7 +21,7 @@ from dpstats.mechanisms.stages import release
 from dpstats.privacy.budget import PrivacyBudget, check_budget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
-from dpstats.validation import check_rows, public_shape
+from dpstats.validation import by_name, check_rows, column_names, public_shape
 
 Statistic = Mapping[str, NDArray[Any]]
 """Private: the exact statistic of each stage of a plan, by the stage's name, in steps; or, where what a
@@ -46,6 +47,8 @@ class PrivateEstimator(BaseEstimator, Generic[Plan]):
     privacy_: PrivacyGuarantee
 
     _min_samples = 2
+    _per_column: tuple[str, ...] = ()
+    """Parameters that may have an entry per column: a fit matches their labels with the names of the columns."""
 
     def plan(self, n_samples: int, n_features: int) -> Plan:
         """Return what a fit on data of this size would release, and at which cost; sees no data."""
@@ -62,6 +65,19 @@ class PrivateEstimator(BaseEstimator, Generic[Plan]):
     def _report(self, released: Released, plan: Plan) -> None:
         """Set the fitted attributes: post-processing of what was released."""
         raise TypeError(f"{type(self).__name__} does not define _report")
+
+    def _in_order(self, names: list[Any] | None) -> Self:
+        """Return the estimator with its labelled parameters in the order of the columns ``names``: itself, or a copy.
+
+        Only planning needs it: what comes after goes by the plan.
+        """
+        given = {name: getattr(self, name) for name in self._per_column}
+        ordered = {name: by_name(name, value, names) for name, value in given.items()}
+        if all(ordered[name] is value for name, value in given.items()):
+            return self
+        planner = copy.copy(self)
+        planner.__dict__.update(ordered)
+        return planner
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release the estimate from the rows of ``X``.
@@ -91,12 +107,13 @@ class PrivateEstimator(BaseEstimator, Generic[Plan]):
         """
         noise = noise_source(self.random_state)
         budget = check_budget(self.budget, simulated=noise.simulated)
+        planner = self._in_order(column_names(X))
         stated = public_shape(X)
         if budget is not None and stated is not None and min(stated) > 0:
             # An empty purse is told before the data are touched.
-            budget.check(self.plan(max(stated[0], self._min_samples), stated[1]))
+            budget.check(planner.plan(max(stated[0], self._min_samples), stated[1]))
         rows = check_rows(self, X, reset=True, min_samples=self._min_samples)
-        plan = self.plan(*rows.shape)
+        plan = planner.plan(*rows.shape)
         if budget is not None:
             budget.check(plan)
         statistic = self._statistic(rows, plan)

@@ -392,6 +392,25 @@ def test_large_identity_tests_are_planned_as_spatial_signs(capsys: pytest.Captur
     assert as_json(arguments, capsys)["estimator"] == "SpatialSignTest"
 
 
+def test_filtering_has_a_delta(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["plan", "identity-test", "--rows", "400", "--columns", "5", "--mean", "0"]
+    for given, delta in (([], 1e-6), (["--delta", "1e-5"], 1e-5)):
+        planned = as_json([*arguments, "--test", "filtering", *given], capsys)
+        assert planned["estimator"] == "FilteringTest" and planned["privacy"]["delta"] == delta
+    message = failed([*arguments, "--delta", "1e-5"], capsys)
+    assert "--delta goes with --test filtering only, got --test auto" in message
+
+
+def test_identity_test_of_signs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    coins = tmp_path / "coins.csv"
+    coins.write_text("a,b\n" + "0,1\n1,0\n" * 700)
+    arguments = ["identity-test", str(coins), "--column", "a", "--column", "b", "--test", "spatial-sign"]
+    fair = as_json([*arguments, "--null", "product", "--mean", "0", "--seed", "1"], capsys)
+    assert fair["null"] == "the rows are independent signs with the public means" and not fair["reject"]
+    # Given as normal rows, half of them lie at the mean: 0 and not -1.
+    assert as_json([*arguments, "--mean", "0", "--seed", "1"], capsys)["reject"]
+
+
 def test_plan_errors(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, message in (
         (["mean", "--rows", "1", "--columns", "1", "--bounds", "0", "1"], "--rows must be"),

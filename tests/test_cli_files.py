@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from dpstats.cli import main
-from dpstats.cli.files import keep_apart, opened, read_table, reading
+from dpstats.cli.files import as_json, keep_apart, opened, read_table, reading
 from dpstats.errors import DPStatsError, InvalidParameter
 
 AGE = ["--column", "age", "--bounds", "0", "100"]
@@ -250,6 +250,21 @@ def test_parquet_files(folder: Path, frame: pd.DataFrame, capsys: pytest.Capture
     assert "('age', 'name'), got 'height'" in refused(
         ["mean", "people.parquet", "--column", "height"], capsys
     )
+
+
+def test_json_has_no_infinite_numbers() -> None:
+    facts = {
+        "statistic": np.inf,
+        "range": (-np.inf, np.nan, 1.5),
+        "rows": [{"n": 3, "label": "inf", "reject": True}],
+    }
+    read = json.loads(as_json(facts), parse_constant=pytest.fail)
+    assert read == {
+        "statistic": "Infinity",
+        "range": ["-Infinity", "NaN", 1.5],
+        "rows": [{"n": 3, "label": "inf", "reject": True}],
+    }
+    assert float(read["statistic"]) == np.inf
 
 
 def test_two_columns_of_a_name_in_a_csv_are_refused(folder: Path) -> None:

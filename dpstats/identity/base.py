@@ -48,7 +48,6 @@ from dpstats.validation import (
     check_privacy_parameters,
     check_real,
     check_rows,
-    column_names,
     public_shape,
 )
 
@@ -108,8 +107,8 @@ class PrivateTest(PrivateEstimator[IdentityPlan], ABC):
     progress: bool
     delta: float = 0.0
     _null: NDArray[np.float64]
-    _columns: list[Any] | None = None
 
+    _per_column = ("mean", "cov")
     _plan_class: type[IdentityPlan] = IdentityPlan
     _calibrations: tuple[str, ...] = ("monte_carlo",)
     _title: str
@@ -175,7 +174,7 @@ class PrivateTest(PrivateEstimator[IdentityPlan], ABC):
         check_flag("progress", self.progress)
         missing = check_choice("missing", self.missing, ["error", "center"])
         printed = self._uses_printed_constants()
-        reference = Reference.build(self.mean, self.cov, self.null, d, self._columns)
+        reference = Reference.build(self.mean, self.cov, self.null, d)
         design = self._design(n, d, reference)
         if missing == "center" and self._on_signs(design):
             raise InvalidParameter(
@@ -213,14 +212,11 @@ class PrivateTest(PrivateEstimator[IdentityPlan], ABC):
         return self._exact(X, plan)
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        # A labelled mean is that of the columns with its labels, in whatever order the data have them.
-        self._columns = column_names(X)
         # The null distribution is handed from `_statistic` to `_report`: nothing is left to fail after the charge.
         try:
             return super().fit(X, y)
         finally:
-            for passed_on in ("_null", "_columns"):
-                self.__dict__.pop(passed_on, None)
+            self.__dict__.pop("_null", None)
 
     fit.__doc__ = PrivateEstimator.fit.__doc__
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dpstats.errors import InvalidData
 from dpstats.identity.whitening import Reference, signs_of
-from dpstats.validation import as_float64, column_names
+from dpstats.validation import as_float64, by_name, column_names
 
 
 def sign_reduction(X: Any, mean: Any = 0.0, cov: Any = None) -> NDArray[np.int8]:
@@ -49,7 +49,10 @@ def sign_reduction(X: Any, mean: Any = 0.0, cov: Any = None) -> NDArray[np.int8]
         raise InvalidData("X must be a non-empty 2-d table of real numbers")
     if rows.dtype.itemsize > 8:
         rows = as_float64(rows)
-    reference = Reference.build(mean, cov, "normal", rows.shape[1], column_names(X))
+    names = column_names(X)
+    reference = Reference.build(
+        by_name("mean", mean, names), by_name("cov", cov, names), "normal", rows.shape[1]
+    )
     result = np.empty(rows.shape, dtype=np.int8)
     for piece, Z in reference.blocks(rows, "error"):
         result[piece] = signs_of(Z)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.validation import by_name, check_choice, check_columns
+from dpstats.validation import check_choice, check_columns
 
 _BLOCK = 1 << 18  # entries whitened at once: two megabytes
 _ROUNDING = 1e-9
@@ -47,14 +47,12 @@ class Reference:
     signs_mean: NDArray[np.float64] | None = None
 
     @classmethod
-    def build(
-        cls, mean: Any, cov: Any, null: str, n_features: int, names: list[Any] | None = None
-    ) -> Reference:
-        """Return the null hypothesis of a test's public parameters, checked, in the order of the columns ``names``."""
+    def build(cls, mean: Any, cov: Any, null: str, n_features: int) -> Reference:
+        """Return the null hypothesis of a test's public parameters, checked."""
         null = check_choice("null", null, NULLS)
-        center = check_columns("mean", by_name("mean", mean, names), n_features)
+        center = check_columns("mean", mean, n_features)
         if null == "normal":
-            return cls(n_features, center, _whitener(by_name("cov", cov, names), n_features))
+            return cls(n_features, center, _whitener(cov, n_features))
         if cov is not None:
             raise InvalidParameter("cov must be None with null='product': signs have variance 1 - mean^2")
         means = np.broadcast_to(center, (n_features,)).astype(np.float64)

@@ -168,7 +168,8 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         In (0, 1): Gaussian noise. 0: Laplace noise (pure privacy), which costs much more in many columns.
     bound : float or array of shape (n_features,)
         Public bound on the size of the *mean* of a column: |mean_j| <= bound_j; at least the
-        standard deviation. Rows may be anywhere.
+        standard deviation. Rows may be anywhere. With labels (a pandas Series) a fit takes it, and ``std`` and
+        ``cov``, by the names of a data frame's columns, and refuses other names.
     std : float or array of shape (n_features,), optional
         Public upper bound on the standard deviation of the columns. With ``cov``, None or a single
         number that scales it.
@@ -241,6 +242,8 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
     >>> print(mean.privacy_)
     (epsilon = 1, delta = 1e-06), one row replaced [simulated noise, not a private release]
     """
+
+    _per_column = ("bound", "std", "cov")
 
     def __init__(
         self,

@@ -93,7 +93,9 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
     delta : float, default=0.0
         0 releases with Laplace noise (pure privacy); in (0, 1) with Gaussian noise.
     clip : float or array of shape (n_features,)
-        Public bound: how far an entry (or, for ``clip_norm="l2"``, a row) may be from ``center``.
+        Public bound: how far an entry (or, for ``clip_norm="l2"``, a row) may be from ``center``. With labels (a
+        pandas Series) a fit takes it, and ``center`` and ``std``, by the names of a data frame's columns, and
+        refuses other names.
     clip_norm : {"linf", "l2"}, default="linf"
         "linf" clips every entry on its own; "l2" projects every row on the ball of radius ``clip``,
         a single number.
@@ -171,6 +173,8 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
     >>> print(mean.privacy_)
     (epsilon = 1, delta = 1e-06), one row replaced [simulated noise, not a private release]
     """
+
+    _per_column = ("clip", "center", "std")
 
     def __init__(
         self,

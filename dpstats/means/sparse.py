@@ -69,7 +69,8 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         Public bound on the size of an entry. "peeling" clips every entry at it. "gumbel" does so for the scores
         only, and only where it is below ``selection_clip``: what it reports is clipped by ``std`` and ``max_signal``.
     std : float or array of shape (n_features,)
-        Public standard deviation of the columns; an upper bound is safe.
+        Public standard deviation of the columns; an upper bound is safe. With labels (a pandas Series) a fit takes
+        it by the names of a data frame's columns, and refuses other names.
     max_signal : float, default=1.0
         Public bound on the size of a mean, in standard deviations, of at most 1e6. Larger signals are
         found and, for delta > 0, mostly put right by the later stages of the release.
@@ -142,6 +143,8 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
     >>> mean.mean_[mean.support_].round(2)
     array([ 0.52, -0.48,  0.81])
     """
+
+    _per_column = ("std",)
 
     def __init__(
         self,

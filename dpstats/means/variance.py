@@ -77,7 +77,8 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
     delta : float, default=0.0
         0 releases with Laplace noise (pure privacy); in (0, 1) with Gaussian noise.
     clip : float or array of shape (n_features,)
-        Public bound: how far an entry may be from ``center``. Noise is proportional to its square.
+        Public bound: how far an entry may be from ``center``. Noise is proportional to its square. With labels (a
+        pandas Series) a fit takes it, and ``center``, by the names of a data frame's columns, and refuses other names.
     center : float or array of shape (n_features,), default=0.0
         Public centre of the box; the nearer to the means, the better.
     about : {"mean", "center"}, default="mean"
@@ -134,6 +135,8 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
     >>> bool(np.all((low < [1, 2.25]) & (high > [1, 2.25])))
     True
     """
+
+    _per_column = ("clip", "center")
 
     def __init__(
         self,
