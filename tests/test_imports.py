@@ -82,12 +82,11 @@ INSIDE = {
         "whitening",
         "adaptive",
         "required_samples",
-        "sparse_planning",
-        "sparse_release",
         "sparse",
         "variance",
         "__init__",
     ],
+    "means.sparse": ["plan", "gumbel", "peeling", "release", "estimator", "__init__"],
     "simulation": [
         "adapter",
         "samplers",
@@ -125,7 +124,10 @@ def imported(path: Path) -> set[str]:
     names = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("dpstats."):
-            names.add(node.module)
+            folder = PACKAGE.joinpath(*node.module.split(".")[1:])
+            inner = {item.name for item in node.names if (folder / f"{item.name}.py").exists()}
+            names |= {f"{node.module}.{name}" for name in inner}
+            names |= {node.module} if len(inner) < len(node.names) else set()
         elif isinstance(node, ast.Import):
             names |= {item.name for item in node.names if item.name.startswith("dpstats.")}
     return names
@@ -136,11 +138,16 @@ def backward_arrows(parts: tuple[str, ...], names: set[str]) -> list[str]:
     wrong = []
     for name in names:
         target = name.split(".")[1:]
-        if target[0] != parts[0]:
-            late = ORDER.index(target[0]) >= ORDER.index(parts[0])
+        # Where the paths part: the order is that of the package that holds both.
+        depth = next(
+            (i for i, pair in enumerate(zip(target, parts, strict=False)) if len(set(pair)) == 2), None
+        )
+        if depth is None:
+            # A module of its own package is no arrow; the package itself, whose __init__ is last, would be one.
+            late = len(target) < len(parts) and "__init__" in INSIDE.get(".".join(target), [])
         else:
-            order = INSIDE.get(parts[0], [])
-            late = len(target) > 1 and bool(order) and order.index(target[1]) >= order.index(parts[1])
+            order = INSIDE.get(".".join(parts[:depth]), []) if depth else ORDER
+            late = bool(order) and order.index(target[depth]) >= order.index(parts[depth])
         wrong += [name] if late else []
     return wrong
 
@@ -158,6 +165,15 @@ def test_the_rule_can_fail(tmp_path: Path) -> None:
     )
     assert backward_arrows(("lattice",), imported(module)) == ["dpstats.means.clipped"]
     assert backward_arrows(("privacy", "events"), {"dpstats.privacy.plan"}) == ["dpstats.privacy.plan"]
+    inner = ("means", "sparse", "peeling")
+    assert backward_arrows(inner, {"dpstats.means.sparse.plan", "dpstats.means.base"}) == []
+    for late in (
+        "dpstats.means.sparse.release",
+        "dpstats.means.variance",
+        "dpstats.means",
+        "dpstats.means.sparse",
+    ):
+        assert backward_arrows(inner, {late}) == [late]
     assert imported(PACKAGE / "means" / "clipped.py") >= {"dpstats.estimator", "dpstats.lattice"}
 
 

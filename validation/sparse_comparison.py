@@ -22,8 +22,9 @@ from unittest import mock
 import numpy as np
 from scipy.special import ndtr
 
-from dpstats.means import SparseMean, sparse_planning
-from dpstats.means.sparse_release import REST, SCORES
+from dpstats.means import SparseMean
+from dpstats.means.sparse import gumbel
+from dpstats.means.sparse.release import REST, SCORES
 from dpstats.mechanisms import SimulatedNoise
 from dpstats.parallel import cut, run_blocks
 from dpstats.privacy import gaussian_sigma
@@ -145,7 +146,7 @@ def plans(cell: Cell) -> dict:
     }
     result = {}
     for name in [rival for rival in cell.rivals if rival in made]:
-        with mock.patch.object(sparse_planning, "_MAX_STAGES", 1 if name == "one stage" else 3):
+        with mock.patch.object(gumbel, "_MAX_STAGES", 1 if name == "one stage" else 3):
             result[name] = made[name], made[name].plan(cell.n, cell.d)
     return result
 

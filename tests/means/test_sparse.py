@@ -9,7 +9,9 @@ from scipy import stats
 
 from dpstats.errors import InvalidData, InvalidParameter, NotPrivate
 from dpstats.means import SparseMean
-from dpstats.means.sparse_planning import peeling_cost, peeling_delta, release_balls, selection_threshold
+from dpstats.means.sparse.gumbel import release_balls
+from dpstats.means.sparse.peeling import peeling_cost, peeling_delta
+from dpstats.means.sparse.plan import selection_threshold
 from dpstats.mechanisms import ReportNoisyMax
 from dpstats.privacy import (
     BudgetExceeded,

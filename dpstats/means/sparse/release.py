@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.means.sparse_planning import SparseMeanPlan
+from dpstats.means.sparse.plan import SparseMeanPlan
 from dpstats.mechanisms.sampling import Noise
 from dpstats.mechanisms.stages import release
 from dpstats.privacy.plan import Selection
 
-SUPPORT = "support"
 SCORES = "sizes of the clipped sums"
 REST = "what the stages are about"
 

@@ -6,7 +6,9 @@ Proof: docs/proofs/sparse-mean.md.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,36 +19,24 @@ from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.estimator import Released
 from dpstats.estimator import Statistic as Private
 from dpstats.intervals import half_widths, simultaneous_level
-from dpstats.lattice import BallLattice, BoxLattice, CrossLattice, check_finite
+from dpstats.lattice import check_finite
 from dpstats.means.base import ColumnEstimator, of_interval, with_noise
 from dpstats.means.moments import finest
-from dpstats.means.sparse_planning import (
-    SparseMeanPlan,
-    cross_radius,
-    peeling_cost,
-    release_balls,
-    selection_threshold,
-    textbook_peeling_cost,
-)
-from dpstats.means.sparse_release import REST, SCORES, SUPPORT, estimate, select
+from dpstats.means.sparse.gumbel import gumbel_parts
+from dpstats.means.sparse.peeling import peeling_parts
+from dpstats.means.sparse.plan import SUPPORT, Parts, Setting, SparseMeanPlan, selection_threshold
+from dpstats.means.sparse.release import REST, SCORES, estimate, select
 from dpstats.mechanisms.sampling import Noise, check_scale
-from dpstats.mechanisms.stages import Statistic, additive_stages, quotient_up
-from dpstats.privacy.events import ZCDP, BoundedRange, DiscreteLaplace, Pure
-from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.privacy.plan import Selection, Stage
-from dpstats.privacy.zcdp import zcdp_rho
 from dpstats.results import ConfidenceInterval, Summary
 from dpstats.validation import (
     check_choice,
     check_columns,
+    check_flag,
     check_integer,
     check_privacy_parameters,
     check_real,
 )
-
-if TYPE_CHECKING:
-    from dpstats.validation import Columns
 
 _LARGEST_SIGNAL = 1e6  # in standard deviations; further away, clipping leaves nothing of a column
 
@@ -211,9 +201,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
           signals above about 0.35 std are found
         """
         d = check_integer("n_features", n_features, at_least=1)
-        split = self.split
-        if not isinstance(split, bool | np.bool_):
-            raise InvalidParameter(f"split must be True or False, got {split!r}")
+        split = check_flag("split", self.split)
         n = check_integer("n_samples", n_samples, at_least=2)
         if split and n < 4:
             raise InvalidParameter(f"split=True needs at least 4 rows, two in each half, got n_samples = {n}")
@@ -223,129 +211,52 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         std = check_columns("std", self.std, d, above=0)
         signal = check_real("max_signal", self.max_signal, at_least=0, at_most=_LARGEST_SIGNAL)
         n_select = n // 2 if split else n
-        n_release = n - n_select if split else n
-        make = {"gumbel": self._gumbel_parts, "peeling": self._peeling_parts}[
-            check_choice("selection", self.selection, ["gumbel", "peeling"])
-        ]
+        setting = Setting(n_select, n - n_select if split else n, d, s, std, signal, target, split)
+        make = self._maker()
 
-        def parts(bits: int) -> _Parts:
-            found = make(bits, n_select, n_release, d, s, std, signal, target)
-            check_scale(found[1].scale_steps)
+        def parts(bits: int) -> Parts:
+            found = make(setting, bits)
+            check_scale(found.selection.scale_steps)
             return found
 
-        lattice, selection, balls, made = finest(parts)
+        lattice, selection, balls, stages = finest(parts)
         # In standard deviations: where entries are clipped for the scores, and how noisy scores are.
         clip = float(np.min(lattice.spacing * lattice.bound / std))
         standardised = balls and not isinstance(std, float)
         scale = selection.noise_scale / (1.0 if standardised else float(np.min(std)))
         return SparseMeanPlan(
-            made,
+            stages,
             target,
             n,
             d,
             selections=(selection,),
-            disjoint=bool(split),
+            disjoint=split,
             lattice=lattice,
             balls=balls,
             n_nonzero=s,
-            n_release=n_release,
+            n_release=setting.n_release,
             std=std if isinstance(std, float) else tuple(std.tolist()),
             max_signal=signal,
             selection_threshold=selection_threshold(n_select, d, s, clip, scale),
             missing=missing,
         )
 
-    def _gumbel_parts(
-        self,
-        bits: int,
-        n_select: int,
-        n: int,
-        d: int,
-        s: int,
-        std: Columns,
-        signal: float,
-        target: PrivacyGuarantee,
-    ) -> _Parts:
-        """Plan one-shot Gumbel selection, and the release of rows clipped on the support."""
-        if check_choice("calibration", self.calibration, ["exact", "textbook"]) == "textbook":
+    def _maker(self) -> Callable[[Setting, int], Parts]:
+        """Return what plans this kind of selection, from public facts and a fineness of the lattice."""
+        kind = check_choice("selection", self.selection, ["gumbel", "peeling"])
+        calibration = check_choice("calibration", self.calibration, ["exact", "textbook"])
+        if kind == "peeling":
+            return partial(peeling_parts, clip=self.clip, calibration=calibration)
+        if calibration == "textbook":
             raise InvalidParameter(
                 "calibration='textbook' is that of algorithm 9.2.2: use selection='peeling'"
             )
-        wide = check_real("selection_clip", self.selection_clip, above=0)
-        bounds = np.minimum(check_real("clip", self.clip, above=0), wide * std)
-        bounds = float(bounds) if isinstance(std, float) else bounds
-        lattice = BoxLattice.build(bounds, 0.0, d, common=False, bits=bits)
-        unit = std if isinstance(std, float) else 1.0
-        share = self.selection_share
-        share = (0.6 if target.delta == 0 else 0.5) if share is None else share
-        share = check_real("selection_share", share, above=0, below=1)
-        selected, rest = (1.0, 1.0) if self.split else (share, 1 - share)
-        # Shares of a float can add up to one unit in the last place too much.
-        safe = 1 - 2.0**-50
-        if target.delta == 0:
-            each = selected * target.epsilon / s * safe
-            ball = CrossLattice.build(cross_radius(s, signal) * unit, 0.0, s, bits=bits)
-            statistic = _statistic(ball, n, "mean on the support", 1.0)
-            stages = additive_stages([statistic], rest * target.epsilon * safe, 0.0)
-            balls: tuple[BallLattice, ...] = (ball,)
-        else:
-            rho = zcdp_rho(target.epsilon, target.delta) * (1 - 1e-12)
-            each = math.sqrt(8 * selected * rho / s) * safe
-            if self.split:
-                each = max(each, target.epsilon / s * safe)  # few selections add up better as pure ones
-            mu = 1 / gaussian_sigma(target.epsilon, target.delta) if self.split else math.sqrt(2 * rest * rho)
-            planned = release_balls(n, d, s, signal, mu)
-            balls = tuple(BallLattice.build(radius * unit, 0.0, s, bits=bits) for radius in planned.radii)
-            names = [f"mean on the support, stage {t}" for t in range(1, len(balls) + 1)]
-            statistics = [
-                _statistic(ball, n, name, part)
-                for ball, name, part in zip(balls, names, planned.shares, strict=True)
-            ]
-            if self.split:
-                stages = additive_stages(statistics, target.epsilon, target.delta)
-            else:
-                stages = tuple(_concentrated(item, rest * rho) for item in statistics)
-        sensitivity = lattice.columns(slice(1)).sensitivity("l1")
-        scale = quotient_up(2 * sensitivity, each)
-        spacing = float(np.max(bounds / std)) * unit * 2.0**-bits / n_select
-        event = BoundedRange(each)
-        return lattice, Selection(SUPPORT, "gumbel", s, spacing, sensitivity, scale, event), balls, stages
-
-    def _peeling_parts(
-        self,
-        bits: int,
-        n_select: int,
-        n: int,
-        d: int,
-        s: int,
-        std: Columns,
-        signal: float,
-        target: PrivacyGuarantee,
-    ) -> _Parts:
-        """Plan algorithm 9.2.2: Laplace noisy maximum, column by column, and the means with Laplace noise."""
-        clip = check_real("clip", self.clip, above=0)
-        lattice = BoxLattice.build(clip, 0.0, d, common=False, bits=bits)
-        epsilon, delta = target.epsilon, target.delta
-        if check_choice("calibration", self.calibration, ["exact", "textbook"]) == "exact":
-            costs = [(s, 0), (0, s)] if self.split else [(s, s), (s, s)]
-            selecting, releasing = (peeling_cost(*counts, epsilon, delta) for counts in costs)
-        elif delta == 0 or self.split:
-            raise InvalidParameter(
-                "calibration='textbook' needs delta > 0 and split=False: use calibration='exact'"
-            )
-        else:
-            selecting = releasing = textbook_peeling_cost(s, epsilon, delta)
-        sensitivity = lattice.columns(slice(1)).sensitivity("l1")
-        scale = quotient_up(sensitivity, selecting)
-        spacing = clip * 2.0**-bits
-        selection = Selection(
-            SUPPORT, "laplace", s, spacing / n_select, sensitivity, scale, Pure(2 * sensitivity / scale)
+        return partial(
+            gumbel_parts,
+            clip=self.clip,
+            selection_clip=self.selection_clip,
+            selection_share=self.selection_share,
         )
-        scale = check_scale(quotient_up(sensitivity, releasing))
-        event = DiscreteLaplace(sensitivity, scale)
-        name = "mean of each selected column"
-        stage = Stage(name, "laplace", s, spacing / n, sensitivity, scale, event, one_by_one=True)
-        return lattice, selection, (), (stage,)
 
     def _statistic(self, X: Any, plan: SparseMeanPlan) -> Private:
         sparse = not isinstance(X, np.ndarray)
@@ -482,18 +393,3 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-_Parts = tuple[BoxLattice, Selection, tuple[BallLattice, ...], tuple[Stage, ...]]
-
-
-def _statistic(ball: BallLattice, n: int, name: str, share: float) -> Statistic:
-    l1, l2 = ball.sensitivity("l1"), ball.sensitivity("l2")
-    return Statistic(name, ball.n_features, ball.spacing / n, l1, l2, share)
-
-
-def _concentrated(item: Statistic, rho: float) -> Stage:
-    """Return Gaussian noise that costs the statistic's share of rho, whatever the lattice."""
-    scale = check_scale(item.l2 / math.sqrt(2 * rho * item.share))
-    event = ZCDP((item.l2 / scale) ** 2 / 2)
-    return Stage(item.name, "gaussian", item.size, item.spacing, item.l2, scale, event)

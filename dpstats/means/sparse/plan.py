@@ -1,0 +1,147 @@
+"""What a sparse mean can know before any data: its plan, and the weakest signal that it will find.
+
+Public facts in, public numbers out. Lengths are in units of a column's standard deviation, unless
+said otherwise. Proof: docs/proofs/sparse-mean.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from dpstats.lattice import BallLattice, BoxLattice
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.plan import ReleasePlan, Selection, Stage
+from dpstats.validation import check_columns
+
+if TYPE_CHECKING:
+    from dpstats.validation import Columns
+
+SUPPORT = "support"
+"""The name of the selection in a plan, and of what it released."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The public facts that every kind of selection plans from, checked."""
+
+    n_select: int
+    n_release: int
+    n_features: int
+    n_nonzero: int
+    std: Columns
+    max_signal: float
+    target: PrivacyGuarantee
+    split: bool
+
+
+class Parts(NamedTuple):
+    """What a kind of selection plans: the scores' lattice, the selection, and the release of its columns.
+
+    With ``balls``, rows are clipped on the support, one ball for each stage; without, each column is released
+    from the scores' lattice.
+    """
+
+    lattice: BoxLattice
+    selection: Selection
+    balls: tuple[BallLattice, ...]
+    stages: tuple[Stage, ...]
+
+
+def selection_threshold(n: int, d: int, s: int, clip: float, scale: float) -> float:
+    """Return how large a signal is that will nearly surely be selected, if columns are normal.
+
+    Signal over standard deviation, to first order: the noise of scale ``scale`` on the best of d columns, and the
+    sampling error of the best of d means of rows clipped at ``clip``, over what clipping leaves of the signal.
+    """
+    inside = float(ndtr(clip) - ndtr(-clip))
+    density = math.exp(-(clip**2) / 2) / math.sqrt(2 * math.pi)
+    variance = inside - 2 * clip * density + 2 * clip**2 * float(ndtr(-clip))
+    many = math.log(d / s)
+    noise = scale * (many + 3)
+    return (noise + math.sqrt(variance / n) * (math.sqrt(2 * many) + 1)) / inside
+
+
+@dataclass(frozen=True)
+class SparseMeanPlan(ReleasePlan):
+    """The plan of a `SparseMean`, with the public facts that the fit and its report go by.
+
+    Attributes
+    ----------
+    n_nonzero : int
+    n_release : int
+        How many rows the estimate is from: all of them, or the second half.
+    std : float or tuple of float
+    max_signal : float
+    selection_threshold : float
+        Signal over standard deviation from which a normal column is nearly surely selected.
+    """
+
+    lattice: BoxLattice = field(repr=False, compare=False)
+    balls: tuple[BallLattice, ...] = field(repr=False, compare=False)
+    n_nonzero: int
+    n_release: int
+    std: float | tuple[float, ...]
+    max_signal: float
+    selection_threshold: float
+    missing: str
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """What each stage counts in the estimate: by its inverse variance."""
+        precision = np.array([float(stage.noise_std) ** -2 for stage in self.stages])
+        result: NDArray[np.float64] = precision / precision.sum()
+        return result
+
+    @property
+    def noise_scale(self) -> float:
+        """Standard deviation (Gaussian) or scale (Laplace) of the noise of a selected column.
+
+        In the units of the data; where ``std`` is an array and rows are standardised, in standard deviations.
+        """
+        return float(sum(float(stage.noise_scale) ** -2 for stage in self.stages)) ** -0.5
+
+    @property
+    def noise_std(self) -> float:
+        """Standard deviation of the noise of a selected column."""
+        return self.noise_scale * (math.sqrt(2) if self.stages[0].noise == "laplace" else 1.0)
+
+    @property
+    def scales(self) -> NDArray[np.float64] | None:
+        """By what rows are divided: the standard deviations, where these are an array and rows are standardised."""
+        return np.asarray(self.std) if isinstance(self.std, tuple) and self.balls else None
+
+    @property
+    def finds_signals(self) -> bool:
+        """Whether a signal of ``max_signal`` is nearly surely selected."""
+        return self.selection_threshold <= self.max_signal
+
+    def expected_error(self, std: float | NDArray[np.float64] | None = None) -> float:
+        """Return the expected squared l2 error where the right columns are selected and no row is clipped.
+
+        Sampling error and noise of ``n_nonzero`` columns; of those with the largest ``std`` where it is an array.
+        """
+        spread = self.std if std is None else check_columns("std", std, self.n_features, at_least=0)
+        largest = np.sort(np.broadcast_to(spread, (self.n_features,)))[-self.n_nonzero :]
+        unit = 1.0 if self.scales is None else np.sort(self.scales)[-self.n_nonzero :]
+        return float(
+            np.sum(largest**2 / self.n_release + (self.noise_std * unit) ** 2 * np.ones(largest.size))
+        )
+
+    def __str__(self) -> str:
+        lines = [super().__str__(), f"  signals above about {self.selection_threshold:.2g} std are found"]
+        if not self.finds_signals:
+            lines.append(f"  warning: {self.warning()}")
+        return "\n".join(lines)
+
+    def warning(self) -> str:
+        """Return why the selection may find nothing."""
+        return (
+            f"no signal of up to max_signal = {self.max_signal:g} std is sure to be found (needed: about "
+            f"{self.selection_threshold:.2g}); the selection may be mostly noise"
+        )
