@@ -1,8 +1,8 @@
 """Where the row distance's public constants come from: its critical distance for several of them, on simulated rows.
 
-rho = p sqrt(d) and a0 = q sqrt(n d), in standard units; the test uses p = 1 and q = 1.4. All constants see the same
-datasets, so that differences in a row of the table are much surer than the figures themselves. Nothing private
-is used: any public constants are private.
+rho = p sqrt(d) and a0 = q sqrt(n d), in standard units; the test uses p = 1 and its SLACK for q. All constants see
+the same datasets, so that differences in a row of the table are much surer than the figures themselves. Nothing
+private is used: any public constants are private.
 
     python validation/identity_constants.py             # about ten minutes on 2 cores
     python validation/identity_constants.py --part 0.05 --no-write
@@ -22,7 +22,9 @@ from identity_power import EPSILONS, LEVEL, POWER, critical_ratio, nonprivate
 
 import dpstats
 from dpstats.identity.base import unit_vector
-from dpstats.identity.rows import approximate_null_f0, distance_of_row_sums, round_to_steps, row_sums
+from dpstats.identity.row_constants import approximate_null_f0, normal_clipped_square
+from dpstats.identity.row_distance_test import SLACK
+from dpstats.identity.rows import distance_of_row_sums, round_to_steps, row_sums
 from dpstats.parallel import cut
 
 RESULTS = Path(__file__).parent / "results" / "identity_constants.md"
@@ -48,7 +50,7 @@ def distances(n: int, d: int, size: int, seed: np.random.SeedSequence) -> np.nda
                 sums = row_sums(steps, rho, threads=1)
                 for m, q in enumerate(A0):
                     a0 = round(q * SQUARE * (n * d) ** 0.5)
-                    tau0 = approximate_null_f0(n, d, rho, a0, SQUARE)
+                    tau0 = approximate_null_f0(n, a0, normal_clipped_square(d, rho, SQUARE))
                     found[i, j, k, m] = distance_of_row_sums(sums, rho, a0, tau0)
     return found
 
@@ -83,8 +85,8 @@ def as_markdown(table: dict[tuple[int, int], np.ndarray], sizes, part: float, se
         "    python validation/identity_constants.py" + (f" --part {part:g}" if part != 1 else ""),
         "",
         f"Critical distance (power {POWER:g}, level {LEVEL:g}, dense) over the non-private chi-square test's, for rho "
-        "= p sqrt(d) and a0 = q sqrt(n d) in standard units. The test uses p = 1, q = 1.4. All columns of a line "
-        f"share their datasets: {counts}.",
+        f"= p sqrt(d) and a0 = q sqrt(n d) in standard units. The test uses p = 1, q = {SLACK:g}. All columns of a "
+        f"line share their datasets: {counts}.",
         "",
         "| n | d | epsilon | " + " | ".join(f"{p:g}, {q:g}" for p, q in itertools.product(RHO, A0)) + " |",
         "|---|---|---|" + "---|" * (len(RHO) * len(A0)),

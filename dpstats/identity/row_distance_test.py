@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 
 from dpstats.estimator import Statistic as ExactStatistic
 from dpstats.identity.base import IdentityPlan, PrivateTest
-from dpstats.identity.rows import (
-    LARGEST_STEP,
-    STEP_BITS,
+from dpstats.identity.row_constants import (
     approximate_null_f0,
-    distance_of_row_sums,
-    round_to_steps,
-    row_sums,
+    balanced_center,
+    normal_clipped_square,
+    sign_inner_products,
 )
+from dpstats.identity.rows import LARGEST_STEP, STEP_BITS, distance_of_row_sums, round_to_steps, row_sums
 from dpstats.identity.whitening import Reference, check_signs, grid_law, signs_of
 from dpstats.mechanisms.stages import Statistic, additive_stages
 from dpstats.privacy.plan import Stage
@@ -34,7 +33,7 @@ _STEPS_OF_A_ROW = 2**20
 
 # a0 in standard deviations of a row sum of unclipped products. Public and data-free; any value is private. Larger
 # values waste a little where d is small, smaller ones much where it is large (docs/proofs/row-distance.md).
-_SLACK = 1.4
+SLACK = 1.4
 
 # Whitened signs take two values a column; rounded to eighths their null mean would not be zero.
 _FINE_STEPS = 2.0**10
@@ -50,6 +49,7 @@ class RowDistanceDesign:
     rho: int
     a0: int
     tau0: float
+    center: int = 0
 
 
 class RowDistanceTest(PrivateTest):
@@ -170,16 +170,20 @@ class RowDistanceTest(PrivateTest):
         if signs:
             check_signs(reference, "rows='whitened'")
         if signs:
-            steps, largest, variance = 1.0, 1, 1.0
+            steps, largest = 1.0, 1
         elif reference.largest is not None:
             steps, largest = _FINE_STEPS, math.ceil(reference.largest * _FINE_STEPS)
-            variance = steps**2
         else:
             steps, largest = 2.0**STEP_BITS, LARGEST_STEP
-            points, weights = grid_law(steps, largest)
-            variance = float(weights @ points**2)
-        rho, a0 = round(steps**2 * math.sqrt(d)), round(_SLACK * steps**2 * math.sqrt(n * d))
-        return RowDistanceDesign(signs, steps, largest, rho, a0, approximate_null_f0(n, d, rho, a0, variance))
+        rho, a0 = round(steps**2 * math.sqrt(d)), round(SLACK * steps**2 * math.sqrt(n * d))
+        if reference.uniform_signs:
+            center, square = 0, normal_clipped_square(d, rho, _variance(steps, largest, reference))
+        else:
+            # Skewed columns make skewed products: clipped about 0, their mean would drown the test.
+            high, low = reference.sign_steps(steps, largest)
+            center, square = balanced_center(*sign_inner_products(high, low, reference.up()), rho)
+        tau0 = approximate_null_f0(n, a0, square)
+        return RowDistanceDesign(signs, steps, largest, rho, a0, tau0, center)
 
     def _on_signs(self, design: RowDistanceDesign) -> bool:
         return design.signs
@@ -216,6 +220,14 @@ def _steps(Z: NDArray[Any], design: RowDistanceDesign) -> NDArray[Any]:
     return round_to_steps(Z, Z, design.steps_per_unit, design.largest)
 
 
+def _variance(steps: float, largest: int, reference: Reference) -> float:
+    """Return the null variance of a coordinate on the grid, in steps squared, where it is symmetric."""
+    if largest == 1 or reference.signs_mean is not None:
+        return steps**2
+    points, weights = grid_law(steps, largest)
+    return float(weights @ points**2)
+
+
 def _distance(steps: NDArray[Any], design: RowDistanceDesign) -> int:
-    sums = row_sums(steps, design.rho, bound=design.largest)
+    sums = row_sums(steps, design.rho, center=design.center, bound=design.largest)
     return distance_of_row_sums(sums, design.rho, design.a0, design.tau0)

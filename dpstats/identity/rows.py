@@ -1,6 +1,6 @@
 """The row-distance statistic: how many rows must change before a clean statistic falls below its null median.
 
-With G_ij = clip(<x_i, x_j>, -rho, rho), G_ii = 0, and r = G 1, put, for k = 0..n and a_k = a0 + 2 rho k,
+With G_ij = clip(<x_i, x_j> - c, -rho, rho), G_ii = 0, and r = G 1, put, for k = 0..n and a_k = a0 + 2 rho k,
 
     f_k = sum_i r_i - 2 sum_{k largest} (r_i)_+ + 2 sum_i (-a_k - r_i)_+ ,
     D   = min{k : f_k <= tau0 + 2 a0 k + 4 rho k (k - 1)}        (n if there is none).
@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 from threadpoolctl import ThreadpoolController
 
 from dpstats.errors import InvalidData, InvalidParameter
@@ -76,7 +75,14 @@ def round_to_steps(
 
 
 def row_distance(
-    X: Any, rho: int, a0: int, tau0: float, *, bound: int | None = None, threads: int | None = None
+    X: Any,
+    rho: int,
+    a0: int,
+    tau0: float,
+    *,
+    center: int = 0,
+    bound: int | None = None,
+    threads: int | None = None,
 ) -> int:
     """Return the row distance D of integer rows: 1-Lipschitz under replacement of a row.
 
@@ -91,6 +97,9 @@ def row_distance(
     tau0 : float
         What counts as a small statistic: a public number, usually the null median of
         `row_statistic_f0`. Only its integer part matters.
+    center : int, default=0
+        The c that is taken off the inner products before they are clipped: a public number, 0 where the null is
+        symmetric.
     bound : int, optional
         Public bound on the absolute entries. It decides between single and double precision, and with
         them the running time; the result is the same. None takes the largest entry.
@@ -118,11 +127,14 @@ def row_distance(
     >>> row_distance(np.ones((20, 4)), rho=2, a0=4, tau0=0)
     7
     """
-    return distance_of_row_sums(row_sums(X, rho, bound=bound, threads=threads), rho, a0, tau0)
+    sums = row_sums(X, rho, center=center, bound=bound, threads=threads)
+    return distance_of_row_sums(sums, rho, a0, tau0)
 
 
-def row_sums(X: Any, rho: int, *, bound: int | None = None, threads: int | None = None) -> NDArray[np.int64]:
-    """Return the exact row sums of the Gram matrix, clipped to +-rho off its diagonal and zero on it.
+def row_sums(
+    X: Any, rho: int, *, center: int = 0, bound: int | None = None, threads: int | None = None
+) -> NDArray[np.int64]:
+    """Return the exact row sums of the Gram matrix less ``center``, clipped to +-rho off its diagonal, zero on it.
 
     Parameters and errors are those of `row_distance`.
 
@@ -131,29 +143,33 @@ def row_sums(X: Any, rho: int, *, bound: int | None = None, threads: int | None 
     int64 array of shape (n,)
     """
     rho = check_integer("rho", rho, at_least=0)
+    center = check_integer("center", center, at_least=-_EXACT_FLOAT64, at_most=_EXACT_FLOAT64)
     X = np.asarray(X)
     largest = _check_integer_rows(X, bound)
     n, d = X.shape
     if n == 0 or d == 0:
         return np.zeros(n, dtype=np.int64)
-    # |<x, y>| <= largest^2 d, so a larger clip changes nothing; this one is exact in the dtype.
-    clip = min(rho, largest**2 * d)
-    dtype = _dtype(largest**2 * d, clip)
+    # |<x, y> - c| is at most this, so a larger clip changes nothing; this one is exact in the dtype.
+    reach = largest**2 * d + abs(center)
+    clip = min(rho, reach)
+    dtype = _dtype(reach, clip)
     X = np.ascontiguousarray(X, dtype=dtype)
     # A list iterator hands out each tile once, to whichever thread is free: a busy core delays no other.
     tiles = list(_upper_tiles(n))
     queue = iter(tiles)
     workers = min(len(tiles), _threads(n * n * d) if threads is None else threads)
     if workers <= 1:
-        return _sum_tiles(X, clip, queue)
+        return _sum_tiles(X, clip, center, queue)
     # One BLAS thread in each of ours: its own threads would wait for each other after every tile.
     with ThreadpoolController().limit(limits=1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
-        totals = list(pool.map(lambda _: _sum_tiles(X, clip, queue), range(workers)))
+        totals = list(pool.map(lambda _: _sum_tiles(X, clip, center, queue), range(workers)))
     total: NDArray[np.int64] = np.stack(totals).sum(axis=0)
     return total
 
 
-def _sum_tiles(X: NDArray[Any], clip: int, tiles: Iterator[tuple[slice, slice]]) -> NDArray[np.int64]:
+def _sum_tiles(
+    X: NDArray[Any], clip: int, center: int, tiles: Iterator[tuple[slice, slice]]
+) -> NDArray[np.int64]:
     """Return what some tiles of the clipped Gram matrix, and their mirror images, add to its row sums."""
     n = len(X)
     total = np.zeros(n, dtype=np.int64)
@@ -163,6 +179,8 @@ def _sum_tiles(X: NDArray[Any], clip: int, tiles: Iterator[tuple[slice, slice]])
         shape = (rows.stop - rows.start, columns.stop - columns.start)
         G = tile[: shape[0] * shape[1]].reshape(shape)
         np.matmul(X[rows], X[columns].T, out=G)
+        if center:
+            np.subtract(G, center, out=G)
         np.clip(G, -clip, clip, out=G)
         if rows == columns:
             np.fill_diagonal(G, 0)
@@ -201,24 +219,6 @@ def distance_of_row_sums(row_sums: NDArray[np.int64], rho: int, a0: int, tau0: f
     f = lowest[n] - 2 * top + 2 * (-a * below - lowest[below])
     small = f <= tau + 2 * a0 * k + 4 * rho * k * (k - 1)
     return int(np.argmax(small)) if small.any() else n
-
-
-def approximate_null_f0(n: int, d: int, rho: int, a0: int, variance: float) -> float:
-    """Return a closed approximation of the null mean of `row_statistic_f0`; data-free.
-
-    Inner products of rows are taken as normal with variance d v^2, v the ``variance`` of a coordinate
-    in squared steps, and row sums as normal. Any public tau0 is valid; this one costs no simulation.
-    """
-    sd = variance * math.sqrt(d)
-    t = rho / sd
-    density = math.exp(-t * t / 2) / math.sqrt(2 * math.pi)
-    # E min(Z^2, t^2) for standard normal Z.
-    clipped = (2 * float(ndtr(t)) - 1) - 2 * t * density + 2 * t * t * float(ndtr(-t))
-    spread = sd * math.sqrt((n - 1) * clipped)
-    if spread == 0:
-        return 0.0
-    s = a0 / spread
-    return 2 * n * spread * (math.exp(-s * s / 2) / math.sqrt(2 * math.pi) - s * float(ndtr(-s)))
 
 
 def _check_integer_rows(X: NDArray[Any], bound: int | None) -> int:

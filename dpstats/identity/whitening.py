@@ -124,7 +124,7 @@ class Reference:
             if np.any(shift):
                 Z += np.asarray(shift, dtype=np.float32)
             return Z
-        X = np.where(generator.random((n, self.n_features)) < self._up(shift), 1.0, -1.0)
+        X = np.where(generator.random((n, self.n_features)) < self.up(shift), 1.0, -1.0)
         return self.whiten(X)
 
     def sums(
@@ -143,11 +143,8 @@ class Reference:
         """
         d = self.n_features
         if self.signs_mean is not None:
-            pair = np.stack([np.ones(d), -np.ones(d)])
-            high, low = np.rint(np.clip(self.whiten(pair) * steps_per_unit, -largest, largest)).astype(
-                np.int64
-            )
-            count = generator.binomial(n, self._up(shift), size=(size, d))
+            high, low = self.sign_steps(steps_per_unit, largest)
+            count = generator.binomial(n, self.up(shift), size=(size, d))
             result: NDArray[np.int64] = high * count + low * (n - count)
             return result
         shifts = np.broadcast_to(np.asarray(shift, dtype=np.float64), (d,))
@@ -157,6 +154,11 @@ class Reference:
             points, weights = grid_law(steps_per_unit, largest, value)
             total[:, columns] = generator.multinomial(n, weights, size=(size, columns.size)) @ points
         return total
+
+    def sign_steps(self, steps_per_unit: float, largest: int) -> NDArray[np.int64]:
+        """Return what the signs 1 and -1 of every column are on a grid: (2, n_features)."""
+        pair = self.whiten(np.stack([np.ones(self.n_features), -np.ones(self.n_features)]))
+        return np.rint(np.clip(pair * steps_per_unit, -largest, largest)).astype(np.int64)
 
     def sign_sums(self, n: int, size: int, generator: np.random.Generator, shift: Any) -> NDArray[np.int64]:
         """Return column sums of the signs of n rows, for ``size`` datasets, from their exact law."""
@@ -170,10 +172,10 @@ class Reference:
 
     def _positive(self, shift: Any) -> NDArray[np.float64]:
         """Return P(z >= 0) in each column."""
-        up = ndtr(np.asarray(shift, dtype=np.float64)) if self.signs_mean is None else self._up(shift)
+        up = ndtr(np.asarray(shift, dtype=np.float64)) if self.signs_mean is None else self.up(shift)
         return np.broadcast_to(up, (self.n_features,))
 
-    def _up(self, shift: Any) -> NDArray[np.float64]:
+    def up(self, shift: Any = 0.0) -> NDArray[np.float64]:
         """Return P(sign = 1) in each column where whitened means are ``shift``."""
         assert self.signs_mean is not None and self.whitener is not None
         mean = self.signs_mean + np.asarray(shift) / self.whitener

@@ -10,7 +10,7 @@ from dpstats.identity import rows
 from dpstats.identity.rows import round_to_steps, row_distance, row_sums
 
 
-def plain_distance(X, rho, a0, tau0, increment=8):
+def plain_distance(X, rho, a0, tau0, increment=8, center=0):
     """The definition, in Python integers and fractions; ``increment`` is the constant under attack.
 
     The threshold is 2 a0 k + increment/2 * rho * k (k - 1), so 8 is the one that is proved.
@@ -19,7 +19,7 @@ def plain_distance(X, rho, a0, tau0, increment=8):
     n = len(X)
     r = [
         sum(
-            max(-rho, min(rho, sum(a * b for a, b in zip(X[i], X[j], strict=True))))
+            max(-rho, min(rho, sum(a * b for a, b in zip(X[i], X[j], strict=True)) - center))
             for j in range(n)
             if j != i
         )
@@ -47,9 +47,10 @@ def test_agrees_with_the_definition(seed):
         X = rng.integers(-size, size + 1, (n, d)) + rng.choice([0, 0, 1]) * (size // 2)
         rho, a0 = int(rng.integers(0, 2 * size**2 * d)), int(rng.integers(0, 3 * size**2 * d))
         tau0 = float(rng.normal() * size**2 * d * n)
-        expected = plain_distance(X, rho, a0, tau0)
-        for dtype in (np.int16, np.int64, np.float32, np.float64):
-            assert row_distance(X.astype(dtype), rho, a0, tau0) == expected
+        for center in (0, int(rng.integers(-(size**2) * d, size**2 * d + 1))):
+            expected = plain_distance(X, rho, a0, tau0, center=center)
+            for dtype in (np.int16, np.int64, np.float32, np.float64):
+                assert row_distance(X.astype(dtype), rho, a0, tau0, center=center) == expected
 
 
 def test_blocks_and_precisions_agree(monkeypatch):
