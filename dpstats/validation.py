@@ -294,6 +294,9 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -> 
     from sklearn.utils.validation import validate_data
 
     refusal: InvalidData | None = None
+    names = column_names(X)
+    if names is not None and len(set(map(str, names))) < len(names):
+        raise InvalidData(f"X must have a name of its own for every column, got {reprlib.repr(names)}")
     if np.ma.isMaskedArray(X):
         raise InvalidData("X must not be a masked array: fill it, or use NaN and missing='center'")
     try:

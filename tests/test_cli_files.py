@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from decimal import Decimal
 from pathlib import Path
 
@@ -275,7 +276,25 @@ def test_two_columns_of_a_name_in_a_csv_are_refused(folder: Path) -> None:
     ):
         read_table(twice, ["age"])
     assert read_table(twice, ["b"])["b"].tolist() == [4, 6]
-    assert read_table(twice, None).shape == (2, 4)
+    # Where all columns are meant there is nothing to confuse, and each keeps a name of its own.
+    assert read_table(twice, None).columns.is_unique and read_table(twice, None).shape == (2, 4)
+    twice.write_text("age,age.1\n1,2\n")
+    assert read_table(twice, ["age"])["age"].tolist() == [1]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes")
+def test_a_table_from_a_pipe(folder: Path) -> None:
+    pipe = folder / "pipe"
+    os.mkfifo(pipe)
+    for text, columns, error in (("age,b\n1,2\n", ["b"], None), ("age,age\n1,2\n", ["age"], "more than one")):
+        writer = threading.Thread(target=pipe.write_text, args=(text,))
+        writer.start()
+        if error is None:
+            assert read_table(pipe, columns)["b"].tolist() == [2]
+        else:
+            with pytest.raises(InvalidParameter, match=error):
+                read_table(pipe, columns)
+        writer.join()
 
 
 def test_two_columns_of_a_name_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

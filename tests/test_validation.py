@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 
 from dpstats.errors import DPStatsError, InvalidData, InvalidParameter
 from dpstats.identity import SpatialSignTest, sign_reduction
+from dpstats.means import ClippedMean
 from dpstats.validation import (
     by_name,
     check_choice,
@@ -522,3 +523,10 @@ def test_a_sparse_table_that_points_outside_itself_is_refused():
     table.indices[0] = 77
     with pytest.raises(InvalidData):
         check_rows(Sparse(), table, reset=True)
+
+
+@pytest.mark.parametrize("names", [["a", "a", "b"], ["1", 1, "b"]])
+def test_columns_have_names_of_their_own(names: list) -> None:
+    frame = pd.DataFrame(np.ones((4, 3)), columns=names)
+    with pytest.raises(InvalidData, match=r"^X must have a name of its own for every column, got "):
+        ClippedMean(clip=2.0).fit(frame)

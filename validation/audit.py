@@ -1,4 +1,4 @@
-"""Audit every registered release, and every planted bug, with a million runs each.
+"""Audit every registered release, and every planted bug, with a million runs each (fewer for slow ones).
 
 The same registry and the same audit as in the test suite (tests/conformance/), with more runs.
 Writes the table of claims and verdicts; exits with 1 if a right release is accused or a planted

@@ -7,10 +7,10 @@ that of the datasets (about .03).
 
     python validation/identity_power.py                         # 1,000 datasets a distance, 3,000 of the null;
                                                                 # fewer for slow tests, see `datasets`
-    python validation/identity_power.py --replications 100 --sizes 500x20 --no-write
-    python validation/identity_power.py --tests "row distance"  # the other rows are kept as they are written
+    python validation/identity_power.py --replications 100 --sizes 500x20  # a look: nothing is written
+    python validation/identity_power.py --tests "row distance"  # the other rows, and their runs, are kept as written
 
-A seed belongs to a test, size, direction and distance: what is made alone is what all together would be.
+With all sizes a seed belongs to a test, size, direction and distance: a test alone has the rows it has among all.
 """
 
 from __future__ import annotations
@@ -186,17 +186,22 @@ def study(
     return table
 
 
-def as_markdown(table: dict[tuple, list[float]], replications: int, seconds: float, kept: bool) -> str:
-    """Return the tables with the command that made them."""
+def this_run(replications: int, seconds: float) -> str:
+    """Return the line about a run: when, with what, and its command."""
+    return (
+        f"* {time.strftime('%Y-%m-%d')}, dpstats {dpstats.__version__}, numpy {np.__version__}, {replications:,} "
+        f"datasets a distance, {seconds / 60:.0f} minutes: "
+        f"`{shlex.join(['python', 'validation/identity_power.py', *sys.argv[1:]])}`"
+    )
+
+
+def as_markdown(table: dict[tuple, list[float]], runs: list[str]) -> str:
+    """Return the tables below the runs that made them, the latest last."""
     lines = [
         "# Power of the identity tests",
         "",
-        f"{time.strftime('%Y-%m-%d')}, dpstats {dpstats.__version__}, numpy {np.__version__}; "
-        f"{replications:,} datasets a distance; {seconds / 60:.0f} minutes.",
+        *runs,
         "",
-        f"    {shlex.join(['python', 'validation/identity_power.py', *sys.argv[1:]])}",
-        "",
-        *(["The rows of the other tests are those of the run before.", ""] if kept else []),
         f"Critical distance (power {POWER:g}, level {LEVEL:g}) over that of the non-private chi-square test. The noisy "
         f'mean and filtering have delta = {DELTA:g}, everything else is pure. An entry with ">" stands for a test '
         "with less power than that at the last ratio tried. Staged and filtering have a tenth of the datasets; at "
@@ -219,8 +224,8 @@ def as_markdown(table: dict[tuple, list[float]], replications: int, seconds: flo
     return "\n".join([*lines, ""])
 
 
-def read_markdown(text: str) -> dict[tuple, list[float]]:
-    """Return the table that `as_markdown` wrote, to two digits."""
+def read_markdown(text: str) -> tuple[dict[tuple, list[float]], list[str]]:
+    """Return the table that `as_markdown` wrote, to two digits, and its runs."""
     table, size = {}, None
     for line in text.splitlines():
         if heading := re.match(r"## n = (\d+), d = (\d+), (\w+)", line):
@@ -228,7 +233,7 @@ def read_markdown(text: str) -> dict[tuple, list[float]]:
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if cells[0] in NAMES:
             table[*size, cells[0]] = [float("inf") if c.startswith(">") else float(c) for c in cells[1:]]
-    return table
+    return table, [line for line in text.splitlines() if line.startswith("* ")]
 
 
 def picture(table: dict[tuple, list[float]], path: Path) -> None:
@@ -272,8 +277,8 @@ def picture(table: dict[tuple, list[float]], path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--replications", type=int, default=1000)
-    parser.add_argument("--sizes", nargs="*", help="such as 500x20; default: all")
-    parser.add_argument("--tests", nargs="*", choices=NAMES, default=NAMES, help="default: all")
+    parser.add_argument("--sizes", nargs="+", help="such as 500x20; nothing is written")
+    parser.add_argument("--tests", nargs="+", choices=NAMES, default=NAMES, help="default: all")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--no-write", action="store_true")
     options = parser.parse_args()
@@ -281,19 +286,18 @@ def main() -> None:
     sizes = [tuple(map(int, size.split("x"))) for size in options.sizes] if options.sizes else SIZES
     start = time.perf_counter()
     table = study(options.replications, options.jobs, sizes, options.tests)
-    kept = set(options.tests) < set(NAMES)
-    if kept:
-        known = read_markdown(path.read_text(encoding="utf-8")) | table
-        keys = [
-            (n, d, direction, name) for (n, d), direction, name in itertools.product(sizes, DIRECTIONS, NAMES)
-        ]
-        table = {key: known[key] for key in keys if key in known}
-    text = as_markdown(table, options.replications, time.perf_counter() - start, kept)
+    runs = [this_run(options.replications, time.perf_counter() - start)]
+    if options.sizes or options.no_write:
+        print(as_markdown(table, runs))
+        return
+    if set(options.tests) < set(NAMES):
+        known, earlier = read_markdown(path.read_text(encoding="utf-8"))
+        table = {key: table.get(key, row) for key, row in known.items()}
+        runs = [*earlier, *runs]
+    text = as_markdown(table, runs)
     print(text)
-    if not options.no_write:
-        RESULTS.mkdir(exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-        picture(table, RESULTS / "identity_power.png")
+    path.write_text(text, encoding="utf-8")
+    picture(table, RESULTS / "identity_power.png")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import json
 import math
 import os
@@ -46,8 +47,14 @@ def read_table(path: Path, columns: list[str] | None, option: str = "--column") 
     parquet = path.suffix.lower() in (".parquet", ".pq")
     try:
         with reading(path, f"{path} is not a readable CSV or Parquet file with a header"):
-            frame = pd.read_parquet(path) if parquet else _read_csv(path)
+            # A pipe is read once; its header may be asked for again.
+            source = path if path.is_file() else io.BytesIO(path.read_bytes())
+            frame = pd.read_parquet(source) if parquet else _read_csv(source, path.name)
             frame.columns = frame.columns.map(str)
+            names = list(frame.columns)
+            twice = {name for name, count in Counter(names).items() if count > 1}
+            if columns is not None and not parquet:
+                twice = _repeated(source, names)
             if columns is not None and frame.index.names != [None]:
                 frame = frame.reset_index()  # a column of a Parquet file that was the index of its table
     except ImportError as error:
@@ -58,18 +65,18 @@ def read_table(path: Path, columns: list[str] | None, option: str = "--column") 
         if numeric.shape[1] == 0:
             raise InvalidParameter(f"{path.name} has no numeric columns")
         return numeric
-    known = Counter(frame.columns)
+    known = set(frame.columns)
     missing = [name for name in columns if name not in known]
     if missing:
         raise InvalidParameter(
-            f"{option} must name columns of {path.name} ({_some(list(known))}), got {_some(missing)}"
+            f"{option} must name columns of {path.name} ({_some(list(frame.columns))}), got {_some(missing)}"
         )
-    if any(known[name] > 1 for name in columns):
+    if twice & set(columns):
         raise InvalidParameter(f"{path.name} has more than one column of a name given as {option}")
     return frame[columns]
 
 
-def _read_csv(path: Path) -> Any:
+def _read_csv(source: Any, name: str) -> Any:
     import pandas as pd
 
     with warnings.catch_warnings():
@@ -78,17 +85,23 @@ def _read_csv(path: Path) -> Any:
         try:
             # Left to itself, pandas takes the first of too many values for the name of the row, and every
             # column for its neighbour.
-            frame = pd.read_csv(path, index_col=False)
-            # The second "age" is an "age.1" to pandas: a column asked for by name must have it alone.
-            header = pd.read_csv(
-                path, index_col=False, header=None, nrows=1, dtype=str, keep_default_na=False
-            )
-            names = header.iloc[0]
-            frame.columns = [name or known for name, known in zip(names, frame.columns, strict=True)]
-            return frame
+            return pd.read_csv(source, index_col=False)
         except pd.errors.ParserWarning:
             pass
-    raise InvalidParameter(f"{path.name} must have a name in its header for every value of a line")
+    raise InvalidParameter(f"{name} must have a name in its header for every value of a line")
+
+
+def _repeated(source: Any, names: list[str]) -> set[str]:
+    """Return the names that stand twice in a CSV's header: pandas calls the second "age" an "age.1"."""
+    import pandas as pd
+
+    known = set(names)
+    if not any(end.isdigit() and base in known for base, _, end in (name.rpartition(".") for name in names)):
+        return set()
+    if isinstance(source, io.BytesIO):
+        source.seek(0)
+    header = pd.read_csv(source, index_col=False, header=None, nrows=1, dtype=str, keep_default_na=False)
+    return {name for name, count in Counter(header.iloc[0]).items() if count > 1}
 
 
 def _some(names: list[str]) -> str:

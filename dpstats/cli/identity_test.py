@@ -65,6 +65,8 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
     }
     if options.delta is not None and options.test != "filtering":
         raise InvalidParameter(f"--delta goes with --test filtering only, got --test {options.test}")
+    if options.null == "product" and (options.std is not None or options.cov is not None):
+        raise InvalidParameter("--std and --cov go with --null normal only: signs have variance 1 - mean^2")
     approximate = {} if options.delta is None else {"delta": options.delta}
     return tests[options.test](
         mean=per_column("--mean", options.mean, d),

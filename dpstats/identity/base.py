@@ -48,6 +48,7 @@ from dpstats.validation import (
     check_privacy_parameters,
     check_real,
     check_rows,
+    column_names,
     public_shape,
 )
 
@@ -298,13 +299,16 @@ class PrivateTest(PrivateEstimator[IdentityPlan], ABC):
         """
         check_is_fitted(self)
         budget = check_budget(self.budget, simulated=noise_source(self.random_state).simulated)
+        # An array has the columns of the fit in their order, and so has a labelled mean.
+        fitted = getattr(self, "feature_names_in_", None)
+        planner = self._in_order(column_names(X) if fitted is None else list(fitted))
         stated = public_shape(X)
         if budget is not None and stated is not None:
             # As in a fit, an empty purse is told before the data are touched.
-            budget.check(self.plan(max(stated[0], self._min_samples), self.n_features_in_))
+            budget.check(planner.plan(max(stated[0], self._min_samples), self.n_features_in_))
         check_rows(self, X, reset=False, min_samples=self._min_samples)
         # A copy shares the budget and the generator; the attributes of this fit stay as they are.
-        return int(copy.copy(self).fit(X).reject_)
+        return int(copy.copy(planner).fit(X).reject_)
 
     def fit_predict(self, X: Any, y: Any = None) -> int:
         """Run the test once and return 1 to reject, 0 not to."""

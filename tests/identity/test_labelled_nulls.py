@@ -56,6 +56,10 @@ def test_predictions_go_by_names_too() -> None:
     assert (
         SpatialSignTest(mean=MEAN.to_numpy(), epsilon=50.0, random_state=0, **FAST).fit_predict(shuffled) == 1
     )
+    # An array has the columns of the fit in the order they had there.
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        assert test.predict(shuffled.to_numpy()) == 0
+    assert test.mean is MEAN
     assert not identity_test(shuffled, MEAN, COV, epsilon=1.0, random_state=0, **FAST).reject
     assert sign_reduction(shuffled, MEAN).tolist() == sign_reduction(shuffled, MEAN[["b", "c", "a"]]).tolist()
 
