@@ -1,6 +1,7 @@
 """The row-distance statistic: how many rows must change before a clean statistic falls below its null median.
 
-With G_ij = clip(<x_i, x_j> - c, -rho, rho), G_ii = 0, and r = G 1, put, for k = 0..n and a_k = a0 + 2 rho k,
+With G_ij = clip(<x_i, x_j> - c, -rho, rho), but 0 where i = j or a row is 0, and r = G 1, put, for k = 0..n and
+a_k = a0 + 2 rho k,
 
     f_k = sum_i r_i - 2 sum_{k largest} (r_i)_+ + 2 sum_i (-a_k - r_i)_+ ,
     D   = min{k : f_k <= tau0 + 2 a0 k + 4 rho k (k - 1)}        (n if there is none).
@@ -99,7 +100,7 @@ def row_distance(
         `row_statistic_f0`. Only its integer part matters.
     center : int, default=0
         The c that is taken off the inner products before they are clipped: a public number, 0 where the null is
-        symmetric.
+        symmetric. Rows of zeros, which stand for missing ones, have products of 0 whatever it is.
     bound : int, optional
         Public bound on the absolute entries. It decides between single and double precision, and with
         them the running time; the result is the same. None takes the largest entry.
@@ -172,6 +173,7 @@ def _sum_tiles(
 ) -> NDArray[np.int64]:
     """Return what some tiles of the clipped Gram matrix, and their mirror images, add to its row sums."""
     n = len(X)
+    present = np.asarray(X.any(axis=1)) if center else np.ones(n, dtype=np.bool_)
     total = np.zeros(n, dtype=np.int64)
     tile = np.empty(min(n, _TILE_ROWS) * min(n, _TILE_COLUMNS), dtype=X.dtype)
     ones = np.ones(min(n, max(_TILE_ROWS, _TILE_COLUMNS)), dtype=X.dtype)
@@ -181,6 +183,8 @@ def _sum_tiles(
         np.matmul(X[rows], X[columns].T, out=G)
         if center:
             np.subtract(G, center, out=G)
+            G[~present[rows]] = 0
+            G[:, ~present[columns]] = 0
         np.clip(G, -clip, clip, out=G)
         if rows == columns:
             np.fill_diagonal(G, 0)

@@ -21,7 +21,7 @@ def plain_distance(X, rho, a0, tau0, increment=8, center=0):
         sum(
             max(-rho, min(rho, sum(a * b for a, b in zip(X[i], X[j], strict=True)) - center))
             for j in range(n)
-            if j != i
+            if j != i and (not center or (any(X[i]) and any(X[j])))
         )
         for i in range(n)
     ]
@@ -47,6 +47,7 @@ def test_agrees_with_the_definition(seed):
         X = rng.integers(-size, size + 1, (n, d)) + rng.choice([0, 0, 1]) * (size // 2)
         rho, a0 = int(rng.integers(0, 2 * size**2 * d)), int(rng.integers(0, 3 * size**2 * d))
         tau0 = float(rng.normal() * size**2 * d * n)
+        X[rng.random(n) < 0.1] = 0
         for center in (0, int(rng.integers(-(size**2) * d, size**2 * d + 1))):
             expected = plain_distance(X, rho, a0, tau0, center=center)
             for dtype in (np.int16, np.int64, np.float32, np.float64):
