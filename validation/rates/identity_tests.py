@@ -52,11 +52,12 @@ def grid_of(test: str, options: Options) -> list[dict[str, Any]]:
         test
     ]
     sizes, epsilons, columns = {
-        # Below n epsilon = 50 the distance in rows is near its cap, and no leading term describes it.
+        # Below n epsilon = 50 the distance in rows is near its cap, and no leading term describes it. The mixed term is
+        # at most a sixth of the formula, about sqrt(n) epsilon = 7: many cells, so that its constant shows.
         "row distance": (
-            options.pick([125, 250, 500, 1000], [125, 250, 500], [125, 250]),
-            options.pick((0.1, 0.2, 0.5, 1.0, 2.0, 8.0), (0.5, 1.0, 4.0), (1.0, 4.0)),
-            (16, 64),
+            options.pick([125, 180, 250, 350, 500, 700], [125, 250, 500], [125, 250]),
+            options.pick((0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 2.0, 8.0), (0.5, 1.0, 4.0), (1.0, 4.0)),
+            options.pick((16, 32, 64), (16, 64), (16, 64)),
         ),
         "spatial sign": (
             options.pick([250, 1000, 4000], [200, 400, 1600], [100, 400, 1600]),
