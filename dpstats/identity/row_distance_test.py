@@ -32,7 +32,8 @@ _DISTANCE = "row distance"
 _STEPS_OF_A_ROW = 2**20
 
 # a0 in standard deviations of a row sum of unclipped products. Public and data-free; any value is private. Larger
-# values waste a little where d is small, smaller ones much where it is large (docs/proofs/row-distance.md).
+# values waste a little where d is small, smaller ones much where it is large (docs/proofs/row-distance.md). For
+# signs, 1.
 SLACK = 1.4
 
 # Whitened signs take two values a column; rounded to eighths their null mean would not be zero.
@@ -175,7 +176,8 @@ class RowDistanceTest(PrivateTest):
             steps, largest = _FINE_STEPS, math.ceil(reference.largest * _FINE_STEPS)
         else:
             steps, largest = 2.0**STEP_BITS, LARGEST_STEP
-        rho, a0 = round(steps**2 * math.sqrt(d)), round(SLACK * steps**2 * math.sqrt(n * d))
+        slack = 1.0 if signs else SLACK
+        rho, a0 = round(steps**2 * math.sqrt(d)), round(slack * steps**2 * math.sqrt(n * d))
         if reference.uniform_signs:
             center, square = 0, normal_clipped_square(d, rho, _variance(steps, largest, reference))
         else:
