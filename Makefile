@@ -38,7 +38,7 @@ validate: $(INSTALLED)
 	$(BIN)/python validation/mean_risk_and_coverage.py
 	$(BIN)/python validation/run_all.py
 	$(BIN)/python validation/mean_comparison.py --replications 100
-	$(BIN)/python validation/sparse_comparison.py --replications 100
+	$(BIN)/python validation/sparse_comparison.py --replications 400
 	$(BIN)/python validation/sparse_real.py
 
 validate-fast: $(INSTALLED)
