@@ -36,7 +36,7 @@ def test_the_farthest_rows_are_inside_the_cube(kind, mean, direction) -> None:
 def test_means_beyond_the_cube_by_a_rounding_are_on_it() -> None:
     reference = Reference.build(0.5, None, "product", 1)
     room = 0.5 * float(reference.whitener[0])
-    assert reference._up(room * (1 + 1e-12)) == 1.0 and reference._up(-3 * room * (1 + 1e-12)) == 0.0
+    assert reference.up(room * (1 + 1e-12)) == 1.0 and reference.up(-3 * room * (1 + 1e-12)) == 0.0
 
 
 def counted(curve: Callable[[float], float], size: int) -> tuple[Callable[[float, int], float], list[int]]:
