@@ -118,7 +118,8 @@ def check_level(name: str, value: Any) -> float:
 
 def column_names(X: Any) -> list[Any] | None:
     """Return the labels of a data frame's columns, which are public; None if ``X`` is no data frame."""
-    return _labels(getattr(X, "columns", None))
+    # Without a shape it is no table yet, and a lazy one would have to work for its columns.
+    return _labels(getattr(X, "columns", None)) if hasattr(X, "shape") else None
 
 
 def by_name(name: str, value: Any, names: list[Any] | None) -> Any:

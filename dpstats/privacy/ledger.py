@@ -113,7 +113,8 @@ class LedgerStore:
             self.path.encode()  # SQLite takes no other name
             exists = os.path.exists(self.path)
         except (TypeError, ValueError):
-            raise InvalidParameter(f"ledger must be a path, in UTF-8, got {path!r}") from None
+            where = getattr(self, "path", path)
+            raise InvalidParameter(f"ledger must be a path, in UTF-8, got {where!r}") from None
         if not exists and create and parameters is not None:
             self._make(parameters)
         elif not exists:
