@@ -14,12 +14,7 @@ from numpy.typing import NDArray
 
 from dpstats.estimator import Statistic as ExactStatistic
 from dpstats.identity.base import IdentityPlan, PrivateTest
-from dpstats.identity.row_constants import (
-    approximate_null_f0,
-    balanced_center,
-    normal_clipped_square,
-    sign_inner_products,
-)
+from dpstats.identity.row_constants import approximate_null_f0, normal_clipped_square, signs_center
 from dpstats.identity.rows import LARGEST_STEP, STEP_BITS, distance_of_row_sums, round_to_steps, row_sums
 from dpstats.identity.whitening import Reference, check_signs, grid_law, signs_of
 from dpstats.mechanisms.stages import Statistic, additive_stages
@@ -183,7 +178,7 @@ class RowDistanceTest(PrivateTest):
         else:
             # Skewed columns make skewed products: clipped about 0, their mean would drown the test.
             high, low = reference.sign_steps(steps, largest)
-            center, square = balanced_center(*sign_inner_products(high, low, reference.up()), rho)
+            center, square = signs_center(high, low, reference.up(), rho)
         tau0 = approximate_null_f0(n, a0, square)
         return RowDistanceDesign(signs, steps, largest, rho, a0, tau0, center)
 
