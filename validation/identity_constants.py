@@ -4,7 +4,7 @@ rho = p sqrt(d) and a0 = q sqrt(n d), in standard units; the test uses p = 1 and
 the same datasets, so that differences in a row of the table are much surer than the figures themselves. Nothing
 private is used: any public constants are private.
 
-    python validation/identity_constants.py             # about ten minutes on 2 cores
+    python validation/identity_constants.py             # four minutes on 2 cores
     python validation/identity_constants.py --part 0.05 --no-write
 """
 
@@ -86,7 +86,8 @@ def as_markdown(table: dict[tuple[int, int], np.ndarray], sizes, part: float, se
         "",
         f"Critical distance (power {POWER:g}, level {LEVEL:g}, dense) over the non-private chi-square test's, for rho "
         f"= p sqrt(d) and a0 = q sqrt(n d) in standard units. The test uses p = 1, q = {SLACK:g}. All columns of a "
-        f"line share their datasets: {counts}.",
+        f"line share their datasets: {counts}. Differences in a line are surer than its figures, whose Monte Carlo error "
+        "is about .02, and .1 in the last lines.",
         "",
         "| n | d | epsilon | " + " | ".join(f"{p:g}, {q:g}" for p, q in itertools.product(RHO, A0)) + " |",
         "|---|---|---|" + "---|" * (len(RHO) * len(A0)),
