@@ -3,7 +3,8 @@
 No term of the critical distance a_c is ever alone at sizes that can be computed. So a formula is fitted to all cells,
 with its constants, and local slopes are compared with what it predicts. For the row-distance test, as for the
 printed rates of 9.3.2 and 9.3.4, a_c is of the order of d^(1/4) n^(-1/2), d^(1/4) n^(-3/4) epsilon^(-1/2) and
-d^(1/4) n^(-1) epsilon^(-1): the squares of these add up. Of the other tests the privacy terms are
+d^(1/4) n^(-1) epsilon^(-1): the squares of these add up, with that of n^(-1) epsilon^(-1), of lower order in d. Of the
+other tests the privacy terms are
 d^(1/2) n^(-3/4) epsilon^(-1/2) and d^(1/2) n^(-1) epsilon^(-1). The sampling term is that of the non-private chi-square
 test, in full: its constant says what is lost to it without privacy.
 
@@ -14,6 +15,7 @@ Sample complexities are the same formula read the other way, found by searches o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,6 +35,7 @@ from _identity import (
     squared,
 )
 from _shared import LEVEL, Options, Outcome, main
+from scipy.optimize import brentq
 
 from dpstats.simulation import Adapter, Study, StudyResults, compare, fit_formula
 from dpstats.simulation.pictures import plot_risk
@@ -42,6 +45,16 @@ TITLES = {
     "spatial sign": "spatial sign",
     "l1 extension": "9.3.2 (l1 extension)",
 }
+
+
+def own_rows(cell: Any) -> float:
+    return (cell["n"] * cell["epsilon"]) ** -2.0
+
+
+TERMS = {**FORMULAS, "row distance": {**FORMULAS["row distance"], "own rows": own_rows}}
+"""What is fitted. The row distance has a term of lower order in d, a of the order of 1/(n epsilon) as its docstring
+states: rows that are left out take their own part of the signal with them. It shows at these d."""
+
 ACCURACY = 0.03
 """Relative error of distances by a formula of leading terms, like a standard deviation: no news."""
 
@@ -176,6 +189,19 @@ def outcomes_of_tests(options: Options, alternative: bool) -> StudyResults:
     )
 
 
+def stated_distance(test: str, constants: Mapping[str, float], cell: Any) -> float:
+    """Return the critical distance that the fitted formula states for a cell."""
+    return math.sqrt(sum(constants[name] * term(cell) for name, term in TERMS[test].items()))
+
+
+def stated_size(test: str, constants: Mapping[str, float], cell: Any) -> float:
+    """Return the number of rows at which the fitted formula states the cell's distance."""
+    sized = {"d": cell["d"], "epsilon": cell["epsilon"]}
+    return float(
+        brentq(lambda n: stated_distance(test, constants, {"n": n, **sized}) - cell["distance"], 1, 1e9)
+    )
+
+
 def wrong_formulas(test: str) -> dict[str, Any]:
     """Return formulas that the cells must be able to refuse: no privacy term, and the other power of d."""
     other = "spatial sign" if test == "row distance" else "row distance"
@@ -193,9 +219,7 @@ def run(options: Options) -> Outcome:
     for test in FORMULAS if options.scale != "fast" else ["spatial sign"]:
         results = measured(test, options)
         outcome.studies.append(results)
-        fit = fit_formula(
-            results, FORMULAS[test], loss="squared", accuracy=2 * ACCURACY, confidence_level=LEVEL
-        )
+        fit = fit_formula(results, TERMS[test], loss="squared", accuracy=2 * ACCURACY, confidence_level=LEVEL)
         outcome.formula(TITLES[test], fit, "squared distance, all cells")
         for words, terms in wrong_formulas(test).items():
             wrong = fit_formula(results, terms, loss="squared", accuracy=2 * ACCURACY, confidence_level=LEVEL)
@@ -203,7 +227,7 @@ def run(options: Options) -> Outcome:
         constants = dict(zip(fit.terms, fit.constants, strict=True))
 
         def stated(cell: Any, test: str = test, constants: dict[str, float] = constants) -> float:
-            return distance_by(test, constants, cell)
+            return stated_distance(test, constants, cell)
 
         for parameter in ("n", "d", "epsilon"):
             if len(set(results.parameter(parameter).tolist())) < 2:
@@ -227,7 +251,7 @@ def run(options: Options) -> Outcome:
         outcome.studies.append(found_sizes)
 
         def inverse(cell: Any, test: str = test, constants: dict[str, float] = constants) -> float:
-            return size_by(test, constants, cell["d"], cell["epsilon"], cell["distance"])
+            return stated_size(test, constants, cell)
 
         for parameter in ("distance", "epsilon"):
             if len(set(found_sizes.parameter(parameter).tolist())) < 2:
