@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _COLORS = ("#1f5fa8", "#b03a2e", "#2e7d4f", "#8a5fb0", "#b07a1e", "#4a5666")
 _MARKERS = ("o", "s", "^", "D")
 
+_NAMES_BELOW_EACH_OTHER = 18  # in a legend beside the axes
+
 
 def _new_figure() -> tuple[Figure, Axes]:
     try:
@@ -114,7 +116,9 @@ def plot_risk(
     axis.set_ylabel(chosen.replace("_", " "))
     axis.grid(alpha=0.25, which="both")
     if len(groups) > len(_COLORS):  # beside the axes, where it hides nothing
-        axis.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+        columns = -(-len(groups) // _NAMES_BELOW_EACH_OTHER)
+        figure.set_size_inches(6.4 + 1.9 * columns, 4.4)
+        figure.legend(fontsize=8, frameon=False, loc="outside center right", ncols=columns)
     else:
         axis.legend(fontsize=8, frameon=False)
     if title:
