@@ -52,9 +52,7 @@ def read_table(path: Path, columns: list[str] | None, option: str = "--column") 
             frame = pd.read_parquet(source) if parquet else _read_csv(source, path.name)
             frame.columns = frame.columns.map(str)
             names = list(frame.columns)
-            twice = {name for name, count in Counter(names).items() if count > 1}
-            if columns is not None and not parquet:
-                twice = _repeated(source, names)
+            twice = _repeated(names if parquet else _header(source, names))
             if columns is not None and frame.index.names != [None]:
                 frame = frame.reset_index()  # a column of a Parquet file that was the index of its table
     except ImportError as error:
@@ -91,17 +89,21 @@ def _read_csv(source: Any, name: str) -> Any:
     raise InvalidParameter(f"{name} must have a name in its header for every value of a line")
 
 
-def _repeated(source: Any, names: list[str]) -> set[str]:
-    """Return the names that stand twice in a CSV's header: pandas calls the second "age" an "age.1"."""
+def _header(source: Any, names: list[str]) -> list[str]:
+    """Return the names in a CSV's header as they stand there: pandas calls the second "age" an "age.1"."""
     import pandas as pd
 
     known = set(names)
     if not any(end.isdigit() and base in known for base, _, end in (name.rpartition(".") for name in names)):
-        return set()
+        return names
     if isinstance(source, io.BytesIO):
         source.seek(0)
     header = pd.read_csv(source, index_col=False, header=None, nrows=1, dtype=str, keep_default_na=False)
-    return {name for name, count in Counter(header.iloc[0]).items() if count > 1}
+    return list(header.iloc[0])
+
+
+def _repeated(names: list[str]) -> set[str]:
+    return {name for name, count in Counter(names).items() if count > 1}
 
 
 def _some(names: list[str]) -> str:

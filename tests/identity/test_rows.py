@@ -54,6 +54,23 @@ def test_agrees_with_the_definition(seed):
                 assert row_distance(X.astype(dtype), rho, a0, tau0, center=center) == expected
 
 
+@pytest.mark.parametrize("center", [-1, 0, 1, 2])
+def test_a_row_moves_the_distance_by_at_most_one_about_any_center(center):
+    # Exhaustively: rows of zeros, which stand for missing ones, among the others, and each row replaced by each.
+    values, moved = (-2, 0, 1, 3), 0
+    for rho, a0, tau0 in itertools.product((1, 2, 6), (0, 3), (-4, 0, 5)):
+        found = {
+            X: row_distance(np.array(X)[:, None], rho, a0, tau0, center=center)
+            for X in itertools.product(values, repeat=4)
+        }
+        for X, distance in found.items():
+            for value in values:
+                step = abs(found[(value, *X[1:])] - distance)
+                assert step <= 1
+                moved += step
+    assert moved
+
+
 def test_blocks_and_precisions_agree(monkeypatch):
     # Several tiles on and off the diagonal, against the whole Gram matrix in 64-bit integers.
     monkeypatch.setattr(rows, "_TILE_ROWS", 7)

@@ -139,7 +139,7 @@ def test_the_cells_of_the_identity_tests_tell_rates_apart(test: str) -> None:
     cells = []
     constants = {**identity_tests.ROUGH[test], "own rows": 170.0}
     for cell in identity_tests.grid_of(test, Options("full")):
-        distance = identity_tests.stated_distance(test, constants, cell)
+        distance = identity_tests.distance_by(test, constants, cell, identity_tests.TERMS)
         searches = distance * np.exp(0.03 * rng.standard_normal() + 0.02 * rng.standard_normal(4))
         cells.append(CellResult(cell, {"squared": searches**2}, {}))
     results = StudyResults("synthetic", tuple(cells), ("squared",), {})

@@ -81,16 +81,25 @@ ROUGH = {
 """Constants to begin a search with, which may be off by a factor of five."""
 
 
-def distance_by(test: str, constants: Mapping[str, float], cell: Any) -> float:
+def distance_by(
+    test: str, constants: Mapping[str, float], cell: Any, formulas: Mapping[str, Any] = FORMULAS
+) -> float:
     """Return the critical distance that a formula states for a cell."""
-    return math.sqrt(sum(constants[name] * term(cell) for name, term in FORMULAS[test].items()))
+    return math.sqrt(sum(constants[name] * term(cell) for name, term in formulas[test].items()))
 
 
-def size_by(test: str, constants: Mapping[str, float], d: int, epsilon: float, distance: float) -> float:
+def size_by(
+    test: str,
+    constants: Mapping[str, float],
+    d: int,
+    epsilon: float,
+    distance: float,
+    formulas: Mapping[str, Any] = FORMULAS,
+) -> float:
     """Return the number of rows at which a formula states the distance."""
 
     def gap(n: float) -> float:
-        return distance_by(test, constants, {"n": n, "d": d, "epsilon": epsilon}) - distance
+        return distance_by(test, constants, {"n": n, "d": d, "epsilon": epsilon}, formulas) - distance
 
     return float(brentq(gap, 1, 1e9))
 

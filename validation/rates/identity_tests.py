@@ -15,7 +15,6 @@ Sample complexities are the same formula read the other way, found by searches o
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,7 +34,6 @@ from _identity import (
     squared,
 )
 from _shared import LEVEL, Options, Outcome, main
-from scipy.optimize import brentq
 
 from dpstats.simulation import Adapter, Study, StudyResults, compare, fit_formula
 from dpstats.simulation.pictures import plot_risk
@@ -48,6 +46,7 @@ TITLES = {
 
 
 def own_rows(cell: Any) -> float:
+    """Return the term of lower order in d of the row distance, squared."""
     return (cell["n"] * cell["epsilon"]) ** -2.0
 
 
@@ -189,19 +188,6 @@ def outcomes_of_tests(options: Options, alternative: bool) -> StudyResults:
     )
 
 
-def stated_distance(test: str, constants: Mapping[str, float], cell: Any) -> float:
-    """Return the critical distance that the fitted formula states for a cell."""
-    return math.sqrt(sum(constants[name] * term(cell) for name, term in TERMS[test].items()))
-
-
-def stated_size(test: str, constants: Mapping[str, float], cell: Any) -> float:
-    """Return the number of rows at which the fitted formula states the cell's distance."""
-    sized = {"d": cell["d"], "epsilon": cell["epsilon"]}
-    return float(
-        brentq(lambda n: stated_distance(test, constants, {"n": n, **sized}) - cell["distance"], 1, 1e9)
-    )
-
-
 def wrong_formulas(test: str) -> dict[str, Any]:
     """Return formulas that the cells must be able to refuse: no privacy term, and the other power of d."""
     other = "spatial sign" if test == "row distance" else "row distance"
@@ -227,7 +213,7 @@ def run(options: Options) -> Outcome:
         constants = dict(zip(fit.terms, fit.constants, strict=True))
 
         def stated(cell: Any, test: str = test, constants: dict[str, float] = constants) -> float:
-            return stated_distance(test, constants, cell)
+            return distance_by(test, constants, cell, TERMS)
 
         for parameter in ("n", "d", "epsilon"):
             if len(set(results.parameter(parameter).tolist())) < 2:
@@ -251,7 +237,7 @@ def run(options: Options) -> Outcome:
         outcome.studies.append(found_sizes)
 
         def inverse(cell: Any, test: str = test, constants: dict[str, float] = constants) -> float:
-            return stated_size(test, constants, cell)
+            return size_by(test, constants, cell["d"], cell["epsilon"], cell["distance"], TERMS)
 
         for parameter in ("distance", "epsilon"):
             if len(set(found_sizes.parameter(parameter).tolist())) < 2:
