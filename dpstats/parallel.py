@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dpstats.validation import check_jobs, check_random_state
+from dpstats.data.parameters import check_jobs, check_random_state
 
 Result = TypeVar("Result")
 

@@ -29,8 +29,8 @@ import dpstats
 from dpstats.identity import FilteringTest, LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
 from dpstats.identity.base import PrivateTest
 from dpstats.identity.null import pvalue
-from dpstats.mechanisms import SimulatedNoise
 from dpstats.parallel import cut
+from dpstats.release.noise import SimulatedNoise
 
 RESULTS = Path(__file__).parent / "results" / "identity_level.md"
 LEVEL = 0.05

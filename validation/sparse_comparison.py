@@ -25,9 +25,9 @@ from scipy.special import ndtr
 from dpstats.means import SparseMean
 from dpstats.means.sparse import gumbel
 from dpstats.means.sparse.release import REST, SCORES
-from dpstats.mechanisms import SimulatedNoise
 from dpstats.parallel import cut, run_blocks
 from dpstats.privacy import gaussian_sigma
+from dpstats.release.noise import SimulatedNoise
 
 RESULTS = Path(__file__).parent / "results" / "sparse_comparison.md"
 

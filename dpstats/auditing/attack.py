@@ -18,9 +18,9 @@ from dpstats.auditing.events import choose_event, count_event
 from dpstats.auditing.outputs import Component, Sample, as_component, join
 from dpstats.auditing.result import AuditResult
 from dpstats.auditing.scores import Pair, split
+from dpstats.data.parameters import check_integer, check_real
 from dpstats.errors import InvalidParameter
 from dpstats.parallel import cut, run_blocks
-from dpstats.validation import check_integer, check_real
 
 Release: TypeAlias = Callable[..., Any]
 

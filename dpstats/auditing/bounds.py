@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainccinv, betaincinv, ndtri
 
-from dpstats.validation import check_real
+from dpstats.data.parameters import check_real
 
 
 def probability_bounds(

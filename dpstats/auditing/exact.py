@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.auditing.result import ExactAuditResult
+from dpstats.data.parameters import check_real
 from dpstats.errors import InvalidParameter
-from dpstats.validation import check_real
 
 # How far from 1 a sum of probabilities may be.
 _SUM = 1e-6

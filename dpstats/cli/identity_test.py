@@ -84,7 +84,7 @@ def _covariance(options: argparse.Namespace, d: int) -> Any:
     """Return the public covariance of an identity test: None, variances or a matrix."""
     import numpy as np
 
-    from dpstats.validation import check_columns
+    from dpstats.data.parameters import check_columns
 
     if options.std is not None:
         std = check_columns("--std", per_column("--std", options.std, d), d, above=0)

@@ -85,7 +85,7 @@ def _add_release(commands: Any, command: ReleaseCommand) -> None:
 
 def _release(options: argparse.Namespace) -> None:
     """Fit what a command releases on the columns of a file, and report it."""
-    from dpstats.validation import check_real
+    from dpstats.data.parameters import check_real
 
     if options.seed is not None and options.budget is not None:
         raise InvalidParameter("--seed and --budget cannot be given together: a simulation charges no budget")
@@ -126,7 +126,7 @@ def _plan(options: argparse.Namespace) -> None:
     """Print what a release would consist of, without data."""
     import numpy as np
 
-    from dpstats.validation import check_integer
+    from dpstats.data.parameters import check_integer
 
     n = check_integer("--rows", options.rows, at_least=2, at_most=_MOST_ROWS)
     d = check_integer("--columns", options.columns, at_least=1, at_most=_MOST_COLUMNS)

@@ -34,8 +34,8 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
 
 
 def _build(options: argparse.Namespace, n: int, d: int) -> Any:
+    from dpstats.data.parameters import check_integer
     from dpstats.means import SparseMean
-    from dpstats.validation import check_integer
 
     return SparseMean(
         n_nonzero=check_integer("--nonzero", options.nonzero, at_least=1, at_most=d),

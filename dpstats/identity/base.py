@@ -1,7 +1,7 @@
 """What all identity tests share: the public design, calibration before the charge, p-values, power.
 
 A test adds its statistic (`_exact`, private), the draw of that statistic on simulated data (`_simulate`,
-public) and the numbers of its design. When to charge is `dpstats.estimator`'s.
+public) and the numbers of its design. When to charge is `dpstats.release.estimator`'s.
 """
 
 from __future__ import annotations
@@ -21,8 +21,18 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 import dpstats
+from dpstats.data.labels import column_names
+from dpstats.data.parameters import (
+    check_choice,
+    check_flag,
+    check_integer,
+    check_jobs,
+    check_level,
+    check_privacy_parameters,
+    check_real,
+)
+from dpstats.data.tables import check_rows, public_shape
 from dpstats.errors import InvalidParameter
-from dpstats.estimator import PrivateEstimator, Released, Statistic
 from dpstats.identity.null import (
     PUBLIC_SEED,
     calibration_size,
@@ -34,23 +44,12 @@ from dpstats.identity.null import (
 )
 from dpstats.identity.result import TestResult
 from dpstats.identity.whitening import Reference
-from dpstats.mechanisms.sampling import SimulatedNoise, noise_source
 from dpstats.privacy.budget import check_budget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan, Stage
+from dpstats.release.estimator import PrivateEstimator, Released, Statistic
+from dpstats.release.noise import SimulatedNoise, noise_source
 from dpstats.results import ConfidenceInterval, Summary
-from dpstats.validation import (
-    check_choice,
-    check_flag,
-    check_integer,
-    check_jobs,
-    check_level,
-    check_privacy_parameters,
-    check_real,
-    check_rows,
-    column_names,
-    public_shape,
-)
 
 _LARGEST_N = 10**9
 _LARGEST_DISTANCE = 1e6

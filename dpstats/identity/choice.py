@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from dpstats.data.tables import public_shape
 from dpstats.errors import InvalidData
 from dpstats.identity.result import TestResult
 from dpstats.identity.row_distance_test import RowDistanceTest
 from dpstats.identity.spatial_sign_test import SpatialSignTest
-from dpstats.validation import public_shape
 
 LARGEST_ROWS = 10_000
 LARGEST_WORK = 10**10

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.parameters import check_choice, check_integer, check_real
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.validation import check_choice, check_integer, check_real
 
 _MAX_INTEGER = 2**62
 

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.parameters import check_integer, check_real
 from dpstats.errors import InvalidParameter, NotPrivate
 from dpstats.identity.extension import inner_product_constant
-from dpstats.mechanisms.sampling import MAX_SCALE, check_scale
 from dpstats.privacy.gaussian import gaussian_sigma
-from dpstats.validation import check_integer, check_real
+from dpstats.release.noise import MAX_SCALE, check_scale
 
 _EXACT_FLOAT64 = 2**53
 _SMALLEST_DELTA = 1e-280  # so that its logarithms are finite

@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.parameters import check_choice, check_real
 from dpstats.errors import InvalidParameter
-from dpstats.estimator import Released
-from dpstats.estimator import Statistic as ExactStatistic
 from dpstats.identity.base import IdentityPlan, PrivateTest
 from dpstats.identity.filtering import FilteringConstants, filtering_constants, filtering_run
 from dpstats.identity.whitening import Reference, check_signs, signs_of
-from dpstats.mechanisms.sampling import Noise, SimulatedNoise, check_scale
 from dpstats.privacy.events import Approximate, DiscreteLaplace, Event, Gaussian
 from dpstats.privacy.plan import Stage
-from dpstats.validation import check_choice, check_real
+from dpstats.release.estimator import Released
+from dpstats.release.estimator import Statistic as ExactStatistic
+from dpstats.release.noise import Noise, SimulatedNoise, check_scale
 
 _LARGEST, _SUM, _COUNT, _STATISTIC = (
     "largest |S_i|",

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from dpstats.data.parameters import check_choice, check_flag, check_level, check_real
 from dpstats.errors import InvalidParameter
-from dpstats.estimator import Released
-from dpstats.estimator import Statistic as ExactStatistic
 from dpstats.identity.base import IdentityPlan, PrivateTest
 from dpstats.identity.extension import (
     check_solvable,
@@ -28,9 +27,10 @@ from dpstats.identity.extension import (
 from dpstats.identity.filtering import LipschitzStage, staged_reduction
 from dpstats.identity.rows import round_to_steps
 from dpstats.identity.whitening import Reference, check_signs, grid_law, signs_of
-from dpstats.mechanisms.stages import Statistic, additive_stages
 from dpstats.privacy.plan import Stage
-from dpstats.validation import check_choice, check_flag, check_level, check_real
+from dpstats.release.additive import Statistic, additive_stages
+from dpstats.release.estimator import Released
+from dpstats.release.estimator import Statistic as ExactStatistic
 
 _STEPS_OF_CLIP = 8
 _FINE_STEPS = 1024  # for two-valued columns, whose null mean has to be zero on the grid

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from scipy.stats import beta
 from threadpoolctl import threadpool_limits
 
+from dpstats.data.parameters import check_flag, check_integer, check_jobs
 from dpstats.errors import InvalidParameter
 from dpstats.parallel import cut, run_blocks
-from dpstats.validation import check_flag, check_integer, check_jobs
 
 PUBLIC_SEED = 20_200_613
 """Root of all null simulations. A number, not a secret."""

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
+from dpstats.data.parameters import check_integer, check_real
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.validation import check_integer, check_real
 
 STEP_BITS = 3
 """Whitened coordinates are rounded to steps of 2^-3 ..."""

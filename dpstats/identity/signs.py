@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.labels import by_name, column_names
+from dpstats.data.tables import as_float64
 from dpstats.errors import InvalidData
 from dpstats.identity.whitening import Reference, signs_of
-from dpstats.validation import as_float64, by_name, column_names
 
 
 def sign_reduction(X: Any, mean: Any = 0.0, cov: Any = None) -> NDArray[np.int8]:

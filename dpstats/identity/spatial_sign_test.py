@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
-from dpstats.estimator import Statistic as ExactStatistic
+from dpstats.data.parameters import check_real
 from dpstats.identity.base import IdentityPlan, PrivateTest
 from dpstats.identity.spatial import DEFAULT_RADIUS, integer_norm, spatial_sign_lattice
 from dpstats.identity.whitening import Reference
 from dpstats.lattice import BallLattice
-from dpstats.mechanisms.stages import Statistic, additive_stages
 from dpstats.privacy.plan import Stage
-from dpstats.validation import check_real
+from dpstats.release.additive import Statistic, additive_stages
+from dpstats.release.estimator import Statistic as ExactStatistic
 
 _NORM = "norm of the sum"
 

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from dpstats.data.parameters import check_choice, check_columns
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.validation import check_choice, check_columns
 
 _BLOCK = 1 << 18  # entries whitened at once: two megabytes
 _ROUNDING = 1e-9

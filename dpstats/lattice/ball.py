@@ -13,7 +13,7 @@ from dpstats.lattice.base import BITS, RowLattice, check_region
 from dpstats.lattice.rounding import SHIFT, isqrt_up
 
 if TYPE_CHECKING:
-    from dpstats.validation import Columns
+    from dpstats.data.parameters import Columns
 
 
 @dataclass(frozen=True, eq=False)

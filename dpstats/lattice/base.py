@@ -14,7 +14,7 @@ from dpstats.lattice.rounding import SHIFT, pattern
 from dpstats.lattice.sums import BLOCK, Reading, Sums, default_threads, rounded, sums_by_rows
 
 if TYPE_CHECKING:
-    from dpstats.validation import Columns
+    from dpstats.data.parameters import Columns
 
 BITS = 30
 """Steps from the centre to the bound, as a power of two: rounding moves an entry by at most 2^-31 of its

@@ -15,7 +15,7 @@ from dpstats.lattice.rounding import SHIFT, isqrt_up, pattern
 from dpstats.lattice.sums import Reading, Sums, stored_sums, sums_by_columns
 
 if TYPE_CHECKING:
-    from dpstats.validation import Columns
+    from dpstats.data.parameters import Columns
 
 # Centres up to this many steps from the origin are taken off in steps.
 _MAX_OFFSET = 2.0**40

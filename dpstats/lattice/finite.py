@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dpstats.errors import InvalidData
 
 if TYPE_CHECKING:
-    from dpstats.validation import Columns
+    from dpstats.data.parameters import Columns
 
 
 def check_finite(X: NDArray[Any]) -> None:

@@ -19,7 +19,7 @@ from dpstats.errors import InvalidParameter
 from dpstats.lattice.finite import finite_or_center
 
 if TYPE_CHECKING:
-    from dpstats.validation import Columns
+    from dpstats.data.parameters import Columns
 
 BLOCK = 1 << 19  # entries of a block: four megabytes, so that its passes stay in cache
 _RUN = 1 << 13  # entries side by side in memory from which numpy's loops need no copy to be fast

@@ -19,9 +19,14 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
+from dpstats.data.parameters import (
+    check_choice,
+    check_columns,
+    check_integer,
+    check_privacy_parameters,
+    check_real,
+)
 from dpstats.errors import InvalidParameter
-from dpstats.estimator import Released
-from dpstats.estimator import Statistic as PrivateStatistic
 from dpstats.intervals import simultaneous_level
 from dpstats.lattice import BallLattice, RowLattice
 from dpstats.means.base import ColumnEstimator, of_interval, with_noise
@@ -29,18 +34,13 @@ from dpstats.means.laplace_sums import laplace_sum_quantile
 from dpstats.means.moments import finest, frozen, sum_statistic
 from dpstats.means.staging import TAILS, Staging, plan_stages
 from dpstats.means.whitening import Shape, in_range
-from dpstats.mechanisms.sampling import Noise
-from dpstats.mechanisms.stages import additive_stages, release
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan, Stage
+from dpstats.release.additive import additive_stages, release
+from dpstats.release.estimator import Released
+from dpstats.release.estimator import Statistic as PrivateStatistic
+from dpstats.release.noise import Noise
 from dpstats.results import ConfidenceInterval, Summary
-from dpstats.validation import (
-    check_choice,
-    check_columns,
-    check_integer,
-    check_privacy_parameters,
-    check_real,
-)
 
 Numbers = NDArray[np.float64]
 

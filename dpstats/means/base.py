@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.estimator import Plan, PrivateEstimator
+from dpstats.data.tables import check_rows
 from dpstats.lattice import check_finite
+from dpstats.release.estimator import Plan, PrivateEstimator
 from dpstats.results import ConfidenceInterval, Summary, significant
-from dpstats.validation import check_rows
 
 Numbers = NDArray[np.float64]
 

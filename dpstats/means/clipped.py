@@ -13,28 +13,28 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.errors import InvalidParameter
-from dpstats.estimator import Released
-from dpstats.estimator import Statistic as ExactStatistic
-from dpstats.intervals import half_widths, simultaneous_level
-from dpstats.lattice import BallLattice, BoxLattice, RowLattice
-from dpstats.means.base import ColumnEstimator, of_interval, with_noise
-from dpstats.means.clipping import clipping_bias_bound, normal_clipping_bias_bound
-from dpstats.means.moments import MEAN, SQUARES, finest, frozen, mean_statistic, squares_statistic
-from dpstats.mechanisms.stages import additive_stages
-from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.privacy.plan import ReleasePlan, Stage
-from dpstats.results import ConfidenceInterval, Summary
-from dpstats.validation import (
+from dpstats.data.parameters import (
     check_choice,
     check_columns,
     check_integer,
     check_privacy_parameters,
     check_real,
 )
+from dpstats.errors import InvalidParameter
+from dpstats.intervals import half_widths, simultaneous_level
+from dpstats.lattice import BallLattice, BoxLattice, RowLattice
+from dpstats.means.base import ColumnEstimator, of_interval, with_noise
+from dpstats.means.clipping import clipping_bias_bound, normal_clipping_bias_bound
+from dpstats.means.moments import MEAN, SQUARES, finest, frozen, mean_statistic, squares_statistic
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.plan import ReleasePlan, Stage
+from dpstats.release.additive import additive_stages
+from dpstats.release.estimator import Released
+from dpstats.release.estimator import Statistic as ExactStatistic
+from dpstats.results import ConfidenceInterval, Summary
 
 if TYPE_CHECKING:
-    from dpstats.validation import Columns
+    from dpstats.data.parameters import Columns
 
 
 @dataclass(frozen=True)

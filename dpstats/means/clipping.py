@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from dpstats.validation import check_integer, check_real
+from dpstats.data.parameters import check_integer, check_real
 
 
 def clipping_radius(n_samples: int, sigma: float, bound: float, *, constant: float = 2.0) -> float:

@@ -9,10 +9,10 @@ import numpy as np
 
 from dpstats.errors import ScaleOutOfRange
 from dpstats.lattice import BITS, RowLattice
-from dpstats.mechanisms.stages import Statistic
+from dpstats.release.additive import Statistic
 
 if TYPE_CHECKING:
-    from dpstats.validation import Columns
+    from dpstats.data.parameters import Columns
 
 MEAN = "clipped mean"
 SQUARES = "second moment about the centre"

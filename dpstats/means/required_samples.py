@@ -6,9 +6,9 @@ import math
 import reprlib
 from typing import Any
 
+from dpstats.data.parameters import check_integer, check_real
 from dpstats.errors import InvalidParameter
-from dpstats.estimator import PrivateEstimator
-from dpstats.validation import check_integer, check_real
+from dpstats.release.estimator import PrivateEstimator
 
 _MOST_ROWS = 2**32  # more cannot be added up exactly in 64 bits
 

@@ -14,23 +14,23 @@ from scipy.special import ndtri
 from scipy.stats import chi2
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.estimator import Released
-from dpstats.estimator import Statistic as Private
-from dpstats.intervals import half_widths
-from dpstats.lattice import BoxLattice, RowLattice
-from dpstats.means.base import ColumnEstimator, of_interval, rounded
-from dpstats.means.moments import MEAN, SQUARES, finest, frozen, mean_statistic, squares_statistic
-from dpstats.mechanisms.stages import additive_stages
-from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.privacy.plan import ReleasePlan, Stage
-from dpstats.results import ConfidenceInterval, Summary
-from dpstats.validation import (
+from dpstats.data.parameters import (
     check_choice,
     check_columns,
     check_integer,
     check_privacy_parameters,
     check_real,
 )
+from dpstats.intervals import half_widths
+from dpstats.lattice import BoxLattice, RowLattice
+from dpstats.means.base import ColumnEstimator, of_interval, rounded
+from dpstats.means.moments import MEAN, SQUARES, finest, frozen, mean_statistic, squares_statistic
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.plan import ReleasePlan, Stage
+from dpstats.release.additive import additive_stages
+from dpstats.release.estimator import Released
+from dpstats.release.estimator import Statistic as Private
+from dpstats.results import ConfidenceInterval, Summary
 
 _FEW_ROWS = 10  # below them, intervals for normal rows cover less than stated
 

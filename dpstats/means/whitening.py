@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.parameters import check_columns
 from dpstats.errors import InvalidParameter
 from dpstats.lattice import BallLattice, RowLattice
-from dpstats.validation import check_columns
 
 if TYPE_CHECKING:
-    from dpstats.validation import Columns
+    from dpstats.data.parameters import Columns
 
 Numbers = NDArray[np.float64]
 

@@ -4,7 +4,6 @@ from dpstats.errors import Exhausted
 from dpstats.mechanisms.additive import GaussianMechanism, LaplaceMechanism
 from dpstats.mechanisms.histogram import Count, CountEstimate, Histogram
 from dpstats.mechanisms.randomized_response import ProportionEstimate, RandomizedResponse
-from dpstats.mechanisms.sampling import ExactNoise, SimulatedNoise, noise_source
 from dpstats.mechanisms.selection import ExponentialMechanism, NoisyTopK, PermuteAndFlip, ReportNoisyMax
 from dpstats.mechanisms.sparse_vector import AboveThreshold, NumericSparseVector, SparseVector
 
@@ -12,7 +11,6 @@ __all__ = [
     "AboveThreshold",
     "Count",
     "CountEstimate",
-    "ExactNoise",
     "Exhausted",
     "ExponentialMechanism",
     "GaussianMechanism",
@@ -24,7 +22,5 @@ __all__ = [
     "ProportionEstimate",
     "RandomizedResponse",
     "ReportNoisyMax",
-    "SimulatedNoise",
     "SparseVector",
-    "noise_source",
 ]

@@ -13,23 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from dpstats.data.numbers import exact_numbers, floats_among
+from dpstats.data.parameters import check_integer, check_privacy_parameters, check_real
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.lattice import exact_steps, isqrt_up
-from dpstats.mechanisms.mechanism import Mechanism
-from dpstats.mechanisms.stages import Statistic, additive_stages, release
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.events import Event
 from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.plan import Stage
+from dpstats.release.additive import Statistic, additive_stages, release
+from dpstats.release.mechanism import Mechanism
 from dpstats.results import ConfidenceInterval
-from dpstats.validation import (
-    check_integer,
-    check_privacy_parameters,
-    check_real,
-    exact_numbers,
-    floats_among,
-)
 
 
 class _AdditiveMechanism(Mechanism):

@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.parameters import check_choice, check_privacy_parameters, check_real
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.intervals import half_widths, simultaneous_level
 from dpstats.lattice import isqrt_up
-from dpstats.mechanisms.mechanism import Mechanism
-from dpstats.mechanisms.stages import Statistic, additive_stages, release
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.events import Event
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.plan import Stage
+from dpstats.release.additive import Statistic, additive_stages, release
+from dpstats.release.mechanism import Mechanism
 from dpstats.results import ConfidenceInterval, Summary, significant
-from dpstats.validation import check_choice, check_privacy_parameters, check_real
 
 _FRACTION_BITS = 30  # Gaussian noise needs a lattice finer than whole counts
 

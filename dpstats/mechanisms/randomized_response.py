@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from dpstats.data.parameters import check_integer, check_real
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.mechanisms.mechanism import Mechanism
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.events import Pure
 from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.release.mechanism import Mechanism
 from dpstats.results import ConfidenceInterval
-from dpstats.validation import check_integer, check_real
 
 _BLOCK = 1 << 16  # answers
 

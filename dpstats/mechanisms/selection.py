@@ -13,22 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from dpstats.data.numbers import exact_numbers, floats_among
+from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters, check_real
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.lattice import exact_steps
-from dpstats.mechanisms.mechanism import Mechanism
 from dpstats.mechanisms.quadrature import laplace_log_cumulative, laplace_log_density, pieces
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.events import BoundedRange, Event, Pure
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.zcdp import zcdp_rho
-from dpstats.validation import (
-    check_choice,
-    check_integer,
-    check_privacy_parameters,
-    check_real,
-    exact_numbers,
-    floats_among,
-)
+from dpstats.release.mechanism import Mechanism
 
 _GAP = 2**60
 """Utilities further below the best than this many steps (2^20 noise scales) count as this far below."""

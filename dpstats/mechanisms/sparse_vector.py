@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters, check_real
 from dpstats.errors import InvalidParameter, NotPrivate
 from dpstats.mechanisms.quadrature import halting_law
-from dpstats.mechanisms.sampling import check_scale
-from dpstats.mechanisms.stages import quotient_up, to_units
 from dpstats.mechanisms.threshold_stream import ThresholdStream, check_drawable
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.calibration import largest_cost
 from dpstats.privacy.events import DiscreteLaplace, Event, Pure
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.totals import covers
+from dpstats.release.additive import quotient_up, to_units
+from dpstats.release.noise import check_scale
 from dpstats.results import ConfidenceInterval
-from dpstats.validation import check_choice, check_integer, check_privacy_parameters, check_real
 
 
 class _YesOrNo(ThresholdStream):

@@ -16,16 +16,17 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.numbers import exact_numbers, floats_among
+from dpstats.data.parameters import check_integer, check_real
 from dpstats.errors import DPStatsError, Exhausted, InvalidData, InvalidParameter
 from dpstats.lattice import exact_steps
-from dpstats.mechanisms.mechanism import Mechanism
 from dpstats.mechanisms.quadrature import FAR, halting_law
-from dpstats.mechanisms.sampling import check_scale
-from dpstats.mechanisms.stages import quotient_up
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.events import Event, Pure
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.validation import check_integer, check_real, exact_numbers, floats_among
+from dpstats.release.additive import quotient_up
+from dpstats.release.mechanism import Mechanism
+from dpstats.release.noise import check_scale
 
 _AHEAD = 4096  # noise drawn ahead of the questions, which costs a draw's setup once
 

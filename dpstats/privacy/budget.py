@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dpstats.data.parameters import check_choice, check_privacy_parameters
 from dpstats.errors import BudgetExceeded, DPStatsError, InvalidParameter, LedgerError
 from dpstats.privacy.filters import METHODS, PLD, Amounts, Cost, Filter
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.ledger import LedgerStore, MemoryStore, Record
-from dpstats.validation import check_choice, check_privacy_parameters
 
 if TYPE_CHECKING:
     from dpstats.privacy.events import Event

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import gammaln, logsumexp
 
+from dpstats.data.parameters import check_integer, check_real
 from dpstats.errors import InvalidParameter
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
-from dpstats.validation import check_integer, check_real
 
 
 def common_neighbors(items: Iterable[Any]) -> Neighbors:

@@ -15,11 +15,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.parameters import check_integer, check_real
 from dpstats.errors import InvalidParameter
 from dpstats.privacy.gaussian import gaussian_profile
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.zcdp import zcdp_delta
-from dpstats.validation import check_integer, check_real
 
 Epsilons = NDArray[np.float64]
 

@@ -20,8 +20,8 @@ import math
 from scipy.optimize import brentq
 from scipy.special import erfcx, log_ndtr, ndtr
 
+from dpstats.data.parameters import check_real
 from dpstats.errors import InvalidParameter
-from dpstats.validation import check_real
 
 _SQRT2 = math.sqrt(2.0)
 

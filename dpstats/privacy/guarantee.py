@@ -6,8 +6,8 @@ import enum
 import math
 from dataclasses import dataclass
 
+from dpstats.data.parameters import check_real
 from dpstats.errors import InvalidParameter
-from dpstats.validation import check_real
 
 
 class Neighbors(enum.Enum):

@@ -14,6 +14,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.parameters import check_real
 from dpstats.errors import InvalidParameter
 from dpstats.privacy.composition import (
     _log_binomial,
@@ -26,7 +27,6 @@ from dpstats.privacy.gaussian import epsilon_of_mu
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.loss_distribution import loss_distribution_epsilon
 from dpstats.privacy.zcdp import zcdp_epsilon
-from dpstats.validation import check_real
 
 
 def compose(items: Iterable[PrivacyGuarantee | Event], delta: float) -> PrivacyGuarantee:

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from dpstats.data.parameters import check_real
 from dpstats.privacy.events import Event, Gaussian
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.totals import gaussian_total
-from dpstats.validation import check_real
 
 
 class _Planned(Protocol):

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from scipy.optimize import brentq, minimize_scalar
 
-from dpstats.validation import check_real
+from dpstats.data.parameters import check_real
 
 # Answers are raised by more than the rounding error of the formula, so that they are one-sided.
 _ROUNDING = 1e-13

@@ -14,10 +14,10 @@ from scipy.special import ndtri
 from scipy.stats import beta as beta_law
 from scipy.stats import chi2
 
+from dpstats.data.parameters import check_choice, check_real
 from dpstats.errors import InvalidParameter
 from dpstats.results import ConfidenceInterval, Summary, significant
 from dpstats.simulation.table import Parameters, StudyResults
-from dpstats.validation import check_choice, check_real
 
 Term = Callable[[Parameters], float]
 """A term of a formula, without its constant, as a function of a cell's parameters."""

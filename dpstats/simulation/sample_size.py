@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from sklearn.base import clone
 
+from dpstats.data.parameters import check_integer, check_random_state, check_real
 from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.parallel import run_blocks
 from dpstats.results import ConfidenceInterval, Summary
-from dpstats.validation import check_integer, check_random_state, check_real
 
 Power = Callable[[float, np.random.Generator], Any]
 """``power(x, rng)``: whether one simulated test at x rejects, or an array of such outcomes."""

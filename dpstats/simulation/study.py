@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from dpstats.data.parameters import check_integer
 from dpstats.errors import DPStatsError, InvalidParameter
-from dpstats.estimator import PrivateEstimator
 from dpstats.parallel import cut
+from dpstats.release.estimator import PrivateEstimator
 from dpstats.simulation.adapter import Adapter
 from dpstats.simulation.losses import NEEDS_TRUTH, Loss, named_losses
 from dpstats.simulation.store import Finished, Row, Store, describe, versions
 from dpstats.simulation.table import Parameters, StudyResults, collect
-from dpstats.validation import check_integer
 
 _BLOCK_SECONDS = 1.0
 """What a block of replications should take, and how often results are written: a kill loses what is not."""

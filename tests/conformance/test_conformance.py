@@ -18,11 +18,12 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import dpstats
 from dpstats.auditing import audit
-from dpstats.estimator import PrivateEstimator
 from dpstats.identity.base import PrivateTest
 from dpstats.lattice import isqrt_up
-from dpstats.mechanisms import ExactNoise, LaplaceMechanism, SimulatedNoise
+from dpstats.mechanisms import LaplaceMechanism
 from dpstats.privacy import Stage, compose
+from dpstats.release.estimator import PrivateEstimator
+from dpstats.release.noise import ExactNoise, SimulatedNoise
 
 ROOT = Path(__file__).resolve().parents[2]
 TRIALS = 20_000

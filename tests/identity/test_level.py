@@ -58,7 +58,7 @@ def test_level(name: str, epsilon: float) -> None:
 
 
 def _noise(rng: np.random.Generator) -> object:
-    from dpstats.mechanisms import SimulatedNoise
+    from dpstats.release.noise import SimulatedNoise
 
     return SimulatedNoise(rng)
 

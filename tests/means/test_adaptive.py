@@ -19,8 +19,8 @@ from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.intervals import normal_laplace_quantile
 from dpstats.means import AdaptiveMean
 from dpstats.means.laplace_sums import laplace_sum_quantile
-from dpstats.mechanisms import SimulatedNoise
 from dpstats.privacy import BudgetExceeded, PrivacyBudget, PrivacyGuarantee, gaussian_sigma
+from dpstats.release.noise import SimulatedNoise
 
 RNG = np.random.default_rng(0)
 X = RNG.normal([3.0, -4.0, 0.5], 1.0, size=(400, 3))

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse
 from scipy import stats
 
+from dpstats.data.tables import check_rows
 from dpstats.errors import InvalidData, InvalidParameter, NotPrivate
 from dpstats.means import SparseMean
 from dpstats.means.sparse.gumbel import release_balls
@@ -21,7 +22,6 @@ from dpstats.privacy import (
     optimal_composition_delta,
     zcdp_rho,
 )
-from dpstats.validation import check_rows
 
 OPTIONS = {"n_nonzero": 2, "clip": 4.0, "std": 1.0, "epsilon": 3.0}
 

@@ -5,8 +5,8 @@ import pytest
 
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.means import ClippedMean, PrivateVariance
-from dpstats.mechanisms import SimulatedNoise
 from dpstats.privacy import PrivacyBudget, PrivacyGuarantee
+from dpstats.release.noise import SimulatedNoise
 
 LAWS = [0.0, 1e-6]
 

@@ -13,8 +13,7 @@ from scipy import stats
 
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter, NotPrivate
 from dpstats.lattice import exact_steps, isqrt_up
-from dpstats.mechanisms import ExactNoise, GaussianMechanism, LaplaceMechanism, SimulatedNoise
-from dpstats.mechanisms.stages import Statistic, additive_stages, release
+from dpstats.mechanisms import GaussianMechanism, LaplaceMechanism
 from dpstats.privacy import (
     Neighbors,
     PrivacyBudget,
@@ -26,6 +25,8 @@ from dpstats.privacy import (
 )
 from dpstats.privacy.events import ZCDP, DiscreteLaplace, Gaussian
 from dpstats.privacy.totals import certifies
+from dpstats.release.additive import Statistic, additive_stages, release
+from dpstats.release.noise import ExactNoise, SimulatedNoise
 
 # Statistical decisions reject below this; each test makes at most ten: a false alarm has probability <= 1e-6.
 REJECT = 1e-7

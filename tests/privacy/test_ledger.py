@@ -152,7 +152,7 @@ def test_starting_a_charging_process_loads_the_standard_library_only(path):
 def test_nothing_is_released_when_the_charge_cannot_be_kept(path, monkeypatch):
     budget = PrivacyBudget(1.0, ledger=path)
     drawn = []
-    monkeypatch.setattr("dpstats.mechanisms.sampling.ExactNoise.laplace", lambda *args: drawn.append(args))
+    monkeypatch.setattr("dpstats.release.noise.ExactNoise.laplace", lambda *args: drawn.append(args))
     path.write_bytes(b"not a ledger at all, but some other file" * 100)
     for release in (
         lambda: ClippedMean(clip=1.0, budget=budget).fit(ROWS),

@@ -23,7 +23,7 @@ from _timing import cores, interleaved, milliseconds, publish, ratios, table, ve
 
 from dpstats.identity import LipschitzExtensionTest, RowDistanceTest, SpatialSignTest, null, row_distance
 from dpstats.identity.rows import round_to_steps
-from dpstats.mechanisms import SimulatedNoise
+from dpstats.release.noise import SimulatedNoise
 
 ROUNDS = 5
 N, D = 10_000, 1000

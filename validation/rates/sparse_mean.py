@@ -24,7 +24,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, log_ndtr
 
 from dpstats.means import SparseMean
-from dpstats.mechanisms.sampling import noise_source
+from dpstats.release.noise import noise_source
 from dpstats.simulation import Adapter, SparseMeans, Study, compare, crossing_point
 from dpstats.simulation.losses import estimate_of
 from dpstats.simulation.pictures import plot_risk

@@ -15,9 +15,15 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
+from dpstats.data.parameters import (
+    check_choice,
+    check_columns,
+    check_flag,
+    check_integer,
+    check_privacy_parameters,
+    check_real,
+)
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.estimator import Released
-from dpstats.estimator import Statistic as Private
 from dpstats.intervals import half_widths, simultaneous_level
 from dpstats.lattice import check_finite
 from dpstats.means.base import ColumnEstimator, of_interval, with_noise
@@ -26,17 +32,11 @@ from dpstats.means.sparse.gumbel import gumbel_parts
 from dpstats.means.sparse.peeling import peeling_parts
 from dpstats.means.sparse.plan import SUPPORT, Parts, Setting, SparseMeanPlan, selection_threshold
 from dpstats.means.sparse.release import REST, SCORES, estimate, select
-from dpstats.mechanisms.sampling import Noise, check_scale
 from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.release.estimator import Released
+from dpstats.release.estimator import Statistic as Private
+from dpstats.release.noise import Noise, check_scale
 from dpstats.results import ConfidenceInterval, Summary
-from dpstats.validation import (
-    check_choice,
-    check_columns,
-    check_flag,
-    check_integer,
-    check_privacy_parameters,
-    check_real,
-)
 
 _LARGEST_SIGNAL = 1e6  # in standard deviations; further away, clipping leaves nothing of a column
 

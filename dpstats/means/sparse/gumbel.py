@@ -13,15 +13,15 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import chi2
 
+from dpstats.data.parameters import check_real
 from dpstats.lattice import BallLattice, BoxLattice, CrossLattice
 from dpstats.means.sparse.plan import SUPPORT, Parts, Setting
-from dpstats.mechanisms.sampling import check_scale
-from dpstats.mechanisms.stages import Statistic, additive_stages, quotient_up
 from dpstats.privacy.events import ZCDP, BoundedRange
 from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.privacy.plan import Selection, Stage
 from dpstats.privacy.zcdp import zcdp_rho
-from dpstats.validation import check_real
+from dpstats.release.additive import Statistic, additive_stages, quotient_up
+from dpstats.release.noise import check_scale
 
 _GROWTH = (1.0, 1.5, 2.2, 3.0, 4.0, 6.0, 9.0, 14.0, 20.0)  # share of a stage over that of the one before
 _MAX_STAGES = 3

@@ -10,15 +10,15 @@ from collections import Counter
 from functools import lru_cache
 from typing import Any
 
+from dpstats.data.parameters import check_real
 from dpstats.errors import InvalidParameter, NotPrivate
 from dpstats.lattice import BoxLattice
 from dpstats.means.sparse.plan import SUPPORT, Parts, Setting
-from dpstats.mechanisms.sampling import check_scale
-from dpstats.mechanisms.stages import quotient_up
 from dpstats.privacy.events import DiscreteLaplace, Pure
 from dpstats.privacy.plan import Selection, Stage
 from dpstats.privacy.totals import pure_delta
-from dpstats.validation import check_real
+from dpstats.release.additive import quotient_up
+from dpstats.release.noise import check_scale
 
 # Set aside of epsilon, so that what is calibrated here is certified, also beside other releases, with rounding up.
 _CERTIFIED = 1 - 2e-5

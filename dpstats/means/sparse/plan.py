@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from dpstats.data.parameters import check_columns
 from dpstats.lattice import BallLattice, BoxLattice
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan, Selection, Stage
-from dpstats.validation import check_columns
 
 if TYPE_CHECKING:
-    from dpstats.validation import Columns
+    from dpstats.data.parameters import Columns
 
 SUPPORT = "support"
 """The name of the selection in a plan, and of what it released."""

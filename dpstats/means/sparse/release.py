@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.means.sparse.plan import SparseMeanPlan
-from dpstats.mechanisms.sampling import Noise
-from dpstats.mechanisms.stages import release
 from dpstats.privacy.plan import Selection
+from dpstats.release.additive import release
+from dpstats.release.noise import Noise
 
 SCORES = "sizes of the clipped sums"
 REST = "what the stages are about"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpstats.means import AdaptiveMean
-from dpstats.mechanisms import SimulatedNoise
+from dpstats.release.noise import SimulatedNoise
 from registry.entry import Dataset, Draw, Entry, PlantedBug
 
 FAR = 1e4

@@ -10,12 +10,9 @@ from typing import Any
 import numpy as np
 
 from dpstats.lattice import exact_steps
-from dpstats.mechanisms import (
-    GaussianMechanism,
-    LaplaceMechanism,
-    SimulatedNoise,
-)
-from dpstats.mechanisms.stages import release
+from dpstats.mechanisms import GaussianMechanism, LaplaceMechanism
+from dpstats.release.additive import release
+from dpstats.release.noise import SimulatedNoise
 from registry.entry import Dataset, Entry, PlantedBug
 
 

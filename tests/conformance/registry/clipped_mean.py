@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 
 from dpstats.means import ClippedMean
-from dpstats.mechanisms import (
-    SimulatedNoise,
-)
+from dpstats.release.noise import SimulatedNoise
 from registry.entry import Dataset, Draw, Entry, PlantedBug
 
 

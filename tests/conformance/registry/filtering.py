@@ -27,9 +27,9 @@ from dpstats.identity.filtering import (
     replace_rows,
     rows_beyond,
 )
-from dpstats.mechanisms import SimulatedNoise
 from dpstats.privacy import Stage, compose
 from dpstats.privacy.events import DiscreteLaplace
+from dpstats.release.noise import SimulatedNoise
 from registry.entry import Dataset, Draw, Entry, PlantedBug
 from registry.identity import FAST, sign_neighbors
 

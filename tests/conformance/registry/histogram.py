@@ -9,13 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from dpstats.mechanisms import (
-    Count,
-    Histogram,
-    SimulatedNoise,
-)
-from dpstats.mechanisms.stages import release
+from dpstats.mechanisms import Count, Histogram
 from dpstats.privacy import Neighbors
+from dpstats.release.additive import release
+from dpstats.release.noise import SimulatedNoise
 from registry.entry import Dataset, Entry, PlantedBug
 
 

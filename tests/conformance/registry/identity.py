@@ -22,7 +22,7 @@ from dpstats.identity import (
 )
 from dpstats.identity.base import PrivateTest
 from dpstats.identity.rows import row_sums
-from dpstats.mechanisms import SimulatedNoise
+from dpstats.release.noise import SimulatedNoise
 from registry.entry import Dataset, Draw, Entry, PlantedBug
 
 # No entry calibrates in an audit; scikit-learn's checks do, many times.

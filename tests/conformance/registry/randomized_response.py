@@ -6,9 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dpstats.mechanisms import (
-    RandomizedResponse,
-)
+from dpstats.mechanisms import RandomizedResponse
 from registry.entry import Dataset, Entry, PlantedBug
 
 

@@ -8,12 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dpstats.mechanisms import (
-    ExponentialMechanism,
-    NoisyTopK,
-    PermuteAndFlip,
-    ReportNoisyMax,
-)
+from dpstats.mechanisms import ExponentialMechanism, NoisyTopK, PermuteAndFlip, ReportNoisyMax
 from dpstats.privacy import Neighbors, compose
 from dpstats.privacy.events import ZCDP, BoundedRange, Event
 from registry.entry import Dataset, Draw, Entry, PlantedBug

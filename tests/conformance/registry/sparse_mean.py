@@ -13,7 +13,7 @@ import numpy as np
 from dpstats.lattice import BallLattice
 from dpstats.means import SparseMean
 from dpstats.means.sparse.release import columns_of
-from dpstats.mechanisms import SimulatedNoise
+from dpstats.release.noise import SimulatedNoise
 from registry.entry import Dataset, Draw, Entry, PlantedBug
 
 

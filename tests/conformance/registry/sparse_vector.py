@@ -8,11 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dpstats.mechanisms import (
-    AboveThreshold,
-    NumericSparseVector,
-    SparseVector,
-)
+from dpstats.mechanisms import AboveThreshold, NumericSparseVector, SparseVector
 from registry.entry import Dataset, Draw, Entry, PlantedBug
 
 # A dataset is the vector of the questions' values. The bugs named LSL are published algorithms, by their

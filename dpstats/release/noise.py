@@ -19,8 +19,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.parameters import check_random_state
 from dpstats.errors import ScaleOutOfRange
-from dpstats.validation import check_random_state
 
 MIN_SCALE = 1e-3
 MAX_SCALE = 1e16

@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.errors import InvalidParameter, NotPrivate
-from dpstats.mechanisms.sampling import Noise, Size, check_scale
 from dpstats.privacy.events import ZCDP, DiscreteLaplace, Gaussian, lattice_slack
 from dpstats.privacy.gaussian import LARGEST_LATTICE_SHARE, LATTICE_SHARE, gaussian_sigma
 from dpstats.privacy.guarantee import Neighbors
 from dpstats.privacy.plan import Stage
 from dpstats.privacy.zcdp import zcdp_rho
+from dpstats.release.noise import Noise, Size, check_scale
 
 # Total variation, per coordinate, between discrete Gaussian noise of s >= 10 steps and rounded
 # continuous noise is below 0.021/s^2 (docs/proofs/gaussian.md).

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from dpstats.mechanisms.sampling import noise_source
 from dpstats.privacy.budget import PrivacyBudget, check_budget
 from dpstats.privacy.events import Event
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleaseCost
+from dpstats.release.noise import noise_source
 
 
 class Mechanism:

@@ -16,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from dpstats.mechanisms.sampling import Noise, noise_source
-from dpstats.mechanisms.stages import release
+from dpstats.data.labels import by_name, column_names
+from dpstats.data.tables import check_rows, public_shape
 from dpstats.privacy.budget import PrivacyBudget, check_budget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
-from dpstats.validation import by_name, check_rows, column_names, public_shape
+from dpstats.release.additive import release
+from dpstats.release.noise import Noise, noise_source
 
 Statistic = Mapping[str, NDArray[Any]]
 """Private: the exact statistic of each stage of a plan, by the stage's name, in steps; or, where what a

@@ -12,8 +12,7 @@ import pytest
 from scipy import stats
 
 from dpstats.errors import InvalidParameter
-from dpstats.mechanisms import ExactNoise, SimulatedNoise, noise_source
-from dpstats.mechanisms.sampling import MAX_SCALE, MIN_SCALE
+from dpstats.release.noise import MAX_SCALE, MIN_SCALE, ExactNoise, SimulatedNoise, noise_source
 
 REJECT = 1e-7
 LAWS = ("laplace", "gaussian")

@@ -13,11 +13,8 @@ import pytest
 import scipy.sparse
 from sklearn.base import BaseEstimator
 
-from dpstats.errors import DPStatsError, InvalidData, InvalidParameter
-from dpstats.identity import SpatialSignTest, sign_reduction
-from dpstats.means import ClippedMean
-from dpstats.validation import (
-    by_name,
+from dpstats.data.labels import by_name, column_names
+from dpstats.data.parameters import (
     check_choice,
     check_columns,
     check_flag,
@@ -27,9 +24,11 @@ from dpstats.validation import (
     check_privacy_parameters,
     check_random_state,
     check_real,
-    check_rows,
-    column_names,
 )
+from dpstats.data.tables import check_rows
+from dpstats.errors import DPStatsError, InvalidData, InvalidParameter
+from dpstats.identity import SpatialSignTest, sign_reduction
+from dpstats.means import ClippedMean
 
 # Parameters
 

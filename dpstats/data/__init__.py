@@ -1,0 +1,1 @@
+"""What is public about data, and what is read from them: parameters, labels, numbers, tables."""

@@ -1,0 +1,185 @@
+"""Checks of parameters, which are public: their values appear in messages.
+
+numpy is imported where arrays are checked: a process that only charges a budget starts without it.
+"""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from dpstats.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Columns: TypeAlias = float | NDArray[np.float64]
+    """A public number for all columns, or an array with one number per column."""
+
+
+def _range_words(
+    above: float | None, at_least: float | None, below: float | None, at_most: float | None
+) -> str:
+    words = []
+    if above is not None:
+        words.append(f"greater than {above:g}")
+    if at_least is not None:
+        words.append(f"at least {at_least:g}")
+    if below is not None:
+        words.append(f"less than {below:g}")
+    if at_most is not None:
+        words.append(f"at most {at_most:g}")
+    return " and ".join(words)
+
+
+def check_real(
+    name: str,
+    value: Any,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    below: float | None = None,
+    at_most: float | None = None,
+) -> float:
+    """Return ``value`` as a finite float inside the stated range, or raise `InvalidParameter`."""
+    words = f"a finite number {_range_words(above, at_least, below, at_most)}".rstrip()
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InvalidParameter(f"{name} must be {words}, got {reprlib.repr(value)}")
+    try:
+        number = float(value) + 0.0  # not -0.0
+    except OverflowError:
+        number = math.inf
+    inside = (
+        math.isfinite(number)
+        and (above is None or number > above)
+        and (at_least is None or number >= at_least)
+        and (below is None or number < below)
+        and (at_most is None or number <= at_most)
+    )
+    if not inside:
+        raise InvalidParameter(
+            f"{name} must be {words}, got {reprlib.repr(value) if number == math.inf else value}"
+        )
+    return number
+
+
+def check_integer(name: str, value: Any, *, at_least: int, at_most: int | None = None) -> int:
+    """Return ``value`` as an int inside the stated range, or raise `InvalidParameter`."""
+    words = f"an integer {_range_words(None, at_least, None, at_most)}"
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise InvalidParameter(f"{name} must be {words}, got {reprlib.repr(value)}")
+    number = int(value)
+    if number < at_least or (at_most is not None and number > at_most):
+        raise InvalidParameter(f"{name} must be {words}, got {number}")
+    return number
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
+    """Return ``value`` if it is one of the named choices, or raise `InvalidParameter`."""
+    if not isinstance(value, str) or value not in choices:
+        allowed = ", ".join(repr(choice) for choice in choices)
+        raise InvalidParameter(f"{name} must be one of {allowed}, got {reprlib.repr(value)}")
+    return value
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Return ``value`` as a bool if it is one, of Python's or numpy's, or raise `InvalidParameter`."""
+    import numpy as np
+
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidParameter(f"{name} must be True or False, got {reprlib.repr(value)}")
+    return bool(value)
+
+
+def check_jobs(n_jobs: Any) -> int:
+    """Return a number of workers: at least 1, or -1 for one per core; None is 1."""
+    number = 1 if n_jobs is None else check_integer("n_jobs", n_jobs, at_least=-1)
+    if number == 0:
+        raise InvalidParameter("n_jobs must be a positive integer, or -1 for one per core, got 0")
+    return number
+
+
+def check_level(name: str, value: Any) -> float:
+    """Return a probability between 0 and 1; a numpy float shorter than 64 bits by its shortest decimal."""
+    import numpy as np
+
+    level = check_real(name, value, above=0, below=1)
+    if isinstance(value, np.floating) and value.itemsize < 8:
+        # What was meant: 0.05, and not the 0.05000000074505806 of 32 bits.
+        level = float(str(value))
+    return level
+
+
+def check_columns(
+    name: str,
+    value: Any,
+    n_features: int | None = None,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+) -> Columns:
+    """Return a public number, or one per column, as a float or a float array.
+
+    ``n_features=None`` checks everything but the length.
+    """
+    import numpy as np
+
+    if value is None:
+        raise InvalidParameter(f"{name} must be given: a number or one number per column")
+    if isinstance(value, Real | str):
+        return check_real(name, value, above=above, at_least=at_least)
+    words = (
+        f"one number per column, each finite and {_range_words(above, at_least, None, None)}".removesuffix(
+            " and "
+        )
+    )
+    try:
+        array = np.array(value)
+    except ValueError:
+        array = np.array(None)
+    if array.ndim == 0 and array.dtype.kind in "fiu":
+        return check_real(name, array.item(), above=above, at_least=at_least)
+    if np.ma.isMaskedArray(value):
+        raise InvalidParameter(f"{name} must not be a masked array")
+    if array.ndim != 1 or array.dtype.kind not in "fiu" or array.size == 0:
+        raise InvalidParameter(f"{name} must be a number or {words}, got {reprlib.repr(value)}")
+    array = array.astype(np.float64)
+    if n_features is not None and array.size != n_features:
+        raise InvalidParameter(
+            f"{name} must be a number or one number per column (n_features={n_features}), got {array.size} numbers"
+        )
+    inside = np.isfinite(array)
+    if above is not None:
+        inside &= array > above
+    if at_least is not None:
+        inside &= array >= at_least
+    if not inside.all():
+        where = int(np.argmin(inside))
+        raise InvalidParameter(f"{name} must be {words}, got {array[where]:g} at position {where}")
+    return array
+
+
+def check_privacy_parameters(epsilon: Any, delta: Any) -> tuple[float, float]:
+    """Return a finite ``epsilon > 0`` and a ``delta`` in [0, 1) as floats."""
+    return check_real("epsilon", epsilon, above=0), check_real("delta", delta, at_least=0, below=1)
+
+
+def check_random_state(random_state: Any) -> np.random.Generator | None:
+    """Return None (exact noise), or the Generator that a seed or a Generator stands for (simulation)."""
+    if random_state is None:
+        return None
+    import numpy as np
+
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    is_integer = isinstance(random_state, Integral) and not isinstance(random_state, bool)
+    if is_integer and int(random_state) >= 0:
+        return np.random.default_rng(int(random_state))
+    raise InvalidParameter(
+        "random_state must be None (exact noise), or a non-negative int or numpy.random.Generator "
+        f"(simulated noise), got {reprlib.repr(random_state)}"
+    )
