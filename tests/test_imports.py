@@ -39,6 +39,7 @@ INSIDE = {
     "lattice": ["rounding", "finite", "sums", "base", "box", "ball", "__init__"],
     "privacy": [
         "guarantee",
+        "rounding",
         "gaussian",
         "zcdp",
         "events",
@@ -48,6 +49,7 @@ INSIDE = {
         "totals",
         "calibration",
         "tradeoff",
+        "stages",
         "plan",
         "filters",
         "ledger",
@@ -55,7 +57,7 @@ INSIDE = {
         "__init__",
     ],
     "data": ["labels", "parameters", "numbers", "tables", "__init__"],
-    "release": ["noise", "additive", "mechanism", "estimator", "__init__"],
+    "release": ["noise", "additive", "stream", "session", "mechanism", "estimator", "__init__"],
     "mechanisms": [
         "quadrature",
         "additive",
@@ -168,7 +170,7 @@ def test_the_rule_can_fail(tmp_path: Path) -> None:
         "dpstats.means.sparse",
     ):
         assert backward_arrows(inner, {late}) == [late]
-    assert imported(PACKAGE / "means" / "clipped.py") >= {"dpstats.release.estimator", "dpstats.lattice"}
+    assert imported(PACKAGE / "means" / "clipped.py") >= {"dpstats.release.session", "dpstats.lattice"}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
@@ -176,6 +178,50 @@ def test_no_private_modules_of_others(path: Path) -> None:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module and not node.module.startswith("dpstats"):
             assert not any(part.startswith("_") for part in node.module.split(".") if part != "__future__")
+
+
+# What may be said of noise outside release/: which scales can be drawn.
+PUBLIC_ABOUT_NOISE = {"check_scale", "MAX_SCALE", "MIN_SCALE"}
+
+
+def names_a_source(path: Path) -> set[str]:
+    """Return how a file could reach noise but through a session: the sources, OpenDP, the system's entropy."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module == "dpstats.release.noise":
+            found |= {item.name for item in node.names} - PUBLIC_ABOUT_NOISE
+        elif isinstance(node, ast.ImportFrom | ast.Import):
+            modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else [i.name for i in node.names]
+            found |= {name for name in modules if name.split(".")[0] in {"opendp", "secrets"}}
+            found |= {"dpstats.release.noise"} & set(modules)
+            if isinstance(node, ast.ImportFrom) and node.module == "dpstats.release":
+                found |= {"noise"} & {item.name for item in node.names}
+        elif isinstance(node, ast.Attribute) and node.attr in {"urandom", "_noise", "_source"}:
+            found.add(node.attr)
+    return found
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in MODULES if path.parent.name != "release"],
+    ids=lambda path: str(path.relative_to(PACKAGE)),
+)
+def test_noise_is_reached_through_a_session_only(path: Path) -> None:
+    assert names_a_source(path) == set()
+
+
+def test_a_source_would_be_noticed(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    for line, name in (
+        ("from dpstats.release.noise import ExactNoise, check_scale", "ExactNoise"),
+        ("import dpstats.release.noise", "dpstats.release.noise"),
+        ("from dpstats.release import noise", "noise"),
+        ("def f():\n    from opendp.measurements import make_laplace", "opendp.measurements"),
+        ("import os\nos.urandom(8)", "urandom"),
+        ("session._noise.laplace(1.0, 3)", "_noise"),
+    ):
+        module.write_text(line)
+        assert names_a_source(module) == {name}
 
 
 def modules_after(statement: str) -> set[str]:

@@ -30,7 +30,7 @@ from dpstats.identity import FilteringTest, LipschitzExtensionTest, RowDistanceT
 from dpstats.identity.base import PrivateTest
 from dpstats.identity.null import pvalue
 from dpstats.parallel import cut
-from dpstats.release.noise import SimulatedNoise
+from dpstats.release.session import Session
 
 RESULTS = Path(__file__).parent / "results" / "identity_level.md"
 LEVEL = 0.05
@@ -98,8 +98,9 @@ def block(name: str, n: int, d: int, size: int, seed: np.random.SeedSequence, ca
         for j, (test, plan, null) in enumerate(zip(tests, plans, nulls, strict=True)):
             if known is None or repr(plan.design) != repr(plans[0].design):
                 known = test._exact(X, plan)
-            released = test._release(known, plan, SimulatedNoise(rng))
-            found[i, j] = pvalue(null, float(test._combine(released, plan)))
+            with Session.simulated(plan, rng) as session:
+                test._release(known, plan, session)
+            found[i, j] = pvalue(null, float(test._combine(session.released, plan)))
     return found
 
 

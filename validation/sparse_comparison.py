@@ -24,10 +24,10 @@ from scipy.special import ndtr
 
 from dpstats.means import SparseMean
 from dpstats.means.sparse import gumbel
-from dpstats.means.sparse.release import REST, SCORES
+from dpstats.means.sparse.release import Halves
 from dpstats.parallel import cut, run_blocks
 from dpstats.privacy import gaussian_sigma
-from dpstats.release.noise import SimulatedNoise
+from dpstats.release.session import Session
 
 RESULTS = Path(__file__).parent / "results" / "sparse_comparison.md"
 
@@ -129,9 +129,9 @@ def release(made: SparseMean, plan, signal_rows: np.ndarray, null: np.ndarray, r
     """Return the estimate of one dataset, from the core that `fit` calls."""
     rows = Rows(signal_rows, null, plan.lattice.spacing * plan.lattice.bound, rng)
     sums = np.rint(rows.scores() * plan.n_samples / plan.lattice.spacing).astype(np.int64)
-    statistic = {SCORES: np.abs(sums), REST: rows if plan.balls else sums}
-    released = made._release(statistic, plan, SimulatedNoise(rng))
-    made._report(released, plan)
+    with Session.simulated(plan, rng) as session:
+        made._release(Halves(np.abs(sums), rows if plan.balls else sums), plan, session)
+    made._report(session.released, plan)
     return made.support_, made.mean_[made.support_]
 
 
@@ -212,9 +212,10 @@ def coverage(cell: Cell, replications: int, rng: np.random.Generator) -> np.ndar
         # The second half is independent of the first: fresh scores, fresh rows.
         second = rng.standard_normal((plan.n_release, k)) + mu[:k]
         rest = Rows(second, rng.standard_normal(cell.d - k), 1.0, rng)
-        released = made._release({SCORES: np.abs(sums), REST: rest}, plan, SimulatedNoise(rng))
+        with Session.simulated(plan, rng) as session:
+            made._release(Halves(np.abs(sums), rest), plan, session)
         made.plan_, made.n_features_in_ = plan, cell.d
-        made._report(released, plan)
+        made._report(session.released, plan)
         low, high = made.confidence_interval()
         inside = (low <= mu[made.support_]) & (mu[made.support_] <= high)
         results.append((inside.mean(), np.sum((made.mean_ - mu) ** 2)))

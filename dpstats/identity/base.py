@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ from dpstats.data.parameters import (
     check_privacy_parameters,
     check_real,
 )
-from dpstats.data.tables import check_rows, public_shape
+from dpstats.data.tables import Table, check_rows, public_shape
 from dpstats.errors import InvalidParameter
 from dpstats.identity.null import (
     PUBLIC_SEED,
@@ -46,9 +46,11 @@ from dpstats.identity.result import TestResult
 from dpstats.identity.whitening import Reference
 from dpstats.privacy.budget import check_budget
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.privacy.plan import ReleasePlan, Stage
-from dpstats.release.estimator import PrivateEstimator, Released, Statistic
-from dpstats.release.noise import SimulatedNoise, noise_source
+from dpstats.privacy.plan import ReleasePlan
+from dpstats.privacy.stages import AnyStage
+from dpstats.release.estimator import PrivateEstimator
+from dpstats.release.noise import noise_source
+from dpstats.release.session import Released, Session
 from dpstats.results import ConfidenceInterval, Summary
 
 _LARGEST_N = 10**9
@@ -72,11 +74,15 @@ class IdentityPlan(ReleasePlan):
     n_calibration: int
     threshold: float = math.nan
     """Of the printed constants; NaN where it is calibrated."""
+    null: NDArray[np.float64] = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
+    """Sorted statistics of simulated null data, where they are calibrated and prepared for."""
+
+    _free = frozenset({"null"})
 
     @property
     def law(self) -> str:
         """Everything that the law of the released statistic under the null depends on."""
-        noise = [(stage.scale_steps, stage.spacing) for stage in self.stages]
+        noise = [(stage.scale_steps, stage.spacing) for stage in self.additive]
         return f"{dpstats.__version__} {self.n_samples} {self.n_features} {noise} {self.design} {self.reference.law}"
 
 
@@ -106,7 +112,6 @@ class PrivateTest(PrivateEstimator[IdentityPlan], ABC):
     n_jobs: int | None
     progress: bool
     delta: float = 0.0
-    _null: NDArray[np.float64]
 
     _per_column = ("mean", "cov")
     _plan_class: type[IdentityPlan] = IdentityPlan
@@ -122,11 +127,11 @@ class PrivateTest(PrivateEstimator[IdentityPlan], ABC):
         """Return the test's public constants, checked; they must not depend on ``mean`` and ``cov``."""
 
     @abstractmethod
-    def _stages(self, design: Any, n: int, d: int) -> tuple[Stage, ...]:
+    def _stages(self, design: Any, n: int, d: int) -> tuple[AnyStage, ...]:
         """Return the stages of the release."""
 
     @abstractmethod
-    def _exact(self, X: NDArray[Any], plan: IdentityPlan) -> Statistic:
+    def _exact(self, X: NDArray[Any], plan: IdentityPlan) -> Any:
         """Return the exact statistic of every stage, or refuse the data. Private."""
 
     def _draw(
@@ -206,32 +211,20 @@ class PrivateTest(PrivateEstimator[IdentityPlan], ABC):
             )
         return True
 
-    def _statistic(self, X: NDArray[Any], plan: IdentityPlan) -> Statistic:
-        # Public and possibly slow: before the charge, so that breaking it off costs nothing.
-        self._null = self._null_statistics(plan)
-        return self._exact(X, plan)
+    def _prepare(self, plan: IdentityPlan) -> IdentityPlan:
+        return plan.having(null=self._null_statistics(plan))
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        # The null distribution is handed from `_statistic` to `_report`: nothing is left to fail after the charge.
-        try:
-            return super().fit(X, y)
-        finally:
-            self.__dict__.pop("_null", None)
-
-    fit.__doc__ = PrivateEstimator.fit.__doc__
+    def _read(self, table: Table, plan: IdentityPlan) -> Any:
+        return self._exact(table.X, plan)
 
     def _simulate(
         self, plan: IdentityPlan, size: int, generator: np.random.Generator, shift: Any = 0.0
     ) -> NDArray[np.float64]:
         """Return ``size`` released test statistics, noise included, of simulated datasets."""
         steps = self._draw(plan, size, generator, shift)
-        noise = SimulatedNoise(generator)
-        released = {
-            stage.name: (steps[:, [t]] + noise.laplace(stage.scale_steps, (size, 1))).astype(np.float64)
-            * stage.spacing
-            for t, stage in enumerate(plan.stages)
-        }
-        return self._combine(released, plan)
+        with Session.simulated(plan, generator, size) as session:
+            self._release({stage.name: steps[:, [t]] for t, stage in enumerate(plan.stages)}, plan, session)
+        return self._combine(session.released, plan)
 
     def _null_statistics(self, plan: IdentityPlan) -> NDArray[np.float64]:
         """Return the sorted null statistics of a plan, simulated or from the cache; none if none are needed.
@@ -262,7 +255,7 @@ class PrivateTest(PrivateEstimator[IdentityPlan], ABC):
         return critical_value(null, plan.level) if null.size else plan.threshold
 
     def _report(self, released: Released, plan: IdentityPlan) -> None:
-        null = self._null
+        null = plan.null
         self.statistic_ = float(self._combine(released, plan))
         self.threshold_ = self._threshold(plan, null)
         self.pvalue_ = pvalue(null, self.statistic_) if null.size else math.nan

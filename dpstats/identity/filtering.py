@@ -151,7 +151,7 @@ def rows_beyond(X: NDArray[Any], noisy_steps: NDArray[np.int64], threshold_steps
 
 def replace_rows(X: NDArray[Any], beyond: NDArray[np.bool_], signs: NDArray[Any]) -> NDArray[Any]:
     """Lines 8 to 12: the filtered data, with fresh uniform signs of shape (n, d) in the rows beyond."""
-    filtered: NDArray[Any] = np.where(beyond[:, None], signs, X)
+    filtered: NDArray[Any] = np.where(beyond[..., None], signs, X)
     return filtered
 
 

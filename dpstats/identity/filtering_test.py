@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,21 +16,28 @@ from numpy.typing import NDArray
 from dpstats.data.parameters import check_choice, check_real
 from dpstats.errors import InvalidParameter
 from dpstats.identity.base import IdentityPlan, PrivateTest
-from dpstats.identity.filtering import FilteringConstants, filtering_constants, filtering_run
+from dpstats.identity.filtering import (
+    FilteringConstants,
+    filtering_constants,
+    largest_coordinate,
+    quadratic_statistic,
+    replace_rows,
+    rows_beyond,
+)
 from dpstats.identity.whitening import Reference, check_signs, signs_of
-from dpstats.privacy.events import Approximate, DiscreteLaplace, Event, Gaussian
-from dpstats.privacy.plan import Stage
-from dpstats.release.estimator import Released
-from dpstats.release.estimator import Statistic as ExactStatistic
-from dpstats.release.noise import Noise, SimulatedNoise, check_scale
+from dpstats.privacy.events import Approximate, Event
+from dpstats.privacy.gaussian import TOTAL_VARIATION
+from dpstats.privacy.stages import AnyStage, Coins, Stage
+from dpstats.release.noise import check_scale
+from dpstats.release.session import Released, Session
 
-_LARGEST, _SUM, _COUNT, _STATISTIC = (
+_LARGEST, _SUM, _COUNT, _SIGNS, _STATISTIC = (
     "largest |S_i|",
     "sum of the rows",
     "number of rows to filter",
+    "fresh signs for rows that go",
     "T of the filtered rows",
 )
-_TOTAL_VARIATION = 0.021
 
 
 @dataclass(frozen=True)
@@ -40,6 +48,7 @@ class FilteringDesign:
     steps_per_unit: int
 
 
+@dataclass(frozen=True)
 class FilteringPlan(IdentityPlan):
     """The plan of a `FilteringTest`: its stages share one proof, and cost what that proves.
 
@@ -47,7 +56,7 @@ class FilteringPlan(IdentityPlan):
     so the stages' own events do not add up on their own (docs/proofs/filtering.md).
     """
 
-    @property
+    @cached_property
     def events(self) -> tuple[Event, ...]:
         """One event: the total guarantee."""
         return (Approximate(self.target.epsilon, self.target.delta, neighbors=self.target.neighbors),)
@@ -156,7 +165,7 @@ class FilteringTest(PrivateTest):
         constants = filtering_constants(n, d, self.epsilon, self.delta, noise)
         # Discrete for continuous noise costs (1 + e^epsilon) 0.021 d/sigma^2, sigma in steps: at most a tenth of
         # one delta, of which the proof leaves several over.
-        variation = (1 + math.exp(constants.epsilon)) * _TOTAL_VARIATION * d / constants.sum_sigma**2
+        variation = (1 + math.exp(constants.epsilon)) * TOTAL_VARIATION * d / constants.sum_sigma**2
         bits = max(10, math.ceil(math.log2(10 * variation / constants.delta) / 2))
         if n * 2**bits >= 2**62:
             raise InvalidParameter(
@@ -168,7 +177,7 @@ class FilteringTest(PrivateTest):
     def _on_signs(self, design: FilteringDesign) -> bool:
         return True
 
-    def _stages(self, design: FilteringDesign, n: int, d: int) -> tuple[Stage, ...]:
+    def _stages(self, design: FilteringDesign, n: int, d: int) -> tuple[AnyStage, ...]:
         c, steps = design.constants, design.steps_per_unit
         sigma = check_scale(c.sum_sigma * steps)
         for scale in (c.largest_scale, c.count_scale, c.statistic_scale):
@@ -176,55 +185,58 @@ class FilteringTest(PrivateTest):
         l2 = math.ceil(2 * math.sqrt(d) * steps)
         K = c.statistic_sensitivity
         return (
-            Stage(_LARGEST, "laplace", 1, 1.0, 2, c.largest_scale, DiscreteLaplace(2, c.largest_scale)),
-            Stage(
-                _SUM,
-                "gaussian",
-                d,
-                1 / steps,
-                l2,
-                sigma,
-                Gaussian(l2 / sigma, _TOTAL_VARIATION * d / sigma**2),
-            ),
-            Stage(_COUNT, "laplace", 1, 1.0, 1, c.count_scale, DiscreteLaplace(1, c.count_scale)),
-            Stage(_STATISTIC, "laplace", 1, 1.0, K, c.statistic_scale, DiscreteLaplace(K, c.statistic_scale)),
+            Stage(_LARGEST, "laplace", 1, 1.0, 2, c.largest_scale),
+            Stage(_SUM, "gaussian", d, 1 / steps, l2, sigma),
+            Stage(_COUNT, "laplace", 1, 1.0, 1, c.count_scale),
+            Coins(_SIGNS, (n, d)),
+            Stage(_STATISTIC, "laplace", 1, 1.0, K, c.statistic_scale),
         )
 
-    def _exact(self, X: NDArray[Any], plan: IdentityPlan) -> ExactStatistic:
+    def _exact(self, X: NDArray[Any], plan: IdentityPlan) -> NDArray[Any]:
         # What the later steps are about depends on earlier releases: the signs themselves.
-        return {"rows": np.concatenate([signs_of(Z) for _, Z in plan.reference.blocks(X, plan.missing)])}
+        return np.concatenate([signs_of(Z) for _, Z in plan.reference.blocks(X, plan.missing)])
 
-    def _release(
-        self, statistic: ExactStatistic, plan: Any, noise: Noise, size: int | None = None
-    ) -> Released:
-        design: FilteringDesign = plan.design
-        runs = [
-            filtering_run(
-                statistic["rows"],
-                design.constants,
-                laplace=lambda scale: int(noise.laplace(scale, 1)[0]),
-                gaussian=noise.gaussian,
-                signs=lambda shape: 2 * noise.integers(2, shape) - 1,
-                steps_per_unit=design.steps_per_unit,
-            )
-            for _ in range(1 if size is None else size)
-        ]
-        unreleased = np.full(plan.n_features, math.nan)
-        released = {
-            _LARGEST: np.array([[run.largest] for run in runs]),
-            _SUM: np.array([unreleased if run.noisy_sum is None else run.noisy_sum for run in runs]),
-            _COUNT: np.array([[math.nan if run.count is None else run.count] for run in runs]),
-            # Rejected early: no further statistic.
-            _STATISTIC: np.array([[math.inf if run.statistic is None else run.statistic] for run in runs]),
-        }
-        return released if size is not None else {name: values[0] for name, values in released.items()}
+    def _release(self, private: NDArray[Any], plan: IdentityPlan, session: Session) -> None:
+        """Run lines 1 to 13; a draw that rejects early releases nothing more."""
+        X, design = private, plan.design
+        c, n = design.constants, plan.n_samples
+        largest = session.add(_LARGEST, np.array([largest_coordinate(X)]))
+        going = largest[..., 0] <= c.largest_threshold
+        # In steps: whether a row is beyond is decided in integers.
+        steps = X.sum(axis=0, dtype=np.int64) * design.steps_per_unit
+        noisy = session.add(_SUM, steps, where=going, units=False)
+        # Rounded down: a row that is kept satisfies the printed inequality.
+        limit = math.floor(c.filter_threshold * design.steps_per_unit)
+        beyond = np.array([rows_beyond(X, each, limit) for each in np.atleast_2d(noisy)])
+        beyond = beyond.reshape(*noisy.shape[:-1], n)
+        count = session.add(_COUNT, beyond.sum(axis=-1, keepdims=True), where=going)
+        # NaN, of a draw that stopped before, is not at most anything.
+        going = count[..., 0] <= c.count_threshold
+        if not np.any(going):
+            session.skip(_SIGNS, "rejected before")
+            session.skip(_STATISTIC, "rejected before")
+            return
+        # Signs for all rows: how many are drawn, and when, must not depend on the data.
+        filtered = replace_rows(X, beyond, session.coins(_SIGNS)).reshape(-1, *X.shape)
+        values = np.array([quadratic_statistic(rows) for rows in filtered], dtype=object)
+        session.add(_STATISTIC, values.reshape(count.shape), where=going)
+
+    def _combine(self, released: Released, plan: IdentityPlan) -> NDArray[np.float64]:
+        last = released.get(_STATISTIC, np.full_like(released[_LARGEST], math.nan))[..., 0]
+        # Rejected early: no further statistic.
+        return np.where(np.isnan(last), math.inf, last)
 
     def _simulate(
         self, plan: IdentityPlan, size: int, generator: np.random.Generator, shift: Any = 0.0
     ) -> NDArray[np.float64]:
-        noise = SimulatedNoise(generator)
-        rows = (plan.reference.sample_signs(plan.n_samples, generator, shift) for _ in range(size))
-        return np.array([self._release({"rows": X}, plan, noise)[_STATISTIC][0] for X in rows])
+        # Every dataset has a session of its own.
+        values = np.empty(size)
+        for i in range(size):
+            X = plan.reference.sample_signs(plan.n_samples, generator, shift)
+            with Session.simulated(plan, generator) as session:
+                self._release(X, plan, session)
+            values[i] = self._combine(session.released, plan)
+        return values
 
     def _printed_threshold(self, design: FilteringDesign, n: int, d: int) -> float:
         if self.distance is None:

@@ -6,6 +6,7 @@ Proof: docs/proofs/lipschitz-extension.md.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,10 +28,9 @@ from dpstats.identity.extension import (
 from dpstats.identity.filtering import LipschitzStage, staged_reduction
 from dpstats.identity.rows import round_to_steps
 from dpstats.identity.whitening import Reference, check_signs, grid_law, signs_of
-from dpstats.privacy.plan import Stage
-from dpstats.release.additive import Statistic, additive_stages
-from dpstats.release.estimator import Released
-from dpstats.release.estimator import Statistic as ExactStatistic
+from dpstats.privacy.stages import Stage
+from dpstats.release.additive import Integers, additive_stages
+from dpstats.release.session import Released
 
 _STEPS_OF_CLIP = 8
 _FINE_STEPS = 1024  # for two-valued columns, whose null mean has to be zero on the grid
@@ -290,7 +290,7 @@ class LipschitzExtensionTest(PrivateTest):
             for t, stage in enumerate(design.stages, 1)
         )
 
-    def _exact(self, X: NDArray[Any], plan: IdentityPlan) -> ExactStatistic:
+    def _exact(self, X: NDArray[Any], plan: IdentityPlan) -> Mapping[str, NDArray[Any]]:
         design = plan.design
         if isinstance(design, SumDesign):
             sums = np.zeros(plan.n_features, dtype=np.int64)
@@ -369,13 +369,13 @@ def _fine_stage(name: str, spacing: float, sensitivity: int, largest: int, epsil
     room = math.floor(math.log2(_FINE_SCALE * min(epsilon, 1e9) / sensitivity))
     bits = max(0, min(_FINE_BITS, 61 - largest.bit_length(), room))
     steps = sensitivity * 2**bits
-    return additive_stages([Statistic(name, 1, spacing / 2**bits, steps, steps)], epsilon, 0.0)[0]
+    return additive_stages([Integers(name, 1, spacing / 2**bits, steps, steps)], epsilon, 0.0)[0]
 
 
 def _costs(sums: NDArray[np.int64], plan: IdentityPlan) -> NDArray[Any]:
     design: SumDesign = plan.design
     costs = l1_costs(sums, plan.n_samples, design.radius, design.largest, parity=design.signs)
-    return costs * (plan.stages[0].sensitivity_steps // (4 * design.largest * design.radius))
+    return costs * (plan.additive[0].sensitivity_steps // (4 * design.largest * design.radius))
 
 
 def _extensions(signs: NDArray[np.int64], plan: IdentityPlan) -> NDArray[np.int64]:
@@ -385,6 +385,6 @@ def _extensions(signs: NDArray[np.int64], plan: IdentityPlan) -> NDArray[np.int6
     values = [solve(signs, stage.Delta, math.ceil(stage.sensitivity)) for stage in design.stages]
     finer = [
         stage.sensitivity_steps // math.ceil(step.sensitivity)
-        for stage, step in zip(plan.stages, design.stages, strict=True)
+        for stage, step in zip(plan.additive, design.stages, strict=True)
     ]
     return np.array(values).astype(np.int64) * np.array(finer, dtype=np.int64)

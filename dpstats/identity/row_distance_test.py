@@ -6,6 +6,7 @@ Proof: docs/proofs/row-distance.md.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +18,8 @@ from dpstats.identity.base import IdentityPlan, PrivateTest
 from dpstats.identity.row_constants import approximate_null_f0, normal_clipped_square, signs_center
 from dpstats.identity.rows import LARGEST_STEP, STEP_BITS, distance_of_row_sums, round_to_steps, row_sums
 from dpstats.identity.whitening import Reference, check_signs, grid_law, signs_of
-from dpstats.privacy.plan import Stage
-from dpstats.release.additive import Statistic, additive_stages
-from dpstats.release.estimator import Statistic as ExactStatistic
+from dpstats.privacy.stages import Stage
+from dpstats.release.additive import Integers, additive_stages
 
 _DISTANCE = "row distance"
 
@@ -186,10 +186,10 @@ class RowDistanceTest(PrivateTest):
         return design.signs
 
     def _stages(self, design: RowDistanceDesign, n: int, d: int) -> tuple[Stage, ...]:
-        statistic = Statistic(_DISTANCE, 1, 1 / _STEPS_OF_A_ROW, _STEPS_OF_A_ROW, _STEPS_OF_A_ROW)
+        statistic = Integers(_DISTANCE, 1, 1 / _STEPS_OF_A_ROW, _STEPS_OF_A_ROW, _STEPS_OF_A_ROW)
         return additive_stages([statistic], check_real("epsilon", self.epsilon, above=0), 0.0)
 
-    def _exact(self, X: NDArray[Any], plan: IdentityPlan) -> ExactStatistic:
+    def _exact(self, X: NDArray[Any], plan: IdentityPlan) -> Mapping[str, NDArray[Any]]:
         design: RowDistanceDesign = plan.design
         steps = np.empty(X.shape, dtype=np.float32)
         for piece, Z in plan.reference.blocks(X, plan.missing):

@@ -6,6 +6,7 @@ Proof: docs/proofs/spatial-sign.md.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,8 @@ from dpstats.identity.base import IdentityPlan, PrivateTest
 from dpstats.identity.spatial import DEFAULT_RADIUS, integer_norm, spatial_sign_lattice
 from dpstats.identity.whitening import Reference
 from dpstats.lattice import BallLattice
-from dpstats.privacy.plan import Stage
-from dpstats.release.additive import Statistic, additive_stages
-from dpstats.release.estimator import Statistic as ExactStatistic
+from dpstats.privacy.stages import Stage
+from dpstats.release.additive import Integers, additive_stages
 
 _NORM = "norm of the sum"
 
@@ -124,10 +124,10 @@ class SpatialSignTest(PrivateTest):
 
     def _stages(self, design: BallLattice, n: int, d: int) -> tuple[Stage, ...]:
         sensitivity = design.sensitivity("l2")
-        statistic = Statistic(_NORM, 1, design.spacing, sensitivity, sensitivity)
+        statistic = Integers(_NORM, 1, design.spacing, sensitivity, sensitivity)
         return additive_stages([statistic], check_real("epsilon", self.epsilon, above=0), 0.0)
 
-    def _exact(self, X: NDArray[Any], plan: IdentityPlan) -> ExactStatistic:
+    def _exact(self, X: NDArray[Any], plan: IdentityPlan) -> Mapping[str, NDArray[Any]]:
         lattice: BallLattice = plan.design
         reference = plan.reference
         if reference.whitener is None and not np.any(reference.center) and plan.missing == "error":

@@ -12,7 +12,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,25 +27,24 @@ from dpstats.data.parameters import (
     check_privacy_parameters,
     check_real,
 )
+from dpstats.data.tables import Table
 from dpstats.errors import InvalidParameter
 from dpstats.intervals import simultaneous_level
 from dpstats.lattice import BallLattice, RowLattice
 from dpstats.means.base import ColumnEstimator, of_interval, with_noise
 from dpstats.means.laplace_sums import laplace_sum_quantile
-from dpstats.means.moments import finest, frozen, sum_statistic
+from dpstats.means.moments import finest, frozen, sum_integers
 from dpstats.means.staging import TAILS, Staging, plan_stages
 from dpstats.means.whitening import Shape, in_range
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.privacy.plan import ReleasePlan, Stage
-from dpstats.release.additive import additive_stages, release
-from dpstats.release.estimator import Released
-from dpstats.release.estimator import Statistic as PrivateStatistic
-from dpstats.release.noise import Noise
+from dpstats.privacy.plan import ReleasePlan
+from dpstats.privacy.stages import Stage
+from dpstats.release.additive import additive_stages
+from dpstats.release.session import Released, Session
 from dpstats.results import ConfidenceInterval, Summary
 
 Numbers = NDArray[np.float64]
 
-_ROWS = "rows"
 _CHUNK = 1 << 20  # entries of the shifted rows that a batch of releases holds at once
 
 ASSUMPTIONS = {
@@ -58,6 +58,13 @@ ASSUMPTIONS = {
     "variance": "the stated spread is an upper bound, and nothing else",
 }
 """What ``tails`` assumes about the rows, in words."""
+
+
+class _Rows(NamedTuple):
+    """Private: the checked rows, and their sums about the first centre."""
+
+    rows: NDArray[Any]
+    first: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -85,18 +92,18 @@ class AdaptiveMeanPlan(ReleasePlan):
     tails: str
     missing: str
 
-    @property
+    @cached_property
     def precisions(self) -> tuple[float, ...]:
         """Inverse noise variance of each stage's estimate, whitened."""
         # A step of a lattice is 2^-bits of its radius, in any units.
-        laws = zip(self.stages, self.lattices, self.staging.radii, self.staging.slopes, strict=True)
+        laws = zip(self.additive, self.lattices, self.staging.radii, self.staging.slopes, strict=True)
         return tuple(
             (slope * self.n_samples / (radius * 2.0**-lattice.bits * stage.scale_steps)) ** 2
             / (2 if stage.noise == "laplace" else 1)
             for stage, lattice, radius, slope in laws
         )
 
-    @property
+    @cached_property
     def weights(self) -> Numbers:
         """Weights of the stages in the estimate; they add up to 1."""
         return np.array(self.precisions) / math.fsum(self.precisions)
@@ -123,13 +130,28 @@ class AdaptiveMeanPlan(ReleasePlan):
 
     def average(self, estimates: Sequence[Numbers]) -> Numbers:
         """Return the average of the first stages' estimates, each of shape (..., n_features)."""
-        precisions = np.array(self.precisions[: len(estimates)])
-        return np.tensordot(precisions / precisions.sum(), np.stack(estimates), axes=1)
+        precisions, values = np.array(self.precisions[: len(estimates)]), np.array(estimates)
+        weights = (precisions / precisions.sum())[None]
+        result: Numbers = (weights @ values.reshape(len(estimates), -1)).reshape(values.shape[1:])
+        return result
 
     def center(self, estimates: Sequence[Numbers]) -> Numbers:
         """Return the centre of the next stage: the average so far, shrunk by what is known of the mean's size."""
+        if not estimates:
+            return np.zeros(self.n_features)
         known = math.fsum(self.precisions[: len(estimates)])
         return known / (known + self.prior) * self.average(estimates)
+
+    def estimates(self, released: Released) -> list[Numbers]:
+        """Return the estimate of the mean of every stage: its centre, and what was released about it."""
+        made: list[Numbers] = []
+        for t, stage in enumerate(self.stages):
+            made.append(self.estimate(t, self.center(made), released[stage.name]))
+        return made
+
+    def estimate(self, t: int, center: Numbers, shift: Numbers) -> Numbers:
+        """Return the estimate of stage t, from what it released about a centre."""
+        return center + self.shape.unwhiten(shift) / self.staging.slopes[t]
 
     def expected_error(self, std: float | Numbers | None = None) -> float:
         """Return an upper bound on the expected squared l2 error, under the stated ``tails``.
@@ -312,15 +334,15 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         def at(bits: int) -> tuple[Staging, tuple[RowLattice, ...], tuple[Stage, ...]]:
             # The noise of the whole budget on a ball of radius 1 is what the shares divide.
             ball = BallLattice.build(1.0, 0.0, d, bits=bits)
-            (whole,) = additive_stages([sum_statistic("", ball, ball.spacing / n)], epsilon, delta)
+            (whole,) = additive_stages([sum_integers("", ball, ball.spacing / n)], epsilon, delta)
             noise, exponent = float(whole.noise_std) ** 2, 1 if delta > 0 else 2
             staging = plan_stages(n, d, tails, norm2, reach2, noise, exponent)
             lattices = tuple(shape.lattice(radius, d, bits) for radius in staging.radii)
-            statistics = [
-                sum_statistic(f"stage {t}", lattice, shape.step(lattice) / n, share)
+            integers = [
+                sum_integers(f"stage {t}", lattice, shape.step(lattice) / n, share)
                 for t, (lattice, share) in enumerate(zip(lattices, staging.shares, strict=True), 1)
             ]
-            return staging, lattices, additive_stages(statistics, epsilon, delta)
+            return staging, lattices, additive_stages(integers, epsilon, delta)
 
         staging, lattices, stages = finest(at)
         return AdaptiveMeanPlan(
@@ -338,25 +360,18 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
             missing=missing,
         )
 
-    def _statistic(self, X: NDArray[Any], plan: AdaptiveMeanPlan) -> PrivateStatistic:
+    def _read(self, table: Table, plan: AdaptiveMeanPlan) -> _Rows:
         # The first centre is public, so its pass can find bad data before anything is charged.
-        first, _ = plan.lattices[0].sums(X, missing=plan.missing)
-        return {_ROWS: X, plan.stages[0].name: first}
+        first, _ = plan.lattices[0].sums(table.X, missing=plan.missing)
+        return _Rows(table.X, first)
 
-    def _release(
-        self, statistic: PrivateStatistic, plan: AdaptiveMeanPlan, noise: Noise, size: int | None = None
-    ) -> Released:
-        """Run the stages, each about a centre that earlier ones released; return their estimates of the mean."""
+    def _release(self, private: _Rows, plan: AdaptiveMeanPlan, session: Session) -> None:
+        """Run the stages, each about a centre that earlier ones released."""
         estimates: list[Numbers] = []
         for t, stage in enumerate(plan.stages):
-            if t == 0:
-                center, steps = np.zeros(plan.n_features), statistic[stage.name]
-            else:
-                center = plan.center(estimates)
-                steps = self._sums(statistic[_ROWS], plan, t, center)
-            shift = release(stage, steps, noise, size)
-            estimates.append(center + plan.shape.unwhiten(shift) / plan.staging.slopes[t])
-        return {stage.name: estimate for stage, estimate in zip(plan.stages, estimates, strict=True)}
+            center = plan.center(estimates)
+            steps = self._sums(private.rows, plan, t, center) if t else private.first
+            estimates.append(plan.estimate(t, center, session.add(stage.name, steps)))
 
     def _sums(self, X: NDArray[Any], plan: AdaptiveMeanPlan, t: int, center: Numbers) -> NDArray[np.int64]:
         """Return the exact sums of stage t about a centre, or about each of a batch of centres."""
@@ -375,7 +390,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         return sums
 
     def _report(self, released: Released, plan: AdaptiveMeanPlan) -> None:
-        estimates = [released[stage.name] for stage in plan.stages]
+        estimates = plan.estimates(released)
         self.stage_means_ = np.stack(estimates)
         self._average = plan.average(estimates)
         # The mean is in the box, so this moves no column away from it.
@@ -444,7 +459,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
             "bias: the largest that clipping can cause under this assumption; it is part of the intervals.",
         ]
         facts = [
-            ("Stages", f"{len(plan.stages)}, {plan.stages[0].noise.capitalize()} noise"),
+            ("Stages", f"{len(plan.stages)}, {plan.additive[0].noise.capitalize()} noise"),
             ("Intervals cover", "the population mean [see the note on tails]"),
         ]
         return self._framed("Private adaptive mean", facts, table, notes)
@@ -454,7 +469,7 @@ def _error_quantiles(plan: AdaptiveMeanPlan, tail: float) -> Numbers:
     """Return for each column the quantile of sampling error plus noise, in its standard deviations."""
     d, factor = plan.n_features, plan.shape.factor
     sampling = math.sqrt(plan.sampling_variance)
-    if plan.stages[0].noise == "gaussian":
+    if plan.additive[0].noise == "gaussian":
         return np.full(d, -ndtri(tail) * math.hypot(sampling, math.sqrt(plan.noise_variance)))
     # Laplace: deviation w_t/sqrt(I_t) of stage t in every whitened column, which a covariance mixes.
     scales = plan.weights / np.sqrt(2 * np.array(plan.precisions))

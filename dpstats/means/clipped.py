@@ -6,6 +6,7 @@ Proof: docs/proofs/clipped-mean.md.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,17 +21,18 @@ from dpstats.data.parameters import (
     check_privacy_parameters,
     check_real,
 )
+from dpstats.data.tables import Table
 from dpstats.errors import InvalidParameter
 from dpstats.intervals import half_widths, simultaneous_level
 from dpstats.lattice import BallLattice, BoxLattice, RowLattice
 from dpstats.means.base import ColumnEstimator, of_interval, with_noise
 from dpstats.means.clipping import clipping_bias_bound, normal_clipping_bias_bound
-from dpstats.means.moments import MEAN, SQUARES, finest, frozen, mean_statistic, squares_statistic
+from dpstats.means.moments import MEAN, SQUARES, finest, frozen, mean_integers, squares_integers
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.privacy.plan import ReleasePlan, Stage
+from dpstats.privacy.plan import ReleasePlan
+from dpstats.privacy.stages import Stage
 from dpstats.release.additive import additive_stages
-from dpstats.release.estimator import Released
-from dpstats.release.estimator import Statistic as ExactStatistic
+from dpstats.release.session import Released
 from dpstats.results import ConfidenceInterval, Summary
 
 if TYPE_CHECKING:
@@ -69,7 +71,7 @@ class ClippedMeanPlan(ReleasePlan):
             statistic of sensitivity one.
         """
         spread = check_columns("std", std, self.n_features, at_least=0) if std is not None else self.std
-        noise = _total(np.asarray(self.stages[0].noise_std) ** 2, self.n_features)
+        noise = _total(np.asarray(self.additive[0].noise_std) ** 2, self.n_features)
         sampling = (
             0.0 if spread is None else _total(np.asarray(spread) ** 2, self.n_features) / self.n_samples
         )
@@ -243,10 +245,10 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
 
         def stages(bits: int) -> tuple[RowLattice, tuple[Stage, ...]]:
             lattice = self._lattice(d, bits)
-            statistics = [mean_statistic(lattice, n, 1 - share)]
+            integers = [mean_integers(lattice, n, 1 - share)]
             if share:
-                statistics.append(squares_statistic(lattice, n, share))
-            return lattice, additive_stages(statistics, epsilon, delta, calibration=calibration)
+                integers.append(squares_integers(lattice, n, share))
+            return lattice, additive_stages(integers, epsilon, delta, calibration=calibration)
 
         lattice, plan_stages = finest(stages)
         clip = check_columns("clip", self.clip, d, above=0)
@@ -285,21 +287,21 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
             )
         return BallLattice.build(clip, center, n_features, bits=bits)
 
-    def _statistic(self, X: NDArray[Any], plan: ClippedMeanPlan) -> ExactStatistic:
-        sums, squares = plan.lattice.sums(X, squares=len(plan.stages) > 1, missing=plan.missing)
+    def _read(self, table: Table, plan: ClippedMeanPlan) -> Mapping[str, NDArray[np.int64]]:
+        sums, squares = plan.lattice.sums(table.X, squares=len(plan.stages) > 1, missing=plan.missing)
         return {MEAN: sums} if squares is None else {MEAN: sums, SQUARES: squares}
 
     def _report(self, released: Released, plan: ClippedMeanPlan) -> None:
         d = plan.n_features
         shift = released[MEAN]
-        stage = plan.stages[0]
+        stage = plan.additive[0]
         self.mean_ = plan.lattice.center + shift
         self.noise_scale_ = stage.noise_scale
         self.noise_std_ = np.broadcast_to(stage.noise_std, (d,)).copy()
         self.std_: NDArray[np.float64] | None
         self._degrees_of_freedom: NDArray[np.float64] | None = None
         if len(plan.stages) > 1:
-            squares_noise = np.broadcast_to(plan.stages[1].noise_std, (d,))
+            squares_noise = np.broadcast_to(plan.additive[1].noise_std, (d,))
             self.std_, self._degrees_of_freedom = _estimate_std(
                 shift, released[SQUARES], self.noise_std_, squares_noise, plan, stage.noise
             )
@@ -349,7 +351,7 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         check_is_fitted(self)
         level = check_real("confidence_level", confidence_level, above=0, below=1)
         each = simultaneous_level(level, self.plan_.n_features) if simultaneous else level
-        stage = self.plan_.stages[0]
+        stage = self.plan_.additive[0]
         scale = np.broadcast_to(stage.noise_scale, (self.plan_.n_features,))
         half = half_widths(each, self._sampling_std(), stage.noise, scale, self._degrees_of_freedom)
         if self._degrees_of_freedom is not None:
@@ -381,7 +383,7 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
             notes.append(note)
             if bound is not None:
                 table["clip bias <="] = [f"{value:.2g}" for value in bound]
-        stage = self.plan_.stages[0]
+        stage = self.plan_.additive[0]
         law = {"exact": "exact curve", "textbook": "algorithm 9.2.1"}[self.plan_.calibration]
         facts = [
             ("Noise", f"Gaussian, {law}" if stage.noise == "gaussian" else "Laplace"),

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpstats.errors import ScaleOutOfRange
 from dpstats.lattice import BITS, RowLattice
-from dpstats.release.additive import Statistic
+from dpstats.release.additive import Integers
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
@@ -22,21 +22,21 @@ Made = TypeVar("Made")
 _COARSEST = 8
 
 
-def sum_statistic(name: str, lattice: RowLattice, step: Columns, share: float = 1.0) -> Statistic:
+def sum_integers(name: str, lattice: RowLattice, step: Columns, share: float = 1.0) -> Integers:
     """Return what a stage about the sum of the rows needs to know; ``step`` is a lattice step in its units."""
     l1, l2 = lattice.sensitivity("l1"), lattice.sensitivity("l2")
-    return Statistic(name, lattice.n_features, frozen(step), l1, l2, share)
+    return Integers(name, lattice.n_features, frozen(step), l1, l2, share)
 
 
-def mean_statistic(lattice: RowLattice, n: int, share: float = 1.0) -> Statistic:
+def mean_integers(lattice: RowLattice, n: int, share: float = 1.0) -> Integers:
     """Return that of the mean of n rows."""
-    return sum_statistic(MEAN, lattice, lattice.spacing / n, share)
+    return sum_integers(MEAN, lattice, lattice.spacing / n, share)
 
 
-def squares_statistic(lattice: RowLattice, n: int, share: float = 1.0) -> Statistic:
+def squares_integers(lattice: RowLattice, n: int, share: float = 1.0) -> Integers:
     """Return that of the mean square of n rows about the centre."""
     l1, l2 = lattice.square_sensitivity("l1"), lattice.square_sensitivity("l2")
-    return Statistic(SQUARES, lattice.n_features, frozen(lattice.square_spacing / n), l1, l2, share)
+    return Integers(SQUARES, lattice.n_features, frozen(lattice.square_spacing / n), l1, l2, share)
 
 
 def finest(made: Callable[[int], Made]) -> Made:

@@ -5,6 +5,7 @@ Proof: docs/proofs/variance.md.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,15 +22,16 @@ from dpstats.data.parameters import (
     check_privacy_parameters,
     check_real,
 )
+from dpstats.data.tables import Table
 from dpstats.intervals import half_widths
 from dpstats.lattice import BoxLattice, RowLattice
 from dpstats.means.base import ColumnEstimator, of_interval, rounded
-from dpstats.means.moments import MEAN, SQUARES, finest, frozen, mean_statistic, squares_statistic
+from dpstats.means.moments import MEAN, SQUARES, finest, frozen, mean_integers, squares_integers
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.privacy.plan import ReleasePlan, Stage
+from dpstats.privacy.plan import ReleasePlan
+from dpstats.privacy.stages import Stage
 from dpstats.release.additive import additive_stages
-from dpstats.release.estimator import Released
-from dpstats.release.estimator import Statistic as Private
+from dpstats.release.session import Released
 from dpstats.results import ConfidenceInterval, Summary
 
 _FEW_ROWS = 10  # below them, intervals for normal rows cover less than stated
@@ -63,8 +65,8 @@ class PrivateVariancePlan(ReleasePlan):
 
     def _terms(self) -> list[tuple[Stage, int, float]]:
         # Var of the squared noise of the mean: 2 s^4 for a normal, 5 s^4 for a Laplace variable of deviation s.
-        fourth = 2.0 if self.stages[0].noise == "gaussian" else 5.0
-        return [(self.stages[0], 1, 1.0), *((stage, 2, fourth) for stage in self.stages[1:])]
+        fourth = 2.0 if self.additive[0].noise == "gaussian" else 5.0
+        return [(self.additive[0], 1, 1.0), *((stage, 2, fourth) for stage in self.additive[1:])]
 
 
 class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
@@ -188,10 +190,10 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
 
         def stages(bits: int) -> tuple[RowLattice, tuple[Stage, ...]]:
             lattice = BoxLattice.build(clip, center, d, common=False, bits=bits)
-            statistics = [squares_statistic(lattice, n, 1 - share)]
+            integers = [squares_integers(lattice, n, 1 - share)]
             if share:
-                statistics.append(mean_statistic(lattice, n, share))
-            return lattice, additive_stages(statistics, epsilon, delta)
+                integers.append(mean_integers(lattice, n, share))
+            return lattice, additive_stages(integers, epsilon, delta)
 
         lattice, made = finest(stages)
         return PrivateVariancePlan(
@@ -206,20 +208,20 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
             missing=missing,
         )
 
-    def _statistic(self, X: NDArray[Any], plan: PrivateVariancePlan) -> Private:
-        sums, squares = plan.lattice.sums(X, squares=True, missing=plan.missing)
+    def _read(self, table: Table, plan: PrivateVariancePlan) -> Mapping[str, NDArray[np.int64]]:
+        sums, squares = plan.lattice.sums(table.X, squares=True, missing=plan.missing)
         assert squares is not None
         return {MEAN: sums, SQUARES: squares}
 
     def _report(self, released: Released, plan: PrivateVariancePlan) -> None:
         d, n = plan.n_features, plan.n_samples
-        squares = plan.stages[0]
+        squares = plan.additive[0]
         noise = np.broadcast_to(np.asarray(squares.noise_std) ** 2, (d,))
         raw = released[SQUARES]
         correction = 1.0
         if plan.about == "mean":
             correction = n / (n - 1)
-            shift, of_mean = released[MEAN], np.asarray(plan.stages[1].noise_std) ** 2
+            shift, of_mean = released[MEAN], np.asarray(plan.additive[1].noise_std) ** 2
             # E (m1 + z)^2 exceeds m1^2 by the noise's variance.
             raw = correction * (raw - shift**2 + of_mean)
             fourth = plan._terms()[1][2]
@@ -265,7 +267,7 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
         check_is_fitted(self)
         level = check_real("confidence_level", confidence_level, above=0, below=1)
         each = 1 - (1 - level) / self.plan_.n_features if simultaneous else level
-        law = self.plan_.stages[0].noise
+        law = self.plan_.additive[0].noise
         scale = self.noise_std_ / (np.sqrt(2) if law == "laplace" else 1.0)
         noise = half_widths(each, np.zeros_like(scale), law, scale)
         solve = _normal_ends if self.plan_.interval == "normal" else _bounded_ends
@@ -300,7 +302,7 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
             notes.append(f"Below {_FEW_ROWS} rows intervals cover less than stated.")
         notes += self._simulated_note()
         facts = [
-            ("Noise", plan.stages[0].noise.capitalize()),
+            ("Noise", plan.additive[0].noise.capitalize()),
             ("Intervals cover", interval.estimand),
         ]
         return self._framed("Private variance", facts, table, notes)

@@ -21,8 +21,9 @@ from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.events import Event
 from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
-from dpstats.privacy.plan import Stage
-from dpstats.release.additive import Statistic, additive_stages, release
+from dpstats.privacy.plan import Plan
+from dpstats.privacy.stages import Stage
+from dpstats.release.additive import Integers, additive_stages
 from dpstats.release.mechanism import Mechanism
 from dpstats.results import ConfidenceInterval
 
@@ -47,7 +48,9 @@ class _AdditiveMechanism(Mechanism):
         self._sensitivity = check_real("sensitivity", sensitivity, at_least=_SMALLEST, at_most=_LARGEST)
         epsilon, delta = check_privacy_parameters(epsilon, delta)
         super().__init__(PrivacyGuarantee(epsilon, delta, neighbors), random_state, budget)
-        self._scale = self._nominal_scale()
+        nominal = self._nominal_scale()
+        self._spacing = 2.0 ** (math.frexp(nominal)[1] - 1 - 40)
+        self._plans: dict[int, Plan] = {}
         self._stage(1)  # refuses what cannot be drawn
 
     @property
@@ -57,8 +60,13 @@ class _AdditiveMechanism(Mechanism):
 
     @property
     def scale(self) -> float:
-        """Scale (Laplace) or standard deviation (Gaussian) of the noise, in the units of the value."""
-        return self._scale
+        """Scale (Laplace) or standard deviation (Gaussian) of the noise of a single number, in its units."""
+        return self._scale_of(1)
+
+    @property
+    def plan(self) -> Plan:
+        """What the release of a single number consists of."""
+        return self._plan_of(1)
 
     @property
     def event(self) -> Event:
@@ -78,36 +86,53 @@ class _AdditiveMechanism(Mechanism):
         -------
         float, or float array of the same shape
         """
-        self._check_purse(value)
+        self._check_budget(value)
         array = _check_value(value)
-        stage = self._stage(array.size)
-        steps = exact_steps(array.ravel(), float(np.asarray(stage.spacing)))
-        self._pay(stage.event)
-        released = release(stage, steps, self._source).reshape(array.shape)
+        steps = exact_steps(array.ravel(), self._spacing)
+        with self._session(self._plan_of(array.size)) as session:
+            released = session.add(_VALUE, steps).reshape(array.shape)
         return float(released) if array.ndim == 0 else released
 
-    def _check_purse(self, value: Any) -> None:
-        """An empty purse is told before the value is looked at; how many numbers it has is public."""
+    def _check_budget(self, value: Any) -> None:
+        """Ask the budget before the value is looked at; how many numbers it has is public."""
         if self._budget is None:
             return
         try:
             size = int(np.size(value))
         except ValueError:
             return
-        self._can_pay(self._stage(max(size, 1)).event)
+        self._session(self._plan_of(max(size, 1))).check()
 
     def _nominal_scale(self) -> float:
         raise TypeError(f"{type(self).__name__} does not define _nominal_scale")
 
+    def _plan_of(self, size: int) -> Plan:
+        """Return the plan of releasing ``size`` numbers."""
+        plan = self._plans.get(size)
+        if plan is None:
+            if len(self._plans) >= _KEPT:
+                self._plans.clear()
+            plan = self._plans[size] = self._planned(self._made(size))
+        return plan
+
     def _stage(self, size: int) -> Stage:
         """Return the stage that releases ``size`` numbers."""
-        spacing = 2.0 ** (math.frexp(self._scale)[1] - 1 - 40)
-        steps = math.ceil(Fraction(self.sensitivity) / Fraction(spacing))
+        return self._plan_of(size).additive[0]
+
+    def _made(self, size: int) -> Stage:
+        steps = math.ceil(Fraction(self.sensitivity) / Fraction(self._spacing))
         if steps > 2**100:
             raise InvalidParameter(f"epsilon is too extreme for exact noise, got {self.epsilon:g}")
-        item = Statistic("value", size, spacing, steps + size, steps + isqrt_up(size))
+        item = Integers(_VALUE, size, self._spacing, steps + size, steps + isqrt_up(size))
         return additive_stages([item], self.epsilon, self.delta, neighbors=self.guarantee.neighbors)[0]
 
+    def _scale_of(self, size: int) -> float:
+        """Return the scale that is drawn for ``size`` numbers, in their units."""
+        return float(np.asarray(self._stage(size).noise_scale))
+
+
+_VALUE = "value"
+_KEPT = 64  # plans, by how many numbers they are for
 
 # Sensitivities whose lattice stays inside floating point.
 _SMALLEST, _LARGEST = 1e-200, 1e200
@@ -176,12 +201,13 @@ class LaplaceMechanism(_AdditiveMechanism):
     def error_bound(self, beta: float, size: int = 1) -> float:
         """Return t with P(some of ``size`` errors exceeds t) <= beta: scale * log(size/beta), theorem 3.8."""
         beta = check_real("beta", beta, above=0, below=1)
-        return self.scale * math.log(check_integer("size", size, at_least=1) / beta)
+        size = check_integer("size", size, at_least=1)
+        return self._scale_of(size) * math.log(size / beta)
 
     def confidence_interval(self, released: Any, confidence_level: float = 0.95) -> ConfidenceInterval:
         """Return the interval for the value before noise, from the law of the noise alone."""
         level = check_real("confidence_level", confidence_level, above=0, below=1)
-        half = self.scale * math.log(1 / (1 - level))
+        half = self._scale_of(max(1, np.size(released))) * math.log(1 / (1 - level))
         return ConfidenceInterval.around(released, half, level, estimand="the value before noise")
 
 
@@ -239,25 +265,24 @@ class GaussianMechanism(_AdditiveMechanism):
         budget: PrivacyBudget | None = None,
     ) -> None:
         super().__init__(sensitivity, epsilon, delta, neighbors, random_state, budget)
-        # What is drawn for a single number, all allowances included.
-        self._scale = float(np.asarray(self._stage(1).noise_scale))
 
     def _nominal_scale(self) -> float:
         return gaussian_sigma(self.epsilon, self.delta, self.sensitivity)
 
     @property
     def sigma(self) -> float:
-        """The standard deviation of the noise."""
-        return self._scale
+        """The standard deviation of the noise of a single number."""
+        return self.scale
 
     def error_bound(self, beta: float, size: int = 1) -> float:
         """Return t with P(some of ``size`` errors exceeds t) = beta: exact for independent noise."""
         beta = check_real("beta", beta, above=0, below=1)
-        tail = -math.expm1(math.log1p(-beta) / check_integer("size", size, at_least=1))
-        return -self.sigma * float(ndtri(tail / 2))
+        size = check_integer("size", size, at_least=1)
+        tail = -math.expm1(math.log1p(-beta) / size)
+        return -self._scale_of(size) * float(ndtri(tail / 2))
 
     def confidence_interval(self, released: Any, confidence_level: float = 0.95) -> ConfidenceInterval:
         """Return the interval for the value before noise, from the law of the noise alone."""
         level = check_real("confidence_level", confidence_level, above=0, below=1)
-        half = self.sigma * float(-ndtri((1 - level) / 2))
+        half = self._scale_of(max(1, np.size(released))) * float(-ndtri((1 - level) / 2))
         return ConfidenceInterval.around(released, half, level, estimand="the value before noise")

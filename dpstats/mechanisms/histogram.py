@@ -20,11 +20,13 @@ from dpstats.lattice import isqrt_up
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.events import Event
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
-from dpstats.privacy.plan import Stage
-from dpstats.release.additive import Statistic, additive_stages, release
+from dpstats.privacy.plan import Plan
+from dpstats.privacy.stages import Stage
+from dpstats.release.additive import Integers, additive_stages
 from dpstats.release.mechanism import Mechanism
 from dpstats.results import ConfidenceInterval, Summary, significant
 
+_COUNTS = "counts"
 _FRACTION_BITS = 30  # Gaussian noise needs a lattice finer than whole counts
 
 
@@ -141,7 +143,7 @@ class Histogram(Mechanism):
         self._unknown = check_choice("unknown", unknown, ["error", "drop"])
         epsilon, delta = check_privacy_parameters(epsilon, delta)
         super().__init__(PrivacyGuarantee(epsilon, delta, neighbors), random_state, budget)
-        self._stage = _count_stage(len(self._index), self._guarantee)
+        self._plan = self._planned(_count_stage(len(self._index), self._guarantee))
 
     @property
     def categories(self) -> tuple[Any, ...]:
@@ -149,9 +151,18 @@ class Histogram(Mechanism):
         return tuple(self._index)
 
     @property
+    def plan(self) -> Plan:
+        """What one release consists of, at which noise, at which cost."""
+        return self._plan
+
+    @property
     def event(self) -> Event:
         """What an accountant sees of one release."""
         return self._stage.event
+
+    @property
+    def _stage(self) -> Stage:
+        return self._plan.additive[0]
 
     @property
     def scale(self) -> float:
@@ -160,13 +171,14 @@ class Histogram(Mechanism):
 
     def release(self, data: Any) -> CountEstimate:
         """Release the counts of the rows of ``data``, a 1-d sequence of category values."""
-        self._can_pay(self.event)
-        steps = self._statistic(data)
-        self._pay(self.event)
-        counts = release(self._stage, steps, self._source)
+        session = self._session()
+        session.check()
+        steps = self._steps(data)
+        with session:
+            counts = session.add(_COUNTS, steps)
         return CountEstimate(self.categories, counts, self._guarantee, self._stage.noise, self.scale)
 
-    def _statistic(self, data: Any) -> NDArray[np.int64]:
+    def _steps(self, data: Any) -> NDArray[np.int64]:
         """Return the exact counts, in steps of the stage's lattice."""
         try:
             array = np.asarray(data)
@@ -231,11 +243,11 @@ class Count(Histogram):
         """Release the number of true entries of a 1-d array of booleans."""
         return super().release(condition)
 
-    def _statistic(self, data: Any) -> NDArray[np.int64]:
+    def _steps(self, data: Any) -> NDArray[np.int64]:
         array = np.asarray(data)
         if array.dtype.kind != "b":
             raise InvalidData("condition must be a 1-d array of booleans")
-        return super()._statistic(array)
+        return super()._steps(array)
 
 
 def _check_categories(categories: Any) -> dict[Any, int]:
@@ -262,5 +274,5 @@ def _count_stage(size: int, guarantee: PrivacyGuarantee) -> Stage:
     # A replaced row leaves one count and enters another; with a single category it can only do one.
     moved = 2 if guarantee.neighbors is Neighbors.REPLACE_ONE and size > 1 else 1
     bits = 0 if guarantee.delta == 0 else _FRACTION_BITS
-    item = Statistic("counts", size, 2.0**-bits, moved << bits, isqrt_up(moved << 2 * bits))
+    item = Integers(_COUNTS, size, 2.0**-bits, moved << bits, isqrt_up(moved << 2 * bits))
     return additive_stages([item], guarantee.epsilon, guarantee.delta, neighbors=guarantee.neighbors)[0]

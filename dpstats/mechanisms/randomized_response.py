@@ -17,15 +17,14 @@ from scipy.special import ndtri
 from dpstats.data.parameters import check_integer, check_real
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.privacy.budget import PrivacyBudget
-from dpstats.privacy.events import Pure
+from dpstats.privacy.events import Event
 from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.plan import Plan
+from dpstats.privacy.stages import Responses
 from dpstats.release.mechanism import Mechanism
 from dpstats.results import ConfidenceInterval
 
-_BLOCK = 1 << 16  # answers
-
-_GRAIN = 2**62
-"""Keep probabilities are multiples of 1/2^62, rounded towards more privacy."""
+_RESPONSES = "responses"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,23 +145,28 @@ class RandomizedResponse(Mechanism):
         self, epsilon: float, categories: int, keep: float, random_state: Any, budget: PrivacyBudget | None
     ) -> None:
         Mechanism.__init__(self, PrivacyGuarantee(epsilon), random_state, budget)
-        self._n_categories = categories
-        self._grains = _private_grains(keep, categories, epsilon)
+        self._stage = Responses(_RESPONSES, categories, _private_grains(keep, categories, epsilon))
+        self._plan = self._planned(self._stage)
 
     @property
     def n_categories(self) -> int:
         """Number of categories."""
-        return self._n_categories
+        return self._stage.n_categories
 
     @property
-    def event(self) -> Pure:
+    def plan(self) -> Plan:
+        """What one call of `randomize` consists of and costs."""
+        return self._plan
+
+    @property
+    def event(self) -> Event:
         """What an accountant sees: randomized response is the worst pure release, exactly."""
-        return Pure(self.epsilon)
+        return self.events[0]
 
     @property
     def keep_probability(self) -> float:
         """The probability that an answer is kept."""
-        return self._grains / _GRAIN
+        return self._stage.keep_probability
 
     def randomize(self, values: Any) -> NDArray[np.int64]:
         """Return one randomized response for each answer: a release of all of them.
@@ -176,32 +180,17 @@ class RandomizedResponse(Mechanism):
         -------
         int64 array of the same shape
         """
-        self._can_pay(self.event)
+        session = self._session()
+        session.check()
         answers = self._check_values(values, "values")
-        self._pay(self.event)
-        return self._respond(answers)
-
-    def _respond(self, answers: NDArray[np.int64]) -> NDArray[np.int64]:
-        flat = answers.ravel()
-        responses = np.empty_like(flat)
-        # By blocks that stay in cache.
-        for start in range(0, flat.size, _BLOCK):
-            block = flat[start : start + _BLOCK]
-            kept = self._source.integers(_GRAIN, block.size) < self._grains
-            responses[start : start + _BLOCK] = np.where(kept, block, self._others(block))
+        with session:
+            responses = session.respond(_RESPONSES, answers.ravel())
         return responses.reshape(answers.shape)
-
-    def _others(self, answers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return for each answer one of the other categories, each equally likely."""
-        if self._n_categories == 2:
-            return 1 - answers
-        others = self._source.integers(self._n_categories - 1, answers.size)
-        return others + (others >= answers)
 
     def probabilities(self, value: int) -> NDArray[np.float64]:
         """Return the exact probability of each response to an answer."""
-        value = check_integer("value", value, at_least=0, at_most=self._n_categories - 1)
-        result = np.full(self._n_categories, (1 - self.keep_probability) / (self._n_categories - 1))
+        value = check_integer("value", value, at_least=0, at_most=self.n_categories - 1)
+        result = np.full(self.n_categories, (1 - self.keep_probability) / (self.n_categories - 1))
         result[value] = self.keep_probability
         return result
 
@@ -215,8 +204,8 @@ class RandomizedResponse(Mechanism):
         """
         given = self._check_values(responses, "responses").ravel()
         n = given.size
-        observed = np.bincount(given, minlength=self._n_categories) / n
-        other = (1 - self.keep_probability) / (self._n_categories - 1)
+        observed = np.bincount(given, minlength=self.n_categories) / n
+        other = (1 - self.keep_probability) / (self.n_categories - 1)
         contrast = self.keep_probability - other
         # A response is category j with probability other + contrast * pi_j, independently.
         variance = observed * (1 - observed) / (n - 1 if n > 1 else 1)
@@ -232,13 +221,13 @@ class RandomizedResponse(Mechanism):
         )
         if array.size == 0 or not whole or np.ma.isMaskedArray(values):
             raise InvalidData(f"{name} must be a non-empty array of integers or booleans")
-        if array.min() < 0 or array.max() >= self._n_categories:
-            raise InvalidData(f"{name} must lie in 0, ..., {self._n_categories - 1} (n_categories - 1)")
+        if array.min() < 0 or array.max() >= self.n_categories:
+            raise InvalidData(f"{name} must lie in 0, ..., {self.n_categories - 1} (n_categories - 1)")
         return array.astype(np.int64)
 
 
 def _private_grains(keep: float, categories: int, epsilon: float) -> int:
-    """Return the largest multiple of 1/2^62 up to ``keep`` whose odds are at most e^epsilon.
+    """Return the largest multiple of 1/2^62 (towards more privacy) up to ``keep`` whose odds are at most e^epsilon.
 
     The odds of the kept against another category are grains (k - 1)/(2^62 - grains). They are compared
     with a rational below e^epsilon, so that the guarantee holds exactly.
@@ -247,5 +236,5 @@ def _private_grains(keep: float, categories: int, epsilon: float) -> int:
         raise InvalidParameter(f"epsilon must be at most 40 for randomized response, got {epsilon:g}")
     bound = Fraction(math.exp(epsilon)) * (1 - Fraction(1, 2**50))
     # grains (k - 1) <= bound (2^62 - grains)
-    largest = math.floor(bound * _GRAIN / (bound + categories - 1))
-    return min(largest, math.floor(Fraction(keep) * _GRAIN))
+    largest = math.floor(bound * Responses.GRAIN / (bound + categories - 1))
+    return min(largest, math.floor(Fraction(keep) * Responses.GRAIN))

@@ -19,10 +19,14 @@ from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.lattice import exact_steps
 from dpstats.mechanisms.quadrature import laplace_log_cumulative, laplace_log_density, pieces
 from dpstats.privacy.budget import PrivacyBudget
-from dpstats.privacy.events import BoundedRange, Event, Pure
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
+from dpstats.privacy.plan import Plan
+from dpstats.privacy.rounding import quotient_up
+from dpstats.privacy.stages import Selection
 from dpstats.privacy.zcdp import zcdp_rho
 from dpstats.release.mechanism import Mechanism
+
+_BEST = "best candidates"
 
 _GAP = 2**60
 """Utilities further below the best than this many steps (2^20 noise scales) count as this far below."""
@@ -35,34 +39,52 @@ class _Selection(Mechanism):
     step to their sensitivity, and the noise is calibrated to the enlarged one.
     """
 
-    _noise: str
-
     def __init__(
         self,
         sensitivity: float,
         guarantee: PrivacyGuarantee,
+        noise: str,
         each: float,
-        width: int,
         random_state: Any,
         budget: PrivacyBudget | None,
+        *,
+        k: int = 1,
+        monotone: bool = False,
     ) -> None:
         self._sensitivity = check_real("sensitivity", sensitivity, at_least=1e-200, at_most=1e200)
         super().__init__(guarantee, random_state, budget)
-        self._each = each
         # Noise of scale width * sensitivity/each: 2 for scores that may move either way, 1 for monotone ones.
+        width = 1 if monotone else 2
         nominal = width * self._sensitivity / each if each > 0 else math.inf
         extreme = InvalidParameter(f"epsilon is too extreme for exact selection, got {guarantee.epsilon:g}")
         if not 1e-290 <= nominal <= 1e290:
             raise extreme
-        self._spacing = 2.0 ** (math.frexp(nominal)[1] - 1 - 40)
-        steps = math.ceil(Fraction(self._sensitivity) / Fraction(self._spacing)) + 1
-        # Never below the real quotient.
-        exact = Fraction(width * steps) / Fraction(each)
-        if not 1 <= exact <= 2**52:
+        spacing = 2.0 ** (math.frexp(nominal)[1] - 1 - 40)
+        steps = math.ceil(Fraction(self._sensitivity) / Fraction(spacing)) + 1
+        scale = quotient_up(width * steps, each)
+        if not 1 <= scale <= 2**52:
             raise extreme
-        self._scale_steps = float(exact)
-        if Fraction(self._scale_steps) < exact:
-            self._scale_steps = math.nextafter(self._scale_steps, math.inf)
+        self._plan = self._planned(
+            Selection(
+                _BEST,
+                noise,
+                k,
+                spacing,
+                steps,
+                scale,
+                neighbors=guarantee.neighbors,
+                monotone=monotone,
+            )
+        )
+
+    @property
+    def plan(self) -> Plan:
+        """What one call of `select` consists of and costs."""
+        return self._plan
+
+    @property
+    def _stage(self) -> Selection:
+        return self._plan.selections[0]
 
     @property
     def sensitivity(self) -> float:
@@ -72,12 +94,7 @@ class _Selection(Mechanism):
     @property
     def scale(self) -> float:
         """Scale of the noise, in the units of the utilities."""
-        return self._scale_steps * self._spacing
-
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """What an accountant sees of one call of `select`."""
-        raise TypeError(f"{type(self).__name__} does not define events")
+        return self._stage.noise_scale
 
     def _steps(self, utilities: Any) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
         """Return the gaps below the best utility, in steps (at most 0), and where the candidates stand."""
@@ -85,23 +102,26 @@ class _Selection(Mechanism):
         candidates = np.flatnonzero(array != -np.inf)
         if candidates.size == 0:
             raise InvalidData("utilities must hold at least one candidate that is not -inf")
-        steps = exact_steps(array[candidates], self._spacing)
+        steps = exact_steps(array[candidates], self._stage.spacing)
         # Raising utilities to the best less a constant changes none by more than the sensitivity.
         gaps = np.maximum(steps - steps.max(), -_GAP)
         return gaps.astype(np.int64), candidates
 
-    def _select(self, utilities: Any, k: int, size: int | None = None) -> NDArray[np.intp]:
-        """Return the k selected candidates, best first; of shape (size, k) for simulations."""
-        self._can_pay(*self.events)
+    def _select(self, utilities: Any, size: int | None = None) -> NDArray[np.intp]:
+        """Return the selected candidates, best first; of shape (size, k) for simulations."""
+        session = self._session(size=size)
+        session.check()
         gaps, candidates = self._steps(utilities)
-        if k > candidates.size:
-            raise InvalidData(f"utilities must hold at least k = {k} candidates that are not -inf")
-        self._pay(*self.events)
-        return candidates[self._source.top(self._noise, gaps, self._scale_steps, k, size)]
+        if self._stage.size > candidates.size:
+            raise InvalidData(
+                f"utilities must hold at least k = {self._stage.size} candidates that are not -inf"
+            )
+        with session:
+            return candidates[session.select(_BEST, gaps)]
 
     def _log_weights(self, utilities: Any) -> tuple[NDArray[np.float64], NDArray[np.intp], int]:
         gaps, candidates = self._steps(utilities)
-        return gaps / self._scale_steps, candidates, len(utilities)
+        return gaps / self._stage.scale_steps, candidates, len(utilities)
 
 
 def _check_utilities(utilities: Any) -> NDArray[Any]:
@@ -123,13 +143,13 @@ class _SelectOne(_Selection):
         utilities : array-like of shape (n_candidates,)
             Private utilities. ``-inf`` marks a candidate that is never selected, which must be public.
         """
-        return int(self._select(utilities, 1)[0])
+        return int(self._select(utilities)[0])
 
     def probabilities(self, utilities: Any) -> NDArray[np.float64]:
         """Return the exact probability of each candidate: as private as the utilities are."""
         weights, candidates, size = self._log_weights(utilities)
         result = np.zeros(size)
-        result[candidates] = _LAWS[self._noise](weights)
+        result[candidates] = _LAWS[self._stage.noise](weights)
         return result
 
     def utility_bound(self, beta: float, n_candidates: int, n_best: int = 1) -> float:
@@ -142,10 +162,10 @@ class _SelectOne(_Selection):
         beta = check_real("beta", beta, above=0, below=1)
         n = check_integer("n_candidates", n_candidates, at_least=1)
         best = check_integer("n_best", n_best, at_least=1, at_most=n)
-        if self._noise == "laplace":
+        if self._stage.noise == "laplace":
             # Two errors of at most scale log(n/beta) each.
-            return 2 * self.scale * math.log(n / beta) + self._spacing
-        return self.scale * math.log(n / (best * beta)) + self._spacing
+            return 2 * self.scale * math.log(n / beta) + self._stage.spacing
+        return self.scale * math.log(n / (best * beta)) + self._stage.spacing
 
 
 class ExponentialMechanism(_SelectOne):
@@ -186,8 +206,6 @@ class ExponentialMechanism(_SelectOne):
     2
     """
 
-    _noise = "gumbel"
-
     def __init__(
         self,
         sensitivity: float,
@@ -205,12 +223,9 @@ class ExponentialMechanism(_SelectOne):
                 "give neighbors=Neighbors.ADD_OR_REMOVE_ONE"
             )
         guarantee = PrivacyGuarantee(epsilon, neighbors=neighbors)
-        super().__init__(sensitivity, guarantee, epsilon, 1 if monotone else 2, random_state, budget)
-
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """One bounded-range selection."""
-        return (BoundedRange(self.epsilon, neighbors=self.guarantee.neighbors),)
+        super().__init__(
+            sensitivity, guarantee, "gumbel", epsilon, random_state, budget, monotone=bool(monotone)
+        )
 
 
 class ReportNoisyMax(_SelectOne):
@@ -247,15 +262,9 @@ class ReportNoisyMax(_SelectOne):
         budget: PrivacyBudget | None = None,
     ) -> None:
         epsilon, _ = check_privacy_parameters(epsilon, 0.0)
-        self._noise = check_choice("noise", noise, list(_LAWS))
+        noise = check_choice("noise", noise, list(_LAWS))
         guarantee = PrivacyGuarantee(epsilon, neighbors=neighbors)
-        super().__init__(sensitivity, guarantee, epsilon, 2, random_state, budget)
-
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """One selection: of bounded range with Gumbel noise, else pure."""
-        kind = BoundedRange if self._noise == "gumbel" else Pure
-        return (kind(self.epsilon, neighbors=self.guarantee.neighbors),)
+        super().__init__(sensitivity, guarantee, noise, epsilon, random_state, budget)
 
 
 class PermuteAndFlip(ReportNoisyMax):
@@ -324,8 +333,6 @@ class NoisyTopK(_Selection):
     [0, 1, 2]
     """
 
-    _noise = "gumbel"
-
     def __init__(
         self,
         k: int,
@@ -337,28 +344,23 @@ class NoisyTopK(_Selection):
         random_state: Any = None,
         budget: PrivacyBudget | None = None,
     ) -> None:
-        self._k = check_integer("k", k, at_least=1)
+        k = check_integer("k", k, at_least=1)
         epsilon, delta = check_privacy_parameters(epsilon, delta)
-        each = epsilon / self._k * (1 - 2.0**-50)
+        each = epsilon / k * (1 - 2.0**-50)
         if delta > 0:
             # k selections of range a have rho = k a^2/8.
-            each = max(each, math.sqrt(8 * zcdp_rho(epsilon, delta) / self._k) * (1 - 1e-12))
+            each = max(each, math.sqrt(8 * zcdp_rho(epsilon, delta) / k) * (1 - 1e-12))
         guarantee = PrivacyGuarantee(epsilon, delta, neighbors)
-        super().__init__(sensitivity, guarantee, each, 2, random_state, budget)
+        super().__init__(sensitivity, guarantee, "gumbel", each, random_state, budget, k=k)
 
     @property
     def k(self) -> int:
         """How many candidates are selected."""
-        return self._k
-
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """k bounded-range selections."""
-        return (BoundedRange(self._each, neighbors=self.guarantee.neighbors),) * self._k
+        return self._stage.size
 
     def select(self, utilities: Any) -> NDArray[np.intp]:
         """Return the indices of the k selected candidates, best first: one release, charged as one."""
-        return self._select(utilities, self._k)
+        return self._select(utilities)
 
 
 def _gumbel_law(weights: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters, check_real
 from dpstats.errors import InvalidParameter, NotPrivate
 from dpstats.mechanisms.quadrature import halting_law
-from dpstats.mechanisms.threshold_stream import ThresholdStream, check_drawable
+from dpstats.mechanisms.threshold_stream import ThresholdStream, check_drawable, comparisons
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.calibration import largest_cost
 from dpstats.privacy.events import DiscreteLaplace, Event, Pure
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.totals import covers
-from dpstats.release.additive import quotient_up, to_units
-from dpstats.release.noise import check_scale
+from dpstats.release.session import to_units
+from dpstats.release.stream import Above
 from dpstats.results import ConfidenceInterval
 
 
@@ -32,7 +32,7 @@ class _YesOrNo(ThresholdStream):
     def _below(self) -> bool:
         return False
 
-    def _above(self, steps: int, drawn: int) -> bool:
+    def _above(self, answer: Above) -> bool:
         return True
 
 
@@ -90,7 +90,8 @@ class AboveThreshold(_YesOrNo):
     ) -> None:
         epsilon, _ = check_privacy_parameters(epsilon, 0.0)
         guarantee = PrivacyGuarantee(epsilon, neighbors=neighbors)
-        super().__init__(threshold, guarantee, epsilon, 1, sensitivity, random_state, budget)
+        stage = comparisons(threshold, sensitivity, epsilon, 1, guarantee)
+        super().__init__(stage, threshold, sensitivity, guarantee, random_state, budget)
 
     def probabilities(self, values: Any) -> NDArray[np.float64]:
         """Return the exact law of the first answer above: as private as the values.
@@ -169,7 +170,8 @@ make a new one (which costs a new guarantee)
             return (Pure(each, neighbors=neighbors),) * c
 
         each = _calibrated(events, guarantee, printed, epsilon / c, calibration)
-        super().__init__(threshold, guarantee, each, c, sensitivity, random_state, budget)
+        stage = comparisons(threshold, sensitivity, each, c, guarantee)
+        super().__init__(stage, threshold, sensitivity, guarantee, random_state, budget)
 
 
 class NumericSparseVector(ThresholdStream):
@@ -230,28 +232,23 @@ class NumericSparseVector(ThresholdStream):
             return comparisons + (value,) * c
 
         each = _calibrated(events, guarantee, printed, epsilon / c * share, calibration)
-        super().__init__(threshold, guarantee, each, c, sensitivity, random_state, budget)
-        self._answer_scale = check_scale(quotient_up(self._steps, each * ratio))
+        stage = comparisons(threshold, sensitivity, each, c, guarantee, each * ratio)
         # Calibrated on a lattice of 2^30 steps; the one of the release has others, and is what counts.
         for margin in (1e-9, 1e-7, 1e-5, 1e-3):
-            if covers(self.events, guarantee):
-                return
+            if covers(stage.events, guarantee):
+                break
             each *= 1 - margin
-            super().__init__(threshold, guarantee, each, c, sensitivity, random_state, budget)
-            self._answer_scale = check_scale(quotient_up(self._steps, each * ratio))
-        if not covers(self.events, guarantee):
-            raise InvalidParameter(f"epsilon and delta are too extreme for exact noise, got {guarantee}")
+            stage = comparisons(threshold, sensitivity, each, c, guarantee, each * ratio)
+        else:
+            if not covers(stage.events, guarantee):
+                raise InvalidParameter(f"epsilon and delta are too extreme for exact noise, got {guarantee}")
+        super().__init__(stage, threshold, sensitivity, guarantee, random_state, budget)
 
     @property
     def answer_scale(self) -> float:
         """Scale of the Laplace noise of a released value, in its units."""
-        return self._answer_scale * self._spacing
-
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """What an accountant sees of a whole stream: the comparisons, and the values released."""
-        value = DiscreteLaplace(self._steps, self._answer_scale, neighbors=self.guarantee.neighbors)
-        return super().events + (value,) * self._max_above
+        assert self._stage.answer_scale_steps is not None
+        return self._stage.answer_scale_steps * self._stage.spacing
 
     def error_bound(self, beta: float, n_queries: int) -> float:
         """Return alpha such that answers are right within alpha, and so are the values released.
@@ -260,7 +257,7 @@ class NumericSparseVector(ThresholdStream):
         values released (docs/errata.md).
         """
         beta = check_real("beta", beta, above=0, below=1)
-        values = self.answer_scale * math.log(2 * self._max_above / beta) + self._spacing
+        values = self.answer_scale * math.log(2 * self.max_above / beta) + self._stage.spacing
         return max(super().error_bound(beta / 2, n_queries), values)
 
     def confidence_interval(self, released: Any, confidence_level: float = 0.95) -> ConfidenceInterval:
@@ -272,9 +269,8 @@ class NumericSparseVector(ThresholdStream):
     def _below(self) -> None:
         return None
 
-    def _above(self, steps: int, drawn: int) -> float:
-        fresh = int(self._source.laplace(self._answer_scale, 1)[0])
-        return float(to_units(np.array([steps + fresh], dtype=object), Fraction(self._spacing))[0])
+    def _above(self, answer: Above) -> float:
+        return float(to_units(np.array([answer.steps], dtype=object), Fraction(self._stage.spacing))[0])
 
 
 def _calibrated(

@@ -22,58 +22,78 @@ from dpstats.errors import DPStatsError, Exhausted, InvalidData, InvalidParamete
 from dpstats.lattice import exact_steps
 from dpstats.mechanisms.quadrature import FAR, halting_law
 from dpstats.privacy.budget import PrivacyBudget
-from dpstats.privacy.events import Event, Pure
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.release.additive import quotient_up
+from dpstats.privacy.plan import Plan
+from dpstats.privacy.rounding import quotient_up
+from dpstats.privacy.stages import Comparisons
 from dpstats.release.mechanism import Mechanism
 from dpstats.release.noise import check_scale
+from dpstats.release.stream import Above, Stream
 
-_AHEAD = 4096  # noise drawn ahead of the questions, which costs a draw's setup once
+_BLOCK = 4096  # values of an array that become Python numbers at once
+
+
+STREAM = "comparisons with the threshold"
+
+
+def comparisons(
+    threshold: float,
+    sensitivity: float,
+    each: float,
+    max_above: int,
+    guarantee: PrivacyGuarantee,
+    answers: float | None = None,
+) -> Comparisons:
+    """Return the stage of a stream whose every noisy threshold costs at most ``each``.
+
+    That is up to and including the answer above that ends it: its noise has scale 2 sensitivity/each and a
+    question's 4 sensitivity/each. Values are rounded to a power-of-two lattice, 2^-40 of the threshold's noise or
+    finer; that adds one step to their sensitivity, and the noise is calibrated to the enlarged one. Values that are
+    above are released at a cost of ``answers``, if it is given.
+    """
+    threshold = check_real("threshold", threshold)
+    sensitivity = check_real("sensitivity", sensitivity, at_least=1e-200, at_most=1e200)
+    check_drawable(each, guarantee.epsilon)
+    spacing = 2.0 ** (math.frexp(2 * sensitivity / each)[1] - 1 - 40)
+    steps = math.ceil(Fraction(sensitivity) / Fraction(spacing)) + 1
+    return Comparisons(
+        STREAM,
+        spacing,
+        steps,
+        int(exact_steps(np.array([threshold]), spacing)[0]),
+        check_scale(quotient_up(2 * steps, each)),
+        check_scale(quotient_up(4 * steps, each)),
+        max_above,
+        None if answers is None else check_scale(quotient_up(steps, answers)),
+        neighbors=guarantee.neighbors,
+    )
 
 
 class ThresholdStream(Mechanism, ABC):
-    """Base of the sparse vector classes: a noisy threshold, fresh noise for every question, an end.
-
-    ``each`` is what one noisy threshold costs, up to and including the answer above that ends it: its
-    noise has scale 2 sensitivity/each and a question's 4 sensitivity/each. Values are rounded to a
-    power-of-two lattice, 2^-40 of the threshold's noise or finer; that adds one step to their
-    sensitivity, and the noise is calibrated to the enlarged one.
-    """
-
-    # Answers above that are left, and the noisy threshold, if it has been drawn.
-    _state: tuple[int, int | None]
-    _charged: bool
-
-    # Sizes of the noise, in sensitivities over each: of the threshold and of a question.
-    _threshold_factor, _question_factor = 2, 4
+    """Base of the sparse vector classes: a stream of questions, charged for at the first."""
 
     def __init__(
         self,
+        stage: Comparisons,
         threshold: float,
-        guarantee: PrivacyGuarantee,
-        each: float,
-        max_above: int,
         sensitivity: float,
+        guarantee: PrivacyGuarantee,
         random_state: Any,
         budget: PrivacyBudget | None,
     ) -> None:
-        self._threshold = check_real("threshold", threshold)
-        self._sensitivity = check_real("sensitivity", sensitivity, at_least=1e-200, at_most=1e200)
         super().__init__(guarantee, random_state, budget)
-        self._each = each
-        self._max_above = max_above
-        check_drawable(each, guarantee.epsilon)
-        nominal = 2 * self._sensitivity / each
-        self._exponent = math.frexp(nominal)[1] - 1 - 40
-        self._steps = math.ceil(Fraction(self._sensitivity) / Fraction(self._spacing)) + 1
-        self._threshold_scale = check_scale(quotient_up(self._threshold_factor * self._steps, each))
-        self._question_scale = check_scale(quotient_up(self._question_factor * self._steps, each))
-        self._threshold_steps = int(exact_steps(np.array([self._threshold]), self._spacing)[0])
-        self._lock = threading.Lock()
+        self._threshold, self._sensitivity = float(threshold), float(sensitivity)
+        self._stage = stage
+        self._exponent = math.frexp(stage.spacing)[1] - 1
+        self._plan = self._planned(stage)
         self._process = os.getpid()
-        self._ahead: Iterator[int] = iter(())
-        self._next_block = 1
-        self._restart()
+        self._lock = threading.Lock()
+        self._stream: Stream | None = None
+
+    @property
+    def plan(self) -> Plan:
+        """What a whole stream consists of and costs, however long."""
+        return self._plan
 
     @property
     def threshold(self) -> float:
@@ -88,27 +108,26 @@ class ThresholdStream(Mechanism, ABC):
     @property
     def max_above(self) -> int:
         """How many answers above the threshold there can be."""
-        return self._max_above
+        return self._stage.max_above
 
     @property
     def n_above(self) -> int:
         """How many there have been."""
-        return self._max_above - self._state[0]
+        return self.max_above - self._left
+
+    @property
+    def _left(self) -> int:
+        return self.max_above if self._stream is None else self._stream.left
 
     @property
     def threshold_scale(self) -> float:
         """Scale of the threshold's Laplace noise, in the units of the values."""
-        return self._threshold_scale * self._spacing
+        return self._stage.threshold_scale_steps * self._stage.spacing
 
     @property
     def query_scale(self) -> float:
         """Scale of a question's Laplace noise, in the units of the values."""
-        return self._question_scale * self._spacing
-
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """What an accountant sees of a whole stream, however long: one release per answer above."""
-        return (Pure(self._each, neighbors=self.guarantee.neighbors),) * self._max_above
+        return self._stage.question_scale_steps * self._stage.spacing
 
     def query(self, value: Any) -> Any:
         """Answer one question.
@@ -130,13 +149,13 @@ class ThresholdStream(Mechanism, ABC):
         BudgetExceeded
             If the budget cannot pay for the stream.
         """
-        # Before the lock, which another thread of the parent may have held at the fork.
+        # Before any lock, which another thread of the parent may have held at the fork.
         if os.getpid() != self._process:
             raise DPStatsError("a stream belongs to the process that made it: two copies would cost twice")
-        if self._state[0] == 0:
+        if self._left == 0:
             self._refuse()
-        if not self._charged and self._budget is not None:
-            self._can_pay(*self.events)
+        if self._stream is None and self._budget is not None:
+            self._session().check()
         # The fast way out for floats: exact, since the lattice is a power of two.
         try:
             steps = round(math.ldexp(value, -self._exponent)) if isinstance(value, float) else None
@@ -144,30 +163,23 @@ class ThresholdStream(Mechanism, ABC):
             steps = None
         if steps is None:
             steps = self._exact_steps(value)
+        stream = self._stream or self._opened()
+        try:
+            above = stream.ask(steps)
+        except Exhausted:  # another thread had the last answer
+            self._refuse()
+        return self._below() if above is None else self._above(above)
+
+    def _opened(self) -> Stream:
+        """Return the stream, which is charged for when it is first asked for."""
         with self._lock:
-            left, noisy_threshold = self._state
-            if left == 0:
-                self._refuse()
-            if not self._charged:
-                if self._budget is not None:
-                    self._pay(*self.events)
-                self._charged = True
-            if noisy_threshold is None:
-                noise = self._source.laplace(self._threshold_scale, 1)
-                noisy_threshold = self._threshold_steps + int(noise[0])
-                self._state = (left, noisy_threshold)
-            drawn = next(self._ahead, None)
-            if drawn is None:
-                drawn = self._draw_ahead()
-            if steps + drawn < noisy_threshold:
-                return self._below()
-            # One assignment: wherever this is interrupted, a threshold that was passed is never used again.
-            self._state = (left - 1, None)
-            return self._above(steps, drawn)
+            if self._stream is None:
+                self._stream = self._session().open().stream(STREAM)
+            return self._stream
 
     def _refuse(self) -> NoReturn:
         raise Exhausted(
-            f"this {type(self).__name__} has given its {self._max_above} answer(s) above the threshold "
+            f"this {type(self).__name__} has given its {self.max_above} answer(s) above the threshold "
             "and is exhausted; make a new one (which costs a new guarantee)"
         )
 
@@ -184,16 +196,16 @@ class ThresholdStream(Mechanism, ABC):
         ------
         The answers, as of `query`.
         """
-        if self._state[0] == 0:
+        if self._left == 0:
             self._refuse()
         return self._answers(values)
 
     def _answers(self, values: Iterable[Any]) -> Iterator[Any]:
         for value in _items(values):
-            if self._state[0] == 0:
+            if self._left == 0:
                 return
             yield self.query(value)
-            if self._state[0] == 0:
+            if self._left == 0:
                 return
 
     def probability(self, values: Any, answers: Any) -> float:
@@ -215,7 +227,7 @@ class ThresholdStream(Mechanism, ABC):
         if above.ndim != 1 or above.size > gaps.size or (above.size and above.dtype != bool):
             raise InvalidParameter("answers must be one bool per value, or fewer")
         ends = np.flatnonzero(above).tolist()
-        if len(ends) > self._max_above or (len(ends) == self._max_above and ends[-1] + 1 < above.size):
+        if len(ends) > self.max_above or (len(ends) == self.max_above and ends[-1] + 1 < above.size):
             return 0.0
         result, start = 1.0, 0
         for end in ends:
@@ -236,35 +248,19 @@ class ThresholdStream(Mechanism, ABC):
         """
         beta = check_real("beta", beta, above=0, below=1)
         k = check_integer("n_queries", n_queries, at_least=1)
-        log = math.log(k) + math.log(2 * self._max_above / beta)
-        return 2 * self.query_scale * log + self._spacing
-
-    @property
-    def _spacing(self) -> float:
-        return 2.0**self._exponent
+        log = math.log(k) + math.log(2 * self.max_above / beta)
+        return 2 * self.query_scale * log + self._stage.spacing
 
     @property
     def _ratio(self) -> float:
-        return self._threshold_scale / self._question_scale
-
-    def _restart(self) -> None:
-        """Begin a stream, which is a release of its own."""
-        self._state = (self._max_above, None)
-        self._charged = False
-
-    def _draw_ahead(self) -> int:
-        # Few at first, so that a short stream of exact noise is not slow.
-        block = self._source.laplace(self._question_scale, self._next_block)
-        self._next_block = min(8 * self._next_block, _AHEAD)
-        self._ahead = iter(block.tolist())
-        return next(self._ahead)
+        return self._stage.threshold_scale_steps / self._stage.question_scale_steps
 
     def _exact_steps(self, value: Any) -> int:
         array = exact_numbers("value", value)
         if array.size != 1 or not np.isfinite(floats_among(array)).all():
             raise InvalidData("value must be a finite number")
         try:
-            return int(exact_steps(array.ravel(), self._spacing)[0])
+            return int(exact_steps(array.ravel(), self._stage.spacing)[0])
         except TypeError:
             raise InvalidData("value must be a finite number") from None
 
@@ -276,17 +272,20 @@ class ThresholdStream(Mechanism, ABC):
         if array.size == 0:
             return np.zeros(0)
         # In Python integers, which do not wrap; and cut before they become floats.
-        far = math.ceil(FAR * self._question_scale)
-        gaps = [self._threshold_steps - int(steps) for steps in exact_steps(array, self._spacing)]
-        return np.array([max(-far, min(far, gap)) for gap in gaps], dtype=np.float64) / self._question_scale
+        far = math.ceil(FAR * self._stage.question_scale_steps)
+        gaps = [self._stage.threshold_steps - int(steps) for steps in exact_steps(array, self._stage.spacing)]
+        return (
+            np.array([max(-far, min(far, gap)) for gap in gaps], dtype=np.float64)
+            / self._stage.question_scale_steps
+        )
 
     @abstractmethod
     def _below(self) -> Any:
         """Return the answer to a question that is below the threshold."""
 
     @abstractmethod
-    def _above(self, steps: int, drawn: int) -> Any:
-        """Return the answer to one that is above; ``drawn`` is the noise it was compared with."""
+    def _above(self, answer: Above) -> Any:
+        """Return the answer to one that is above."""
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"a {type(self).__name__} cannot be copied or pickled: two copies would cost twice")
@@ -301,7 +300,7 @@ def check_drawable(each: float, epsilon: float) -> None:
 def _items(values: Iterable[Any]) -> Iterator[Any]:
     """Go through values one at a time; arrays by blocks, as the Python numbers that `query` is fast at."""
     if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "biuf":
-        for start in range(0, values.size, _AHEAD):
-            yield from values[start : start + _AHEAD].tolist()
+        for start in range(0, values.size, _BLOCK):
+            yield from values[start : start + _BLOCK].tolist()
     else:
         yield from values

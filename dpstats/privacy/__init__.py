@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     )
     from dpstats.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_sigma
     from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
-    from dpstats.privacy.plan import ReleaseCost, ReleasePlan, Selection, Stage
+    from dpstats.privacy.plan import Plan, ReleaseCost, ReleasePlan
+    from dpstats.privacy.stages import Block, Coins, Comparisons, JointStage, Responses, Selection, Stage
     from dpstats.privacy.totals import compose
     from dpstats.privacy.tradeoff import tradeoff_curve
     from dpstats.privacy.zcdp import zcdp_delta, zcdp_epsilon, zcdp_rho
@@ -32,13 +33,19 @@ if TYPE_CHECKING:
 _HOME = {
     "BudgetEntry": "budget",
     "BudgetExceeded": "budget",
+    "Block": "stages",
+    "Coins": "stages",
+    "Comparisons": "stages",
+    "JointStage": "stages",
     "Neighbors": "guarantee",
+    "Plan": "plan",
     "PrivacyBudget": "budget",
     "PrivacyGuarantee": "guarantee",
     "ReleaseCost": "plan",
     "ReleasePlan": "plan",
-    "Selection": "plan",
-    "Stage": "plan",
+    "Responses": "stages",
+    "Selection": "stages",
+    "Stage": "stages",
     "advanced_composition": "composition",
     "advanced_composition_share": "composition",
     "basic_composition": "composition",
@@ -58,13 +65,19 @@ _HOME = {
 }
 
 __all__ = [
+    "Block",
     "BudgetEntry",
     "BudgetExceeded",
+    "Coins",
+    "Comparisons",
+    "JointStage",
     "Neighbors",
+    "Plan",
     "PrivacyBudget",
     "PrivacyGuarantee",
     "ReleaseCost",
     "ReleasePlan",
+    "Responses",
     "Selection",
     "Stage",
     "advanced_composition",

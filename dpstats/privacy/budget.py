@@ -19,9 +19,9 @@ from dpstats.privacy.ledger import LedgerStore, MemoryStore, Record
 
 if TYPE_CHECKING:
     from dpstats.privacy.events import Event
-    from dpstats.privacy.plan import ReleasePlan
+    from dpstats.privacy.plan import Plan
 
-    Charge = PrivacyGuarantee | Event | Cost | ReleasePlan
+    Charge = PrivacyGuarantee | Event | Cost | Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,12 +225,10 @@ class PrivacyBudget:
         if isinstance(item, _KnownCost):
             return item
         from dpstats.privacy.events import Approximate, Event
-        from dpstats.privacy.plan import ReleaseCost, ReleasePlan
+        from dpstats.privacy.plan import Plan, ReleaseCost
         from dpstats.privacy.totals import compose
 
-        if isinstance(item, ReleasePlan):
-            return item.cost
-        if isinstance(item, ReleaseCost):
+        if isinstance(item, Plan | ReleaseCost):
             return item
         if isinstance(item, Event):
             if isinstance(item, Approximate):

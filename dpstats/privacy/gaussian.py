@@ -207,3 +207,7 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
 # What discreteness may cost. A budget sets the first part of delta aside for it, and so does a plan, so
 # that a plan for a whole budget fits it; a plan on a coarse lattice takes the second.
 LATTICE_SHARE, LARGEST_LATTICE_SHARE = 1e-6, 1e-3
+
+# Total variation, per coordinate, between discrete Gaussian noise of s >= 10 steps and rounded continuous noise is
+# below 0.021/s^2 (docs/proofs/gaussian.md).
+TOTAL_VARIATION, SMALLEST_STEPS = 0.021, 10.0

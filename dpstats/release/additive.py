@@ -1,7 +1,4 @@
-"""Stages of additive noise: calibrated on a lattice, drawn once, put back into units.
-
-The two halves that every release of integers shares: `additive_stages` turns sensitivities in
-steps and a guarantee into stages of a plan, and `release` adds a stage's noise to integers.
+"""From sensitivities in lattice steps to calibrated stages of a plan.
 
 Proofs: docs/proofs/laplace.md and docs/proofs/gaussian.md.
 """
@@ -11,28 +8,26 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import overload
 
 from dpstats.errors import InvalidParameter, NotPrivate
-from dpstats.privacy.events import ZCDP, DiscreteLaplace, Gaussian, lattice_slack
-from dpstats.privacy.gaussian import LARGEST_LATTICE_SHARE, LATTICE_SHARE, gaussian_sigma
+from dpstats.privacy.events import lattice_slack
+from dpstats.privacy.gaussian import (
+    LARGEST_LATTICE_SHARE,
+    LATTICE_SHARE,
+    SMALLEST_STEPS,
+    TOTAL_VARIATION,
+    gaussian_sigma,
+)
 from dpstats.privacy.guarantee import Neighbors
-from dpstats.privacy.plan import Stage
+from dpstats.privacy.rounding import quotient_up
+from dpstats.privacy.stages import Block, JointStage, Stage
 from dpstats.privacy.zcdp import zcdp_rho
-from dpstats.release.noise import Noise, Size, check_scale
-
-# Total variation, per coordinate, between discrete Gaussian noise of s >= 10 steps and rounded
-# continuous noise is below 0.021/s^2 (docs/proofs/gaussian.md).
-_TOTAL_VARIATION = 0.021
-_SMALLEST_SCALE = 10.0
+from dpstats.release.noise import check_scale
 
 
 @dataclass(frozen=True)
-class Statistic:
+class Integers:
     """What a stage will be about: a vector of integers with a known sensitivity.
 
     ``l1`` and ``l2`` are sensitivities in steps, ``spacing`` the length of a step in the units of
@@ -46,16 +41,82 @@ class Statistic:
     l2: int
     share: float = 1.0
 
+    def sizes(self, scale: float) -> list[tuple[int, float]]:
+        """Return how many numbers get noise of which scale in steps."""
+        return [(self.size, scale)]
+
+    def stage(self, noise: str, scale: float, neighbors: Neighbors, concentrated: bool = False) -> Stage:
+        """Return the stage that releases them."""
+        sensitivity = self.l1 if noise == "laplace" else self.l2
+        return Stage(
+            self.name,
+            noise,
+            self.size,
+            self.spacing,
+            sensitivity,
+            scale,
+            neighbors=neighbors,
+            concentrated=concentrated,
+        )
+
+
+@dataclass(frozen=True)
+class JointIntegers:
+    """Several vectors of integers that one stage will release together.
+
+    ``l1`` and ``l2`` are what neighbours move all blocks by, each block in its ``unit_steps``: the largest over
+    pairs of rows of the blocks together, which is less than what the largest of each add up to.
+    """
+
+    name: str
+    blocks: tuple[Block, ...]
+    l1: float
+    l2: float
+    share: float = 1.0
+
+    def sizes(self, scale: float) -> list[tuple[int, float]]:
+        """Return how many numbers get noise of which scale in steps."""
+        return [(block.size, scale * block.unit_steps) for block in self.blocks]
+
+    def stage(self, noise: str, scale: float, neighbors: Neighbors, concentrated: bool = False) -> JointStage:
+        """Return the stage that releases them."""
+        sensitivity = self.l1 if noise == "laplace" else self.l2
+        return JointStage(
+            self.name, noise, self.blocks, sensitivity, scale, neighbors=neighbors, concentrated=concentrated
+        )
+
+
+@overload
+def additive_stages(
+    items: Sequence[Integers],
+    epsilon: float,
+    delta: float,
+    *,
+    neighbors: Neighbors = ...,
+    calibration: str = ...,
+) -> tuple[Stage, ...]: ...
+
+
+@overload
+def additive_stages(
+    items: Sequence[Integers | JointIntegers],
+    epsilon: float,
+    delta: float,
+    *,
+    neighbors: Neighbors = ...,
+    calibration: str = ...,
+) -> tuple[Stage | JointStage, ...]: ...
+
 
 def additive_stages(
-    statistics: Sequence[Statistic],
+    items: Sequence[Integers | JointIntegers],
     epsilon: float,
     delta: float,
     *,
     neighbors: Neighbors = Neighbors.REPLACE_ONE,
     calibration: str = "exact",
-) -> tuple[Stage, ...]:
-    """Return the stages that release the statistics at a total of (epsilon, delta).
+) -> tuple[Stage | JointStage, ...]:
+    """Return the stages that release the integers at a total of (epsilon, delta).
 
     delta = 0 gives Laplace noise; delta > 0 gives Gaussian noise from the exact curve, or through
     zero-concentrated privacy where the lattice is too coarse for that curve.
@@ -63,116 +124,72 @@ def additive_stages(
     that cannot be drawn raises here, long before a charge.
     """
     if delta == 0:
-        stages = tuple(_laplace_stage(item, epsilon, len(statistics), neighbors) for item in statistics)
+        noise, concentrated = "laplace", False
+        # Shares of a float epsilon can add up to one unit in the last place too much.
+        several = (1 - 2.0**-50) if len(items) > 1 else 1.0
+        scales = [quotient_up(item.l1, item.share * epsilon * several) for item in items]
     elif calibration == "textbook":
-        stages = (_textbook_stage(statistics, epsilon, delta, neighbors),)
+        noise, concentrated = "gaussian", False
+        scales = [_textbook_scale(items, epsilon, delta)]
     else:
-        stages = _gaussian_stages(statistics, epsilon, delta, neighbors)
-    for stage in stages:
-        check_scale(stage.scale_steps)
-    return stages
+        noise = "gaussian"
+        scales, concentrated = _gaussian_scales(items, epsilon, delta)
+    for item, scale in zip(items, scales, strict=True):
+        for _, drawn in item.sizes(scale):
+            check_scale(drawn)
+    return tuple(
+        item.stage(noise, scale, neighbors, concentrated) for item, scale in zip(items, scales, strict=True)
+    )
 
 
-def _laplace_stage(item: Statistic, epsilon: float, count: int, neighbors: Neighbors) -> Stage:
-    # Shares of a float epsilon can add up to one unit in the last place too much.
-    share = item.share * epsilon * (1 - 2.0**-50) if count > 1 else epsilon
-    scale = quotient_up(item.l1, share)
-    event = DiscreteLaplace(item.l1, scale, neighbors=neighbors)
-    return Stage(item.name, "laplace", item.size, item.spacing, item.l1, scale, event)
+def concentrated_stage(item: Integers, rho: float) -> Stage:
+    """Return Gaussian noise that costs the integers' share of rho, whatever the lattice."""
+    return item.stage(
+        "gaussian", check_scale(_concentrated_scale(item, rho)), Neighbors.REPLACE_ONE, concentrated=True
+    )
 
 
-def quotient_up(numerator: int, denominator: float) -> float:
-    """Return a float that is at least the real quotient."""
-    quotient = numerator / denominator
-    if quotient > 1e300:
-        return quotient  # far beyond what can be drawn
-    while Fraction(quotient) * Fraction(denominator) < numerator:
-        quotient = math.nextafter(quotient, math.inf)
-    return quotient
-
-
-def _gaussian_stages(
-    statistics: Sequence[Statistic], epsilon: float, delta: float, neighbors: Neighbors
-) -> tuple[Stage, ...]:
-    def at(mu: float) -> tuple[Stage, ...]:
-        return tuple(
-            _gaussian_stage(item, item.l2 / (math.sqrt(item.share) * mu), neighbors) for item in statistics
-        )
-
+def _gaussian_scales(
+    items: Sequence[Integers | JointIntegers], epsilon: float, delta: float
+) -> tuple[list[float], bool]:
+    """Return the scales of the exact curve, or those of zero-concentrated privacy, and which they are."""
     # The part of delta that is set aside for the noise being discrete is a budget's, so that a plan for a
     # whole budget fits it; more of it only where this lattice needs more.
     for share in (LATTICE_SHARE, LARGEST_LATTICE_SHARE):
         # The first factor is for the rounding of the stages' scales.
-        stages = at((1 - 1e-14) / gaussian_sigma(epsilon, delta * (1 - share)))
-        variation = math.fsum(_total_variation(stage) for stage in stages)
-        if lattice_slack(epsilon, variation) <= share * delta:
-            if min(stage.scale_steps for stage in stages) >= _SMALLEST_SCALE:
-                return stages
+        mu = (1 - 1e-14) / gaussian_sigma(epsilon, delta * (1 - share))
+        scales = [item.l2 / (math.sqrt(item.share) * mu) for item in items]
+        drawn = [size for item, scale in zip(items, scales, strict=True) for size in item.sizes(scale)]
+        if lattice_slack(epsilon, _total_variation(drawn)) <= share * delta:
+            if min(scale for _, scale in drawn) >= SMALLEST_STEPS:
+                return scales, False
             break
     rho = zcdp_rho(epsilon, delta) * (1 - 1e-12)
-    return tuple(_concentrated_stage(item, rho, neighbors) for item in statistics)
+    return [_concentrated_scale(item, rho) for item in items], True
 
 
-def _concentrated_stage(item: Statistic, rho: float, neighbors: Neighbors) -> Stage:
-    scale = item.l2 / math.sqrt(2 * rho * item.share)
-    event = ZCDP((item.l2 / scale) ** 2 / 2, neighbors=neighbors)
-    return Stage(item.name, "gaussian", item.size, item.spacing, item.l2, scale, event)
+def _concentrated_scale(item: Integers | JointIntegers, rho: float) -> float:
+    return item.l2 / math.sqrt(2 * rho * item.share)
 
 
-def _gaussian_stage(item: Statistic, scale: float, neighbors: Neighbors) -> Stage:
-    variation = _TOTAL_VARIATION * item.size / scale**2
-    event = Gaussian(item.l2 / scale, variation, neighbors=neighbors)
-    return Stage(item.name, "gaussian", item.size, item.spacing, item.l2, scale, event)
+def _total_variation(sizes: list[tuple[int, float]]) -> float:
+    # The events round up, a little more often: a part in 10^12 keeps them inside what is set aside.
+    return math.fsum(TOTAL_VARIATION * size / scale**2 for size, scale in sizes) * (1 + 1e-12)
 
 
-def _total_variation(stage: Stage) -> float:
-    return stage.event.total_variation if isinstance(stage.event, Gaussian) else 0.0
-
-
-def _textbook_stage(
-    statistics: Sequence[Statistic], epsilon: float, delta: float, neighbors: Neighbors
-) -> Stage:
+def _textbook_scale(items: Sequence[Integers | JointIntegers], epsilon: float, delta: float) -> float:
     """Return algorithm 9.2.1's noise, sensitivity * sqrt(log(1/delta))/epsilon, where it is private."""
-    if len(statistics) > 1:
+    if len(items) > 1:
         raise InvalidParameter("calibration='textbook' covers a single release; use calibration='exact'")
-    item = statistics[0]
-    stage = _gaussian_stage(item, item.l2 * math.sqrt(math.log(1 / delta)) / epsilon, neighbors)
-    actual = stage.event.profile(epsilon)
-    if stage.scale_steps < _SMALLEST_SCALE or actual > delta:
+    item = items[0]
+    scale = item.l2 * math.sqrt(math.log(1 / delta)) / epsilon
+    actual = math.inf
+    if scale >= SMALLEST_STEPS:
+        actual = item.stage("gaussian", scale, Neighbors.REPLACE_ONE).event.profile(epsilon)
+    if actual > delta:
         raise NotPrivate(
             f"calibration='textbook' is not private at epsilon = {epsilon:g}, delta = {delta:g}: the printed noise of "
             f"algorithm 9.2.1 has an actual delta of {actual:.3g}, {actual / delta:.3g} times the one claimed "
             "(docs/errata.md); use calibration='exact'"
         )
-    return stage
-
-
-def release(stage: Stage, steps: NDArray[Any], noise: Noise, size: int | None = None) -> NDArray[np.float64]:
-    """Add a stage's noise to integer statistics and return the release, in its units.
-
-    Parameters
-    ----------
-    stage : Stage
-    steps : array of shape (stage.size,)
-        The exact statistic, in steps; int64 or Python integers.
-    noise : Noise
-    size : int, optional
-        How many independent releases to draw; for simulations and audits. None is one.
-
-    Returns
-    -------
-    array of shape (stage.size,), or (size, stage.size)
-    """
-    shape: Size = (stage.size,) if size is None else (size, stage.size)
-    draw = noise.laplace if stage.noise == "laplace" else noise.gaussian
-    noisy = steps + draw(stage.scale_steps, shape)
-    if noisy.dtype == object:
-        return to_units(noisy, Fraction(float(np.asarray(stage.spacing))))
-    return noisy.astype(np.float64) * np.asarray(stage.spacing)
-
-
-def to_units(noisy: NDArray[Any], spacing: Fraction) -> NDArray[np.float64]:
-    """Put Python integers back into units; what exceeds the largest float becomes that float."""
-    largest = Fraction(np.finfo(np.float64).max)
-    values = [float(max(-largest, min(largest, number * spacing))) for number in noisy.ravel()]
-    return np.array(values).reshape(noisy.shape)
+    return scale

@@ -1,41 +1,35 @@
 """The one place where a fit plans, charges, releases and reports.
 
-Every estimator of the package is a `PrivateEstimator`. It says what it will release (`plan`),
-reduces data to exact integers (`_statistic`), and turns what was released into fitted attributes
-(`_report`). The order of these, and the money, are here and nowhere else.
+Every estimator of the package is a `PrivateEstimator`. It says what it will release (`plan`), reads the data
+(`_read`), releases through a session (`_release`), and turns what was released into fitted attributes (`_report`).
+The order of these, and the money, are here and nowhere else.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Generic, Self, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from dpstats.data.labels import by_name, column_names
-from dpstats.data.tables import check_rows, public_shape
+from dpstats.data.tables import Table, public_shape, read_table
 from dpstats.privacy.budget import PrivacyBudget, check_budget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
-from dpstats.release.additive import release
-from dpstats.release.noise import Noise, noise_source
-
-Statistic = Mapping[str, NDArray[Any]]
-"""Private: the exact statistic of each stage of a plan, by the stage's name, in steps; or, where what a
-stage is about depends on earlier releases, the checked rows that `_release` takes it from."""
-
-Released = Mapping[str, NDArray[np.float64]]
-"""What was released of each stage, by the stage's name, in its units: public."""
+from dpstats.release.noise import noise_source
+from dpstats.release.session import Released, Session
 
 Plan = TypeVar("Plan", bound=ReleasePlan)
 
+Private = Any
+"""What an estimator releases from, which only `_release` sees: exact integers, by the names of the stages; or, where
+what a stage is about depends on earlier releases, the checked rows."""
+
 
 class PrivateEstimator(BaseEstimator, Generic[Plan]):
-    """Base of the estimators: parameters and public sizes -> plan -> statistic -> charge -> release -> report.
+    """Base of the estimators: parameters and public sizes -> plan -> data -> charge -> release -> report.
 
     Subclasses have the parameters ``epsilon``, ``delta``, ``random_state`` and ``budget`` beside their own.
     """
@@ -55,13 +49,18 @@ class PrivateEstimator(BaseEstimator, Generic[Plan]):
         """Return what a fit on data of this size would release, and at which cost; sees no data."""
         raise TypeError(f"{type(self).__name__} does not define plan")
 
-    def _statistic(self, X: NDArray[Any], plan: Plan) -> Statistic:
-        """Return the exact integers that the plan's stages are about, or refuse the data."""
-        raise TypeError(f"{type(self).__name__} does not define _statistic")
+    def _prepare(self, plan: Plan) -> Plan:
+        """Return the plan with what is public and slow to compute: before the charge, so that breaking off is free."""
+        return plan
 
-    def _release(self, statistic: Statistic, plan: Plan, noise: Noise, size: int | None = None) -> Released:
-        """Draw the noise of every stage, once (or ``size`` times, for simulations and audits)."""
-        return {stage.name: release(stage, statistic[stage.name], noise, size) for stage in plan.stages}
+    def _read(self, table: Table, plan: Plan) -> Private:
+        """Return what the plan's stages are about, or refuse the data."""
+        raise TypeError(f"{type(self).__name__} does not define _read")
+
+    def _release(self, private: Private, plan: Plan, session: Session) -> None:
+        """Release every stage of the plan: the only function that sees both the data and the noise."""
+        for stage in plan.stages:
+            session.add(stage.name, private[stage.name])
 
     def _report(self, released: Released, plan: Plan) -> None:
         """Set the fitted attributes: post-processing of what was released."""
@@ -109,22 +108,29 @@ class PrivateEstimator(BaseEstimator, Generic[Plan]):
         noise = noise_source(self.random_state)
         budget = check_budget(self.budget, simulated=noise.simulated)
         planner = self._in_order(column_names(X))
-        stated = public_shape(X)
+        plan, stated = None, public_shape(X)
         if budget is not None and stated is not None and min(stated) > 0:
-            # An empty purse is told before the data are touched.
-            budget.check(planner.plan(max(stated[0], self._min_samples), stated[1]))
-        rows = check_rows(self, X, reset=True, min_samples=self._min_samples)
-        plan = planner.plan(*rows.shape)
-        if budget is not None:
+            # Before the data are touched, so that a refusal depends on public facts only.
+            plan = planner.plan(max(stated[0], self._min_samples), stated[1])
             budget.check(plan)
-        statistic = self._statistic(rows, plan)
-        if budget is not None:
-            budget.charge(plan, label=type(self).__name__)
-        released = self._release(statistic, plan, noise)
+        table = self._table(X, y)
+        if plan is None or (plan.n_samples, plan.n_features) != table.shape:
+            plan = planner.plan(*table.shape)
+            if budget is not None:
+                budget.check(plan)
+        plan = self._prepare(plan)
+        session = Session(plan, noise, budget, type(self).__name__)
+        private = self._read(table, plan)
+        with session:
+            self._release(private, plan, session)
         self.plan_ = plan
         self.privacy_ = replace(plan.guarantee, simulated=noise.simulated)
-        self._report(released, plan)
+        self._report(session.released, plan)
         return self
+
+    def _table(self, X: Any, y: Any) -> Table:
+        """Read the data that a fit was given; an estimator of rows alone ignores ``y``."""
+        return read_table(self, X, reset=True, min_samples=self._min_samples)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         text = super().__repr__(N_CHAR_MAX)

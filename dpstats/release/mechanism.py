@@ -1,4 +1,4 @@
-"""What every primitive release shares: a source of noise, a guarantee and a budget, fixed together."""
+"""What every primitive release shares: a plan, a source of noise and a budget, fixed together."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 from dpstats.privacy.budget import PrivacyBudget, check_budget
 from dpstats.privacy.events import Event
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.privacy.plan import ReleaseCost
+from dpstats.privacy.plan import Plan
+from dpstats.privacy.stages import AnyStage
 from dpstats.release.noise import noise_source
+from dpstats.release.session import Session
 
 
 class Mechanism:
@@ -35,12 +37,20 @@ class Mechanism:
         """The delta of one release."""
         return self._guarantee.delta
 
-    def _can_pay(self, *events: Event) -> None:
-        """Raise if the budget cannot pay: called before the data are looked at."""
-        if self._budget is not None:
-            self._budget.check(ReleaseCost(events, self._guarantee))
+    @property
+    def plan(self) -> Plan:
+        """What one release consists of, at which noise, at which cost."""
+        raise TypeError(f"{type(self).__name__} does not define plan")
 
-    def _pay(self, *events: Event) -> None:
-        """Charge the budget: called after the data are accepted, and before noise is drawn."""
-        if self._budget is not None:
-            self._budget.charge(ReleaseCost(events, self._guarantee), label=type(self).__name__)
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What an accountant sees of one release."""
+        return self.plan.events
+
+    def _planned(self, *stages: AnyStage) -> Plan:
+        """Return the plan of stages that meet the guarantee."""
+        return Plan(stages, replace(self._guarantee, simulated=False))
+
+    def _session(self, plan: Plan | None = None, size: int | None = None) -> Session:
+        """Return a session for one release; a refusal of its `check` depends on public facts only."""
+        return Session(plan or self.plan, self._source, self._budget, type(self).__name__, size)

@@ -8,6 +8,7 @@ from scipy import stats
 
 from dpstats.identity import FilteringTest, LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
 from dpstats.identity.null import pvalue, realised_level
+from dpstats.release.session import Session
 
 DATASETS = 1500
 B = 999
@@ -46,21 +47,15 @@ def test_level(name: str, epsilon: float) -> None:
         X = plan.reference.sample(50, rng).astype(float)
         if plan.reference.signs_mean is not None:
             X = np.sign(X)
-        statistic = test._exact(X, plan)
-        released = test._release(statistic, plan, _noise(rng))
-        values.append(float(test._combine(released, plan)))
+        with Session.simulated(plan, rng) as session:
+            test._release(test._exact(X, plan), plan, session)
+        values.append(float(test._combine(session.released, plan)))
     pvalues = np.array([pvalue(null, value) for value in values])
     low, high = acceptance(0.05, B, len(values), 1e-5)
     assert low <= np.sum(pvalues <= 0.05) <= high
     for level in (0.01, 0.2, 0.5):
         # Stochastically no smaller than uniform.
         assert np.sum(pvalues <= level) <= acceptance(level, B, len(values), 1e-5)[1]
-
-
-def _noise(rng: np.random.Generator) -> object:
-    from dpstats.release.noise import SimulatedNoise
-
-    return SimulatedNoise(rng)
 
 
 def test_band_would_notice_a_wrong_level() -> None:

@@ -15,12 +15,13 @@ from scipy import stats
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+from dpstats.data.tables import Table
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.intervals import normal_laplace_quantile
 from dpstats.means import AdaptiveMean
 from dpstats.means.laplace_sums import laplace_sum_quantile
 from dpstats.privacy import BudgetExceeded, PrivacyBudget, PrivacyGuarantee, gaussian_sigma
-from dpstats.release.noise import SimulatedNoise
+from dpstats.release.session import Session
 
 RNG = np.random.default_rng(0)
 X = RNG.normal([3.0, -4.0, 0.5], 1.0, size=(400, 3))
@@ -118,10 +119,9 @@ def test_batches_run_the_same_stages_as_one_fit(options: dict, missing: str) -> 
             # A matrix product may round a row differently in tables of different lengths.
             difference = np.abs(estimator._sums(rows, plan, t, center) - sums).max()
             assert difference <= (len(rows) if "cov" in options else 0)
-    released = estimator._release(
-        estimator._statistic(rows, plan), plan, SimulatedNoise(np.random.default_rng(1)), 5
-    )
-    assert [values.shape for values in released.values()] == [(5, 3)] * len(plan.stages)
+    with Session.simulated(plan, np.random.default_rng(1), 5) as session:
+        estimator._release(estimator._read(Table(rows), plan), plan, session)
+    assert [values.shape for values in session.released.values()] == [(5, 3)] * len(plan.stages)
 
 
 def test_expected_error_is_what_is_measured() -> None:

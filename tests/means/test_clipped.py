@@ -383,7 +383,7 @@ def test_charge_comes_before_noise() -> None:
     budget = PrivacyBudget(1.0)
 
     class Fails(ClippedMean):
-        def _release(self, *args: object, **options: object) -> dict:
+        def _release(self, *args: object) -> None:
             assert len(budget.history()) == 1
             raise RuntimeError("no entropy")
 

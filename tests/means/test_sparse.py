@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 from scipy import stats
 
-from dpstats.data.tables import check_rows
+from dpstats.data.tables import Table, check_rows
 from dpstats.errors import InvalidData, InvalidParameter, NotPrivate
 from dpstats.means import SparseMean
 from dpstats.means.sparse.gumbel import release_balls
@@ -171,7 +171,7 @@ def test_a_split_plan_costs_its_dearer_half_once():
     plan = SparseMean(**OPTIONS, split=True).plan(400, 30)
     assert plan.guarantee == PrivacyGuarantee(3.0, 1e-6)
     selected = [event for item in plan.selections for event in item.events]
-    staged = [event for stage in plan.stages for event in stage.events]
+    staged = [event for stage in plan.additive for event in stage.events]
     for part in (selected, staged):
         assert 3.0 * 0.97 < compose(part, 1e-6).epsilon <= 3.0
     assert compose(selected + staged, 1e-6).epsilon > 4
@@ -299,15 +299,15 @@ def test_entries_stored_twice_are_refused_before_any_charge(layout):
 def test_how_a_row_is_stored_changes_no_integer():
     table = scipy.sparse.random(60, 30, density=0.3, random_state=2, format="csr")
     made = SparseMean(**OPTIONS, selection="peeling", random_state=0)
-    expected = made._statistic(check_rows(made, table, reset=True), made.plan(60, 30))
+    expected = made._read(Table(check_rows(made, table, reset=True)), made.plan(60, 30))
     for i in (0, 17, 59):
         flipped = table.copy()
         row = slice(*flipped.indptr[i : i + 2])
         flipped.indices[row], flipped.data[row] = flipped.indices[row][::-1], flipped.data[row][::-1]
         rows_ = check_rows(made, flipped, reset=True)
         np.testing.assert_array_equal(rows_.toarray(), table.toarray())
-        for name, sums in made._statistic(rows_, made.plan(60, 30)).items():
-            np.testing.assert_array_equal(sums, expected[name])
+        for found, before in zip(made._read(Table(rows_), made.plan(60, 30)), expected, strict=True):
+            np.testing.assert_array_equal(found, before)
 
 
 def test_a_stale_flag_of_a_sparse_table_is_not_trusted():

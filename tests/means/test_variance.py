@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from dpstats.data.tables import Table
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.means import ClippedMean, PrivateVariance
 from dpstats.privacy import PrivacyBudget, PrivacyGuarantee
-from dpstats.release.noise import SimulatedNoise
+from dpstats.release.session import Session
 
 LAWS = [0.0, 1e-6]
 
@@ -18,10 +19,12 @@ def test_the_estimate_is_unbiased_and_its_noise_is_as_stated(delta, about):
     X = rng.normal([0.5, -1.0], [1.0, 2.0], size=(300, 2))
     made = PrivateVariance(delta=delta, clip=6.0, about=about, epsilon=2.0)
     plan = made.plan(*X.shape)
-    statistic = made._statistic(X, plan)
+    exact = made._read(Table(X), plan)
     raw, stated = [], []
     for _ in range(4000):
-        made._report(made._release(statistic, plan, SimulatedNoise(rng)), plan)
+        with Session.simulated(plan, rng) as session:
+            made._release(exact, plan, session)
+        made._report(session.released, plan)
         raw.append(made._raw)
         stated.append(made.noise_std_**2)
     clipped = np.clip(X, -6, 6)
@@ -43,8 +46,8 @@ def test_it_is_the_spread_of_the_clipped_mean():
             theirs.spacing,
         )
         assert ours.scale_steps == pytest.approx(theirs.scale_steps, rel=1e-12)
-    exact = PrivateVariance(clip=2.0)._statistic(X, PrivateVariance(clip=2.0).plan(50, 3))
-    other = ClippedMean(clip=2.0, std="private")._statistic(X, mean)
+    exact = PrivateVariance(clip=2.0)._read(Table(X), PrivateVariance(clip=2.0).plan(50, 3))
+    other = ClippedMean(clip=2.0, std="private")._read(Table(X), mean)
     assert {name: values.tolist() for name, values in exact.items()} == {
         name: values.tolist() for name, values in other.items()
     }

@@ -16,6 +16,7 @@ from dpstats.lattice import exact_steps, isqrt_up
 from dpstats.mechanisms import GaussianMechanism, LaplaceMechanism
 from dpstats.privacy import (
     Neighbors,
+    Plan,
     PrivacyBudget,
     PrivacyGuarantee,
     compose,
@@ -25,8 +26,9 @@ from dpstats.privacy import (
 )
 from dpstats.privacy.events import ZCDP, DiscreteLaplace, Gaussian
 from dpstats.privacy.totals import certifies
-from dpstats.release.additive import Statistic, additive_stages, release
+from dpstats.release.additive import Integers, additive_stages
 from dpstats.release.noise import ExactNoise, SimulatedNoise
+from dpstats.release.session import Session
 
 # Statistical decisions reject below this; each test makes at most ten: a false alarm has probability <= 1e-6.
 REJECT = 1e-7
@@ -95,22 +97,28 @@ def test_events_are_for_the_relation_that_was_given():
     assert isinstance(two.event, Gaussian) and two.event.neighbors is Neighbors.ADD_OR_REMOVE_ONE
 
 
+def release(stage, steps, generator, size=None):
+    """Return what a session releases of a single stage."""
+    with Session.simulated(Plan((stage,), PrivacyGuarantee(1.0)), generator, size) as session:
+        return session.add(stage.name, steps)
+
+
 # Stages of a plan
 
-STATISTICS = [
-    Statistic("mean", 5, 1e-9, 10 * 2**30, isqrt_up(20 * 2**60), 0.7),
-    Statistic("squares", 5, 1e-9, 5 * 2**30, isqrt_up(5 * 2**60), 0.2),
-    Statistic("count", 1, 1.0, 2**40, 2**40, 0.1),
+SEVERAL = [
+    Integers("mean", 5, 1e-9, 10 * 2**30, isqrt_up(20 * 2**60), 0.7),
+    Integers("squares", 5, 1e-9, 5 * 2**30, isqrt_up(5 * 2**60), 0.2),
+    Integers("count", 1, 1.0, 2**40, 2**40, 0.1),
 ]
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0, 10.0])
 def test_pure_shares_add_up_to_epsilon(epsilon):
-    stages = additive_stages(STATISTICS, epsilon, 0.0)
+    stages = additive_stages(SEVERAL, epsilon, 0.0)
     costs = [Fraction(stage.sensitivity_steps) / Fraction(stage.scale_steps) for stage in stages]
     assert sum(costs) <= Fraction(epsilon)  # exactly, not in floating point
     assert float(sum(costs)) == pytest.approx(epsilon, rel=1e-12)
-    for stage, item, cost in zip(stages, STATISTICS, costs, strict=True):
+    for stage, item, cost in zip(stages, SEVERAL, costs, strict=True):
         assert (stage.name, stage.size, stage.spacing) == (item.name, item.size, item.spacing)
         assert stage.sensitivity_steps == item.l1
         assert float(cost) == pytest.approx(item.share * epsilon, rel=1e-12)
@@ -119,7 +127,7 @@ def test_pure_shares_add_up_to_epsilon(epsilon):
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0, 10.0])
 @pytest.mark.parametrize("delta", [1e-10, 1e-6, 1e-3])
 def test_gaussian_shares_add_up_to_the_target(epsilon, delta):
-    stages = additive_stages(STATISTICS, epsilon, delta)
+    stages = additive_stages(SEVERAL, epsilon, delta)
     assert all(isinstance(stage.event, Gaussian) for stage in stages)
     target = PrivacyGuarantee(epsilon, delta)
     assert certifies([stage.event for stage in stages], target)
@@ -127,7 +135,7 @@ def test_gaussian_shares_add_up_to_the_target(epsilon, delta):
     total = math.fsum(m * m for m in mu)
     assert gaussian_delta(epsilon, 1 / math.sqrt(total)) <= delta
     assert math.sqrt(total) == pytest.approx(1 / gaussian_sigma(epsilon, delta), rel=1e-3)  # nothing wasted
-    for m, item in zip(mu, STATISTICS, strict=True):
+    for m, item in zip(mu, SEVERAL, strict=True):
         assert m * m / total == pytest.approx(item.share, rel=1e-9)
     # Power control: a tenth of a percent less noise is not certified.
     less = [Gaussian(1.001 * m, stage.event.total_variation) for m, stage in zip(mu, stages, strict=True)]
@@ -136,10 +144,10 @@ def test_gaussian_shares_add_up_to_the_target(epsilon, delta):
 
 def test_concentrated_stages_where_the_lattice_is_too_coarse_for_the_curve():
     # (1 + e^60) 0.021/s^2 at s = 2^30 steps is 2e6: no room in any delta.
-    stages = additive_stages(STATISTICS, 60.0, 1e-6)
+    stages = additive_stages(SEVERAL, 60.0, 1e-6)
     assert all(isinstance(stage.event, ZCDP) for stage in stages)
     rho = [stage.event.rho for stage in stages]
-    for stage, r, item in zip(stages, rho, STATISTICS, strict=True):
+    for stage, r, item in zip(stages, rho, SEVERAL, strict=True):
         assert r == pytest.approx((item.l2 / stage.scale_steps) ** 2 / 2, rel=1e-15)  # mu^2/2
         assert r / math.fsum(rho) == pytest.approx(item.share, rel=1e-9)
     assert zcdp_epsilon(math.fsum(rho), 1e-6) <= 60.0
@@ -149,12 +157,12 @@ def test_concentrated_stages_where_the_lattice_is_too_coarse_for_the_curve():
 
 def test_few_steps_of_noise_are_concentrated_too():
     # The discrete-to-continuous bound is proved from 10 steps on.
-    (stage,) = additive_stages([Statistic("count", 1, 1.0, 1, 1)], 1.0, 1e-2)
+    (stage,) = additive_stages([Integers("count", 1, 1.0, 1, 1)], 1.0, 1e-2)
     assert stage.scale_steps < 10 and isinstance(stage.event, ZCDP)
     assert zcdp_epsilon(stage.event.rho, 1e-2) <= 1.0
 
 
-TEXTBOOK = Statistic("mean", 3, 1e-9, 2**33, 2**32)
+TEXTBOOK = Integers("mean", 3, 1e-9, 2**33, 2**32)
 
 
 def test_the_textbook_noise_is_refused_where_it_is_not_private():
@@ -301,7 +309,7 @@ def test_huge_values_are_exact_integers():
     assert stage.spacing == 2.0**-40
     steps = exact_steps(np.array([1e18, -1e18, 0.0]), stage.spacing)
     assert steps.tolist() == [10**18 * 2**40, -(10**18) * 2**40, 0]
-    released = release(stage, steps[:1], SimulatedNoise(np.random.default_rng(0)))
+    released = release(stage, steps[:1], np.random.default_rng(0))
     noise = int(SimulatedNoise(np.random.default_rng(0)).laplace(stage.scale_steps, (1,))[0])
     # float of the exact integer sum, correctly rounded
     assert released[0] == float(Fraction(10**18 * 2**40 + noise, 2**40))
@@ -528,21 +536,20 @@ def test_an_impossible_scale_is_refused_before_the_charge():
 @both
 def test_release_scales_by_the_spacing_of_each_column(kind):
     spacing = (1.0, 0.5, 4.0)
-    item = Statistic("mean", 3, spacing, 100, 100)
+    item = Integers("mean", 3, spacing, 100, 100)
     (stage,) = additive_stages([item], 0.5, 0.0 if kind == "laplace" else 1e-6)
     steps = np.array([2**61, -7, 12345])
-    noise = SimulatedNoise(np.random.default_rng(8))
     expected = getattr(SimulatedNoise(np.random.default_rng(8)), kind)(stage.scale_steps, (3,))
     exact = [
         Fraction(int(s) + int(k)) * Fraction(g) for s, k, g in zip(steps, expected, spacing, strict=True)
     ]
-    assert release(stage, steps, noise).tolist() == [float(value) for value in exact]
+    assert release(stage, steps, np.random.default_rng(8)).tolist() == [float(value) for value in exact]
 
 
 def test_several_releases_at_once_are_independent_rows():
-    (stage,) = additive_stages([Statistic("mean", 3, 1.0, 10**6, 10**6)], 1.0, 0.0)
+    (stage,) = additive_stages([Integers("mean", 3, 1.0, 10**6, 10**6)], 1.0, 0.0)
     steps = np.array([10, 20, 30])
-    many = release(stage, steps, SimulatedNoise(np.random.default_rng(0)), 1000)
+    many = release(stage, steps, np.random.default_rng(0), 1000)
     assert many.shape == (1000, 3)
     # mean of 1000: |z| > 6 has probability 2e-9
     assert (np.abs(many.mean(axis=0) - steps) < 6 * stage.noise_std / math.sqrt(1000)).all()
@@ -559,7 +566,7 @@ def test_several_releases_at_once_are_independent_rows():
 )
 def test_more_budget_never_gives_more_noise(epsilon, more_epsilon, delta, more_delta, gaussian):
     first, second = (delta, min(0.5, delta * more_delta)) if gaussian else (0.0, 0.0)
-    item = Statistic("x", 3, 1.0, 2**31 * 3, 2**31)
+    item = Integers("x", 3, 1.0, 2**31 * 3, 2**31)
     little = additive_stages([item], epsilon, first)[0]
     more = additive_stages([item], epsilon * more_epsilon, second)[0]
     assert more.scale_steps <= little.scale_steps * (1 + 1e-9)

@@ -9,8 +9,7 @@ from scipy import stats
 
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
 from dpstats.mechanisms import RandomizedResponse
-from dpstats.mechanisms.randomized_response import _GRAIN
-from dpstats.privacy import PrivacyBudget, PrivacyGuarantee
+from dpstats.privacy import PrivacyBudget, PrivacyGuarantee, Responses
 
 
 @pytest.mark.parametrize("categories", [2, 3, 10, 1000])
@@ -20,13 +19,13 @@ def test_the_odds_are_at_most_e_to_the_epsilon_exactly(epsilon, categories):
     import mpmath
 
     mechanism = RandomizedResponse(epsilon, categories)
-    grains = mechanism._grains
-    odds = Fraction(grains * (categories - 1), _GRAIN - grains)
+    grains = mechanism.plan.stages[0].keep_grains
+    odds = Fraction(grains * (categories - 1), Responses.GRAIN - grains)
     with mpmath.workdps(60):
         bound = mpmath.exp(mpmath.mpf(epsilon))
         assert mpmath.mpf(odds.numerator) / odds.denominator <= bound
         # and below it by no more than the margin and two grains
-        lost = 1e-12 + 2 / (_GRAIN - grains)
+        lost = 1e-12 + 2 / (Responses.GRAIN - grains)
         assert mpmath.mpf(odds.numerator) / odds.denominator >= bound * (1 - lost)
     keep = math.exp(epsilon) / (math.exp(epsilon) + categories - 1)
     assert mechanism.keep_probability == pytest.approx(keep, rel=1e-12)

@@ -192,13 +192,13 @@ def test_both_samplers_have_the_probabilities(kind, seed):
     for name in ("three", "ties", "six"):
         mechanism = build(1.0, 1.0, random_state=seed)
         p = mechanism.probabilities(UTILITIES[name])
-        chosen = mechanism._select(UTILITIES[name], 1, 2000)[:, 0]
+        chosen = mechanism._select(UTILITIES[name], 2000)[:, 0]
         common = np.where(p * 2000 > 5, np.arange(p.size), int(p.argmax()))
         cells = np.unique(common, return_inverse=True)[1]
         assert p.size == 1 or fit(chosen, p, cells) > REJECT
     # Power: at the same exponent for all.
     mechanism = build(1.0, 0.5 if kind == "monotone" else 1.0, random_state=seed)
-    chosen = mechanism._select(CROWD, 1, 5000)[:, 0]
+    chosen = mechanism._select(CROWD, 5000)[:, 0]
     assert fit(chosen, mechanism.probabilities(CROWD), CLASSES) > REJECT
     for factor in (0.9, 1.1):
         wrong = build(1.0, factor * mechanism.epsilon).probabilities(CROWD)
@@ -219,7 +219,7 @@ def test_top_k_is_a_sequence_of_exponential_mechanisms(seed, draws):
 
     codes = {pair: code for code, pair in enumerate(itertools.permutations(range(4), 2))}
     made = NoisyTopK(2, 1.0, 6.0, random_state=seed)
-    chosen = made._select(values, 2, draws)
+    chosen = made._select(values, draws)
     counts = np.bincount([codes[tuple(pair)] for pair in chosen.tolist()], minlength=12)
     assert peeled(6.0).sum() == pytest.approx(1)
     assert stats.chisquare(counts, peeled(6.0) * draws).pvalue > REJECT
@@ -257,7 +257,7 @@ def test_minus_infinity_is_never_selected(build, seed):
     values = [-np.inf, 0.0, -np.inf, 0.0, -np.inf]
     mechanism = build(1.0, 1e-6, random_state=seed)
     assert mechanism.probabilities(values) == pytest.approx([0, 0.5, 0, 0.5, 0], abs=1e-9)
-    assert set(mechanism._select(values, 1, 200)[:, 0].tolist()) == {1, 3}
+    assert set(mechanism._select(values, 200)[:, 0].tolist()) == {1, 3}
     assert mechanism.select([-np.inf, 3.0]) == 1
     assert mechanism.select([-1e300]) == 0 and mechanism.probabilities([7]).tolist() == [1.0]
 
@@ -362,7 +362,9 @@ def test_top_k_needs_k_candidates():
 def lattice_sensitivity(mechanism):
     """How far the noise lets a utility move, in steps: scale = width * steps/epsilon, rounded up."""
     width = 1 if mechanism.scale * mechanism.epsilon < 1.5 * mechanism.sensitivity else 2
-    return math.floor(Fraction(mechanism._scale_steps) * Fraction(mechanism.epsilon) / width)
+    return math.floor(
+        Fraction(mechanism.plan.selections[0].scale_steps) * Fraction(mechanism.epsilon) / width
+    )
 
 
 @pytest.mark.parametrize("epsilon", [1e-9, 0.1, 1.0, 30.0, 2e4])
@@ -371,8 +373,12 @@ def test_rounding_is_within_the_sensitivity(sensitivity, epsilon):
     mechanism = ExponentialMechanism(sensitivity, epsilon)
     allowed = lattice_sensitivity(mechanism)
     exact = Fraction(2 * allowed) / Fraction(epsilon)
-    assert exact <= Fraction(mechanism._scale_steps) <= exact * (1 + Fraction(1, 2**50)) + 2**-10
-    assert Fraction(sensitivity) / Fraction(mechanism._spacing) <= allowed - 1
+    assert (
+        exact
+        <= Fraction(mechanism.plan.selections[0].scale_steps)
+        <= exact * (1 + Fraction(1, 2**50)) + 2**-10
+    )
+    assert Fraction(sensitivity) / Fraction(mechanism.plan.selections[0].spacing) <= allowed - 1
     rng = np.random.default_rng(0)
     widest = 0
     for _ in range(300):

@@ -57,12 +57,13 @@ def test_accuracy_bounds() -> None:
 class HalfTheNoise(ClippedMean):
     def _report(self, released: Any, plan: Any) -> None:
         super()._report(released, plan)
-        clean = self._clean[0] * plan.stages[0].spacing
+        clean = self._clean * plan.stages[0].spacing
         self.mean_ = (self.mean_ + clean) / 2  # half the noise
 
-    def _statistic(self, X: Any, plan: Any) -> Any:
-        self._clean = list(super()._statistic(X, plan).values())
-        return super()._statistic(X, plan)
+    def _read(self, table: Any, plan: Any) -> Any:
+        read = super()._read(table, plan)
+        self._clean = read[plan.stages[0].name]
+        return read
 
 
 class WrongRadius(ClippedMean):

@@ -23,7 +23,7 @@ from _timing import cores, interleaved, milliseconds, publish, ratios, table, ve
 
 from dpstats.identity import LipschitzExtensionTest, RowDistanceTest, SpatialSignTest, null, row_distance
 from dpstats.identity.rows import round_to_steps
-from dpstats.release.noise import SimulatedNoise
+from dpstats.release.session import Session
 
 ROUNDS = 5
 N, D = 10_000, 1000
@@ -74,7 +74,7 @@ def sum_table() -> str:
     }.items():
         plan = test.plan(LONG_N, LONG_D)
         cases[name] = lambda test=test, plan=plan: test._release(
-            test._exact(X, plan), plan, SimulatedNoise(np.random.default_rng(0))
+            test._exact(X, plan), plan, Session.simulated(plan, np.random.default_rng(0)).open()
         )
     times = interleaved(cases, ROUNDS)
     return table(

@@ -23,8 +23,9 @@ from _shared import LEVEL, Options, Outcome, main
 from scipy.optimize import brentq
 from scipy.special import expit, log_ndtr
 
+from dpstats.data.tables import Table
 from dpstats.means import SparseMean
-from dpstats.release.noise import noise_source
+from dpstats.release.session import Session
 from dpstats.simulation import Adapter, SparseMeans, Study, compare, crossing_point
 from dpstats.simulation.losses import estimate_of
 from dpstats.simulation.pictures import plot_risk
@@ -75,7 +76,9 @@ class Uncertified(SparseMean):
 
     def fit(self, X: Any, y: Any = None) -> Uncertified:
         plan = self.plan(*X.shape)
-        self._report(self._release(self._statistic(X, plan), plan, noise_source(self.random_state)), plan)
+        with Session.simulated(plan, np.random.default_rng(self.random_state)) as session:
+            self._release(self._read(Table(X), plan), plan, session)
+        self._report(session.released, plan)
         return self
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,7 @@ from dpstats.data.parameters import (
     check_privacy_parameters,
     check_real,
 )
+from dpstats.data.tables import Table
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.intervals import half_widths, simultaneous_level
 from dpstats.lattice import check_finite
@@ -31,11 +33,10 @@ from dpstats.means.moments import finest
 from dpstats.means.sparse.gumbel import gumbel_parts
 from dpstats.means.sparse.peeling import peeling_parts
 from dpstats.means.sparse.plan import SUPPORT, Parts, Setting, SparseMeanPlan, selection_threshold
-from dpstats.means.sparse.release import REST, SCORES, estimate, select
+from dpstats.means.sparse.release import Halves, release_on_support
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.release.estimator import Released
-from dpstats.release.estimator import Statistic as Private
-from dpstats.release.noise import Noise, check_scale
+from dpstats.release.noise import check_scale
+from dpstats.release.session import Released, Session
 from dpstats.results import ConfidenceInterval, Summary
 
 _LARGEST_SIGNAL = 1e6  # in standard deviations; further away, clipping leaves nothing of a column
@@ -224,13 +225,15 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         clip = float(np.min(lattice.spacing * lattice.bound / std))
         standardised = balls and not isinstance(std, float)
         scale = selection.noise_scale / (1.0 if standardised else float(np.min(std)))
+        parts_of = ("first half", "second half") if split else ("", "")
         return SparseMeanPlan(
-            stages,
+            (
+                replace(selection, part=parts_of[0]),
+                *(replace(stage, part=parts_of[1]) for stage in stages),
+            ),
             target,
             n,
             d,
-            selections=(selection,),
-            disjoint=split,
             lattice=lattice,
             balls=balls,
             n_nonzero=s,
@@ -258,8 +261,8 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
             selection_share=self.selection_share,
         )
 
-    def _statistic(self, X: Any, plan: SparseMeanPlan) -> Private:
-        sparse = not isinstance(X, np.ndarray)
+    def _read(self, table: Table, plan: SparseMeanPlan) -> Halves:
+        X, sparse = table.X, not isinstance(table.X, np.ndarray)
 
         def sums(rows: Any) -> NDArray[np.int64]:
             if sparse:
@@ -269,33 +272,18 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         cut = plan.n_samples - plan.n_release
         scores = sums(X[:cut] if cut else X)
         if not plan.balls:
-            return {SCORES: np.abs(scores), REST: sums(X[cut:]) if cut else scores}
+            return Halves(np.abs(scores), sums(X[cut:]) if cut else scores)
         if cut and plan.missing == "error":
             check_finite(X[cut:].data if sparse else X[cut:])
-        return {SCORES: np.abs(scores), REST: X[cut:]}
+        return Halves(np.abs(scores), X[cut:])
 
-    def _release(
-        self, statistic: Private, plan: SparseMeanPlan, noise: Noise, size: int | None = None
-    ) -> Released:
-        """Select, and release what the stages are about on each support that was drawn."""
-        count = 1 if size is None else size
-        supports = np.sort(select(statistic[SCORES], plan.selections[0], noise, count), axis=1)
-        released = {stage.name: np.empty(supports.shape) for stage in plan.stages}
-        distinct, which = np.unique(supports, axis=0, return_inverse=True)
-        for t, support in enumerate(distinct):
-            draws = np.flatnonzero(which.reshape(-1) == t)
-            answers = estimate(statistic[REST], support, plan, noise, draws.size)
-            for stage, answer in zip(plan.stages, answers, strict=True):
-                released[stage.name][draws] = answer
-        # Whole numbers, which floats hold exactly.
-        released[SUPPORT] = supports.astype(np.float64)
-        return released if size is not None else {name: values[0] for name, values in released.items()}
+    def _release(self, private: Halves, plan: SparseMeanPlan, session: Session) -> None:
+        release_on_support(private, plan, session)
 
     def _report(self, released: Released, plan: SparseMeanPlan) -> None:
-        self.support_ = released[SUPPORT].astype(np.intp)
-        weighted = zip(plan.weights, plan.stages, strict=True)
+        self.support_ = np.sort(released[SUPPORT])
         self.mean_ = np.zeros(plan.n_features)
-        self.mean_[self.support_] = sum(weight * released[stage.name] for weight, stage in weighted)
+        self.mean_[self.support_] = plan.estimate(self.support_, released)
         unit = 1.0 if plan.scales is None else plan.scales[self.support_]
         self.noise_scale_ = plan.noise_scale * unit
 
@@ -358,7 +346,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         level = check_real("confidence_level", confidence_level, above=0, below=1)
         each = simultaneous_level(level, self.support_.size) if simultaneous else level
         scale = np.broadcast_to(self.noise_scale_, self.support_.shape)
-        half = half_widths(each, self._sampling_std(), self.plan_.stages[0].noise, scale)
+        half = half_widths(each, self._sampling_std(), self.plan_.additive[0].noise, scale)
         estimand = "the population mean of each selected column, given the selection"
         return ConfidenceInterval.around(self.mean_[self.support_], half, level, estimand, bool(simultaneous))
 

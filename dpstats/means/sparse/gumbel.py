@@ -16,12 +16,11 @@ from scipy.stats import chi2
 from dpstats.data.parameters import check_real
 from dpstats.lattice import BallLattice, BoxLattice, CrossLattice
 from dpstats.means.sparse.plan import SUPPORT, Parts, Setting
-from dpstats.privacy.events import ZCDP, BoundedRange
 from dpstats.privacy.gaussian import gaussian_sigma
-from dpstats.privacy.plan import Selection, Stage
+from dpstats.privacy.rounding import quotient_up
+from dpstats.privacy.stages import Selection, Stage
 from dpstats.privacy.zcdp import zcdp_rho
-from dpstats.release.additive import Statistic, additive_stages, quotient_up
-from dpstats.release.noise import check_scale
+from dpstats.release.additive import Integers, additive_stages, concentrated_stage
 
 _GROWTH = (1.0, 1.5, 2.2, 3.0, 4.0, 6.0, 9.0, 14.0, 20.0)  # share of a stage over that of the one before
 _MAX_STAGES = 3
@@ -49,7 +48,7 @@ def gumbel_parts(
     sensitivity = lattice.columns(slice(1)).sensitivity("l1")
     scale = quotient_up(2 * sensitivity, each)
     spacing = float(np.max(bounds / std)) * unit * 2.0**-bits / setting.n_select
-    selection = Selection(SUPPORT, "gumbel", s, spacing, sensitivity, scale, BoundedRange(each))
+    selection = Selection(SUPPORT, "gumbel", s, spacing, sensitivity, scale, candidates=d)
     return Parts(lattice, selection, balls, stages)
 
 
@@ -60,8 +59,8 @@ def _pure(setting: Setting, selected: float, rest: float, unit: float, bits: int
     """Return what each selection may cost, and Laplace noise in one cross about 0."""
     epsilon, s = setting.target.epsilon, setting.n_nonzero
     ball = CrossLattice.build(cross_radius(s, setting.max_signal) * unit, 0.0, s, bits=bits)
-    statistic = _statistic(ball, setting.n_release, "mean on the support", 1.0)
-    stages = additive_stages([statistic], rest * epsilon * _SAFE, 0.0)
+    integers = _integers(ball, setting.n_release, "mean on the support", 1.0)
+    stages = additive_stages([integers], rest * epsilon * _SAFE, 0.0)
     return selected * epsilon / s * _SAFE, (ball,), stages
 
 
@@ -76,24 +75,17 @@ def _concentrated(setting: Setting, selected: float, rest: float, unit: float, b
     planned = release_balls(n, setting.n_features, s, setting.max_signal, mu)
     balls = tuple(BallLattice.build(radius * unit, 0.0, s, bits=bits) for radius in planned.radii)
     names = [f"mean on the support, stage {t}" for t in range(1, len(balls) + 1)]
-    statistics = [
-        _statistic(ball, n, name, part) for ball, name, part in zip(balls, names, planned.shares, strict=True)
+    integers = [
+        _integers(ball, n, name, part) for ball, name, part in zip(balls, names, planned.shares, strict=True)
     ]
     if setting.split:
-        return each, balls, additive_stages(statistics, target.epsilon, target.delta)
-    return each, balls, tuple(_stage(item, rest * rho) for item in statistics)
+        return each, balls, additive_stages(integers, target.epsilon, target.delta)
+    return each, balls, tuple(concentrated_stage(item, rest * rho) for item in integers)
 
 
-def _statistic(ball: BallLattice, n: int, name: str, share: float) -> Statistic:
+def _integers(ball: BallLattice, n: int, name: str, share: float) -> Integers:
     l1, l2 = ball.sensitivity("l1"), ball.sensitivity("l2")
-    return Statistic(name, ball.n_features, ball.spacing / n, l1, l2, share)
-
-
-def _stage(item: Statistic, rho: float) -> Stage:
-    """Return Gaussian noise that costs the statistic's share of rho, whatever the lattice."""
-    scale = check_scale(item.l2 / math.sqrt(2 * rho * item.share))
-    event = ZCDP((item.l2 / scale) ** 2 / 2)
-    return Stage(item.name, "gaussian", item.size, item.spacing, item.l2, scale, event)
+    return Integers(name, ball.n_features, ball.spacing / n, l1, l2, share)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,9 @@ from dpstats.data.parameters import check_real
 from dpstats.errors import InvalidParameter, NotPrivate
 from dpstats.lattice import BoxLattice
 from dpstats.means.sparse.plan import SUPPORT, Parts, Setting
-from dpstats.privacy.events import DiscreteLaplace, Pure
-from dpstats.privacy.plan import Selection, Stage
+from dpstats.privacy.rounding import quotient_up
+from dpstats.privacy.stages import Selection, Stage
 from dpstats.privacy.totals import pure_delta
-from dpstats.release.additive import quotient_up
 from dpstats.release.noise import check_scale
 
 # Set aside of epsilon, so that what is calibrated here is certified, also beside other releases, with rounding up.
@@ -42,13 +41,19 @@ def peeling_parts(setting: Setting, bits: int, *, clip: Any, calibration: str) -
     scale = quotient_up(sensitivity, selecting)
     spacing = clip * 2.0**-bits
     selection = Selection(
-        SUPPORT, "laplace", s, spacing / setting.n_select, sensitivity, scale, Pure(2 * sensitivity / scale)
+        SUPPORT,
+        "laplace",
+        s,
+        spacing / setting.n_select,
+        sensitivity,
+        scale,
+        candidates=setting.n_features,
+        times=s,
     )
     scale = check_scale(quotient_up(sensitivity, releasing))
-    event = DiscreteLaplace(sensitivity, scale)
     name = "mean of each selected column"
     step = spacing / setting.n_release
-    stage = Stage(name, "laplace", s, step, sensitivity, scale, event, one_by_one=True)
+    stage = Stage(name, "laplace", s, step, sensitivity, scale, times=s)
     return Parts(lattice, selection, (), (stage,))
 
 

@@ -17,7 +17,9 @@ from scipy.special import ndtr
 from dpstats.data.parameters import check_columns
 from dpstats.lattice import BallLattice, BoxLattice
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.privacy.plan import ReleasePlan, Selection, Stage
+from dpstats.privacy.plan import ReleasePlan
+from dpstats.privacy.stages import Selection, Stage
+from dpstats.release.session import Released
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
@@ -67,6 +69,22 @@ def selection_threshold(n: int, d: int, s: int, clip: float, scale: float) -> fl
     return (noise + math.sqrt(variance / n) * (math.sqrt(2 * many) + 1)) / inside
 
 
+@dataclass
+class RunningMean:
+    """What the stages so far say about a mean: every stage is about it, and answers with a shift."""
+
+    value: NDArray[np.float64]
+    precision: float = 0.0
+
+    def include(self, stage: Stage, shift: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return a stage's answer, and average it with those before."""
+        answer = self.value + shift
+        weight = float(stage.noise_std) ** -2
+        self.value = (self.precision * self.value + weight * answer) / (self.precision + weight)
+        self.precision += weight
+        return answer
+
+
 @dataclass(frozen=True)
 class SparseMeanPlan(ReleasePlan):
     """The plan of a `SparseMean`, with the public facts that the fit and its report go by.
@@ -94,7 +112,7 @@ class SparseMeanPlan(ReleasePlan):
     @property
     def weights(self) -> NDArray[np.float64]:
         """What each stage counts in the estimate: by its inverse variance."""
-        precision = np.array([float(stage.noise_std) ** -2 for stage in self.stages])
+        precision = np.array([float(stage.noise_std) ** -2 for stage in self.additive])
         result: NDArray[np.float64] = precision / precision.sum()
         return result
 
@@ -104,17 +122,32 @@ class SparseMeanPlan(ReleasePlan):
 
         In the units of the data; where ``std`` is an array and rows are standardised, in standard deviations.
         """
-        return float(sum(float(stage.noise_scale) ** -2 for stage in self.stages)) ** -0.5
+        return float(sum(float(stage.noise_scale) ** -2 for stage in self.additive)) ** -0.5
 
     @property
     def noise_std(self) -> float:
         """Standard deviation of the noise of a selected column."""
-        return self.noise_scale * (math.sqrt(2) if self.stages[0].noise == "laplace" else 1.0)
+        return self.noise_scale * (math.sqrt(2) if self.additive[0].noise == "laplace" else 1.0)
 
     @property
     def scales(self) -> NDArray[np.float64] | None:
         """By what rows are divided: the standard deviations, where these are an array and rows are standardised."""
         return np.asarray(self.std) if isinstance(self.std, tuple) and self.balls else None
+
+    def estimate(self, support: NDArray[np.intp], released: Released) -> NDArray[np.float64]:
+        """Return the estimate of the selected columns' means: the stages' answers, by their weights."""
+        if not self.balls:
+            answers = [released[stage.name] for stage in self.additive]
+        else:
+            average, unit = (
+                RunningMean(np.zeros(support.size)),
+                1.0 if self.scales is None else self.scales[support],
+            )
+            answers = [average.include(stage, released[stage.name]) * unit for stage in self.additive]
+        result: NDArray[np.float64] = sum(
+            weight * answer for weight, answer in zip(self.weights, answers, strict=True)
+        )
+        return result
 
     @property
     def finds_signals(self) -> bool:

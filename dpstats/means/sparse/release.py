@@ -1,4 +1,4 @@
-"""The private side of the sparse mean: which columns are selected, and what is released of them.
+"""The private side of the sparse mean: what is released of the columns that were selected.
 
 Everything here sees data. Proof: docs/proofs/sparse-mean.md.
 """
@@ -6,53 +6,54 @@ Everything here sees data. Proof: docs/proofs/sparse-mean.md.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.means.sparse.plan import SparseMeanPlan
-from dpstats.privacy.plan import Selection
-from dpstats.release.additive import release
-from dpstats.release.noise import Noise
-
-SCORES = "sizes of the clipped sums"
-REST = "what the stages are about"
+from dpstats.lattice import BallLattice
+from dpstats.means.sparse.plan import SUPPORT, RunningMean, SparseMeanPlan
+from dpstats.release.session import Session
 
 
-def select(scores: NDArray[np.int64], selection: Selection, noise: Noise, count: int) -> NDArray[np.intp]:
-    """Return what is selected, of shape (count, selection.size)."""
-    if selection.noise == "gumbel":
-        return noise.top("gumbel", scores, selection.scale_steps, selection.size, count)
-    taken = np.zeros((count, scores.size), dtype=bool)
-    chosen = np.empty((count, selection.size), dtype=np.intp)
-    for t in range(selection.size):
-        noisy = scores + noise.laplace(selection.scale_steps, taken.shape)
-        noisy[taken] = np.iinfo(np.int64).min
-        # The first of equal sums, on neighbouring datasets alike.
-        chosen[:, t] = np.argmax(noisy, axis=1)
-        taken[np.arange(count), chosen[:, t]] = True
-    return chosen
+class Halves(NamedTuple):
+    """Private: the sizes of the clipped sums, which select, and what the stages are about.
+
+    With balls the latter are the rows of the other half (without ``split``: all rows), else their sums.
+    """
+
+    scores: NDArray[np.int64]
+    rest: Any
 
 
-def estimate(
-    rest: Any, support: NDArray[np.intp], plan: SparseMeanPlan, noise: Noise, count: int
-) -> list[NDArray[np.float64]]:
-    """Return the release of every stage on one support, ``count`` times, in the units of the data."""
+def release_on_support(private: Halves, plan: SparseMeanPlan, session: Session) -> None:
+    """Select columns, and release every stage on what was selected, in each draw of the session."""
+    chosen = session.select(SUPPORT, private.scores)
+    supports = np.sort(np.atleast_2d(chosen), axis=1)
+    one = session.size is None
     if not plan.balls:
-        return [release(plan.stages[0], rest[support], noise, count)]
-    rows = columns_of(rest, support, plan)
-    average, precision, answers = np.zeros((count, support.size)), 0.0, []
-    for stage, ball in zip(plan.stages, plan.balls, strict=True):
+        sums = private.rest[supports]
+        session.add(plan.additive[0].name, sums[0] if one else sums)
+        return
+    distinct, which = np.unique(supports, axis=0, return_inverse=True)
+    which = which.reshape(-1)
+    columns = [columns_of(private.rest, support, plan) for support in distinct]
+    average = RunningMean(np.zeros(supports.shape))
+    for stage, ball in zip(plan.additive, plan.balls, strict=True):
         # A stage is about the average of the ones before, which is public and, where many are drawn, is many.
-        centers, which = np.unique(average, axis=0, return_inverse=True)
-        sums = np.stack([replace(ball, center=center).sums(rows)[0] for center in centers])
-        answer = average + release(stage, sums[which.reshape(-1)], noise, count)
-        weight = float(stage.noise_std) ** -2
-        average = (precision * average + weight * answer) / (precision + weight)
-        precision += weight
-        answers.append(answer)
-    return answers if plan.scales is None else [answer * plan.scales[support] for answer in answers]
+        sums = np.empty(supports.shape, dtype=np.int64)
+        for t, rows in enumerate(columns):
+            sums[which == t] = _sums_about(rows, ball, average.value[which == t])
+        average.include(stage, session.add(stage.name, sums[0] if one else sums))
+
+
+def _sums_about(
+    rows: NDArray[np.float64], ball: BallLattice, centers: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    """Return the sums of the rows about each of the centres."""
+    distinct, which = np.unique(centers, axis=0, return_inverse=True)
+    sums = np.stack([replace(ball, center=center).sums(rows)[0] for center in distinct])
+    return sums[which.reshape(-1)]
 
 
 def columns_of(rows: Any, support: NDArray[np.intp], plan: SparseMeanPlan) -> NDArray[np.float64]:

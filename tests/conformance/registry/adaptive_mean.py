@@ -10,21 +10,9 @@ from typing import Any
 import numpy as np
 
 from dpstats.means import AdaptiveMean
-from dpstats.release.noise import SimulatedNoise
-from registry.entry import Dataset, Draw, Entry, PlantedBug
+from registry.entry import Dataset, Entry, PlantedBug, core, fitted, less_noise
 
 FAR = 1e4
-
-
-def _core(estimator: AdaptiveMean) -> Draw:
-    """Return the batched core of a fit: statistic, then `_release`, as `fit` itself calls them."""
-
-    def draw(X: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
-        plan = estimator.plan(*X.shape)
-        released = estimator._release(estimator._statistic(X, plan), plan, SimulatedNoise(rng), size)
-        return np.concatenate([released[stage.name] for stage in plan.stages], axis=1)
-
-    return draw
 
 
 def _neighbors(d: int = 2, n: int = 8) -> tuple[np.ndarray, np.ndarray]:
@@ -51,8 +39,7 @@ class HalfNoise(AdaptiveMean):
     """Planted bug: half the noise that the guarantee needs."""
 
     def plan(self, n_samples: int, n_features: int) -> Any:
-        plan = super().plan(n_samples, n_features)
-        return replace(plan, stages=tuple(replace(s, scale_steps=s.scale_steps / 2) for s in plan.stages))
+        return less_noise(super().plan(n_samples, n_features))
 
 
 class EveryStageInFull(AdaptiveMean):
@@ -70,9 +57,9 @@ class EveryStageInFull(AdaptiveMean):
 class CentreBeforeItsRelease(AdaptiveMean):
     """Planted bug: later stages are centred at the mean of the rows, not at what was released of it."""
 
-    def _release(self, statistic: Any, plan: Any, noise: Any, size: int | None = None) -> Any:
-        raw = np.broadcast_to(statistic["rows"].mean(axis=0), (size or 1, plan.n_features))
-        return super()._release(statistic, _Peeking(plan, raw), noise, size)
+    def _release(self, private: Any, plan: Any, session: Any) -> None:
+        raw = np.broadcast_to(private.rows.mean(axis=0), (session.size or 1, plan.n_features))
+        super()._release(private, _Peeking(plan, raw), session)
 
 
 class _Peeking:
@@ -89,8 +76,9 @@ class _Peeking:
 class RadiusFromTheData(AdaptiveMean):
     """Planted bug: balls that hold the furthest row, with the noise of the planned ones."""
 
-    def _statistic(self, X: Any, plan: Any) -> Any:
-        return {"rows": X, plan.stages[0].name: self._sums(X, plan, 0, np.zeros((1, X.shape[1])))[0]}
+    def _read(self, table: Any, plan: Any) -> Any:
+        first = self._sums(table.X, plan, 0, np.zeros((1, table.X.shape[1])))[0]
+        return super()._read(table, plan)._replace(first=first)
 
     def _sums(self, X: Any, plan: Any, t: int, center: np.ndarray) -> Any:
         return np.rint((X - center[:, None]) / plan.lattices[t].spacing).astype(np.int64).sum(axis=1)
@@ -109,7 +97,7 @@ def _entry(
     plan = estimator.plan(*X.shape)
     center = np.linspace(0.3, -0.7, d)
 
-    def statistic(data: Dataset) -> list[np.ndarray]:
+    def integers(data: Dataset) -> list[np.ndarray]:
         # Any centre that earlier releases could have led to.
         return [replace(lattice, center=center).sums(data)[0] for lattice in plan.lattices]
 
@@ -118,14 +106,14 @@ def _entry(
         name=name,
         covers=AdaptiveMean,
         proof="adaptive-mean.md",
-        stages=plan.stages,
-        claim=plan.guarantee,
-        statistic=statistic,
+        plan=plan,
+        integers=integers,
         pairs=_pairs(d),
-        draw=_core(estimator),
+        draw=core(estimator),
         dataset=X,
         neighbor=Y,
         power=power,
+        public=fitted(estimator, lambda made: made.stage_means_),
         slack=(8.0,) * len(plan.stages),
         slack_reason=(
             "rows that are scaled down stop sqrt(d)/2 + 1 steps inside the ball, so that rounding cannot leave it; "
@@ -140,7 +128,7 @@ def _entry(
 
 def _bug(name: str, estimator: AdaptiveMean, n: int = 8, trials: int = 20_000) -> PlantedBug:
     return PlantedBug(
-        name, _core(estimator), *_neighbors(n=n), float(estimator.epsilon), float(estimator.delta), trials
+        name, core(estimator), *_neighbors(n=n), float(estimator.epsilon), float(estimator.delta), trials
     )
 
 

@@ -11,23 +11,27 @@ import numpy as np
 
 from dpstats.lattice import exact_steps
 from dpstats.mechanisms import GaussianMechanism, LaplaceMechanism
-from dpstats.release.additive import release
-from dpstats.release.noise import SimulatedNoise
-from registry.entry import Dataset, Entry, PlantedBug
+from dpstats.privacy import Plan
+from registry.entry import Dataset, Entry, PlantedBug, less_noise
 
 
 def _mechanism_entry(name: str, build: Callable[..., Any], size: int, proof: str, power: float) -> Entry:
-    mechanism = build()
-    stage = mechanism._stage(size)
+    mechanism = build(None)
+    plan = mechanism._plan_of(size)
+    stage = plan.additive[0]
     apart = np.ones(size) * mechanism.sensitivity / (size if stage.norm == "l1" else math.sqrt(size))
 
-    def draw(value: Dataset, rng: np.random.Generator, count: int) -> np.ndarray:
+    def draw(value: Dataset, rng: np.random.Generator, count: int, plan: Plan = plan) -> np.ndarray:
         # What `release` does after validation, drawn many times at once.
-        return release(stage, exact_steps(value, stage.spacing), SimulatedNoise(rng), count)
+        with build(rng)._session(plan, count) as session:
+            return session.add("value", exact_steps(value, stage.spacing))
 
     def half(value: Dataset, rng: np.random.Generator, count: int) -> np.ndarray:
-        halved = replace(stage, scale_steps=stage.scale_steps / 2)
-        return release(halved, exact_steps(value, stage.spacing), SimulatedNoise(rng), count)
+        return draw(value, rng, count, less_noise(plan))
+
+    def public(value: Dataset, budget: Any) -> tuple[Plan, np.ndarray]:
+        made = build(None, budget)
+        return made._plan_of(size), made.release(value)
 
     def pairs() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         rng = np.random.default_rng(2)
@@ -46,14 +50,14 @@ def _mechanism_entry(name: str, build: Callable[..., Any], size: int, proof: str
         name=name,
         covers=type(mechanism),
         proof=proof,
-        stages=(stage,),
-        claim=mechanism.guarantee,
-        statistic=lambda value: [exact_steps(value, stage.spacing)],
+        plan=plan,
+        integers=lambda value: [exact_steps(value, stage.spacing)],
         pairs=pairs,
         draw=draw,
         dataset=np.zeros(size),
         neighbor=apart,
         power=power,
+        public=public,
         slack=(2.0 * size + 2,),
         slack_reason="one step a coordinate is allowed for rounding a value onto the lattice",
         bugs=(PlantedBug("half the noise", half, np.zeros(size), apart, mechanism.epsilon, mechanism.delta),),
@@ -81,7 +85,7 @@ def entries() -> Iterator[Entry]:
     for size in (1, 3):
         laplace = _mechanism_entry(
             f"Laplace mechanism, {size} number(s)",
-            lambda: LaplaceMechanism(2.5, 1.0),
+            lambda rng, budget=None: LaplaceMechanism(2.5, 1.0, random_state=rng, budget=budget),
             size,
             "laplace.md",
             0.4,
@@ -89,7 +93,7 @@ def entries() -> Iterator[Entry]:
         yield replace(laplace, bugs=(*laplace.bugs, bits)) if size == 1 else laplace
         yield _mechanism_entry(
             f"Gaussian mechanism, {size} number(s)",
-            lambda: GaussianMechanism(2.5, 3.0, 1e-2),
+            lambda rng, budget=None: GaussianMechanism(2.5, 3.0, 1e-2, random_state=rng, budget=budget),
             size,
             "gaussian.md",
             0.5,

@@ -11,19 +11,7 @@ from typing import Any
 import numpy as np
 
 from dpstats.means import ClippedMean
-from dpstats.release.noise import SimulatedNoise
-from registry.entry import Dataset, Draw, Entry, PlantedBug
-
-
-def _core(estimator: ClippedMean) -> Draw:
-    """Return the batched core of a fit: statistic, then `_release`, as `fit` itself calls them."""
-
-    def draw(X: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
-        plan = estimator.plan(*X.shape)
-        released = estimator._release(estimator._statistic(X, plan), plan, SimulatedNoise(rng), size)
-        return np.concatenate([released[stage.name] for stage in plan.stages], axis=1)
-
-    return draw
+from registry.entry import Entry, PlantedBug, core, exact_integers, fitted, less_noise
 
 
 def _corners(estimator: ClippedMean, d: int, n: int = 3) -> tuple[np.ndarray, np.ndarray]:
@@ -51,7 +39,7 @@ def _rows(estimator: ClippedMean, d: int) -> list[np.ndarray]:
     return [*grid, *(center + clip * s * v for v in directions for s in (-1.0, 1.0, 5.0))]
 
 
-def _pairs(estimator: ClippedMean, d: int) -> Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]:
+def pairs_of_rows(estimator: ClippedMean, d: int) -> Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]:
     def pairs() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         rng = np.random.default_rng(0)
         with np.errstate(over="ignore"):
@@ -78,23 +66,22 @@ def _pairs(estimator: ClippedMean, d: int) -> Callable[[], Iterator[tuple[np.nda
 
 
 def _bug(name: str, estimator: ClippedMean, pair: Any, *, trials: int = 20_000) -> PlantedBug:
-    return PlantedBug(name, _core(estimator), *pair, float(estimator.epsilon), float(estimator.delta), trials)
+    return PlantedBug(name, core(estimator), *pair, float(estimator.epsilon), float(estimator.delta), trials)
 
 
 class HalfNoise(ClippedMean):
     """Planted bug: half the noise that the guarantee needs."""
 
     def plan(self, n_samples: int, n_features: int) -> Any:
-        plan = super().plan(n_samples, n_features)
-        return replace(plan, stages=tuple(replace(s, scale_steps=s.scale_steps / 2) for s in plan.stages))
+        return less_noise(super().plan(n_samples, n_features))
 
 
 class ClipSkipped(ClippedMean):
     """Planted bug: rows are rounded but not clipped."""
 
-    def _statistic(self, X: Any, plan: Any) -> Any:
+    def _read(self, table: Any, plan: Any) -> Any:
         lattice = plan.lattice
-        steps = np.rint((np.asarray(X) - lattice.center) / lattice.spacing).astype(np.int64)
+        steps = np.rint((np.asarray(table.X) - lattice.center) / lattice.spacing).astype(np.int64)
         return {plan.stages[0].name: steps.sum(axis=0)}
 
 
@@ -114,9 +101,7 @@ class DimensionForgotten(ClippedMean):
     def plan(self, n_samples: int, n_features: int) -> Any:
         plan = super().plan(n_samples, n_features)
         factor = math.sqrt(n_features) if self.delta else n_features
-        return replace(
-            plan, stages=tuple(replace(s, scale_steps=s.scale_steps / factor) for s in plan.stages)
-        )
+        return less_noise(plan, 1 / factor)
 
 
 class SpreadForFree(ClippedMean):
@@ -149,23 +134,18 @@ def _mean_entry(
         Y = X.copy()
         Y[0] = np.asarray(estimator.center)
     plan = estimator.plan(*X.shape)
-
-    def statistic(data: Dataset) -> list[np.ndarray]:
-        exact = estimator._statistic(data, plan)
-        return [exact[stage.name] for stage in plan.stages]
-
     return Entry(
         name=name,
         covers=ClippedMean,
         proof="clipped-mean.md",
-        stages=plan.stages,
-        claim=plan.guarantee,
-        statistic=statistic,
-        pairs=_pairs(estimator, d),
-        draw=_core(estimator),
+        plan=plan,
+        integers=exact_integers(estimator, plan),
+        pairs=pairs_of_rows(estimator, d),
+        draw=core(estimator),
         dataset=X,
         neighbor=Y,
         power=power,
+        public=fitted(estimator, lambda made: made.mean_),
         bugs=bugs,
         estimator=estimator,
         **options,

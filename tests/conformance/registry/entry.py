@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from dpstats.privacy import PrivacyGuarantee, Stage
-from dpstats.privacy.events import Event
+from dpstats.data.tables import Table
+from dpstats.privacy import Plan, PrivacyGuarantee, Selection, Stage
+from dpstats.release.session import Session
 
 Dataset = Any
 Draw = Callable[[Dataset, np.random.Generator, int], np.ndarray]
@@ -32,27 +33,87 @@ class PlantedBug:
 class Entry:
     """One release.
 
-    ``statistic(dataset)`` returns the exact integers of each stage; ``pairs()`` yields neighbouring
-    datasets for the brute force, which must attain the stated sensitivity unless ``slack`` (in steps)
-    explains the difference; ``draw`` is the batched core; ``dataset`` and ``neighbor`` are a worst pair.
-    A release without additive noise has ``events`` in place of stages. ``most_trials`` is for releases that are
-    drawn one at a time: `make audit` runs them no more often.
+    ``plan`` is that of releasing ``dataset``; ``integers(dataset)`` returns the exact integers of each of ``stages``
+    (by default the plan's additive ones); ``pairs()`` yields neighbouring datasets for the brute force, which must
+    attain the stated sensitivity unless ``slack`` (in steps) explains the difference; ``draw`` is the batched core;
+    ``dataset`` and ``neighbor`` are a worst pair. ``public(dataset, budget)`` makes the call that a user makes, with
+    exact noise, and returns the plan that was released and the released numbers; None where an entry is about a part
+    of a release. ``most_trials`` is for releases that are drawn one at a time: `make audit` runs them no more often.
     """
 
     name: str
     covers: type
     proof: str
-    stages: tuple[Stage, ...]
-    claim: PrivacyGuarantee
-    statistic: Callable[[Dataset], list[np.ndarray]]
+    plan: Plan
+    integers: Callable[[Dataset], list[np.ndarray]]
     pairs: Callable[[], Iterator[tuple[Dataset, Dataset]]]
     draw: Draw
     dataset: Dataset
     neighbor: Dataset
     power: float
+    public: Callable[[Dataset, Any], tuple[Plan, Any]] | None
+    stages: tuple[Stage, ...] = ()
     slack: tuple[float, ...] = (0.0,)
     slack_reason: str = ""
-    events: tuple[Event, ...] = ()
     bugs: tuple[PlantedBug, ...] = field(default=())
     estimator: Any = None
     most_trials: int = 1_000_000
+
+    @property
+    def claim(self) -> PrivacyGuarantee:
+        """What the plan claims."""
+        return self.plan.guarantee
+
+
+def core(estimator: Any) -> Draw:
+    """Return the batched core of a fit: `_read`, then `_release` through a session, as `fit` itself calls them."""
+
+    def draw(X: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
+        plan = estimator.plan(*X.shape)
+        with Session.simulated(plan, rng, size) as session:
+            estimator._release(estimator._read(Table(X), plan), plan, session)
+        return columns(plan, session.released)
+
+    return draw
+
+
+def columns(plan: Plan, released: Any) -> np.ndarray:
+    """Return all that was released in many draws, one column a number; a selection in increasing order."""
+    found = [
+        np.sort(released[stage.name], axis=-1) if isinstance(stage, Selection) else released[stage.name]
+        for stage in plan.stages
+        if stage.name in released
+    ]
+    return np.concatenate(found, axis=1)
+
+
+def exact_integers(estimator: Any, plan: Plan) -> Callable[[Dataset], list[np.ndarray]]:
+    """Return what reads the integers of every additive stage from a dataset, as a fit does."""
+
+    def integers(data: Dataset) -> list[np.ndarray]:
+        exact = estimator._read(Table(data), plan)
+        return [exact[stage.name] for stage in plan.additive]
+
+    return integers
+
+
+def fitted(
+    estimator: Any, numbers: Callable[[Any], Any]
+) -> Callable[[Dataset, Any], tuple[Plan, np.ndarray]]:
+    """Return the public call of an estimator: a fit with exact noise, and some numbers of it."""
+
+    def public(data: Dataset, budget: Any) -> tuple[Plan, np.ndarray]:
+        made = type(estimator)(**{**estimator.get_params(), "random_state": None, "budget": budget})
+        made.fit(data)
+        return made.plan_, np.ravel(numbers(made))
+
+    return public
+
+
+def less_noise(plan: Any, factor: float = 0.5) -> Any:
+    """Return a plan with less noise in every stage: a bug, which its guarantee would show."""
+    return replace(plan, stages=tuple(_less(stage, factor) for stage in plan.stages))
+
+
+def _less(stage: Any, factor: float) -> Any:
+    return replace(stage, scale_steps=stage.scale_steps * factor) if hasattr(stage, "scale_steps") else stage

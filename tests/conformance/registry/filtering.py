@@ -2,7 +2,7 @@
 
 The printed constants hide most lines at any size that can be run. Among data that line 3 lets pass, T of the raw
 rows moves by more than line 13's noise is for only from n d = 4e7 on (a search over epsilon, delta, n and d). So the
-whole release is audited with the printed constants, and single lines by the same `filtering_run` with smaller
+whole release is audited with the printed constants, and single lines by the same `_release` with smaller
 ones, for which `_scaled_down` states the lemma of docs/proofs/filtering.md anew.
 """
 
@@ -19,18 +19,16 @@ import numpy as np
 from dpstats.identity import FilteringTest
 from dpstats.identity.filtering import (
     FilteringConstants,
-    FilteringRun,
     filtering_constants,
-    filtering_run,
     largest_coordinate,
     quadratic_statistic,
     replace_rows,
     rows_beyond,
 )
-from dpstats.privacy import Stage, compose
-from dpstats.privacy.events import DiscreteLaplace
+from dpstats.privacy import Plan, Stage, compose
 from dpstats.release.noise import SimulatedNoise
-from registry.entry import Dataset, Draw, Entry, PlantedBug
+from dpstats.release.session import Session
+from registry.entry import Dataset, Draw, Entry, PlantedBug, core, fitted
 from registry.identity import FAST, sign_neighbors
 
 STEPS = 1024  # of line 4's lattice, to a unit
@@ -38,35 +36,63 @@ STEPS = 1024  # of line 4's lattice, to a unit
 Pair = tuple[np.ndarray, np.ndarray]
 
 
+class Rigged(SimulatedNoise):
+    """Simulated noise, but for what an entry conditions on, or a bug leaves out.
+
+    ``quiet`` scales have no noise; ``noisy_sum`` is what line 4 has released; and with ``rows`` the fresh signs are the
+    rows themselves, so that line 13 has T(X) for T(X^).
+    """
+
+    def __init__(
+        self,
+        generator: np.random.Generator,
+        quiet: tuple[float, ...] = (),
+        fixed: np.ndarray | None = None,
+        rows: np.ndarray | None = None,
+    ) -> None:
+        super().__init__(generator)
+        self.quiet, self.fixed, self.rows = quiet, fixed, rows
+
+    def laplace(self, scale: float, size: Any) -> Any:
+        drawn = super().laplace(scale, size)
+        return np.zeros_like(drawn) if scale in self.quiet else drawn
+
+    def gaussian(self, scale: float, size: Any) -> Any:
+        return super().gaussian(scale, size) if self.fixed is None else np.broadcast_to(self.fixed, size)
+
+    def integers(self, below: int, size: Any) -> Any:
+        # Signs are 2 times a bit, less 1.
+        return (
+            super().integers(below, size)
+            if self.rows is None
+            else np.broadcast_to((self.rows + 1) // 2, size)
+        )
+
+
+def _plan_of(constants: FilteringConstants, n: int, d: int) -> Any:
+    """Return a plan of the test with constants of its own, and the stages that follow from them."""
+    test = FilteringTest(epsilon=4.0, delta=1e-3)
+    plan = test.plan(n, d)
+    design = replace(plan.design, constants=constants, steps_per_unit=STEPS)
+    return replace(plan, design=design, stages=test._stages(design, n, d))
+
+
 def _runs(
     constants: FilteringConstants,
-    numbers: Callable[[FilteringRun], Sequence[float]],
+    names: Sequence[str],
     *,
     quiet: tuple[float, ...] = (),
     noisy_sum: np.ndarray | None = None,
     raw: bool = False,
 ) -> Draw:
-    """Return a batch of `filtering_run`, of each run some numbers.
-
-    ``quiet`` scales have no noise, and a ``noisy_sum`` is what line 4 released: to condition on earlier lines, or as a
-    bug. ``raw`` is one: with the rows themselves for fresh signs, line 13 has T(X) for T(X^).
-    """
+    """Return a batch of the test's `_release`, of each draw what some stages released; see `Rigged`."""
 
     def draw(X: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
-        noise = SimulatedNoise(rng)
+        plan = _plan_of(constants, *X.shape)
         fixed = None if noisy_sum is None else STEPS * (noisy_sum - X.sum(axis=0))
-        runs = (
-            filtering_run(
-                X,
-                constants,
-                laplace=lambda scale: 0 if scale in quiet else int(noise.laplace(scale, 1)[0]),
-                gaussian=noise.gaussian if fixed is None else lambda sigma, size: fixed,
-                signs=(lambda shape: X) if raw else lambda shape: 2 * noise.integers(2, shape) - 1,
-                steps_per_unit=STEPS,
-            )
-            for _ in range(size)
-        )
-        return np.array([numbers(run) for run in runs], dtype=np.float64)
+        with Session(plan, Rigged(rng, quiet, fixed, X if raw else None), size=size) as session:
+            FilteringTest()._release(X, plan, session)
+        return np.concatenate([session.released[name] for name in names], axis=1)
 
     return draw
 
@@ -93,10 +119,7 @@ def _whole(test: FilteringTest) -> Draw:
     """Return the core of a fit: all that is released, with what an early rejection leaves out as -1e9."""
 
     def draw(X: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
-        plan = test.plan(*X.shape)
-        released = test._release(test._exact(X, plan), plan, SimulatedNoise(rng), size)
-        columns = np.concatenate([released[stage.name] for stage in plan.stages], axis=1)
-        return np.nan_to_num(columns, nan=-1e9, posinf=-1e9)
+        return np.nan_to_num(core(test)(X, rng, size), nan=-1e9)
 
     return draw
 
@@ -109,15 +132,14 @@ def _whole_entry() -> Entry:
         name="filtering",
         covers=FilteringTest,
         proof="filtering.md",
-        stages=(),
-        events=plan.events,
-        claim=plan.guarantee,
-        statistic=lambda X: [],
+        plan=plan,
+        integers=lambda X: [],
         pairs=lambda: iter(()),
         draw=_whole(test),
         dataset=pair[0],
         neighbor=pair[1],
         power=0.12,
+        public=fitted(FilteringTest(epsilon=2.0, delta=1e-3, **FAST), lambda made: made.statistic_),
         bugs=(
             PlantedBug(
                 "(4 epsilon, 14 delta) charged as (epsilon, delta)",
@@ -138,7 +160,7 @@ def _whole_entry() -> Entry:
 def _early_entry() -> Entry:
     n, d, pair = 6, 2, _one_row(6, 2)
     plan = FilteringTest(epsilon=4.0, delta=1e-3).plan(n, d)
-    stages = plan.stages[:3]
+    stages = plan.additive[:3]
     # Nothing rejects, and the noise of line 4 decides which rows line 6 counts: all that the lines can tell.
     opened = {"largest_threshold": math.inf, "count_threshold": math.inf, "filter_threshold": 8.0}
     constants = replace(plan.design.constants, **opened)
@@ -147,34 +169,26 @@ def _early_entry() -> Entry:
     # Something that line 4 could have released, at which rows differ in whether they are counted.
     released = np.array([7, -3])
 
-    def statistic(X: Dataset) -> list[np.ndarray]:
+    def integers(X: Dataset) -> list[np.ndarray]:
         count = rows_beyond(X, released * STEPS, math.floor(constants.filter_threshold * STEPS)).sum()
         return [np.array([largest_coordinate(X)]), X.sum(axis=0) * STEPS, np.array([count])]
 
-    def first(run: FilteringRun) -> Sequence[float]:
-        return [run.largest]
-
-    def second(run: FilteringRun) -> Sequence[float]:
-        return list(run.noisy_sum)
-
-    def third(run: FilteringRun) -> Sequence[float]:
-        return [run.count]
-
+    first, second, third = ([stage.name] for stage in stages)
     wide = FilteringTest(epsilon=4.0, delta=1e-3).plan(n, 9).design.constants
     counted = np.ones((n, d), dtype=int), np.vstack([[[1, -1]], np.ones((n - 1, d), dtype=int)])
     return Entry(
         name="filtering, lines 2, 4 and 6",
         covers=FilteringTest,
         proof="filtering.md",
-        stages=stages,
         # At most the page's (3e, f), which adds up what this accountant composes.
-        claim=compose([stage.event for stage in stages], f),
-        statistic=statistic,
+        plan=Plan(stages, compose([stage.event for stage in stages], f)),
+        integers=integers,
         pairs=lambda: sign_neighbors(n, d),
-        draw=_runs(constants, lambda run: [*first(run), *second(run), *third(run)]),
+        draw=_runs(constants, [*first, *second, *third]),
         dataset=pair[0],
         neighbor=pair[1],
         power=0.2,
+        public=None,
         bugs=(
             PlantedBug(
                 "half the noise in line 2",
@@ -254,9 +268,7 @@ def _last_entry(
     signs. ``raw``: pairs for T(X).
     """
     sensitivity, scale = constants.statistic_sensitivity, constants.statistic_scale
-    stage = Stage(
-        "T of the filtered rows", "laplace", 1, 1.0, sensitivity, scale, DiscreteLaplace(sensitivity, scale)
-    )
+    stage = Stage("T of the filtered rows", "laplace", 1, 1.0, sensitivity, scale)
 
     def beyond(X: np.ndarray) -> np.ndarray:
         return rows_beyond(X, released * STEPS, math.floor(constants.filter_threshold * STEPS))
@@ -277,14 +289,14 @@ def _last_entry(
                 for signs in fresh if (beyond(X) | beyond(Y)).any() else fresh[:1]:
                     yield (X, np.array(signs)), (Y, np.array(signs))
 
-    def statistic(data: Pair) -> list[np.ndarray]:
+    def integers(data: Pair) -> list[np.ndarray]:
         X, signs = data
         return [np.array([quadratic_statistic(replace_rows(X, beyond(X), signs))])]
 
     def core(scale: float, raw: bool = False) -> Draw:
         last = _runs(
             replace(constants, statistic_scale=scale),
-            lambda run: [run.statistic],
+            [stage.name],
             quiet=(constants.largest_scale, constants.count_scale),
             noisy_sum=released,
             raw=raw,
@@ -298,14 +310,14 @@ def _last_entry(
         name=name,
         covers=FilteringTest,
         proof="filtering.md",
-        stages=(stage,),
-        claim=compose([stage.event], 0.0),
-        statistic=statistic,
+        plan=Plan((stage,), compose([stage.event], 0.0)),
+        integers=integers,
         pairs=pairs,
         draw=core(scale),
         dataset=X,
         neighbor=Y,
         power=power,
+        public=None,
         slack=(slack,),
         slack_reason="the lemma adds up the worst that rows which go, noise and the row itself can do",
         bugs=(

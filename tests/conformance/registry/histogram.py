@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from dpstats.mechanisms import Count, Histogram
-from dpstats.privacy import Neighbors
-from dpstats.release.additive import release
-from dpstats.release.noise import SimulatedNoise
-from registry.entry import Dataset, Entry, PlantedBug
+from dpstats.privacy import Neighbors, Plan
+from registry.entry import Dataset, Draw, Entry, PlantedBug, less_noise
 
 
 def _small_datasets(categories: int, size: int) -> Iterator[tuple[int, ...]]:
@@ -33,65 +31,67 @@ def _count_pairs(categories: int, neighbors: Neighbors) -> Callable[[], Iterator
     return pairs
 
 
+def _counts(
+    build: Callable[..., Histogram], rows_of: Callable[[Dataset], Any] = tuple, noise: float = 1.0
+) -> Draw:
+    """Return the batched core of a release of counts; ``noise`` multiplies it."""
+
+    def draw(rows: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
+        made = build(random_state=rng)
+        with made._session(less_noise(made.plan, noise), size) as session:
+            return session.add("counts", made._steps(rows_of(rows)))
+
+    return draw
+
+
+def _released(
+    build: Callable[..., Histogram], rows_of: Callable[[Dataset], Any] = tuple
+) -> Callable[[Dataset, Any], tuple[Plan, np.ndarray]]:
+    def public(rows: Dataset, budget: Any) -> tuple[Plan, np.ndarray]:
+        made = build(budget=budget)
+        return made.plan, made.release(rows_of(rows)).counts
+
+    return public
+
+
+def _true(rows: Dataset) -> np.ndarray:
+    return np.array(rows, dtype=bool)
+
+
 def entries() -> Iterator[Entry]:
     both = itertools.product(Neighbors, ((1.0, 0.0), (3.0, 1e-2)))
     for neighbors, (epsilon, delta) in both:
-        histogram = Histogram(range(3), epsilon, delta, neighbors=neighbors)
-        replace_one = neighbors is Neighbors.REPLACE_ONE
-
-        def draw(
-            rows: Dataset, rng: np.random.Generator, size: int, made: Histogram = histogram
-        ) -> np.ndarray:
-            return release(made._stage, made._statistic(rows), SimulatedNoise(rng), size)
-
-        bugs = ()
-        if replace_one:
-            forgotten = Histogram(range(3), epsilon, delta, neighbors=Neighbors.ADD_OR_REMOVE_ONE)
-
-            def wrong(
-                rows: Dataset, rng: np.random.Generator, size: int, made: Histogram = forgotten
-            ) -> np.ndarray:
-                return release(made._stage, made._statistic(rows), SimulatedNoise(rng), size)
-
-            bugs = (
-                PlantedBug(
-                    "sensitivity one under replacement", wrong, (0, 2), (1, 2), epsilon, delta, trials=400_000
-                ),
-            )
+        build = partial(Histogram, range(3), epsilon, delta, neighbors=neighbors)
+        histogram, replace_one = build(), neighbors is Neighbors.REPLACE_ONE
+        forgotten = partial(Histogram, range(3), epsilon, delta, neighbors=Neighbors.ADD_OR_REMOVE_ONE)
+        name = "sensitivity one under replacement"
+        bug = PlantedBug(name, _counts(forgotten), (0, 2), (1, 2), epsilon, delta, trials=400_000)
         yield Entry(
             name=f"histogram, {'Gaussian' if delta else 'Laplace'}, {neighbors.name}",
             covers=Histogram,
             proof="histogram.md",
-            stages=(histogram._stage,),
-            claim=histogram.guarantee,
-            statistic=lambda rows, made=histogram: [made._statistic(rows)],
+            plan=histogram.plan,
+            integers=lambda rows, made=histogram: [made._steps(rows)],
             pairs=_count_pairs(3, neighbors),
-            draw=draw,
+            draw=_counts(build),
             dataset=(0, 2),
             neighbor=(1, 2) if replace_one else (0, 2, 0),
             power=0.4,
-            bugs=bugs,
+            public=_released(build),
+            bugs=(bug,) if replace_one else (),
         )
-    count = Count(1.0)
-
-    def count_draw(rows: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
-        return release(count._stage, count._statistic(np.array(rows, dtype=bool)), SimulatedNoise(rng), size)
-
-    def half(rows: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
-        stage = replace(count._stage, scale_steps=count._stage.scale_steps / 2)
-        return release(stage, count._statistic(np.array(rows, dtype=bool)), SimulatedNoise(rng), size)
-
+    half = _counts(partial(Count, 1.0), _true, noise=0.5)
     yield Entry(
         name="count",
         covers=Count,
         proof="histogram.md",
-        stages=(count._stage,),
-        claim=count.guarantee,
-        statistic=lambda rows: [count._statistic(np.array(rows, dtype=bool))],
+        plan=Count(1.0).plan,
+        integers=lambda rows: [Count(1.0)._steps(_true(rows))],
         pairs=_count_pairs(2, Neighbors.REPLACE_ONE),
-        draw=count_draw,
+        draw=_counts(partial(Count, 1.0), _true),
         dataset=(1, 0),
         neighbor=(0, 0),
         power=0.6,
+        public=_released(partial(Count, 1.0), _true),
         bugs=(PlantedBug("half the noise", half, (1, 0), (0, 0), 1.0, 0.0),),
     )

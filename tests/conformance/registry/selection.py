@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from dpstats.mechanisms import ExponentialMechanism, NoisyTopK, PermuteAndFlip, ReportNoisyMax
-from dpstats.privacy import Neighbors, compose
-from dpstats.privacy.events import ZCDP, BoundedRange, Event
+from dpstats.privacy import Neighbors, Plan, compose
+from dpstats.privacy.events import BoundedRange
 from registry.entry import Dataset, Draw, Entry, PlantedBug
 
 # A dataset is the vector of utilities itself where nothing else is said. The lattice of the utilities is
@@ -22,7 +23,7 @@ _OTHERS_UP = 1 - _ONE_UP
 
 
 def _selects(
-    build: Callable[[np.random.Generator], Any],
+    build: Callable[..., Any],
     *,
     utilities: Callable[[Dataset], Any] = np.asarray,
     k: int = 1,
@@ -31,42 +32,47 @@ def _selects(
 ) -> Draw:
     """Return the batched core of a selection: how many of the first candidates are selected.
 
-    ``shrink`` multiplies the noise.
+    ``shrink`` multiplies the noise; ``k`` selects more than is paid for.
     """
 
     def draw(data: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
         made = build(rng)
-        made._scale_steps *= shrink
-        chosen = made._select(utilities(data), k, size)
-        return np.count_nonzero(chosen < watched, axis=1).astype(float)
+        stage = made.plan.selections[0]
+        wrong = replace(stage, size=max(k, stage.size), scale_steps=stage.scale_steps * shrink)
+        made._plan = replace(made.plan, stages=(wrong,))
+        return np.count_nonzero(made._select(utilities(data), size) < watched, axis=1).astype(float)
 
     return draw
 
 
 def _selection(
     name: str,
-    build: Callable[[np.random.Generator | None], Any],
+    build: Callable[..., Any],
     pair: tuple[Dataset, Dataset],
     power: float,
     bugs: tuple[PlantedBug, ...],
     *,
-    events: tuple[Event, ...] | None = None,
-    **options: Any,
+    utilities: Callable[[Dataset], Any] = np.asarray,
+    watched: int = 1,
 ) -> Entry:
     made = build(None)
+
+    def public(data: Dataset, budget: Any) -> tuple[Plan, np.ndarray]:
+        mechanism = build(None, budget)
+        return mechanism.plan, np.atleast_1d(mechanism.select(utilities(data)))
+
     return Entry(
         name=name,
         covers=type(made),
         proof="selection.md",
-        stages=(),
-        claim=made.guarantee,
-        statistic=lambda data: [],
+        plan=made.plan,
+        integers=lambda data: [],
         pairs=lambda: iter(()),
-        draw=_selects(build, **options),
+        draw=_selects(build, utilities=utilities, watched=watched),
         dataset=pair[0],
         neighbor=pair[1],
         power=power,
-        events=made.events if events is None else events,
+        public=public,
         bugs=bugs,
     )
 
@@ -91,7 +97,7 @@ def _winner_and_value(utilities: Dataset, rng: np.random.Generator, size: int) -
 
 def _many_flips(gap: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
     """Return how often the first of two candidates is selected, in 25 selections of epsilon = 0.2."""
-    flips = PermuteAndFlip(1.0, 0.2, random_state=rng)._select([0.0, gap], 1, 25 * size)
+    flips = PermuteAndFlip(1.0, 0.2, random_state=rng)._select([0.0, gap], 25 * size)
     return np.count_nonzero(flips.reshape(size, 25) == 0, axis=1).astype(float)
 
 
@@ -99,11 +105,11 @@ def entries() -> Iterator[Entry]:
     add = Neighbors.ADD_OR_REMOVE_ONE
     pair = (_ONE_UP, _OTHERS_UP)
 
-    def exponential(rng: Any) -> ExponentialMechanism:
-        return ExponentialMechanism(1.0, 1.0, random_state=rng)
+    def exponential(rng: Any, budget: Any = None) -> ExponentialMechanism:
+        return ExponentialMechanism(1.0, 1.0, random_state=rng, budget=budget)
 
-    def monotone(rng: Any) -> ExponentialMechanism:
-        return ExponentialMechanism(1.0, 1.0, monotone=True, neighbors=add, random_state=rng)
+    def monotone(rng: Any, budget: Any = None) -> ExponentialMechanism:
+        return ExponentialMechanism(1.0, 1.0, monotone=True, neighbors=add, random_state=rng, budget=budget)
 
     yield _selection(
         "exponential mechanism",
@@ -143,8 +149,8 @@ def entries() -> Iterator[Entry]:
     )
     for noise in ("laplace", "exponential", "gumbel"):
 
-        def noisy(rng: Any, noise: str = noise) -> ReportNoisyMax:
-            return ReportNoisyMax(1.0, 1.0, noise=noise, random_state=rng)
+        def noisy(rng: Any, budget: Any = None, noise: str = noise) -> ReportNoisyMax:
+            return ReportNoisyMax(1.0, 1.0, noise=noise, random_state=rng, budget=budget)
 
         bugs = [PlantedBug("scale sensitivity/epsilon", _selects(noisy, shrink=0.5), *pair, 1.0, 0.0)]
         if noise == "laplace":
@@ -154,8 +160,8 @@ def entries() -> Iterator[Entry]:
             )
         yield _selection(f"report noisy max, {noise}", noisy, pair, 0.5, tuple(bugs))
 
-    def flip(rng: Any) -> PermuteAndFlip:
-        return PermuteAndFlip(1.0, 1.0, random_state=rng)
+    def flip(rng: Any, budget: Any = None) -> PermuteAndFlip:
+        return PermuteAndFlip(1.0, 1.0, random_state=rng, budget=budget)
 
     # The total that 25 selections of bounded range would have; these have not.
     claimed = compose([BoundedRange(0.2)] * 25, 0.05)
@@ -173,8 +179,8 @@ def entries() -> Iterator[Entry]:
     # The two best candidates change places with the others.
     two = (np.arange(10) < 2).astype(float)
 
-    def top(rng: Any) -> NoisyTopK:
-        return NoisyTopK(2, 1.0, 2.0, random_state=rng)
+    def top(rng: Any, budget: Any = None) -> NoisyTopK:
+        return NoisyTopK(2, 1.0, 2.0, random_state=rng, budget=budget)
 
     yield _selection(
         "noisy top 2, pure",
@@ -186,15 +192,13 @@ def entries() -> Iterator[Entry]:
                 "k for the price of one", _selects(top, k=2, watched=2, shrink=0.5), two, 1 - two, 2.0, 0.0
             ),
         ),
-        k=2,
         watched=2,
     )
     best = (np.arange(40) < 10).astype(float)
 
-    def many(rng: Any) -> NoisyTopK:
-        return NoisyTopK(10, 1.0, 2.0, 1e-2, random_state=rng)
+    def many(rng: Any, budget: Any = None) -> NoisyTopK:
+        return NoisyTopK(10, 1.0, 2.0, 1e-2, random_state=rng, budget=budget)
 
-    made = many(None)
     yield _selection(
         "noisy top 10, zero-concentrated",
         many,
@@ -210,8 +214,5 @@ def entries() -> Iterator[Entry]:
                 1e-2,
             ),
         ),
-        # What the noise is calibrated by: the composed total of ten bounded ranges is smaller.
-        events=(ZCDP(math.fsum(event.zcdp_cost() or 0.0 for event in made.events)),),
-        k=10,
         watched=10,
     )

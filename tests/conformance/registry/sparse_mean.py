@@ -10,24 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from dpstats.data.tables import Table
 from dpstats.lattice import BallLattice
 from dpstats.means import SparseMean
 from dpstats.means.sparse.release import columns_of
-from dpstats.release.noise import SimulatedNoise
-from registry.entry import Dataset, Draw, Entry, PlantedBug
-
-
-def _core(estimator: SparseMean) -> Draw:
-    """Return the batched core of a fit: which columns, and what was released of them."""
-
-    def draw(X: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
-        plan = estimator.plan(*X.shape)
-        released = estimator._release(estimator._statistic(X, plan), plan, SimulatedNoise(rng), size)
-        return np.concatenate(
-            [released[name] for name in ("support", *(s.name for s in plan.stages))], axis=1
-        )
-
-    return draw
+from registry.entry import Dataset, Draw, Entry, PlantedBug, core, fitted, less_noise
 
 
 def _pairs(d: int) -> Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]:
@@ -60,16 +47,14 @@ def _entry(
     small = estimator.plan(n, size)
     # A stage of numbers released one by one is that many stages of one number.
     stages = tuple(
-        replace(stage, size=1, one_by_one=False) if stage.one_by_one else stage
-        for stage in small.stages
-        for _ in range(stage.size if stage.one_by_one else 1)
+        replace(stage, size=stage.size // stage.times, times=1)
+        for stage in small.additive
+        for _ in range(stage.times)
     )
 
-    def statistic(data: Dataset) -> list[np.ndarray]:
+    def integers(data: Dataset) -> list[np.ndarray]:
         """Return what the stages are about, the support given, each about a fixed centre."""
-        rest = next(
-            v for k, v in estimator._statistic(data, small).items() if k == "what the stages are about"
-        )
+        rest = estimator._read(Table(data), small).rest
         if not small.balls:
             return [rest[[j]] for j in support]
         rows = columns_of(rest, support, small)
@@ -83,16 +68,15 @@ def _entry(
         name=name,
         covers=SparseMean,
         proof="sparse-mean.md",
+        plan=estimator.plan(*pair[0].shape),
         stages=stages,
-        claim=small.guarantee,
-        statistic=statistic,
+        integers=integers,
         pairs=_pairs(size),
-        draw=_core(estimator),
+        draw=core(estimator),
         dataset=pair[0],
         neighbor=pair[1],
         power=power,
-        # Of halves each costs what both do together: here the stages.
-        events=() if small.disjoint else small.selections[0].events,
+        public=fitted(estimator, lambda made: [*made.support_, *made.mean_[made.support_]]),
         bugs=bugs,
         estimator=SparseMean(**{**estimator.get_params(), "n_nonzero": 1}),
         **options,
@@ -103,21 +87,14 @@ class HalfNoise(SparseMean):
     """Planted bug: half the noise, of the selection and of the release."""
 
     def plan(self, n_samples: int, n_features: int) -> Any:
-        plan = super().plan(n_samples, n_features)
-        stages = tuple(replace(stage, scale_steps=stage.scale_steps / 2) for stage in plan.stages)
-        selections = tuple(replace(item, scale_steps=item.scale_steps / 2) for item in plan.selections)
-        return replace(plan, stages=stages, selections=selections)
+        return less_noise(super().plan(n_samples, n_features))
 
 
 class SelectionForFree(SparseMean):
     """Planted bug: the selection takes the whole guarantee, and so does the release, on the same rows."""
 
     def plan(self, n_samples: int, n_features: int) -> Any:
-        plan = super().plan(n_samples, n_features)
-        part = math.sqrt(0.5) if self.delta else 0.5
-        stages = tuple(replace(stage, scale_steps=stage.scale_steps * part) for stage in plan.stages)
-        selections = tuple(replace(item, scale_steps=item.scale_steps * part) for item in plan.selections)
-        return replace(plan, stages=stages, selections=selections)
+        return less_noise(super().plan(n_samples, n_features), math.sqrt(0.5) if self.delta else 0.5)
 
 
 class BasicComposition(SparseMean):
@@ -125,12 +102,8 @@ class BasicComposition(SparseMean):
 
     def plan(self, n_samples: int, n_features: int) -> Any:
         plan = super().plan(n_samples, n_features)
-        scale = self.n_nonzero * plan.stages[0].sensitivity_steps / self.epsilon
-        return replace(
-            plan,
-            stages=tuple(replace(stage, scale_steps=scale) for stage in plan.stages),
-            selections=tuple(replace(item, scale_steps=scale) for item in plan.selections),
-        )
+        scale = self.n_nonzero * plan.additive[0].sensitivity_steps / self.epsilon
+        return replace(plan, stages=tuple(replace(stage, scale_steps=scale) for stage in plan.stages))
 
 
 class EveryStageInFull(SparseMean):
@@ -138,12 +111,11 @@ class EveryStageInFull(SparseMean):
 
     def plan(self, n_samples: int, n_features: int) -> Any:
         plan = super().plan(n_samples, n_features)
-        costs = [stage.event.zcdp_cost() for stage in plan.stages]
+        costs = [stage.event.zcdp_cost() for stage in plan.additive]
         parts = [math.sqrt(cost / math.fsum(costs)) for cost in costs]
-        pairs = zip(plan.stages, parts, strict=True)
-        return replace(
-            plan, stages=tuple(replace(stage, scale_steps=stage.scale_steps * part) for stage, part in pairs)
-        )
+        pairs = zip(plan.additive, parts, strict=True)
+        stages = (replace(stage, scale_steps=stage.scale_steps * part) for stage, part in pairs)
+        return replace(plan, stages=(*plan.selections, *stages))
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +164,7 @@ class MeanClippedForItsRows(_OtherBalls):
 def _bug(
     name: str, estimator: SparseMean, pair: Any, trials: int = 20_000, draw: Draw | None = None
 ) -> PlantedBug:
-    made = _core(estimator) if draw is None else draw
+    made = core(estimator) if draw is None else draw
     return PlantedBug(name, made, *pair, float(estimator.epsilon), float(estimator.delta), trials)
 
 
@@ -200,7 +172,7 @@ def _chosen_and_value(estimator: SparseMean) -> Draw:
     """Score: the released mean if column 0 is selected, and far below otherwise."""
 
     def draw(X: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
-        released = _core(estimator)(X, rng, size)
+        released = core(estimator)(X, rng, size)
         return np.where(released[:, 0] == 0, released[:, 1], -1e6)
 
     return draw
@@ -210,7 +182,7 @@ def _selects_first(estimator: SparseMean) -> Draw:
     """Score: whether column 0 is selected."""
 
     def draw(X: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
-        return (_core(estimator)(X, rng, size)[:, 0] == 0).astype(float)
+        return (core(estimator)(X, rng, size)[:, 0] == 0).astype(float)
 
     return draw
 

@@ -4,32 +4,55 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from dpstats.mechanisms import AboveThreshold, NumericSparseVector, SparseVector
+from dpstats.privacy import Plan
+from dpstats.release.stream import Stream
 from registry.entry import Dataset, Draw, Entry, PlantedBug
 
 # A dataset is the vector of the questions' values. The bugs named LSL are published algorithms, by their
 # numbers in Lyu, Su and Li (2017), "Understanding the sparse vector technique for differential privacy".
 
 
-def _streams(build: Callable[[np.random.Generator], Any], score: Callable[[list[Any]], float]) -> Draw:
-    """Return the batched core of a stream: its answers, summed up in a number."""
+def _streams(
+    build: Callable[..., Any],
+    score: Callable[[list[Any]], float],
+    *,
+    kind: type[Stream] = Stream,
+    **stage: Any,
+) -> Draw:
+    """Return the batched core of a stream: its answers, summed up in a number.
+
+    For planted bugs, streams of another ``kind``, and other fields of the stage.
+    """
 
     def draw(values: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
         made = build(rng)
+        wrong = replace(made.plan.stages[0], **{name: new(made) for name, new in stage.items()})
+        made._stage, made._plan = wrong, replace(made.plan, stages=(wrong,))
         result = np.empty(size)
         for trial in range(size):
-            made._restart()
+            # Every stream is a release of its own.
+            made._stream = kind(wrong, made._source) if kind is not Stream else None
             result[trial] = score(list(made.stream(values)))
         return result
 
     return draw
 
 
-class KeepsThreshold(SparseVector):
+def _times(factor: float) -> dict[str, Callable[[Any], float]]:
+    """Return the noise of the comparisons, multiplied."""
+    return {
+        "threshold_scale_steps": lambda made: factor * made._stage.threshold_scale_steps,
+        "question_scale_steps": lambda made: factor * made._stage.question_scale_steps,
+    }
+
+
+class KeepsThreshold(Stream):
     """Part of several bugs: the noisy threshold is drawn once, and there may be no last answer above."""
 
     endless = False
@@ -42,26 +65,20 @@ class KeepsThreshold(SparseVector):
     def _state(self, state: tuple[int, int | None]) -> None:
         self._left = 10**9 if self.endless else state[0]
         # Kept after an answer above, which would forget it; a fresh stream has all its answers left.
-        if state[1] is not None or state[0] == self._max_above:
+        if state[1] is not None or state[0] == self._stage.max_above:
             self._kept = state[1]
 
 
-class ReleasesComparedNoise(SparseVector):
+class ReleasesComparedNoise(Stream):
     """Planted bug, LSL algorithm 3: an answer above is the noisy value that was compared."""
 
-    _question_factor = 2
+    def _draw_ahead(self) -> int:
+        self._ahead = iter(())
+        self._drawn = int(self._noise.laplace(self._stage.question_scale_steps, 1)[0])
+        return self._drawn
 
-    def _above(self, steps: int, drawn: int) -> float:
-        return (steps + drawn) * self._spacing
-
-
-class NumberOfAnswersForgotten(KeepsThreshold):
-    """Planted bug, LSL algorithm 4: noise of scale 4/(3 epsilon) however many answers above; costs (1 + 6c)/4."""
-
-    def __init__(self, epsilon: float, max_above: int, random_state: Any) -> None:
-        # In sensitivities over each = epsilon/c.
-        self._threshold_factor, self._question_factor = 4 / max_above, 4 / (3 * max_above)
-        super().__init__(0, epsilon, max_above=max_above, random_state=random_state)
+    def _answer(self, steps: int) -> int:
+        return steps + self._drawn
 
 
 class QuestionsWithoutNoise(KeepsThreshold):
@@ -77,19 +94,21 @@ class NoEnd(KeepsThreshold):
     """Planted bug, LSL algorithm 6: noise for one answer above, and the stream has no end."""
 
     endless = True
-    _question_factor = 2
 
 
-class NoiseDrawnOnce(SparseVector):
+class NoiseDrawnOnce(Stream):
     """Planted bug: all questions share one draw of noise."""
 
     def _draw_ahead(self) -> int:
         self._ahead = itertools.repeat(super()._draw_ahead())
         return next(self._ahead)
 
-    def _restart(self) -> None:
-        super()._restart()
-        self._ahead, self._next_block = iter(()), 1
+
+class _ShowsAnswers(SparseVector):
+    """Part of a bug: an answer above is the number that the stream gives, in units."""
+
+    def _above(self, answer: Any) -> float:
+        return float(answer.steps * self._stage.spacing)
 
 
 def _last_less_first(first: int) -> Callable[[list[Any]], float]:
@@ -132,19 +151,23 @@ def _stream_entry(
     bugs: tuple[PlantedBug, ...],
 ) -> Entry:
     made = build(None)
+
+    def public(values: Dataset, budget: Any) -> tuple[Plan, np.ndarray]:
+        stream = build(None, budget)
+        return stream.plan, np.array([-1e9 if a is None else float(a) for a in stream.stream(values)])
+
     return Entry(
         name=name,
         covers=type(made),
         proof="sparse-vector.md",
-        stages=(),
-        claim=made.guarantee,
-        statistic=lambda data: [],
+        plan=made.plan,
+        integers=lambda data: [],
         pairs=lambda: iter(()),
         draw=_streams(build, score),
         dataset=pair[0],
         neighbor=pair[1],
         power=power,
-        events=made.events,
+        public=public,
         bugs=bugs,
         most_trials=200_000,
     )
@@ -162,22 +185,12 @@ def _low_then_high(low: int, high: float, times: int = 1) -> tuple[np.ndarray, n
     return values, values + np.where(values == high, -1.0, 1.0)
 
 
-def _halved(build: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def halved(rng: Any) -> Any:
-        made = build(rng)
-        made._threshold_scale /= 2
-        made._question_scale /= 2
-        return made
-
-    return halved
-
-
 def entries() -> Iterator[Entry]:
-    def above(rng: Any) -> AboveThreshold:
-        return AboveThreshold(0.5, 3.0, random_state=rng)
+    def above(rng: Any, budget: Any = None) -> AboveThreshold:
+        return AboveThreshold(0.5, 3.0, random_state=rng, budget=budget)
 
-    def shared(rng: Any) -> NoiseDrawnOnce:
-        return NoiseDrawnOnce(0, 1.0, max_above=1, random_state=rng)
+    def one(rng: Any) -> SparseVector:
+        return SparseVector(0, 1.0, max_above=1, random_state=rng)
 
     pair = _low_then_high(5, 1.0)
     score = _is_pattern(pair[0])
@@ -188,10 +201,10 @@ def entries() -> Iterator[Entry]:
         pair,
         0.5,
         (
-            PlantedBug("half the noise", _streams(_halved(above), score), *pair, 3.0, 0.0),
+            PlantedBug("half the noise", _streams(above, score, **_times(0.5)), *pair, 3.0, 0.0),
             PlantedBug(
                 "one noise for all questions",
-                _streams(shared, _last_less_first(1)),
+                _streams(one, _last_less_first(1), kind=NoiseDrawnOnce),
                 *_two_parts(1, 1),
                 1.0,
                 0.0,
@@ -199,20 +212,21 @@ def entries() -> Iterator[Entry]:
         ),
     )
 
-    def sparse(rng: Any) -> SparseVector:
-        return SparseVector(1, 3.0, max_above=2, random_state=rng)
+    def sparse(rng: Any, budget: Any = None) -> SparseVector:
+        return SparseVector(1, 3.0, max_above=2, random_state=rng, budget=budget)
 
-    def lsl3(rng: Any) -> ReleasesComparedNoise:
-        return ReleasesComparedNoise(0, 2.0, max_above=1, random_state=rng)
+    def lsl3(rng: Any) -> SparseVector:
+        return _ShowsAnswers(0, 2.0, max_above=1, random_state=rng)
 
-    def lsl4(rng: Any) -> NumberOfAnswersForgotten:
-        return NumberOfAnswersForgotten(1.0, 5, rng)
+    def five_above(rng: Any) -> SparseVector:
+        return SparseVector(0, 1.0, max_above=5, random_state=rng)
 
-    def lsl5(rng: Any) -> QuestionsWithoutNoise:
-        return QuestionsWithoutNoise(0, 1.0, max_above=1, random_state=rng)
-
-    def lsl6(rng: Any) -> NoEnd:
-        return NoEnd(0, 1.0, max_above=1, random_state=rng)
+    # Questions with half of the noise; and LSL 4's noise of 4/(3 epsilon) for threshold and questions, whatever c.
+    less = {"question_scale_steps": lambda made: made._stage.question_scale_steps / 2}
+    forgotten = {
+        "threshold_scale_steps": lambda made: 4 * made._stage.threshold_scale_steps / (2 * 5),
+        "question_scale_steps": lambda made: 4 * made._stage.question_scale_steps / (3 * 4 * 5),
+    }
 
     pair = _low_then_high(3, 2.0, times=2)
     score = _is_pattern(pair[0] > 0)
@@ -224,10 +238,10 @@ def entries() -> Iterator[Entry]:
         pair,
         0.2,
         (
-            PlantedBug("a quarter of the noise", _streams(_halved(_halved(sparse)), score), *pair, 3.0, 0.0),
+            PlantedBug("a quarter of the noise", _streams(sparse, score, **_times(0.25)), *pair, 3.0, 0.0),
             PlantedBug(
                 "LSL algorithm 3: the compared noise is released",
-                _streams(lsl3, _small_value(7)),
+                _streams(lsl3, _small_value(7), kind=ReleasesComparedNoise, **less),
                 *_two_parts(6, 1),
                 2.0,
                 0.0,
@@ -235,49 +249,50 @@ def entries() -> Iterator[Entry]:
             ),
             PlantedBug(
                 "LSL algorithm 4: c answers for the noise of one",
-                _streams(lsl4, five),
+                _streams(five_above, five, kind=KeepsThreshold, **forgotten),
                 *_two_parts(5, 5),
                 1.0,
                 0.0,
             ),
             PlantedBug(
                 "LSL algorithm 5: questions without noise",
-                _streams(lsl5, _last_less_first(1)),
+                _streams(one, _last_less_first(1), kind=QuestionsWithoutNoise),
                 *_two_parts(1, 1),
                 1.0,
                 0.0,
             ),
-            PlantedBug("LSL algorithm 6: no last answer", _streams(lsl6, five), *_two_parts(5, 5), 1.0, 0.0),
+            PlantedBug(
+                "LSL algorithm 6: no last answer",
+                _streams(one, five, kind=NoEnd, **less),
+                *_two_parts(5, 5),
+                1.0,
+                0.0,
+            ),
         ),
     )
 
-    def approximate(rng: Any) -> SparseVector:
-        return SparseVector(1, 8.0, max_above=3, delta=1e-3, random_state=rng)
+    def approximate(rng: Any, budget: Any = None) -> SparseVector:
+        return SparseVector(1, 8.0, max_above=3, delta=1e-3, random_state=rng, budget=budget)
 
-    def stricter(rng: Any) -> SparseVector:
-        return SparseVector(1, 3.0, max_above=3, delta=1e-3, random_state=rng)
+    def stricter(rng: Any, budget: Any = None) -> SparseVector:
+        return SparseVector(1, 3.0, max_above=3, delta=1e-3, random_state=rng, budget=budget)
 
     pair = _low_then_high(2, 2.0, times=3)
     score = _is_pattern(pair[0] > 0)
-    eighth = _halved(_halved(_halved(stricter)))
     yield _stream_entry(
         "sparse vector, delta > 0",
         approximate,
         score,
         pair,
         0.1,
-        (PlantedBug("an eighth of the noise", _streams(eighth, score), *pair, 3.0, 1e-3),),
+        (PlantedBug("an eighth of the noise", _streams(stricter, score, **_times(0.125)), *pair, 3.0, 1e-3),),
     )
     for delta in (0.0, 1e-2):
 
-        def numeric(rng: Any, delta: float = delta) -> NumericSparseVector:
-            return NumericSparseVector(1, 6.0, max_above=2, delta=delta, random_state=rng)
+        def numeric(rng: Any, budget: Any = None, delta: float = delta) -> NumericSparseVector:
+            return NumericSparseVector(1, 6.0, max_above=2, delta=delta, random_state=rng, budget=budget)
 
-        def little(rng: Any, numeric: Any = numeric) -> NumericSparseVector:
-            made = numeric(rng)
-            made._answer_scale /= 100
-            return made
-
+        little = {"answer_scale_steps": lambda made: made._stage.answer_scale_steps / 100}
         pair = _low_then_high(3, 2.0, times=2)
         score = _is_pattern(pair[0] > 0)
         high = np.full(2, 60.0)
@@ -287,5 +302,9 @@ def entries() -> Iterator[Entry]:
             score,
             pair,
             0.2,
-            (PlantedBug("values almost for free", _streams(little, _total), high, high + 1, 6.0, delta),),
+            (
+                PlantedBug(
+                    "values almost for free", _streams(numeric, _total, **little), high, high + 1, 6.0, delta
+                ),
+            ),
         )

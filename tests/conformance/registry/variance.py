@@ -9,23 +9,22 @@ from typing import Any
 import numpy as np
 
 from dpstats.means import PrivateVariance
-from registry.clipped_mean import _core, _pairs
-from registry.entry import Dataset, Entry, PlantedBug
+from registry.clipped_mean import pairs_of_rows
+from registry.entry import Entry, PlantedBug, core, exact_integers, fitted, less_noise
 
 
 class HalfNoise(PrivateVariance):
     """Planted bug: half the noise that the guarantee needs."""
 
     def plan(self, n_samples: int, n_features: int) -> Any:
-        plan = super().plan(n_samples, n_features)
-        return replace(plan, stages=tuple(replace(s, scale_steps=s.scale_steps / 2) for s in plan.stages))
+        return less_noise(super().plan(n_samples, n_features))
 
 
 class ClipSkipped(PrivateVariance):
     """Planted bug: squares of rows that are rounded but not clipped."""
 
-    def _statistic(self, X: Any, plan: Any) -> Any:
-        steps = np.rint((np.asarray(X) - plan.lattice.center) / plan.lattice.spacing).astype(np.int64)
+    def _read(self, table: Any, plan: Any) -> Any:
+        steps = np.rint((np.asarray(table.X) - plan.lattice.center) / plan.lattice.spacing).astype(np.int64)
         squares = (steps * steps) >> plan.lattice.bits
         return {"second moment about the centre": squares.sum(axis=0), "clipped mean": steps.sum(axis=0)}
 
@@ -51,23 +50,18 @@ def _entry(name: str, estimator: PrivateVariance, *, power: float, bugs: tuple[P
     estimator.clip_norm = "linf"
     X, Y = _apart()
     plan = estimator.plan(*X.shape)
-
-    def statistic(data: Dataset) -> list[np.ndarray]:
-        exact = estimator._statistic(data, plan)
-        return [exact[stage.name] for stage in plan.stages]
-
     return Entry(
         name=name,
         covers=PrivateVariance,
         proof="variance.md",
-        stages=plan.stages,
-        claim=plan.guarantee,
-        statistic=statistic,
-        pairs=_pairs(estimator, 2),
-        draw=_core(estimator),
+        plan=plan,
+        integers=exact_integers(estimator, plan),
+        pairs=pairs_of_rows(estimator, 2),
+        draw=core(estimator),
         dataset=X,
         neighbor=Y,
         power=power,
+        public=fitted(estimator, lambda made: made.variance_),
         bugs=bugs,
         estimator=estimator,
     )
@@ -80,7 +74,7 @@ def _apart() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _bug(name: str, estimator: PrivateVariance, pair: Any, trials: int = 20_000) -> PlantedBug:
-    return PlantedBug(name, _core(estimator), *pair, float(estimator.epsilon), float(estimator.delta), trials)
+    return PlantedBug(name, core(estimator), *pair, float(estimator.epsilon), float(estimator.delta), trials)
 
 
 def entries() -> Iterator[Entry]:

@@ -1,0 +1,447 @@
+"""What a plan consists of: kinds of noisy stages, each with the cost that follows from its noise.
+
+A stage holds what is drawn (the law, its scale) and what it hides (the sensitivity). What an accountant
+sees of it is *derived* from these and stored nowhere: noise that is changed changes the claim with it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.errors import DPStatsError, InvalidParameter
+from dpstats.privacy.events import ZCDP, BoundedRange, DiscreteLaplace, Event, Gaussian, Pure
+from dpstats.privacy.gaussian import SMALLEST_STEPS, TOTAL_VARIATION
+from dpstats.privacy.guarantee import Neighbors
+from dpstats.privacy.rounding import float_up, quotient_up
+
+Spacing = float | tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Integers with additive noise.
+
+    Attributes
+    ----------
+    name : str
+        What is released.
+    noise : {"laplace", "gaussian"}
+        The law of the noise: discrete, on the lattice of the release.
+    size : int
+        How many numbers are released.
+    spacing : float or tuple of float
+        The length of one step of the released numbers, in their units; one per number or common.
+    sensitivity_steps : int
+        Largest distance of the integers between neighbouring datasets, in steps: l1 for Laplace noise, l2 for
+        Gaussian noise.
+    scale_steps : float
+        Scale (Laplace) or standard deviation (Gaussian) of the noise, in steps.
+    neighbors : Neighbors
+        The relation that the sensitivity is for.
+    concentrated : bool, default=False
+        Whether Gaussian noise is accounted for by zero-concentrated privacy, as it is on a lattice too coarse for
+        the exact curve.
+    times : int, default=1
+        The numbers are this many releases alike; the sensitivity is that of each.
+    part : str, default=""
+        Which rows it is about; stages of different parts are about different rows, those of "" about all.
+    """
+
+    name: str
+    noise: str
+    size: int
+    spacing: Spacing
+    sensitivity_steps: int
+    scale_steps: float
+    neighbors: Neighbors = field(default=Neighbors.REPLACE_ONE, kw_only=True)
+    concentrated: bool = field(default=False, kw_only=True)
+    times: int = field(default=1, kw_only=True)
+    part: str = field(default="", kw_only=True)
+
+    @property
+    def event(self) -> Event:
+        """What an accountant sees of each of the releases alike."""
+        sensitivity, scale = self.sensitivity_steps, self.scale_steps
+        if self.noise == "laplace":
+            return DiscreteLaplace(sensitivity, scale, neighbors=self.neighbors)
+        return _gaussian(
+            quotient_up(sensitivity, scale),
+            [(self.size // self.times, scale)],
+            self.concentrated,
+            self.neighbors,
+        )
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """All that an accountant sees."""
+        return (self.event,) * self.times
+
+    @property
+    def norm(self) -> str:
+        """The norm of the sensitivity: "l1" or "l2"."""
+        return "l1" if self.noise == "laplace" else "l2"
+
+    @property
+    def sensitivity(self) -> float | NDArray[np.float64]:
+        """The sensitivity in the units of the release.
+
+        With one spacing per column the steps are the common unit: entry j is the sensitivity in
+        the units of column j, of the integers with every column measured in its own steps.
+        """
+        return _scaled(self.spacing, self.sensitivity_steps)
+
+    @property
+    def noise_scale(self) -> float | NDArray[np.float64]:
+        """Scale (Laplace) or standard deviation (Gaussian) of the noise, in the units of the release."""
+        return _scaled(self.spacing, self.scale_steps)
+
+    @property
+    def noise_std(self) -> float | NDArray[np.float64]:
+        """Standard deviation of the noise, in the units of the release."""
+        return self.noise_scale * _std_of(self.noise)
+
+    def describe(self, n_candidates: int | None = None) -> str:
+        """Return a line of a plan as it is printed."""
+        return f"{self.name}: {self.size} numbers, {self.noise} noise of scale {_range(self.noise_scale)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One of the vectors that a joint stage releases.
+
+    Attributes
+    ----------
+    name : str
+    size : int
+    spacing : float or tuple of float
+    unit_steps : float
+        What the block is measured in, in its own steps: the noise is the stage's scale times it.
+    """
+
+    name: str
+    size: int
+    spacing: Spacing
+    unit_steps: float
+
+
+@dataclass(frozen=True, slots=True)
+class JointStage:
+    """Several blocks of integers with noise of one law, each at a scale of its own: one release.
+
+    It costs what the worst pair of neighbours moves *all* blocks by, together, and not the sum of what each
+    block's own worst pair does.
+
+    Attributes
+    ----------
+    name : str
+    noise : {"laplace", "gaussian"}
+    blocks : tuple of Block
+    sensitivity : float
+        Largest distance between neighbouring datasets of all blocks together, each in its ``unit_steps``: l1 for
+        Laplace noise, l2 for Gaussian noise.
+    scale : float
+        Scale (Laplace) or standard deviation (Gaussian) of the noise, in the same units.
+    neighbors, concentrated, part
+        As for `Stage`.
+    """
+
+    name: str
+    noise: str
+    blocks: tuple[Block, ...]
+    sensitivity: float
+    scale: float
+    neighbors: Neighbors = field(default=Neighbors.REPLACE_ONE, kw_only=True)
+    concentrated: bool = field(default=False, kw_only=True)
+    part: str = field(default="", kw_only=True)
+
+    @property
+    def size(self) -> int:
+        """How many numbers are released."""
+        return sum(block.size for block in self.blocks)
+
+    @property
+    def event(self) -> Event:
+        """What an accountant sees: one event for all blocks."""
+        movement = quotient_up(self.sensitivity, self.scale)
+        if self.noise == "laplace":
+            return Pure(movement, neighbors=self.neighbors)
+        sizes = [(block.size, self.scale_steps(block)) for block in self.blocks]
+        return _gaussian(movement, sizes, self.concentrated, self.neighbors)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """All that an accountant sees."""
+        return (self.event,)
+
+    def scale_steps(self, block: Block) -> float:
+        """Return the scale of a block's noise, in its steps: what is drawn."""
+        return float_up(Fraction(self.scale) * Fraction(block.unit_steps))
+
+    def noise_scale(self, block: Block) -> float | NDArray[np.float64]:
+        """Return the scale of a block's noise, in its units."""
+        return _scaled(block.spacing, self.scale_steps(block))
+
+    def noise_std(self, block: Block) -> float | NDArray[np.float64]:
+        """Return the standard deviation of a block's noise, in its units."""
+        return self.noise_scale(block) * _std_of(self.noise)
+
+    def describe(self, n_candidates: int | None = None) -> str:
+        """Return the lines of a plan as it is printed."""
+        lines = [
+            f"{block.name}: {block.size} numbers, {self.noise} noise of scale {_range(self.noise_scale(block))}"
+            for block in self.blocks
+        ]
+        return f"{self.name}, together:\n    " + "\n    ".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The best candidates by noisy score.
+
+    Attributes
+    ----------
+    name : str
+        What is selected.
+    noise : {"laplace", "exponential", "gumbel"}
+        The law of the noise that is added to every score; "exponential" is one-sided.
+    size : int
+        How many candidates are selected; each costs the same.
+    spacing : float
+        The length of one step of a score, in its units.
+    sensitivity_steps : int
+        Largest change of any score between neighbouring datasets, in steps.
+    scale_steps : float
+        Scale of the noise, in steps.
+    neighbors, part
+        As for `Stage`.
+    candidates : int, optional
+        How many there are to select from; None is as many as are given.
+    times : int, default=1
+        How often noise is drawn: once for all that are selected, or anew for each (peeling).
+    monotone : bool, default=False
+        Whether a row moves all scores the same way, which halves the cost.
+    """
+
+    name: str
+    noise: str
+    size: int
+    spacing: float
+    sensitivity_steps: int
+    scale_steps: float
+    neighbors: Neighbors = field(default=Neighbors.REPLACE_ONE, kw_only=True)
+    part: str = field(default="", kw_only=True)
+    candidates: int | None = field(default=None, kw_only=True)
+    times: int = field(default=1, kw_only=True)
+    monotone: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        # Only Gumbel noise serves several selections at once: its one draw has the law of as many new ones.
+        if self.times not in (1, self.size) or (self.noise != "gumbel" and self.times != self.size):
+            raise InvalidParameter(
+                f"times must be {self.size} (noise anew for each selection), or 1 for Gumbel noise, got {self.times}"
+            )
+
+    @property
+    def event(self) -> Event:
+        """What an accountant sees of each that is selected."""
+        cost = quotient_up((1 if self.monotone else 2) * self.sensitivity_steps, self.scale_steps)
+        return (BoundedRange if self.noise == "gumbel" else Pure)(cost, neighbors=self.neighbors)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """All that an accountant sees."""
+        return (self.event,) * self.size
+
+    @property
+    def noise_scale(self) -> float:
+        """Scale of the noise, in the units of the scores."""
+        return self.spacing * self.scale_steps
+
+    def describe(self, n_candidates: int | None = None) -> str:
+        """Return a line of a plan as it is printed."""
+        among = self.candidates or n_candidates
+        among_words = "" if among is None else f" of {among}"
+        return f"{self.name}: {self.size}{among_words}, {self.noise} noise of scale {self.noise_scale:.6g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Responses:
+    """Every row's own answer, kept with a public probability, else another one at random.
+
+    Attributes
+    ----------
+    name : str
+    n_categories : int
+        Answers are 0, ..., n_categories - 1.
+    keep_grains : int
+        The probability to keep an answer, in multiples of ``1/GRAIN``.
+    neighbors
+        As for `Stage`. Rows answer apart, so that all of them cost what one does.
+    """
+
+    name: str
+    n_categories: int
+    keep_grains: int
+    neighbors: Neighbors = field(default=Neighbors.REPLACE_ONE, kw_only=True)
+    part: str = field(default="", kw_only=True)
+
+    noise: ClassVar[str] = "randomized response"
+    GRAIN: ClassVar[int] = 2**62
+
+    @property
+    def event(self) -> Event:
+        """What an accountant sees: randomized response is the worst pure release, exactly."""
+        kept = self.keep_grains * (self.n_categories - 1)
+        return Pure(_log_up(Fraction(kept, self.GRAIN - self.keep_grains)), neighbors=self.neighbors)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """All that an accountant sees."""
+        return (self.event,)
+
+    @property
+    def keep_probability(self) -> float:
+        """The probability that an answer is kept."""
+        return self.keep_grains / self.GRAIN
+
+    def describe(self, n_candidates: int | None = None) -> str:
+        """Return a line of a plan as it is printed."""
+        return f"{self.name}: one response a row, kept with probability {self.keep_probability:.6g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparisons:
+    """A stream of values compared with a noisy threshold, until as many as stated have been above.
+
+    Attributes
+    ----------
+    name : str
+    spacing : float
+        The length of one step of a value, in its units.
+    sensitivity_steps : int
+        Largest change of any value between neighbouring datasets, in steps.
+    threshold_steps : int
+        The public threshold, in steps.
+    threshold_scale_steps, question_scale_steps : float
+        Scales of the Laplace noise of the threshold, drawn anew after an answer above, and of every question.
+    max_above : int
+        The stream ends with this many answers above.
+    answer_scale_steps : float, optional
+        Scale of the Laplace noise of a value that is released, which it is if above; None: none is.
+    neighbors
+        As for `Stage`.
+    """
+
+    name: str
+    spacing: float
+    sensitivity_steps: int
+    threshold_steps: int
+    threshold_scale_steps: float
+    question_scale_steps: float
+    max_above: int
+    answer_scale_steps: float | None = None
+    neighbors: Neighbors = field(default=Neighbors.REPLACE_ONE, kw_only=True)
+    part: str = field(default="", kw_only=True)
+
+    noise: ClassVar[str] = "laplace"
+
+    @property
+    def event(self) -> Event:
+        """What an accountant sees of one noisy threshold, up to and including the answer above that ends it."""
+        # The threshold moves by one sensitivity, the question that is above by two (docs/proofs/sparse-vector.md).
+        steps = self.sensitivity_steps
+        cost = Fraction(steps) / Fraction(self.threshold_scale_steps)
+        cost += Fraction(2 * steps) / Fraction(self.question_scale_steps)
+        return Pure(float_up(cost), neighbors=self.neighbors)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """All that an accountant sees of a whole stream, however long."""
+        comparisons = (self.event,) * self.max_above
+        if self.answer_scale_steps is None:
+            return comparisons
+        value = DiscreteLaplace(self.sensitivity_steps, self.answer_scale_steps, neighbors=self.neighbors)
+        return comparisons + (value,) * self.max_above
+
+    def describe(self, n_candidates: int | None = None) -> str:
+        """Return a line of a plan as it is printed."""
+        scales = (self.threshold_scale_steps * self.spacing, self.question_scale_steps * self.spacing)
+        return (
+            f"{self.name}: up to {self.max_above} above, Laplace noise of scale {scales[0]:.6g} on the threshold and "
+            f"{scales[1]:.6g} on a question"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Coins:
+    """Private uniform signs that an algorithm tosses; they are not released and cost nothing.
+
+    Attributes
+    ----------
+    name : str
+    shape : tuple of int
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    part: str = field(default="", kw_only=True)
+
+    noise: ClassVar[str] = "coins"
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """Nothing: coins are not released."""
+        return ()
+
+    def describe(self, n_candidates: int | None = None) -> str:
+        """Return a line of a plan as it is printed."""
+        return f"{self.name}: {math.prod(self.shape)} private coins, not released"
+
+
+AnyStage = Stage | JointStage | Selection | Responses | Comparisons | Coins
+KINDS = (Stage, JointStage, Selection, Responses, Comparisons, Coins)
+
+
+def _gaussian(
+    mu: float, sizes: list[tuple[int, float]], concentrated: bool, neighbors: Neighbors
+) -> Gaussian | ZCDP:
+    """Return the event of Gaussian noise on vectors of the sizes given, each with its scale in steps."""
+    if concentrated:
+        return ZCDP(float_up(Fraction(mu) ** 2 / 2), neighbors=neighbors)
+    if min(scale for _, scale in sizes) < SMALLEST_STEPS:
+        raise DPStatsError(
+            f"Gaussian noise of less than {SMALLEST_STEPS:g} steps has no exact curve: the stage must be concentrated. "
+            "This is a defect"
+        )
+    # Raised by more than these few operations can be rounded.
+    variation = math.fsum(TOTAL_VARIATION * size / scale**2 for size, scale in sizes) * (1 + 2.0**-48)
+    return Gaussian(mu, variation, neighbors=neighbors)
+
+
+def _log_up(odds: Fraction) -> float:
+    """Return a float that is at least the logarithm of rational odds above 1, to within an ulp."""
+    with localcontext() as context:
+        context.prec = 60
+        # ln is right to the last of 60 digits; what is added is far more than that, and far less than an ulp.
+        exact = (Decimal(odds.numerator) / Decimal(odds.denominator)).ln() * (1 + Decimal(10) ** -35)
+    return float_up(Fraction(exact))
+
+
+def _std_of(noise: str) -> float:
+    return math.sqrt(2.0) if noise == "laplace" else 1.0
+
+
+def _scaled(spacing: Spacing, factor: float) -> float | NDArray[np.float64]:
+    return np.asarray(spacing) * factor if isinstance(spacing, tuple) else spacing * factor
+
+
+def _range(scale: Any) -> str:
+    scale = np.atleast_1d(scale)
+    return f"{scale.min():.6g}" if np.ptp(scale) == 0 else f"{scale.min():.6g} to {scale.max():.6g}"

@@ -1,0 +1,334 @@
+"""A session: the only way to noise. It is charged for a plan, and then draws what the plan names, once each.
+
+What reaches a source of noise comes from the stages of the plan, from which the cost is derived: neither
+can be changed without the other. The noise is drawn after the charge, by the name of a stage; a name that
+the plan lacks, a second use, a wrong length and a stage that is forgotten are errors.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from types import MappingProxyType, TracebackType
+from typing import Any, NoReturn, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.errors import DPStatsError
+from dpstats.privacy.budget import PrivacyBudget, check_budget
+from dpstats.privacy.plan import Plan
+from dpstats.privacy.stages import (
+    KINDS,
+    AnyStage,
+    Coins,
+    Comparisons,
+    JointStage,
+    Responses,
+    Selection,
+    Spacing,
+    Stage,
+)
+from dpstats.release.noise import Noise, SimulatedNoise
+from dpstats.release.stream import Stream
+
+Released = Mapping[str, Any]
+"""What was released of each stage, by its name, in its units: public, and all that a report is given."""
+
+_BLOCK = 1 << 16  # responses that stay in cache
+
+
+class Session:
+    """The releases of one plan.
+
+    Parameters
+    ----------
+    plan : Plan
+    noise : Noise
+        Exact or simulated.
+    budget : PrivacyBudget, optional
+        Charged by `open`, whole and durably, before anything is drawn.
+    label : str
+        Of the charge.
+    size : int, optional
+        How many times everything is drawn, for simulations and audits: releases have this many rows. None is once.
+
+    Notes
+    -----
+    `open` and every stage are tickets that are taken before they are used: wherever a session is interrupted,
+    nothing is drawn that was not charged, and nothing twice. A session cannot be copied or pickled, and is
+    refused in a process that was forked.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        noise: Noise,
+        budget: PrivacyBudget | None = None,
+        label: str = "",
+        size: int | None = None,
+    ) -> None:
+        self._plan = plan
+        self._noise = noise
+        self._budget = check_budget(budget, simulated=noise.simulated)
+        self._label = label
+        self._size = size
+        self._process = os.getpid()
+        self._entry = [plan]
+        self._tickets: dict[str, AnyStage] | None = None
+        self._released: dict[str, Any] = {}
+        self._skipped: dict[str, str] = {}
+        if len({stage.name for stage in plan.stages}) < len(plan.stages):
+            raise DPStatsError("the stages of a plan must have different names")
+
+    @classmethod
+    def simulated(cls, plan: Plan, generator: np.random.Generator, size: int | None = None) -> Session:
+        """Return a session whose noise is reproducible and protects nobody."""
+        return cls(plan, SimulatedNoise(generator), size=size)
+
+    @property
+    def plan(self) -> Plan:
+        """What is released."""
+        return self._plan
+
+    @property
+    def size(self) -> int | None:
+        """How many times everything is drawn; None is once."""
+        return self._size
+
+    @property
+    def released(self) -> Released:
+        """What has been released so far, by the name of the stage: read-only."""
+        return MappingProxyType(self._released)
+
+    # Paying.
+
+    def check(self) -> None:
+        """Raise if the budget cannot pay; charges nothing. Called before the data are touched."""
+        self._in_its_process()
+        if self._budget is not None:
+            self._budget.check(self._plan)
+
+    def open(self) -> Self:
+        """Charge the budget for the whole plan; nothing can be drawn before.
+
+        Where this fails the session is dead: whether the charge was kept may be unknown.
+        """
+        self._in_its_process()
+        try:
+            plan = self._entry.pop()
+        except IndexError:
+            raise DPStatsError("a session is opened once: it was, or it failed when it was") from None
+        if self._budget is not None:
+            self._budget.charge(plan, label=self._label)
+        self._tickets = {stage.name: stage for stage in plan.stages}
+        return self
+
+    def __enter__(self) -> Self:
+        return self.open()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        left, self._tickets = self._tickets, None
+        if left and kind is None:
+            raise DPStatsError(f"stages of the plan were neither released nor skipped: {', '.join(left)}")
+
+    # Drawing.
+
+    def add(self, name: str, integers: Any, where: Any = True, units: bool = True) -> Any:
+        """Release integers with the noise of a stage, and return the release.
+
+        Parameters
+        ----------
+        name : str
+            A `Stage` or a `JointStage`.
+        integers : array of shape (k,), or (size, k); a mapping of these by the names of the blocks
+            Exact, in steps of the stage's lattice; int64 or Python integers.
+        where : bool, or array of shape (size,)
+            Which of the draws are released; the others, where a procedure has stopped early, are NaN.
+        units : bool, default=True
+            Whether to return the release in its units, or in steps as integers (0 where not released).
+
+        Returns
+        -------
+        float64 array of shape (k,), or (size, k); a mapping of these for a joint stage
+        """
+        stage: Stage | JointStage = self._stage(name, Stage, JointStage)
+        if isinstance(stage, Stage):
+            steps = self._checked(name, integers, stage.size)
+            self._take(name)
+            noisy, released = self._noisy(
+                stage.noise, stage.scale_steps, steps, stage.size, stage.spacing, where
+            )
+            self._released[name] = released
+            return released if units else noisy
+        if integers.keys() != {block.name for block in stage.blocks}:
+            raise DPStatsError(
+                f"stage {name!r} is about {', '.join(block.name for block in stage.blocks)} together"
+            )
+        exact = {
+            block.name: self._checked(block.name, integers[block.name], block.size) for block in stage.blocks
+        }
+        self._take(name)
+        both = {
+            block.name: self._noisy(
+                stage.noise, stage.scale_steps(block), exact[block.name], block.size, block.spacing, where
+            )
+            for block in stage.blocks
+        }
+        self._released[name] = MappingProxyType({key: released for key, (_, released) in both.items()})
+        return self._released[name] if units else {key: noisy for key, (noisy, _) in both.items()}
+
+    def select(self, name: str, scores: NDArray[np.int64]) -> NDArray[np.intp]:
+        """Select the best candidates by noisy score, and return their positions, best first.
+
+        Parameters
+        ----------
+        name : str
+            A `Selection`.
+        scores : int64 array of shape (candidates,)
+            Exact, in steps.
+
+        Returns
+        -------
+        array of shape (k,), or (size, k)
+        """
+        stage: Selection = self._stage(name, Selection)
+        if scores.ndim != 1 or stage.candidates not in (None, scores.size):
+            raise DPStatsError(
+                f"stage {name!r} is about {stage.candidates} scores, got an array of {scores.shape}"
+            )
+        self._take(name)
+        if stage.times == 1:
+            chosen = self._noise.top(stage.noise, scores, stage.scale_steps, stage.size, self._size)
+        else:
+            chosen = self._peeled(stage, scores)
+        self._released[name] = chosen
+        return chosen
+
+    def respond(self, name: str, answers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return a randomized response to every answer in 0, ..., n_categories - 1: shape (n,), or (size, n)."""
+        stage: Responses = self._stage(name, Responses)
+        self._take(name)
+        flat = answers if self._size is None else np.tile(answers, self._size)
+        responses = np.empty_like(flat)
+        for start in range(0, flat.size, _BLOCK):
+            block = flat[start : start + _BLOCK]
+            kept = self._noise.integers(stage.GRAIN, block.size) < stage.keep_grains
+            responses[start : start + _BLOCK] = np.where(kept, block, self._others(block, stage.n_categories))
+        self._released[name] = responses.reshape(self._shape(answers.size))
+        return self._released[name]
+
+    def coins(self, name: str) -> NDArray[np.int64]:
+        """Toss private coins: uniform -1 and 1, of the stage's shape, or (size, *shape). They are not released."""
+        stage: Coins = self._stage(name, Coins)
+        self._take(name)
+        return 2 * self._noise.integers(2, self._shape(*stage.shape)) - 1
+
+    def stream(self, name: str) -> Stream:
+        """Return the stream of a `Comparisons`, once; it lives on when the session does not."""
+        stage: Comparisons = self._stage(name, Comparisons)
+        self._take(name)
+        self._released[name] = None  # what it releases it gives to who asks
+        return Stream(stage, self._noise)
+
+    def skip(self, name: str, why: str) -> None:
+        """Leave a stage out, for a public reason: it was charged, and is not drawn."""
+        self._stage(name, *KINDS)
+        self._take(name)
+        self._skipped[name] = why
+
+    # How.
+
+    def _stage(self, name: str, *kinds: type[AnyStage]) -> Any:
+        """Return a stage that is still to be released, of the kinds that are asked for."""
+        self._in_its_process()
+        if self._tickets is None:
+            raise DPStatsError("nothing can be drawn: the session is not open")
+        stage = self._tickets.get(name)
+        if stage is None:
+            known = {item.name for item in self._plan.stages}
+            raise DPStatsError(
+                f"stage {name!r} was released before: each is once"
+                if name in known
+                else f"the plan has no stage {name!r}, only {', '.join(sorted(known))}"
+            )
+        if not isinstance(stage, kinds):
+            raise DPStatsError(
+                f"stage {name!r} is a {type(stage).__name__}, not a {' or '.join(k.__name__ for k in kinds)}"
+            )
+        return stage
+
+    def _take(self, name: str) -> None:
+        """Take a stage's ticket, after which it cannot be drawn again; of two takers one gets it."""
+        tickets = self._tickets
+        if tickets is None or tickets.pop(name, None) is None:
+            raise DPStatsError(f"stage {name!r} was released before: each is once")
+
+    def _shape(self, *shape: int) -> tuple[int, ...]:
+        return shape if self._size is None else (self._size, *shape)
+
+    def _checked(self, name: str, integers: Any, size: int) -> NDArray[Any]:
+        """Return exact integers of the shape of a stage."""
+        steps = np.asarray(integers)
+        if steps.shape not in ((size,), self._shape(size)) or steps.dtype.kind not in "iuO":
+            raise DPStatsError(
+                f"stage {name!r} releases {size} integers, got an array of {steps.shape} of type {steps.dtype}"
+            )
+        return steps
+
+    def _noisy(
+        self, noise: str, scale: float, steps: NDArray[Any], size: int, spacing: Spacing, where: Any
+    ) -> tuple[NDArray[Any], NDArray[np.float64]]:
+        """Draw noise for integers: the sum in steps, and in units."""
+        shape = self._shape(size)
+        kept = np.asarray(where)
+        if not kept.any():
+            return np.zeros(shape, dtype=np.int64), np.full(shape, np.nan)
+        draw: Callable[..., NDArray[np.int64]] = (
+            self._noise.laplace if noise == "laplace" else self._noise.gaussian
+        )
+        noisy = steps + draw(scale, shape)
+        if noisy.dtype == object:
+            released = to_units(noisy, Fraction(float(np.asarray(spacing))))
+        else:
+            released = noisy.astype(np.float64) * np.asarray(spacing)
+        if kept.all():
+            return noisy, released
+        return np.where(kept[:, None], noisy, 0), np.where(kept[:, None], released, np.nan)
+
+    def _peeled(self, stage: Selection, scores: NDArray[np.int64]) -> NDArray[np.intp]:
+        """Select one after another, with noise anew for all that are left."""
+        count = 1 if self._size is None else self._size
+        taken = np.zeros((count, scores.size), dtype=bool)
+        chosen = np.empty((count, stage.size), dtype=np.intp)
+        for t in range(stage.times):
+            noisy = scores + self._noise.laplace(stage.scale_steps, taken.shape)
+            noisy[taken] = np.iinfo(np.int64).min
+            # The first of equal sums, on neighbouring datasets alike.
+            chosen[:, t] = np.argmax(noisy, axis=1)
+            taken[np.arange(count), chosen[:, t]] = True
+        return chosen[0] if self._size is None else chosen
+
+    def _others(self, answers: NDArray[np.int64], n_categories: int) -> NDArray[np.int64]:
+        """Return for each answer one of the other categories, each equally likely."""
+        if n_categories == 2:
+            return 1 - answers
+        others = self._noise.integers(n_categories - 1, answers.size)
+        return others + (others >= answers)
+
+    def _in_its_process(self) -> None:
+        if os.getpid() != self._process:
+            raise DPStatsError("a session belongs to the process that made it: two copies would cost twice")
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Session cannot be copied or pickled: two copies would cost twice")
+
+
+def to_units(noisy: NDArray[Any], spacing: Fraction) -> NDArray[np.float64]:
+    """Put Python integers back into units; what exceeds the largest float becomes that float."""
+    largest = Fraction(np.finfo(np.float64).max)
+    values = [float(max(-largest, min(largest, number * spacing))) for number in noisy.ravel()]
+    return np.array(values).reshape(noisy.shape)

@@ -1,0 +1,81 @@
+"""A stream of comparisons with a noisy threshold: fresh noise for every question, and an end.
+
+Proof: docs/proofs/sparse-vector.md.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from typing import NamedTuple, NoReturn
+
+from dpstats.errors import DPStatsError, Exhausted
+from dpstats.privacy.stages import Comparisons
+from dpstats.release.noise import Noise
+
+_AHEAD = 4096  # noise drawn ahead of the questions, which costs a draw's setup once
+
+
+class Above(NamedTuple):
+    """An answer above the threshold; ``steps`` is the value with noise of its own, where values are released."""
+
+    steps: int | None
+
+
+class Stream:
+    """The answers of a `Comparisons` stage, one question at a time.
+
+    Its state is the answers above that are left and the noisy threshold, and one assignment changes both: wherever
+    a question is interrupted, a threshold that was passed is never used again.
+    """
+
+    def __init__(self, stage: Comparisons, noise: Noise) -> None:
+        self._stage = stage
+        self._noise = noise
+        self._state: tuple[int, int | None] = (stage.max_above, None)
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+        self._ahead: Iterator[int] = iter(())
+        self._next_block = 1
+
+    @property
+    def left(self) -> int:
+        """How many answers above there can still be."""
+        return self._state[0]
+
+    def ask(self, steps: int) -> Above | None:
+        """Compare a value, in steps, with the noisy threshold: an `Above`, or None for below."""
+        # Before the lock, which another thread of the parent may have held at the fork.
+        if os.getpid() != self._process:
+            raise DPStatsError("a stream belongs to the process that made it: two copies would cost twice")
+        with self._lock:
+            left, threshold = self._state
+            if left == 0:
+                raise Exhausted("the stream has given its last answer above the threshold")
+            if threshold is None:
+                noise = self._noise.laplace(self._stage.threshold_scale_steps, 1)
+                threshold = self._stage.threshold_steps + int(noise[0])
+                self._state = (left, threshold)
+            drawn = next(self._ahead, None)
+            if drawn is None:
+                drawn = self._draw_ahead()
+            if steps + drawn < threshold:
+                return None
+            self._state = (left - 1, None)
+            return Above(self._answer(steps))
+
+    def _answer(self, steps: int) -> int | None:
+        """Return the value with noise of its own: that of the comparison must not be used again."""
+        scale = self._stage.answer_scale_steps
+        return None if scale is None else steps + int(self._noise.laplace(scale, 1)[0])
+
+    def _draw_ahead(self) -> int:
+        # Few at first, so that a short stream of exact noise is not slow.
+        block = self._noise.laplace(self._stage.question_scale_steps, self._next_block)
+        self._next_block = min(8 * self._next_block, _AHEAD)
+        self._ahead = iter(block.tolist())
+        return next(self._ahead)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Stream cannot be copied or pickled: two copies would cost twice")
