@@ -10,9 +10,9 @@ import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,12 +72,23 @@ class IdentityPlan(ReleasePlan):
     n_calibration: int
     threshold: float = math.nan
     """Of the printed constants; NaN where it is calibrated."""
+    null: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
+    """The simulated statistics under the null, ascending, of a plan that is prepared: public. None before, and with
+    printed constants. Not pickled: it may be a megabyte, and the same plan gives the same again."""
 
     @property
     def law(self) -> str:
         """Everything that the law of the released statistic under the null depends on."""
         noise = [(stage.scale_steps, stage.spacing) for stage in self.stages]
         return f"{dpstats.__version__} {self.n_samples} {self.n_features} {noise} {self.design} {self.reference.law}"
+
+    @property
+    def critical_value(self) -> float:
+        """What the statistic must exceed to reject; of a plan with ``null``, or with printed constants."""
+        return self.threshold if self.null is None else critical_value(self.null, self.level)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "null": None}
 
 
 class PrivateTest(PrivateEstimator[IdentityPlan], ABC):
@@ -106,7 +117,6 @@ class PrivateTest(PrivateEstimator[IdentityPlan], ABC):
     n_jobs: int | None
     progress: bool
     delta: float = 0.0
-    _null: NDArray[np.float64]
 
     _per_column = ("mean", "cov")
     _plan_class: type[IdentityPlan] = IdentityPlan
@@ -206,19 +216,12 @@ class PrivateTest(PrivateEstimator[IdentityPlan], ABC):
             )
         return True
 
+    def _prepare(self, plan: IdentityPlan) -> IdentityPlan:
+        """Return the plan with its null distribution, simulated or from the cache; as it is with printed constants."""
+        return plan if plan.n_calibration == 0 else replace(plan, null=self._null_statistics(plan))
+
     def _statistic(self, X: NDArray[Any], plan: IdentityPlan) -> Statistic:
-        # Public and possibly slow: before the charge, so that breaking it off costs nothing.
-        self._null = self._null_statistics(plan)
         return self._exact(X, plan)
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        # The null distribution is handed from `_statistic` to `_report`: nothing is left to fail after the charge.
-        try:
-            return super().fit(X, y)
-        finally:
-            self.__dict__.pop("_null", None)
-
-    fit.__doc__ = PrivateEstimator.fit.__doc__
 
     def _simulate(
         self, plan: IdentityPlan, size: int, generator: np.random.Generator, shift: Any = 0.0
@@ -234,13 +237,11 @@ class PrivateTest(PrivateEstimator[IdentityPlan], ABC):
         return self._combine(released, plan)
 
     def _null_statistics(self, plan: IdentityPlan) -> NDArray[np.float64]:
-        """Return the sorted null statistics of a plan, simulated or from the cache; none if none are needed.
+        """Return the sorted null statistics of a plan, simulated or from the cache.
 
         Refused where the early stages reject so often that no last stage can have the level: the critical value
         would be infinite, and an early rejection would not be one.
         """
-        if plan.n_calibration == 0:
-            return np.empty(0)
         null = null_statistics(
             f"{type(self).__name__} {plan.law}",
             plan.n_calibration,
@@ -257,15 +258,11 @@ class PrivateTest(PrivateEstimator[IdentityPlan], ABC):
             )
         return null
 
-    @staticmethod
-    def _threshold(plan: IdentityPlan, null: NDArray[np.float64]) -> float:
-        return critical_value(null, plan.level) if null.size else plan.threshold
-
     def _report(self, released: Released, plan: IdentityPlan) -> None:
-        null = self._null
+        null = plan.null
         self.statistic_ = float(self._combine(released, plan))
-        self.threshold_ = self._threshold(plan, null)
-        self.pvalue_ = pvalue(null, self.statistic_) if null.size else math.nan
+        self.threshold_ = plan.critical_value
+        self.pvalue_ = math.nan if null is None else pvalue(null, self.statistic_)
         self.result_ = TestResult(
             self._title,
             self.statistic_,
@@ -279,7 +276,7 @@ class PrivateTest(PrivateEstimator[IdentityPlan], ABC):
             plan.n_features,
             self.privacy_,
             plan.n_calibration,
-            realised_level(null.size, plan.level) if null.size else (math.nan, math.nan),
+            (math.nan, math.nan) if null is None else realised_level(null.size, plan.level),
         )
         self.reject_ = self.result_.reject
 
@@ -303,7 +300,7 @@ class PrivateTest(PrivateEstimator[IdentityPlan], ABC):
         planner = self._in_order(column_names(X) if fitted is None else list(fitted))
         stated = public_shape(X)
         if budget is not None and stated is not None:
-            # As in a fit, an empty purse is told before the data are touched.
+            # As in a fit, the budget comes first, so that a refusal depends on public facts only.
             budget.check(planner.plan(max(stated[0], self._min_samples), self.n_features_in_))
         check_rows(self, X, reset=False, min_samples=self._min_samples)
         # A copy shares the budget and the generator; the attributes of this fit stay as they are.
@@ -346,8 +343,9 @@ class PrivateTest(PrivateEstimator[IdentityPlan], ABC):
         plan = self.plan(n_samples, n_features)
         distance = check_real("distance", distance, at_least=0, at_most=_LARGEST_DISTANCE)
         shift = distance * unit_vector(direction, plan.n_features)
-        values = self._alternative(plan, shift, check_integer("n_simulations", n_simulations, at_least=1))
-        return float(np.mean(values > self._threshold(plan, self._null_statistics(plan))))
+        size = check_integer("n_simulations", n_simulations, at_least=1)
+        values = self._alternative(plan, shift, size)
+        return float(np.mean(values > self._prepare(plan).critical_value))
 
     def _alternative(self, plan: IdentityPlan, shift: Any, size: int) -> NDArray[np.float64]:
         # Its own stream, and the same one for every shift: power curves are smooth and reproducible.

@@ -19,6 +19,7 @@ from dpstats.identity.filtering import FilteringConstants, filtering_constants, 
 from dpstats.identity.whitening import Reference, check_signs, signs_of
 from dpstats.privacy.events import Approximate, DiscreteLaplace, Event, Gaussian
 from dpstats.privacy.plan import Stage
+from dpstats.release.additive import TOTAL_VARIATION
 from dpstats.release.estimator import Released
 from dpstats.release.estimator import Statistic as ExactStatistic
 from dpstats.release.noise import Noise, SimulatedNoise, check_scale
@@ -29,7 +30,6 @@ _LARGEST, _SUM, _COUNT, _STATISTIC = (
     "number of rows to filter",
     "T of the filtered rows",
 )
-_TOTAL_VARIATION = 0.021
 
 
 @dataclass(frozen=True)
@@ -154,9 +154,9 @@ class FilteringTest(PrivateTest):
                 "delta must be greater than 0 for FilteringTest, got 0: its noise is Gaussian"
             )
         constants = filtering_constants(n, d, self.epsilon, self.delta, noise)
-        # Discrete for continuous noise costs (1 + e^epsilon) 0.021 d/sigma^2, sigma in steps: at most a tenth of
-        # one delta, of which the proof leaves several over.
-        variation = (1 + math.exp(constants.epsilon)) * _TOTAL_VARIATION * d / constants.sum_sigma**2
+        # Discrete for continuous noise costs (1 + e^epsilon) TOTAL_VARIATION d/sigma^2, sigma in steps: at most a
+        # tenth of one delta, of which the proof leaves several over.
+        variation = (1 + math.exp(constants.epsilon)) * TOTAL_VARIATION * d / constants.sum_sigma**2
         bits = max(10, math.ceil(math.log2(10 * variation / constants.delta) / 2))
         if n * 2**bits >= 2**62:
             raise InvalidParameter(
@@ -184,7 +184,7 @@ class FilteringTest(PrivateTest):
                 1 / steps,
                 l2,
                 sigma,
-                Gaussian(l2 / sigma, _TOTAL_VARIATION * d / sigma**2),
+                Gaussian(l2 / sigma, TOTAL_VARIATION * d / sigma**2),
             ),
             Stage(_COUNT, "laplace", 1, 1.0, 1, c.count_scale, DiscreteLaplace(1, c.count_scale)),
             Stage(_STATISTIC, "laplace", 1, 1.0, K, c.statistic_scale, DiscreteLaplace(K, c.statistic_scale)),

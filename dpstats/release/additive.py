@@ -25,9 +25,10 @@ from dpstats.privacy.plan import Stage
 from dpstats.privacy.zcdp import zcdp_rho
 from dpstats.release.noise import Noise, Size, check_scale
 
-# Total variation, per coordinate, between discrete Gaussian noise of s >= 10 steps and rounded
-# continuous noise is below 0.021/s^2 (docs/proofs/gaussian.md).
-_TOTAL_VARIATION = 0.021
+TOTAL_VARIATION = 0.021
+"""Total variation, per coordinate, between discrete Gaussian noise of s >= 10 steps and rounded continuous noise is
+below this over s^2 (docs/proofs/gaussian.md)."""
+
 _SMALLEST_SCALE = 10.0
 
 
@@ -120,7 +121,7 @@ def _concentrated_stage(item: Statistic, rho: float, neighbors: Neighbors) -> St
 
 
 def _gaussian_stage(item: Statistic, scale: float, neighbors: Neighbors) -> Stage:
-    variation = _TOTAL_VARIATION * item.size / scale**2
+    variation = TOTAL_VARIATION * item.size / scale**2
     event = Gaussian(item.l2 / scale, variation, neighbors=neighbors)
     return Stage(item.name, "gaussian", item.size, item.spacing, item.l2, scale, event)
 

@@ -55,6 +55,10 @@ class PrivateEstimator(BaseEstimator, Generic[Plan]):
         """Return what a fit on data of this size would release, and at which cost; sees no data."""
         raise TypeError(f"{type(self).__name__} does not define plan")
 
+    def _prepare(self, plan: Plan) -> Plan:
+        """Return the plan with what is public and slow to compute; before the charge, so that breaking off is free."""
+        return plan
+
     def _statistic(self, X: NDArray[Any], plan: Plan) -> Statistic:
         """Return the exact integers that the plan's stages are about, or refuse the data."""
         raise TypeError(f"{type(self).__name__} does not define _statistic")
@@ -111,12 +115,13 @@ class PrivateEstimator(BaseEstimator, Generic[Plan]):
         planner = self._in_order(column_names(X))
         stated = public_shape(X)
         if budget is not None and stated is not None and min(stated) > 0:
-            # An empty purse is told before the data are touched.
+            # Check the budget first, so that a refusal depends on public facts only.
             budget.check(planner.plan(max(stated[0], self._min_samples), stated[1]))
         rows = check_rows(self, X, reset=True, min_samples=self._min_samples)
         plan = planner.plan(*rows.shape)
         if budget is not None:
             budget.check(plan)
+        plan = self._prepare(plan)
         statistic = self._statistic(rows, plan)
         if budget is not None:
             budget.charge(plan, label=type(self).__name__)

@@ -24,6 +24,7 @@ from dpstats.identity import (
 )
 from dpstats.identity.choice import automatic_test
 from dpstats.privacy import PrivacyBudget
+from dpstats.release.estimator import PrivateEstimator
 
 rng = np.random.default_rng(0)
 NULL_ROWS = rng.standard_normal((60, 3))
@@ -65,7 +66,7 @@ def test_predict_is_a_release_of_its_own(kind) -> None:
         test.predict(FAR_ROWS[:, :2])
 
 
-def test_an_empty_purse_is_told_before_the_data_are_touched() -> None:
+def test_the_budget_is_checked_before_the_data_are_touched() -> None:
     budget = PrivacyBudget(0.5)
     test = RowDistanceTest(mean=[0.0, 0.0, 0.0], epsilon=0.4, budget=budget, **FAST).fit(NULL_ROWS)
     text = np.full((60, 3), "text")
@@ -401,7 +402,26 @@ def test_nothing_is_simulated_after_the_charge(monkeypatch) -> None:
     exact = SpatialSignTest._exact
     monkeypatch.setattr(SpatialSignTest, "_exact", lambda *a: null._memory.clear() or exact(*a))
     assert np.isfinite(test.fit(NULL_ROWS).pvalue_) and len(calls) == 1
-    assert "_null" not in vars(test)
+    # The null distribution travels with the plan, and nowhere else.
+    assert test.plan_.null.size == 199 and not any(name.startswith("_") for name in vars(test))
+    assert test.plan_.law == test.plan(60, 3).law and "null=" not in repr(test.plan_)
+
+
+def test_a_null_distribution_is_not_pickled() -> None:
+    test = SpatialSignTest(random_state=0, n_calibration=9999).fit(NULL_ROWS)
+    assert test.plan_.null.nbytes == 8 * 9999
+    kept = pickle.dumps(test)
+    assert len(kept) < 10_000
+    again = pickle.loads(kept)
+    assert again.plan_.null is None and again.plan_.law == test.plan_.law
+    # What it is needed for brings its own.
+    assert again.power(0.5, 60, 3, n_simulations=50) == test.power(0.5, 60, 3, n_simulations=50)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_order_of_a_fit_is_the_frames_alone(kind) -> None:
+    assert type(kind()).fit is PrivateEstimator.fit
+    assert kind().plan(60, 3).null is None
 
 
 def test_calibrations_do_not_depend_on_the_level() -> None:
