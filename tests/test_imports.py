@@ -81,6 +81,29 @@ INSIDE = {
         "__init__",
     ],
     "means.sparse": ["plan", "gumbel", "peeling", "release", "estimator", "__init__"],
+    "identity": [
+        "whitening",
+        "signs",
+        "result",
+        "null",
+        "plan",
+        "alternatives",
+        "calibrated",
+        "power",
+        "distance_interval",
+        "base",
+        "rows",
+        "row_constants",
+        "row_distance_test",
+        "spatial",
+        "spatial_sign_test",
+        "extension",
+        "filtering",
+        "lipschitz_test",
+        "filtering_test",
+        "choice",
+        "__init__",
+    ],
     "simulation": [
         "adapter",
         "samplers",
@@ -161,6 +184,10 @@ def test_the_rule_can_fail(tmp_path: Path) -> None:
     assert backward_arrows(("privacy", "events"), {"dpstats.privacy.plan"}) == ["dpstats.privacy.plan"]
     inner = ("means", "sparse", "peeling")
     assert backward_arrows(inner, {"dpstats.means.sparse.plan", "dpstats.means.base"}) == []
+    identity = ("identity", "null")
+    assert backward_arrows(identity, {"dpstats.identity.base", "dpstats.parallel"}) == [
+        "dpstats.identity.base"
+    ]
     for late in (
         "dpstats.means.sparse.release",
         "dpstats.means.variance",

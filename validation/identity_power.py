@@ -31,7 +31,8 @@ from scipy.stats import chi2, ncx2
 
 import dpstats
 from dpstats.identity import FilteringTest, LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
-from dpstats.identity.base import PrivateTest, unit_vector
+from dpstats.identity.alternatives import unit_vector
+from dpstats.identity.base import PrivateTest
 from dpstats.identity.spatial_sign_test import _normal_limit
 from dpstats.identity.whitening import Reference
 from dpstats.parallel import cut

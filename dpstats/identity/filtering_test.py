@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_real
 from dpstats.errors import InvalidParameter
-from dpstats.identity.base import IdentityPlan, PrivateTest
+from dpstats.identity.base import PrivateTest
 from dpstats.identity.filtering import FilteringConstants, filtering_constants, filtering_run
+from dpstats.identity.plan import IdentityPlan
 from dpstats.identity.whitening import Reference, check_signs, signs_of
 from dpstats.privacy.events import Approximate, DiscreteLaplace, Event, Gaussian
 from dpstats.privacy.plan import Stage

@@ -15,7 +15,7 @@ from scipy.special import ndtr, ndtri
 
 from dpstats.data.parameters import check_choice, check_flag, check_level, check_real
 from dpstats.errors import InvalidParameter
-from dpstats.identity.base import IdentityPlan, PrivateTest
+from dpstats.identity.base import PrivateTest
 from dpstats.identity.extension import (
     check_solvable,
     count_vectors,
@@ -25,6 +25,7 @@ from dpstats.identity.extension import (
     l1_costs,
 )
 from dpstats.identity.filtering import LipschitzStage, staged_reduction
+from dpstats.identity.plan import IdentityPlan
 from dpstats.identity.rows import round_to_steps
 from dpstats.identity.whitening import Reference, check_signs, grid_law, signs_of
 from dpstats.privacy.plan import Stage

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_real
-from dpstats.identity.base import IdentityPlan, PrivateTest
+from dpstats.identity.base import PrivateTest
+from dpstats.identity.plan import IdentityPlan
 from dpstats.identity.row_constants import approximate_null_f0, normal_clipped_square, signs_center
 from dpstats.identity.rows import LARGEST_STEP, STEP_BITS, distance_of_row_sums, round_to_steps, row_sums
 from dpstats.identity.whitening import Reference, check_signs, grid_law, signs_of

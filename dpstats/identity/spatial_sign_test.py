@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from dpstats.data.parameters import check_real
-from dpstats.identity.base import IdentityPlan, PrivateTest
+from dpstats.identity.base import PrivateTest
+from dpstats.identity.plan import IdentityPlan
 from dpstats.identity.spatial import DEFAULT_RADIUS, integer_norm, spatial_sign_lattice
 from dpstats.identity.whitening import Reference
 from dpstats.lattice import BallLattice

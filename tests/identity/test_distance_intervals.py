@@ -11,7 +11,7 @@ from scipy.special import ndtr
 
 from dpstats.errors import InvalidParameter
 from dpstats.identity import LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
-from dpstats.identity.base import _crossing
+from dpstats.identity.distance_interval import crossing
 from dpstats.identity.whitening import Reference
 
 FAST = {"n_calibration": 99}
@@ -54,26 +54,26 @@ def counted(curve: Callable[[float], float], size: int) -> tuple[Callable[[float
     return remembering, taken
 
 
-@pytest.mark.parametrize("crossing", [1e-7, 1e-3, 0.2, 0.9, 7.0, 4e3])
-def test_crossings_are_bracketed_closely_with_few_datasets(crossing) -> None:
+@pytest.mark.parametrize("place", [1e-7, 1e-3, 0.2, 0.9, 7.0, 4e3])
+def test_crossings_are_bracketed_closely_with_few_datasets(place) -> None:
     size = 1000
-    curve, taken = counted(lambda a: float(ndtr(4 * (a / crossing - 1) - 1.96)), size)
-    low, high = _crossing(curve, 0.025, 1e6, size)
-    assert low <= crossing <= high and high - low <= 0.01 * crossing
+    curve, taken = counted(lambda a: float(ndtr(4 * (a / place - 1) - 1.96)), size)
+    low, high = crossing(curve, 0.025, 1e6, size)
+    assert low <= place <= high and high - low <= 0.01 * place
     assert taken.count(size) <= 9 and sum(taken) <= 12 * size
 
 
 def test_crossings_at_once_never_and_at_the_farthest() -> None:
     curve, taken = counted(lambda a: 0.5, 1000)
-    assert _crossing(curve, 0.1, 1e6, 1000) == (0.0, 0.0) and taken == [1000]
+    assert crossing(curve, 0.1, 1e6, 1000) == (0.0, 0.0) and taken == [1000]
     curve, taken = counted(lambda a: 0.5, 1000)
-    assert _crossing(curve, 0.9, 1e6, 1000) == (math.inf, math.inf)
+    assert crossing(curve, 0.9, 1e6, 1000) == (math.inf, math.inf)
     assert sum(taken) < 7 * 1000
     # Few datasets find no crossing before the farthest distance, all of them do: and the other way round.
     step = counted(lambda a: 0.1 if a < 2.0 else 0.9, 1000)[0]
-    low, high = _crossing(step, 0.5, 2.1, 1000)
+    low, high = crossing(step, 0.5, 2.1, 1000)
     assert low <= 2.0 <= high <= 2.1
-    assert _crossing(counted(lambda a: 0.1 if a < 2.2 else 0.9, 1000)[0], 0.5, 2.1, 1000)[0] == math.inf
+    assert crossing(counted(lambda a: 0.1 if a < 2.2 else 0.9, 1000)[0], 0.5, 2.1, 1000)[0] == math.inf
 
 
 @pytest.mark.parametrize("seed", [2, 92])
