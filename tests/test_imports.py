@@ -55,7 +55,7 @@ INSIDE = {
         "__init__",
     ],
     "data": ["labels", "parameters", "numbers", "tables", "__init__"],
-    "release": ["noise", "additive", "mechanism", "estimator", "__init__"],
+    "release": ["noise", "additive", "mechanism", "estimator", "parameters", "__init__"],
     "mechanisms": [
         "quadrature",
         "additive",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 from sklearn.utils import Tags
@@ -43,7 +43,7 @@ class PrivateTest(PlannedTest, InvertedTest):
     plan_ : IdentityPlan
     """
 
-    _title: str
+    _title: ClassVar[str]
 
     @abstractmethod
     def _exact(self, X: NDArray[Any], plan: IdentityPlan) -> Statistic:

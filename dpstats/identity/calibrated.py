@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,30 +36,35 @@ from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import Stage
 from dpstats.release.estimator import PrivateEstimator, Released
 from dpstats.release.noise import SimulatedNoise
+from dpstats.release.parameters import parameters
 
 LARGEST_N = 10**9
 _SMALLEST_EPSILON = 1e-16  # below, noise for a sensitivity of one step cannot be drawn
 
 
+@parameters
 class CalibratedTest(PrivateEstimator[IdentityPlan], ABC):
     """A test of public size whose critical value is simulated: the plan, the null distribution, the alternatives."""
 
-    mean: Any
-    cov: Any
-    null: str
-    level: float
-    calibration: str
-    n_calibration: int | None
-    missing: str
-    cache_dir: Any
-    n_jobs: int | None
-    progress: bool
-    delta: float = 0.0
+    mean: Any = 0.0
+    cov: Any = None
+    null: str = "normal"
+    epsilon: float = 1.0
+    level: float = 0.05
+    calibration: str = "monte_carlo"
+    n_calibration: int | None = None
+    missing: str = "error"
+    cache_dir: Any = None
+    n_jobs: int | None = None
+    progress: bool = False
+    random_state: Any = None
+    budget: Any = None
 
+    delta = 0.0  # of the tests that have no such parameter
     _per_column = ("mean", "cov")
-    _plan_class: type[IdentityPlan] = IdentityPlan
-    _calibrations: tuple[str, ...] = ("monte_carlo",)
-    _remedy: str = "level must be larger"
+    _plan_class: ClassVar[type[IdentityPlan]] = IdentityPlan
+    _calibrations: ClassVar[tuple[str, ...]] = ("monte_carlo",)
+    _remedy: ClassVar[str] = "level must be larger"
     """What to change where early stages reject too many null data."""
 
     # What a test adds.

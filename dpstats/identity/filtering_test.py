@@ -24,6 +24,7 @@ from dpstats.release.additive import TOTAL_VARIATION
 from dpstats.release.estimator import Released
 from dpstats.release.estimator import Statistic as ExactStatistic
 from dpstats.release.noise import Noise, SimulatedNoise, check_scale
+from dpstats.release.parameters import parameters
 
 _LARGEST, _SUM, _COUNT, _STATISTIC = (
     "largest |S_i|",
@@ -54,6 +55,7 @@ class FilteringPlan(IdentityPlan):
         return (Approximate(self.target.epsilon, self.target.delta, neighbors=self.target.neighbors),)
 
 
+@parameters
 class FilteringTest(PrivateTest):
     """Private test of a mean by T of the rows that remain when unusual ones are replaced by noise.
 
@@ -105,47 +107,14 @@ class FilteringTest(PrivateTest):
     True
     """
 
+    delta: float = 1e-6
+    noise: str = "exact"
+    distance: float | None = None
+
     _title = "Filtering"
     _plan_class = FilteringPlan
     _calibrations = ("monte_carlo", "textbook")
     _remedy = "delta must be smaller, or level larger"
-
-    def __init__(
-        self,
-        *,
-        mean: Any = 0.0,
-        cov: Any = None,
-        null: str = "normal",
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        noise: str = "exact",
-        distance: float | None = None,
-        level: float = 0.05,
-        calibration: str = "monte_carlo",
-        n_calibration: int | None = None,
-        missing: str = "error",
-        cache_dir: Any = None,
-        n_jobs: int | None = None,
-        progress: bool = False,
-        random_state: Any = None,
-        budget: Any = None,
-    ) -> None:
-        self.mean = mean
-        self.cov = cov
-        self.null = null
-        self.epsilon = epsilon
-        self.delta = delta
-        self.noise = noise
-        self.distance = distance
-        self.level = level
-        self.calibration = calibration
-        self.n_calibration = n_calibration
-        self.missing = missing
-        self.cache_dir = cache_dir
-        self.n_jobs = n_jobs
-        self.progress = progress
-        self.random_state = random_state
-        self.budget = budget
 
     def _design(self, n: int, d: int, reference: Reference) -> FilteringDesign:
         check_signs(reference, "RowDistanceTest")

@@ -32,6 +32,7 @@ from dpstats.privacy.plan import Stage
 from dpstats.release.additive import Statistic, additive_stages
 from dpstats.release.estimator import Released
 from dpstats.release.estimator import Statistic as ExactStatistic
+from dpstats.release.parameters import parameters
 
 _STEPS_OF_CLIP = 8
 _FINE_STEPS = 1024  # for two-valued columns, whose null mean has to be zero on the grid
@@ -70,6 +71,7 @@ class InnerProductDesign:
     stages: tuple[LipschitzStage, ...]
 
 
+@parameters
 class LipschitzExtensionTest(PrivateTest):
     """Private test of a mean by T = ||S||^2 - n d v, extended from data where it is stable.
 
@@ -140,56 +142,18 @@ class LipschitzExtensionTest(PrivateTest):
     True
     """
 
+    constraint: str = "l1"
+    rows: str = "whitened"
+    clip: float | None = None
+    radius: float = 0.8
+    solver: str = "auto"
+    staged: bool = False
+    constants: Any = None
+    distance: float | None = None
+
     _title = "Lipschitz extension"
     _calibrations = ("monte_carlo", "textbook")
     _remedy = "constants must have a larger third number"
-
-    def __init__(
-        self,
-        *,
-        mean: Any = 0.0,
-        cov: Any = None,
-        null: str = "normal",
-        constraint: str = "l1",
-        rows: str = "whitened",
-        clip: float | None = None,
-        radius: float = 0.8,
-        solver: str = "auto",
-        staged: bool = False,
-        constants: Any = None,
-        distance: float | None = None,
-        epsilon: float = 1.0,
-        level: float = 0.05,
-        calibration: str = "monte_carlo",
-        n_calibration: int | None = None,
-        missing: str = "error",
-        cache_dir: Any = None,
-        n_jobs: int | None = None,
-        progress: bool = False,
-        random_state: Any = None,
-        budget: Any = None,
-    ) -> None:
-        self.mean = mean
-        self.cov = cov
-        self.null = null
-        self.constraint = constraint
-        self.rows = rows
-        self.clip = clip
-        self.radius = radius
-        self.solver = solver
-        self.staged = staged
-        self.constants = constants
-        self.distance = distance
-        self.epsilon = epsilon
-        self.level = level
-        self.calibration = calibration
-        self.n_calibration = n_calibration
-        self.missing = missing
-        self.cache_dir = cache_dir
-        self.n_jobs = n_jobs
-        self.progress = progress
-        self.random_state = random_state
-        self.budget = budget
 
     def _design(self, n: int, d: int, reference: Reference) -> SumDesign | InnerProductDesign:
         signs = check_choice("rows", self.rows, ["whitened", "sign"]) == "sign"

@@ -21,6 +21,7 @@ from dpstats.identity.whitening import Reference, check_signs, grid_law, signs_o
 from dpstats.privacy.plan import Stage
 from dpstats.release.additive import Statistic, additive_stages
 from dpstats.release.estimator import Statistic as ExactStatistic
+from dpstats.release.parameters import parameters
 
 _DISTANCE = "row distance"
 
@@ -49,6 +50,7 @@ class RowDistanceDesign:
     center: int = 0
 
 
+@parameters
 class RowDistanceTest(PrivateTest):
     """Private test of a mean by the row distance: the most powerful here, up to about 10,000 rows.
 
@@ -127,40 +129,9 @@ class RowDistanceTest(PrivateTest):
     (True, 0.005)
     """
 
-    _title = "Row distance"
+    rows: str = "whitened"
 
-    def __init__(
-        self,
-        *,
-        mean: Any = 0.0,
-        cov: Any = None,
-        null: str = "normal",
-        rows: str = "whitened",
-        epsilon: float = 1.0,
-        level: float = 0.05,
-        calibration: str = "monte_carlo",
-        n_calibration: int | None = None,
-        missing: str = "error",
-        cache_dir: Any = None,
-        n_jobs: int | None = None,
-        progress: bool = False,
-        random_state: Any = None,
-        budget: Any = None,
-    ) -> None:
-        self.mean = mean
-        self.cov = cov
-        self.null = null
-        self.rows = rows
-        self.epsilon = epsilon
-        self.level = level
-        self.calibration = calibration
-        self.n_calibration = n_calibration
-        self.missing = missing
-        self.cache_dir = cache_dir
-        self.n_jobs = n_jobs
-        self.progress = progress
-        self.random_state = random_state
-        self.budget = budget
+    _title = "Row distance"
 
     def _design(self, n: int, d: int, reference: Reference) -> RowDistanceDesign:
         signs = check_choice("rows", self.rows, ["whitened", "sign"]) == "sign"

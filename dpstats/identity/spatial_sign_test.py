@@ -21,6 +21,7 @@ from dpstats.lattice import BallLattice
 from dpstats.privacy.plan import Stage
 from dpstats.release.additive import Statistic, additive_stages
 from dpstats.release.estimator import Statistic as ExactStatistic
+from dpstats.release.parameters import parameters
 
 _NORM = "norm of the sum"
 
@@ -31,6 +32,7 @@ NORMAL_LIMIT = 10_000
 _MOMENT_ROWS = 200_000
 
 
+@parameters
 class SpatialSignTest(PrivateTest):
     """Private test of a mean by the norm of the sum of projected rows: one pass, any number of rows.
 
@@ -78,40 +80,9 @@ class SpatialSignTest(PrivateTest):
     True
     """
 
-    _title = "Spatial sign"
+    radius: float | None = None
 
-    def __init__(
-        self,
-        *,
-        mean: Any = 0.0,
-        cov: Any = None,
-        null: str = "normal",
-        radius: float | None = None,
-        epsilon: float = 1.0,
-        level: float = 0.05,
-        calibration: str = "monte_carlo",
-        n_calibration: int | None = None,
-        missing: str = "error",
-        cache_dir: Any = None,
-        n_jobs: int | None = None,
-        progress: bool = False,
-        random_state: Any = None,
-        budget: Any = None,
-    ) -> None:
-        self.mean = mean
-        self.cov = cov
-        self.null = null
-        self.radius = radius
-        self.epsilon = epsilon
-        self.level = level
-        self.calibration = calibration
-        self.n_calibration = n_calibration
-        self.missing = missing
-        self.cache_dir = cache_dir
-        self.n_jobs = n_jobs
-        self.progress = progress
-        self.random_state = random_state
-        self.budget = budget
+    _title = "Spatial sign"
 
     def _design(self, n: int, d: int, reference: Reference) -> BallLattice:
         if self.radius is not None:
