@@ -67,6 +67,9 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], ABC):
     _remedy: ClassVar[str] = "level must be larger"
     """What to change where early stages reject too many null data."""
 
+    _calibrated_as: ClassVar[str]
+    """The name of a test that has the same law, and whose calibrations are therefore this one's as well."""
+
     # What a test adds.
 
     @abstractmethod
@@ -150,7 +153,7 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], ABC):
         if "textbook" not in self._calibrations:
             raise InvalidParameter(
                 f"calibration must be 'monte_carlo' for {type(self).__name__}, got 'textbook': no constants of this "
-                "test were ever printed; LipschitzExtensionTest and FilteringTest have them"
+                "test were ever printed; L1ExtensionTest, InnerProductTest and FilteringTest have them"
             )
         return True
 
@@ -178,7 +181,8 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], ABC):
         would be infinite, and an early rejection would not be one.
         """
         null = null_statistics(
-            f"{type(self).__name__} {plan.law}",
+            # A subclass may have another law, and has calibrations of its own.
+            f"{vars(type(self)).get('_calibrated_as', type(self).__name__)} {plan.law}",
             plan.n_calibration,
             lambda size, generator: self._simulate(plan, size, generator),
             cache_dir=self.cache_dir,

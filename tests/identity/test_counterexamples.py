@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "conformance"))
 from registry.identity import A, B, C, P, counterexample, printed_extension, sign_neighbors
 
 from dpstats.identity import LipschitzExtensionTest, RowDistanceTest, SpatialSignTest, sign_reduction
-from dpstats.identity.extension import exact_inner_product_extension
+from dpstats.identity.exact_extension import exact_inner_product_extension
 from dpstats.identity.filtering import quadratic_statistic, replace_rows, rows_beyond
 
 

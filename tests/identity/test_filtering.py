@@ -132,20 +132,6 @@ def test_printed_constants_are_vacuous_at_moderate_sizes():
         assert c.statistic_scale > 4 * d * (n - 1) / 1.0
 
 
-@pytest.mark.parametrize(("n", "d"), [(100, 5), (10_000, 1000)])
-def test_staged_reduction_spends_its_budget(n, d):
-    for constants in ({}, {"floor_constant": 0.1, "step_constant": 0.5}):
-        stages = f.staged_reduction(n, d, 1.0, 0.5, **constants)
-        assert len(stages) <= math.ceil(math.log(n))
-        assert sum(s.epsilon for s in stages) <= 1 + 1e-12
-        assert all(s.epsilon == stages[0].epsilon for s in stages)
-        assert all(a.Delta >= b.Delta for a, b in itertools.pairwise(stages))
-    # The printed constants: nd is already below Delta*, and the test is a single stage.
-    printed = f.staged_reduction(n, d, 1.0, 0.5)
-    assert [s.Delta for s in printed] == [n * d]
-    assert printed[0].sensitivity == 4 * d * (n - 1)
-
-
 def test_each_row_decides_for_itself_exactly():
     rng = np.random.default_rng(3)
     X = np.where(rng.random((50, 9)) < 0.5, 1, -1)
