@@ -89,6 +89,7 @@ INSIDE = {
         "plan",
         "alternatives",
         "calibrated",
+        "workload",
         "power",
         "distance_interval",
         "base",

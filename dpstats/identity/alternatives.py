@@ -43,3 +43,12 @@ def farthest_distance(reference: Reference, unit: NDArray[np.float64]) -> float:
     moving = unit != 0
     room = (1 - np.sign(unit) * reference.signs_mean) * reference.whitener
     return float(np.min(room[moving] / np.abs(unit[moving])))
+
+
+def norm_rate(distance: float, d: int, epsilon: float) -> float:
+    """Return the order of the number of rows at which a released norm of the sum can tell a distance.
+
+    The rate of the tests that release one number of sensitivity sqrt(d): validation/rates/identity_tests.py.
+    """
+    a, e = distance, epsilon
+    return math.sqrt(d) / a**2 + (d / (a**2 * e)) ** (2 / 3) + math.sqrt(d) / (a * e)

@@ -88,7 +88,23 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], ABC):
 
     @abstractmethod
     def _seconds(self, n: int, d: int, design: Any) -> float:
-        """Return roughly what one simulated dataset costs."""
+        """Return roughly what one simulated dataset costs; the default size of a calibration goes by it."""
+
+    def _simulation_seconds(self, plan: IdentityPlan) -> float:
+        """Return what one simulated dataset costs, for the bound on a call's work."""
+        return self._seconds(plan.n_samples, plan.n_features, plan.design)
+
+    def _rate(self, distance: float, d: int) -> float:
+        """Return the order of the number of rows that a distance asks for: less than the test needs.
+
+        By default what every test needs: that of the chi-square test, and one answer of epsilon about a mean.
+        """
+        return math.sqrt(d) / distance**2 + 1 / (distance * self.epsilon)
+
+    def _cheaper(self) -> str:
+        """Return what to use where the simulations take too long."""
+        test = "SpatialSignTest" if self.null == "normal" else "L1ExtensionTest"
+        return f"use {test}, whose simulations cost the same at any large number of rows"
 
     def _on_signs(self, design: Any) -> bool:
         """Return whether the statistic reads the signs of the rows: there is none for a row at the centre."""

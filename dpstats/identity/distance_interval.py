@@ -30,7 +30,8 @@ class InvertedTest(CalibratedTest):
     ) -> ConfidenceInterval:
         """Return an interval for the distance of the mean from the null's, by inverting the test.
 
-        Post-processing of the released statistic and public simulation: costs no privacy.
+        Post-processing of the released statistic and public simulation: costs no privacy. The work is bounded by
+        ``n_simulations``: each end takes about a dozen times as many datasets, of the size of the fit.
 
         Parameters
         ----------

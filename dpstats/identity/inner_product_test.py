@@ -15,6 +15,7 @@ from scipy.special import ndtri
 
 from dpstats.data.parameters import check_choice, check_flag, check_level, check_real
 from dpstats.errors import InvalidParameter
+from dpstats.identity.alternatives import norm_rate
 from dpstats.identity.base import PrivateTest
 from dpstats.identity.exact_extension import check_solvable, count_vectors, exact_inner_product_extension
 from dpstats.identity.fine_stage import fine_stage
@@ -217,6 +218,9 @@ class InnerProductTest(PrivateTest):
 
     def _printed_threshold(self, design: InnerProductDesign, n: int, d: int) -> float:
         return design.stages[-1].threshold
+
+    def _rate(self, distance: float, d: int) -> float:
+        return norm_rate(distance, d, self.epsilon)
 
     def _seconds(self, n: int, d: int, design: InnerProductDesign) -> float:
         once = 1e-4 + 2e-8 * n * d

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_level, check_real
+from dpstats.identity.alternatives import norm_rate
 from dpstats.identity.base import PrivateTest
 from dpstats.identity.fine_stage import fine_stage
 from dpstats.identity.l1_norm import l1_costs, l1_radius
@@ -158,6 +159,12 @@ class L1ExtensionTest(PrivateTest):
         return (
             10 * n * math.sqrt(d) * unit + K * math.log(1 / check_level("level", self.level)) / self.epsilon
         )
+
+    def _cheaper(self) -> str:
+        return "no test costs less: give a smaller n_calibration"
+
+    def _rate(self, distance: float, d: int) -> float:
+        return norm_rate(distance, d, self.epsilon)
 
     def _seconds(self, n: int, d: int, design: SumDesign) -> float:
         return 1e-5 + 4e-6 * d

@@ -135,6 +135,12 @@ class LipschitzExtensionTest(PrivateTest):
     def _seconds(self, n: int, d: int, design: Any) -> float:
         return self._meant()._seconds(n, d, design)
 
+    def _rate(self, distance: float, d: int) -> float:
+        return self._meant()._rate(distance, d)
+
+    def _cheaper(self) -> str:
+        return self._meant()._cheaper()
+
     def _exact(self, X: NDArray[Any], plan: IdentityPlan) -> ExactStatistic:
         return self._meant()._exact(X, plan)
 

@@ -487,33 +487,6 @@ def test_pvalue_counts_ties_against_rejecting() -> None:
     assert null.critical_value(np.arange(19.0), 0.1) == 17.0
 
 
-@pytest.mark.parametrize("kind", KINDS[:5])
-def test_power_rises_with_distance_and_size(kind) -> None:
-    test = kind(epsilon=5.0, **FAST)
-    zero, near, far = (test.power(a, 100, 3, n_simulations=200) for a in (0.0, 0.3, 3.0))
-    assert zero < 0.13  # level .05: 5 standard errors
-    assert zero - 0.05 <= near <= far
-    if kind in PURE:
-        assert far == 1.0
-        array = test.power(0.4, 100, 3, direction=[1.0, 1.0, 1.0], n_simulations=200)
-        assert array == test.power(0.4, 100, 3, n_simulations=200)
-    with pytest.raises(InvalidParameter, match="direction"):
-        test.power(1.0, 100, 3, direction="up")
-    for bad in (object(), ["1", "0", "0"], [[1.0], [1.0, 2.0]]):
-        with pytest.raises(InvalidParameter, match="direction"):
-            test.power(1.0, 100, 3, direction=bad)
-    with pytest.raises(InvalidParameter, match="distance"):
-        test.power(1e300, 100, 3)
-
-
-def test_required_samples_reach_the_power() -> None:
-    test = SpatialSignTest(epsilon=1.0, n_calibration=499)
-    n = test.required_samples(0.5, 4, 0.8, n_simulations=400)
-    assert 60 < n < 400
-    assert test.power(0.5, n, 4, n_simulations=400) >= 0.8
-    assert test.power(0.5, int(0.7 * n), 4, n_simulations=400) < 0.8
-
-
 @pytest.mark.parametrize("kind", PURE)
 def test_distance_intervals_cover(kind) -> None:
     """6 datasets at distance .8; at most four misses of a 90% interval: false alarm 6e-5 by the binomial."""
