@@ -18,12 +18,13 @@ from sklearn.utils.validation import check_is_fitted
 from dpstats.data.labels import column_names
 from dpstats.data.tables import check_rows, public_shape
 from dpstats.identity.distance_interval import InvertedTest
-from dpstats.identity.null import pvalue, realised_level
+from dpstats.identity.levels import pvalue, realised_level
 from dpstats.identity.plan import IdentityPlan
 from dpstats.identity.power import PlannedTest
 from dpstats.identity.result import TestResult
 from dpstats.privacy.budget import check_budget
-from dpstats.release.estimator import Released, Statistic
+from dpstats.release.estimator import Released
+from dpstats.release.estimator import Statistic as ExactIntegers
 from dpstats.release.noise import noise_source
 from dpstats.results import Summary
 
@@ -31,8 +32,11 @@ from dpstats.results import Summary
 class PrivateTest(PlannedTest, InvertedTest):
     """Base of the identity tests: is the mean of the rows the public one?
 
-    Subclasses have the parameters ``mean``, ``cov``, ``null``, ``epsilon``, ``level``, ``calibration``,
-    ``n_calibration``, ``missing``, ``cache_dir``, ``n_jobs``, ``progress``, ``random_state`` and ``budget``.
+    What is private is the exact integers; the statistic is what is released of them, noise included.
+
+    Every test has the parameters ``mean``, ``cov``, ``null``, ``epsilon``, ``level``, ``calibration``,
+    ``n_calibration``, ``missing``, ``cache_dir``, ``n_jobs``, ``progress``, ``random_state`` and ``budget``, and
+    declares its own beside them (`dpstats.release.parameters`).
 
     Attributes
     ----------
@@ -46,10 +50,10 @@ class PrivateTest(PlannedTest, InvertedTest):
     _title: ClassVar[str]
 
     @abstractmethod
-    def _exact(self, X: NDArray[Any], plan: IdentityPlan) -> Statistic:
+    def _exact(self, X: NDArray[Any], plan: IdentityPlan) -> ExactIntegers:
         """Return the exact integers of every stage, or refuse the data. Private."""
 
-    def _statistic(self, X: NDArray[Any], plan: IdentityPlan) -> Statistic:
+    def _statistic(self, X: NDArray[Any], plan: IdentityPlan) -> ExactIntegers:
         return self._exact(X, plan)
 
     def _report(self, released: Released, plan: IdentityPlan) -> None:

@@ -23,13 +23,8 @@ from dpstats.data.parameters import (
     check_real,
 )
 from dpstats.errors import InvalidParameter
-from dpstats.identity.null import (
-    PUBLIC_SEED,
-    calibration_size,
-    critical_value,
-    null_statistics,
-    simulate_blocks,
-)
+from dpstats.identity.levels import calibration_size, critical_value
+from dpstats.identity.null import PUBLIC_SEED, null_statistics, simulate_blocks
 from dpstats.identity.plan import IdentityPlan
 from dpstats.identity.whitening import Reference
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -107,7 +102,7 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], ABC):
         return f"use {test}, whose simulations cost the same at any large number of rows"
 
     def _on_signs(self, design: Any) -> bool:
-        """Return whether the statistic reads the signs of the rows: there is none for a row at the centre."""
+        """Return whether the test reads the signs of the rows: a row at the centre has none."""
         return False
 
     def _combine(self, released: Released, plan: IdentityPlan) -> NDArray[np.float64]:

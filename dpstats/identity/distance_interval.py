@@ -67,7 +67,7 @@ class InvertedTest(CalibratedTest):
             def larger(distance: float, datasets: int) -> float:
                 values = self._alternative(plan, distance * unit, datasets)
                 bar.update(datasets)
-                # Halved ties keep both tails.
+                # Ties count half on either side, so that the two tails are treated alike.
                 return float(np.mean(values > self.statistic_) + np.mean(values == self.statistic_) / 2)
 
             limit = min(farthest, LARGEST_DISTANCE)

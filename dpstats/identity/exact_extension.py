@@ -35,7 +35,7 @@ def exact_inner_product_extension(X: Any, Delta: float, constant: float, method:
     Delta : float
         The constraint |<y_j, sum of y>| <= Delta.
     constant : float
-        K(Delta) for an extension of T; any number gives a statistic with that Lipschitz constant.
+        K(Delta) for an extension of T; any number gives something with that Lipschitz constant.
     method : {"auto", "enumerate", "milp"}
         All count vectors of the 2^d sign patterns, or best-first integer programs (HiGHS) over the sums.
         The default chooses by the public (n, d).

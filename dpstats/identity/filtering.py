@@ -131,7 +131,7 @@ def filtering_constants(
 
 
 def largest_coordinate(X: NDArray[Any]) -> int:
-    """Line 2's statistic, max_i |S_i| of sign rows; replacing a row moves it by at most 2."""
+    """What line 2 is about, max_i |S_i| of sign rows; replacing a row moves it by at most 2."""
     return int(np.abs(X.sum(axis=0, dtype=np.int64)).max())
 
 

@@ -22,7 +22,7 @@ from dpstats.privacy.events import Approximate, DiscreteLaplace, Event, Gaussian
 from dpstats.privacy.plan import Stage
 from dpstats.release.additive import TOTAL_VARIATION
 from dpstats.release.estimator import Released
-from dpstats.release.estimator import Statistic as ExactStatistic
+from dpstats.release.estimator import Statistic as ExactIntegers
 from dpstats.release.noise import Noise, SimulatedNoise, check_scale
 from dpstats.release.parameters import parameters
 
@@ -160,12 +160,12 @@ class FilteringTest(PrivateTest):
             Stage(_STATISTIC, "laplace", 1, 1.0, K, c.statistic_scale, DiscreteLaplace(K, c.statistic_scale)),
         )
 
-    def _exact(self, X: NDArray[Any], plan: IdentityPlan) -> ExactStatistic:
+    def _exact(self, X: NDArray[Any], plan: IdentityPlan) -> ExactIntegers:
         # What the later steps are about depends on earlier releases: the signs themselves.
         return {"rows": np.concatenate([signs_of(Z) for _, Z in plan.reference.blocks(X, plan.missing)])}
 
     def _release(
-        self, statistic: ExactStatistic, plan: Any, noise: Noise, size: int | None = None
+        self, statistic: ExactIntegers, plan: Any, noise: Noise, size: int | None = None
     ) -> Released:
         design: FilteringDesign = plan.design
         runs = [

@@ -12,7 +12,7 @@ _FINE_SCALE = 1e15  # steps; well inside what can be drawn
 
 
 def fine_stage(name: str, spacing: float, sensitivity: int, largest: int, epsilon: float) -> Stage:
-    """Return the stage of an integer statistic of size at most ``largest``, on a lattice up to 2^20 times finer.
+    """Return the stage of an integer of size at most ``largest``, on a lattice up to 2^20 times finer.
 
     Integer noise on an integer ties, which lowers the level. As fine as 62 bits and the noise's scale allow.
     """

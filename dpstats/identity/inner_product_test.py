@@ -26,7 +26,7 @@ from dpstats.identity.stages import LipschitzStage, staged_reduction
 from dpstats.identity.whitening import Reference, check_signs, signs_of
 from dpstats.privacy.plan import Stage
 from dpstats.release.estimator import Released
-from dpstats.release.estimator import Statistic as ExactStatistic
+from dpstats.release.estimator import Statistic as ExactIntegers
 from dpstats.release.parameters import parameters
 
 AUTOMATIC_COUNT_VECTORS = 60_000
@@ -197,7 +197,7 @@ class InnerProductTest(PrivateTest):
             for t, stage in enumerate(design.stages, 1)
         )
 
-    def _exact(self, X: NDArray[Any], plan: IdentityPlan) -> ExactStatistic:
+    def _exact(self, X: NDArray[Any], plan: IdentityPlan) -> ExactIntegers:
         signs = np.concatenate([signs_of(Z) for _, Z in plan.reference.blocks(X, plan.missing)])
         values = _extensions(signs, plan)
         return {stage.name: values[[t]] for t, stage in enumerate(plan.stages)}

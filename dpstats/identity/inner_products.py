@@ -66,7 +66,7 @@ def inner_product_constant(n: int, d: int, Delta: float) -> float:
 
 
 def inner_product_surrogate(X: Any, Delta: float, constant: float) -> float:
-    """Return a computable statistic, ``constant``-Lipschitz, never above the exact extension.
+    """Return a computable number, ``constant``-Lipschitz, never above the exact extension.
 
     h = min over k >= q of sum_i max(|S_i| - 2k, m)^2 - n d + K k, m = n mod 2, where q is the smallest k
     with at most k rows that have |<x_j, S>| > Delta + 2dk.

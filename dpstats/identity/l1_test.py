@@ -22,7 +22,7 @@ from dpstats.identity.rows import round_to_steps
 from dpstats.identity.whitening import Reference, check_signs, grid_law, signs_of
 from dpstats.privacy.plan import Stage
 from dpstats.release.estimator import Released
-from dpstats.release.estimator import Statistic as ExactStatistic
+from dpstats.release.estimator import Statistic as ExactIntegers
 from dpstats.release.parameters import parameters
 
 _STEPS_OF_CLIP = 8
@@ -133,7 +133,7 @@ class L1ExtensionTest(PrivateTest):
         epsilon = check_real("epsilon", self.epsilon, above=0)
         return (fine_stage("extension of T", spacing, sensitivity, largest, epsilon),)
 
-    def _exact(self, X: NDArray[Any], plan: IdentityPlan) -> ExactStatistic:
+    def _exact(self, X: NDArray[Any], plan: IdentityPlan) -> ExactIntegers:
         sums = np.zeros(plan.n_features, dtype=np.int64)
         for _, Z in plan.reference.blocks(X, plan.missing):
             sums += _steps(Z, plan.design).sum(axis=0).astype(np.int64)

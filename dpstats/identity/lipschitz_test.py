@@ -19,7 +19,7 @@ from dpstats.identity.plan import IdentityPlan
 from dpstats.identity.whitening import Reference
 from dpstats.privacy.plan import Stage
 from dpstats.release.estimator import Released
-from dpstats.release.estimator import Statistic as ExactStatistic
+from dpstats.release.estimator import Statistic as ExactIntegers
 from dpstats.release.parameters import parameters
 
 
@@ -141,7 +141,7 @@ class LipschitzExtensionTest(PrivateTest):
     def _cheaper(self) -> str:
         return self._meant()._cheaper()
 
-    def _exact(self, X: NDArray[Any], plan: IdentityPlan) -> ExactStatistic:
+    def _exact(self, X: NDArray[Any], plan: IdentityPlan) -> ExactIntegers:
         return self._meant()._exact(X, plan)
 
     def _draw(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dpstats
-from dpstats.identity.null import critical_value
+from dpstats.identity.levels import critical_value
 from dpstats.identity.whitening import Reference
 from dpstats.privacy.plan import ReleasePlan
 

@@ -20,7 +20,7 @@ from dpstats.identity.rows import LARGEST_STEP, STEP_BITS, distance_of_row_sums,
 from dpstats.identity.whitening import Reference, check_signs, grid_law, signs_of
 from dpstats.privacy.plan import Stage
 from dpstats.release.additive import Statistic, additive_stages
-from dpstats.release.estimator import Statistic as ExactStatistic
+from dpstats.release.estimator import Statistic as ExactIntegers
 from dpstats.release.parameters import parameters
 
 _DISTANCE = "row distance"
@@ -161,7 +161,7 @@ class RowDistanceTest(PrivateTest):
         statistic = Statistic(_DISTANCE, 1, 1 / _STEPS_OF_A_ROW, _STEPS_OF_A_ROW, _STEPS_OF_A_ROW)
         return additive_stages([statistic], check_real("epsilon", self.epsilon, above=0), 0.0)
 
-    def _exact(self, X: NDArray[Any], plan: IdentityPlan) -> ExactStatistic:
+    def _exact(self, X: NDArray[Any], plan: IdentityPlan) -> ExactIntegers:
         design: RowDistanceDesign = plan.design
         steps = np.empty(X.shape, dtype=np.float32)
         for piece, Z in plan.reference.blocks(X, plan.missing):

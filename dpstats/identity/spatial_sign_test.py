@@ -10,27 +10,21 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2
 
 from dpstats.data.parameters import check_real
 from dpstats.identity.alternatives import norm_rate
 from dpstats.identity.base import PrivateTest
 from dpstats.identity.plan import IdentityPlan
 from dpstats.identity.spatial import DEFAULT_RADIUS, integer_norm, spatial_sign_lattice
+from dpstats.identity.spatial_limit import NORMAL_LIMIT, normal_limit
 from dpstats.identity.whitening import Reference
 from dpstats.lattice import BallLattice
 from dpstats.privacy.plan import Stage
 from dpstats.release.additive import Statistic, additive_stages
-from dpstats.release.estimator import Statistic as ExactStatistic
+from dpstats.release.estimator import Statistic as ExactIntegers
 from dpstats.release.parameters import parameters
 
 _NORM = "norm of the sum"
-
-# From here on the sum of simulated rows is drawn from its normal limit. The rows are bounded, and
-# symmetric under the null, so that probabilities of balls are off by O(1/n), less than a calibration is,
-# where Cramer's condition holds: not for one column and a tiny radius, where rows are nearly two-valued.
-NORMAL_LIMIT = 10_000
-_MOMENT_ROWS = 200_000
 
 
 @parameters
@@ -101,7 +95,7 @@ class SpatialSignTest(PrivateTest):
         statistic = Statistic(_NORM, 1, design.spacing, sensitivity, sensitivity)
         return additive_stages([statistic], check_real("epsilon", self.epsilon, above=0), 0.0)
 
-    def _exact(self, X: NDArray[Any], plan: IdentityPlan) -> ExactStatistic:
+    def _exact(self, X: NDArray[Any], plan: IdentityPlan) -> ExactIntegers:
         lattice: BallLattice = plan.design
         reference = plan.reference
         if reference.whitener is None and not np.any(reference.center) and plan.missing == "error":
@@ -125,7 +119,7 @@ class SpatialSignTest(PrivateTest):
             ]
             return np.array(norms, dtype=np.int64)[:, None]
         radius = lattice.spacing * lattice.radius
-        limit = _normal_limit(plan.n_samples, plan.n_features, radius, size, generator, shift)
+        limit = normal_limit(plan.n_samples, plan.n_features, radius, size, generator, shift)
         return np.floor(limit / lattice.spacing).astype(np.int64)[:, None]
 
     def _simulation_seconds(self, plan: IdentityPlan) -> float:
@@ -141,28 +135,3 @@ class SpatialSignTest(PrivateTest):
 
     def _seconds(self, n: int, d: int, design: BallLattice) -> float:
         return 1e-4 + 1e-5 if n >= NORMAL_LIMIT else 2e-4 + 3e-8 * n * d
-
-
-def _normal_limit(
-    n: int, d: int, radius: float, size: int, generator: np.random.Generator, shift: Any
-) -> NDArray[np.float64]:
-    """Return ||S|| with S drawn from the normal law that has its mean and variances.
-
-    Without a shift the projection x min(1, radius/||x||) is rotation invariant, with E min(||x||, radius)^2/d
-    in every direction, in closed form. With one it is invariant around the shift, and three moments decide.
-    """
-    distance = float(np.linalg.norm(np.broadcast_to(np.asarray(shift, dtype=np.float64), (d,))))
-    if distance == 0:
-        square = chi2.cdf(radius**2, d + 2) + radius**2 / d * chi2.sf(radius**2, d)
-        mean, along, across = 0.0, square, square
-    else:
-        moments = np.random.default_rng(0)  # the same for every shift: power curves are smooth
-        first = moments.standard_normal(_MOMENT_ROWS) + distance
-        rest = moments.chisquare(d - 1, _MOMENT_ROWS) if d > 1 else np.zeros(_MOMENT_ROWS)
-        factor = np.minimum(1.0, radius / np.sqrt(first**2 + rest))
-        mean, along = float(np.mean(factor * first)), float(np.var(factor * first))
-        across = float(np.mean(factor**2 * rest)) / max(d - 1, 1)
-    parallel = n * mean + math.sqrt(n * along) * generator.standard_normal(size)
-    other = n * across * generator.chisquare(d - 1, size) if d > 1 else 0.0
-    norm: NDArray[np.float64] = np.sqrt(parallel**2 + other)
-    return norm

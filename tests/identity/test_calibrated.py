@@ -8,7 +8,7 @@ from every_test import FAST, KINDS, NULL_ROWS
 from scipy import stats
 
 from dpstats.identity import FilteringTest, LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
-from dpstats.identity.null import pvalue
+from dpstats.identity.levels import pvalue
 
 DATASETS = 1500
 
