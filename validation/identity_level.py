@@ -28,7 +28,7 @@ from scipy import stats
 import dpstats
 from dpstats.identity import FilteringTest, LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
 from dpstats.identity.base import PrivateTest
-from dpstats.identity.null import pvalue
+from dpstats.identity.levels import pvalue
 from dpstats.parallel import cut
 from dpstats.release.session import Session
 

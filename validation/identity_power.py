@@ -31,8 +31,9 @@ from scipy.stats import chi2, ncx2
 
 import dpstats
 from dpstats.identity import FilteringTest, LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
-from dpstats.identity.base import PrivateTest, unit_vector
-from dpstats.identity.spatial_sign_test import _normal_limit
+from dpstats.identity.alternatives import unit_vector
+from dpstats.identity.base import PrivateTest
+from dpstats.identity.spatial_limit import normal_limit
 from dpstats.identity.whitening import Reference
 from dpstats.parallel import cut
 from dpstats.privacy import gaussian_sigma
@@ -81,7 +82,7 @@ def draw(name: str, n: int, d: int, shift: Any, size: int, seed: np.random.SeedS
     rng = np.random.default_rng(seed)
     reference = Reference.build(0.0, None, "normal", d)
     if name == "noisy mean, chi-square":
-        norm = _normal_limit(n, d, np.sqrt(d), size, rng, shift)
+        norm = normal_limit(n, d, np.sqrt(d), size, rng, shift)
         columns = []
         for epsilon in EPSILONS:
             sigma = gaussian_sigma(epsilon, DELTA, 2 * np.sqrt(d))

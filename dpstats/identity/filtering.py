@@ -1,13 +1,12 @@
-"""Algorithms 9.3.2 and 9.3.3 as pure steps: their constants, what each line computes, and the order of releases.
+"""Algorithm 9.3.3 as pure steps: its constants, and what each line computes.
 
-Both are tests of Canonne, Kamath, McMillan, Ullman and Zakynthinou (2020), for sign rows. No noise is drawn
-here: the functions that need it take it as a callable. Proofs: docs/proofs/filtering.md.
+A test of Canonne, Kamath, McMillan, Ullman and Zakynthinou (2020), for sign rows. The order of its releases is
+`dpstats.identity.filtering_test`'s. Proof: docs/proofs/filtering.md.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_integer, check_real
-from dpstats.errors import InvalidParameter, NotPrivate
-from dpstats.identity.extension import inner_product_constant
+from dpstats.errors import NotPrivate
 from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.release.noise import MAX_SCALE, check_scale
 
@@ -132,7 +130,7 @@ def filtering_constants(
 
 
 def largest_coordinate(X: NDArray[Any]) -> int:
-    """Line 2's statistic, max_i |S_i| of sign rows; replacing a row moves it by at most 2."""
+    """What line 2 is about, max_i |S_i| of sign rows; replacing a row moves it by at most 2."""
     return int(np.abs(X.sum(axis=0, dtype=np.int64)).max())
 
 
@@ -161,139 +159,3 @@ def quadratic_statistic(X: NDArray[Any]) -> int:
     # In Python integers: n^2 d may leave 64 bits.
     sums: list[int] = X.sum(axis=0, dtype=np.int64).tolist()
     return sum(s * s for s in sums) - int(n) * int(d)
-
-
-@dataclass(frozen=True)
-class FilteringRun:
-    """What algorithm 9.3.3 releases, line by line; None where an earlier line rejected."""
-
-    largest: float
-    noisy_sum: NDArray[np.float64] | None = None
-    count: float | None = None
-    statistic: float | None = None
-
-    @property
-    def rejected_early(self) -> bool:
-        """Whether line 3 or line 7 rejected."""
-        return self.statistic is None
-
-
-def filtering_run(
-    X: NDArray[Any],
-    constants: FilteringConstants,
-    laplace: Callable[[float], int],
-    gaussian: Callable[[float, int], NDArray[np.int64]],
-    signs: Callable[[tuple[int, int]], NDArray[Any]],
-    steps_per_unit: int = 1024,
-) -> FilteringRun:
-    """Run algorithm 9.3.3 up to its last threshold, which is the caller's.
-
-    Parameters
-    ----------
-    X : array of shape (n, d)
-        Entries -1 and 1.
-    constants : FilteringConstants
-    laplace : callable
-        scale -> one draw, an integer.
-    gaussian : callable
-        (sigma in steps, size) -> independent integer draws.
-    signs : callable
-        shape -> independent uniform signs; private, never released.
-    steps_per_unit : int, default=1024
-        The lattice of line 4's release has this many steps to the unit.
-
-    Returns
-    -------
-    FilteringRun
-        Its fields are the releases. Rejecting where ``statistic`` exceeds a public number completes the test.
-    """
-    # Integers are added, and become floats once: no sum is rounded before it is whole.
-    largest = float(largest_coordinate(X) + laplace(constants.largest_scale))
-    if largest > constants.largest_threshold:
-        return FilteringRun(largest)
-    noisy_steps = X.sum(axis=0, dtype=np.int64) * steps_per_unit
-    noisy_steps += gaussian(constants.sum_sigma * steps_per_unit, X.shape[1])
-    noisy_sum = noisy_steps / steps_per_unit
-    # Rounded down: a row that is kept satisfies the printed inequality.
-    beyond = rows_beyond(X, noisy_steps, math.floor(constants.filter_threshold * steps_per_unit))
-    count = float(int(beyond.sum()) + laplace(constants.count_scale))
-    if count > constants.count_threshold:
-        return FilteringRun(largest, noisy_sum, count)
-    # Signs for all rows: how many are drawn, and when, must not depend on the data.
-    filtered = replace_rows(X, beyond, signs(X.shape))
-    statistic = float(quadratic_statistic(filtered) + laplace(constants.statistic_scale))
-    return FilteringRun(largest, noisy_sum, count, statistic)
-
-
-@dataclass(frozen=True)
-class LipschitzStage:
-    """One call of algorithm 9.3.1 inside algorithm 9.3.2."""
-
-    Delta: float
-    sensitivity: float
-    epsilon: float
-    threshold: float
-
-    @property
-    def scale(self) -> float:
-        """Scale of the Laplace noise."""
-        return self.sensitivity / self.epsilon
-
-
-def staged_reduction(
-    n: int,
-    d: int,
-    epsilon: float,
-    distance: float,
-    *,
-    floor_constant: float = 1000.0,
-    step_constant: float = 11.0,
-    null_constant: float = 10.0,
-    beta: float | None = None,
-    constant: Callable[[int, int, float], float] = inner_product_constant,
-) -> list[LipschitzStage]:
-    """Return the stages of algorithm 9.3.2: a public schedule of Delta, thresholds and noise.
-
-    Parameters
-    ----------
-    n, d : int
-        Shape of the sign data; n at least 2.
-    epsilon : float
-        Total. Every stage, the last included, spends epsilon / M with M = ceil(log n); there are at most M.
-    distance : float
-        The alternative: a mean of norm at least this.
-    floor_constant, step_constant, null_constant : float
-        The printed 1000 (line 2), 11 (line 8) and 10 (algorithm 9.3.1, line 4).
-    beta : float, optional
-        Failure probability of a stage; 1/(10 n) as printed.
-    constant : callable
-        (n, d, Delta) -> Lipschitz constant of T on C(Delta); not 4 Delta, which is not one.
-
-    Returns
-    -------
-    list of LipschitzStage
-        Reject where a stage's noisy extension exceeds its threshold. The last threshold may be calibrated.
-    """
-    n, d = check_integer("n", n, at_least=2), check_integer("d", d, at_least=1)
-    stages = math.ceil(math.log(n))
-    e = check_real("epsilon", epsilon, above=0) / stages
-    distance = check_real("distance", distance, above=0)
-    beta = 1 / (10 * n) if beta is None else check_real("beta", beta, above=0, below=1)
-    if min(floor_constant, step_constant, null_constant) <= 0:
-        raise InvalidParameter("floor_constant, step_constant and null_constant must be greater than 0")
-    log_b = math.log(1 / beta)
-    # A row moves T by at most this anywhere, which is less than K(nd).
-    anywhere = 4.0 * d * (n - 1)
-    floor = floor_constant * max(d, math.sqrt(n * d), log_b / e) * log_b
-    Delta, schedule = float(n * d), []
-    for _ in range(stages - 1):
-        if Delta <= floor:
-            break
-        K = min(constant(n, d, Delta), anywhere)
-        schedule.append(LipschitzStage(Delta, K, e, null_constant * n * math.sqrt(d) + K * log_b / e))
-        # Delta = nd bounds nothing: a step that would enlarge it is not taken. And no dataset may be left with
-        # an odd number of rows below d, where rows in opposite pairs and one more have |<x_j, S>| = d.
-        reduced = step_constant * (d + math.sqrt(n * d) + Delta / (n * e) + math.sqrt(Delta / e)) * log_b
-        Delta = max(float(d), min(Delta, reduced))
-    last = LipschitzStage(Delta, min(constant(n, d, Delta), anywhere), e, n * (n - 1) * distance**2 / 4)
-    return [*schedule, last]

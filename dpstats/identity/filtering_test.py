@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_real
 from dpstats.errors import InvalidParameter
-from dpstats.identity.base import IdentityPlan, PrivateTest
+from dpstats.identity.base import PrivateTest
 from dpstats.identity.filtering import (
     FilteringConstants,
     filtering_constants,
@@ -24,11 +24,13 @@ from dpstats.identity.filtering import (
     replace_rows,
     rows_beyond,
 )
+from dpstats.identity.plan import IdentityPlan
 from dpstats.identity.whitening import Reference, check_signs, signs_of
 from dpstats.privacy.events import Approximate, Event
 from dpstats.privacy.gaussian import TOTAL_VARIATION
 from dpstats.privacy.stages import AnyStage, Coins, Stage
 from dpstats.release.noise import check_scale
+from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
 
 _LARGEST, _SUM, _COUNT, _SIGNS, _STATISTIC = (
@@ -62,6 +64,7 @@ class FilteringPlan(IdentityPlan):
         return (Approximate(self.target.epsilon, self.target.delta, neighbors=self.target.neighbors),)
 
 
+@parameters
 class FilteringTest(PrivateTest):
     """Private test of a mean by T of the rows that remain when unusual ones are replaced by noise.
 
@@ -113,47 +116,14 @@ class FilteringTest(PrivateTest):
     True
     """
 
+    delta: float = 1e-6
+    noise: str = "exact"
+    distance: float | None = None
+
     _title = "Filtering"
     _plan_class = FilteringPlan
     _calibrations = ("monte_carlo", "textbook")
     _remedy = "delta must be smaller, or level larger"
-
-    def __init__(
-        self,
-        *,
-        mean: Any = 0.0,
-        cov: Any = None,
-        null: str = "normal",
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        noise: str = "exact",
-        distance: float | None = None,
-        level: float = 0.05,
-        calibration: str = "monte_carlo",
-        n_calibration: int | None = None,
-        missing: str = "error",
-        cache_dir: Any = None,
-        n_jobs: int | None = None,
-        progress: bool = False,
-        random_state: Any = None,
-        budget: Any = None,
-    ) -> None:
-        self.mean = mean
-        self.cov = cov
-        self.null = null
-        self.epsilon = epsilon
-        self.delta = delta
-        self.noise = noise
-        self.distance = distance
-        self.level = level
-        self.calibration = calibration
-        self.n_calibration = n_calibration
-        self.missing = missing
-        self.cache_dir = cache_dir
-        self.n_jobs = n_jobs
-        self.progress = progress
-        self.random_state = random_state
-        self.budget = budget
 
     def _design(self, n: int, d: int, reference: Reference) -> FilteringDesign:
         check_signs(reference, "RowDistanceTest")
@@ -163,8 +133,8 @@ class FilteringTest(PrivateTest):
                 "delta must be greater than 0 for FilteringTest, got 0: its noise is Gaussian"
             )
         constants = filtering_constants(n, d, self.epsilon, self.delta, noise)
-        # Discrete for continuous noise costs (1 + e^epsilon) 0.021 d/sigma^2, sigma in steps: at most a tenth of
-        # one delta, of which the proof leaves several over.
+        # Discrete for continuous noise costs (1 + e^epsilon) TOTAL_VARIATION d/sigma^2, sigma in steps: at most a
+        # tenth of one delta, of which the proof leaves several over.
         variation = (1 + math.exp(constants.epsilon)) * TOTAL_VARIATION * d / constants.sum_sigma**2
         bits = max(10, math.ceil(math.log2(10 * variation / constants.delta) / 2))
         if n * 2**bits >= 2**62:

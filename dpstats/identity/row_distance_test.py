@@ -14,12 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_real
-from dpstats.identity.base import IdentityPlan, PrivateTest
+from dpstats.identity.base import PrivateTest
+from dpstats.identity.plan import IdentityPlan
 from dpstats.identity.row_constants import approximate_null_f0, normal_clipped_square, signs_center
 from dpstats.identity.rows import LARGEST_STEP, STEP_BITS, distance_of_row_sums, round_to_steps, row_sums
 from dpstats.identity.whitening import Reference, check_signs, grid_law, signs_of
 from dpstats.privacy.stages import Stage
 from dpstats.release.additive import Integers, additive_stages
+from dpstats.release.parameters import parameters
 
 _DISTANCE = "row distance"
 
@@ -48,6 +50,7 @@ class RowDistanceDesign:
     center: int = 0
 
 
+@parameters
 class RowDistanceTest(PrivateTest):
     """Private test of a mean by the row distance: the most powerful here, up to about 10,000 rows.
 
@@ -126,40 +129,9 @@ class RowDistanceTest(PrivateTest):
     (True, 0.005)
     """
 
-    _title = "Row distance"
+    rows: str = "whitened"
 
-    def __init__(
-        self,
-        *,
-        mean: Any = 0.0,
-        cov: Any = None,
-        null: str = "normal",
-        rows: str = "whitened",
-        epsilon: float = 1.0,
-        level: float = 0.05,
-        calibration: str = "monte_carlo",
-        n_calibration: int | None = None,
-        missing: str = "error",
-        cache_dir: Any = None,
-        n_jobs: int | None = None,
-        progress: bool = False,
-        random_state: Any = None,
-        budget: Any = None,
-    ) -> None:
-        self.mean = mean
-        self.cov = cov
-        self.null = null
-        self.rows = rows
-        self.epsilon = epsilon
-        self.level = level
-        self.calibration = calibration
-        self.n_calibration = n_calibration
-        self.missing = missing
-        self.cache_dir = cache_dir
-        self.n_jobs = n_jobs
-        self.progress = progress
-        self.random_state = random_state
-        self.budget = budget
+    _title = "Row distance"
 
     def _design(self, n: int, d: int, reference: Reference) -> RowDistanceDesign:
         signs = check_choice("rows", self.rows, ["whitened", "sign"]) == "sign"
@@ -205,6 +177,10 @@ class RowDistanceTest(PrivateTest):
             for _ in range(size)
         ]
         return np.array(distances, dtype=np.int64)[:, None] * _STEPS_OF_A_ROW
+
+    def _rate(self, distance: float, d: int) -> float:
+        a, e = distance, self.epsilon
+        return math.sqrt(d) / a**2 + d ** (1 / 3) / (a ** (4 / 3) * e ** (2 / 3)) + (d**0.25 + 1) / (a * e)
 
     def _seconds(self, n: int, d: int, design: RowDistanceDesign) -> float:
         return 2e-4 + 1e-8 * n * d + n * n * (5e-10 + 2e-11 * d)

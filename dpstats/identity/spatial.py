@@ -1,4 +1,4 @@
-"""The spatial-sign statistic: the norm of the sum of rows projected on a ball, in integers.
+"""What the spatial-sign test is about: the norm of the sum of rows projected on a ball, in integers.
 
 S = sum_i x_i min(1, B/||x_i||). Replacing a row moves S by at most 2B, and so its norm, in any dimension:
 releasing ||S|| instead of S is what makes pure privacy affordable. Proof: docs/proofs/spatial-sign.md.
@@ -18,7 +18,7 @@ DEFAULT_RADIUS = 0.75
 
 
 def spatial_sign_lattice(n: int, d: int, radius: float | None = None) -> BallLattice:
-    """Return the public lattice of the statistic: the ball of radius B in 2^bits steps.
+    """Return the public lattice of the sum: the ball of radius B in 2^bits steps.
 
     Parameters
     ----------

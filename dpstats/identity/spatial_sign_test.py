@@ -11,25 +11,23 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2
 
 from dpstats.data.parameters import check_real
-from dpstats.identity.base import IdentityPlan, PrivateTest
+from dpstats.identity.alternatives import norm_rate
+from dpstats.identity.base import PrivateTest
+from dpstats.identity.plan import IdentityPlan
 from dpstats.identity.spatial import DEFAULT_RADIUS, integer_norm, spatial_sign_lattice
+from dpstats.identity.spatial_limit import NORMAL_LIMIT, normal_limit
 from dpstats.identity.whitening import Reference
 from dpstats.lattice import BallLattice
 from dpstats.privacy.stages import Stage
 from dpstats.release.additive import Integers, additive_stages
+from dpstats.release.parameters import parameters
 
 _NORM = "norm of the sum"
 
-# From here on the sum of simulated rows is drawn from its normal limit. The rows are bounded, and
-# symmetric under the null, so that probabilities of balls are off by O(1/n), less than a calibration is,
-# where Cramer's condition holds: not for one column and a tiny radius, where rows are nearly two-valued.
-NORMAL_LIMIT = 10_000
-_MOMENT_ROWS = 200_000
 
-
+@parameters
 class SpatialSignTest(PrivateTest):
     """Private test of a mean by the norm of the sum of projected rows: one pass, any number of rows.
 
@@ -65,7 +63,8 @@ class SpatialSignTest(PrivateTest):
     Notes
     -----
     S moves by at most 2 radius when a row is replaced, in any dimension, and so does its norm: releasing the norm
-    alone is what makes pure privacy affordable. Rows are projected to integers whose norm is checked exactly.
+    alone is what makes pure privacy affordable. Rows are projected to integers whose norm is checked exactly. The
+    detectable distance a obeys n of the order of sqrt(d)/a^2 + d^(2/3)/(a^(4/3) epsilon^(2/3)) + d^(1/2)/(a epsilon).
 
     Examples
     --------
@@ -77,40 +76,9 @@ class SpatialSignTest(PrivateTest):
     True
     """
 
-    _title = "Spatial sign"
+    radius: float | None = None
 
-    def __init__(
-        self,
-        *,
-        mean: Any = 0.0,
-        cov: Any = None,
-        null: str = "normal",
-        radius: float | None = None,
-        epsilon: float = 1.0,
-        level: float = 0.05,
-        calibration: str = "monte_carlo",
-        n_calibration: int | None = None,
-        missing: str = "error",
-        cache_dir: Any = None,
-        n_jobs: int | None = None,
-        progress: bool = False,
-        random_state: Any = None,
-        budget: Any = None,
-    ) -> None:
-        self.mean = mean
-        self.cov = cov
-        self.null = null
-        self.radius = radius
-        self.epsilon = epsilon
-        self.level = level
-        self.calibration = calibration
-        self.n_calibration = n_calibration
-        self.missing = missing
-        self.cache_dir = cache_dir
-        self.n_jobs = n_jobs
-        self.progress = progress
-        self.random_state = random_state
-        self.budget = budget
+    _title = "Spatial sign"
 
     def _design(self, n: int, d: int, reference: Reference) -> BallLattice:
         if self.radius is not None:
@@ -151,33 +119,19 @@ class SpatialSignTest(PrivateTest):
             ]
             return np.array(norms, dtype=np.int64)[:, None]
         radius = lattice.spacing * lattice.radius
-        limit = _normal_limit(plan.n_samples, plan.n_features, radius, size, generator, shift)
+        limit = normal_limit(plan.n_samples, plan.n_features, radius, size, generator, shift)
         return np.floor(limit / lattice.spacing).astype(np.int64)[:, None]
+
+    def _simulation_seconds(self, plan: IdentityPlan) -> float:
+        n, d = plan.n_samples, plan.n_features
+        # The sum of signs has no normal limit here: rows are drawn at any n, which `_seconds` leaves out.
+        return 2e-4 + 5e-8 * n * d if self.null == "product" else self._seconds(n, d, plan.design)
+
+    def _cheaper(self) -> str:
+        return "use L1ExtensionTest, whose simulations cost the same at any number of rows"
+
+    def _rate(self, distance: float, d: int) -> float:
+        return norm_rate(distance, d, self.epsilon)
 
     def _seconds(self, n: int, d: int, design: BallLattice) -> float:
         return 1e-4 + 1e-5 if n >= NORMAL_LIMIT else 2e-4 + 3e-8 * n * d
-
-
-def _normal_limit(
-    n: int, d: int, radius: float, size: int, generator: np.random.Generator, shift: Any
-) -> NDArray[np.float64]:
-    """Return ||S|| with S drawn from the normal law that has its mean and variances.
-
-    Without a shift the projection x min(1, radius/||x||) is rotation invariant, with E min(||x||, radius)^2/d
-    in every direction, in closed form. With one it is invariant around the shift, and three moments decide.
-    """
-    distance = float(np.linalg.norm(np.broadcast_to(np.asarray(shift, dtype=np.float64), (d,))))
-    if distance == 0:
-        square = chi2.cdf(radius**2, d + 2) + radius**2 / d * chi2.sf(radius**2, d)
-        mean, along, across = 0.0, square, square
-    else:
-        moments = np.random.default_rng(0)  # the same for every shift: power curves are smooth
-        first = moments.standard_normal(_MOMENT_ROWS) + distance
-        rest = moments.chisquare(d - 1, _MOMENT_ROWS) if d > 1 else np.zeros(_MOMENT_ROWS)
-        factor = np.minimum(1.0, radius / np.sqrt(first**2 + rest))
-        mean, along = float(np.mean(factor * first)), float(np.var(factor * first))
-        across = float(np.mean(factor**2 * rest)) / max(d - 1, 1)
-    parallel = n * mean + math.sqrt(n * along) * generator.standard_normal(size)
-    other = n * across * generator.chisquare(d - 1, size) if d > 1 else 0.0
-    norm: NDArray[np.float64] = np.sqrt(parallel**2 + other)
-    return norm

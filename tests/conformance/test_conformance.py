@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import math
@@ -26,6 +27,7 @@ from dpstats.mechanisms import LaplaceMechanism
 from dpstats.privacy import Coins, Comparisons, Responses, Selection, Stage, compose, zcdp_epsilon
 from dpstats.privacy.events import BoundedRange
 from dpstats.release.estimator import PrivateEstimator
+from dpstats.release.mechanism import Mechanism
 from dpstats.release.noise import ExactNoise, SimulatedNoise
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -225,20 +227,50 @@ def test_every_release_is_registered() -> None:
 
 
 def releasing_classes() -> set[type]:
-    """Return the public classes of dpstats that release: estimators, and whatever has a release method."""
+    """Return the public classes of dpstats that release: estimators and mechanisms, whatever their methods' names."""
     found = set()
-    for module in pkgutil.walk_packages(dpstats.__path__, "dpstats."):
-        if module.name == "dpstats.__main__":
-            continue
-        for name, item in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
-            methods = {"release", "select", "query", "randomize"}
-            if name.startswith("_") or not item.__module__.startswith("dpstats.") or item is PrivateEstimator:
-                continue
-            if inspect.isabstract(item):
-                continue
-            if issubclass(item, PrivateEstimator) or any(callable(getattr(item, m, None)) for m in methods):
-                found.add(item)
+    for module in modules():
+        for name, item in inspect.getmembers(module, inspect.isclass):
+            own = item.__module__ == module.__name__ and not item.__module__.startswith("dpstats.release")
+            if own and not name.startswith("_") and not inspect.isabstract(item):
+                found |= {item} if issubclass(item, PrivateEstimator | Mechanism) else set()
     return found
+
+
+def modules() -> list[Any]:
+    names = (module.name for module in pkgutil.walk_packages(dpstats.__path__, "dpstats."))
+    return [importlib.import_module(name) for name in names if name != "dpstats.__main__"]
+
+
+def opens_sessions(source: str) -> set[str]:
+    """Return the top-level definitions of a module that make a session of their own, which could draw exact noise."""
+    found = set()
+    for item in ast.parse(source).body:
+        for node in ast.walk(item):
+            call = node.func if isinstance(node, ast.Call) else None
+            name = getattr(call, "id", None) or getattr(call, "attr", None)
+            if name in {"Session", "_session"}:
+                found.add(getattr(item, "name", "<module>"))
+    return found
+
+
+def test_sessions_are_made_by_what_is_registered_only() -> None:
+    # A function, or a class that is no estimator and no mechanism, would release outside of the registry.
+    covered = {entry.covers for entry in ENTRIES}
+    bases = {base.__name__ for item in covered for base in item.__mro__}
+    for module in modules():
+        if not module.__name__.startswith("dpstats.release"):
+            assert opens_sessions(inspect.getsource(module)) <= bases, module.__name__
+
+
+def test_a_session_anywhere_else_would_be_noticed() -> None:
+    assert opens_sessions("def count(X):\n    with Session(plan, noise) as s:\n        s.add('n', X)") == {
+        "count"
+    }
+    assert opens_sessions("class A:\n    def give(self):\n        return self._session().open()") == {"A"}
+    assert opens_sessions("with release.Session(plan, noise) as s: pass") == {"<module>"}
+    # A simulation protects nobody, and releases nothing.
+    assert opens_sessions("def study(p, rng):\n    return Session.simulated(p, rng)") == set()
 
 
 def test_every_entry_has_an_honest_stage() -> None:

@@ -15,6 +15,11 @@ from registry.entry import Dataset, Entry, PlantedBug, core, fitted, less_noise
 FAR = 1e4
 
 
+def estimates(plan: Any, released: Any) -> np.ndarray:
+    """Return the estimate of every stage, which tells more than what it released about its centre."""
+    return np.concatenate(plan.estimates(released), axis=1)
+
+
 def _neighbors(d: int = 2, n: int = 8) -> tuple[np.ndarray, np.ndarray]:
     """Return neighbours that stay furthest apart in every stage: a row far out on one side, or on the other."""
     X, Y = np.zeros((n, d)), np.zeros((n, d))
@@ -109,7 +114,7 @@ def _entry(
         plan=plan,
         integers=integers,
         pairs=_pairs(d),
-        draw=core(estimator),
+        draw=core(estimator, estimates),
         dataset=X,
         neighbor=Y,
         power=power,
@@ -128,7 +133,12 @@ def _entry(
 
 def _bug(name: str, estimator: AdaptiveMean, n: int = 8, trials: int = 20_000) -> PlantedBug:
     return PlantedBug(
-        name, core(estimator), *_neighbors(n=n), float(estimator.epsilon), float(estimator.delta), trials
+        name,
+        core(estimator, estimates),
+        *_neighbors(n=n),
+        float(estimator.epsilon),
+        float(estimator.delta),
+        trials,
     )
 
 

@@ -65,14 +65,17 @@ class Entry:
         return self.plan.guarantee
 
 
-def core(estimator: Any) -> Draw:
-    """Return the batched core of a fit: `_read`, then `_release` through a session, as `fit` itself calls them."""
+def core(estimator: Any, view: Callable[[Any, Any], np.ndarray] | None = None) -> Draw:
+    """Return the batched core of a fit: `_read`, then `_release` through a session, as `fit` itself calls them.
+
+    ``view`` is what an attacker looks at, of the plan and all that was released; by default all of it as it is.
+    """
 
     def draw(X: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
         plan = estimator.plan(*X.shape)
         with Session.simulated(plan, rng, size) as session:
             estimator._release(estimator._read(Table(X), plan), plan, session)
-        return columns(plan, session.released)
+        return (view or columns)(plan, session.released)
 
     return draw
 

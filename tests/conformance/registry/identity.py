@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from dpstats.identity import (
+    InnerProductTest,
+    L1ExtensionTest,
     LipschitzExtensionTest,
     RowDistanceTest,
     SpatialSignTest,
@@ -297,22 +299,26 @@ def entries() -> Iterator[Entry]:
             _bug("sample covariance", _sample_covariance(SpatialSignTest()), (spread, outlier)),
         ),
     )
-    for rows in ("whitened", "sign"):
+    for name, test in (
+        ("l1 extension, whitened rows", L1ExtensionTest()),
+        ("l1 extension, sign rows", L1ExtensionTest(rows="sign")),
+        ("Lipschitz extension", LipschitzExtensionTest()),
+    ):
         yield _entry(
-            f"Lipschitz extension, l1, {rows} rows",
-            LipschitzExtensionTest(rows=rows),
+            name,
+            test,
             lambda: sign_neighbors(6, 2),
             proof="lipschitz-extension.md",
             power=0.4,
-            bugs=(_bug("sample covariance", _sample_covariance(LipschitzExtensionTest()), (spread, outlier)),)
-            if rows == "whitened"
+            bugs=(_bug("sample covariance", _sample_covariance(test), (spread, outlier)),)
+            if test.rows == "whitened"
             else (),
         )
     exact = "the constant K(Delta) bounds a family of pairs, of which this shape has none that attains it"
     for solver in ("exact", "surrogate"):
         yield _entry(
-            f"Lipschitz extension, inner products, {solver}",
-            LipschitzExtensionTest(constraint="inner_product", solver=solver),
+            f"inner products, {solver}",
+            InnerProductTest(solver=solver),
             lambda: sign_neighbors(6, 2),
             proof="lipschitz-extension.md",
             power=0.4,

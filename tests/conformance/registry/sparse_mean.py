@@ -13,8 +13,20 @@ import numpy as np
 from dpstats.data.tables import Table
 from dpstats.lattice import BallLattice
 from dpstats.means import SparseMean
+from dpstats.means.sparse.plan import SUPPORT, RunningMean
 from dpstats.means.sparse.release import columns_of
 from registry.entry import Dataset, Draw, Entry, PlantedBug, core, fitted, less_noise
+
+
+def answers(plan: Any, released: Any) -> np.ndarray:
+    """Return the support and the answer of every stage, which tells more than what it released about its centre."""
+    support = np.sort(released[SUPPORT], axis=1)
+    if not plan.balls:
+        return np.concatenate([support, released[plan.additive[0].name]], axis=1)
+    average = RunningMean(np.zeros(support.shape))
+    return np.concatenate(
+        [support, *(average.include(stage, released[stage.name]) for stage in plan.additive)], axis=1
+    )
 
 
 def _pairs(d: int) -> Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]:
@@ -72,7 +84,7 @@ def _entry(
         stages=stages,
         integers=integers,
         pairs=_pairs(size),
-        draw=core(estimator),
+        draw=core(estimator, answers),
         dataset=pair[0],
         neighbor=pair[1],
         power=power,
@@ -164,7 +176,7 @@ class MeanClippedForItsRows(_OtherBalls):
 def _bug(
     name: str, estimator: SparseMean, pair: Any, trials: int = 20_000, draw: Draw | None = None
 ) -> PlantedBug:
-    made = core(estimator) if draw is None else draw
+    made = core(estimator, answers) if draw is None else draw
     return PlantedBug(name, made, *pair, float(estimator.epsilon), float(estimator.delta), trials)
 
 
@@ -172,7 +184,7 @@ def _chosen_and_value(estimator: SparseMean) -> Draw:
     """Score: the released mean if column 0 is selected, and far below otherwise."""
 
     def draw(X: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
-        released = core(estimator)(X, rng, size)
+        released = core(estimator, answers)(X, rng, size)
         return np.where(released[:, 0] == 0, released[:, 1], -1e6)
 
     return draw
@@ -182,7 +194,7 @@ def _selects_first(estimator: SparseMean) -> Draw:
     """Score: whether column 0 is selected."""
 
     def draw(X: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
-        return (core(estimator)(X, rng, size)[:, 0] == 0).astype(float)
+        return (core(estimator, answers)(X, rng, size)[:, 0] == 0).astype(float)
 
     return draw
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from every_test import FAST, KINDS, NULL_ROWS
 from scipy import stats
 
 from dpstats.identity import FilteringTest, LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
-from dpstats.identity.null import pvalue, realised_level
+from dpstats.identity.levels import pvalue
 from dpstats.release.session import Session
 
 DATASETS = 1500
+
+
 B = 999
+
+
 TESTS = {
     "row distance": RowDistanceTest(),
     "row distance, signs": RowDistanceTest(rows="sign"),
@@ -75,47 +80,10 @@ def test_calibration_without_the_noise_loses_the_level() -> None:
     assert rejected > acceptance(0.05, B, DATASETS, 1e-5)[1]
 
 
-def test_realised_level_is_the_beta_law() -> None:
-    assert np.round(realised_level(9999, 0.05), 3).tolist() == [0.046, 0.054]
-    rng = np.random.default_rng(3)
-    # 2000 calibrations of B = 199 uniform numbers at level .1: P(new > k-th largest) = 1 - it.
-    levels = 1 - np.sort(rng.random((2000, 199)), axis=1)[:, -20]
-    assert stats.kstest(levels, stats.beta(20, 180).cdf).pvalue > 1e-4
-    assert stats.kstest(levels, stats.beta(18, 182).cdf).pvalue < 1e-4
-
-
-def test_normal_limit_of_the_spatial_sign() -> None:
-    """At the size from which the limit is used, against rows: KS, false alarm 1e-5; 3% off is noticed."""
-    from dpstats.identity.spatial import integer_norm, spatial_sign_lattice
-    from dpstats.identity.spatial_sign_test import _normal_limit
-
-    rng = np.random.default_rng(2)
-    n, d = 2000, 3
-    for shift in (0.0, np.array([0.02, 0.0, 0.02])):
-        lattice = spatial_sign_lattice(n, d)
-        rows = [
-            integer_norm(lattice.sums(rng.standard_normal((n, d)) + shift)[0]) * lattice.spacing
-            for _ in range(1500)
-        ]
-        limit = _normal_limit(n, d, 0.75 * np.sqrt(d), 40_000, rng, shift)
-        assert stats.ks_2samp(rows, limit).pvalue > 1e-5
-        assert stats.ks_2samp(rows, 1.15 * limit).pvalue < 1e-5
-
-
-def test_sums_have_their_exact_law() -> None:
-    """Multinomial and binomial sums against rows that go through the row map; false alarm 1e-5 each."""
-    rng = np.random.default_rng(4)
-    for test, shift in [
-        (LipschitzExtensionTest(), 0.0),
-        (LipschitzExtensionTest(), 0.3),
-        (LipschitzExtensionTest(rows="sign"), 0.3),
-        (LipschitzExtensionTest(null="product", mean=0.5), 0.1),
-    ]:
-        plan = test.plan(30, 2)
-        drawn = test._draw(plan, 4000, rng, np.full(2, shift))[:, 0]
-        direct = []
-        for _ in range(1500):
-            Z = plan.reference.sample(30, rng, np.full(2, shift)).astype(float)
-            X = np.sign(Z) if plan.reference.signs_mean is not None else Z
-            direct.append(test._exact(X, plan)[plan.stages[0].name][0])
-        assert stats.ks_2samp(drawn.astype(float), np.array(direct, dtype=float)).pvalue > 1e-5
+@pytest.mark.parametrize("kind", KINDS)
+def test_levels_in_short_floats_are_their_shortest_decimals(kind) -> None:
+    plain = kind(random_state=0, **FAST).fit(NULL_ROWS)
+    for short in (np.float32(0.05), np.float16(0.05), np.longdouble("0.05")):
+        test = kind(random_state=0, level=short, **FAST).fit(NULL_ROWS)
+        assert (test.plan_.level, test.threshold_) == (0.05, plain.threshold_)
+    assert kind(level=np.float32(1e-5)).plan(60, 3).n_calibration == 99_999

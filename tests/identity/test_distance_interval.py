@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from every_test import PURE
 from scipy.special import ndtr
 
 from dpstats.errors import InvalidParameter
 from dpstats.identity import LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
-from dpstats.identity.base import _crossing
-from dpstats.identity.whitening import Reference
+from dpstats.identity.distance_interval import crossing
 
 FAST = {"n_calibration": 99}
 
@@ -33,12 +33,6 @@ def test_the_farthest_rows_are_inside_the_cube(kind, mean, direction) -> None:
         test.power(1.001 * farthest, 30, 2, direction=direction, n_simulations=1)
 
 
-def test_means_beyond_the_cube_by_a_rounding_are_on_it() -> None:
-    reference = Reference.build(0.5, None, "product", 1)
-    room = 0.5 * float(reference.whitener[0])
-    assert reference.up(room * (1 + 1e-12)) == 1.0 and reference.up(-3 * room * (1 + 1e-12)) == 0.0
-
-
 def counted(curve: Callable[[float], float], size: int) -> tuple[Callable[[float, int], float], list[int]]:
     """Return a curve that remembers, as simulations do, and how many datasets each new point took."""
     known: dict[tuple[float, int], float] = {}
@@ -54,26 +48,26 @@ def counted(curve: Callable[[float], float], size: int) -> tuple[Callable[[float
     return remembering, taken
 
 
-@pytest.mark.parametrize("crossing", [1e-7, 1e-3, 0.2, 0.9, 7.0, 4e3])
-def test_crossings_are_bracketed_closely_with_few_datasets(crossing) -> None:
+@pytest.mark.parametrize("place", [1e-7, 1e-3, 0.2, 0.9, 7.0, 4e3])
+def test_crossings_are_bracketed_closely_with_few_datasets(place) -> None:
     size = 1000
-    curve, taken = counted(lambda a: float(ndtr(4 * (a / crossing - 1) - 1.96)), size)
-    low, high = _crossing(curve, 0.025, 1e6, size)
-    assert low <= crossing <= high and high - low <= 0.01 * crossing
+    curve, taken = counted(lambda a: float(ndtr(4 * (a / place - 1) - 1.96)), size)
+    low, high = crossing(curve, 0.025, 1e6, size)
+    assert low <= place <= high and high - low <= 0.01 * place
     assert taken.count(size) <= 9 and sum(taken) <= 12 * size
 
 
 def test_crossings_at_once_never_and_at_the_farthest() -> None:
     curve, taken = counted(lambda a: 0.5, 1000)
-    assert _crossing(curve, 0.1, 1e6, 1000) == (0.0, 0.0) and taken == [1000]
+    assert crossing(curve, 0.1, 1e6, 1000) == (0.0, 0.0) and taken == [1000]
     curve, taken = counted(lambda a: 0.5, 1000)
-    assert _crossing(curve, 0.9, 1e6, 1000) == (math.inf, math.inf)
+    assert crossing(curve, 0.9, 1e6, 1000) == (math.inf, math.inf)
     assert sum(taken) < 7 * 1000
     # Few datasets find no crossing before the farthest distance, all of them do: and the other way round.
     step = counted(lambda a: 0.1 if a < 2.0 else 0.9, 1000)[0]
-    low, high = _crossing(step, 0.5, 2.1, 1000)
+    low, high = crossing(step, 0.5, 2.1, 1000)
     assert low <= 2.0 <= high <= 2.1
-    assert _crossing(counted(lambda a: 0.1 if a < 2.2 else 0.9, 1000)[0], 0.5, 2.1, 1000)[0] == math.inf
+    assert crossing(counted(lambda a: 0.1 if a < 2.2 else 0.9, 1000)[0], 0.5, 2.1, 1000)[0] == math.inf
 
 
 @pytest.mark.parametrize("seed", [2, 92])
@@ -124,3 +118,17 @@ def test_an_early_rejection_has_a_lower_end_only() -> None:
     test = LipschitzExtensionTest(solver="surrogate", **options, random_state=0, **FAST)
     low, high = test.fit(np.random.default_rng(0).normal(8, 1, (60, 2))).distance_interval(n_simulations=40)
     assert test.statistic_ == high == math.inf and 0 < low < 8
+
+
+@pytest.mark.parametrize("kind", PURE)
+def test_distance_intervals_cover(kind) -> None:
+    """6 datasets at distance .8; at most four misses of a 90% interval: false alarm 6e-5 by the binomial."""
+    generator = np.random.default_rng(8)
+    missed = 0
+    for _ in range(6):
+        X = generator.standard_normal((40, 2)) + 0.8 / np.sqrt(2)
+        test = kind(epsilon=2.0, random_state=generator, n_calibration=199).fit(X)
+        low, high = test.distance_interval(0.9, n_simulations=100)
+        assert 0 <= low <= high
+        missed += not low <= 0.8 <= high
+    assert missed <= 4

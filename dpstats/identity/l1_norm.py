@@ -1,0 +1,150 @@
+"""The l1 extension: T = ||S||^2 - n d v, with S the sum of the rows, extended from where ||S||_1 is small.
+
+T is stable on datasets with ||S||_1 <= A, and its extension to all datasets has a closed form that is 4cA-Lipschitz: a
+minimum over k of a cost g_k(X) + K k with g_{k+1}(X') <= g_k(X) for neighbours (docs/proofs/lipschitz-extension.md).
+Integers in give exact integers out.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from dpstats.data.parameters import check_integer, check_real
+from dpstats.errors import InvalidData
+
+_MAX_INTEGER = 2**62
+
+
+def l1_extension(S: Any, n: int, A: float, c: float = 1.0, v: float = 1.0, parity: bool = True) -> float:
+    """Return h, the extension of T from the datasets with ||S||_1 <= A to all datasets.
+
+    h = min over k >= 0 of sum_i max(|S_i| - 2ck, m)^2 - n d v + 4cAk, with m = n mod 2 for signs, else 0.
+
+    Parameters
+    ----------
+    S : array of shape (d,)
+        Sum of the rows. With integer ``S``, ``A`` and ``c`` (lattice steps, say) the minimum is exact.
+    n : int
+        Number of rows.
+    A : float
+        Public radius, at least 0: h = T where ``l1_excess(S, n, c, parity) <= A``, and h <= T elsewhere.
+    c : float, default=1.0
+        Bound on the absolute entries of a row.
+    v : float, default=1.0
+        Mean square of an entry under the null hypothesis; 1 for signs.
+    parity : bool, default=True
+        Entries are -1 and 1, so that every S_i has the parity of n. With other entries this must be False:
+        h stays private, but the floor m keeps it from being T where some |S_i| is below m.
+
+    Returns
+    -------
+    float
+        Changes by at most 4cA when a row is replaced.
+
+    Examples
+    --------
+    >>> from dpstats.identity import l1_extension
+    >>> l1_extension([3, -1, 5], n=7, A=9), l1_extension([3, -1, 5], n=7, A=4)
+    (14.0, 6.0)
+    """
+    S = _check_sum(S)
+    n = check_integer("n", n, at_least=1)
+    A = check_real("A", A, at_least=0)
+    c = check_real("c", c, above=0)
+    v = check_real("v", v, at_least=0)
+    d = S.size
+    if all(_is_integer(number) for number in (A, c)) and np.array_equal(np.rint(S), S):
+        return float(l1_cost(S, n, int(A), int(c), parity) - Fraction(v) * n * d)
+    a, floor = np.abs(S.astype(np.float64)), float(n % 2 if parity else 0)
+    k = int(first_stop(a[None], floor, 2 * c, 4 * c * A)[0])
+    return float(np.sum(shrunk(a, floor, 2 * c * k) ** 2) - n * d * v + 4 * c * A * k)
+
+
+def l1_cost(S: NDArray[Any], n: int, A: int, c: int = 1, parity: bool = True) -> int:
+    """Return h + n d v in integers: what is released, with sensitivity 4cA; the rest is public.
+
+    ``S``, ``A`` and ``c`` are integers, all in the same steps.
+    """
+    return int(l1_costs(np.asarray(S)[None], n, A, c, parity)[0])
+
+
+def l1_costs(S: NDArray[Any], n: int, A: int, c: int = 1, parity: bool = True) -> NDArray[Any]:
+    """Return `l1_cost` of every row of ``S``: int64, or Python integers where these do not fit."""
+    floor = n % 2 if parity else 0
+    a = _absolute_integers(S, extra=4 * c * max(A, 1))
+    k = first_stop(a, floor, 2 * c, 4 * c * A)
+    costs: NDArray[Any] = np.sum(shrunk(a, floor, 2 * c * k[:, None]) ** 2, axis=1) + 4 * c * A * k
+    return costs
+
+
+def l1_excess(S: Any, n: int, c: float = 1.0, parity: bool = True) -> float:
+    """Return sum_i psi(|S_i|) / (4c), psi(a) = a^2 - max(a - 2c, m)^2; h = T exactly where this is at most A.
+
+    It is below ||S||_1; calibrate ``A`` to one of its null quantiles.
+    """
+    S = _check_sum(S)
+    a = np.abs(S.astype(np.float64))
+    floor = float(n % 2 if parity else 0)
+    return float(np.sum(a**2 - shrunk(a, floor, 2 * c) ** 2) / (4 * c))
+
+
+def l1_radius(factor: float, n: int, d: int, clip: float, variance: float) -> int:
+    """Return A: ``factor`` times the null mean of sum_i psi(|S_i|)/(4c), in closed form, rounded up.
+
+    psi(a) = a^2 - max(a - 2c, 0)^2, and S_i is taken as normal with variance n times that of an entry. Any
+    public A is valid.
+    """
+    s, t = math.sqrt(n * variance), 2 * clip
+    tail, density = float(ndtr(-t / s)), math.exp(-((t / s) ** 2) / 2) / math.sqrt(2 * math.pi)
+    psi = s * s - 2 * ((s * s + t * t) * tail - s * t * density)
+    return max(1, math.ceil(factor * d * psi / (4 * clip)))
+
+
+def shrunk(a: NDArray[Any], floor: float, by: Any) -> NDArray[Any]:
+    shrunk: NDArray[Any] = np.maximum(a - by, floor)
+    return shrunk
+
+
+def first_stop(a: NDArray[Any], floor: float, step: float, price: float) -> NDArray[Any]:
+    """Return, for every row of ``a``, the smallest k >= 0 whose next step saves at most its price.
+
+    sum_i max(a_i - step k, floor)^2 is convex and decreasing in k, so this k minimises it plus price k.
+    """
+    low = np.zeros(len(a), dtype=np.int64)
+    high = np.maximum((-((floor - a.max(axis=1)) // step)).astype(np.int64), 0) + 1
+    while np.any(low < high):
+        k = (low + high) // 2
+        now = shrunk(a, floor, step * k[:, None])
+        saved = np.sum(now**2 - shrunk(now, floor, step) ** 2, axis=1)
+        enough = (saved <= price).astype(np.bool_)
+        # Rows that are done have low = high = k and stay: their next step saves at most its price.
+        low, high = np.where(enough, low, np.minimum(k + 1, high)), np.where(enough, k, high)
+    return low.astype(a.dtype) if a.dtype == object else low
+
+
+def _check_sum(S: Any) -> NDArray[Any]:
+    S = np.asarray(S)
+    bad = S.ndim != 1 or S.size == 0 or S.dtype.kind not in "iufO"
+    if bad or (S.dtype.kind == "f" and not np.isfinite(S).all()):
+        raise InvalidData("S must be a non-empty vector of finite numbers")
+    vector: NDArray[Any] = S
+    return vector
+
+
+def _is_integer(number: float) -> bool:
+    return float(number).is_integer()
+
+
+def _absolute_integers(S: NDArray[Any], extra: int) -> NDArray[Any]:
+    """Return |S| of shape (datasets, d) as int64 where squares and their sum fit, else as Python integers."""
+    largest = max(abs(int(S.min())), abs(int(S.max())))
+    fits = S.shape[1] * largest**2 < _MAX_INTEGER and extra * (largest + 1) < _MAX_INTEGER
+    if fits:
+        return np.abs(S.astype(np.int64))
+    return np.array([[abs(int(value)) for value in row] for row in S.tolist()], dtype=object)

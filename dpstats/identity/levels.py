@@ -1,0 +1,71 @@
+"""What a calibration of B null statistics says: p-values, critical values, and the level that they have.
+
+p = (1 + #{null >= observed})/(B + 1) is exactly valid on average over calibrations, and for one calibration the
+realised level has a Beta law (docs/proofs/identity-tests.md).
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import beta
+
+from dpstats.data.parameters import check_integer
+from dpstats.errors import InvalidParameter
+
+SIZES = (9999, 4999, 1999, 999)
+_SECONDS = 10.0  # of one core, that a calibration may take by default
+
+
+def calibration_size(level: float, n_calibration: Any, seconds: float) -> int:
+    """Return B, the number of null datasets, with (B + 1) level a positive integer.
+
+    Parameters
+    ----------
+    level : float
+    n_calibration : None or int
+        None chooses 9999 to 999 by the time that one dataset takes, enlarged where the level asks for it.
+    seconds : float
+        What one null dataset costs; a function of public sizes.
+    """
+    exact = Fraction(repr(level))
+    if n_calibration is not None:
+        B = check_integer("n_calibration", n_calibration, at_least=1)
+        if (exact * (B + 1)).denominator != 1:
+            raise InvalidParameter(
+                f"n_calibration must make (n_calibration + 1) * level an integer of at least 1, got {B} with "
+                f"level = {level:g}: the p-value could not have this level exactly"
+            )
+        return B
+    if exact.denominator > 100_000:
+        raise InvalidParameter(
+            f"level must be a decimal with at most five digits, got {level!r}: no calibration has it exactly"
+        )
+    size = next((size for size in SIZES if size * seconds <= _SECONDS), SIZES[-1])
+    return exact.denominator * -(-(size + 1) // exact.denominator) - 1
+
+
+def pvalue(null: NDArray[np.float64], observed: float) -> float:
+    """Return (1 + #{null >= observed})/(B + 1) for ascending ``null``; ties count against rejecting."""
+    at_least = null.size - int(np.searchsorted(null, observed, side="left"))
+    return (1 + at_least) / (null.size + 1)
+
+
+def critical_value(null: NDArray[np.float64], level: float) -> float:
+    """Return the number that a statistic must exceed for a p-value of at most ``level``."""
+    k = int(Fraction(repr(level)) * (null.size + 1))
+    return float(null[null.size - k])
+
+
+def realised_level(size: int, level: float, coverage: float = 0.95) -> tuple[float, float]:
+    """Return the range that holds the level of one calibration with probability ``coverage``.
+
+    With k = (B + 1) level, the chance that a new null statistic exceeds the k-th largest of B is
+    Beta(k, B + 1 - k), of mean ``level``.
+    """
+    k = int(Fraction(repr(level)) * (size + 1))
+    low, high = beta.ppf([(1 - coverage) / 2, (1 + coverage) / 2], k, size + 1 - k)
+    return float(low), float(high)

@@ -1,0 +1,139 @@
+"""Power of a test at a public size, and the size at which it has a power: from public simulation."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.parameters import check_flag, check_integer, check_real
+from dpstats.errors import InvalidParameter
+from dpstats.identity.alternatives import LARGEST_DISTANCE, unit_vector
+from dpstats.identity.calibrated import LARGEST_N, CalibratedTest
+from dpstats.identity.plan import IdentityPlan
+from dpstats.identity.workload import MAX_SECONDS, Workload
+
+_FIRST_N = 32  # searches double from here
+_SMALLEST_DISTANCE = 1e-9  # for which no number of rows that a plan may have is enough
+
+
+class PlannedTest(CalibratedTest):
+    """A test that is planned before there are data: its power, and how many rows it needs."""
+
+    def power(
+        self,
+        distance: float,
+        n_samples: int,
+        n_features: int,
+        *,
+        direction: Any = "dense",
+        n_simulations: int = 1000,
+        max_seconds: float | None = MAX_SECONDS,
+    ) -> float:
+        """Return the probability to reject, from public simulation; costs no privacy.
+
+        Parameters
+        ----------
+        distance : float
+            Mahalanobis distance of the rows' mean from the one of the null hypothesis, at most 1e6.
+        n_samples, n_features : int
+        direction : {"dense", "sparse"} or array of shape (n_features,), default="dense"
+            Where the whitened mean points: all coordinates equal, the first alone, or anything.
+        n_simulations : int, default=1000
+            Datasets; the standard error is at most 0.5/sqrt(n_simulations).
+        max_seconds : None or float, default=3600
+            Of one core: what all simulations of this call may take, those of the null distribution included, by an
+            estimate from public sizes. None is no bound.
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        InvalidParameter
+            If a parameter is outside what is allowed, or the simulations would take longer than ``max_seconds``.
+        """
+        plan = self.plan(n_samples, n_features)
+        distance = check_real("distance", distance, at_least=0, at_most=LARGEST_DISTANCE)
+        shift = distance * unit_vector(direction, plan.n_features)
+        size = check_integer("n_simulations", n_simulations, at_least=1)
+        with Workload(max_seconds, self._cheaper()) as work:
+            return self._power(plan, shift, size, work)
+
+    def _power(self, plan: IdentityPlan, shift: NDArray[np.float64], size: int, work: Workload) -> float:
+        datasets = plan.n_calibration + size
+        work.add(datasets, self._simulation_seconds(plan), plan.n_samples)
+        values = self._alternative(plan, shift, size)
+        reached = float(np.mean(values > self._prepare(plan).critical_value))
+        work.done(datasets)
+        return reached
+
+    def required_samples(
+        self,
+        distance: float,
+        n_features: int,
+        power: float = 0.8,
+        *,
+        direction: Any = "dense",
+        n_simulations: int = 1000,
+        max_seconds: float | None = MAX_SECONDS,
+    ) -> int:
+        """Return a number of rows at which the test has this power, to within 2%.
+
+        Parameters
+        ----------
+        distance, n_features, direction, n_simulations
+            As for `power`.
+        power : float, default=0.8
+        max_seconds : None or float, default=3600
+            As for `power`, of the whole search.
+
+        Returns
+        -------
+        int
+            The end of a bisection at which the simulated power reaches ``power``. The search starts where the rate
+            of the test says, which is a third of what is needed or less.
+
+        Raises
+        ------
+        InvalidParameter
+            If a billion rows do not suffice, early stages reject too many null data for the level, or the search
+            would take longer than ``max_seconds``: at once, where the rate of the test shows it.
+        """
+        power = check_real("power", power, above=0, below=1)
+        distance = check_real("distance", distance, above=0, at_most=LARGEST_DISTANCE)
+        size = check_integer("n_simulations", n_simulations, at_least=1)
+        first = self.plan(_FIRST_N, n_features)
+        shift = distance * unit_vector(direction, first.n_features)
+        named = "required samples" if check_flag("progress", self.progress) else None
+        with Workload(max_seconds, self._cheaper(), named) as work:
+
+            def enough(n: int) -> bool:
+                return self._power(self.plan(n, n_features), shift, size, work) >= power
+
+            high = _first(self._rate(max(distance, _SMALLEST_DISTANCE), first.n_features))
+            reached = enough(high)
+            # A rate is no promise: down again where it asks for more than is needed.
+            while reached and high > _FIRST_N and enough(high // 2):
+                high //= 2
+            while not reached:
+                if high > LARGEST_N // 2:
+                    raise InvalidParameter(
+                        f"distance = {distance:g} is too small for power {power:g} at any n"
+                    )
+                high *= 2
+                reached = enough(high)
+            low = high // 2 if high > _FIRST_N else self._min_samples
+            while high - low > max(1, high // 50):
+                middle = (low + high) // 2
+                low, high = (low, middle) if enough(middle) else (middle, high)
+            return high
+
+
+def _first(rows: float) -> int:
+    """Return the largest 32 * 2^k up to a number of rows, and to what a plan may have."""
+    rows = min(max(rows, _FIRST_N), LARGEST_N)
+    return _FIRST_N * 2 ** math.floor(math.log2(rows / _FIRST_N))

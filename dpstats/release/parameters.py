@@ -1,0 +1,30 @@
+"""Parameters of an estimator, declared once where they are shared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar, dataclass_transform
+
+Estimator = TypeVar("Estimator")
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False)
+def parameters(cls: type[Estimator]) -> type[Estimator]:
+    """Give an estimator the keyword-only ``__init__`` of its annotated attributes, those of its bases first.
+
+    A base declares what its estimators share and an estimator its own, each with its default; the constructor
+    assigns them and does nothing else, as scikit-learn wants. What is no parameter is annotated as ``ClassVar``, or in
+    a base without this decorator.
+
+    >>> from sklearn.base import BaseEstimator
+    >>> @parameters
+    ... class Shared(BaseEstimator):
+    ...     epsilon: float = 1.0
+    >>> @parameters
+    ... class Own(Shared):
+    ...     clip: float = 2.0
+    >>> Own(clip=3.0), sorted(Own().get_params())
+    (Own(clip=3.0), ['clip', 'epsilon'])
+    """
+    # Compared by identity and printed by scikit-learn, as estimators are.
+    return dataclass(kw_only=True, eq=False, repr=False, match_args=False)(cls)

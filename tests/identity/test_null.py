@@ -1,0 +1,70 @@
+"""Calibrations: caches in memory and on disk, and what they do not depend on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from every_test import FAST, NULL_ROWS
+from sklearn.base import clone
+
+from dpstats.errors import InvalidParameter
+from dpstats.identity import RowDistanceTest, SpatialSignTest, null
+
+
+def test_calibrations_are_cached_in_memory_and_on_disk(tmp_path, monkeypatch) -> None:
+    calls = []
+    simulated = null._simulated
+    monkeypatch.setattr(null, "_simulated", lambda *a: calls.append(1) or simulated(*a))
+    test = SpatialSignTest(random_state=0, epsilon=0.77, cache_dir=tmp_path, **FAST)
+    first = test.fit(NULL_ROWS).threshold_
+    assert SpatialSignTest(random_state=9, epsilon=0.77, mean=5.0, **FAST).fit(NULL_ROWS).threshold_ == first
+    assert len(calls) == 1 and len(list(tmp_path.iterdir())) == 1
+    null._memory.clear()
+    assert test.fit(NULL_ROWS).threshold_ == first and len(calls) == 1
+    # A damaged file is simulated again, to the same numbers.
+    null._memory.clear()
+    file = next(tmp_path.iterdir())
+    file.write_bytes(file.read_bytes()[:-8])
+    assert test.fit(NULL_ROWS).threshold_ == first and len(calls) == 2
+    assert np.load(file).shape == (199,)
+    # Any public number that changes the law is part of the key.
+    for other in ({"epsilon": 0.78}, {"radius": 1.0}, {"n_calibration": 399}):
+        clone(test).set_params(**other).fit(NULL_ROWS)
+    assert len(calls) == 5
+
+
+def test_a_poisoned_file_serves_only_its_directory(tmp_path, monkeypatch) -> None:
+    options = {"random_state": 0, "epsilon": 0.79, **FAST}
+    plan = SpatialSignTest(**options).plan(60, 3)
+    known = SpatialSignTest(cache_dir=tmp_path, **options)._null_statistics(plan)
+    file = next(tmp_path.iterdir())
+    for poison in (np.nan, np.inf, -np.inf):
+        null._memory.clear()
+        np.save(file, np.where(np.arange(199) == 7, poison, known))
+        assert np.array_equal(SpatialSignTest(cache_dir=tmp_path, **options)._null_statistics(plan), known)
+    null._memory.clear()
+    np.save(file, known + 1e6)
+    assert SpatialSignTest(cache_dir=tmp_path, **options)._null_statistics(plan)[0] > 1e5
+    assert np.array_equal(SpatialSignTest(**options)._null_statistics(plan), known)
+
+
+def test_a_known_calibration_checks_its_workers_too() -> None:
+    test = SpatialSignTest(random_state=0, **FAST).fit(NULL_ROWS)
+    for options, named in (({"n_jobs": "x"}, "n_jobs"), ({"progress": "x"}, "progress")):
+        with pytest.raises(InvalidParameter, match=named):
+            null.null_statistics("", 1, lambda size, generator: np.zeros(size), **options)
+        with pytest.raises(InvalidParameter, match=named):
+            clone(test).set_params(**options).power(1.0, 60, 3, n_simulations=1)
+        fitted = clone(test).fit(NULL_ROWS).set_params(**options)
+        with pytest.raises(InvalidParameter, match=named):
+            fitted.distance_interval(n_simulations=1)
+
+
+def test_calibration_depends_on_neither_threads_nor_the_user_seed(capsys) -> None:
+    thresholds = []
+    for jobs, seed in [(None, 1), (2, None), (-1, 3)]:
+        null._memory.clear()
+        test = RowDistanceTest(n_jobs=jobs, random_state=seed, progress=jobs == 2, **FAST)
+        thresholds.append(test.fit(NULL_ROWS).threshold_)
+    assert len(set(thresholds)) == 1
+    assert "null distribution" in capsys.readouterr().err
