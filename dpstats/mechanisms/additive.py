@@ -47,8 +47,9 @@ class _AdditiveMechanism(Mechanism):
         self._sensitivity = check_real("sensitivity", sensitivity, at_least=_SMALLEST, at_most=_LARGEST)
         epsilon, delta = check_privacy_parameters(epsilon, delta)
         super().__init__(PrivacyGuarantee(epsilon, delta, neighbors), random_state, budget)
-        self._scale = self._nominal_scale()
-        self._stage(1)  # refuses what cannot be drawn
+        # Fixed here, from the scale before allowances: the lattice that is stated is the one that is drawn on.
+        self._spacing = 2.0 ** (math.frexp(self._nominal_scale())[1] - 1 - 40)
+        self._scale = self._drawn_scale(1)  # refuses what cannot be drawn
 
     @property
     def sensitivity(self) -> float:
@@ -57,7 +58,7 @@ class _AdditiveMechanism(Mechanism):
 
     @property
     def scale(self) -> float:
-        """Scale (Laplace) or standard deviation (Gaussian) of the noise, in the units of the value."""
+        """Scale (Laplace) or standard deviation (Gaussian) of the noise of one number, in its units."""
         return self._scale
 
     @property
@@ -99,9 +100,13 @@ class _AdditiveMechanism(Mechanism):
     def _nominal_scale(self) -> float:
         raise TypeError(f"{type(self).__name__} does not define _nominal_scale")
 
+    def _drawn_scale(self, size: int) -> float:
+        """Return the scale of the noise that is drawn for ``size`` numbers, allowances included."""
+        return float(np.asarray(self._stage(size).noise_scale))
+
     def _stage(self, size: int) -> Stage:
         """Return the stage that releases ``size`` numbers."""
-        spacing = 2.0 ** (math.frexp(self._scale)[1] - 1 - 40)
+        spacing = self._spacing
         steps = math.ceil(Fraction(self.sensitivity) / Fraction(spacing))
         if steps > 2**100:
             raise InvalidParameter(f"epsilon is too extreme for exact noise, got {self.epsilon:g}")
@@ -139,8 +144,8 @@ class LaplaceMechanism(_AdditiveMechanism):
     Attributes
     ----------
     scale : float
-        sensitivity/epsilon. The noise drawn exceeds it by the rounding allowance, a relative
-        size/(epsilon 2^40) for ``size`` numbers.
+        The scale of the noise of a single number: sensitivity/epsilon and the rounding allowance, for
+        ``size`` numbers at most a relative (size + 1)/(epsilon 2^40).
     guarantee : PrivacyGuarantee
     event : Event
 
@@ -174,14 +179,18 @@ class LaplaceMechanism(_AdditiveMechanism):
         return self.sensitivity / self.epsilon
 
     def error_bound(self, beta: float, size: int = 1) -> float:
-        """Return t with P(some of ``size`` errors exceeds t) <= beta: scale * log(size/beta), theorem 3.8."""
+        """Return t with P(some of ``size`` errors exceeds t) <= beta: scale * log(size/beta), theorem 3.8.
+
+        The scale is the one that is drawn for ``size`` numbers; t is a lattice step, 2^-40 of it, larger.
+        """
         beta = check_real("beta", beta, above=0, below=1)
-        return self.scale * math.log(check_integer("size", size, at_least=1) / beta)
+        size = check_integer("size", size, at_least=1)
+        return self._drawn_scale(size) * math.log(size / beta) + self._spacing
 
     def confidence_interval(self, released: Any, confidence_level: float = 0.95) -> ConfidenceInterval:
         """Return the interval for the value before noise, from the law of the noise alone."""
         level = check_real("confidence_level", confidence_level, above=0, below=1)
-        half = self.scale * math.log(1 / (1 - level))
+        half = self._drawn_scale(max(np.size(released), 1)) * math.log(1 / (1 - level)) + self._spacing
         return ConfidenceInterval.around(released, half, level, estimand="the value before noise")
 
 
@@ -239,25 +248,24 @@ class GaussianMechanism(_AdditiveMechanism):
         budget: PrivacyBudget | None = None,
     ) -> None:
         super().__init__(sensitivity, epsilon, delta, neighbors, random_state, budget)
-        # What is drawn for a single number, all allowances included.
-        self._scale = float(np.asarray(self._stage(1).noise_scale))
 
     def _nominal_scale(self) -> float:
         return gaussian_sigma(self.epsilon, self.delta, self.sensitivity)
 
     @property
     def sigma(self) -> float:
-        """The standard deviation of the noise."""
+        """The standard deviation of the noise of one number."""
         return self._scale
 
     def error_bound(self, beta: float, size: int = 1) -> float:
         """Return t with P(some of ``size`` errors exceeds t) = beta: exact for independent noise."""
         beta = check_real("beta", beta, above=0, below=1)
-        tail = -math.expm1(math.log1p(-beta) / check_integer("size", size, at_least=1))
-        return -self.sigma * float(ndtri(tail / 2))
+        size = check_integer("size", size, at_least=1)
+        tail = -math.expm1(math.log1p(-beta) / size)
+        return -self._drawn_scale(size) * float(ndtri(tail / 2))
 
     def confidence_interval(self, released: Any, confidence_level: float = 0.95) -> ConfidenceInterval:
         """Return the interval for the value before noise, from the law of the noise alone."""
         level = check_real("confidence_level", confidence_level, above=0, below=1)
-        half = self.sigma * float(-ndtri((1 - level) / 2))
+        half = self._drawn_scale(max(np.size(released), 1)) * float(-ndtri((1 - level) / 2))
         return ConfidenceInterval.around(released, half, level, estimand="the value before noise")
