@@ -431,8 +431,9 @@ def test_layouts_give_the_same_statistic() -> None:
     test = RowDistanceTest(cov=cov)
     plan = test.plan(60, 3)
     Z, W = (plan.reference.whiten(X) for X in (NULL_ROWS, np.asfortranarray(NULL_ROWS)))
+    # To the last bit, on any processor: it is a promise that how an entry is rounded depends on nothing else.
     assert np.array_equal(Z, W)
-    # Units far out, by a power of two: the same whitened rows.
+    # Units far out, by a power of two, which rounds nothing: the same whitened rows.
     huge = RowDistanceTest(cov=np.ldexp(cov, 1000)).plan(60, 3).reference
     assert np.array_equal(huge.whiten(np.ldexp(NULL_ROWS, 500)), Z)
 
