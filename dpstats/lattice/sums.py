@@ -114,8 +114,8 @@ def sums_by_columns(X: NDArray[Any], column_map: ColumnMap, how: Reading) -> Sum
 def stored_sums(X: Any, column_map: ColumnMap, missing: str) -> NDArray[np.int64]:
     """Add up a CSR table by one pass over its stored entries; the others must be zero steps from the centre.
 
-    A block is copied before it is looked at, so that memory which another process writes to cannot pass as one
-    thing and be added up as another.
+    Positions are copied before they are looked at, so that memory which another process writes to cannot pass as
+    one column and be added up as another. Values are read once, by the row map, whatever they are by then.
     """
     total = np.zeros(column_map.n_features, dtype=np.int64)
     starts = np.array(X.indptr)
@@ -124,16 +124,20 @@ def stored_sums(X: Any, column_map: ColumnMap, missing: str) -> NDArray[np.int64
     last = -1
     for low in range(int(starts[0]), int(starts[-1]), _STORED_BLOCK):
         high = min(low + _STORED_BLOCK, int(starts[-1]))
-        values, positions = (np.array(part[low:high]) for part in (X.data, X.indices))
+        positions = np.array(X.indices[low:high])
         # Columns that rise within every row store no entry twice: a row counts once in a column.
         rises = np.empty(positions.size, dtype=np.bool_)
         rises[0] = positions[0] > last
         np.greater(positions[1:], positions[:-1], out=rises[1:])
         first_row, next_row = np.searchsorted(starts, (low, high))
-        rises[starts[first_row:next_row] - low] = True
-        _check_stored(bool(rises.all() and positions.min() >= 0 and positions.max() < total.size))
+        heads = starts[first_row:next_row] - low
+        rises[heads] = True
+        # In what rises the ends are the extremes: of the block, and of the rows that start in it.
+        least = min(int(positions[0]), int(positions[heads].min(initial=0)))
+        most = max(int(positions[-1]), int(positions[np.maximum(heads - 1, 0)].max(initial=0)))
+        _check_stored(bool(rises.all()) and least >= 0 and most < total.size)
         last = int(positions[-1])
-        values = finite_or_center(values, 0.0, missing)
+        values = finite_or_center(X.data[low:high], 0.0, missing)
         steps = rounded(column_map.columns(positions), values[None, :])[0]
         total += np.bincount(positions, weights=steps, minlength=total.size).astype(np.int64)
     return total
