@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test lint bench validate validate-fast audit docs clean
+.PHONY: demo test test-kernels lint bench validate validate-fast audit docs clean
 
 # One stamp for everything: the environment is rebuilt when its description changes.
 $(INSTALLED): pyproject.toml
@@ -24,6 +24,10 @@ lint: $(INSTALLED)
 
 test: lint
 	$(BIN)/python -m pytest -q -n 2
+
+# The numerical tests once more, with numpy's and BLAS's loops for another processor: a minute.
+test-kernels: $(INSTALLED)
+	$(BIN)/python tests/other_kernels.py -n 2
 
 bench: $(INSTALLED)
 	$(BIN)/python validation/benchmarks/mean.py

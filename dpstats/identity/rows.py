@@ -55,7 +55,7 @@ def round_to_steps(
     Parameters
     ----------
     Z : float array
-        Whitened rows, without NaN.
+        Whitened rows. What is no number becomes a point of the grid like any other.
     out : float array, optional
         Where to write; may be ``Z`` itself.
     steps_per_unit : float
@@ -70,8 +70,10 @@ def round_to_steps(
     with np.errstate(over="ignore"):
         out = np.multiply(Z, steps_per_unit, out=out)
     np.rint(out, out=out)
-    # An integer clip: whatever the product overflowed to, the result is an integer of the grid.
-    result: NDArray[Any] = np.clip(out, -largest, largest, out=out)
+    # Whatever the product overflowed to, and if it is a NaN (which np.clip lets through), the result is an
+    # integer of the grid.
+    np.fmax(out, -largest, out=out)
+    result: NDArray[Any] = np.fmin(out, largest, out=out)
     return result
 
 
@@ -114,12 +116,14 @@ def row_distance(
 
     Raises
     ------
+    InvalidParameter
+        If n, ``rho``, ``a0`` and ``tau0`` leave no room for exact 64-bit arithmetic, whatever the rows are.
     InvalidData
         If an entry is not an integer, or exceeds ``bound``.
 
     Notes
     -----
-    Time n^2 d / 2 multiplications, memory one tile for each thread beyond ``X`` in single precision.
+    Time n^2 d / 2 multiplications, memory one tile for each thread beyond a copy of ``X`` in single precision.
 
     Examples
     --------
@@ -154,7 +158,10 @@ def row_sums(
     reach = largest**2 * d + abs(center)
     clip = min(rho, reach)
     dtype = _dtype(reach, clip)
-    X = np.ascontiguousarray(X, dtype=dtype)
+    # A copy, checked again: another process may write to the caller's memory, and products are read many times.
+    with np.errstate(invalid="ignore", over="ignore"):
+        X = np.array(X, dtype=dtype, order="C")
+    _check_integer_rows(X, largest)
     # A list iterator hands out each tile once, to whichever thread is free: a busy core delays no other.
     tiles = list(_upper_tiles(n))
     queue = iter(tiles)
@@ -209,12 +216,15 @@ def distance_of_row_sums(row_sums: NDArray[np.int64], rho: int, a0: int, tau0: f
     tau = math.floor(check_real("tau0", tau0))
     r = np.sort(np.asarray(row_sums, dtype=np.int64))
     n = r.size
-    largest = max(-int(r[0]), int(r[-1]), 0) if n else 0
+    # What n - 1 products can add up to: a refusal that looked at the sums themselves would tell of the rows.
+    largest = max(n - 1, 0) * rho
     # Every integer below is at most this: sums of r, a_k times a count, and the thresholds.
     if 4 * n * (largest + a0 + 2 * rho * (n + 1)) + abs(tau) >= _MAX_INTEGER:
         raise InvalidParameter(
             "rho, a0 or tau0 is too large for exact 64-bit arithmetic at this number of rows"
         )
+    if n and not -largest <= r[0] <= r[-1] <= largest:
+        raise InvalidData("row_sums must be sums of n - 1 products between -rho and rho, as row_sums returns")
     k = np.arange(n + 1, dtype=np.int64)
     top = np.concatenate([[0], np.cumsum(np.maximum(r[::-1], 0))])
     lowest = np.concatenate([[0], np.cumsum(r)])

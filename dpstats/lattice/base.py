@@ -76,8 +76,9 @@ class RowLattice(ABC):
     def round_rows(self, X: NDArray[Any]) -> NDArray[np.int64]:
         """Return the lattice points of the rows of ``X``, of shape (n, n_features), in steps.
 
-        Rows must be finite. This is the row map itself, one block of `sums`; use it to look at
-        single rows, to compare with brute force and to build other statistics of small data.
+        Entries should be finite: others become some point of the region. This is the row map itself, one block
+        of `sums`; use it to look at single rows, to compare with brute force and to build other statistics of
+        small data.
         """
         return rounded(self, X)
 

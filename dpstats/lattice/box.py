@@ -75,8 +75,8 @@ class BoxLattice(RowLattice):
     def stored_sums(self, X: Any, *, missing: str = "error") -> NDArray[np.int64]:
         """Return the exact column sums of a sparse table, by one pass over its stored entries.
 
-        ``X`` is a scipy.sparse table in CSR form that stores no entry twice: the clip of a sum is not the
-        sum of clips. The centre must be 0, so that an entry that is not stored is zero steps from it.
+        ``X`` is a scipy.sparse table in CSR form whose rows are sorted and store no entry twice: the clip of a
+        sum is not the sum of clips. The centre must be 0, so that an entry that is not stored is zero steps from it.
         """
         self._check_count(X.shape[0])
         if np.any(self.center):
@@ -133,10 +133,14 @@ class BoxLattice(RowLattice):
         if unit == 1.0:
             source = np.multiply(source, tiled(1 / self.spacing), out=out)
         np.add(source, tiled((SHIFT - offset) * unit), out=out)
-        # Every float between the bounds is a whole number of units, whatever came before.
-        low, high = tiled((SHIFT - self.bound) * unit), tiled((SHIFT + self.bound) * unit)
+        # Clipped as integers, which every pattern of 64 bits is, a NaN's too: whatever was in memory when it was
+        # read, and whatever came of it above, these are steps inside the box. Positive floats are in the order
+        # of their patterns and negative ones below, so that for numbers this is the clip of the numbers.
+        steps = out.view(np.int64)
+        zero = self._zero_pattern
+        low, high = tiled(zero - self.bound), tiled(zero + self.bound)
         if isinstance(low, np.ndarray) and out.flags.c_contiguous:
             # Twice as fast as clip, whose loop is slow where bounds differ.
-            np.minimum(np.maximum(out, low, out=out), high, out=out)
+            np.minimum(np.maximum(steps, low, out=steps), high, out=steps)
         else:
-            np.clip(out, low, high, out=out)
+            np.clip(steps, low, high, out=steps)

@@ -33,6 +33,7 @@ def exact_steps(values: NDArray[Any], spacing: float) -> NDArray[Any]:
 
     Returns int64 steps, or Python integers where these do not fit 62 bits.
     """
+    values = np.array(values)  # looked at several times, and another process may write to the caller's
     if values.dtype.kind in "biu" and max(abs(int(values.min())), abs(int(values.max()))) <= 2**53:
         values = values.astype(np.float64)
     if values.dtype.kind == "f":

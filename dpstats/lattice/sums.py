@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.lattice.finite import finite_or_center
 
 if TYPE_CHECKING:
@@ -112,18 +112,47 @@ def sums_by_columns(X: NDArray[Any], column_map: ColumnMap, how: Reading) -> Sum
 
 
 def stored_sums(X: Any, column_map: ColumnMap, missing: str) -> NDArray[np.int64]:
-    """Add up a CSR table by one pass over its stored entries; the others must be zero steps from the centre."""
+    """Add up a CSR table by one pass over its stored entries; the others must be zero steps from the centre.
+
+    Positions are copied before they are looked at, so that memory which another process writes to cannot pass as
+    one column and be added up as another. Values are read once, by the row map, whatever they are by then.
+    """
     total = np.zeros(column_map.n_features, dtype=np.int64)
-    for start in range(0, X.nnz, _STORED_BLOCK):
-        values, positions = (part[start : start + _STORED_BLOCK] for part in (X.data, X.indices))
-        values = finite_or_center(values, 0.0, missing)
+    starts = np.array(X.indptr)
+    stored = min(X.data.size, X.indices.size)
+    _check_stored(bool(starts[0] >= 0 and starts[-1] <= stored and np.all(starts[1:] >= starts[:-1])))
+    last = -1
+    for low in range(int(starts[0]), int(starts[-1]), _STORED_BLOCK):
+        high = min(low + _STORED_BLOCK, int(starts[-1]))
+        positions = np.array(X.indices[low:high])
+        # Columns that rise within every row store no entry twice: a row counts once in a column.
+        rises = np.empty(positions.size, dtype=np.bool_)
+        rises[0] = positions[0] > last
+        np.greater(positions[1:], positions[:-1], out=rises[1:])
+        first_row, next_row = np.searchsorted(starts, (low, high))
+        heads = starts[first_row:next_row] - low
+        rises[heads] = True
+        # In what rises the ends are the extremes: of the block, and of the rows that start in it.
+        least = min(int(positions[0]), int(positions[heads].min(initial=0)))
+        most = max(int(positions[-1]), int(positions[np.maximum(heads - 1, 0)].max(initial=0)))
+        _check_stored(bool(rises.all()) and least >= 0 and most < total.size)
+        last = int(positions[-1])
+        values = finite_or_center(X.data[low:high], 0.0, missing)
         steps = rounded(column_map.columns(positions), values[None, :])[0]
         total += np.bincount(positions, weights=steps, minlength=total.size).astype(np.int64)
     return total
 
 
+def _check_stored(sound: bool) -> None:
+    if not sound:
+        raise InvalidData(
+            "X must be a sparse table in CSR form with sorted rows that store no entry twice, and must not change "
+            "while it is read"
+        )
+
+
 def rounded(row_map: RowMap, rows: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the steps of the rows of one block, which must be finite."""
+    """Return the steps of the rows of one block."""
     rows = np.ascontiguousarray(rows)
     out = np.empty(rows.shape)
     with np.errstate(over="ignore", invalid="ignore"):

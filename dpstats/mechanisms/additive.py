@@ -48,8 +48,8 @@ class _AdditiveMechanism(Mechanism):
         self._sensitivity = check_real("sensitivity", sensitivity, at_least=_SMALLEST, at_most=_LARGEST)
         epsilon, delta = check_privacy_parameters(epsilon, delta)
         super().__init__(PrivacyGuarantee(epsilon, delta, neighbors), random_state, budget)
-        nominal = self._nominal_scale()
-        self._spacing = 2.0 ** (math.frexp(nominal)[1] - 1 - 40)
+        # Fixed here, from the scale before allowances: the lattice that is stated is the one that is drawn on.
+        self._spacing = 2.0 ** (math.frexp(self._nominal_scale())[1] - 1 - 40)
         self._plans: dict[int, Plan] = {}
         self._stage(1)  # refuses what cannot be drawn
 
@@ -164,8 +164,8 @@ class LaplaceMechanism(_AdditiveMechanism):
     Attributes
     ----------
     scale : float
-        sensitivity/epsilon. The noise drawn exceeds it by the rounding allowance, a relative
-        size/(epsilon 2^40) for ``size`` numbers.
+        The scale of the noise of a single number: sensitivity/epsilon and the rounding allowance, for
+        ``size`` numbers at most a relative (size + 1)/(epsilon 2^40).
     guarantee : PrivacyGuarantee
     event : Event
 
@@ -199,15 +199,18 @@ class LaplaceMechanism(_AdditiveMechanism):
         return self.sensitivity / self.epsilon
 
     def error_bound(self, beta: float, size: int = 1) -> float:
-        """Return t with P(some of ``size`` errors exceeds t) <= beta: scale * log(size/beta), theorem 3.8."""
+        """Return t with P(some of ``size`` errors exceeds t) <= beta: scale * log(size/beta), theorem 3.8.
+
+        The scale is the one that is drawn for ``size`` numbers; t is a lattice step, 2^-40 of it, larger.
+        """
         beta = check_real("beta", beta, above=0, below=1)
         size = check_integer("size", size, at_least=1)
-        return self._scale_of(size) * math.log(size / beta)
+        return self._scale_of(size) * math.log(size / beta) + self._spacing
 
     def confidence_interval(self, released: Any, confidence_level: float = 0.95) -> ConfidenceInterval:
         """Return the interval for the value before noise, from the law of the noise alone."""
         level = check_real("confidence_level", confidence_level, above=0, below=1)
-        half = self._scale_of(max(1, np.size(released))) * math.log(1 / (1 - level))
+        half = self._scale_of(max(1, np.size(released))) * math.log(1 / (1 - level)) + self._spacing
         return ConfidenceInterval.around(released, half, level, estimand="the value before noise")
 
 

@@ -56,4 +56,13 @@ def halting_law(gaps: Reals, ratio: float) -> Reals:
         before = np.column_stack([np.ones(x.size), still])
         result[:-1] += weights @ (before[:, :-1] * above)
         result[-1] += weights @ before[:, -1]
-    return np.clip(result, 0.0, 1.0)
+    return normalized(result)
+
+
+def normalized(probabilities: Reals) -> Reals:
+    """Return non-negative numbers that add up to nearly 1, divided by their sum.
+
+    The last digits of a quadrature belong to the processor. No result is above 1, and a single one is 1: a
+    floating-point sum of non-negative numbers is at least each of them, in any order.
+    """
+    return probabilities / probabilities.sum()

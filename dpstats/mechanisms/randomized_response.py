@@ -64,7 +64,8 @@ class RandomizedResponse(Mechanism):
     Parameters
     ----------
     epsilon : float
-        Greater than 0. The answer is kept with probability e^epsilon/(e^epsilon + n_categories - 1).
+        At most 40, and large enough that an answer is kept more often than another is given in its place: at
+        least about n_categories 2^-62. It is kept with probability e^epsilon/(e^epsilon + n_categories - 1).
     n_categories : int, default=2
         Answers are 0, 1, ..., n_categories - 1.
     random_state : None, int or numpy.random.Generator, default=None
@@ -206,7 +207,9 @@ class RandomizedResponse(Mechanism):
         n = given.size
         observed = np.bincount(given, minlength=self.n_categories) / n
         other = (1 - self.keep_probability) / (self.n_categories - 1)
-        contrast = self.keep_probability - other
+        # keep_probability - other, in integers: close to 1/n_categories the floats agree.
+        k = self.n_categories
+        contrast = (k * self._stage.keep_grains - Responses.GRAIN) / ((k - 1) * Responses.GRAIN)
         # A response is category j with probability other + contrast * pi_j, independently.
         variance = observed * (1 - observed) / (n - 1 if n > 1 else 1)
         return ProportionEstimate((observed - other) / contrast, np.sqrt(variance) / contrast, n)
@@ -234,7 +237,16 @@ def _private_grains(keep: float, categories: int, epsilon: float) -> int:
     """
     if epsilon > 40:
         raise InvalidParameter(f"epsilon must be at most 40 for randomized response, got {epsilon:g}")
-    bound = Fraction(math.exp(epsilon)) * (1 - Fraction(1, 2**50))
+    # The second is the larger one below 2^-25, and never below 1.
+    bound = max(Fraction(math.exp(epsilon)) * (1 - Fraction(1, 2**50)), 1 + Fraction(epsilon))
     # grains (k - 1) <= bound (2^62 - grains)
     largest = math.floor(bound * Responses.GRAIN / (bound + categories - 1))
-    return min(largest, math.floor(Fraction(keep) * Responses.GRAIN))
+    grains = min(largest, math.floor(Fraction(keep) * Responses.GRAIN))
+    if grains * categories <= Responses.GRAIN:
+        # Below 1/k the odds that matter are the others' against the kept.
+        least = categories**2 / ((categories - 1) * Responses.GRAIN)
+        raise InvalidParameter(
+            f"epsilon must be at least about {least:.3g} for randomized response with n_categories = {categories}, "
+            f"got {epsilon:g}: keep probabilities are multiples of 2^-62, and none above 1/n_categories is private"
+        )
+    return grains

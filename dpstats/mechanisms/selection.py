@@ -17,7 +17,7 @@ from dpstats.data.numbers import exact_numbers, floats_among
 from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters, check_real
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.lattice import exact_steps
-from dpstats.mechanisms.quadrature import laplace_log_cumulative, laplace_log_density, pieces
+from dpstats.mechanisms.quadrature import laplace_log_cumulative, laplace_log_density, normalized, pieces
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.plan import Plan
@@ -364,8 +364,7 @@ class NoisyTopK(_Selection):
 
 
 def _gumbel_law(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    result: NDArray[np.float64] = np.exp(weights - logsumexp(weights))
-    return result
+    return normalized(np.exp(weights - logsumexp(weights)))
 
 
 def _quadrature_law(
@@ -381,7 +380,7 @@ def _quadrature_law(
         with np.errstate(invalid="ignore"):
             terms = np.exp(density + np.where(np.isfinite(cumulative), together - cumulative, -np.inf))
         result += lengths @ terms
-    return result
+    return normalized(result)
 
 
 def _laplace_law(weights: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -6,8 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.identity import rows
-from dpstats.identity.rows import round_to_steps, row_distance, row_sums
+from dpstats.identity.rows import distance_of_row_sums, round_to_steps, row_distance, row_sums
 
 
 def plain_distance(X, rho, a0, tau0, increment=8, center=0):
@@ -120,6 +121,41 @@ def test_rounding_maps_every_number_into_the_box():
     Z = np.array([[0.0, 0.0624, 0.0626, -5.0, 3.9, 4.1, 1e300, -1e300]])
     with np.errstate(over="ignore"):
         assert round_to_steps(Z).tolist() == [[0, 0, 1, -32, 31, 32, 32, -32]]
+    # What is no number, because memory changed after it was checked, say, is a point of the grid as well.
+    for dtype in (np.float32, np.float64):
+        odd = np.array([np.nan, -np.nan, np.inf, -np.inf], dtype=dtype)
+        found = round_to_steps(odd)
+        assert np.all((np.abs(found) <= 32) & (found == np.rint(found)))
+
+
+@pytest.mark.parametrize("late", [np.nan, np.inf, 0.5, 2.0**25])
+def test_rows_that_change_after_their_check_are_refused(monkeypatch, late):
+    # Another process writes to the caller's memory between the check and the products.
+    X = np.ones((40, 3), dtype=np.float32)
+    check = rows._check_integer_rows
+
+    def then_written_to(given, bound):
+        found = check(given, bound)
+        X[5, 1] = late
+        return found
+
+    monkeypatch.setattr(rows, "_check_integer_rows", then_written_to)
+    with pytest.raises(InvalidData, match="X"):
+        row_sums(X, 2, bound=32)
+
+
+def test_room_for_exact_arithmetic_is_a_public_matter():
+    # At n = 1000 and this rho, 4 n (n - 1 + 2 (n + 1)) rho is 2^62.02: refused whatever the sums are, or a
+    # refusal would tell two datasets from each other.
+    n, rho = 1000, 2**62 // (4 * 1000 * 2980)
+    for sums in (np.zeros(n), np.full(n, (n - 1) * rho), np.full(n, -rho)):
+        with pytest.raises(InvalidParameter, match="too large for exact 64-bit"):
+            distance_of_row_sums(sums.astype(np.int64), rho, 0, 0.0)
+    least = 2**62 // (4 * n * (3 * n + 1) + 1)
+    assert distance_of_row_sums(np.zeros(n, dtype=np.int64), least, 0, 0.0) == 0
+    # and sums that no rows have would leave that room
+    with pytest.raises(InvalidData, match="row_sums"):
+        distance_of_row_sums(np.array([0, 3, 0]), 1, 0, 0.0)
 
 
 def exhaustive_violations(distance, n, d, values, settings):

@@ -52,8 +52,9 @@ def plausible_count(n, p):
 
 
 def test_laplace_scale_is_sensitivity_over_epsilon():
-    # Theorem 3.6 of the foundations text.
-    assert LaplaceMechanism(3.0, 0.5).scale == 6.0
+    # Theorem 3.6 of the foundations text, and one step of rounding in sensitivity: a power of two in (2^-39, 2^-38]
+    # here, so that nothing below is rounded.
+    assert LaplaceMechanism(3.0, 0.5).scale == 6.0 + 2 * 2.0**-38
     assert LaplaceMechanism(3.0, 0.5).guarantee == PrivacyGuarantee(0.5)
 
 
@@ -226,9 +227,10 @@ def test_intervals_cover(kind):
 
 
 def test_interval_widths():
-    # P(|L| > t) = e^{-t/b}: t = b log 20 at 95%; normal: 1.959964 sigma.
+    # P(|L| > t) = e^{-t/b}: t = b log 20 at 95%, and a step of 2^-39; normal: 1.959964 sigma.
     low, high = LaplaceMechanism(1, 0.5).confidence_interval(10.0)
-    assert (high - low) / 2 == pytest.approx(2 * math.log(20), rel=1e-12) and (high + low) / 2 == 10.0
+    half = 2 * (1 + 2.0**-39) * math.log(20) + 2.0**-39
+    assert (high - low) / 2 == pytest.approx(half, rel=1e-15) and (high + low) / 2 == 10.0
     one = GaussianMechanism(1, 0.5, 1e-6)
     low, high = one.confidence_interval(10.0)
     assert (high - low) / 2 == pytest.approx(1.959963985 * one.sigma, rel=1e-9)
@@ -249,8 +251,11 @@ def test_error_bounds_hold_together(kind, size):
 
 
 def test_error_bounds_in_closed_form():
-    assert LaplaceMechanism(1, 0.5).error_bound(0.05) == pytest.approx(2 * math.log(20), rel=1e-14)
-    assert LaplaceMechanism(1, 0.5).error_bound(0.05, 7) == pytest.approx(2 * math.log(140), rel=1e-14)
+    # Steps of 2^-39: one a number more sensitivity, over epsilon, and one for the rounding of the value.
+    for size in (1, 7):
+        drawn = (1 + size * 2.0**-39) / 0.5
+        expected = drawn * math.log(size / 0.05) + 2.0**-39
+        assert LaplaceMechanism(1, 0.5).error_bound(0.05, size) == pytest.approx(expected, rel=1e-15)
     one = GaussianMechanism(1, 0.5, 1e-6)
     # Sidak at m = 5: each two-sided tail .0102062, normal quantile 2.568763.
     assert one.error_bound(0.05, 5) == pytest.approx(2.5688 * one.sigma, rel=1e-4)
@@ -262,6 +267,36 @@ def test_error_bounds_in_closed_form():
     ]:
         with pytest.raises(InvalidParameter, match=f"^{name} must be"):
             call()
+
+
+@pytest.mark.parametrize("size", [1, 30])
+@both
+def test_what_is_stated_is_what_is_drawn_at_a_tiny_epsilon(kind, size):
+    # At 1e-12 the rounding allowance is as large as the sensitivity, and grows with the numbers released: from
+    # sensitivity/epsilon, 95% Laplace intervals covered .864 for one number, and .1 for thirty.
+    epsilon, n, level = 1e-12, 3000, 0.95
+    one = (
+        LaplaceMechanism(1.0, epsilon, random_state=4)
+        if kind == "laplace"
+        else GaussianMechanism(1.0, epsilon, 1e-15, random_state=4)
+    )
+    drawn = one._stage(size).noise_scale
+    assert size > 1 or one.scale == drawn
+    released = np.array([one.release(np.zeros(size)) for _ in range(n)])
+    interval = one.confidence_interval(released[0], level)
+    half = np.ravel(interval.high - interval.low)[0] / 2
+    low, high = plausible_count(n * size, level)
+    assert low <= (np.abs(released) <= half).sum() <= high
+    bound = one.error_bound(1 - level, size)
+    exact = level if kind == "gaussian" else (1 - (1 - level) / size) ** size
+    low, high = plausible_count(n, exact)
+    assert low <= (np.abs(released).max(axis=1) <= bound).sum() <= high
+    # The law of the draws themselves is the one that is stated, and neither a tenth more nor less.
+    law = stats.laplace if kind == "laplace" else stats.norm
+    if size > 1:
+        assert stats.kstest(released.ravel() / drawn, law.cdf).pvalue > REJECT
+        assert stats.kstest(released.ravel() / drawn / 1.1, law.cdf).pvalue < REJECT
+        assert stats.kstest(released.ravel() / drawn / 0.9, law.cdf).pvalue < REJECT
 
 
 def test_intervals_cover_where_concentration_calibrates():

@@ -31,6 +31,39 @@ def test_the_odds_are_at_most_e_to_the_epsilon_exactly(epsilon, categories):
     assert mechanism.keep_probability == pytest.approx(keep, rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "categories"),
+    [
+        *((epsilon, 2) for epsilon in (1e-9, 1e-12, 2.0**-50, 1e-16, 1e-17, 2.0**-59)),
+        *((epsilon, 3) for epsilon in (1e-9, 2.0**-51, 1e-17)),
+        (1e-15, 1000),
+        (1e-9, 2**31),
+    ],
+)
+def test_the_odds_hold_in_both_directions_at_a_tiny_epsilon(epsilon, categories):
+    # 1 + epsilon <= e^epsilon in rationals, and the condition of the theorem: kept more often than another is given.
+    survey = RandomizedResponse(epsilon, categories, random_state=0)
+    odds = Fraction(
+        survey.plan.stages[0].keep_grains * (categories - 1),
+        Responses.GRAIN - survey.plan.stages[0].keep_grains,
+    )
+    assert 1 < odds <= 1 + Fraction(epsilon) + Fraction(epsilon) ** 2
+    # The estimate is finite and its error as large as it has to be: sqrt(p (1 - p)/n) over the contrast.
+    if categories == 2:
+        result = survey.estimate([0, 1, 1, 0])
+        contrast = float(Fraction(2 * grains - Responses.GRAIN, Responses.GRAIN))
+        np.testing.assert_allclose(result.standard_errors, math.sqrt(0.25 / 3) / contrast, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("epsilon", "categories"), [(1e-19, 2), (1e-19, 3), (1e-300, 2), (1e-12, 2**31)])
+def test_an_epsilon_below_the_grain_is_refused(epsilon, categories):
+    with pytest.raises(InvalidParameter, match=r"epsilon must be at least about .* n_categories"):
+        RandomizedResponse(epsilon, categories)
+    # The limit that the message gives is one: a hundredth more is accepted.
+    least = categories**2 / ((categories - 1) * Responses.GRAIN)
+    assert RandomizedResponse(1.01 * least, categories).keep_probability >= 1 / categories
+
+
 def test_the_coins_of_the_text():
     survey = RandomizedResponse.from_coins()
     assert survey.keep_probability == 0.75
