@@ -54,7 +54,17 @@ INSIDE = {
         "budget",
         "__init__",
     ],
-    "data": ["labels", "parameters", "numbers", "values", "columns", "categories", "tables", "__init__"],
+    "data": [
+        "labels",
+        "parameters",
+        "numbers",
+        "values",
+        "columns",
+        "categories",
+        "rows",
+        "tables",
+        "__init__",
+    ],
     "release": ["noise", "additive", "mechanism", "estimator", "__init__"],
     "mechanisms": [
         "quadrature",

@@ -27,6 +27,21 @@ def distinct(name: str, data: Any) -> tuple[Sequence[Any], NDArray[np.int64] | N
     shaped = isinstance(shape, tuple) and len(shape) != 1
     if shaped or isinstance(data, str | bytes | bytearray | Mapping | Set) or not _is_iterable(data):
         raise InvalidData(f"{name} must be a 1-d sequence of values, one for each row")
+    failure = ""
+    try:
+        found = _distinct(data)
+    except MemoryError:
+        raise
+    except Exception as error:  # of a foreign container, which may say what is in it
+        failure = type(error).__name__
+    if failure:
+        raise InvalidData(f"{name} must be a 1-d sequence of values, got a {failure} on reading it")
+    return found
+
+
+def _distinct(data: Any) -> tuple[Sequence[Any], NDArray[np.int64] | None]:
+    if isinstance(data, list | tuple):
+        return data, None
     coded = getattr(data, "array", data)  # a pandas column, or what is in it
     if hasattr(coded, "categories") and hasattr(coded, "codes"):
         # Its own items would be made of one array, in which an integer beside a missing value is a float.
@@ -39,7 +54,7 @@ def distinct(name: str, data: Any) -> tuple[Sequence[Any], NDArray[np.int64] | N
     if series is not None:
         return _of_series(series)
     if hasattr(data, "__array__") and not hasattr(data, "isna"):  # those of pandas read well item by item
-        return distinct(name, np.asarray(data))
+        return _of_array(np.asarray(data))
     return list(data), None
 
 
@@ -73,6 +88,8 @@ def _of_series(series: Any) -> tuple[Sequence[Any], NDArray[np.int64] | None]:
 def _of_array(array: NDArray[Any]) -> tuple[Sequence[Any], NDArray[np.int64] | None]:
     mask: NDArray[Any] | None = np.asarray(np.ma.getmaskarray(array)) if np.ma.isMaskedArray(array) else None
     array = np.asarray(np.ma.getdata(array))
+    if array.ndim != 1:
+        raise ValueError("not 1-d")
     if array.dtype.kind not in "biufcSUmM":
         if mask is None:
             return list(array), None

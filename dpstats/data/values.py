@@ -45,6 +45,11 @@ def key_of(value: Any) -> Key | None:
     return key
 
 
+def is_built_in(key: Key) -> bool:
+    """Return whether a value, with all entries of a tuple, is equal by what it is and not as its class says."""
+    return key[0] != OTHER and all(is_built_in(part) for part in key[1:] if isinstance(part, tuple))
+
+
 def is_missing(value: Any) -> bool:
     """Return whether ``value`` stands for a missing one."""
     return value is None or key_of(value) == MISSING
