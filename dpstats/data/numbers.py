@@ -37,7 +37,10 @@ def array_of(value: Any) -> NDArray[Any]:
 def _is_masked(value: Any) -> bool:
     import numpy as np
 
-    return np.ma.isMaskedArray(value) or (isinstance(value, list | tuple) and any(map(_is_masked, value)))
+    kind = type(value)  # a class of its own may raise where it is asked for
+    return issubclass(kind, np.ma.MaskedArray) or (
+        issubclass(kind, list | tuple) and any(map(_is_masked, value))
+    )
 
 
 def exact_numbers(name: str, value: Any) -> NDArray[Any]:
@@ -67,12 +70,12 @@ def _python_number(item: Any) -> Any:
     kind = type(item)
     if kind is float or kind is int:
         return item
-    if isinstance(item, np.generic):
+    if issubclass(kind, np.generic):
         # Not times, which numpy would also give as integers, and no longer floats.
         whole = isinstance(item, np.bool_ | np.integer) and not isinstance(item, np.timedelta64)
         is_number = whole or (isinstance(item, np.floating) and item.itemsize <= 8)
         return item.item() if is_number else None
-    return item if isinstance(item, Real) else None
+    return item if issubclass(kind, Real) else None
 
 
 def _as_they_are(items: list[Any]) -> NDArray[Any]:

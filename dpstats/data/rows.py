@@ -33,7 +33,7 @@ def numbers_of(items: Sequence[Any], refusal: str) -> NDArray[np.float64]:
             return array
     numbers = list(map(float_of, items))
     for number, item in zip(numbers, items, strict=True):
-        if number is None and isinstance(item, str | bytes):
+        if number is None and issubclass(type(item), str | bytes):
             raise InvalidData(f"{refusal}: at least one column holds text or other objects")
         if number is None:
             # scikit-learn's own wording for an object that is no number, less the object.

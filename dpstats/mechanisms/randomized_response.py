@@ -237,7 +237,8 @@ class RandomizedResponse(Mechanism):
             array = np.array(answers if typed else [], dtype=np.int64).reshape(array.shape if typed else 0)
         if array.size == 0 or not typed:
             raise InvalidData(f"{name} must be a non-empty array of integers or booleans")
-        if array.min() < 0 or array.max() >= self._n_categories:
+        # As integers: a narrow float could not hold the number of categories.
+        if int(array.min()) < 0 or int(array.max()) >= self._n_categories:
             raise InvalidData(f"{name} must lie in 0, ..., {self._n_categories - 1} (n_categories - 1)")
         return array.astype(np.int64)
 

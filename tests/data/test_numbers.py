@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+from awkward import LyingClass, Raises
 
 from dpstats.data.numbers import exact_numbers, floats_among
 from dpstats.errors import InvalidData
@@ -63,11 +64,12 @@ def test_arrays_of_one_type_stay_as_they_are():
         np.array([4242.5], dtype=np.longdouble),
         [4242j],
         [[4242.5], [1, 2]],
+        [4242.5, LyingClass()],
+        [Raises(4242)],
         {"a": 4242.5},
         "4242",
         None,
     ],
-    ids=str,
 )
 def test_what_is_no_number_is_refused_without_showing_it(value):
     with pytest.raises(InvalidData, match=r"^value must be a real number") as caught:

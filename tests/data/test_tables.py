@@ -12,7 +12,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse
-from awkward import NUMBERS, TABLES, Raises, beside, objects
+from awkward import NUMBERS, TABLES, LyingClass, Raises, beside, objects
 from sklearn.base import BaseEstimator
 
 from dpstats.data.categories import Categories
@@ -372,11 +372,14 @@ def test_declared_categories_can_be_given_made():
         ({"units": [SECRET, None]}, "units must be text, numbers"),
         ({"units": [SECRET, [1]]}, "units must be text, numbers"),
         ({"units": [SECRET, Raises()]}, "units must be text, numbers"),
+        ({"y": [NUMBER, LyingClass()]}, "y must be a 1-d sequence of numbers"),
+        ({"y": [NUMBER, Raises()]}, "y must be a 1-d sequence of numbers"),
+        ({"units": [SECRET, LyingClass()]}, "units must be text, numbers"),
+        ({"X": [[NUMBER, LyingClass()]]}, "X must be a 2-d table of numbers"),
         ({"units": [SECRET, ("a", object())]}, "units must be text, numbers"),
         ({"groups": SECRET, "categories": ["x"]}, "groups must be a 1-d sequence"),
         ({"X": [[NUMBER, SECRET]]}, "X must be a 2-d table of numbers"),
     ],
-    ids=str,
 )
 def test_bad_tables_are_refused_without_showing_data(given, words):
     with pytest.raises(InvalidData, match=words) as caught:
