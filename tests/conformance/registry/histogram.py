@@ -33,7 +33,78 @@ def _count_pairs(categories: int, neighbors: Neighbors) -> Callable[[], Iterator
     return pairs
 
 
+# Rows that numpy gives one type where they meet in a list: text, floats, objects, or a table.
+MIXED = [
+    1,
+    True,
+    "x",
+    "refused",
+    2**53 + 1,
+    0.5,
+    2**63 + 1,
+    b"a",
+    None,
+    [1],
+    [1, 2],
+    np.datetime64("2020", "ns"),
+]
+DECLARED = [1, 2, "refused", 2**53 + 1, 0.5, b"a", np.datetime64("2020-01-01")]
+
+
+def _mixed_pairs(neighbors: Neighbors, rows: list[Any] = MIXED) -> Callable[[], Iterator[tuple[Any, Any]]]:
+    """Yield all neighbouring lists of four rows, three of them equal, that differ in the fourth."""
+
+    def pairs() -> Iterator[tuple[Any, Any]]:
+        for same, last in itertools.product(rows, repeat=2):
+            data = [same, same, same, last]
+            if neighbors is Neighbors.REPLACE_ONE:
+                yield from ((data, [same, same, same, other]) for other in rows)
+            else:
+                yield data, data[:3]
+
+    return pairs
+
+
+def _one_type(rows: Dataset) -> Dataset:
+    """Return the rows as numpy gives them one type: text where one is text."""
+    return np.asarray(rows).tolist()
+
+
+def _mixed_entries() -> Iterator[Entry]:
+    for neighbors in Neighbors:
+        histogram = Histogram(DECLARED, 1.0, neighbors=neighbors, unknown="drop")
+
+        def draw(
+            rows: Dataset, rng: np.random.Generator, size: int, made: Histogram = histogram
+        ) -> np.ndarray:
+            return release(made._stage, made._statistic(rows), SimulatedNoise(rng), size)
+
+        def typed(
+            rows: Dataset, rng: np.random.Generator, size: int, made: Histogram = histogram
+        ) -> np.ndarray:
+            return release(made._stage, made._statistic(_one_type(rows)), SimulatedNoise(rng), size)
+
+        replace_one = neighbors is Neighbors.REPLACE_ONE
+        yield Entry(
+            name=f"histogram of lists of mixed types, {neighbors.name}",
+            covers=Histogram,
+            proof="histogram.md",
+            stages=(histogram._stage,),
+            claim=histogram.guarantee,
+            statistic=lambda rows, made=histogram: [made._statistic(rows)],
+            pairs=_mixed_pairs(neighbors),
+            draw=draw,
+            dataset=[1, 1, 1, 1],
+            neighbor=[1, 1, 1, "refused"] if replace_one else [1, 1, 1],
+            power=0.4,
+            bugs=(PlantedBug("one type for all rows", typed, [1] * 20, [1] * 19 + ["x"], 1.0, 0.0),)
+            if replace_one
+            else (),
+        )
+
+
 def entries() -> Iterator[Entry]:
+    yield from _mixed_entries()
     both = itertools.product(Neighbors, ((1.0, 0.0), (3.0, 1e-2)))
     for neighbors, (epsilon, delta) in both:
         histogram = Histogram(range(3), epsilon, delta, neighbors=neighbors)
@@ -81,6 +152,20 @@ def entries() -> Iterator[Entry]:
         stage = replace(count._stage, scale_steps=count._stage.scale_steps / 2)
         return release(stage, count._statistic(np.array(rows, dtype=bool)), SimulatedNoise(rng), size)
 
+    missing = [True, False, None, np.True_, np.nan]
+    yield Entry(
+        name="count of lists with missing rows",
+        covers=Count,
+        proof="histogram.md",
+        stages=(count._stage,),
+        claim=count.guarantee,
+        statistic=lambda rows: [count._statistic(rows)],
+        pairs=_mixed_pairs(Neighbors.REPLACE_ONE, missing),
+        draw=lambda rows, rng, size: release(count._stage, count._statistic(rows), SimulatedNoise(rng), size),
+        dataset=[True, None],
+        neighbor=[False, None],
+        power=0.6,
+    )
     yield Entry(
         name="count",
         covers=Count,
