@@ -41,6 +41,8 @@ class Categories:
                 raise InvalidParameter(f"{name} must be distinct, got {value!r} twice")
         if not self.values:
             raise InvalidParameter(f"{name} must not be empty")
+        # The same codes, for the commonest types, by the values themselves.
+        self._plain = {key[1]: code for key, code in self._code.items() if key[0] in ("text", "number")}
 
     def __len__(self) -> int:
         return len(self.values)
@@ -67,6 +69,8 @@ class Categories:
         return codes if where is None else codes[where]
 
     def _code_of(self, value: Any) -> int:
+        if type(value) in (str, int, bool):
+            return self._plain.get(value, -1)
         key = key_of(value)
         if key is None:
             return -1

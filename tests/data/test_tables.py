@@ -283,6 +283,23 @@ def test_tables_of_one_type_are_read_in_place(dtype):
         assert rows.dtype == dtype and np.shares_memory(rows, X.to_numpy() if hasattr(X, "to_numpy") else X)
 
 
+def test_missing_entries_of_lists_and_objects_count_as_the_centre():
+    given = [[[3.0], [None]], [[3], [np.ma.masked]], pd.DataFrame({"a": np.array([3, pd.NA], dtype=object)})]
+    fits = [
+        ClippedMean(clip=5.0, center=1.0, missing="center", epsilon=1e5, random_state=0).fit(X) for X in given
+    ]
+    assert [fit.mean_.round(2).tolist() for fit in fits] == [[2.0]] * 3
+    with pytest.raises(InvalidData, match="NaN"):
+        ClippedMean(clip=5.0).fit(given[0])
+
+
+@pytest.mark.parametrize("names", [[0, 1], [("a", "b"), ("a", "c")], ["a", "b"]])
+def test_names_of_any_kind(names):
+    frame = pd.DataFrame({0: np.array([1, 2.5], dtype=object), 1: [3, 4]})
+    frame.columns = pd.Index(names)
+    assert check_rows(BaseEstimator(), frame, reset=True).tolist() == [[1.0, 3.0], [2.5, 4.0]]
+
+
 def test_types_of_columns_are_read_column_by_column():
     frame = pd.DataFrame({"a": np.array([0.1], dtype=np.float32), "b": [0.1], "c": [2**53 + 1], "d": [True]})
     assert check_rows(BaseEstimator(), frame, reset=True).tolist() == [
