@@ -54,7 +54,7 @@ def exact_numbers(name: str, value: Any) -> NDArray[Any]:
     refused = array.dtype.kind not in "biufO" or array.itemsize > 8
     if not refused and array.dtype.kind == "O":
         items = [_python_number(item) for item in array.ravel()]
-        refused = None in items
+        refused = any(item is None for item in items)
         array = _as_they_are(items if not refused else []).reshape(array.shape if not refused else 0)
     if refused:
         raise InvalidData(

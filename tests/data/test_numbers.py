@@ -32,6 +32,19 @@ def test_a_number_is_what_it_is_alone():
             assert [exact(value) for value in found.tolist()] == [alone[i] for i in places]
 
 
+class RaisingFraction(Fraction):
+    """A number whose comparison raises, with data in the message."""
+
+    def __eq__(self, other):
+        raise ValueError("secret")
+
+    __hash__ = Fraction.__hash__
+
+
+def test_a_number_is_not_compared_on_reading():
+    assert exact_numbers("value", [RaisingFraction(1, 3), 1]).shape == (2,)
+
+
 def test_arrays_of_one_type_stay_as_they_are():
     for array in (
         np.array([1, 2]),

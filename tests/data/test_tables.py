@@ -92,14 +92,15 @@ def test_bad_rows_are_refused_without_showing_data(name):
     estimator = BaseEstimator()
     with pytest.raises(InvalidData) as caught:
         check_rows(estimator, BAD_ROWS[name], reset=True)
-    # The message, and what a traceback prints of it and the chain behind it, less the lines of code.
     assert caught.value.__context__ is None and caught.value.__cause__ is None
-    shown = "".join(traceback.format_exception_only(caught.value))
-    whole = "".join(traceback.TracebackException.from_exception(caught.value).format())
-    assert str(caught.value) in whole and whole.count("Error") <= 3
+    # The message alone, and all that a traceback prints: lines of code beside it, and no exception before it.
+    message = "".join(traceback.format_exception_only(caught.value))
     for data in (SECRET, *SHOWN, "2242", "j)"):
-        assert data not in shown
-    assert len(shown) < 400
+        assert data not in message
+    whole = "".join(traceback.format_exception(caught.value))
+    for data in (SECRET, *SHOWN, "2242"):
+        assert data not in whole
+    assert len(message) < 400
 
 
 def test_the_check_for_data_in_messages_has_power():
