@@ -56,7 +56,17 @@ INSIDE = {
         "budget",
         "__init__",
     ],
-    "data": ["labels", "parameters", "numbers", "tables", "__init__"],
+    "data": [
+        "labels",
+        "parameters",
+        "numbers",
+        "values",
+        "columns",
+        "categories",
+        "rows",
+        "tables",
+        "__init__",
+    ],
     "release": ["noise", "additive", "stream", "session", "mechanism", "estimator", "parameters", "__init__"],
     "mechanisms": [
         "quadrature",

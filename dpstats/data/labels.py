@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import reprlib
+import sys
 from typing import Any
 
 from dpstats.errors import InvalidParameter
@@ -10,7 +11,13 @@ from dpstats.errors import InvalidParameter
 
 def column_names(X: Any) -> list[Any] | None:
     """Return the labels of a data frame's columns, which are public; None if ``X`` is no data frame."""
-    # Without a shape it is no table yet, and a lazy one would have to work for its columns.
+    polars, pyarrow = sys.modules.get("polars"), sys.modules.get("pyarrow")
+    if polars is not None and isinstance(X, polars.LazyFrame):
+        # From what it will be made of: the rows are not.
+        return list(X.collect_schema().names())
+    if pyarrow is not None and isinstance(X, pyarrow.Table):
+        return list(X.column_names)
+    # Without a shape it is no table yet.
     return _labels(getattr(X, "columns", None)) if hasattr(X, "shape") else None
 
 

@@ -1,4 +1,4 @@
-"""Private tables: read once, checked for what can be checked without looking at values, and never shown.
+"""Private tables: read once, row by row, checked for what can be checked without looking at values, never shown.
 
 Every message about data is written here, or is one of scikit-learn's that speaks of shapes and names only.
 """
@@ -10,8 +10,142 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.categories import Categories
+from dpstats.data.columns import distinct
 from dpstats.data.labels import column_names
-from dpstats.errors import InvalidData
+from dpstats.data.parameters import check_choice
+from dpstats.data.rows import InvalidType, as_float64, column_of, in_memory, rows_of
+from dpstats.data.values import MISSING, is_built_in, key_of
+from dpstats.errors import InvalidData, InvalidParameter
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Table:
+    """Private rows, read once; and where there are any, their responses, groups and protected units.
+
+    Attributes
+    ----------
+    X : array or CSR table of shape (n_samples, n_features)
+        As `check_rows` returns it: numbers, which may be NaN or infinite.
+    y : float64 array of shape (n_samples,), optional
+        A number for each row.
+    groups : int64 array of shape (n_samples,), optional
+        The declared category of each row, by its position; -1 for a row in none.
+    units : int64 array of shape (n_samples,), optional
+        Which rows belong to the same protected unit (a person, say): equal codes. The codes themselves count units by
+        first appearance, so that one row moves those of others. They are private, as is how many there are, and are
+        never released.
+    names : list, optional
+        The names of the columns of ``X``, which are public.
+    """
+
+    X: Any
+    y: NDArray[np.float64] | None = None
+    groups: NDArray[np.int64] | None = None
+    units: NDArray[np.int64] | None = None
+    names: list[Any] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("y", "groups", "units"):
+            column = getattr(self, name)
+            if column is not None and column.shape != (len(self),):
+                raise InvalidData(
+                    f"{name} must have an entry for each row of X (n_samples = {len(self)}), got shape {column.shape}"
+                )
+        if self.names is not None and len(self.names) != self.shape[1]:
+            raise InvalidData(
+                f"names must have an entry for each column of X (n_features = {self.shape[1]}), got {len(self.names)}"
+            )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of columns, which are public."""
+        n_samples, n_features = self.X.shape
+        return n_samples, n_features
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    def __repr__(self) -> str:
+        parts = [name for name in ("y", "groups", "units") if getattr(self, name) is not None]
+        return f"Table({', '.join([f'X of shape {self.shape}', *parts])})"
+
+
+def read_table(
+    estimator: Any,
+    X: Any,
+    *,
+    y: Any = None,
+    groups: Any = None,
+    categories: Any = None,
+    units: Any = None,
+    missing: str = "error",
+    reset: bool,
+    min_samples: int = 1,
+) -> Table:
+    """Return private data as a `Table`, each row read by itself, or refuse them.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Public facts of ``X`` are recorded or checked on it, as in `check_rows`.
+    X : array-like of shape (n_samples, n_features)
+        Numbers.
+    y : array-like of shape (n_samples,) or (n_samples, 1), optional
+        Numbers.
+    groups : 1-d sequence of length n_samples, optional
+        Values of ``categories``; a row in none of them has the code -1.
+    categories : sequence or Categories, optional
+        Public and declared: needed with ``groups``.
+    units : 1-d sequence of length n_samples, optional
+        To whom each row belongs: text, numbers, bytes, times, or tuples of these.
+    missing : {"error", "center"}, default="error"
+        What a NaN or infinite entry of ``y`` does: refuse the data, or stay what it is, for a map that counts it as
+        its centre.
+    reset, min_samples
+        As in `check_rows`.
+
+    Raises
+    ------
+    InvalidData
+        If the data cannot be read, or their lengths differ.
+    """
+    check_choice("missing", missing, ["error", "center"])
+    if groups is not None and not isinstance(categories, Categories):
+        if categories is None:
+            raise InvalidParameter("categories must be declared for groups: a sequence of distinct values")
+        categories = Categories(categories)
+    X = in_memory(X)
+    rows = check_rows(estimator, X, reset=reset, min_samples=min_samples)
+    numbers = None if y is None else column_of("y", y)
+    if numbers is not None and missing == "error" and not np.isfinite(numbers).all():
+        raise InvalidData("y must be finite, got at least one NaN or infinite entry")
+    return Table(
+        rows,
+        y=numbers,
+        groups=None if groups is None else categories.codes(groups, "groups"),
+        units=None if units is None else unit_codes(units),
+        names=column_names(X),
+    )
+
+
+def unit_codes(units: Any) -> NDArray[np.int64]:
+    """Return which rows belong to the same unit: equal codes, in order of first appearance, which is private."""
+    values, where = distinct("units", units)
+    keys = [key_of(value) for value in values]
+    if where is not None:
+        # An array of one type is gathered in order of value; only those that a row has.
+        keys = [keys[place] for place in where]
+    if any(key is None or key == MISSING or not is_built_in(key) for key in keys):
+        raise InvalidData(
+            "units must be text, numbers, bytes, times or tuples of these, got at least one entry that is missing or "
+            "something else"
+        )
+    code: dict[Any, int] = {}
+    return np.array([code.setdefault(key, len(code)) for key in keys], dtype=np.int64)
 
 
 def check_rows(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -> Any:
@@ -25,10 +159,9 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -> 
     Whether the entries are finite is not: that check is fused into the one pass over the data
     (see `dpstats.lattice`), except for what conversion to numbers refuses.
     """
-    import numpy as np
     from scipy.sparse import issparse
     from sklearn.utils import get_tags
-    from sklearn.utils.validation import validate_data
+    from sklearn.utils.validation import check_array, validate_data
 
     refusal: InvalidData | None = None
     names = column_names(X)
@@ -40,14 +173,20 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -> 
         accepted = "csr" if get_tags(estimator).input_tags.sparse else False
         if accepted and issparse(X):
             _refuse_copies(X)  # before any conversion, which may add them up
-        rows = validate_data(
-            estimator, X, reset=reset, dtype="numeric", ensure_all_finite=False, accept_sparse=accepted
-        )
+        X = in_memory(X)
+        # Read here, and by scikit-learn only checked: it would parse text, and give the rows of a list one type.
+        read = X if issparse(X) else rows_of(X)
+        asked = {"dtype": "numeric", "ensure_all_finite": False, "accept_sparse": accepted}
+        if names is None:
+            rows = validate_data(estimator, read, reset=reset, **asked)
+        else:
+            rows = check_array(read, estimator=estimator, input_name="X", **asked)
+            validate_data(estimator, X, reset=reset, skip_check_array=True)
         if issparse(rows):
             rows = _canonical(rows)
-    except InvalidData:
+    except (InvalidData, MemoryError):
         raise
-    except (TypeError, ValueError, OverflowError) as error:
+    except Exception as error:
         refusal = _without_data(error)
     # Raised outside the handler, so that the original, which may hold data, is not its context.
     if refusal is not None:
@@ -61,17 +200,6 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -> 
             f"X must have at least {min_samples} rows, got n_samples = {rows.shape[0]} (n is public and fixed)"
         )
     return rows
-
-
-def as_float64(rows: Any) -> Any:
-    """Return a table of longer floats in float64; what is finite stays so, at the largest float64."""
-    import numpy as np
-    from scipy.sparse import csr_array, issparse
-
-    if issparse(rows):
-        return csr_array((as_float64(rows.data), rows.indices, rows.indptr), shape=rows.shape)
-    largest = np.finfo(np.float64).max
-    return np.where(np.isinf(rows), rows, np.clip(rows, -largest, largest)).astype(np.float64)
 
 
 def _canonical(table: Any) -> Any:
@@ -91,7 +219,6 @@ def _refuse_copies(table: Any) -> None:
 
     The formats that are left out (LIL, DOK) cannot hold copies, or convert to CSR without adding any up.
     """
-    import numpy as np
     from scipy.sparse import csr_array
 
     twice = False
@@ -134,10 +261,6 @@ def public_shape(X: Any) -> tuple[int, int] | None:
     return None
 
 
-class _InvalidType(InvalidData, TypeError):
-    """Data of a wrong type: a TypeError, as scikit-learn's conventions have it."""
-
-
 # What scikit-learn says of shapes, names and containers holds no entry of the data.
 _PUBLIC_MESSAGES = (
     "Found array with",
@@ -151,7 +274,7 @@ _PUBLIC_MESSAGES = (
 
 def _without_data(error: Exception) -> InvalidData:
     message = str(error)
-    kind = _InvalidType if isinstance(error, TypeError) else InvalidData
+    kind = InvalidType if isinstance(error, TypeError) else InvalidData
     if message.startswith(_PUBLIC_MESSAGES):
         # The message about complex data goes on to print the array.
         return kind("X: Complex data not supported" if message.startswith("Complex") else message)

@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.categories import Categories
+from dpstats.data.columns import truths
 from dpstats.data.parameters import check_choice, check_privacy_parameters, check_real
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidData
 from dpstats.intervals import half_widths, simultaneous_level
 from dpstats.lattice import isqrt_up
 from dpstats.privacy.budget import PrivacyBudget
@@ -93,7 +95,9 @@ class Histogram(Mechanism):
     Parameters
     ----------
     categories : sequence
-        Public and distinct; declared, never read off the data.
+        Public and distinct; declared, never read off the data. A row is in a category that it equals: numbers by
+        value, exactly, whatever their type (1, 1.0 and True); text and bytes never each other; times by instant,
+        whatever their unit. None or NaN is the category of the missing rows (None, NaN, NaT, pandas.NA, masked).
     epsilon : float
         Greater than 0.
     delta : float, default=0.0
@@ -102,8 +106,8 @@ class Histogram(Mechanism):
         Replacing a row moves two counts by one each (l1 2, l2 sqrt 2), adding or removing one moves
         a single count by one.
     unknown : {"error", "drop"}, default="error"
-        What a row in no category does: refuse the data (which shows that there was one), or count
-        nowhere.
+        What a row in no category does, and one that cannot be a category (a list): refuse the data (which shows
+        that there was one), or count nowhere.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise: a release. Anything else is a simulation.
     budget : PrivacyBudget, optional
@@ -139,16 +143,16 @@ class Histogram(Mechanism):
         random_state: Any = None,
         budget: PrivacyBudget | None = None,
     ) -> None:
-        self._index = _check_categories(categories)
+        self._categories = Categories(categories)
         self._unknown = check_choice("unknown", unknown, ["error", "drop"])
         epsilon, delta = check_privacy_parameters(epsilon, delta)
         super().__init__(PrivacyGuarantee(epsilon, delta, neighbors), random_state, budget)
-        self._plan = self._planned(_count_stage(len(self._index), self._guarantee))
+        self._plan = self._planned(_count_stage(len(self._categories), self._guarantee))
 
     @property
     def categories(self) -> tuple[Any, ...]:
         """The declared categories, in order."""
-        return tuple(self._index)
+        return self._categories.values
 
     @property
     def plan(self) -> Plan:
@@ -170,7 +174,11 @@ class Histogram(Mechanism):
         return float(np.asarray(self._stage.noise_scale))
 
     def release(self, data: Any) -> CountEstimate:
-        """Release the counts of the rows of ``data``, a 1-d sequence of category values."""
+        """Release the counts of the rows of ``data``, a 1-d sequence of category values.
+
+        A list, another iterable, an array, or a column of a data frame. What a row counts as depends on that row
+        alone, whatever the types of the others.
+        """
         session = self._session()
         session.check()
         steps = self._steps(data)
@@ -180,28 +188,19 @@ class Histogram(Mechanism):
 
     def _steps(self, data: Any) -> NDArray[np.int64]:
         """Return the exact counts, in steps of the stage's lattice."""
-        try:
-            array = np.asarray(data)
-        except ValueError:
-            array = np.array(None)
-        if array.ndim != 1 or np.ma.isMaskedArray(data):
-            raise InvalidData("data must be a 1-d sequence of category values")
-        if array.shape[0] > 2**31:
-            raise InvalidData("data must have at most 2^31 rows")
-        known: list[int] | None
-        try:
-            known = [self._index.get(value, -1) for value in array.tolist()]
-        except TypeError:
-            known = None
-        if known is None:
-            raise InvalidData("data must hold category values only: at least one entry cannot be a category")
-        found = np.array(known, dtype=np.int64)
-        if self._unknown == "error" and np.any(found < 0):
+        codes = self._categories.codes(data)
+        known = codes[codes >= 0]
+        if self._unknown == "error" and known.size < codes.size:
             raise InvalidData(
-                "data holds a value outside the declared categories; declare it, or give unknown='drop'"
+                "data must hold declared categories only, got a value outside the declared categories; declare it, "
+                "or give unknown='drop'"
             )
-        counts = np.bincount(found[found >= 0], minlength=len(self._index)).astype(np.int64)
-        return counts * int(1 / float(np.asarray(self._stage.spacing)))
+        return self._in_steps(np.bincount(known, minlength=len(self._categories)), codes.size)
+
+    def _in_steps(self, counts: NDArray[np.int64], n_rows: int) -> NDArray[np.int64]:
+        if n_rows > 2**31:
+            raise InvalidData("data must have at most 2^31 rows")
+        return counts.astype(np.int64) * int(1 / float(np.asarray(self._stage.spacing)))
 
 
 class Count(Histogram):
@@ -240,34 +239,15 @@ class Count(Histogram):
         )
 
     def release(self, condition: Any) -> CountEstimate:
-        """Release the number of true entries of a 1-d array of booleans."""
+        """Release the number of true entries of a 1-d sequence of booleans; a missing one is not true.
+
+        An entry that is no boolean is refused, which shows that there was one.
+        """
         return super().release(condition)
 
     def _steps(self, data: Any) -> NDArray[np.int64]:
-        array = np.asarray(data)
-        if array.dtype.kind != "b":
-            raise InvalidData("condition must be a 1-d array of booleans")
-        return super()._steps(array)
-
-
-def _check_categories(categories: Any) -> dict[Any, int]:
-    if isinstance(categories, str | bytes) or not hasattr(categories, "__iter__"):
-        raise InvalidParameter("categories must be a sequence of distinct values, got a single one")
-    # As python scalars, which is how the data are looked up.
-    values = [value.item() if isinstance(value, np.generic) else value for value in categories]
-    index: dict[Any, int] = {}
-    for position, value in enumerate(values):
-        try:
-            known = index.setdefault(value, position)
-        except TypeError:
-            raise InvalidParameter(
-                f"categories must be hashable values, got {type(value).__name__}"
-            ) from None
-        if known != position:
-            raise InvalidParameter(f"categories must be distinct, got {value!r} twice")
-    if not index:
-        raise InvalidParameter("categories must not be empty")
-    return index
+        true = truths("condition", data)
+        return self._in_steps(true.sum(keepdims=True), true.size)
 
 
 def _count_stage(size: int, guarantee: PrivacyGuarantee) -> Stage:

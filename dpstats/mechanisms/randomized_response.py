@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from dpstats.data.numbers import array_of
 from dpstats.data.parameters import check_integer, check_real
+from dpstats.data.values import key_of
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.events import Event
@@ -175,7 +177,8 @@ class RandomizedResponse(Mechanism):
         Parameters
         ----------
         values : array-like of int or bool
-            Answers in 0, ..., n_categories - 1, of any shape; private.
+            Answers in 0, ..., n_categories - 1, of any shape; private. Numbers equal to these, of any type, are
+            answers too; anything else is refused, which shows that there was one.
 
         Returns
         -------
@@ -215,18 +218,32 @@ class RandomizedResponse(Mechanism):
         return ProportionEstimate((observed - other) / contrast, np.sqrt(variance) / contrast, n)
 
     def _check_values(self, values: Any, name: str) -> NDArray[np.int64]:
-        try:
-            array = np.asarray(values)
-        except ValueError:
-            array = np.array(None)
-        whole = array.dtype.kind in "biu" or (
+        array = array_of(values)
+        typed = array.dtype.kind in "biu" or (
             array.dtype.kind == "f" and bool(np.all(np.isfinite(array) & (array == np.rint(array))))
         )
-        if array.size == 0 or not whole or np.ma.isMaskedArray(values):
+        if array.dtype.kind == "O":
+            # Item by item: what an answer is depends on that answer alone.
+            answers = [_answer(item, self.n_categories) for item in array.ravel()]
+            typed = None not in answers
+            array = np.array(answers if typed else [], dtype=np.int64).reshape(array.shape if typed else 0)
+        if array.size == 0 or not typed:
             raise InvalidData(f"{name} must be a non-empty array of integers or booleans")
-        if array.min() < 0 or array.max() >= self.n_categories:
+        # As integers: a narrow float could not hold the number of categories.
+        if int(array.min()) < 0 or int(array.max()) >= self.n_categories:
             raise InvalidData(f"{name} must lie in 0, ..., {self.n_categories - 1} (n_categories - 1)")
         return array.astype(np.int64)
+
+
+def _answer(item: Any, n_categories: int) -> int | None:
+    """Return the answer that an item equals, -1 for a number outside them, None for what is no whole number."""
+    kind, *rest = key_of(item) or ("nothing",)
+    if kind != "number":
+        return None
+    number = rest[0]
+    if not 0 <= number < n_categories:
+        return -1
+    return int(number) if number == int(number) else None
 
 
 def _private_grains(keep: float, categories: int, epsilon: float) -> int:

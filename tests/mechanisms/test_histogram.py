@@ -1,10 +1,18 @@
 """Counts and histograms: exact counts, noise of the right size, intervals, and what is refused."""
 
 import math
+import sys
+import traceback
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
+
+from awkward import COLUMNS, Raises, objects
 
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
 from dpstats.mechanisms import Count, Histogram
@@ -136,8 +144,94 @@ def test_bad_parameters(build, message):
 
 def test_bad_data_is_refused():
     histogram = Histogram(["a", "b"], 1.0)
-    for data in ("a", [["a"], ["b"]], [["a"], ["b", "c"]], [{}, {}], np.ma.masked_array([1, 2], mask=[0, 1])):
+    for data in (
+        "a",
+        {"a": 1},
+        {"a"},
+        np.array([["a"], ["b"]]),
+        pd.DataFrame({"a": ["a"]}),
+        pl.DataFrame({"a": ["a"]}),
+    ):
+        with pytest.raises(InvalidData, match="data must be a 1-d sequence"):
+            histogram.release(data)
+    for data in ([["a"], ["b"]], [["a"], ["b", "c"]], [{}, {}], np.ma.masked_array([1, 2], mask=[0, 1])):
         with pytest.raises(InvalidData, match="data must"):
             histogram.release(data)
     with pytest.raises(InvalidData, match="condition must be"):
         Count(1.0).release([1, 0, 1])
+
+
+@pytest.mark.parametrize(
+    ("categories", "row", "other"),
+    [
+        ([1, 2], 1, "x"),  # numpy makes text of both
+        ([True, False], True, "x"),
+        ([0.5, 1.5], 0.5, "x"),
+        ([b"a", b"b"], b"a", "x"),
+        ([2**53 + 1, 1], 2**53 + 1, 0.5),  # floats of both
+        ([2**63 + 1, 1], 2**63 + 1, -1),
+        ([1, 2, 3, "refused"], 3, "refused"),
+        (
+            [np.datetime64("2020-01-01", "ns"), "x"],
+            np.datetime64("2020-01-01", "ns"),
+            np.datetime64("2020", "Y"),
+        ),
+        (["a", "b"], "a", ["a", "b"]),  # a table of both
+        (["a", "b"], "a", {}),
+        (["a", "b"], "a", np.ma.masked),
+    ],
+    ids=str,
+)
+def test_one_row_never_changes_what_another_counts_as(categories, row, other):
+    histogram = Histogram(categories, 1.0, unknown="drop")
+    alone, beside = histogram._statistic([other]), histogram._statistic([row] * 999 + [other])
+    np.testing.assert_array_equal(beside - alone, histogram._statistic([row] * 999))
+    assert histogram._statistic([row] * 999)[categories.index(row)] == 999
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+@pytest.mark.parametrize("declared", [[1, 2**53 + 1, "a", None], [True, 0.5, b"a", "1"]])
+def test_counts_add_up_row_by_row_in_every_container(kind, declared):
+    column, values = COLUMNS[kind]
+    histogram = Histogram(declared, 1.0, unknown="drop")
+    alone = [histogram._statistic(column([value])) for value in values]
+    np.testing.assert_array_equal(histogram._statistic(column(list(values))), np.sum(alone, axis=0))
+    assert all(counts.sum() <= 1 for counts in alone)
+
+
+def test_a_category_for_missing_rows():
+    histogram = Histogram(["yes", None], 35.0)
+    for data in (["yes", None, math.nan], pd.Series(["yes", None, pd.NA], dtype=object)):
+        assert histogram.release(data).counts.tolist() == [1, 2]
+    masked = np.ma.masked_array(["yes", "yes", "yes"], mask=[False, True, True])
+    assert histogram.release(masked).counts.tolist() == [1, 2]
+
+
+def test_counts_of_booleans():
+    count = Count(35.0)
+    for condition in (
+        [True, np.True_, False],
+        np.array([True, False, True]),
+        pd.Series([True, None, True], dtype="boolean"),
+        pl.Series([True, None, True]),
+        [True, None, True, pd.NA],
+        np.ma.masked_array([True, True, True], mask=[False, True, False]),
+        iter([True, True]),
+    ):
+        assert count.release(condition).counts.tolist() == [2]
+    for nothing in ([], np.array([], dtype=bool), [None], [False]):
+        assert count.release(nothing).counts.tolist() == [0]
+
+
+@pytest.mark.parametrize("value", ["secret", ["secret"], {"secret": 1}, Raises(), b"secret", "secret" * 1000])
+@pytest.mark.parametrize(
+    "container", [list, tuple, objects, lambda values: pd.Series(objects(values), dtype=object)]
+)
+def test_refusals_show_no_data(value, container):
+    budget = PrivacyBudget(1.0)
+    for refuse in (Histogram(["a"], 1.0, budget=budget), Count(1.0, budget=budget)):
+        with pytest.raises(InvalidData) as caught:
+            refuse.release(container([value, value]))
+        assert caught.value.__context__ is None and caught.value.__cause__ is None
+        assert "secret" not in "".join(traceback.format_exception(caught.value))
+    assert budget.history() == ()

@@ -1,11 +1,21 @@
 """Randomized response: exact probabilities, unbiased estimates, intervals, and what is refused."""
 
 import math
+import sys
+import traceback
+from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from scipy import stats
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
+
+from awkward import COLUMNS, Raises
 
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
 from dpstats.mechanisms import RandomizedResponse
@@ -165,3 +175,64 @@ def test_bad_answers_are_refused_without_showing_them(values):
         RandomizedResponse(1.0, budget=budget).randomize(values)
     assert "7" not in str(caught.value) and "yes" not in str(caught.value)
     assert budget.history() == ()
+
+
+def _read(survey, values):
+    """Return the answers that are read, or None where they are refused."""
+    try:
+        return survey._check_values(values, "values").tolist()
+    except InvalidData:
+        return None
+
+
+@pytest.mark.parametrize("kind", [kind for kind in COLUMNS if kind != "iterator"])
+def test_an_answer_is_what_it_is_alone(kind):
+    column, values = COLUMNS[kind]
+    # Answers have any shape: a list is no answer, but a row of them.
+    values = [value for value in values if not hasattr(value, "__len__") or isinstance(value, str | bytes)]
+    survey = RandomizedResponse(1.0, 2**31)
+    alone = [_read(survey, column([value])) for value in values]
+    good = [i for i, answer in enumerate(alone) if answer is not None]
+    if good:
+        assert _read(survey, column([values[i] for i in good])) == [alone[i][0] for i in good]
+        for i in set(range(len(values))) - set(good):
+            assert _read(survey, column([values[good[0]], values[i]])) is None
+
+
+def test_answers_of_any_type_of_number():
+    survey = RandomizedResponse(1.0, 5)
+    for values in ([0, 1.0, True, Decimal(4), np.int8(3)], [0, Fraction(1), 1, 4, np.float16(3)]):
+        assert _read(survey, values) == [0, 1, 1, 4, 3]
+    assert _read(survey, [[0, True], (2.0, 3)]) == [[0, 1], [2, 3]] and _read(survey, 3) == 3
+    for column in (pd.Series([1, 4], dtype="Int64"), pl.Series([1, 4]), pd.Series([1, 4], dtype=object)):
+        assert _read(survey, column) == [1, 4]
+    for bad in (
+        1.5,
+        "1",
+        b"1",
+        None,
+        pd.NA,
+        Decimal("1.5"),
+        Decimal("1.00000000000000000000000001"),
+        1j,
+        1e300,
+    ):
+        assert _read(survey, [1, bad]) is None and _read(survey, [bad]) is None
+
+
+def test_a_masked_answer_is_refused_and_never_what_it_hides():
+    survey = RandomizedResponse(1.0)
+    row = np.ma.masked_array([1, 0], mask=[True, False])
+    for values in (row, [row, row], [[row]], [1, np.ma.masked]):
+        assert _read(survey, values) is None
+
+
+@pytest.mark.parametrize(
+    "value", ["secret", ["secret"], {"secret": 1}, Raises(), b"secret", 4242, -4242, 0.4242]
+)
+def test_refusals_show_no_data(value):
+    with pytest.raises(InvalidData) as caught:
+        RandomizedResponse(1.0).randomize([0, value])
+    assert caught.value.__context__ is None and caught.value.__cause__ is None
+    shown = "".join(traceback.format_exception(caught.value))
+    assert "secret" not in shown and "4242" not in shown

@@ -31,6 +31,43 @@ def _count_pairs(categories: int, neighbors: Neighbors) -> Callable[[], Iterator
     return pairs
 
 
+# Rows that numpy gives one type where they meet in a list: text, floats, objects, or a table.
+MIXED = [
+    1,
+    True,
+    "x",
+    "refused",
+    2**53 + 1,
+    0.5,
+    2**63 + 1,
+    b"a",
+    None,
+    [1],
+    [1, 2],
+    np.datetime64("2020", "ns"),
+]
+DECLARED = [1, 2, "refused", 2**53 + 1, 0.5, b"a", np.datetime64("2020-01-01")]
+
+
+def _mixed_pairs(neighbors: Neighbors, rows: list[Any] = MIXED) -> Callable[[], Iterator[tuple[Any, Any]]]:
+    """Yield all neighbouring lists of four rows, three of them equal, that differ in the fourth."""
+
+    def pairs() -> Iterator[tuple[Any, Any]]:
+        for same, last in itertools.product(rows, repeat=2):
+            data = [same, same, same, last]
+            if neighbors is Neighbors.REPLACE_ONE:
+                yield from ((data, [same, same, same, other]) for other in rows)
+            else:
+                yield data, data[:3]
+
+    return pairs
+
+
+def _one_type(rows: Dataset) -> Dataset:
+    """Return the rows as numpy gives them one type: text where one is text."""
+    return np.asarray(rows).tolist()
+
+
 def _counts(
     build: Callable[..., Histogram], rows_of: Callable[[Dataset], Any] = tuple, noise: float = 1.0
 ) -> Draw:
@@ -54,11 +91,49 @@ def _released(
     return public
 
 
+def _mixed_entries() -> Iterator[Entry]:
+    for neighbors in Neighbors:
+        build = partial(Histogram, DECLARED, 1.0, neighbors=neighbors, unknown="drop")
+        replace_one = neighbors is Neighbors.REPLACE_ONE
+        bug = PlantedBug(
+            "one type for all rows", _counts(build, _one_type), [1] * 20, [1] * 19 + ["x"], 1.0, 0.0
+        )
+        yield Entry(
+            name=f"histogram of lists of mixed types, {neighbors.name}",
+            covers=Histogram,
+            proof="histogram.md",
+            plan=build().plan,
+            integers=lambda rows, made=build(): [made._steps(rows)],
+            pairs=_mixed_pairs(neighbors),
+            draw=_counts(build, list),
+            dataset=[1, 1, 1, 1],
+            neighbor=[1, 1, 1, "refused"] if replace_one else [1, 1, 1],
+            power=0.4,
+            public=_released(build, list),
+            bugs=(bug,) if replace_one else (),
+        )
+    count = partial(Count, 1.0)
+    yield Entry(
+        name="count of lists with missing rows",
+        covers=Count,
+        proof="histogram.md",
+        plan=count().plan,
+        integers=lambda rows: [Count(1.0)._steps(rows)],
+        pairs=_mixed_pairs(Neighbors.REPLACE_ONE, [True, False, None, np.True_, np.nan]),
+        draw=_counts(count, list),
+        dataset=[True, None],
+        neighbor=[False, None],
+        power=0.6,
+        public=_released(count, list),
+    )
+
+
 def _true(rows: Dataset) -> np.ndarray:
     return np.array(rows, dtype=bool)
 
 
 def entries() -> Iterator[Entry]:
+    yield from _mixed_entries()
     both = itertools.product(Neighbors, ((1.0, 0.0), (3.0, 1e-2)))
     for neighbors, (epsilon, delta) in both:
         build = partial(Histogram, range(3), epsilon, delta, neighbors=neighbors)

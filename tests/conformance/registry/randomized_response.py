@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -49,6 +51,16 @@ def _vector(shared: int = 1) -> Draw:
     return draw
 
 
+# Answers of any type of number, of which numpy would make one type.
+ZERO, ONE = [False, Decimal(0), np.float16(0), 0], [True, Fraction(1), 1.0, 1]
+
+
+def _every_type(answer: int, size: int) -> list[Any]:
+    """Return a list of one answer, in turn as every type of number."""
+    kinds = ZERO if answer == 0 else ONE
+    return [kinds[i % len(kinds)] for i in range(size)]
+
+
 def entries() -> Iterator[Entry]:
     for categories in (2, 5):
 
@@ -76,3 +88,26 @@ def entries() -> Iterator[Entry]:
                 PlantedBug("one coin for every two rows", _vector(shared=2), (0, 0), (1, 0), 1.0, 0.0),
             ),
         )
+
+    def mixed(answer: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
+        # As a user gives them: read, and then drawn.
+        survey = RandomizedResponse(1.0, random_state=rng)
+        return (survey.randomize(_every_type(answer, size)) == 0).astype(float)
+
+    def public(answer: Dataset, budget: Any) -> tuple[Plan, np.ndarray]:
+        made = RandomizedResponse(1.0, budget=budget)
+        return made.plan, made.randomize(_every_type(answer[0], len(answer)))
+
+    yield Entry(
+        name="randomized response, lists of mixed types",
+        covers=RandomizedResponse,
+        proof="randomized-response.md",
+        plan=RandomizedResponse(1.0).plan,
+        integers=lambda answer: [],
+        pairs=lambda: iter(()),
+        draw=lambda answers, rng, size: mixed(answers[0], rng, size),
+        dataset=(0,) * 8,
+        neighbor=(1,) * 8,
+        power=0.75,
+        public=public,
+    )

@@ -1,252 +1,40 @@
-"""Validation: what is accepted, what messages say, and that they never show data."""
+"""Tables: what is accepted, that each row is read alone, what messages say, and that they never show data."""
 
 import decimal
+import fractions
+import math
 import traceback
 import warnings
 from fractions import Fraction
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse
+from awkward import NUMBERS, TABLES, LyingClass, Raises, beside, objects
 from sklearn.base import BaseEstimator
 
-from dpstats.data.labels import by_name, column_names
-from dpstats.data.parameters import (
-    check_choice,
-    check_columns,
-    check_flag,
-    check_integer,
-    check_jobs,
-    check_level,
-    check_privacy_parameters,
-    check_random_state,
-    check_real,
-)
-from dpstats.data.tables import check_rows
-from dpstats.errors import DPStatsError, InvalidData, InvalidParameter
+from dpstats.data.categories import Categories
+from dpstats.data.rows import column_of
+from dpstats.data.tables import Table, check_rows, read_table, unit_codes
+from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.identity import SpatialSignTest, sign_reduction
 from dpstats.means import ClippedMean
 
-# Parameters
-
-
-@pytest.mark.parametrize("value", [2, 2.0, np.int8(2), np.float32(2), np.float64(2), Fraction(2)])
-def test_real_accepts_every_kind_of_real_number(value):
-    number = check_real("x", value, above=1, at_most=2)
-    assert type(number) is float and number == 2.0
-
-
-@pytest.mark.parametrize(
-    ("limits", "value", "words"),
-    [
-        ({"above": 0}, 0.0, "x must be a finite number greater than 0, got 0.0"),
-        ({"at_least": 0}, -1, "x must be a finite number at least 0, got -1"),
-        ({"below": 1}, 1.0, "x must be a finite number less than 1, got 1.0"),
-        ({"at_most": 1}, 1.5, "x must be a finite number at most 1, got 1.5"),
-        ({"at_least": 0, "below": 1}, 2, "x must be a finite number at least 0 and less than 1, got 2"),
-        ({}, float("nan"), "x must be a finite number, got nan"),
-        ({}, float("-inf"), "x must be a finite number, got -inf"),
-        ({}, True, "x must be a finite number, got True"),
-        ({}, np.True_, "x must be a finite number, got"),
-        ({}, "2", "x must be a finite number, got '2'"),
-        ({}, None, "x must be a finite number, got None"),
-        ({}, 1j, "x must be a finite number, got 1j"),
-        ({}, [1.0], r"x must be a finite number, got [1.0]"),
-        ({}, decimal.Decimal(1), "x must be a finite number, got Decimal('1')"),
-    ],
-)
-def test_real_refuses_with_name_range_and_value(limits, value, words):
-    with pytest.raises(InvalidParameter) as caught:
-        check_real("x", value, **limits)
-    assert str(caught.value).startswith(words)
-
-
-@pytest.mark.parametrize("edge", [{"at_least": 1}, {"at_most": 1}])
-def test_real_includes_closed_ends(edge):
-    assert check_real("x", 1, **edge) == 1.0
-
-
-def test_real_refuses_integers_beyond_floats():
-    with pytest.raises(InvalidParameter, match=r"^x must be a finite number"):
-        check_real("x", 10**400)
-
-
-def test_integer():
-    for value in (3, np.int64(3), np.uint8(3)):
-        assert type(check_integer("k", value, at_least=3, at_most=3)) is int
-    for value, words in [
-        (2, "k must be an integer at least 3, got 2"),
-        (3.0, "k must be an integer at least 3, got 3.0"),
-        (True, "k must be an integer at least 3, got True"),
-        ("3", "k must be an integer at least 3, got '3'"),
-    ]:
-        with pytest.raises(InvalidParameter) as caught:
-            check_integer("k", value, at_least=3)
-        assert str(caught.value) == words
-    with pytest.raises(InvalidParameter, match=r"^k must be an integer at least 0 and at most 5, got 6$"):
-        check_integer("k", 6, at_least=0, at_most=5)
-
-
-@pytest.mark.parametrize("value", ["c", "A", None, 1, ["a"]])
-def test_choice(value):
-    assert check_choice("kind", "a", ["a", "b"]) == "a"
-    with pytest.raises(InvalidParameter, match=r"^kind must be one of 'a', 'b', got"):
-        check_choice("kind", value, ["a", "b"])
-
-
-def test_flag_and_jobs():
-    assert check_flag("progress", np.True_) is True and check_flag("progress", False) is False
-    for value in (1, "x", None, np.array([True, False])):
-        with pytest.raises(InvalidParameter, match=r"^progress must be True or False, got"):
-            check_flag("progress", value)
-    assert [check_jobs(value) for value in (None, 1, np.int8(3), -1)] == [1, 1, 3, -1]
-    for value in (0, -2, 1.0, "x", True):
-        with pytest.raises(InvalidParameter, match=r"^n_jobs must be"):
-            check_jobs(value)
-
-
-def test_levels_of_short_floats_are_decimals():
-    assert check_level("level", np.float32(0.05)) == check_level("level", np.float16(0.05)) == 0.05
-    assert check_level("level", Fraction(1, 20)) == check_level("level", np.longdouble("0.05")) == 0.05
-    assert (
-        check_level("level", np.float32(1e-5)) == 1e-5
-        and type(check_level("level", np.float32(0.1))) is float
-    )
-    for value in (0, 1, "0.05", np.float32(np.nan), np.float16(1e-9)):
-        with pytest.raises(InvalidParameter, match=r"^level must be a finite number greater than 0"):
-            check_level("level", value)
-
-
-def test_labels_that_hold_data_are_not_read():
-    for columns in ([SECRET_NUMBERS], (SECRET, "b"), {"a": SECRET_NUMBERS}):
-        assert column_names(SimpleNamespace(columns=columns)) is None
-    assert column_names(np.ones((2, 2))) is None and column_names([[1]]) is None
-    assert column_names(pl.DataFrame({"a": [1], "b": [2]})) == ["a", "b"]
-    assert column_names(pd.DataFrame(np.ones((1, 2)))) == [0, 1]
-
-
-def test_parameters_by_name():
-    given = pd.Series([1.0, 2.0], index=["a", "b"])
-    assert by_name("mean", given, ["b", "a"]).tolist() == [2.0, 1.0]
-    assert by_name("mean", pd.Series([1.0, 2.0]), [1, 0]).tolist() == [2.0, 1.0]
-    for unlabelled in (
-        [1.0, 2.0],
-        (1.0, 2.0),
-        np.ones(2),
-        0.0,
-        None,
-        pd.Series([1.0, 2.0]),
-        pl.Series([1.0, 2.0]),
-    ):
-        assert by_name("mean", unlabelled, ["b", "a"]) is unlabelled
-    for names in (None, [0, 1]):
-        assert by_name("mean", given, names) is given
-    # A table where a vector belongs is left to the check of its shape.
-    row = pd.DataFrame({"a": [1.0], "b": [2.0]})
-    assert by_name("mean", row, ["b", "a"]) is row
-    with pytest.raises(
-        InvalidParameter, match=r"^mean must have the columns of X as its labels, .* \['a', 'b'\]"
-    ):
-        by_name("mean", given, ["b", "c"])
-
-
-def test_columns_is_a_float_or_one_float_per_column():
-    assert check_columns("clip", 2, 5) == 2.0 and type(check_columns("clip", np.float32(2))) is float
-    assert type(check_columns("clip", np.array(2))) is float
-    for value in ([1, 2], (1, 2), np.array([1, 2], dtype=np.uint8), pd.Series([1, 2]), pl.Series([1, 2])):
-        array = check_columns("clip", value, 2, above=0)
-        assert array.dtype == np.float64 and array.tolist() == [1.0, 2.0]
-
-
-def test_columns_copies():
-    given = np.array([1.0, 2.0])
-    check_columns("clip", given)[0] = 9.0
-    assert given[0] == 1.0
-
-
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        (None, "clip must be given: a number or one number per column"),
-        (0.0, "clip must be a finite number greater than 0, got 0.0"),
-        ("wide", "clip must be a finite number greater than 0, got 'wide'"),
-        (True, "clip must be a finite number greater than 0, got True"),
-        (
-            [1.0, 0.0],
-            "clip must be one number per column, each finite and greater than 0, got 0 at position 1",
-        ),
-        (
-            [np.nan, 1.0],
-            "clip must be one number per column, each finite and greater than 0, got nan at position 0",
-        ),
-        ([1.0, 2.0, 3.0], "clip must be a number or one number per column (n_features=2), got 3 numbers"),
-        ([[1.0, 2.0]], "clip must be a number or one number per column, each finite and greater than 0, got"),
-        ([], "clip must be a number or one number per column, each finite and greater than 0, got []"),
-        (["a", "b"], "clip must be a number or one number per column, each finite and greater than 0, got"),
-        (
-            [True, False],
-            "clip must be a number or one number per column, each finite and greater than 0, got",
-        ),
-        ([1j, 2.0], "clip must be a number or one number per column, each finite and greater than 0, got"),
-    ],
-)
-def test_columns_refuses_with_name_range_and_value(value, words):
-    with pytest.raises(InvalidParameter) as caught:
-        check_columns("clip", value, 2, above=0)
-    assert str(caught.value).startswith(words)
-
-
-def test_ragged_columns_are_refused_by_name():
-    with pytest.raises(InvalidParameter, match=r"^clip must be a number or one number per column"):
-        check_columns("clip", [[1], [1, 2]])
-
-
-def test_columns_without_limits_reads_well():
-    with pytest.raises(
-        InvalidParameter, match=r"^center must be one number per column, each finite, got inf at"
-    ):
-        check_columns("center", [0.0, np.inf])
-    with pytest.raises(InvalidParameter, match="at least 0, got -1 at position 1"):
-        check_columns("std", [0.0, -1.0], at_least=0)
-
-
-def test_privacy_parameters():
-    assert check_privacy_parameters(1, 0) == (1.0, 0.0)
-    for epsilon, delta, name in [
-        (0, 0, "epsilon"),
-        (np.inf, 0, "epsilon"),
-        (1, 1, "delta"),
-        (1, -1, "delta"),
-    ]:
-        with pytest.raises(InvalidParameter, match=f"^{name} must be a finite number"):
-            check_privacy_parameters(epsilon, delta)
-
-
-def test_random_state():
-    generator = np.random.default_rng(0)
-    assert check_random_state(None) is None
-    assert check_random_state(generator) is generator
-    for seed in (7, np.int32(7)):
-        assert check_random_state(seed).random() == np.random.default_rng(7).random()
-
-
-@pytest.mark.parametrize("value", [-1, 1.0, True, "0", np.random, np.random.SeedSequence(0)])
-def test_random_state_refuses_what_it_would_have_to_guess(value):
-    with pytest.raises(InvalidParameter, match=r"^random_state must be None"):
-        check_random_state(value)
-
-
-def test_errors_are_the_built_ins_that_callers_catch():
-    assert issubclass(InvalidParameter, ValueError) and issubclass(InvalidData, ValueError)
-    assert issubclass(InvalidParameter, DPStatsError) and issubclass(InvalidData, DPStatsError)
-
-
-# Data
-
 SECRET, NUMBER = "secret", 4242.5
+
+
+class RaisingRow:
+    """A row that raises where it is read, with data in the message."""
+
+    def __len__(self):
+        return 1
+
+    def __iter__(self):
+        raise KeyError(SECRET)
+
+
 SECRET_NUMBERS = [NUMBER, 1.0]
 SHOWN = ("4242", "4.24")  # how the number would look, also in scientific notation
 
@@ -260,7 +48,20 @@ BAD_ROWS = {
     "a column of text (polars)": pl.DataFrame({"a": [SECRET, "b"], "b": [NUMBER, 2.0]}),
     "structs (polars)": pl.DataFrame({"a": [{SECRET: NUMBER}]}),
     "objects": np.array([[{SECRET: NUMBER}], [2]], dtype=object),
-    "missing objects": np.array([[pd.NA], [NUMBER]], dtype=object),
+    "text among missing objects": np.array([[SECRET, pd.NA], [None, NUMBER]], dtype=object),
+    "text that could be a number": np.array([["4242"], [1.0]], dtype=object),
+    "text beside missing": [["4242"], [None]],
+    "durations among objects": np.array([[np.timedelta64(4242, "ns")], [1.0]], dtype=object),
+    "dates among objects (pandas)": pd.DataFrame(
+        {"a": np.array([pd.Timestamp("2242-05-05"), 1.0], dtype=object)}
+    ),
+    "objects that raise": [[Raises(NUMBER)], [1.0]],
+    "objects that raise (array)": np.array([[Raises(NUMBER)], [1.0]], dtype=object),
+    "objects that raise (pandas)": pd.DataFrame({"a": np.array([Raises(NUMBER), 1.0], dtype=object)}),
+    "lazy, cannot be collected (polars)": pl.LazyFrame({"a": [SECRET]}).with_columns(
+        pl.col("a").cast(pl.Int64)
+    ),
+    "a row that raises": [RaisingRow(), [1.0]],
     "a dictionary": {SECRET: [NUMBER, 2]},
     "ragged": [[NUMBER, 1], [2]],
     "one-dimensional": np.array([NUMBER, 1.0]),
@@ -291,12 +92,15 @@ def test_bad_rows_are_refused_without_showing_data(name):
     estimator = BaseEstimator()
     with pytest.raises(InvalidData) as caught:
         check_rows(estimator, BAD_ROWS[name], reset=True)
-    # The message, and what a traceback prints of the chain behind it.
-    shown = "".join(traceback.format_exception_only(caught.value))
-    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    assert caught.value.__context__ is None and caught.value.__cause__ is None
+    # The message alone, and all that a traceback prints: lines of code beside it, and no exception before it.
+    message = "".join(traceback.format_exception_only(caught.value))
     for data in (SECRET, *SHOWN, "2242", "j)"):
-        assert data not in shown
-    assert len(shown) < 400
+        assert data not in message
+    whole = "".join(traceback.format_exception(caught.value))
+    for data in (SECRET, *SHOWN, "2242"):
+        assert data not in whole
+    assert len(message) < 400
 
 
 def test_the_check_for_data_in_messages_has_power():
@@ -334,9 +138,12 @@ def test_wrong_types_are_type_errors_too(name):
     assert isinstance(caught.value, InvalidData)
 
 
-def test_integer_objects_beyond_floats_are_refused_as_data():
-    with pytest.raises(InvalidData):
-        check_rows(BaseEstimator(), np.array([[10**400], [1]], dtype=object), reset=True)
+def test_numbers_beyond_floats_are_the_largest_float():
+    # As longer floats are: what is finite stays so, and each entry is rounded by itself.
+    largest = np.finfo(np.float64).max
+    for huge in (10**400, fractions.Fraction(10**400, 3), decimal.Decimal("1e400")):
+        for X in ([[huge], [1]], [[-huge], [1]], np.array([[huge], [1]], dtype=object)):
+            assert abs(check_rows(BaseEstimator(), X, reset=True)).tolist() == [[largest], [1.0]]
 
 
 @pytest.mark.parametrize(
@@ -364,6 +171,14 @@ def test_tables_of_numbers_are_accepted(X):
         np.array([[1.0], [np.nan], [np.inf]]),
         pd.DataFrame({"a": pd.array([1, None, 3], dtype="Int64")}),
         pl.DataFrame({"a": [1, None, 3]}),
+        pl.DataFrame({"a": [True, None, False]}),
+        pl.LazyFrame({"a": [1, None, 3]}),
+        pd.DataFrame({"a": np.array([1, pd.NA, 3.5], dtype=object)}),
+        [[1], [None], [2.5]],
+        [(1,), (np.float32("nan"),), (True,)],
+        np.array([[1], [pd.NA], [decimal.Decimal(3)]], dtype=object),
+        [[1], [np.ma.masked], [2.5]],
+        [np.ma.masked_array([4242.0], mask=[hidden]) for hidden in (False, True, False)],
     ],
 )
 def test_missing_entries_are_left_to_the_one_pass_over_the_data(X):
@@ -421,6 +236,223 @@ def test_mixed_column_names_are_refused():
 def test_too_few_rows_are_refused():
     with pytest.raises(InvalidData, match=r"X must have at least 2 rows, got n_samples = 1"):
         check_rows(BaseEstimator(), [[1.0]], reset=True, min_samples=2)
+
+
+# Rows read alone
+
+
+def read(X):
+    """Return the float64 rows that are read, or None where they are refused."""
+    try:
+        return np.asarray(check_rows(BaseEstimator(), X, reset=True), dtype=np.float64)
+    except InvalidData:
+        return None
+
+
+def assert_same_bits(first, second):
+    np.testing.assert_array_equal(first, second)
+    numbers = ~np.isnan(first)
+    np.testing.assert_array_equal(np.signbit(first[numbers]), np.signbit(second[numbers]))
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_a_row_is_read_as_it_is_alone(kind):
+    table, rows = TABLES[kind]
+    alone = [read(table([row])) for row in rows]
+    good = [i for i, row in enumerate(alone) if row is not None]
+    for places in beside(good):
+        assert_same_bits(read(table([rows[i] for i in places])), np.concatenate([alone[i] for i in places]))
+    # A row that is refused alone is refused beside others, and a table of the others is not.
+    for i in set(range(len(rows))) - set(good):
+        assert read(table([rows[good[0]], rows[i]])) is None
+    assert len(good) > 1
+
+
+def test_the_catalogue_finds_what_was_wrong():
+    # What numpy, scikit-learn and pandas do by themselves: the awkward rows would notice.
+    assert np.asarray([[1.0], ["x"]]).dtype.kind == "U"
+    assert np.array([["4"], [None]], dtype=object).astype(object)[0, 0] == "4"
+    assert float(np.array(["4", None], dtype=object)[:1].astype(float)[0]) == 4.0
+    assert np.asarray([np.ma.masked_array([4.0], mask=[True])])[0, 0] == 4.0
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int8])
+def test_tables_of_one_type_are_read_in_place(dtype):
+    array = np.arange(12, dtype=dtype).reshape(4, 3)
+    for X in (array, np.asfortranarray(array), pd.DataFrame(array), pd.DataFrame(array, columns=list("abc"))):
+        rows = check_rows(BaseEstimator(), X, reset=True)
+        assert rows.dtype == dtype and np.shares_memory(rows, X.to_numpy() if hasattr(X, "to_numpy") else X)
+
+
+def test_missing_entries_of_lists_and_objects_count_as_the_centre():
+    given = [[[3.0], [None]], [[3], [np.ma.masked]], pd.DataFrame({"a": np.array([3, pd.NA], dtype=object)})]
+    fits = [
+        ClippedMean(clip=5.0, center=1.0, missing="center", epsilon=1e5, random_state=0).fit(X) for X in given
+    ]
+    assert [fit.mean_.round(2).tolist() for fit in fits] == [[2.0]] * 3
+    with pytest.raises(InvalidData, match="NaN"):
+        ClippedMean(clip=5.0).fit(given[0])
+
+
+@pytest.mark.parametrize("names", [[0, 1], [("a", "b"), ("a", "c")], ["a", "b"]])
+def test_names_of_any_kind(names):
+    frame = pd.DataFrame({0: np.array([1, 2.5], dtype=object), 1: [3, 4]})
+    frame.columns = pd.Index(names)
+    assert check_rows(BaseEstimator(), frame, reset=True).tolist() == [[1.0, 3.0], [2.5, 4.0]]
+
+
+def test_types_of_columns_are_read_column_by_column():
+    frame = pd.DataFrame({"a": np.array([0.1], dtype=np.float32), "b": [0.1], "c": [2**53 + 1], "d": [True]})
+    assert check_rows(BaseEstimator(), frame, reset=True).tolist() == [
+        [float(np.float32(0.1)), 0.1, 2.0**53, 1.0]
+    ]
+
+
+def test_rows_of_different_lengths_and_rows_that_are_none():
+    with pytest.raises(InvalidData, match="got rows of different lengths"):
+        check_rows(BaseEstimator(), [[1, 2], [3]], reset=True)
+    for X in ([1, [2]], [{"a": 1}], ["ab"], [np.ones((2, 2))]):
+        with pytest.raises(InvalidData, match="Reshape your data"):
+            check_rows(BaseEstimator(), X, reset=True)
+
+
+def test_a_lazy_frame_has_names():
+    estimator = BaseEstimator()
+    check_rows(estimator, pl.LazyFrame({"age": [1.0], "income": [2]}), reset=True)
+    assert estimator.feature_names_in_.tolist() == ["age", "income"]
+
+
+def test_nothing_is_recorded_of_data_that_are_refused():
+    estimator = BaseEstimator()
+    with pytest.raises(InvalidData):
+        check_rows(estimator, pd.DataFrame({"a": ["x"]}), reset=True)
+    assert vars(estimator) == {}
+
+
+# Tables with responses, groups and units
+
+
+def make(X=((1.0, 2.0), (3.0, 4.0)), **given):
+    return read_table(BaseEstimator(), list(X), reset=True, **given)
+
+
+def test_a_table_of_everything():
+    frame = pd.DataFrame({"a": [1, 2, 3], "b": [0.5, None, 1.5]})
+    table = read_table(
+        BaseEstimator(),
+        frame,
+        y=pl.Series([1, None, 3]),
+        groups=["x", "z", 1],
+        categories=["x", "y", 1],
+        units=["ann", "bob", "ann"],
+        missing="center",
+        reset=True,
+    )
+    np.testing.assert_array_equal(table.X, [[1, 0.5], [2, math.nan], [3, 1.5]])
+    np.testing.assert_array_equal(table.y, [1, math.nan, 3])
+    assert table.groups.tolist() == [0, -1, 2] and table.units.tolist() == [0, 1, 0]
+    assert table.names == ["a", "b"] and table.shape == (3, 2) and len(table) == 3
+    assert repr(table) == "Table(X of shape (3, 2), y, groups, units)"
+    with pytest.raises(AttributeError):
+        table.X = None
+
+
+def test_a_table_of_rows_only():
+    table = make()
+    assert table.y is table.groups is table.units is table.names is None
+    assert repr(table) == "Table(X of shape (2, 2))"
+    sparse = read_table(Sparse(), scipy.sparse.csr_array(np.eye(3)), reset=True)
+    assert sparse.X.format == "csr" and sparse.shape == (3, 3) and len(sparse) == 3
+
+
+def test_declared_categories_can_be_given_made():
+    made = Categories(["x"])
+    assert make(groups=["x", 3], categories=made).groups.tolist() == [0, -1]
+    with pytest.raises(InvalidParameter, match=r"^categories must be declared for groups"):
+        make(groups=["x", "x"])
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"y": [1.0]}, r"y must have an entry for each row of X \(n_samples = 2\), got shape \(1,\)"),
+        ({"groups": ["x"], "categories": ["x"]}, "groups must have an entry for each row of X"),
+        ({"units": [1, 2, 3]}, "units must have an entry for each row of X"),
+        ({"y": [NUMBER, math.nan]}, "y must be finite, got at least one NaN or infinite entry"),
+        ({"y": [NUMBER, None]}, "y must be finite"),
+        ({"y": [NUMBER, SECRET]}, "y must be a 1-d sequence of numbers"),
+        ({"y": ["4242", None]}, "y must be a 1-d sequence of numbers"),
+        ({"y": np.full((2, 2), NUMBER)}, "y must be a 1-d sequence"),
+        ({"y": pd.DataFrame(np.full((2, 2), NUMBER))}, "y must be a 1-d sequence"),
+        ({"y": np.array(["2242-01-01", "2242-01-02"], dtype="M8[D]")}, "y must be .* got dates or times"),
+        ({"y": NUMBER}, "y must be a 1-d sequence"),
+        ({"y": SECRET}, "y must be a 1-d sequence"),
+        ({"units": [SECRET, None]}, "units must be text, numbers"),
+        ({"units": [SECRET, [1]]}, "units must be text, numbers"),
+        ({"units": [SECRET, Raises()]}, "units must be text, numbers"),
+        ({"y": [NUMBER, LyingClass()]}, "y must be a 1-d sequence of numbers"),
+        ({"y": [NUMBER, Raises()]}, "y must be a 1-d sequence of numbers"),
+        ({"units": [SECRET, LyingClass()]}, "units must be text, numbers"),
+        ({"X": [[NUMBER, LyingClass()]]}, "X must be a 2-d table of numbers"),
+        ({"units": [SECRET, ("a", object())]}, "units must be text, numbers"),
+        ({"groups": SECRET, "categories": ["x"]}, "groups must be a 1-d sequence"),
+        ({"X": [[NUMBER, SECRET]]}, "X must be a 2-d table of numbers"),
+    ],
+)
+def test_bad_tables_are_refused_without_showing_data(given, words):
+    with pytest.raises(InvalidData, match=words) as caught:
+        make(**given)
+    assert caught.value.__context__ is None and caught.value.__cause__ is None
+    for data in (SECRET, *SHOWN, "2242"):
+        assert data not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "container",
+    [
+        list,
+        tuple,
+        iter,
+        objects,
+        lambda y: objects(y).reshape(-1, 1),
+        lambda y: pd.Series(objects(y), dtype=object),
+        lambda y: pd.DataFrame({"y": pd.Series(objects(y), dtype=object)}),
+        lambda y: [[value] for value in y],
+    ],
+)
+def test_a_response_is_the_same_alone(container):
+    alone = np.array([column_of("y", container([value]))[0] for value in NUMBERS])
+    for places in beside(list(range(len(NUMBERS)))):
+        assert_same_bits(column_of("y", container([NUMBERS[i] for i in places])), alone[places])
+
+
+def test_every_kind_of_response():
+    for y in (
+        [1, 2.5],
+        np.array([[1], [2.5]]),
+        np.array([1, 2.5], dtype=np.longdouble),
+        pd.DataFrame({"y": [1, 2.5]}),
+        pl.DataFrame({"y": [1.0, 2.5]}),
+        pl.LazyFrame({"y": [1.0, 2.5]}),
+        pl.Series([1.0, 2.5]),
+        pd.Series([1, 2.5], dtype="Float64"),
+    ):
+        assert column_of("y", y).tolist() == [1.0, 2.5] and column_of("y", y).dtype == np.float64
+    assert np.isnan(column_of("y", np.ma.masked_array([NUMBER, 1.0], mask=[True, False]))).tolist() == [
+        True,
+        False,
+    ]
+
+
+def test_units_are_equal_codes_by_first_appearance():
+    for units in (["b", "a", "b"], np.array(["b", "a", "b"]), pd.Series(["b", "a", "b"], dtype="category")):
+        assert unit_codes(units).tolist() == [0, 1, 0]
+    assert unit_codes([1, "1", 1.0, b"1", (1, 2), 2**53 + 1, 2.0**53]).tolist() == [0, 1, 0, 2, 3, 4, 5]
+
+
+def test_lengths_are_checked_in_a_table_made_by_hand():
+    with pytest.raises(InvalidData, match=r"^names must have an entry for each column"):
+        Table(np.ones((2, 2)), names=["a"])
 
 
 # Sparse tables

@@ -1,0 +1,119 @@
+"""Private columns of any container, read item by item: what a row is depends on that row alone.
+
+``numpy.asarray`` of a list gives all its rows one type, so that a single row of text would turn every number into
+text. Here a container with one declared type, which is public, is read by that type; any other item by item.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence, Set
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.values import Instant, bool_of
+from dpstats.errors import InvalidData
+
+
+def distinct(name: str, data: Any) -> tuple[Sequence[Any], NDArray[np.int64] | None]:
+    """Return values and which of them each row is; None for the second where the values are the rows.
+
+    ``data`` is 1-d: a list, a tuple or another iterable, an array, a column of pandas, polars or pyarrow. A masked
+    entry is None. How values are gathered never matters, only what each of them is.
+    """
+    shape = getattr(data, "shape", None)
+    shaped = isinstance(shape, tuple) and len(shape) != 1
+    if shaped or isinstance(data, str | bytes | bytearray | Mapping | Set) or not _is_iterable(data):
+        raise InvalidData(f"{name} must be a 1-d sequence of values, one for each row")
+    failure = ""
+    try:
+        found = _distinct(data)
+    except MemoryError:
+        raise
+    except Exception as error:  # of a foreign container, which may say what is in it
+        failure = type(error).__name__
+    if failure:
+        raise InvalidData(f"{name} must be a 1-d sequence of values, got a {failure} on reading it")
+    return found
+
+
+def _distinct(data: Any) -> tuple[Sequence[Any], NDArray[np.int64] | None]:
+    if isinstance(data, list | tuple):
+        return data, None
+    coded = getattr(data, "array", data)  # a pandas column, or what is in it
+    if hasattr(coded, "categories") and hasattr(coded, "codes"):
+        # Its own items would be made of one array, in which an integer beside a missing value is a float.
+        return [*coded.categories, None], np.asarray(coded.codes, dtype=np.int64)
+    if isinstance(data, np.ndarray):
+        return _of_array(data)
+    if isinstance(getattr(data, "dtype", None), np.dtype):
+        return _of_array(np.asarray(data))
+    series = _series(data)
+    if series is not None:
+        return _of_series(series)
+    if hasattr(data, "__array__") and not hasattr(data, "isna"):  # those of pandas read well item by item
+        return _of_array(np.asarray(data))
+    return list(data), None
+
+
+def _is_iterable(data: Any) -> bool:
+    return hasattr(type(data), "__iter__") or hasattr(type(data), "__array__")
+
+
+def _series(data: Any) -> Any:
+    """Return a column of polars or pyarrow, or one of pandas with a type of its own, as a narwhals series, or None."""
+    import narwhals as nw
+
+    pyarrow = sys.modules.get("pyarrow")
+    if pyarrow is not None and isinstance(data, pyarrow.Array):
+        data = pyarrow.chunked_array([data])
+    found = nw.from_native(data, series_only=True, pass_through=True)
+    return found if isinstance(found, nw.Series) else None
+
+
+def _of_series(series: Any) -> tuple[Sequence[Any], NDArray[np.int64] | None]:
+    import narwhals as nw
+
+    if not isinstance(series.dtype, nw.Datetime | nw.Duration):
+        return series.to_list(), None
+    # Python's own times have no nanoseconds; those of numpy no zone, and are in UTC.
+    values, where = _of_array(np.asarray(series.to_numpy()))
+    if getattr(series.dtype, "time_zone", None) is not None:
+        values = [value if np.isnat(value) else Instant(value) for value in values]
+    return values, where
+
+
+def _of_array(array: NDArray[Any]) -> tuple[Sequence[Any], NDArray[np.int64] | None]:
+    mask: NDArray[Any] | None = np.asarray(np.ma.getmaskarray(array)) if np.ma.isMaskedArray(array) else None
+    array = np.asarray(np.ma.getdata(array))
+    if array.ndim != 1:
+        raise ValueError("not 1-d")
+    if array.dtype.kind not in "biufcSUmM":
+        if mask is None:
+            return list(array), None
+        # A record has a mask for each field: with any of them it is missing.
+        hidden = [any(entry) if isinstance(entry, tuple) else entry for entry in mask.tolist()]
+        return [None if gone else item for item, gone in zip(array, hidden, strict=True)], None
+    values, where = np.unique(array, return_inverse=True)
+    where = where.astype(np.int64).reshape(array.shape)
+    # numpy's own times: as items of Python, nanoseconds would be integers.
+    found: list[Any] = list(values) if array.dtype.kind in "mM" else values.tolist()
+    if mask is not None:
+        where[mask] = len(found)
+        found.append(None)
+    return found, where
+
+
+def truths(name: str, data: Any) -> NDArray[np.bool_]:
+    """Return a 1-d container of booleans as an array; a missing one is not true."""
+    values, where = distinct(name, data)
+    found = [bool_of(value) for value in values]
+    if None in found:
+        raise InvalidData(
+            f"{name} must be a 1-d sequence of booleans (one that is missing counts as not true), got at least one "
+            "entry that is no boolean"
+        )
+    array = np.array(found, dtype=bool)
+    return array if where is None else array[where]

@@ -1,0 +1,199 @@
+"""Private rows of numbers of any container, read so that a row does not depend on those beside it.
+
+The float64 row that is read is the one that is read where the row stands alone in a table of the same kind. A type
+that a container declares (an array's, a column's) is public and read at once; anything else is read number by number.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence, Set
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.columns import distinct
+from dpstats.data.values import float_of
+from dpstats.errors import InvalidData
+
+_PLAIN = {float, int, bool, type(None)}
+"""Types that numpy makes floats of one by one, as `float_of` does."""
+
+
+class InvalidType(InvalidData, TypeError):
+    """Data of a wrong type: a TypeError, as scikit-learn's conventions have it."""
+
+
+def numbers_of(items: Sequence[Any], refusal: str) -> NDArray[np.float64]:
+    """Return the nearest float64 of each item, NaN for a missing one; ``refusal`` is said of anything else."""
+    if set(map(type, items)) <= _PLAIN:
+        array = _plain_floats(items)
+        if array is not None:
+            return array
+    numbers = list(map(float_of, items))
+    for number, item in zip(numbers, items, strict=True):
+        if number is None and issubclass(type(item), str | bytes):
+            raise InvalidData(f"{refusal}: at least one column holds text or other objects")
+        if number is None:
+            # scikit-learn's own wording for an object that is no number, less the object.
+            raise InvalidType(f"{refusal}; an entry's argument must be a string or a real number")
+    return np.array(numbers, dtype=np.float64)
+
+
+def _plain_floats(items: Sequence[Any]) -> NDArray[np.float64] | None:
+    try:
+        return np.array(items, dtype=np.float64)
+    except OverflowError:  # an integer beyond the largest float
+        return None
+
+
+def as_float64(rows: Any) -> Any:
+    """Return a table of longer floats in float64; what is finite stays so, at the largest float64."""
+    from scipy.sparse import csr_array, issparse
+
+    if issparse(rows):
+        return csr_array((as_float64(rows.data), rows.indices, rows.indptr), shape=rows.shape)
+    largest = np.finfo(np.float64).max
+    return np.where(np.isinf(rows), rows, np.clip(rows, -largest, largest)).astype(np.float64)
+
+
+_TABLE = "X must be a 2-d table of numbers"
+_BLOCK = 1 << 16  # entries
+
+
+def rows_of(X: Any) -> Any:
+    """Return a table as a numeric array, of float64 wherever the type of an entry is not declared.
+
+    What is no table (of another dimension, no container at all) comes back as something that scikit-learn refuses in
+    the same words as it would ``X``, without data in it.
+    """
+    frame = frame_of(X)
+    if frame is not None:
+        return _of_frame(X, frame)
+    if isinstance(X, list | tuple):
+        return _of_list(X)
+    if hasattr(X, "__array__") and not hasattr(X, "sparse"):
+        array = X if isinstance(X, np.ndarray) else np.asarray(X)
+        if array.dtype.kind != "O":
+            return array
+        if array.ndim != 2:
+            return np.broadcast_to(0.0, array.shape)
+        return numbers_of(array.ravel().tolist(), _TABLE).reshape(array.shape)
+    return X
+
+
+def in_memory(X: Any) -> Any:
+    """Return a lazy frame of polars collected; anything else as it is."""
+    polars = sys.modules.get("polars")
+    if polars is None or not isinstance(X, polars.LazyFrame):
+        return X
+    try:
+        collected = X.collect()
+    except Exception:  # which may say what is in the rows
+        collected = None
+    if collected is None:
+        raise InvalidData("X must be a lazy frame that can be collected; collect it to see why it cannot")
+    return collected
+
+
+def frame_of(X: Any) -> Any:
+    """Return a data frame in memory as a narwhals one; None for anything else, and for a sparse frame of pandas."""
+    import narwhals as nw
+
+    if isinstance(X, np.ndarray) or not hasattr(X, "shape") or hasattr(X, "sparse"):
+        return None
+    found = nw.from_native(X, pass_through=True, eager_only=True)
+    return found if isinstance(found, nw.DataFrame) else None
+
+
+def _of_frame(X: Any, frame: Any) -> NDArray[Any]:
+    # Where all types are numpy's: in place if they are one, else in the type that holds them all.
+    if frame.implementation.is_pandas_like():
+        dtypes = list(X.dtypes)
+        if dtypes and all(isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in dtypes):
+            return np.asarray(X.to_numpy(dtype=np.result_type(*dtypes)))
+    if frame.implementation.is_polars():
+        kinds = set(frame.schema.values())
+        one = len(kinds) == 1 and _is_plain(next(iter(kinds)))
+        if one and not any(column.null_count() for column in frame.iter_columns()):
+            return np.asarray(X.to_numpy())
+    rows = np.empty(frame.shape, dtype=np.float64, order="F")
+    for j, column in enumerate(frame.iter_columns()):
+        rows[:, j] = _of_series(column, _TABLE)
+    return rows
+
+
+def _is_plain(kind: Any) -> bool:
+    """Return whether numpy has a type for a narwhals type of numbers."""
+    import narwhals as nw
+
+    return kind.is_numeric() and not kind.is_decimal() and kind not in (nw.Int128, nw.UInt128)
+
+
+def _of_series(series: Any, refusal: str) -> NDArray[np.float64]:
+    import narwhals as nw
+
+    kind = series.dtype
+    if kind.is_temporal():
+        raise InvalidData(f"{refusal}: at least one column holds dates or times")
+    if not _is_plain(kind) and kind != nw.Boolean:
+        return numbers_of(series.to_list(), refusal)
+    # In its own type, so that an integer beside a missing value is rounded once, and the same.
+    values: NDArray[Any] = series.fill_null(False if kind == nw.Boolean else 0).to_numpy()
+    return np.where(series.is_null().to_numpy(), np.nan, values.astype(np.float64))
+
+
+def _of_list(X: Sequence[Any]) -> NDArray[np.float64]:
+    if not X or not all(map(_is_row, X)):
+        return np.broadcast_to(0.0, len(X))  # of one dimension
+    width = len(X[0])
+    if any(len(row) != width for row in X):
+        raise InvalidData(f"{_TABLE}, got rows of different lengths")
+    rows = np.empty((len(X), width), dtype=np.float64)
+    step = max(1, _BLOCK // max(1, width))
+    for start in range(0, len(X), step):
+        block = X[start : start + step]
+        items = [item for row in block for item in (row if isinstance(row, list | tuple) else _items(row))]
+        rows[start : start + step] = numbers_of(items, _TABLE).reshape(len(block), width)
+    return rows
+
+
+def _is_row(row: Any) -> bool:
+    return isinstance(row, list | tuple) or (
+        hasattr(row, "__len__")
+        and not isinstance(row, str | bytes | Mapping | Set)
+        and len(getattr(row, "shape", (0,))) == 1
+    )
+
+
+def _items(row: Any) -> Sequence[Any]:
+    values, where = distinct("X", row)
+    return values if where is None else [values[place] for place in where]
+
+
+def column_of(name: str, data: Any) -> NDArray[np.float64]:
+    """Return a 1-d container of numbers, or a table of a single column, as float64; NaN where one is missing."""
+    refusal = f"{name} must be a 1-d sequence of numbers"
+    data = in_memory(data)
+    frame = frame_of(data)
+    if frame is not None and frame.shape[1] == 1:
+        return _of_series(next(frame.iter_columns()), refusal)
+    if getattr(data, "shape", ())[1:] == (1,) and isinstance(data, np.ndarray):
+        data = data[:, 0]
+    if (
+        isinstance(data, list | tuple)
+        and data
+        and all(isinstance(row, list | tuple) and len(row) == 1 for row in data)
+    ):
+        data = [row[0] for row in data]
+    dtype = getattr(data, "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype.kind in "biuf" and not np.ma.isMaskedArray(data):
+        array = np.asarray(data)
+        if array.ndim == 1:
+            return np.asarray((as_float64(array) if dtype.itemsize > 8 else array).astype(np.float64))
+    if isinstance(dtype, np.dtype) and dtype.kind in "mM":
+        raise InvalidData(f"{refusal}, got dates or times")
+    values, where = distinct(name, data)
+    numbers = numbers_of(values, refusal)
+    return numbers if where is None else numbers[where]

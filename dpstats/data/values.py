@@ -1,0 +1,265 @@
+"""What a single private value is: whether it is missing, what it equals, which number it is.
+
+Everything here looks at one value alone, and nothing here raises: what a foreign class says of its value in an
+exception may be data.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import sys
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Rational, Real
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Key: TypeAlias = tuple[Any, ...]
+"""What two equal values share: a kind, and a built-in value that is hashable and compares exactly."""
+
+MISSING: Key = ("missing",)
+OTHER = "other"
+"""The kind of the values whose equality is that of their own class."""
+
+
+def key_of(value: Any) -> Key | None:
+    """Return what ``value`` is equal by; None for what equals nothing (lists, dicts, what cannot be hashed).
+
+    * Missing values are equal: None, NaN of any type, NaT, pandas.NA, a masked entry.
+    * Numbers are equal by value, exactly, whatever their type: 1, 1.0, Decimal(1), Fraction(1), numpy.int8(1) and
+      True (bools are 0 and 1, as in Python and numpy); 2^53 + 1 is no float.
+    * Text equals text, and bytes equal bytes, never each other.
+    * Dates and times without a zone are equal by their place in the calendar, whatever their unit, a date being
+      where its day begins; those with a zone by their instant. Durations likewise.
+    * Tuples are equal entry by entry.
+    * Anything else that is hashable is equal as its class says.
+    """
+    try:
+        key = _key(value)
+        hash(key)
+    except Exception:
+        return None
+    return key
+
+
+def is_built_in(key: Key) -> bool:
+    """Return whether a value, with all entries of a tuple, is equal by what it is and not as its class says."""
+    return key[0] != OTHER and all(is_built_in(part) for part in key[1:] if isinstance(part, tuple))
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether ``value`` stands for a missing one."""
+    return value is None or key_of(value) == MISSING
+
+
+def float_of(value: Any) -> float | None:
+    """Return the float64 nearest to a real number, NaN for a missing value, None for what is no number.
+
+    A finite number beyond the largest float64 is that one. Text is no number, and neither is a time.
+    """
+    try:
+        return _float(value)
+    except Exception:
+        return None
+
+
+def bool_of(value: Any) -> bool | None:
+    """Return a bool of Python's or numpy's, False for a missing value, None for anything else."""
+    if value is True or value is False:
+        return value
+    try:
+        value = _entry(value)
+        if isinstance(value, bool | np.bool_):
+            return bool(value)
+    except Exception:
+        return None
+    return False if is_missing(value) else None
+
+
+# Equality
+
+
+def _key(value: Any) -> Key:
+    kind = type(value)
+    if kind is str:
+        return ("text", value)
+    if kind is int or kind is bool:
+        return ("number", value)
+    if kind is float:
+        return ("number", value) if value == value else MISSING
+    if value is None or value is np.ma.masked or _is_missing_in_pandas(value):
+        return MISSING
+    if isinstance(value, np.ndarray):
+        return (OTHER, value) if value.ndim else _key(_entry(value))
+    for of_kind in (_time_key, _number_key):
+        found = of_kind(value)
+        if found is not None:
+            return found
+    if isinstance(value, str):
+        return ("text", str.__str__(value))
+    if isinstance(value, bytes):
+        return ("bytes", bytes.__add__(value, b""))
+    if isinstance(value, tuple):
+        return ("tuple", *map(_key, tuple.__iter__(value)))
+    if isinstance(value, np.void) and value.dtype.names:
+        return ("tuple", *(_key(value[name]) for name in value.dtype.names))
+    return (OTHER, value)
+
+
+def _entry(value: Any) -> Any:
+    """Return the entry of an array of no dimension; anything else as it is."""
+    is_array = isinstance(value, np.ndarray) and value.ndim == 0 and value is not np.ma.masked
+    return value[()] if is_array else value
+
+
+def _is_missing_in_pandas(value: Any) -> bool:
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and (
+        value is getattr(pandas, "NA", pandas) or value is getattr(pandas, "NaT", pandas)
+    )
+
+
+def _number_key(value: Any) -> Key | None:
+    # As built-in numbers, whose equality is exact, and which no subclass can make lie.
+    if isinstance(value, bool | np.bool_):
+        return ("number", bool(value))
+    if isinstance(value, int):
+        return ("number", int.__add__(value, 0))
+    if isinstance(value, np.integer):
+        return ("number", int(value))
+    if isinstance(value, float):
+        return _key(float.__float__(value))
+    if isinstance(value, np.floating):
+        if value.itemsize <= 8 or not np.isfinite(value):
+            return _key(float(value))
+        return ("number", Fraction(*value.as_integer_ratio()))
+    if isinstance(value, complex | np.complexfloating):
+        real, imaginary = _key(value.real), _key(value.imag)
+        if MISSING in (real, imaginary):
+            return MISSING
+        return real if imaginary == ("number", 0) else ("complex", real, imaginary)
+    if isinstance(value, Decimal):
+        return MISSING if Decimal.is_nan(value) else ("number", Decimal(value))
+    if isinstance(value, Rational):
+        return ("number", Fraction(int(value.numerator), int(value.denominator)))
+    return None
+
+
+# Times, in integers: attoseconds, the finest unit that there is
+
+_SECOND = 10**18
+_DAY = 86_400 * _SECOND
+_UNITS = {
+    "W": 7 * _DAY,
+    "D": _DAY,
+    "h": 3600 * _SECOND,
+    "m": 60 * _SECOND,
+    "s": _SECOND,
+    "ms": 10**15,
+    "us": 10**12,
+    "ns": 10**9,
+    "ps": 10**6,
+    "fs": 10**3,
+    "as": 1,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """A time of numpy's that is in UTC, where its column has a zone."""
+
+    time: np.datetime64
+
+
+def _time_key(value: Any) -> Key | None:
+    if isinstance(value, Instant):
+        return ("instant", _numpy_time_key(value.time)[1])
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return MISSING if np.isnat(value) else _numpy_time_key(value)
+    if isinstance(value, datetime.datetime):
+        zone, exact = value.tzinfo is not None and value.utcoffset() is not None, _exact_time(value)
+        return ("instant" if zone else "time", exact)
+    if isinstance(value, datetime.date):
+        return ("time", (value.toordinal() - _EPOCH) * _DAY)
+    if isinstance(value, datetime.timedelta):
+        if hasattr(value, "to_timedelta64"):  # pandas, which has nanoseconds
+            return _numpy_time_key(value.to_timedelta64())
+        return ("duration", (value.days * 86_400 + value.seconds) * _SECOND + value.microseconds * 10**12)
+    return None
+
+
+_EPOCH = datetime.date(1970, 1, 1).toordinal()
+
+
+def _exact_time(value: datetime.datetime) -> int:
+    """Return attoseconds since 1970, in UTC where there is a zone."""
+    if hasattr(value, "to_datetime64"):  # pandas, which has nanoseconds
+        exact: int = _numpy_time_key(value.to_datetime64())[1]
+        return exact
+    days, seconds = value.toordinal() - _EPOCH, value.hour * 3600 + value.minute * 60 + value.second
+    offset = value.utcoffset() or datetime.timedelta()
+    seconds += 86_400 * (days - offset.days) - offset.seconds
+    return seconds * _SECOND + (value.microsecond - offset.microseconds) * 10**12
+
+
+def _numpy_time_key(value: Any) -> Key:
+    unit, count = np.datetime_data(value.dtype)
+    ticks = int(value.astype(np.int64)) * count
+    is_time = isinstance(value, np.datetime64)
+    if unit in ("Y", "M"):  # of no fixed length
+        months = ticks * 12 if unit == "Y" else ticks
+        return ("time", _days_before(months) * _DAY) if is_time else ("months", months)
+    return ("time" if is_time else "duration", ticks * _UNITS[unit])
+
+
+def _days_before(months: int) -> int:
+    """Return the days from 1 January 1970 to the month that begins ``months`` months later, in any year."""
+    # Years that begin in March end with the day that leap years have more.
+    years, month = divmod(months - 2, 12)
+    years += 1970
+    leaps = years // 4 - years // 100 + years // 400
+    return 365 * years + leaps + (153 * month + 2) // 5 - _MARCH_1970
+
+
+_MARCH_1970 = 365 * 1970 + 1970 // 4 - 1970 // 100 + 1970 // 400 - 59
+"""1 January is 59 days before 1 March."""
+
+
+# Numbers
+
+
+def _float(value: Any) -> float | None:
+    if value is None:
+        return math.nan
+    value = _entry(value)
+    if isinstance(value, Decimal):
+        if Decimal.is_nan(value):
+            return math.nan
+        return _in_range(float(Decimal(value)), Decimal.is_finite(value))
+    if isinstance(value, np.generic) and not isinstance(value, np.bool_ | np.integer | np.floating):
+        is_number = False
+    else:
+        is_number = isinstance(value, Real | np.bool_) and not isinstance(value, np.timedelta64)
+    if not is_number:
+        return math.nan if is_missing(value) else None
+    if isinstance(value, float):
+        return float.__float__(value)
+    if isinstance(value, np.floating):
+        return _in_range(float(value), bool(np.isfinite(value)))
+    if isinstance(value, int):
+        value = int.__add__(value, 0)
+    try:
+        return float(value)
+    except OverflowError:
+        return _LARGEST if value > 0 else -_LARGEST
+
+
+_LARGEST = sys.float_info.max
+
+
+def _in_range(number: float, finite: bool) -> float:
+    """Return a number that was rounded to float64; what was finite stays so, at the largest there is."""
+    return math.copysign(_LARGEST, number) if finite and math.isinf(number) else number

@@ -1,0 +1,46 @@
+"""Names of columns: found without looking at rows, and what labelled parameters do with them."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from dpstats.data.labels import by_name, column_names
+from dpstats.errors import InvalidParameter
+
+SECRET, SECRET_NUMBERS = "secret", [4242.5, 1.0]
+
+
+def test_labels_that_hold_data_are_not_read():
+    for columns in ([SECRET_NUMBERS], (SECRET, "b"), {"a": SECRET_NUMBERS}):
+        assert column_names(SimpleNamespace(columns=columns)) is None
+    assert column_names(np.ones((2, 2))) is None and column_names([[1]]) is None
+    assert column_names(pl.DataFrame({"a": [1], "b": [2]})) == ["a", "b"]
+    assert column_names(pd.DataFrame(np.ones((1, 2)))) == [0, 1]
+
+
+def test_parameters_by_name():
+    given = pd.Series([1.0, 2.0], index=["a", "b"])
+    assert by_name("mean", given, ["b", "a"]).tolist() == [2.0, 1.0]
+    assert by_name("mean", pd.Series([1.0, 2.0]), [1, 0]).tolist() == [2.0, 1.0]
+    for unlabelled in (
+        [1.0, 2.0],
+        (1.0, 2.0),
+        np.ones(2),
+        0.0,
+        None,
+        pd.Series([1.0, 2.0]),
+        pl.Series([1.0, 2.0]),
+    ):
+        assert by_name("mean", unlabelled, ["b", "a"]) is unlabelled
+    for names in (None, [0, 1]):
+        assert by_name("mean", given, names) is given
+    # A table where a vector belongs is left to the check of its shape.
+    row = pd.DataFrame({"a": [1.0], "b": [2.0]})
+    assert by_name("mean", row, ["b", "a"]) is row
+    with pytest.raises(
+        InvalidParameter, match=r"^mean must have the columns of X as its labels, .* \['a', 'b'\]"
+    ):
+        by_name("mean", given, ["b", "c"])
