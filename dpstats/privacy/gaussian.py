@@ -17,7 +17,6 @@ left to cancel is a itself, which is computed to twice the digits of a float.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,10 +36,10 @@ _ROUNDING = 1e-12
 _TINY = 5e-324
 
 # Gauss and Legendre's rule on (0, 1).
-_NODES, _WEIGHTS = (half / 2 for half in np.polynomial.legendre.leggauss(10))
-_NODES = _NODES + 0.5
-# 1!!, -3!!, 5!!, ...: the asymptotic series of -erfcx', from the last term to the first.
-_SERIES = [(-1.0) ** (n + 1) * math.prod(range(1, 2 * n, 2)) for n in range(30, 0, -1)]
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(6)
+_NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
+# 1!!, -3!!, 5!!, ...: the asymptotic series of -erfcx'.
+_SERIES = [(-1.0) ** (n + 1) * math.prod(range(1, 2 * n, 2)) for n in range(1, 31)]
 
 
 def gaussian_profile(epsilon: float, mu: float, low: float = 0.0) -> float:
@@ -97,15 +96,19 @@ def _upper_argument(epsilon: float, mu: float, low: float) -> tuple[float, float
 
 
 def _falling_rate(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return -erfcx'(x) = 2/sqrt(pi) - 2 x erfcx(x) of neighbouring numbers above -4."""
-    rate: Any
+    """Return -erfcx'(x) = 2/sqrt(pi) - 2 x erfcx(x) of neighbouring numbers above -4, in increasing order."""
     if x[0] < 6:
-        rate = 2 / math.sqrt(math.pi) - 2 * x * erfcx(x)
-    else:
-        # The two nearly cancel: their asymptotic series, whose terms alternate and fall.
-        z = 1 / (2 * x * x)
-        rate = 2 / math.sqrt(math.pi) * np.polyval([*_SERIES, 0.0], z)
-    return np.asarray(rate)
+        return np.asarray(2 / math.sqrt(math.pi) - 2 * x * erfcx(x))
+    # The two nearly cancel: their asymptotic series, whose terms alternate and fall.
+    terms = 30 if x[0] < 8 else 18 if x[0] < 12 else 12
+    return np.array([2 / math.sqrt(math.pi) * _series(0.5 / (size * size), terms) for size in x.tolist()])
+
+
+def _series(z: float, terms: int) -> float:
+    total = 0.0
+    for coefficient in _SERIES[terms - 1 :: -1]:
+        total = (total + coefficient) * z
+    return total
 
 
 def _check_sensitivity(sensitivity: float) -> float:
@@ -235,7 +238,8 @@ def gaussian_epsilon(sigma: float, delta: float, sensitivity: float = 1.0) -> fl
     1.000000
     """
     sigma = check_real("sigma", sigma, above=0)
-    mu = _check_sensitivity(sensitivity) / sigma
+    sensitivity = _check_sensitivity(sensitivity)
+    mu = sensitivity / sigma
     delta = check_real("delta", delta, above=0, below=1)
     if mu > _LARGEST_MU:
         raise InvalidParameter(f"sensitivity/sigma must be at most {_LARGEST_MU:g}, got {mu:g}")

@@ -248,11 +248,15 @@ class LedgerStore:
             first, second = admit(self._read(connection))
             # Whatever the label holds, it must not be able to stop a charge.
             label = record.label.encode("utf-8", "backslashreplace").decode("utf-8")
-            connection.execute(
-                "INSERT INTO charges (label, epsilon, delta, time) VALUES (?, ?, ?, ?)",
-                (label, repr(record.epsilon), repr(record.delta), record.time),
-            )
+            row = (label, repr(record.epsilon), repr(record.delta), record.time)
+            number = connection.execute(
+                "INSERT INTO charges (label, epsilon, delta, time) VALUES (?, ?, ?, ?)", row
+            ).lastrowid
             connection.execute("UPDATE budget SET first = ?, second = ?", (str(first), str(second)))
+        # Committed. Another thread may have charged, and remembered more, since.
+        with _CONNECTIONS:
+            if number is not None and _SEEN[self.identity].last < number:
+                _SEEN[self.identity] = Seen((first, second), number, (number, *row))
 
     @contextlib.contextmanager
     def _connection(self, path: str | None = None, *, writes: bool = True) -> Iterator[sqlite3.Connection]:

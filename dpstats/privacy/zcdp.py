@@ -123,8 +123,12 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
     if low == high:
         return low
     rho = float(
-        brentq(lambda value: zcdp_epsilon(value, delta) - epsilon, low, high, xtol=1e-300, rtol=1e-13)
+        brentq(
+            lambda value: zcdp_epsilon(value, delta) - epsilon, low, high, xtol=1e-300, rtol=1e-13, disp=False
+        )
     )
+    # To the safe side, in steps that double: a root that was not found in time costs little.
+    step = 1e-12
     while zcdp_epsilon(rho, delta) > epsilon:
-        rho *= 1 - 1e-12
+        rho, step = rho * (1 - step), min(2 * step, 0.5)
     return rho

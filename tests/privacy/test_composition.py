@@ -263,7 +263,7 @@ def test_optimal_composition_round_trips(epsilon, k, delta):
             continue
         total = optimal_composition_epsilon(epsilon, k, target, delta)
         largest = k * Fraction(epsilon)
-        assert 0 <= total and Fraction(math.nextafter(total, 0)) <= largest
+        assert total >= 0 and Fraction(math.nextafter(total, 0)) <= largest
         if total == 0 or Fraction(total) >= largest:
             continue
         assert optimal_composition_delta(epsilon, k, total, delta) <= target
@@ -347,7 +347,9 @@ def chain(epsilon, delta, size):
 def test_group_privacy_against_the_worst_chain(epsilon, delta):
     for size in (1, 2, 3, 5):
         group = group_privacy(PrivacyGuarantee(epsilon, delta), size)
-        assert Fraction(math.nextafter(group.epsilon, -1)) < size * Fraction(epsilon) <= Fraction(group.epsilon)
+        assert (
+            Fraction(math.nextafter(group.epsilon, -1)) < size * Fraction(epsilon) <= Fraction(group.epsilon)
+        )
         far = chain(epsilon, Fraction(delta), size)[-1]  # against P(yes) = 0: delta of the ends
         assert float(far) <= group.delta * (1 + 1e-12)
         if float(far) < 0.4:
