@@ -17,6 +17,7 @@ left to cancel is a itself, which is computed to twice the digits of a float.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -252,6 +253,7 @@ def gaussian_epsilon(sigma: float, delta: float, sensitivity: float = 1.0) -> fl
 _LARGEST_MU = 1e100  # epsilon grows as its square
 
 
+@lru_cache(maxsize=256)
 def epsilon_of_mu(mu: float, delta: float) -> float:
     """Return the smallest epsilon of Gaussian noise with mu = sensitivity/sigma, rounded up."""
     if gaussian_profile(0.0, mu) <= delta:

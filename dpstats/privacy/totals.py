@@ -306,6 +306,8 @@ def _single(events: Sequence[Event], delta: float) -> tuple[float, float] | None
     top = event.largest_loss()
     if not math.isfinite(top) or event.profile(top) > delta:
         return None
+    if delta == 0:
+        return top, 0.0  # a profile is 0 from there on, and not before
     if event.profile(0.0) <= delta:
         return 0.0, delta
     low, high = 0.0, top

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache
 
 from scipy.optimize import brentq, minimize_scalar
 
@@ -93,7 +94,11 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     delta = check_real("delta", delta, above=0, below=1)
     if rho == 0:
         return 0.0
-    rho = max(rho, _SMALLEST)
+    return _epsilon(max(rho, _SMALLEST), delta)
+
+
+@lru_cache(maxsize=256)
+def _epsilon(rho: float, delta: float) -> float:
     log_inverse = -math.log(delta)
     guess = math.sqrt(log_inverse / rho)
     order = _best_order(lambda order: (1 + order) * rho + (log_inverse + _log_factor(order)) / order, guess)
