@@ -186,7 +186,7 @@ def pure_delta(costs: Counter[float]) -> Callable[[float], float] | None:
     falls = accumulate(tails[:0:-1].tolist(), lambda d, tail: kept * d + gained * tail, initial=0.0)
     profile = np.array(list(falls))[::-1]
     losses, weights = _response(many, large)
-    margin = 1 + 1e-12 + 1e-14 * trials
+    margin = 1 + 4e-12 + 1e-14 * trials  # a logarithm of 1e-300 is right to 3e-12
 
     def delta(epsilon: float) -> float:
         x = epsilon - 1e-15 * (epsilon + total) - losses
