@@ -287,20 +287,3 @@ def _without_data(error: Exception) -> InvalidData:
         # scikit-learn's own wording for an object that is no number, less the object.
         return kind("X must be a 2-d table of numbers; an entry's argument must be a string or a real number")
     return kind("X must be a 2-d table of numbers: at least one column holds text or other objects")
-
-
-@dataclass(frozen=True)
-class Table:
-    """The rows of a dataset, read once."""
-
-    X: Any
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """The public size: rows and columns."""
-        return int(self.X.shape[0]), int(self.X.shape[1])
-
-
-def read_table(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -> Table:
-    """Read the rows of ``X``; see `check_rows`."""
-    return Table(check_rows(estimator, X, reset=reset, min_samples=min_samples))

@@ -15,7 +15,7 @@ from dpstats.data.parameters import check_choice, check_privacy_parameters
 from dpstats.errors import BudgetExceeded, DPStatsError, InvalidParameter, LedgerError
 from dpstats.privacy.filters import METHODS, PLD, Amounts, Cost, Filter
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
-from dpstats.privacy.ledger import LedgerStore, MemoryStore, Record
+from dpstats.privacy.ledger import LedgerStore, MemoryStore, Record, planned_numbers
 
 if TYPE_CHECKING:
     from dpstats.privacy.events import Event
@@ -118,6 +118,7 @@ class PrivacyBudget:
         self._store: MemoryStore | LedgerStore = (
             MemoryStore() if ledger is None else LedgerStore(ledger, self._parameters(), create=True)
         )
+        self._settle_planned()
 
     @classmethod
     def open(cls, ledger: Any) -> PrivacyBudget:
@@ -145,6 +146,35 @@ class PrivacyBudget:
             "method": self.method,
             "planned": [repr(cost.events) for cost in self._planned],
         }
+
+    def _settle_planned(self) -> None:
+        """Refuse a ledger whose planned charges, made by another version, leave no room for these.
+
+        Their numbers agree to a relative 1e-12. Charges already made were of the ledger's numbers and later
+        ones are of these: the dearer of both, number by number, must be what the ledger was made for, or be
+        certified now.
+        """
+        if not isinstance(self._store, LedgerStore) or not isinstance(self._filter, PLD):
+            return
+        kept = self._store.parameters["planned"]
+        if kept == self._parameters()["planned"]:
+            return
+        from dpstats.privacy.events import dearer, number_names
+        from dpstats.privacy.totals import covers
+
+        dearest, changed = [], False
+        for cost, text in zip(self._planned, kept, strict=True):
+            numbers = planned_numbers(text)[1]
+            for event in cost.events:
+                size = len(number_names(event))
+                (worst, theirs), numbers = dearer(event, numbers[:size]), numbers[size:]
+                changed = changed or worst != theirs
+                dearest.append(worst)
+        if changed and not covers(dearest, self.total):
+            raise LedgerError(
+                f"{self._store.path}: its planned charges and the ones given differ in their last digits, and together "
+                "they may cost more than the budget"
+            )
 
     @property
     def ledger(self) -> str | None:
@@ -247,11 +277,19 @@ class PrivacyBudget:
         return self._store
 
     def __repr__(self) -> str:
-        spent = self.spent
+        # Shown in logs and tracebacks, where an error would hide the one that matters: it says what is known.
+        known = vars(self)
+        if "_store" not in known:
+            return "PrivacyBudget(not made)"
+        try:
+            amounts = self.spent
+            spent = f"({amounts.epsilon:.6g}, {amounts.delta:.6g})"
+        except Exception as error:
+            spent = f"unknown: {error}" if isinstance(error, DPStatsError) else "unknown"
         where = "" if self.ledger is None else f", ledger={self.ledger!r}"
         return (
             f"PrivacyBudget(epsilon={self.total.epsilon:g}, delta={self.total.delta:g}, method={self.method!r}, "
-            f"spent=({spent.epsilon:.6g}, {spent.delta:.6g}){where})"
+            f"spent={spent}{where})"
         )
 
     def __sklearn_clone__(self) -> PrivacyBudget:
@@ -286,6 +324,7 @@ def _rebuild(
     """Return the budget of this very ledger; never a new one where the file is missing or another."""
     budget = PrivacyBudget(epsilon, delta, neighbors=neighbors, method=method, planned=planned)
     budget._store = LedgerStore(ledger, budget._parameters(), identity=identity)
+    budget._settle_planned()
     return budget
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from scipy.optimize import brentq
 
+from dpstats.data.parameters import check_real
 from dpstats.errors import InvalidParameter
 from dpstats.privacy.events import Event
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -34,21 +35,24 @@ def largest_cost(
         At least ``start``. The total itself has certified it: nothing rests on the search.
     """
 
+    start = check_real("start", start, above=0)
+    if not covers(events(start), guarantee):
+        raise InvalidParameter(f"start must stay within {guarantee}, got {start:g}")
+    if guarantee.epsilon == 0:
+        return start  # nothing is closer to it than another
+
     def excess(log_cost: float) -> float:
         total = compose(events(math.exp(log_cost)), guarantee.delta).epsilon
         return math.log(max(total, 1e-300) / guarantee.epsilon)
 
-    if not covers(events(start), guarantee):
-        raise InvalidParameter(f"start must stay within {guarantee}, got {start:g}")
     low = math.log(start)
     if excess(low) > 0:
         return start  # already at the limit, up to rounding
     step = 0.5
-    while excess(low + step) <= 0:
-        if low + step > _LARGEST:
-            return math.exp(low)
+    while excess(low + step) <= 0 and low <= _LARGEST:
         low, step = low + step, min(2 * step, 1.0)
-    found = brentq(excess, low, low + step, xtol=1e-10, rtol=1e-10)
+    # Beyond the largest cost that is looked for nothing is solved: it is certified as anything else.
+    found = low if low > _LARGEST else brentq(excess, low, low + step, xtol=1e-10, rtol=1e-10)
     for margin in (2e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-4, 1e-2):
         cost = math.exp(found - margin)
         if cost > start and covers(events(cost), guarantee):

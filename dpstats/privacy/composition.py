@@ -9,8 +9,11 @@ release, and from public facts, has the release's guarantee.
 
 from __future__ import annotations
 
+import decimal
 import math
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,6 +24,15 @@ from scipy.special import gammaln, logsumexp
 from dpstats.data.parameters import check_integer, check_real
 from dpstats.errors import InvalidParameter
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
+from dpstats.privacy.rounding import check_cost, sum_up, two_product, two_sum, up
+
+_LARGEST_EPSILON = 1e100
+_LARGEST_COUNT = 10**12
+_LARGEST_COPIES = 10**10  # of optimal composition, whose time and memory grow as its root
+_TINY = 5e-324
+
+# Sums of rounded terms in closed forms are raised by this, which is more than their rounding errors.
+_ROUNDING = 1e-14
 
 
 def common_neighbors(items: Iterable[Any]) -> Neighbors:
@@ -41,7 +53,7 @@ def _total(epsilon: float, delta: float, items: Sequence[PrivacyGuarantee]) -> P
 
 
 def basic_composition(guarantees: Iterable[PrivacyGuarantee]) -> PrivacyGuarantee:
-    """Return the sum of the guarantees: (sum of epsilons, sum of deltas).
+    """Return the sum of the guarantees: (sum of epsilons, sum of deltas), each exact and rounded up once.
 
     Theorems 3.14 to 3.16 of the foundations text; theorem 9.1.2 of the statistics chapter.
 
@@ -52,7 +64,7 @@ def basic_composition(guarantees: Iterable[PrivacyGuarantee]) -> PrivacyGuarante
     (epsilon = 0.75, delta = 1e-06), one row replaced
     """
     items = list(guarantees)
-    return _total(math.fsum(item.epsilon for item in items), math.fsum(item.delta for item in items), items)
+    return _total(sum_up(item.epsilon for item in items), sum_up(item.delta for item in items), items)
 
 
 def advanced_composition(
@@ -84,12 +96,16 @@ def advanced_composition(
     >>> print(advanced_composition(0.1, 100, 1e-6))
     (epsilon = 6.30823, delta = 1e-06), one row replaced
     """
-    epsilon = check_real("epsilon", epsilon, above=0)
-    k = check_integer("k", k, at_least=1)
+    epsilon = _check_epsilon(epsilon)
+    k = check_integer("k", k, at_least=1, at_most=_LARGEST_COUNT)
     slack = check_real("delta_slack", delta_slack, above=0, below=1)
-    delta = check_real("delta", delta, at_least=0, below=1)
-    total = math.sqrt(2 * k * math.log(1 / slack)) * epsilon + k * epsilon * _expm1(epsilon)
-    return PrivacyGuarantee(total, min(1.0, k * delta + slack), neighbors)
+    delta = check_cost("delta", delta)
+    check_real("delta", delta, at_least=0, below=1)
+    if epsilon > 700:
+        raise InvalidParameter(f"epsilon must be at most 700 for theorem 3.20, got {epsilon:g}")
+    total = math.sqrt(-2 * k * math.log(slack)) * epsilon + k * epsilon * math.expm1(epsilon)
+    both = up(k * Fraction(delta) + Fraction(slack))
+    return PrivacyGuarantee(total * (1 + _ROUNDING), min(1.0, both), neighbors)
 
 
 def advanced_composition_share(total_epsilon: float, k: int, delta_slack: float) -> float:
@@ -105,9 +121,9 @@ def advanced_composition_share(total_epsilon: float, k: int, delta_slack: float)
     True
     """
     total = check_real("total_epsilon", total_epsilon, above=0, below=1)
-    k = check_integer("k", k, at_least=1)
+    k = check_integer("k", k, at_least=1, at_most=_LARGEST_COUNT)
     slack = check_real("delta_slack", delta_slack, above=0, below=1)
-    share = total / (2 * math.sqrt(2 * k * math.log(1 / slack)))
+    share = min(total / (2 * math.sqrt(-2 * k * math.log(slack))) * (1 - 1e-15), 700.0)
     if advanced_composition(share, k, slack).epsilon > total:
         # k share (e^share - 1) is below total/2 only where log(1/delta_slack) is not small.
         raise InvalidParameter(f"delta_slack must be smaller for corollary 3.21 to hold, got {slack:g}")
@@ -130,15 +146,36 @@ def heterogeneous_composition(guarantees: Iterable[PrivacyGuarantee], delta_slac
     """
     items = list(guarantees)
     slack = check_real("delta_slack", delta_slack, above=0, below=1)
+    # In units of the largest epsilon, so that no square is too large or too small.
+    unit = max((item.epsilon for item in items), default=0.0) or 1.0
     drift = math.fsum(item.epsilon * math.tanh(item.epsilon / 2) for item in items)
-    spread = math.fsum(item.epsilon**2 for item in items)
+    root = unit * math.sqrt(math.fsum((item.epsilon / unit) ** 2 for item in items))
+    first, second = math.sqrt(-2 * math.log(slack)), math.sqrt(2 * _log_of_ratio(root, slack))
     epsilon = min(
-        math.fsum(item.epsilon for item in items),
-        drift + math.sqrt(2 * spread * math.log(1 / slack)),
-        drift + math.sqrt(2 * spread * math.log(math.e + math.sqrt(spread) / slack)),
+        sum_up(item.epsilon for item in items),
+        (drift + root * first) * (1 + _ROUNDING) + _TINY,
+        (drift + root * second) * (1 + _ROUNDING) + _TINY,
     )
-    log_kept = math.fsum(_log1m(delta) for delta in (slack, *(item.delta for item in items)))
-    return _total(epsilon, -math.expm1(log_kept), items)
+    return _total(epsilon, together([slack, *(item.delta for item in items)]), items)
+
+
+def together(deltas: Iterable[float]) -> float:
+    """Return 1 - prod(1 - delta_i), rounded up; a lone delta is returned as it is."""
+    parts = [delta for delta in deltas if delta > 0]
+    if len(parts) < 2:
+        return parts[0] if parts else 0.0
+    # It is at most the sum, which is the better of the two where the deltas are tiny.
+    return min(sum_up(parts), _spent(math.fsum(_log1m(delta) for delta in parts)), 1.0)
+
+
+def _spent(log_kept: float) -> float:
+    return min(1.0, -math.expm1(log_kept) * (1 + _ROUNDING) + _TINY)
+
+
+def _log_of_ratio(root: float, slack: float) -> float:
+    """Return log(e + root/slack), also where the ratio is no float."""
+    ratio = root / slack
+    return math.log(math.e + ratio) if ratio < 1e300 else math.log(root) - math.log(slack) + 1e-15
 
 
 def optimal_composition_delta(epsilon: float, k: int, total_epsilon: float, delta: float = 0.0) -> float:
@@ -151,9 +188,9 @@ def optimal_composition_delta(epsilon: float, k: int, total_epsilon: float, delt
     Parameters
     ----------
     epsilon : float
-        Of each release, greater than 0.
+        Of each release, greater than 0 and at most 1e100.
     k : int
-        Number of releases, at least 1; a million takes milliseconds.
+        Number of releases, from 1 to 1e10; a million takes milliseconds.
     total_epsilon : float
         At which the total delta is wanted; at least 0.
     delta : float, default=0.0
@@ -162,7 +199,7 @@ def optimal_composition_delta(epsilon: float, k: int, total_epsilon: float, delt
     Returns
     -------
     float
-        Never below the exact value by more than rounding (1e-12, relative).
+        Never below the exact value; above it by less than a relative 1e-11, or 1e-323 where that is more.
 
     Examples
     --------
@@ -170,10 +207,8 @@ def optimal_composition_delta(epsilon: float, k: int, total_epsilon: float, delt
     >>> print(f"{optimal_composition_delta(0.1, 30, 1.0):.10f}")
     0.0105616763
     """
-    epsilon = check_real("epsilon", epsilon, above=0)
-    k = check_integer("k", k, at_least=1)
+    epsilon, k, delta = _check_copies(epsilon, k, delta)
     total = check_real("total_epsilon", total_epsilon, at_least=0)
-    delta = check_real("delta", delta, at_least=0, below=1)
     return _combine(_log_pure_delta(epsilon, k, total), k, delta)
 
 
@@ -188,71 +223,116 @@ def optimal_composition_epsilon(epsilon: float, k: int, total_delta: float, delt
     >>> print(f"{optimal_composition_epsilon(0.1, 100, 1e-6):.6f}")
     4.774568
     """
-    epsilon = check_real("epsilon", epsilon, above=0)
-    k = check_integer("k", k, at_least=1)
-    delta = check_real("delta", delta, at_least=0, below=1)
+    epsilon, k, delta = _check_copies(epsilon, k, delta)
     target = check_real("total_delta", total_delta, at_least=0, below=1)
     floor = _combine(-math.inf, k, delta)
     if target < floor:
         raise InvalidParameter(
             f"total_delta must be at least {floor:g}, what {k} releases of delta = {delta:g} add up to, got {target:g}"
         )
+    largest = up(k * Fraction(epsilon))
     if optimal_composition_delta(epsilon, k, 0.0, delta) <= target:
         return 0.0
     # (1 - target) = (1 - delta)^k (1 - pure): solve for the pure part, on a log scale.
     pure = -math.expm1(_log1m(target) - k * _log1m(delta))
     if pure <= 0:
-        return k * epsilon
+        return largest
 
     def gap(total: float) -> float:
         value = _log_pure_delta(epsilon, k, total)
         return max(value, -1e5) - math.log(pure)
 
-    total = float(brentq(gap, 0.0, k * epsilon, xtol=1e-300, rtol=1e-14)) if gap(0.0) > 0 else 0.0
+    total = float(brentq(gap, 0.0, largest, xtol=1e-300, rtol=1e-14, disp=False)) if gap(0.0) > 0 else 0.0
     # To the safe side, in steps that double: near 0 the root is known to an absolute error only.
     step = 1e-13 * total + 1e-15 * epsilon
-    while total < k * epsilon and optimal_composition_delta(epsilon, k, total, delta) > target:
+    while total < largest and optimal_composition_delta(epsilon, k, total, delta) > target:
         total, step = total + step, 2 * step
-    return min(total, k * epsilon)
+    return min(total, largest)
+
+
+def _check_epsilon(epsilon: float) -> float:
+    check_real("epsilon", epsilon, above=0, at_most=_LARGEST_EPSILON)
+    return check_cost("epsilon", epsilon)
+
+
+def _check_copies(epsilon: float, k: int, delta: float) -> tuple[float, int, float]:
+    epsilon = _check_epsilon(epsilon)
+    k = check_integer("k", k, at_least=1, at_most=_LARGEST_COPIES)
+    check_real("delta", delta, at_least=0, below=1)
+    return epsilon, k, check_cost("delta", delta)
+
+
+def copies_delta(k: int, delta: float) -> float:
+    """Return 1 - (1 - delta)^k, what k releases of one delta add up to, rounded up."""
+    if delta == 0 or k == 1:
+        return delta
+    return min(up(k * Fraction(delta)), _spent(k * _log1m(delta)), 1.0)
 
 
 def _combine(log_pure: float, k: int, delta: float) -> float:
-    """Return 1 - (1 - delta)^k (1 - pure), without cancellation."""
-    pure = min(1.0, math.exp(log_pure) * (1 + 1e-12))
-    if delta == 0:
-        return pure
-    return min(1.0, -math.expm1(k * _log1m(delta) + _log1m(pure)))
+    """Return 1 - (1 - delta)^k (1 - pure), without cancellation and rounded up."""
+    if log_pure == -math.inf:
+        return copies_delta(k, delta)
+    # Deviances, which are what the logarithm is made of, are right to a relative 1e-15.
+    pure = min(1.0, math.exp(min(log_pure, 0.0)) * (1 + 1e-12 + 4e-15 * abs(log_pure)) + _TINY)
+    return pure if delta == 0 else _spent(k * _log1m(delta) + _log1m(pure))
 
 
 def _log_pure_delta(epsilon: float, k: int, total: float) -> float:
     """Return the log of the hockey-stick divergence, at e^total, of k-fold randomized response."""
-    if total >= k * epsilon:
+    left = k * Fraction(epsilon) - Fraction(total)
+    if left <= 0:
         return -math.inf
-    first = math.floor((total / epsilon + k) / 2)  # losses are (2l - k) epsilon
-    mode = k / (1 + math.exp(-epsilon))
-    last = min(k, math.ceil(max(first, mode) + 40 + 12 * math.sqrt(k)))
-    successes = np.arange(max(first, 0), last + 1, dtype=np.float64)
-    losses = (2 * successes - k) * epsilon
-    keep = losses > total
-    if not keep.any():
-        return -math.inf
-    successes, losses = successes[keep], losses[keep]
-    log_mass = _log_binomial(k, successes, epsilon)
-    log_terms = log_mass + np.log(-np.expm1(total - losses))
-    # What lies beyond the window is below a geometric series: count it in.
+    first = math.floor((total / epsilon + k) / 2) - 1  # losses are (2l - k) epsilon; one for the rounding
+    mode = k / (1 + math.exp(-min(epsilon, 700.0)))
+    width = 40 + 12 * math.sqrt(k)
+    last = min(k, math.ceil(max(first, mode) + width))
+    first = max(first, 0, math.floor(mode - width))  # what is left out below is no 1e-100 of what is not
     ratio = (k - last) / (last + 1) * math.exp(min(epsilon, 700.0)) if last < k else 0.0
-    beyond = log_mass[-1] + math.log(ratio / (1 - ratio)) if 0 < ratio < 1 else -math.inf
     if ratio >= 1:  # the window ends before the mass falls off: take everything
-        return _log_pure_delta_all(epsilon, k, total)
+        last, ratio = k, 0.0
+    successes = np.arange(first, last + 1, dtype=np.float64)
+    log_terms, log_mass = _log_terms(epsilon, k, total, successes)
+    beyond = -math.inf
+    if ratio > 0:
+        # What lies beyond the window is below a geometric series, with the weight of the largest loss: count it in.
+        weight = math.log(-math.expm1(-up(min(left, Fraction(800)))))
+        beyond = log_mass[-1] + math.log(ratio / (1 - ratio)) + weight
     return float(logsumexp(np.append(log_terms, beyond)))
 
 
-def _log_pure_delta_all(epsilon: float, k: int, total: float) -> float:
-    successes = np.arange(0, k + 1, dtype=np.float64)
-    losses = (2 * successes - k) * epsilon
-    keep = losses > total
-    log_terms = _log_binomial(k, successes[keep], epsilon) + np.log(-np.expm1(total - losses[keep]))
-    return float(logsumexp(log_terms))
+def _log_terms(
+    epsilon: float, k: int, total: float, successes: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the logs of p_l (1 - e^(total - loss)) and of p_l, for the losses above the total."""
+    # Losses less the total, to the last digit of the difference, in units in which epsilon is about 1.
+    unit, power = math.frexp(epsilon)
+    loss, lost = two_product(2 * successes - k, unit)
+    gap, error = two_sum(loss, -math.ldexp(total, -power))
+    gap = gap + (error + lost)
+    keep = gap > 0
+    successes, gap = successes[keep], gap[keep]
+    log_mass = _log_binomial(k, successes, epsilon)
+    with np.errstate(over="ignore", under="ignore", divide="ignore"):
+        excess = np.ldexp(gap, power)
+        log_weight = np.log(-np.expm1(-excess))
+    if epsilon < 1e-200:  # an excess may be too small for its digits, and is its own weight
+        log_weight = np.log(gap) + power * math.log(2)
+    return log_mass + log_weight, log_mass
+
+
+@lru_cache(maxsize=256)
+def _chances(k: int, epsilon: float) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return k p and k (1 - p), p = 1/(1 + e^-epsilon), each as a float and what it lacks.
+
+    In 50 decimals: at large k the distance of a count from its mean is right to its last digit only
+    where the mean is right to more than a float holds.
+    """
+    with decimal.localcontext(decimal.Context(prec=50, Emin=-decimal.MAX_EMAX, Emax=decimal.MAX_EMAX)):
+        odds = (-decimal.Decimal(epsilon)).exp() if epsilon < 1e6 else decimal.Decimal(0)
+        means = [k / (1 + odds), k * odds / (1 + odds)]
+        pairs = [(float(mean), float(mean - decimal.Decimal(float(mean)))) for mean in means]
+    return pairs[0], pairs[1]
 
 
 def _log_binomial(k: int, successes: NDArray[np.float64], epsilon: float) -> NDArray[np.float64]:
@@ -265,14 +345,13 @@ def _log_binomial(k: int, successes: NDArray[np.float64], epsilon: float) -> NDA
     inner = (successes > 0) & (failures > 0)
     result = np.where(successes == 0, -k * (epsilon + log_odds), -k * log_odds)
     x, y = successes[inner], failures[inner]
-    p = 1 / (1 + math.exp(-epsilon))
-    q = math.exp(-epsilon - log_odds)
+    yes, no = _chances(k, epsilon)
     result[inner] = (
         _stirling_error(np.array([float(k)]))[0]
         - _stirling_error(x)
         - _stirling_error(y)
-        - _deviance(x, k * p)
-        - _deviance(y, k * q)
+        - _deviance(x, *yes)
+        - _deviance(y, *no)
         + 0.5 * np.log(k / (2 * math.pi * x * y))
     )
     return result
@@ -287,27 +366,31 @@ def _stirling_error(n: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(n <= 15, exact, series)
 
 
-def _deviance(x: NDArray[np.float64], mean: float) -> NDArray[np.float64]:
-    """Return x log(x/mean) + mean - x, also where x is near the mean."""
-    v = (x - mean) / (x + mean)
-    near = np.abs(v) < 0.1
+def _deviance(x: NDArray[np.float64], mean: float, low: float) -> NDArray[np.float64]:
+    """Return x log(x/mean) + mean - x, also where x is near the mean; ``low`` is what the mean lacks."""
+    if mean == 0:
+        return np.full_like(x, np.inf)
+    apart = (x - mean) - low
+    v = apart / (x + mean)
+    near = np.abs(v) < 0.5
     v_near = np.where(near, v, 0.0)
     square = v_near * v_near
-    total = np.zeros_like(v)
-    term = 2 * x * v_near
-    for j in range(1, 25):
-        term = term * square
-        total += term / (2 * j + 1)
+    # 2 x sum_{j >= 1} v^(2j + 1)/(2j + 1), by Horner's rule.
+    terms = 8 if np.max(square, initial=0.0) < 0.01 else 30
+    series = np.zeros_like(v)
+    for j in range(terms, 0, -1):
+        series = (series + 1 / (2 * j + 1)) * square
     with np.errstate(divide="ignore", invalid="ignore"):
-        far = x * np.log(x / mean) + mean - x
-    return np.where(near, (x - mean) * v_near + total, far)
+        far = x * np.log(x / mean) - apart
+    return np.where(near, apart * v_near + 2 * x * v_near * series, far)
 
 
 def group_privacy(guarantee: PrivacyGuarantee, size: int) -> PrivacyGuarantee:
     """Return what a guarantee for one row means for ``size`` rows, say all rows of one person.
 
     (size * epsilon, delta * (e^(size epsilon) - 1)/(e^epsilon - 1)): theorem 2.2 of the
-    foundations text and its (epsilon, delta) form.
+    foundations text and its (epsilon, delta) form. Never below these; delta is above by less than a
+    relative 1e-10, or 1e-323.
 
     Examples
     --------
@@ -316,16 +399,29 @@ def group_privacy(guarantee: PrivacyGuarantee, size: int) -> PrivacyGuarantee:
     (epsilon = 0.5, delta = 6.16826e-06), one row replaced
     """
     size = check_integer("size", size, at_least=1, at_most=10**12)
-    total = size * guarantee.epsilon
-    if guarantee.delta == 0:
-        delta = 0.0
-    elif guarantee.epsilon == 0:
-        delta = size * guarantee.delta
-    elif total > 700:
-        delta = 1.0
-    else:
-        delta = guarantee.delta * math.expm1(total) / math.expm1(guarantee.epsilon)
-    return _total(total, delta, [guarantee])
+    if size == 1:
+        return guarantee
+    epsilon, delta = guarantee.epsilon, guarantee.delta
+    total = size * Fraction(epsilon)
+    return _total(
+        up(total), _chain_delta(epsilon, delta, size, float(min(total, Fraction(10**9)))), [guarantee]
+    )
+
+
+def _chain_delta(epsilon: float, delta: float, size: int, total: float) -> float:
+    """Return delta (e^total - 1)/(e^epsilon - 1), total = size epsilon, rounded up and at most 1."""
+    if delta == 0:
+        return 0.0
+    if epsilon < 1e-290:  # the ratio is below size e^total: nothing of that size has digits to lose
+        return min(1.0, up(size * Fraction(delta) * (1 + Fraction(1, 10**15) * (total > 0))))
+    if total <= 700:
+        ratio = math.expm1(total) / math.expm1(epsilon)
+        return min(1.0, max(ratio, 1.0) * delta * (1 + 1e-12) + _TINY)
+    if total > 10**6:
+        return 1.0  # delta is at least 5e-324, and the ratio at least e^(total/2)
+    # e^total may be no float: in logarithms, right to 1e-12 where the answer is below 1.
+    log_delta = math.log(delta) + (total - epsilon) - math.log(-math.expm1(-epsilon))
+    return 1.0 if log_delta >= -1e-10 else min(1.0, math.exp(log_delta) * (1 + 1e-11) + _TINY)
 
 
 def poisson_subsampling(guarantee: PrivacyGuarantee, rate: float) -> PrivacyGuarantee:
@@ -345,14 +441,16 @@ def poisson_subsampling(guarantee: PrivacyGuarantee, rate: float) -> PrivacyGuar
         raise InvalidParameter(f"guarantee must be pure (delta = 0), got delta = {guarantee.delta:g}")
     if guarantee.neighbors is not Neighbors.ADD_OR_REMOVE_ONE:
         raise InvalidParameter("guarantee must be for ADD_OR_REMOVE_ONE, got REPLACE_ONE")
-    # log(1 + r(e^x - 1)) = x + log(r + (1 - r) e^-x), which does not overflow.
     x = guarantee.epsilon
-    epsilon = math.log1p(rate * math.expm1(x)) if x < 30 else x + math.log(rate + (1 - rate) * math.exp(-x))
-    return _total(epsilon, 0.0, [guarantee])
-
-
-def _expm1(x: float) -> float:
-    return math.expm1(x) if x < 700 else math.inf
+    if x == 0 or rate == 1:
+        return guarantee
+    if x < 700:
+        epsilon = math.log1p(rate * math.expm1(x))
+    else:
+        log_odds = x + math.log(rate) + 1e-12  # e^x may be no float
+        epsilon = math.log1p(math.exp(log_odds)) if log_odds < 700 else log_odds
+    # Raised by more than its rounding error, and never above what there was.
+    return _total(min(x, epsilon * (1 + _ROUNDING) + _TINY), 0.0, [guarantee])
 
 
 def _log1m(x: float) -> float:

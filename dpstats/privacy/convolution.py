@@ -7,8 +7,10 @@ to a few thousand points; docs/proofs/composition.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,22 +61,22 @@ class _Losses:
     def epsilon(self, step: float, delta: float) -> float:
         """Return the smallest epsilon >= 0 whose hockey-stick divergence is at most delta."""
         losses = (self.first + np.arange(self.masses.size)) * step
-        # Above each loss: delta(x) = infinite + sum (1 - e^(x - loss)) mass = upper - e^x lower.
-        upper = self.infinite + np.cumsum(self.masses[::-1])[::-1]
-        # (Losses beyond 700 are taken for 700: too small a weight here is an epsilon too large.)
-        lower = np.cumsum((self.masses * np.exp(-np.maximum(losses, -700.0)))[::-1])[::-1]
-        at = (
-            upper - np.exp(np.minimum(losses, 700.0)) * lower
-        )  # the divergence at each loss, mass at it counting for nothing
+        above = self.infinite + np.cumsum(self.masses[::-1])[::-1]
+        # The divergence at each loss, from the largest down, d -> e^-step d + (1 - e^-step) above: nothing is
+        # subtracted, so that it has a relative error only, also where it is small against the mass above.
+        kept, gained = math.exp(-step), -math.expm1(-step)
+        rises = accumulate(
+            above[:0:-1].tolist(), lambda d, mass: kept * d + gained * mass, initial=self.infinite
+        )
+        at = np.array(list(rises))[::-1]
         index = int(np.argmax(at <= delta)) if np.any(at <= delta) else losses.size
         if index == losses.size:
             return float(np.inf)
-        below = losses[0] - step if index == 0 else losses[index - 1]
-        if upper[index] <= delta or lower[index] == 0:
-            answer = below
-        else:
-            answer = max(below, float(np.log((upper[index] - delta) / lower[index])))
-        return max(0.0, float(answer))
+        # Below that loss: delta(loss - t) = e^-t at + (1 - e^-t) above, up to the next loss.
+        room = float(above[index] - at[index])
+        share = float(delta - at[index]) / room if room > 0 else 1.0
+        fall = -math.log1p(-share) if share < 1 else math.inf
+        return max(0.0, float(losses[index]) - min(step, fall) * (1 - 1e-12) + 1e-15 * abs(losses[index]))
 
 
 def convolved_epsilon(others: Mapping[Event, int], mu: float, step: float, delta: float) -> float:

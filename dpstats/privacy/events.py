@@ -1,7 +1,8 @@
 """What a release costs, before anything is added up: frozen events.
 
 An event is all that an accountant needs to know about one release: names and numbers, no
-data, no noise. Each knows its profile (a delta proved for it at any epsilon) and, where it has
+data, no noise. Numbers may be of any real type and mean their own value; they are kept as Python
+floats and ints. Each event knows its profile (a delta proved for it at any epsilon) and, where it has
 them, its pure epsilon, its zero-concentrated rho, and the profile of a dominating pair, from
 which loss distributions are made. Proofs: docs/proofs/composition.md.
 """
@@ -9,7 +10,10 @@ which loss distributions are made. Proofs: docs/proofs/composition.md.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -18,10 +22,19 @@ from numpy.typing import NDArray
 from dpstats.data.parameters import check_integer, check_real
 from dpstats.errors import InvalidParameter
 from dpstats.privacy.gaussian import gaussian_profile
-from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
+from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee, delta_of_two
+from dpstats.privacy.rounding import check_cost, two_product, two_sum, up
 from dpstats.privacy.zcdp import zcdp_delta
 
 Epsilons = NDArray[np.float64]
+
+_LARGEST_COST = 1e100  # its square is a float
+_LARGEST_MU = 1e100
+
+# Curves are computed to a relative error below 1e-14, and raised by as much, and by the smallest float where
+# they are not 0: they are never below the truth.
+_ROUNDING = 1e-14
+_TINY = 5e-324
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +52,13 @@ class Event:
         curve = self.curve(np.array([epsilon], dtype=np.float64))
         if curve is None:
             raise InvalidParameter(f"{type(self).__name__} has no profile")
-        return float(min(1.0, max(0.0, curve[0])))
+        return float(curve[0])
 
     def curve(self, epsilons: Epsilons) -> Epsilons | None:
         """Return the profile of a symmetric dominating pair at epsilons >= 0; None if there is none.
 
-        Losses of the pair are at most `largest_loss`, but for infinite ones.
+        Never below the profile, and above it by less than a relative 1e-12 (or 1e-323). Losses of the
+        pair are at most `largest_loss`, but for infinite ones.
         """
         return None
 
@@ -66,6 +80,9 @@ class Event:
 
     def _twice(self) -> Event:
         raise InvalidParameter(f"{type(self).__name__} has no conversion to REPLACE_ONE")
+
+    def _keep(self, name: str, number: float) -> None:
+        object.__setattr__(self, name, number)
 
     def _converted(self, **changes: Any) -> Self:
         return replace(self, neighbors=Neighbors.REPLACE_ONE, **changes)
@@ -94,24 +111,47 @@ class Gaussian(Event):
 
     def __post_init__(self) -> None:
         Event.__post_init__(self)
-        check_real("mu", self.mu, at_least=0, at_most=1e100)
-        check_real("total_variation", self.total_variation, at_least=0)
+        self._keep("mu", check_cost("mu", self.mu, at_most=_LARGEST_MU))
+        self._keep("total_variation", check_cost("total_variation", self.total_variation))
 
     def profile(self, epsilon: float) -> float:
-        return min(1.0, gaussian_profile(epsilon, self.mu) + lattice_slack(epsilon, self.total_variation))
+        epsilon = float(epsilon)
+        curve, slack = gaussian_profile(epsilon, self.mu), lattice_slack(epsilon, self.total_variation)
+        # Both terms are raised, and by far more than the last digit of their sum.
+        return min(1.0, (curve + slack) * (1 + 2.0**-52) if slack else curve)
 
     def zcdp_cost(self) -> float:
-        return self.mu**2 / 2
+        return _half_square(self.mu)
 
     def _twice(self) -> Event:
         return self._converted(mu=2 * self.mu)
 
 
 def lattice_slack(epsilon: float, total_variation: float) -> float:
-    """Return what a distance in total variation adds to delta: (1 + e^epsilon) times it."""
+    """Return what a distance in total variation adds to delta: (1 + e^epsilon) times it, rounded up."""
     if total_variation == 0:
         return 0.0
-    return (1 + math.exp(epsilon)) * total_variation if epsilon < 700 else math.inf
+    epsilon, total_variation = float(epsilon), float(total_variation)
+    if epsilon >= 700:
+        return math.inf
+    # A sum, an exponential and a product: four units in the last place, or half of the smallest float.
+    return (1 + math.exp(epsilon)) * total_variation * (1 + 2.0**-50) + _TINY
+
+
+@lru_cache(maxsize=1024)
+def _half_square(number: float, share: int = 2) -> float:
+    """Return number^2/share, rounded up."""
+    return up(Fraction(number) ** 2 / share)
+
+
+@lru_cache(maxsize=1024)
+def _quotient_up(numerator: int, denominator: float) -> float:
+    return up(Fraction(numerator) / Fraction(denominator))
+
+
+def _raised(curve: Epsilons, below: Any) -> Epsilons:
+    """Return a curve raised by more than its rounding error below the largest loss, and 0 from there on."""
+    return np.where(below, np.minimum(curve * (1 + _ROUNDING) + _TINY, 1.0), 0.0)
 
 
 def _response_curve(epsilons: Epsilons, epsilon: float, delta: float) -> Epsilons:
@@ -119,8 +159,9 @@ def _response_curve(epsilons: Epsilons, epsilon: float, delta: float) -> Epsilon
 
     delta + (1 - delta) (e^epsilon - e^x)_+/(1 + e^epsilon): Kairouz, Oh and Viswanath (2015).
     """
-    pure = -np.expm1(np.minimum(epsilons - epsilon, 0.0)) / (1 + math.exp(-epsilon))
-    return delta + (1 - delta) * pure
+    below = np.minimum(epsilons - epsilon, 0.0)
+    pure = -np.expm1(below) / (1 + math.exp(-epsilon))
+    return np.maximum(_raised(delta + (1 - delta) * pure, below < 0), delta)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +172,7 @@ class Pure(Event):
 
     def __post_init__(self) -> None:
         Event.__post_init__(self)
-        check_real("epsilon", self.epsilon, at_least=0, at_most=1e100)
+        self._keep("epsilon", check_cost("epsilon", self.epsilon, at_most=_LARGEST_COST))
 
     def curve(self, epsilons: Epsilons) -> Epsilons:
         return _response_curve(epsilons, self.epsilon, 0.0)
@@ -143,7 +184,7 @@ class Pure(Event):
         return self.epsilon
 
     def zcdp_cost(self) -> float:
-        return self.epsilon**2 / 2
+        return _half_square(self.epsilon)
 
     def _twice(self) -> Event:
         return self._converted(epsilon=2 * self.epsilon)
@@ -158,8 +199,8 @@ class Approximate(Event):
 
     def __post_init__(self) -> None:
         Event.__post_init__(self)
-        check_real("epsilon", self.epsilon, at_least=0, at_most=1e100)
-        check_real("delta", self.delta, at_least=0, at_most=1)
+        self._keep("epsilon", check_cost("epsilon", self.epsilon, at_most=_LARGEST_COST))
+        self._keep("delta", check_cost("delta", self.delta, at_most=1))
 
     def curve(self, epsilons: Epsilons) -> Epsilons:
         return _response_curve(epsilons, self.epsilon, self.delta)
@@ -171,11 +212,10 @@ class Approximate(Event):
         return self.epsilon if self.delta == 0 else None
 
     def zcdp_cost(self) -> float | None:
-        return self.epsilon**2 / 2 if self.delta == 0 else None
+        return _half_square(self.epsilon) if self.delta == 0 else None
 
     def _twice(self) -> Event:
-        factor = 1 + math.exp(min(self.epsilon, 700.0))
-        return self._converted(epsilon=2 * self.epsilon, delta=min(1.0, factor * self.delta))
+        return self._converted(epsilon=2 * self.epsilon, delta=delta_of_two(self.epsilon, self.delta))
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,34 +230,55 @@ class DiscreteLaplace(Event):
 
     def __post_init__(self) -> None:
         Event.__post_init__(self)
-        check_integer("sensitivity", self.sensitivity, at_least=0, at_most=2**100)
+        self._keep("sensitivity", check_integer("sensitivity", self.sensitivity, at_least=0, at_most=2**100))
         check_real("scale", self.scale, above=0)
-        check_real("sensitivity/scale", self.sensitivity / self.scale, at_least=0, at_most=1e100)
+        # A smaller scale is the dearer one; what a float cannot hold at all is refused.
+        self._keep("scale", check_cost("scale", self.scale, dearer=0.0))
+        check_real("scale", self.scale, above=0)
+        check_real("sensitivity/scale", self.sensitivity / self.scale, at_least=0, at_most=_LARGEST_COST)
 
     def curve(self, epsilons: Epsilons) -> Epsilons:
-        # Nothing is lost beyond the largest loss, and nothing overflows below it.
-        inside = np.minimum(epsilons, min(self.largest_loss(), 700.0))
-        return np.where(epsilons < self.largest_loss(), self._curve_inside(inside), 0.0)
+        # With w = sensitivity/scale - epsilon, the outputs whose loss is above epsilon are the j least likely ones of
+        # the other side, j = ceil(w scale/2), and with u = j/scale the profile is
+        #     ((1 - e^-u) + e^(-1/scale) (1 - e^(u - w)))/(1 + e^(-1/scale)),    and (1 - e^-w)/(...) for j = 1,
+        # where nothing is subtracted (docs/proofs/composition.md).
+        left = self._steps_left(epsilons)
+        inside = np.maximum(left, 0.0)
+        count = np.maximum(np.ceil(inside / 2), 1.0)
+        with np.errstate(over="ignore", under="ignore"):
+            near, rest = count / self.scale, inside / self.scale
+        # The error of w - u is small against u, which is at least w/2 and whose term is added.
+        far = np.maximum(rest - np.minimum(near, rest), 0.0)
+        decay = math.exp(-1 / self.scale)
+        several = -np.expm1(-near) - decay * np.expm1(-far)
+        share = np.where(count == 1, -np.expm1(-rest), several) / (1 + decay)
+        return _raised(share, left > 0)
 
-    def _curve_inside(self, epsilons: Epsilons) -> Epsilons:
-        # Outputs k with loss (sensitivity - 2k)/scale above epsilon: k <= last.
-        last = np.ceil((self.sensitivity - epsilons * self.scale) / 2) - 1
-        below = self._cumulative(last) - np.exp(epsilons) * self._cumulative(last - self.sensitivity)
-        return np.maximum(below, 0.0)
-
-    def _cumulative(self, steps: Epsilons) -> Epsilons:
-        """Return P(noise <= steps)."""
-        tail = np.exp(-np.where(steps >= 0, steps + 1, -steps) / self.scale) / (1 + math.exp(-1 / self.scale))
-        return np.where(steps >= 0, 1 - tail, tail)
+    def _steps_left(self, epsilons: Epsilons) -> Epsilons:
+        """Return sensitivity - epsilon scale, to a few units in its own last place."""
+        scale, scale_bits = math.frexp(self.scale)
+        parts, bits = np.frexp(np.minimum(epsilons, 2 * _LARGEST_COST))
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            product, lost = two_product(parts, scale)
+            product, lost = np.ldexp(product, bits + scale_bits), np.ldexp(lost, bits + scale_bits)
+            whole = float(self.sensitivity)
+            total, error = two_sum(whole, -product)
+            rest, rest_error = two_sum(float(self.sensitivity - int(whole)), -lost)
+            left = total + (error + (rest + rest_error))
+        return np.where(np.isfinite(product), left, -1.0)
 
     def largest_loss(self) -> float:
         return self.pure_cost()
 
     def pure_cost(self) -> float:
-        return self.sensitivity / self.scale
+        return _quotient_up(self.sensitivity, self.scale)
+
+    def exact_pure_cost(self) -> Fraction:
+        """Return sensitivity/scale, which a float may be unable to hold."""
+        return Fraction(self.sensitivity) / Fraction(self.scale)
 
     def zcdp_cost(self) -> float:
-        return self.pure_cost() ** 2 / 2
+        return _half_square(self.pure_cost())
 
     def _twice(self) -> Event:
         return self._converted(sensitivity=2 * self.sensitivity)
@@ -235,12 +296,16 @@ class BoundedRange(Event):
 
     def __post_init__(self) -> None:
         Event.__post_init__(self)
-        check_real("epsilon", self.epsilon, at_least=0, at_most=1e100)
+        self._keep("epsilon", check_cost("epsilon", self.epsilon, at_most=_LARGEST_COST))
 
     def curve(self, epsilons: Epsilons) -> Epsilons:
         # (e^(a/2) - e^(x/2))^2/(e^a - 1), divided through by e^a.
-        drop = -np.expm1(np.minimum(epsilons - self.epsilon, 0.0) / 2)
-        return drop**2 / -math.expm1(-self.epsilon) if self.epsilon > 0 else np.zeros_like(epsilons)
+        if self.epsilon == 0:
+            return np.zeros_like(epsilons)
+        below = np.minimum(epsilons - self.epsilon, 0.0)
+        drop = -np.expm1(below / 2)
+        curve = drop * (drop / -math.expm1(-self.epsilon))
+        return _raised(curve, below < 0)
 
     def largest_loss(self) -> float:
         return self.epsilon
@@ -249,7 +314,7 @@ class BoundedRange(Event):
         return self.epsilon
 
     def zcdp_cost(self) -> float:
-        return self.epsilon**2 / 8
+        return _half_square(self.epsilon, 8)
 
     def _twice(self) -> Event:
         return self._converted(epsilon=2 * self.epsilon)
@@ -263,7 +328,7 @@ class ZCDP(Event):
 
     def __post_init__(self) -> None:
         Event.__post_init__(self)
-        check_real("rho", self.rho, at_least=0, at_most=1e100)
+        self._keep("rho", check_cost("rho", self.rho, at_most=_LARGEST_COST))
 
     def profile(self, epsilon: float) -> float:
         return zcdp_delta(self.rho, epsilon)
@@ -284,3 +349,24 @@ def as_event(item: Event | PrivacyGuarantee) -> Event:
     if item.delta == 0:
         return Pure(item.epsilon, neighbors=item.neighbors)
     return Approximate(item.epsilon, item.delta, neighbors=item.neighbors)
+
+
+def dearer(event: Event, numbers: Sequence[Fraction]) -> tuple[Event, Event]:
+    """Return the event with the dearer of its own and the given number in every field, and with the given ones.
+
+    ``numbers`` are in the order of `number_names`.
+    """
+    given = {
+        name: type(getattr(event, name))(number)
+        for name, number in zip(number_names(event), numbers, strict=True)
+    }
+    worst = {
+        name: (min if name == "scale" else max)(getattr(event, name), number)
+        for name, number in given.items()
+    }
+    return replace(event, **worst), replace(event, **given)
+
+
+def number_names(event: Event) -> list[str]:
+    """Return the names of an event's numbers, in the order in which its repr has them."""
+    return [field.name for field in fields(event) if field.name != "neighbors"]

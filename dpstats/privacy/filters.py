@@ -17,6 +17,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
 from dpstats.errors import InvalidParameter
+from dpstats.privacy.rounding import down, root_up, up
 
 if TYPE_CHECKING:
     from dpstats.privacy.events import Event
@@ -122,11 +123,15 @@ class GDP(Filter):
             raise InvalidParameter(
                 f"epsilon must be at most 700 for a budget with method='gdp', got {epsilon:g}"
             )
-        from dpstats.privacy.gaussian import LATTICE_SHARE, gaussian_sigma
+        from dpstats.privacy.gaussian import LATTICE_SHARE, gaussian_profile, gaussian_sigma
 
-        self._curve_delta = delta * (1 - LATTICE_SHARE)
-        self._slack = Fraction(LATTICE_SHARE) * Fraction(delta) / (1 + Fraction(math.exp(epsilon)))
+        # Both parts of delta together are no more than delta, and both limits are rounded down.
+        self._curve_delta = down(Fraction(delta) * (1 - Fraction(LATTICE_SHARE)))
+        odds = Fraction(math.exp(epsilon)) * (1 + Fraction(1, 2**50))
+        self._slack = (Fraction(delta) - Fraction(self._curve_delta)) / (1 + odds)
         self._mu = 1 / gaussian_sigma(epsilon, self._curve_delta)
+        while gaussian_profile(epsilon, self._mu) > self._curve_delta:
+            self._mu = math.nextafter(self._mu, 0.0)
 
     def amounts(self, cost: Cost, spent: Amounts) -> Amounts:
         from dpstats.privacy import events
@@ -167,8 +172,7 @@ class GDP(Filter):
 
         if spent[0] == 0:
             return 0.0, 0.0
-        mu = math.nextafter(math.sqrt(spent[0]), math.inf)
-        epsilon = epsilon_of_mu(mu, self._curve_delta)
+        epsilon = epsilon_of_mu(root_up(spent[0]), self._curve_delta)
         close = self.epsilon * (1 - 1e-9) <= epsilon and self.admits(spent)
         return (self.epsilon if close else epsilon), self.delta
 
@@ -242,14 +246,12 @@ class ZCDP(Filter):
 
         if spent == NOTHING:
             return 0.0, 0.0
-        rho = math.nextafter(float(spent[0]), math.inf)
-        return min(self.epsilon, zcdp_epsilon(rho, self._conversion)) if self.admits(
-            spent
-        ) else self.epsilon, self.delta
+        converted = min(self.epsilon, zcdp_epsilon(up(spent[0]), self._conversion))
+        return (converted if self.admits(spent) else self.epsilon), self.delta
 
     def remaining(self, spent: Amounts) -> tuple[float, float]:
         # A pure charge of epsilon costs epsilon^2/2.
-        left = max(0.0, float(2 * (self.limits()[0] - spent[0])))
+        left = max(0.0, down(2 * (self.limits()[0] - spent[0])))
         return math.sqrt(left) * (1 - 1e-12), 0.0
 
 

@@ -10,72 +10,124 @@ so that exp(epsilon) phi(b) = phi(a) and, for the scaled complementary error fun
 
     delta(epsilon) = exp(-a^2/2)/2 * (erfcx(-a/sqrt 2) - erfcx(-b/sqrt 2)),
 
-where no exponential cancels; for small mu the difference is taken by its Taylor series.
+where no exponential cancels; for small mu the difference is an integral of positive terms. What is
+left to cancel is a itself, which is computed to twice the digits of a float.
 """
 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
+import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import erfcx, log_ndtr, ndtr
+from scipy.special import erfcx
 
 from dpstats.data.parameters import check_real
 from dpstats.errors import InvalidParameter
+from dpstats.privacy.rounding import two_product, two_sum
 
 _SQRT2 = math.sqrt(2.0)
 
-# The curve is computed to a relative error below 1e-12 (checked against 60 digits): raised by as
-# much it is one-sided, and so is what is solved from it, in steps of this size.
+# The curve is computed to a relative error below 1e-12 (checked against 60 digits and more, at extremes of every
+# size): raised by as much it is one-sided, and so is what is solved from it, in steps of this size. Below 1e-300 the
+# smallest float is added too.
 _ROUNDING = 1e-12
+_TINY = 5e-324
+
+# Gauss and Legendre's rule on (0, 1).
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(6)
+_NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
+# 1!!, -3!!, 5!!, ...: the asymptotic series of -erfcx'.
+_SERIES = [(-1.0) ** (n + 1) * math.prod(range(1, 2 * n, 2)) for n in range(1, 31)]
 
 
-def gaussian_profile(epsilon: float, mu: float) -> float:
-    """Return the smallest delta of Gaussian noise with mu = sensitivity/sigma, rounded up."""
-    if mu == 0:
-        return 0.0
-    a = mu / 2 - epsilon / mu
-    b = -mu / 2 - epsilon / mu
+def gaussian_profile(epsilon: float, mu: float, low: float = 0.0) -> float:
+    """Return the smallest delta of Gaussian noise with mu = sensitivity/sigma, rounded up.
+
+    Never below the exact value; above it by less than a relative 3e-12, or 1e-323 where that is
+    more. ``low`` is what mu lacks of a ratio that no float holds.
+    """
+    epsilon, mu = float(epsilon), float(mu)
+    if mu == 0 or mu == math.inf:
+        return 0.0 if mu == 0 else 1.0
+    a, a_low = _upper_argument(epsilon, mu, low)
+    if a > 38.7:
+        return 1.0  # all but 1e-325 of it
+    if a < -39.5:
+        return _TINY  # the curve is below exp(-a^2/2) here
+    square, lost = two_product(a, a) if abs(a) > 1e-100 else (0.0, 0.0)
+    # exp(-a^2/2) = half^2, which may be smaller than a float: half is kept 2^300 times as large.
+    half = math.exp(-square / 4) * 2.0**300
+    last = 1 - (lost + 2 * a * a_low) / 2
+    near, width = -a / _SQRT2, mu / _SQRT2  # -b is mu - a: no cancellation, as a is at most mu/2
     if a > 5:
-        delta = float(ndtr(a) - math.exp(epsilon + log_ndtr(b)))
-    elif a < -39:
-        delta = 0.0
+        beyond = float(erfcx(-near)) + float(erfcx(near + width))
+        return min(1.0, (1 - 0.5 * math.ldexp(half * half, -600) * last * beyond) * (1 + _ROUNDING))
+    if width > 0.04 * max(1.0, abs(near)):
+        drop, power = float(erfcx(near) - erfcx(near + width)), 0
     else:
-        delta = 0.5 * math.exp(-a * a / 2) * _erfcx_drop(epsilon / (mu * _SQRT2), mu / (2 * _SQRT2))
-    return min(1.0, max(0.0, delta * (1 + _ROUNDING)))
+        width, power = math.frexp(width)
+        drop = width * float(_WEIGHTS @ _falling_rate(near + math.ldexp(width, power) * _NODES))
+    delta = math.ldexp(0.5 * drop * half * half * last * (1 + _ROUNDING), power - 600)
+    return min(1.0, delta + _TINY if delta < 1e-300 else delta)
 
 
-def _erfcx_drop(x: float, half: float) -> float:
-    """Return erfcx(x - half) - erfcx(x + half), also where half is small."""
-    if half > 0.02 * max(1.0, abs(x - half)):
-        return float(erfcx(x - half) - erfcx(x + half))
-    # Odd derivatives at the middle: f' = 2xf - 2/sqrt(pi), then f^(n) = 2x f^(n-1) + 2(n-1) f^(n-2).
-    previous, current = float(erfcx(x)), _erfcx_slope(x)
-    total, term = 0.0, half
-    for order in range(1, 12):
-        if order % 2:
-            total += current * term
-        previous, current = current, 2 * x * current + 2 * order * previous
-        term *= half / (order + 1)
-    return -2 * total
+def _upper_argument(epsilon: float, mu: float, low: float) -> tuple[float, float]:
+    """Return mu/2 - epsilon/mu and what it lacks, by (mu^2 - 2 epsilon)/(2 mu); infinite where it is no float."""
+    part, power = math.frexp(mu)
+    try:
+        twice = math.ldexp(epsilon, 1 - 2 * power)
+    except OverflowError:
+        # Below 1e-100 in mu nothing cancels that matters.
+        return (-epsilon / mu if mu < 1e-100 else -math.inf), 0.0
+    if mu < 1e-100:
+        return mu / 2 - epsilon / mu, 0.0
+    square, lost = two_product(part, part)
+    total, error = two_sum(square, -twice)
+    share = math.ldexp(low, -power)
+    lost += error + 2 * part * share
+    ratio = (total + lost) / (2 * part)
+    if abs(ratio) > 1e140 or abs(ratio) * 2.0 ** min(power, 200) > 1e100:
+        return math.copysign(math.inf, ratio), 0.0
+    back, back_lost = two_product(ratio, 2 * part)
+    ratio_low = (((total - back) - back_lost) + lost) / (2 * part) - ratio * (share / part)
+    return math.ldexp(ratio, power), math.ldexp(ratio_low, power)
 
 
-def _erfcx_slope(x: float) -> float:
-    if x < 6:
-        return 2 * x * float(erfcx(x)) - 2 / math.sqrt(math.pi)
-    # Asymptotic series where 2x erfcx(x) and 2/sqrt(pi) nearly cancel.
-    total, term = 0.0, 1.0
-    for n in range(1, 30):
-        step = term * -(2 * n - 1) / (2 * x * x)
-        if abs(step) >= abs(term) or abs(step) < 1e-18:
-            break
-        term = step
-        total += term
-    return 2 / math.sqrt(math.pi) * total
+def _falling_rate(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return -erfcx'(x) = 2/sqrt(pi) - 2 x erfcx(x) of neighbouring numbers above -4, in increasing order."""
+    if x[0] < 6:
+        return np.asarray(2 / math.sqrt(math.pi) - 2 * x * erfcx(x))
+    # The two nearly cancel: their asymptotic series, whose terms alternate and fall.
+    terms = 30 if x[0] < 8 else 18 if x[0] < 12 else 12
+    return np.array([2 / math.sqrt(math.pi) * _series(0.5 / (size * size), terms) for size in x.tolist()])
+
+
+def _series(z: float, terms: int) -> float:
+    total = 0.0
+    for coefficient in _SERIES[terms - 1 :: -1]:
+        total = (total + coefficient) * z
+    return total
 
 
 def _check_sensitivity(sensitivity: float) -> float:
     return check_real("sensitivity", sensitivity, above=0)
+
+
+def _profile_of(epsilon: float, sensitivity: float, sigma: float) -> float:
+    """Return the profile at mu = sensitivity/sigma, the real quotient: at large mu its last digits matter."""
+    mu = sensitivity / sigma
+    if not 1e-100 < mu < 1e100:
+        return gaussian_profile(epsilon, min(math.nextafter(mu, math.inf), 1e300))
+    # In mantissas, so that nothing is too large or too small.
+    (top, top_bits), (bottom, bottom_bits) = math.frexp(sensitivity), math.frexp(sigma)
+    part = math.ldexp(mu, bottom_bits - top_bits)
+    product, lost = two_product(part, bottom)
+    return gaussian_profile(
+        epsilon, mu, math.ldexp(((top - product) - lost) / bottom, top_bits - bottom_bits)
+    )
 
 
 def gaussian_delta(epsilon: float, sigma: float, sensitivity: float = 1.0) -> float:
@@ -93,7 +145,7 @@ def gaussian_delta(epsilon: float, sigma: float, sensitivity: float = 1.0) -> fl
     Returns
     -------
     float
-        delta in [0, 1].
+        delta in [0, 1]: never below the exact value, and above it by less than a relative 3e-12, or 1e-323.
 
     References
     ----------
@@ -107,7 +159,7 @@ def gaussian_delta(epsilon: float, sigma: float, sensitivity: float = 1.0) -> fl
     """
     epsilon = check_real("epsilon", epsilon, at_least=0)
     sigma = check_real("sigma", sigma, above=0)
-    return gaussian_profile(epsilon, _check_sensitivity(sensitivity) / sigma)
+    return _profile_of(epsilon, _check_sensitivity(sensitivity), sigma)
 
 
 def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
@@ -154,8 +206,12 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> fl
 
     mu = math.exp(brentq(gap, math.log(low), math.log(high), xtol=1e-14, rtol=1e-14))
     sigma = sensitivity / mu
-    while gaussian_profile(epsilon, sensitivity / sigma) > delta:
-        sigma *= 1 + _ROUNDING
+    while _profile_of(epsilon, sensitivity, sigma) > delta:
+        sigma = sigma * (1 + _ROUNDING) + _TINY
+    if sigma == math.inf:
+        raise InvalidParameter(
+            f"sensitivity must be smaller, got {sensitivity:g}: its noise is beyond any float"
+        )
     return sigma
 
 
@@ -183,11 +239,21 @@ def gaussian_epsilon(sigma: float, delta: float, sensitivity: float = 1.0) -> fl
     1.000000
     """
     sigma = check_real("sigma", sigma, above=0)
-    mu = _check_sensitivity(sensitivity) / sigma
+    sensitivity = _check_sensitivity(sensitivity)
+    mu = sensitivity / sigma
     delta = check_real("delta", delta, above=0, below=1)
-    return epsilon_of_mu(mu, delta)
+    if mu > _LARGEST_MU:
+        raise InvalidParameter(f"sensitivity/sigma must be at most {_LARGEST_MU:g}, got {mu:g}")
+    epsilon = epsilon_of_mu(mu, delta)
+    while _profile_of(epsilon, sensitivity, sigma) > delta:
+        epsilon = epsilon * (1 + _ROUNDING) + _TINY
+    return epsilon
 
 
+_LARGEST_MU = 1e100  # epsilon grows as its square
+
+
+@lru_cache(maxsize=256)
 def epsilon_of_mu(mu: float, delta: float) -> float:
     """Return the smallest epsilon of Gaussian noise with mu = sensitivity/sigma, rounded up."""
     if gaussian_profile(0.0, mu) <= delta:
@@ -200,7 +266,7 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
 
     epsilon = mu * float(brentq(gap, 0.0, mu / 2 + 40, xtol=1e-300, rtol=1e-14))
     while gaussian_profile(epsilon, mu) > delta:
-        epsilon = epsilon * (1 + _ROUNDING) + 5e-324
+        epsilon = epsilon * (1 + _ROUNDING) + _TINY
     return epsilon
 
 

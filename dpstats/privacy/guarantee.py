@@ -6,8 +6,8 @@ import enum
 import math
 from dataclasses import dataclass
 
-from dpstats.data.parameters import check_real
 from dpstats.errors import InvalidParameter
+from dpstats.privacy.rounding import check_cost
 
 
 class Neighbors(enum.Enum):
@@ -21,12 +21,24 @@ class Neighbors(enum.Enum):
     ADD_OR_REMOVE_ONE = "one row added or removed"
 
 
+def delta_of_two(epsilon: float, delta: float) -> float:
+    """Return (1 + e^epsilon) delta, that of two steps of one (epsilon, delta) each: rounded up, at most 1."""
+    if delta == 0:
+        return 0.0
+    if epsilon > 700:
+        log_delta = epsilon + math.log(delta)  # e^epsilon alone may be no float; rounded by less than 1e-12
+        return 1.0 if log_delta >= -1e-12 else min(1.0, math.exp(log_delta) * (1 + 1e-12) + 5e-324)
+    return min(1.0, (1 + math.exp(epsilon)) * delta * (1 + 2.0**-50) + 5e-324)
+
+
 @dataclass(frozen=True, slots=True)
 class PrivacyGuarantee:
     """An (epsilon, delta) differential-privacy guarantee.
 
     For all neighbouring datasets D, D' and all sets S of outputs,
     ``P(M(D) in S) <= exp(epsilon) * P(M(D') in S) + delta``.
+
+    Numbers may be of any real type, and mean their own value; they are kept as Python floats.
 
     Parameters
     ----------
@@ -53,8 +65,8 @@ class PrivacyGuarantee:
     simulated: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_real("epsilon", self.epsilon, at_least=0))
-        object.__setattr__(self, "delta", check_real("delta", self.delta, at_least=0, at_most=1))
+        object.__setattr__(self, "epsilon", check_cost("epsilon", self.epsilon))
+        object.__setattr__(self, "delta", check_cost("delta", self.delta, at_most=1))
         if not isinstance(self.neighbors, Neighbors):
             raise InvalidParameter(f"neighbors must be a member of Neighbors, got {self.neighbors!r}")
 
@@ -70,7 +82,7 @@ class PrivacyGuarantee:
         """
         if self.neighbors is Neighbors.REPLACE_ONE:
             return self
-        delta = min(1.0, (1 + math.exp(min(self.epsilon, 700.0))) * self.delta)
+        delta = delta_of_two(self.epsilon, self.delta)
         return PrivacyGuarantee(2 * self.epsilon, delta, Neighbors.REPLACE_ONE, self.simulated)
 
     def explain(self) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import sqlite3
 import tempfile
 import threading
@@ -27,6 +28,20 @@ Amounts = tuple[Fraction, Fraction]
 SCHEMA_VERSION = 1
 _APPLICATION = 0x64707374  # "dpst": marks the file as a ledger of this package
 _WAIT_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The most that this process has seen in a ledger: its totals and its last charge, with that charge's row."""
+
+    totals: tuple[Fraction, Fraction]
+    last: int
+    row: tuple[Any, ...]
+
+
+# By identity, for all budgets of the process. A ledger only grows: where it holds less than it did, an older copy has
+# been put in its place, and what was charged in between would be spent twice.
+_SEEN: dict[str, Seen] = {}
 
 # Held while a connection is open, and across a fork: a child must not inherit one in use.
 _CONNECTIONS = threading.Lock()
@@ -123,7 +138,8 @@ class LedgerStore:
         self.identity = identity or ""
         with self._connection(writes=False) as connection:
             kept = self._kept(connection)
-        if parameters is not None and kept["parameters"] != parameters:
+            self._notice(connection, kept)
+        if parameters is not None and not _agree(kept["parameters"], parameters):
             raise LedgerError(
                 f"{self.path} is the ledger of another budget: it has {_words(kept['parameters'])}, asked for was "
                 f"{_words(parameters)}"
@@ -190,8 +206,24 @@ class LedgerStore:
         kept = self._kept(connection)
         if kept["identity"] != self.identity or kept["parameters"] != self.parameters:
             raise LedgerError(f"{self.path} is not the ledger it was: another file has taken its place")
+        self._notice(connection, kept)
         totals: Amounts = kept["totals"]
         return totals
+
+    def _notice(self, connection: sqlite3.Connection, kept: dict[str, Any]) -> None:
+        """Refuse a ledger that holds less than this process has seen in it; else remember what it holds."""
+        identity, totals = kept["identity"], kept["totals"]
+        seen = _SEEN.get(identity)
+        last, row = _last_charge(connection)
+        if seen is not None:
+            still = last == seen.last or seen.row == _charge(connection, seen.last)
+            if last < seen.last or not still or totals[0] < seen.totals[0] or totals[1] < seen.totals[1]:
+                raise LedgerError(
+                    f"{self.path}: the ledger holds less than it did: this process has seen {seen.last} charges in it, "
+                    f"of which {'some are gone' if last >= seen.last else f'{last} are left'}. An older copy of the "
+                    "file has taken its place, and what was charged since must not be spent twice; nothing was charged"
+                )
+        _SEEN[identity] = Seen(totals, last, row)
 
     def totals(self) -> Amounts:
         """Return the amounts charged so far."""
@@ -216,11 +248,15 @@ class LedgerStore:
             first, second = admit(self._read(connection))
             # Whatever the label holds, it must not be able to stop a charge.
             label = record.label.encode("utf-8", "backslashreplace").decode("utf-8")
-            connection.execute(
-                "INSERT INTO charges (label, epsilon, delta, time) VALUES (?, ?, ?, ?)",
-                (label, repr(record.epsilon), repr(record.delta), record.time),
-            )
+            row = (label, repr(record.epsilon), repr(record.delta), record.time)
+            number = connection.execute(
+                "INSERT INTO charges (label, epsilon, delta, time) VALUES (?, ?, ?, ?)", row
+            ).lastrowid
             connection.execute("UPDATE budget SET first = ?, second = ?", (str(first), str(second)))
+        # Committed. Another thread may have charged, and remembered more, since.
+        with _CONNECTIONS:
+            if number is not None and _SEEN[self.identity].last < number:
+                _SEEN[self.identity] = Seen((first, second), number, (number, *row))
 
     @contextlib.contextmanager
     def _connection(self, path: str | None = None, *, writes: bool = True) -> Iterator[sqlite3.Connection]:
@@ -250,6 +286,53 @@ class LedgerStore:
                     raise
         except sqlite3.Error as error:
             raise LedgerError(f"{self.path}: {_reason(error)}{outcome}") from error
+
+
+_COLUMNS = "id, label, epsilon, delta, time"
+
+
+def _last_charge(connection: sqlite3.Connection) -> tuple[int, tuple[Any, ...]]:
+    row = connection.execute(f"SELECT {_COLUMNS} FROM charges ORDER BY id DESC LIMIT 1").fetchone()
+    return (0, ()) if row is None else (row[0], row)
+
+
+def _charge(connection: sqlite3.Connection, number: int) -> tuple[Any, ...]:
+    row = connection.execute(f"SELECT {_COLUMNS} FROM charges WHERE id = ?", (number,)).fetchone()
+    return () if row is None else tuple(row)
+
+
+_NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?(?![\w.])")
+_WRAPPED = re.compile(
+    r"np\.(?:float64|u?int(?:8|16|32|64))\(([^()]*)\)"
+)  # how earlier versions kept numpy's numbers
+_TOLERANCE = Fraction(1, 10**12)
+
+
+def planned_numbers(text: str) -> tuple[str, list[Fraction]]:
+    """Return what a planned charge says but for its numbers, and its numbers, in order."""
+    plain = _WRAPPED.sub(r"\1", text)
+    return _NUMBER.sub("#", plain), [Fraction(number) for number in _NUMBER.findall(plain)]
+
+
+def _agree(kept: dict[str, Any], asked: dict[str, Any]) -> bool:
+    """Say whether parameters are the same; numbers of planned charges to a relative 1e-12.
+
+    The same plan made by another version may differ in the last digits of its events.
+    """
+    if kept == asked:
+        return True
+    ours, theirs = asked.get("planned"), kept.get("planned")
+    if not isinstance(ours, list) or not isinstance(theirs, list) or len(ours) != len(theirs):
+        return False
+    if {**kept, "planned": ours} != asked:
+        return False
+    for mine, other in zip(ours, theirs, strict=True):
+        (words, numbers), (other_words, other_numbers) = planned_numbers(mine), planned_numbers(str(other))
+        if words != other_words or any(
+            abs(a - b) > _TOLERANCE * min(abs(a), abs(b)) for a, b in zip(numbers, other_numbers, strict=True)
+        ):
+            return False
+    return True
 
 
 def _sync_folder(folder: str) -> None:

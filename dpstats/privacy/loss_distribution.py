@@ -14,12 +14,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
 
 from dpstats.privacy.convolution import convolved_epsilon
 from dpstats.privacy.events import Event, Gaussian, lattice_slack
 from dpstats.privacy.gaussian import epsilon_of_mu
+from dpstats.privacy.rounding import root_up, sum_up, up
 
 SMALLEST_DELTA = 1e-12
 """Below this the rounding error of the transforms is not small compared with delta."""
@@ -50,28 +52,29 @@ def loss_distribution_epsilon(events: Sequence[Event], delta: float, ceiling: fl
     others = Counter(event for event in events if not isinstance(event, Gaussian))
     if any(not math.isfinite(event.largest_loss()) for event in others):
         return None
-    mu = math.hypot(*(event.mu for event in gaussians))
-    variation = math.fsum(event.total_variation for event in gaussians)
+    mus = Counter(event.mu for event in gaussians)
+    mu = root_up(sum((count * Fraction(mu) ** 2 for mu, count in mus.items()), Fraction(0)))
+    variation = sum_up(event.total_variation for event in gaussians)
 
     # What is too small for the grid is added by basic composition instead: epsilon to epsilon, delta to delta.
-    extra, used = 0.0, lattice_slack(ceiling, variation)
+    extra, used = 0.0, lattice_slack(ceiling, variation)  # each sum is rounded up
     for event in sorted(others, key=_order):
-        cost = others[event] * event.largest_loss()
+        cost = up(others[event] * Fraction(event.largest_loss()))
         if extra + cost > _NEGLIGIBLE * ceiling:
             break
-        extra += cost
-        used += others.pop(event) * event.profile(event.largest_loss())
+        extra = sum_up([extra, cost])
+        used = sum_up([used, up(others.pop(event) * Fraction(event.profile(event.largest_loss())))])
     if mu > 0 and others:
         small = epsilon_of_mu(mu, delta / 1000)
         if extra + small <= _NEGLIGIBLE * ceiling:
-            extra, used, mu = extra + small, used + delta / 1000, 0.0
+            extra, used, mu = sum_up([extra, small]), sum_up([used, delta / 1000]), 0.0
     if not others or len(others) > _KINDS:
         return None
     commonest = max(others, key=lambda event: (others[event], *_order(event)))
     step = _step([event.largest_loss() for event in others], mu, ceiling, commonest.largest_loss())
     if step is None:
         return None
-    left = delta - used
+    left = -sum_up([used, -delta])
     slack = _rounding_slack(others, step, mu, ceiling)
     answers = []
     if delta >= SMALLEST_DELTA and slack < left / 2:
@@ -80,7 +83,9 @@ def loss_distribution_epsilon(events: Sequence[Event], delta: float, ceiling: fl
         # Transforms would blur the answer: convolve plainly, on a grid that is small enough for that.
         coarse = _coarse_step([event.largest_loss() for event in others], ceiling, commonest.largest_loss())
         answers.append(convolved_epsilon(others, mu, coarse, left))
-    return min((answer + extra for answer in answers if math.isfinite(answer)), default=None)
+    # An answer is a logarithm, right to a few units in its last place and in those of the largest loss of a step.
+    finite = [answer for answer in answers if math.isfinite(answer)]
+    return min((sum_up([answer * (1 + 1e-13), extra]) for answer in finite), default=None)
 
 
 def _order(event: Event) -> tuple[float, str]:

@@ -1,27 +1,38 @@
-"""Floats that are never below an exact number: what a claim may be rounded to."""
+"""Arithmetic whose answers are never below the real ones.
+
+Sums, products and roots of floats are made in exact rationals, or by a correctly rounded sum, and
+rounded up once. Standard library only: budgets need no more.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from fractions import Fraction
+from typing import Any
+
+from dpstats.data.parameters import check_real
+
+_SPLIT = 134217729.0  # 2^27 + 1
+_ROOT_BITS = 128
 
 
-def float_up(value: Fraction) -> float:
-    """Return the smallest float that is at least an exact number.
+def up(value: Fraction) -> float:
+    """Return the smallest float at least the value; infinity if there is none."""
+    try:
+        number = float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+    return number if Fraction(number) >= value else math.nextafter(number, math.inf)
 
-    Examples
-    --------
-    >>> from fractions import Fraction
-    >>> from dpstats.privacy.rounding import float_up
-    >>> Fraction(float_up(Fraction(1, 3))) >= Fraction(1, 3)
-    True
-    """
-    nearest = float(value)
-    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+
+def down(value: Fraction) -> float:
+    """Return the largest float at most the value."""
+    return -up(-value)
 
 
 def quotient_up(numerator: float, denominator: float) -> float:
-    """Return the smallest float that is at least the real quotient; infinity where none is."""
+    """Return the smallest float at least the quotient; infinity if there is none."""
     (top, below), (divisor, above) = numerator.as_integer_ratio(), denominator.as_integer_ratio()
     top, divisor = top * above, below * divisor
     try:
@@ -30,3 +41,57 @@ def quotient_up(numerator: float, denominator: float) -> float:
     except (OverflowError, ZeroDivisionError):
         return math.inf
     return nearest if p * divisor >= top * q else math.nextafter(nearest, math.inf)
+
+
+def sum_up(values: Iterable[float]) -> float:
+    """Return the smallest float at least the exact sum of floats."""
+    numbers = list(values)
+    try:
+        total = math.fsum(numbers)  # correctly rounded, so that what is left has the right sign
+        left = math.fsum([*numbers, -total])
+    except OverflowError:
+        return math.inf
+    return math.nextafter(total, math.inf) if left > 0 else total
+
+
+def root_up(value: Fraction) -> float:
+    """Return a float at least the square root, and the root itself where it is a float."""
+    if value <= 0:
+        return 0.0
+    top, bottom = value.numerator, value.denominator
+    shift = max(0, (_ROOT_BITS - top.bit_length() + bottom.bit_length() + 1) // 2)
+    scaled = -((-top << (2 * shift)) // bottom)
+    root = math.isqrt(scaled)
+    return up(Fraction(root + (root * root < scaled), 1 << shift))
+
+
+def check_cost(
+    name: str, value: Any, *, at_least: float = 0.0, at_most: float | None = None, dearer: float = math.inf
+) -> float:
+    """Return a checked number as a Python float; what a float cannot hold is rounded to the dearer side.
+
+    A number of any type means its own value: float16(0.1) is 0.0999755859375. Never computed with as
+    it came, since sums of narrow numbers are narrow: they overflow, and small terms vanish in them.
+    """
+    number = check_real(name, value, at_least=at_least, at_most=at_most)
+    if type(value) is not float:
+        short = number < value if dearer > 0 else number > value
+        if short:
+            number = math.nextafter(number, dearer)
+    return number
+
+
+def two_sum(a: Any, b: Any) -> tuple[Any, Any]:
+    """Return a + b and what its rounding lost, exactly (Knuth). Also of arrays."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+def two_product(a: Any, b: Any) -> tuple[Any, Any]:
+    """Return a b and what its rounding lost, exactly (Dekker), for sizes between 1e-140 and 1e140. Also of arrays."""
+    product = a * b
+    high_a, high_b = _SPLIT * a, _SPLIT * b
+    high_a, high_b = high_a - (high_a - a), high_b - (high_b - b)
+    low_a, low_b = a - high_a, b - high_b
+    return product, ((high_a * high_b - product) + high_a * low_b + low_a * high_b) + low_a * low_b

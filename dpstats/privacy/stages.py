@@ -19,7 +19,7 @@ from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.privacy.events import ZCDP, BoundedRange, DiscreteLaplace, Event, Gaussian, Pure
 from dpstats.privacy.gaussian import SMALLEST_STEPS, TOTAL_VARIATION
 from dpstats.privacy.guarantee import Neighbors
-from dpstats.privacy.rounding import float_up, quotient_up
+from dpstats.privacy.rounding import quotient_up, up
 
 Spacing = float | tuple[float, ...]
 
@@ -182,7 +182,7 @@ class JointStage:
 
     def scale_steps(self, block: Block) -> float:
         """Return the scale of a block's noise, in its steps: what is drawn."""
-        return float_up(Fraction(self.scale) * Fraction(block.unit_steps))
+        return up(Fraction(self.scale) * Fraction(block.unit_steps))
 
     def noise_scale(self, block: Block) -> float | NDArray[np.float64]:
         """Return the scale of a block's noise, in its units."""
@@ -359,7 +359,7 @@ class Comparisons:
         steps = self.sensitivity_steps
         cost = Fraction(steps) / Fraction(self.threshold_scale_steps)
         cost += Fraction(2 * steps) / Fraction(self.question_scale_steps)
-        return Pure(float_up(cost), neighbors=self.neighbors)
+        return Pure(up(cost), neighbors=self.neighbors)
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -414,7 +414,7 @@ def _gaussian(
 ) -> Gaussian | ZCDP:
     """Return the event of Gaussian noise on vectors of the sizes given, each with its scale in steps."""
     if concentrated:
-        return ZCDP(float_up(Fraction(mu) ** 2 / 2), neighbors=neighbors)
+        return ZCDP(up(Fraction(mu) ** 2 / 2), neighbors=neighbors)
     if min(scale for _, scale in sizes) < SMALLEST_STEPS:
         raise DPStatsError(
             f"Gaussian noise of less than {SMALLEST_STEPS:g} steps has no exact curve: the stage must be concentrated. "
@@ -431,7 +431,7 @@ def _log_up(odds: Fraction) -> float:
         context.prec = 60
         # ln is right to the last of 60 digits; what is added is far more than that, and far less than an ulp.
         exact = (Decimal(odds.numerator) / Decimal(odds.denominator)).ln() * (1 + Decimal(10) ** -35)
-    return float_up(Fraction(exact))
+    return up(Fraction(exact))
 
 
 def _std_of(noise: str) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
 from itertools import accumulate
 
 import numpy as np
@@ -19,14 +20,26 @@ from dpstats.errors import InvalidParameter
 from dpstats.privacy.composition import (
     _log_binomial,
     common_neighbors,
+    copies_delta,
     heterogeneous_composition,
     optimal_composition_epsilon,
 )
-from dpstats.privacy.events import Approximate, Event, Gaussian, Pure, as_event, lattice_slack
+from dpstats.privacy.events import (
+    Approximate,
+    DiscreteLaplace,
+    Event,
+    Gaussian,
+    Pure,
+    as_event,
+    lattice_slack,
+)
 from dpstats.privacy.gaussian import epsilon_of_mu
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.loss_distribution import loss_distribution_epsilon
+from dpstats.privacy.rounding import down, root_up, sum_up, up
 from dpstats.privacy.zcdp import zcdp_epsilon
+
+_MOST_QUOTIENTS = 64  # that are added exactly: their denominators multiply
 
 
 def compose(items: Iterable[PrivacyGuarantee | Event], delta: float) -> PrivacyGuarantee:
@@ -99,7 +112,7 @@ def _copies(events: Sequence[Event], delta: float) -> tuple[float, float] | None
     if not isinstance(first, Pure | Approximate) or first.epsilon == 0 or delta == 0 or len(set(events)) > 1:
         return None
     each = first.delta if isinstance(first, Approximate) else 0.0
-    if -math.expm1(len(events) * math.log1p(-each)) > delta if each < 1 else True:
+    if each == 1 or copies_delta(len(events), each) > delta:
         return None
     return optimal_composition_epsilon(first.epsilon, len(events), delta, each), delta
 
@@ -125,7 +138,23 @@ def _different(events: Sequence[Event], delta: float) -> tuple[float, float] | N
 def _pure(events: Sequence[Event]) -> tuple[float, float] | None:
     costs = [event.pure_cost() for event in events]
     known = [cost for cost in costs if cost is not None]
-    return (math.fsum(known), 0.0) if len(known) == len(costs) else None
+    return (_pure_total(events), 0.0) if len(known) == len(costs) else None
+
+
+def _pure_total(events: Sequence[Event]) -> float:
+    """Return the sum of the pure costs of events that have one: exact, and rounded up once.
+
+    The cost of noise on a lattice is a quotient. Rounded up one by one, ten tenths would be more than 1.
+    """
+    laplace = Counter(event for event in events if isinstance(event, DiscreteLaplace))
+    others = [event.pure_cost() or 0.0 for event in events if not isinstance(event, DiscreteLaplace)]
+    if not laplace:
+        return sum_up(others)
+    quotients = [count * event.exact_pure_cost() for event, count in laplace.items()]
+    if len(quotients) > _MOST_QUOTIENTS:
+        return sum_up([*others, *(up(quotient) for quotient in quotients)])
+    numbers = (Fraction(cost) * count for cost, count in Counter(others).items())
+    return up(sum(quotients, Fraction(0)) + sum(numbers, Fraction(0)))
 
 
 def pure_delta(costs: Counter[float]) -> Callable[[float], float] | None:
@@ -145,7 +174,7 @@ def pure_delta(costs: Counter[float]) -> Callable[[float], float] | None:
     0.01499058
     """
     groups = sorted((count, cost) for cost, count in costs.items() if cost > 0 and count > 0)
-    total = math.fsum(count * cost for count, cost in groups)
+    total = sum_up(count * cost for count, cost in groups)
     trials = sum(count for count, _ in groups)
     if len(groups) > 2 or trials > 10**6 or any(cost > _LARGEST_COST for _, cost in groups):
         return None
@@ -157,7 +186,7 @@ def pure_delta(costs: Counter[float]) -> Callable[[float], float] | None:
     falls = accumulate(tails[:0:-1].tolist(), lambda d, tail: kept * d + gained * tail, initial=0.0)
     profile = np.array(list(falls))[::-1]
     losses, weights = _response(many, large)
-    margin = 1 + 1e-12 + 1e-14 * trials
+    margin = 1 + 4e-12 + 1e-14 * trials  # a logarithm of 1e-300 is right to 3e-12
 
     def delta(epsilon: float) -> float:
         x = epsilon - 1e-15 * (epsilon + total) - losses
@@ -194,7 +223,7 @@ def _responses(events: Sequence[Event], delta: float) -> tuple[float, float] | N
         return None
     if curve(0.0) <= delta:
         return 0.0, delta
-    low, high = 0.0, math.fsum(event.pure_cost() or 0.0 for event in events) * (1 + 1e-14)
+    low, high = 0.0, _pure_total(events)
     while high - low > 1e-13 * high:
         middle = (low + high) / 2
         low, high = (low, middle) if curve(middle) <= delta else (middle, high)
@@ -213,7 +242,7 @@ def _gaussian(events: Sequence[Event], delta: float) -> tuple[float, float] | No
     for _ in range(50):
         if total.profile(epsilon) <= delta:
             return epsilon, delta
-        left = delta - lattice_slack(epsilon, total.total_variation)
+        left = delta - lattice_slack(epsilon, total.total_variation)  # only tried: the profile decides
         if left <= 0:
             return None
         epsilon = max(epsilon_of_mu(total.mu, left), epsilon) * (1 + 1e-12)
@@ -221,10 +250,13 @@ def _gaussian(events: Sequence[Event], delta: float) -> tuple[float, float] | No
 
 
 def gaussian_total(events: Sequence[Gaussian]) -> Gaussian:
-    """Return the one Gaussian event that several compose to, exactly: mu^2 adds up."""
-    mu = math.hypot(*(event.mu for event in events))
+    """Return the one Gaussian event that several compose to: mu^2 adds up, exactly, and is rounded up once."""
+    mus = Counter(event.mu for event in events)
+    square = sum((count * Fraction(mu) ** 2 for mu, count in mus.items()), Fraction(0))
     return Gaussian(
-        mu, math.fsum(event.total_variation for event in events), neighbors=common_neighbors(list(events))
+        root_up(square),
+        sum_up(event.total_variation for event in events),
+        neighbors=common_neighbors(list(events)),
     )
 
 
@@ -237,33 +269,32 @@ def _mixed(events: Sequence[Event], delta: float) -> tuple[float, float] | None:
     """
     approximate = [event for event in events if isinstance(event, Approximate)]
     others = [event for event in events if not isinstance(event, Approximate)]
-    used = math.fsum(event.delta for event in approximate)
-    left = delta - used
-    if left < 0:
+    used = sum_up(event.delta for event in approximate)
+    if used > delta:
         return None
-    epsilons = math.fsum(event.epsilon for event in approximate)
+    left = down(Fraction(delta) - Fraction(used))
+    epsilons = [event.epsilon for event in approximate]
     costs = [event.zcdp_cost() for event in others]
     rhos = [cost for cost in costs if cost is not None]
     totals = []
     if left > 0 and len(rhos) == len(costs) and events:
-        totals.append(
-            zcdp_epsilon(math.fsum([*rhos, *(event.epsilon**2 / 2 for event in approximate)]), left)
-        )
+        squares = Counter(epsilons)
+        pure_rhos = [up(count * Fraction(epsilon) ** 2 / 2) for epsilon, count in squares.items()]
+        totals.append(zcdp_epsilon(sum_up([*rhos, *pure_rhos]), left))
         if others:
-            totals.append(epsilons + zcdp_epsilon(math.fsum(rhos), left))
-    pure = [event.pure_cost() for event in others]
-    epsilons += math.fsum(cost for cost in pure if cost is not None)
-    rest = [event for event, cost in zip(others, pure, strict=True) if cost is None]
+            totals.append(sum_up([*epsilons, zcdp_epsilon(sum_up(rhos), left)]))
+    pure = [event for event in others if event.pure_cost() is not None]
+    rest = [event for event in others if event.pure_cost() is None]
+    epsilons = [_pure_total([*pure, *(Pure(epsilon) for epsilon in epsilons)])]
     if not rest:
         # No part of delta is needed beyond what the releases bring.
-        return min([(epsilons, used), *((total, delta) for total in totals)])
+        return min([(epsilons[0], used), *((total, delta) for total in totals)])
     gaussian = _gaussian(rest, left)
     if gaussian is not None:
-        totals.append(epsilons + gaussian[0])
-    concentrated = [event.zcdp_cost() for event in rest]
-    known = [cost for cost in concentrated if cost is not None]
+        totals.append(sum_up([*epsilons, gaussian[0]]))
+    known = [cost for event in rest if (cost := event.zcdp_cost()) is not None]
     if left > 0 and len(known) == len(rest):
-        totals.append(epsilons + zcdp_epsilon(math.fsum(known), left))
+        totals.append(sum_up([*epsilons, zcdp_epsilon(sum_up(known), left)]))
     return (min(totals), delta) if totals else None
 
 
@@ -275,6 +306,8 @@ def _single(events: Sequence[Event], delta: float) -> tuple[float, float] | None
     top = event.largest_loss()
     if not math.isfinite(top) or event.profile(top) > delta:
         return None
+    if delta == 0:
+        return top, 0.0  # a profile is 0 from there on, and not before
     if event.profile(0.0) <= delta:
         return 0.0, delta
     low, high = 0.0, top
@@ -282,7 +315,7 @@ def _single(events: Sequence[Event], delta: float) -> tuple[float, float] | None
         middle = (low + high) / 2
         if not low < middle < high:
             break
-        low, high = (low, middle) if event.profile(middle) * (1 + 1e-12) <= delta else (middle, high)
+        low, high = (low, middle) if event.profile(middle) <= delta else (middle, high)
     return high, delta
 
 

@@ -60,17 +60,29 @@ def tradeoff_curve(item: PrivacyGuarantee | _Planned | Event, type_one_error: An
     gaussians = [event for event in events if isinstance(event, Gaussian)]
     if len(gaussians) == len(events):
         total = gaussian_total(gaussians)
-        # The noise drawn is within a total variation t of the noise of the curve: both errors move by t.
+        # The noise drawn is within a total variation t of the noise of the curve: both errors move by t. The quantile
+        # is that of the error itself: 1 - error would be 1 where the error is small, and no test has power there.
         moved = np.minimum(1.0, errors + total.total_variation)
-        return np.maximum(0.0, ndtr(ndtri(1 - moved) - total.mu) - total.total_variation)
+        return _lowered(ndtr(-ndtri(moved) - total.mu) - total.total_variation)
     if isinstance(item, Event):
         return _envelope(item, errors)
     return _line(item.guarantee.epsilon, item.guarantee.delta, errors)
 
 
+_ROUNDING = 1e-13
+
+
+def _lowered(curve: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a curve lowered by more than its rounding error: it is a lower bound."""
+    return np.maximum(0.0, curve - _ROUNDING * np.abs(curve) - 1e-15)
+
+
 def _line(epsilon: float, delta: float, errors: NDArray[np.float64]) -> NDArray[np.float64]:
-    grown = np.exp(min(epsilon, 700.0))
-    return np.maximum(0.0, np.maximum(1 - delta - grown * errors, (1 - delta - errors) / grown))
+    log_errors = np.log(np.maximum(errors, 5e-324))
+    # e^epsilon alone may be no float; a product beyond e leaves nothing.
+    grown = np.where(errors > 0, np.exp(np.minimum(epsilon + log_errors, 1.0)), 0.0)
+    grown = grown * (1 + 1e-15 * (epsilon + np.abs(log_errors)))
+    return _lowered(np.maximum(1 - delta - grown, (1 - delta - errors) * np.exp(-epsilon)))
 
 
 def _envelope(event: Event, errors: NDArray[np.float64]) -> NDArray[np.float64]:

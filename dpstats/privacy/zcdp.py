@@ -12,20 +12,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache
 
 from scipy.optimize import brentq, minimize_scalar
 
 from dpstats.data.parameters import check_real
 
-# Answers are raised by more than the rounding error of the formula, so that they are one-sided.
-_ROUNDING = 1e-13
+# The bound at the order that was found is evaluated once more, its polynomial part exactly, and raised by this
+# share of all its terms, which is more than their rounding errors: answers are one-sided.
+_ROUNDING = 2e-15
 
 # Smaller rhos are taken for this one, which is an upper bound.
 _SMALLEST = 1e-250
 
 
 def _best_order(bound: Callable[[float], float], guess: float) -> float:
-    """Return the least value of ``bound(alpha - 1)``; quasi-convex, between ``guess`` and 1 or near them."""
+    """Return the alpha - 1 of the least ``bound``; quasi-convex, between ``guess`` and 1 or near them."""
     centre = math.log(max(guess, 1e-12))
     found = minimize_scalar(
         lambda log_order: bound(math.exp(log_order)),
@@ -33,13 +36,18 @@ def _best_order(bound: Callable[[float], float], guess: float) -> float:
         method="bounded",
         options={"xatol": 1e-10},
     )
-    return float(found.fun)
+    return math.exp(float(found.x))
 
 
 def _log_factor(order: float) -> float:
     """Return log of (1 - 1/alpha)^alpha / (alpha - 1) at alpha = 1 + order."""
     alpha = 1 + order
     return -alpha * math.log1p(1 / order) - math.log(order)
+
+
+def _size_of_factor(order: float) -> float:
+    """Return the sum of the sizes of that factor's terms, which bounds its rounding error."""
+    return (1 + order) * math.log1p(1 / order) + abs(math.log(order)) + 1
 
 
 def zcdp_delta(rho: float, epsilon: float) -> float:
@@ -57,13 +65,17 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
         return 0.0
     rho = max(rho, _SMALLEST)
     # Without the factor the best order is (epsilon - rho)/(2 rho).
-    guess = max((epsilon - rho) / (2 * rho), 1e-6)
-    log_delta = _best_order(lambda order: order * ((1 + order) * rho - epsilon) + _log_factor(order), guess)
-    return min(1.0, math.exp(log_delta) * (1 + _ROUNDING)) if log_delta < 0 else 1.0
+    guess = max((epsilon / 2 - rho / 2) / rho, 1e-6)
+    order = _best_order(lambda order: order * ((1 + order) * rho - epsilon) + _log_factor(order), guess)
+    exact = Fraction(order) * ((1 + Fraction(order)) * Fraction(rho) - Fraction(epsilon))
+    main = float(max(exact, Fraction(-2000)))
+    log_delta = main + _log_factor(order)
+    log_delta += _ROUNDING * (abs(main) + _size_of_factor(order)) if main < 1e300 else math.inf
+    return min(1.0, math.exp(log_delta) + 5e-324) if log_delta < 0 else 1.0
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
-    """Return an epsilon for which a rho-zCDP release is (epsilon, delta)-private.
+    """Return an epsilon for which a rho-zCDP release is (epsilon, delta)-private: proved, rounding included.
 
     Parameters
     ----------
@@ -82,11 +94,18 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     delta = check_real("delta", delta, above=0, below=1)
     if rho == 0:
         return 0.0
-    rho = max(rho, _SMALLEST)
+    return _epsilon(max(rho, _SMALLEST), delta)
+
+
+@lru_cache(maxsize=256)
+def _epsilon(rho: float, delta: float) -> float:
     log_inverse = -math.log(delta)
     guess = math.sqrt(log_inverse / rho)
-    best = _best_order(lambda order: (1 + order) * rho + (log_inverse + _log_factor(order)) / order, guess)
-    return max(0.0, best * (1 + _ROUNDING))
+    order = _best_order(lambda order: (1 + order) * rho + (log_inverse + _log_factor(order)) / order, guess)
+    first = (1 + order) * rho
+    rest = (log_inverse + _log_factor(order)) / order
+    error = _ROUNDING * (first + (log_inverse + _size_of_factor(order)) / order)
+    return max(0.0, first + rest + error)
 
 
 def zcdp_rho(epsilon: float, delta: float) -> float:
@@ -109,8 +128,12 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
     if low == high:
         return low
     rho = float(
-        brentq(lambda value: zcdp_epsilon(value, delta) - epsilon, low, high, xtol=1e-300, rtol=1e-13)
+        brentq(
+            lambda value: zcdp_epsilon(value, delta) - epsilon, low, high, xtol=1e-300, rtol=1e-13, disp=False
+        )
     )
+    # To the safe side, in steps that double: a root that was not found in time costs little.
+    step = 1e-12
     while zcdp_epsilon(rho, delta) > epsilon:
-        rho *= 1 - 1e-12
+        rho, step = rho * (1 - step), min(2 * step, 0.5)
     return rho

@@ -53,10 +53,8 @@ def test_the_odds_are_at_most_e_to_the_epsilon_exactly(epsilon, categories):
 def test_the_odds_hold_in_both_directions_at_a_tiny_epsilon(epsilon, categories):
     # 1 + epsilon <= e^epsilon in rationals, and the condition of the theorem: kept more often than another is given.
     survey = RandomizedResponse(epsilon, categories, random_state=0)
-    odds = Fraction(
-        survey.plan.stages[0].keep_grains * (categories - 1),
-        Responses.GRAIN - survey.plan.stages[0].keep_grains,
-    )
+    grains = survey.plan.stages[0].keep_grains
+    odds = Fraction(grains * (categories - 1), Responses.GRAIN - grains)
     assert 1 < odds <= 1 + Fraction(epsilon) + Fraction(epsilon) ** 2
     # The estimate is finite and its error as large as it has to be: sqrt(p (1 - p)/n) over the contrast.
     if categories == 2:

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -19,6 +20,8 @@ from dpstats.errors import BudgetExceeded, InvalidParameter, LedgerError
 from dpstats.means import ClippedMean
 from dpstats.mechanisms import LaplaceMechanism
 from dpstats.privacy import Neighbors, PrivacyBudget, PrivacyGuarantee
+from dpstats.privacy.events import DiscreteLaplace, Pure
+from dpstats.privacy.ledger import planned_numbers
 
 WORKER = Path(__file__).with_name("charging_worker.py")
 ROWS = np.zeros((10, 1))
@@ -351,3 +354,271 @@ def test_planned_budgets_are_opened_with_their_plan(path):
     again.charge(plan)
     with pytest.raises(InvalidParameter, match="2 of 2 are made"):
         again.charge(plan)
+
+
+# Durability: what a kill cannot show, because the operating system outlives it
+
+
+def on_every_connection(monkeypatch, look):
+    """Call ``look(connection)`` before every statement that commits."""
+    connect = sqlite3.connect
+
+    class Watched(sqlite3.Connection):
+        def execute(self, statement, *parameters):
+            if statement == "COMMIT":
+                look(super())
+            return super().execute(statement, *parameters)
+
+    monkeypatch.setattr(
+        sqlite3, "connect", lambda *args, **options: connect(*args, **options, factory=Watched)
+    )
+
+
+def test_a_charge_is_synced_to_disk_before_it_is_acknowledged(path, monkeypatch):
+    budget, seen = PrivacyBudget(1.0, ledger=path), []
+
+    def look(connection):
+        seen.append(
+            [
+                connection.execute(f"PRAGMA {name}").fetchone()[0]
+                for name in ("synchronous", "fullfsync", "journal_mode")
+            ]
+        )
+
+    on_every_connection(monkeypatch, look)
+    budget.charge(PrivacyGuarantee(0.1))
+    PrivacyBudget(1.0, ledger=path.with_name("new.db"))
+    # EXTRA is 3: FULL, and the folder too once the journal is removed; a journal that is removed is a commit.
+    assert len(seen) >= 2 and all(row == [3, 1, "delete"] for row in seen)
+
+
+def test_the_check_of_pragmas_can_fail(path, monkeypatch):
+    # Power control: with the order to sync turned into its opposite the same look sees a 0.
+    budget, seen, connect = PrivacyBudget(1.0, ledger=path), [], sqlite3.connect
+
+    class Careless(sqlite3.Connection):
+        def execute(self, statement, *parameters):
+            if statement == "COMMIT":
+                seen.append(super().execute("PRAGMA synchronous").fetchone()[0])
+            return super().execute(statement.replace("synchronous = EXTRA", "synchronous = OFF"), *parameters)
+
+    monkeypatch.setattr(
+        sqlite3, "connect", lambda *args, **options: connect(*args, **options, factory=Careless)
+    )
+    budget.charge(PrivacyGuarantee(0.1))
+    assert seen == [0]
+
+
+def test_a_new_ledger_is_a_name_that_is_on_disk(path, monkeypatch):
+    done, link, sync = [], os.link, os.fsync
+
+    def watched_link(*args, **options):
+        link(*args, **options)
+        done.append("linked")
+
+    def watched_sync(handle):
+        sync(handle)
+        if os.path.samestat(os.fstat(handle), os.stat(path.parent)):
+            done.append("folder synced")
+
+    monkeypatch.setattr(os, "link", watched_link)
+    monkeypatch.setattr(os, "fsync", watched_sync)
+    budget = PrivacyBudget(1.0, ledger=path)
+    assert done == ["linked", "folder synced"]
+    budget.charge(PrivacyGuarantee(0.1))
+    assert done == ["linked", "folder synced"]  # once: SQLite syncs the rest itself
+
+
+def test_a_charge_is_seen_by_another_connection_when_it_returns(path):
+    budget = PrivacyBudget(1.0, ledger=path)
+    other = sqlite3.connect(path)  # open before, as another process would have it
+    for number in range(1, 4):
+        budget.charge(PrivacyGuarantee(0.25), label=f"charge {number}")
+        rows = other.execute("SELECT label, epsilon FROM charges ORDER BY id").fetchall()
+        assert rows == [(f"charge {i}", "0.25") for i in range(1, number + 1)]
+        assert other.execute("SELECT first FROM budget").fetchone() == (str(Fraction(number, 4)),)
+    other.close()
+
+
+def test_a_new_ledger_is_seen_by_another_connection(path):
+    PrivacyBudget(1.0, ledger=path)
+    other = sqlite3.connect(path)
+    assert other.execute("SELECT first, second FROM budget").fetchall() == [("0", "0")]
+    assert other.execute("SELECT count(*) FROM charges").fetchone() == (0,)
+    other.close()
+
+
+# An older copy put back
+
+
+def test_a_ledger_that_was_put_back_is_refused(path, tmp_path):
+    budget = PrivacyBudget(1.0, ledger=path)
+    budget.charge(PrivacyGuarantee(0.4), label="first")
+    shutil.copy(path, tmp_path / "copy.db")
+    budget.charge(PrivacyGuarantee(0.6), label="second")
+    shutil.copy(tmp_path / "copy.db", path)
+    for use in (
+        lambda: budget.charge(PrivacyGuarantee(0.6)),
+        lambda: budget.check(PrivacyGuarantee(0.1)),
+        lambda: budget.spent,
+        lambda: budget.remaining,
+        lambda: budget.history(),
+        lambda: PrivacyBudget.open(path),
+        lambda: PrivacyBudget(1.0, ledger=path),
+    ):
+        with pytest.raises(
+            LedgerError, match=r"holds less than it did: .* 2 charges in it, of which 1 are left"
+        ):
+            use()
+    assert "spent=unknown" in repr(budget) and "holds less than it did" in repr(budget)
+
+
+def test_a_ledger_that_was_emptied_or_rewritten_is_refused(path, tmp_path):
+    budget = PrivacyBudget(1.0, ledger=path)
+    shutil.copy(path, tmp_path / "empty.db")
+    budget.charge(PrivacyGuarantee(0.4))
+    shutil.copy(path, tmp_path / "charged.db")
+    shutil.copy(tmp_path / "empty.db", path)
+    with pytest.raises(LedgerError, match="holds less than it did"):
+        budget.charge(PrivacyGuarantee(0.4))
+    # Charges put back from the copy by another process, as many as there were and more: not the same ones.
+    code = (
+        "from dpstats.privacy import PrivacyBudget, PrivacyGuarantee\n"
+        f"budget = PrivacyBudget.open({str(path)!r})\n"
+        "for _ in range(3): budget.charge(PrivacyGuarantee(0.3))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    with pytest.raises(LedgerError, match="some are gone"):
+        budget.charge(PrivacyGuarantee(0.01))
+    # Totals that went down under the charges that made them.
+    shutil.copy(tmp_path / "charged.db", path)
+    assert budget.spent == PrivacyGuarantee(0.4)
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE budget SET first = '1/10'")
+    connection.commit()
+    connection.close()
+    with pytest.raises(LedgerError, match="holds less than it did"):
+        budget.charge(PrivacyGuarantee(0.4))
+
+
+def test_charges_of_other_processes_are_no_older_copy(path):
+    budget = PrivacyBudget(1.0, ledger=path)
+    budget.charge(PrivacyGuarantee(0.25))
+    code = (
+        "from dpstats.privacy import PrivacyBudget, PrivacyGuarantee\n"
+        f"PrivacyBudget.open({str(path)!r}).charge(PrivacyGuarantee(0.25))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    budget.charge(PrivacyGuarantee(0.5))
+    assert budget.remaining == PrivacyGuarantee(0.0)
+
+
+def test_a_moved_ledger_is_still_the_same(path, tmp_path):
+    budget = PrivacyBudget(1.0, ledger=path)
+    budget.charge(PrivacyGuarantee(0.25))
+    moved = tmp_path / "moved.db"
+    shutil.move(path, moved)
+    assert PrivacyBudget.open(moved).spent == PrivacyGuarantee(0.25)
+
+
+# A budget shows itself whatever has become of its ledger
+
+
+def test_a_budget_whose_ledger_is_gone_shows_what_is_known(path):
+    budget = PrivacyBudget(1.0, 1e-6, ledger=path)
+    path.unlink()
+    shown = repr(budget)
+    assert shown.startswith("PrivacyBudget(epsilon=1, delta=1e-06, method='basic', spent=unknown: ")
+    assert str(path) in shown
+    path.write_bytes(b"not a ledger at all, but some other file" * 100)
+    assert "spent=unknown" in repr(budget) and "corrupt" in repr(budget)
+    assert repr(PrivacyBudget.__new__(PrivacyBudget)) == "PrivacyBudget(not made)"
+
+
+def test_an_estimator_shows_a_budget_whose_ledger_is_gone(path):
+    estimator = ClippedMean(clip=1.0, budget=PrivacyBudget(1.0, ledger=path))
+    path.unlink()
+    assert "spent=unknown" in repr(estimator)
+
+
+# Planned charges kept by an earlier version: the same plan to a relative 1e-12, and never a dearer one
+
+
+def rewrite_planned(path, change):
+    connection = sqlite3.connect(path)
+    (text,) = connection.execute("SELECT parameters FROM budget").fetchone()
+    connection.execute("UPDATE budget SET parameters = ?", (change(text),))
+    connection.commit()
+    connection.close()
+
+
+def planned_budget(path, *events, epsilon=1.0):
+    return PrivacyBudget(epsilon, 1e-6, method="pld", planned=events, ledger=path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("epsilon=0.3", "epsilon=0.30000000000000004"),
+        ("epsilon=0.3", "epsilon=0.29999999999999993"),
+        ("epsilon=0.3", "epsilon=np.float64(0.3)"),
+        ("scale=7.0", "scale=7.000000000000002"),
+        ("sensitivity=2", "sensitivity=np.int64(2)"),
+    ],
+)
+def test_a_planned_ledger_of_an_earlier_version_opens(path, old, new):
+    events = Pure(0.3), DiscreteLaplace(2, 7.0)
+    planned_budget(path, *events).charge(events[0])
+    rewrite_planned(path, lambda text: text.replace(old, new))
+    again = planned_budget(path, *events)
+    again.charge(events[1])
+    assert len(again.history()) == 2
+    pickle.loads(pickle.dumps(again))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("epsilon=0.3", "epsilon=0.300000000001"),  # a relative 3e-12
+        ("epsilon=0.3", "epsilon=0.2999999999"),
+        ("epsilon=0.3", "epsilon=0"),
+        ("sensitivity=2", "sensitivity=3"),
+        ("Pure", "BoundedRange"),
+        ("REPLACE_ONE", "ADD_OR_REMOVE_ONE"),
+    ],
+)
+def test_another_plan_is_another_budget(path, old, new):
+    planned_budget(path, Pure(0.3), DiscreteLaplace(2, 7.0))
+    rewrite_planned(path, lambda text: text.replace(old, new))
+    with pytest.raises(LedgerError, match="is the ledger of another budget"):
+        planned_budget(path, Pure(0.3), DiscreteLaplace(2, 7.0))
+
+
+def test_planned_charges_are_never_dearer_than_what_was_certified(path):
+    # .5 and .5 fill a pure budget of 1; the ledger's own first charge was dearer by a last digit, and the new
+    # second is dearer than the ledger's: together they cost more than 1.
+    def open_pure():
+        return PrivacyBudget(1.0, 0.0, method="pld", planned=[Pure(0.5), Pure(0.5)], ledger=path)
+
+    open_pure().charge(Pure(0.5))
+    rewrite_planned(
+        path,
+        lambda text: text.replace("epsilon=0.5", "epsilon=0.5000000000000001", 1).replace(
+            "epsilon=0.5)", "epsilon=0.4999999999999999)", 1
+        ),
+    )
+    with pytest.raises(LedgerError, match="may cost more than the budget"):
+        open_pure()
+    # Where the new plan is nowhere dearer than the ledger's, that is the plan that was certified.
+    rewrite_planned(path, lambda text: text.replace("epsilon=0.4999999999999999)", "epsilon=0.5)"))
+    open_pure().charge(Pure(0.5))
+    # And a charge is the plan's own, to the last digit.
+    other = PrivacyBudget(1.0, 1e-6, method="pld", planned=[Pure(0.5)])
+    with pytest.raises(InvalidParameter, match="pays for the planned releases"):
+        other.charge(Pure(0.5000000000000001))
+
+
+def test_numbers_in_planned_charges():
+    words, numbers = planned_numbers("(Pure(epsilon=-1.5e-3), Gaussian(mu=2, total_variation=1e+20),)")
+    assert numbers == [Fraction("-0.0015"), 2, 10**20]
+    assert words == "(Pure(epsilon=#), Gaussian(mu=#, total_variation=#),)"

@@ -94,7 +94,7 @@ def _released(
 def _mixed_entries() -> Iterator[Entry]:
     for neighbors in Neighbors:
         build = partial(Histogram, DECLARED, 1.0, neighbors=neighbors, unknown="drop")
-        replace_one = neighbors is Neighbors.REPLACE_ONE
+        histogram, replace_one = build(), neighbors is Neighbors.REPLACE_ONE
         bug = PlantedBug(
             "one type for all rows", _counts(build, _one_type), [1] * 20, [1] * 19 + ["x"], 1.0, 0.0
         )
@@ -102,8 +102,8 @@ def _mixed_entries() -> Iterator[Entry]:
             name=f"histogram of lists of mixed types, {neighbors.name}",
             covers=Histogram,
             proof="histogram.md",
-            plan=build().plan,
-            integers=lambda rows, made=build(): [made._steps(rows)],
+            plan=histogram.plan,
+            integers=lambda rows, made=histogram: [made._steps(rows)],
             pairs=_mixed_pairs(neighbors),
             draw=_counts(build, list),
             dataset=[1, 1, 1, 1],
