@@ -25,8 +25,8 @@ from _shared import HEADER, LEVEL, ROWS, SCALES, Options, Outcome, markdown_tabl
 
 from dpstats.errors import DPStatsError
 from dpstats.simulation import study_report
-from dpstats.simulation.rates import reproduced
 from dpstats.simulation.study_report import provenance
+from dpstats.simulation.verdicts import reproduced
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "validation" / "results"

@@ -192,15 +192,15 @@ def _attack(pair: Pair, epsilon: float, delta: float, confidence: float) -> Audi
     counts, curve = count_event(event, thresholds, counting)
     lower = float(epsilon_lower_bound(*counts, half, delta, confidence))
     return AuditResult(
-        lower,
-        epsilon,
-        delta,
-        lower > epsilon,
-        confidence,
-        2 * half,
-        event.describe(),
-        counts,
-        tuple(curve),
+        epsilon_lower=lower,
+        epsilon_claimed=epsilon,
+        delta=delta,
+        violated=lower > epsilon,
+        confidence=confidence,
+        n_trials=2 * half,
+        event=event.describe(),
+        counts=counts,
+        curve=tuple(curve),
     )
 
 

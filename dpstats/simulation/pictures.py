@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpstats.errors import DPStatsError
-from dpstats.simulation.rates import Term
+from dpstats.simulation.risks import Term
 from dpstats.simulation.sample_size import CrossingPoint
 from dpstats.simulation.table import CellResult, StudyResults
 

@@ -168,7 +168,15 @@ def crossing_point(
     )
     counts = np.array(list(seen.values()))
     value = float(math.ceil(estimate)) if integer else estimate
-    return CrossingPoint(value, error, interval, target, np.array(list(seen)), counts[:, 0], counts[:, 1])
+    return CrossingPoint(
+        value=value,
+        standard_error=error,
+        interval=interval,
+        target=target,
+        points=np.array(list(seen)),
+        rejections=counts[:, 0],
+        trials=counts[:, 1],
+    )
 
 
 def _outcomes(power: Power, x: float, rng: np.random.Generator) -> NDArray[np.int64]:

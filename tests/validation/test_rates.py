@@ -22,8 +22,8 @@ from _shared import LEVEL, Options
 from dpstats.identity import SpatialSignTest
 from dpstats.means import ClippedMean
 from dpstats.simulation import Gaussian, Study, StudyResults, compare, fit_formula
-from dpstats.simulation.rates import reproduced
 from dpstats.simulation.table import CellResult
+from dpstats.simulation.verdicts import reproduced
 
 FAST = Options("fast")
 # Every interval is at 1 - .05/72, so all verdicts of this file together fail falsely with probability 5% at most

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from dpstats.simulation import Check, FormulaFit, RateFit, Study, StudyResults
-from dpstats.simulation.rates import REPRODUCED, UNDECIDED, fit_rate
+from dpstats.simulation.rate_fit import fit_rate
+from dpstats.simulation.verdicts import REPRODUCED, UNDECIDED
 
 ROWS = 72
 """At most this many verdicts are given in one run: intervals are at 1 - .05/ROWS each, so at 95% together."""

@@ -1,11 +1,10 @@
-"""A file belongs to one study: what tells studies apart, what is run again, and which versions computed the rows."""
+"""A file belongs to one study: what tells studies apart, in any process."""
 
 from __future__ import annotations
 
 import functools
 import json
 import os
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -15,14 +14,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator
 
 from dpstats.errors import InvalidParameter
 from dpstats.means import ClippedMean
-from dpstats.simulation import Adapter, Gaussian, Rademacher, Study, StudyFileError, study_report
-from dpstats.simulation import study as module
-from dpstats.simulation.store import describe
-from dpstats.simulation.study_report import provenance
+from dpstats.simulation import (
+    Adapter,
+    Gaussian,
+    Study,
+    StudyFileError,
+)
+from dpstats.simulation.description import describe
 
 ESTIMATOR = ClippedMean(clip=1.0, delta=1e-6)
 GRID = {"n": [20], "d": [2]}
@@ -185,136 +186,3 @@ def test_the_description_is_the_same_in_every_process(tmp_path: Path) -> None:
         run = [sys.executable, str(script)]
         said.add(subprocess.run(run, env=environment, capture_output=True, text=True, check=True).stdout)
     assert len(said) == 1 and "a_script.Law" in json.loads(said.pop())["sampler"]["object"]["class"]
-
-
-class Remembers(BaseEstimator):
-    """Its estimate is the number of fits so far."""
-
-    def fit(self, X: np.ndarray, y: None = None) -> Remembers:
-        self.fits_ = getattr(self, "fits_", 0) + 1
-        self.mean_ = np.full(X.shape[1], float(self.fits_))
-        return self
-
-
-class RemembersInPrivate(ClippedMean):
-    def fit(self, X: np.ndarray, y: None = None) -> RemembersInPrivate:
-        self.fits_ = getattr(self, "fits_", 0) + 1
-        super().fit(X)
-        self.mean_ = np.full(X.shape[1], float(self.fits_))
-        return self
-
-
-@pytest.mark.parametrize("estimator", [Remembers(), RemembersInPrivate(clip=1.0)], ids=["sklearn's", "ours"])
-def test_nothing_is_kept_from_one_replication_to_the_next(estimator: Any) -> None:
-    results = Study(Gaussian(), estimator, {"n": [5], "d": [1]}, 20).run()
-    assert results.cells[0].losses["squared_error"].tolist() == [1.0] * 20
-
-
-def test_the_packages_own_are_not_cloned_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    clones: list[Any] = []
-    clone = module.clone
-    monkeypatch.setattr(module, "clone", lambda estimator: clones.append(estimator) or clone(estimator))
-    Study(Gaussian(), ESTIMATOR, {"n": [5], "d": [1]}, 50).run()
-    Study(Gaussian(), Adapter(mean_of), {"n": [5], "d": [1]}, 50).run()
-    assert len(clones) < 20
-
-
-class Flaky:
-    """Fails for a reason of the machine while the disk is full."""
-
-    def __call__(self, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
-        X = rng.normal(size=(n, d))
-        if X[0, 0] > 0 and os.environ.get("DISK_OF_A_TEST") == "full":
-            raise OSError("no space left on device")
-        return X
-
-    def true_mean(self, d: int) -> np.ndarray:
-        return np.zeros(d)
-
-
-def test_failed_replications_are_run_again_where_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "s.db"
-    flaky = Study(Flaky(), Adapter(mean_of), GRID, 40)
-    monkeypatch.setenv("DISK_OF_A_TEST", "full")
-    before = flaky.run(path).cells[0]
-    assert 5 < before.failed < 35  # 4.7 standard deviations of 20
-    monkeypatch.setenv("DISK_OF_A_TEST", "empty")
-    assert flaky.run(path).cells[0].failed == before.failed
-    fixed = flaky.run(path, retry_failed=True)
-    assert not fixed.failed_cells
-    assert fixed.table().tobytes() == flaky.run().table().tobytes()
-    # What did not fail is not run again.
-    with sqlite3.connect(path) as connection:
-        ran = connection.execute("SELECT sum(replications) FROM work").fetchone()[0]
-    connection.close()
-    assert ran == 40 + before.failed
-    monkeypatch.setenv("DISK_OF_A_TEST", "full")
-    assert not flaky.run(path, retry_failed=True).failed_cells
-
-
-def test_a_retry_that_cannot_be_written_leaves_the_failures(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "s.db"
-    flaky = Study(Flaky(), Adapter(mean_of), GRID, 10)
-    monkeypatch.setenv("DISK_OF_A_TEST", "full")
-    failed = flaky.run(path).cells[0].failed
-    monkeypatch.setenv("DISK_OF_A_TEST", "empty")
-    with sqlite3.connect(path) as connection:
-        connection.execute(
-            "CREATE TRIGGER full BEFORE INSERT ON work BEGIN SELECT raise(ABORT, 'database or disk is full'); END"
-        )
-    connection.close()
-    with pytest.raises(StudyFileError, match="run again to resume"):
-        flaky.run(path, retry_failed=True)
-    assert flaky.load(path).cells[0].failed == failed > 0
-
-
-def test_rows_of_other_versions_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "s.db"
-    now = module.versions()
-    with monkeypatch.context() as patched:
-        patched.setattr(module, "versions", lambda: {**now, "numpy": "1.0.0"})
-        Study(Rademacher(), ESTIMATOR, GRID, 3).run(path)
-    old = Study(Rademacher(), ESTIMATOR, GRID, 3).load(path)
-    assert [used["numpy"] for used in old.versions] == ["1.0.0"] and not old.version_notes()
-    # The report names what the rows were computed with, not what prints it.
-    assert provenance([old])["numpy"] == "1.0.0" and "[1]" not in str(old)
-    both = Study(Rademacher(), ESTIMATOR, GRID, 5).run(path)
-    note = f"Rows of this study were computed with different versions: numpy 1.0.0 and {now['numpy']}."
-    assert (
-        both.version_notes() == [note]
-        and note in " ".join(str(both).split())
-        and note in study_report(both).as_html()
-    )
-    assert provenance([both])["numpy"] == f"1.0.0 and {now['numpy']}"
-    assert both.where(lambda cell: True).versions == both.versions
-
-
-def test_a_file_of_before_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
-    path = tmp_path / "old.db"
-    with sqlite3.connect(path) as connection:
-        connection.execute("CREATE TABLE study (description TEXT)")
-        connection.execute("INSERT INTO study VALUES ('{\"seed\": 0}')")
-        connection.execute("CREATE TABLE results (cell INTEGER, replication INTEGER, one REAL, error TEXT)")
-    connection.close()
-    before = path.read_bytes()
-    with pytest.raises(
-        StudyFileError, match=r"is of another version of dpstats \(format 1, this one writes 2\)"
-    ):
-        study().run(path)
-    assert path.read_bytes() == before
-
-
-def test_another_python_is_named_where_code_cannot_be_compared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patched:
-        patched.setattr(module, "versions", lambda: {"Python": "3.9.1"})
-        study(rows).run(tmp_path / "s.db")
-    with pytest.raises(
-        StudyFileError, match=r"differs in sampler \(begun with Python 3.9, this is .*code can be"
-    ):
-        study(shifted(1)).run(tmp_path / "s.db")

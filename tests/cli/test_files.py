@@ -1,4 +1,4 @@
-"""The files of the dpstats command: what cannot be read or written is one line, before anything is charged."""
+"""The files of the commands: what cannot be read or written is one line, before anything is charged."""
 
 from __future__ import annotations
 
@@ -18,37 +18,27 @@ import pytest
 from dpstats.cli import main
 from dpstats.cli.files import as_json, keep_apart, opened, read_table, reading
 from dpstats.errors import DPStatsError, InvalidParameter
+from tests.cli.commands import AGE, json_of, refused
 
-AGE = ["--column", "age", "--bounds", "0", "100"]
+
+def test_unreadable_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["mean", str(tmp_path / "none.csv"), *AGE]) == 2
+    assert "none.csv" in capsys.readouterr().err
+    empty = tmp_path / "empty.csv"
+    empty.write_text("")
+    assert main(["mean", str(empty), *AGE]) == 2
+    assert "empty.csv is not a readable CSV or Parquet file" in capsys.readouterr().err
+
+
+def test_parquet_files_are_read_as_such(
+    table: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pd, "read_parquet", pd.read_csv)
+    path = table.rename(table.with_suffix(".parquet"))
+    assert json_of(["mean", str(path), *AGE], capsys)["n_samples"] == 500
+
+
 GRID = ["--grid", '{"n": [50], "d": [1]}', "--reps", "2"]
-
-
-@pytest.fixture
-def frame() -> pd.DataFrame:
-    rng = np.random.default_rng(0)
-    return pd.DataFrame({"age": rng.normal(40, 10, 200), "name": ["secret"] * 200})
-
-
-@pytest.fixture
-def folder(tmp_path: Path, frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory: a table, and a ledger of epsilon 1 without a charge."""
-    monkeypatch.chdir(tmp_path)
-    frame.to_csv("people.csv", index=False)
-    assert main(["budget", "new", "b.db", "--epsilon", "1"]) == 0
-    return tmp_path
-
-
-def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """Return the one line of a command that has to exit with 2, and to charge nothing."""
-    capsys.readouterr()
-    assert main(arguments) == 2
-    captured = capsys.readouterr()
-    assert captured.out == "" and captured.err.count("\n") == 1 and "secret" not in captured.err
-    assert main(["budget", "show", "b.db", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["charges"] == 0
-    return captured.err
-
-
 TABLES = {
     "empty": (b"", "x.csv is not a readable CSV or Parquet file with a header\n"),
     "no rows": (b"age,name\n", "x.csv: Found array with 0 sample(s)"),
@@ -72,55 +62,6 @@ def test_tables_that_cannot_be_used(name: str, folder: Path, capsys: pytest.Capt
     content, message = TABLES[name]
     (folder / "x.csv").write_bytes(content)
     assert message in refused(["mean", "x.csv", *AGE, "--budget", "b.db"], capsys)
-
-
-FILES = {
-    "missing": (["none.csv"], "none.csv is not a readable CSV or Parquet file with a header (No such file"),
-    "missing parquet": (["none.parquet"], "none.parquet is not a readable CSV or Parquet file"),
-    "folder": (["."], "(Is a directory)"),
-    "no ledger": (
-        ["people.csv", "--budget", "none.db"],
-        "--budget must name a ledger (see 'dpstats budget new')",
-    ),
-    "json in no folder": (
-        ["people.csv", "--json", "no/x.json"],
-        "--json must name a file that can be written",
-    ),
-    "json is a folder": (
-        ["people.csv", "--json", "."],
-        "--json must name a file that can be written, got '.' (Is",
-    ),
-    "json without a name": (
-        ["people.csv", "--json", ""],
-        "--json must name a file that can be written, got ''",
-    ),
-    "json is the data": (["people.csv", "--json", "people.csv"], "file and --json must be different files"),
-    "json is the ledger": (["people.csv", "--json", "./b.db"], "--budget and --json must be different files"),
-    "bounds": (
-        ["people.csv", "--bounds", "0", "inf"],
-        "--bounds must have a finite sum and difference, got 0 inf",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_files_that_cannot_be_used(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments, message = FILES[name]
-    budget = [] if "--budget" in arguments else ["--budget", "b.db"]
-    before = (folder / "people.csv").read_bytes()
-    assert message in refused(["mean", *arguments, *AGE[:2], *budget, *AGE[2:]], capsys)
-    assert (folder / "people.csv").read_bytes() == before
-
-
-def test_a_refusal_leaves_results_as_they_were(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "old.json").write_text("an earlier answer\n")
-    arguments = ["mean", "people.csv", *AGE, "--budget", "b.db", "--epsilon"]
-    assert "Nothing was charged" in refused([*arguments, "2", "--json", "old.json"], capsys)
-    assert (folder / "old.json").read_text() == "an earlier answer\n"
-    refused([*arguments, "2", "--json", "new.json"], capsys)
-    assert not (folder / "new.json").exists()
-    assert main([*arguments, "1", "--json", "old.json"]) == 0
-    assert json.loads((folder / "old.json").read_text())["n_samples"] == 200
 
 
 def test_files_of_other_commands_are_kept_apart(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -153,13 +94,6 @@ def test_files_of_other_commands_are_kept_apart(folder: Path, capsys: pytest.Cap
     assert (folder / "cov.csv").read_text() == "1\n"
 
 
-def test_wrong_pictures_are_told_before_the_work(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pd.DataFrame({"dataset": range(8), "neighbor": range(8)}).to_csv("runs.csv", index=False)
-    arguments = ["audit", "runs.csv", "--epsilon", "1", "--plot", "no/a.png"]
-    assert "--plot must name a file that can be written, got 'no/a.png'" in refused(arguments, capsys)
-    assert "--plot and --json must be different" in refused([*arguments, "--json", "no/a.png"], capsys)
-
-
 def test_a_device_may_serve_twice(folder: Path) -> None:
     from argparse import Namespace
 
@@ -176,16 +110,6 @@ def test_a_full_disk_takes_no_answer_away(folder: Path, capsys: pytest.CaptureFi
     captured = capsys.readouterr()
     assert "Private clipped mean" in captured.out
     assert captured.err == "dpstats mean: --json '/dev/full' cannot be written (No space left on device)\n"
-
-
-@pytest.mark.parametrize("content", ["", "# nothing\n"])
-def test_an_empty_covariance_is_one_line(
-    content: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (folder / "cov.csv").write_text(content)
-    arguments = ["identity-test", "people.csv", "--column", "age", "--mean", "0", "--cov"]
-    assert "without a header, got cov.csv (it is empty)" in refused([*arguments, "cov.csv"], capsys)
-    assert "without a header, got . (Is a directory)" in refused([*arguments, "."], capsys)
 
 
 def test_a_parser_that_quotes_the_file_is_not_repeated(
@@ -337,43 +261,6 @@ def test_an_answer_is_shown_whatever_the_terminal_can_show(
     assert main(["mean", "x.csv", "--column", "größe", "--bounds", "0", "1", "--seed", "1"]) == 0
     terminal.seek(0)
     assert r"gr\xf6\xdfe" in terminal.read()
-
-
-@pytest.mark.parametrize(
-    ("error", "status", "message"),
-    [(KeyboardInterrupt, 130, "interrupted"), (MemoryError, 2, "not enough memory")],
-)
-def test_work_that_does_not_end_is_one_line(
-    error: type[BaseException],
-    status: int,
-    message: str,
-    folder: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def read_csv(*arguments: object, **options: object) -> None:
-        raise error
-
-    capsys.readouterr()
-    monkeypatch.setattr(pd, "read_csv", read_csv)
-    assert main(["mean", "people.csv", *AGE]) == status
-    assert capsys.readouterr().err == f"dpstats mean: {message}\n"
-
-
-def test_plans_beyond_any_table_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["plan", "mean", "--bounds", "0", "1", "--rows"]
-    assert "--rows must be an integer at least 2 and at most 1e+15" in refused(
-        [*arguments, "1" + "0" * 400, "--columns", "1"], capsys
-    )
-    assert "--columns must be an integer at least 1 and at most 1e+08" in refused(
-        [*arguments, "9", "--columns", "1" + "0" * 15], capsys
-    )
-
-
-def test_unexpected_words_stay_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["budget", "show", "b.db", "two\nlines"])
-    assert "two lines" in capsys.readouterr().err
 
 
 def test_reading_lets_its_own_refusals_pass(folder: Path) -> None:
