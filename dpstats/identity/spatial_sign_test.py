@@ -151,14 +151,14 @@ class SpatialSignTest(PrivateTest):
             ]
             return np.array(norms, dtype=np.int64)[:, None]
         radius = lattice.spacing * lattice.radius
-        limit = _normal_limit(plan.n_samples, plan.n_features, radius, size, generator, shift)
+        limit = draw_normal_limit(plan.n_samples, plan.n_features, radius, size, generator, shift)
         return np.floor(limit / lattice.spacing).astype(np.int64)[:, None]
 
     def _seconds(self, n: int, d: int, design: BallLattice) -> float:
         return 1e-4 + 1e-5 if n >= NORMAL_LIMIT else 2e-4 + 3e-8 * n * d
 
 
-def _normal_limit(
+def draw_normal_limit(
     n: int, d: int, radius: float, size: int, generator: np.random.Generator, shift: Any
 ) -> NDArray[np.float64]:
     """Return ||S|| with S drawn from the normal law that has its mean and variances.

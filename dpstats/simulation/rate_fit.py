@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -259,10 +258,3 @@ def _design(results: StudyResults, parameter: str, x: Vector) -> Vector:
     distinct: Sequence[str] = list(dict.fromkeys(groups))
     indicators = [[float(group == one) for group in groups] for one in distinct]
     return np.column_stack([x, *indicators])
-
-
-def slopes_between(x: Any, y: Any) -> Vector:
-    """Return the local slopes of log y on log x between neighbouring points."""
-    return np.asarray(
-        np.diff(np.log(np.asarray(y, dtype=np.float64))) / np.diff(np.log(np.asarray(x, float)))
-    )

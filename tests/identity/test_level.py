@@ -1,4 +1,4 @@
-"""Level and p-values of every test under its null, reduced; validation/identity_level.py has the full study."""
+"""Level and p-values of every test under its null, reduced; validation/studies/identity_level.py has the full study."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_realised_level_is_the_beta_law() -> None:
 def test_normal_limit_of_the_spatial_sign() -> None:
     """At the size from which the limit is used, against rows: KS, false alarm 1e-5; 3% off is noticed."""
     from dpstats.identity.spatial import integer_norm, spatial_sign_lattice
-    from dpstats.identity.spatial_sign_test import _normal_limit
+    from dpstats.identity.spatial_sign_test import draw_normal_limit
 
     rng = np.random.default_rng(2)
     n, d = 2000, 3
@@ -102,7 +102,7 @@ def test_normal_limit_of_the_spatial_sign() -> None:
             integer_norm(lattice.sums(rng.standard_normal((n, d)) + shift)[0]) * lattice.spacing
             for _ in range(1500)
         ]
-        limit = _normal_limit(n, d, 0.75 * np.sqrt(d), 40_000, rng, shift)
+        limit = draw_normal_limit(n, d, 0.75 * np.sqrt(d), 40_000, rng, shift)
         assert stats.ks_2samp(rows, limit).pvalue > 1e-5
         assert stats.ks_2samp(rows, 1.15 * limit).pvalue < 1e-5
 

@@ -7,7 +7,6 @@ import pytest
 
 from dpstats.errors import InvalidParameter
 from dpstats.simulation import compare, fit_formula, fit_rate
-from dpstats.simulation.rate_fit import slopes_between
 from dpstats.simulation.verdicts import reproduced
 from tests.simulation.synthetic import CONSTANTS, TERMS, N, power_law, synthetic, two_terms
 
@@ -86,10 +85,6 @@ def test_bad_input_is_one_clear_error() -> None:
     ):
         with pytest.raises(InvalidParameter, match=message):
             call()
-
-
-def test_local_slopes() -> None:
-    assert slopes_between([1, 2, 4], [3, 12, 96]) == pytest.approx([2.0, 3.0])
 
 
 def test_a_prediction_alone_is_compared_at_finite_size() -> None:

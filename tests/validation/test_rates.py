@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "validation"))
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "validation" / "rates"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "validation" / "studies" / "rates"))
 import accuracy_bounds
 import identity_tests
 import mean_bounded
 import mean_gaussian
 import run_all
 import sparse_mean
-from _shared import LEVEL, Options
+from outcomes import LEVEL, Options
 
 from dpstats.identity import SpatialSignTest
 from dpstats.means import ClippedMean
