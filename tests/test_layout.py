@@ -32,6 +32,7 @@ MIRRORED = ("auditing", "cli", "lattice", "simulation")
 MORE = {
     "auditing/test_false_alarms.py": "the rate of false alarms, for every kind of output",
     "cli/test_cli.py": "dpstats/cli/__init__.py",
+    "cli/test_options_arrive.py": "the options of all commands, from the parser to what they are for",
 }
 
 
