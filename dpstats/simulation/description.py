@@ -22,7 +22,7 @@ from dpstats.errors import InvalidParameter
 
 
 def describe(role: str, value: Any) -> Any:
-    """Return all that a value is, as JSON can hold it: the same in every process, another one for another value.
+    """Return all that a value is, as JSON can hold it: equal in every process, different for different values.
 
     Objects are their class and what a pickle of them would hold, estimators their class and parameters, functions
     their name and a hash of code, defaults, closure and the globals that they use, arrays a hash of all entries. Of
@@ -48,7 +48,7 @@ class _Description:
     def __init__(self, role: str) -> None:
         self._role = role
         self._path: list[int] = []
-        # With the objects, so that no id is used twice.
+        # The objects are kept beside their descriptions: an id is used again once its object is gone.
         self._known: dict[int, tuple[Any, Any]] = {}
 
     def of(self, value: Any) -> Any:
@@ -71,7 +71,7 @@ class _Description:
         finally:
             self._path.pop()
         if isinstance(value, types.FunctionType | type):
-            # Helpers that call helpers would be walked over and over.
+            # Kept, or functions that call the same helpers would have these walked once for each caller.
             self._known[id(value)] = (value, described)
         return described
 
@@ -81,7 +81,7 @@ class _Description:
         if type(value) in (dict, types.MappingProxyType):
             return {"mapping": _ordered([self.of(key), self.of(item)] for key, item in value.items())}
         if type(value) in (set, frozenset):
-            # Their order is another one in every process.
+            # The order of a set differs between processes.
             return {"set": _ordered(self.of(item) for item in value)}
         if type(value) in (np.ndarray, np.memmap):
             shape = [value.dtype.str, *value.shape]
@@ -101,7 +101,8 @@ class _Description:
         if value is Ellipsis or value is NotImplemented:
             return {"name": repr(value)}
         if value is check_random_state(None):
-            # numpy's own, which scipy's distributions hold: another one in every process, and no part of a study.
+            # numpy's global generator, which scipy's distributions refer to: its state differs between processes,
+            # and no study draws from it.
             return {"name": "numpy.random"}
         if isinstance(value, partial):
             inside = [value.func, value.args, value.keywords]
@@ -109,7 +110,7 @@ class _Description:
         if _is_global(value):
             return {"name": _qualified(value)}
         if all(callable(getattr(value, name, None)) for name in ("fit", "get_params", "set_params")):
-            # Unless it says otherwise, its clones have its parameters and nothing else.
+            # A clone has the parameters and nothing else, unless the class has a way to clone of its own.
             said = getattr(type(value), "__sklearn_clone__", BaseEstimator.__sklearn_clone__)
             if said is BaseEstimator.__sklearn_clone__:
                 parameters = value.get_params(deep=False)
@@ -140,7 +141,7 @@ class _Description:
     def _by_repr(self, value: Any, error: InvalidParameter | None = None) -> Any:
         kind = type(value)
         text = "" if kind.__repr__ is object.__repr__ else repr(value)
-        # What an installed class prints is for a reader, and seldom all.
+        # The repr of an installed class is made to be read, and seldom states everything.
         installed = _installed(kind.__module__) and not kind.__module__.startswith("dpstats.")
         if not text or installed or " at 0x" in text or "..." in text:
             raise error or InvalidParameter(
@@ -152,7 +153,8 @@ class _Description:
 
     def _function(self, function: types.FunctionType) -> Any:
         name = _qualified(function)
-        # A function that another one made has a closure of its own, whoever wrote the code.
+        # A function made inside another one is not known by its name alone, even in an installed package: what it
+        # closes over counts.
         written_here = not _installed(function.__module__)
         if not written_here and "<" not in function.__qualname__:
             return {"function": name}
@@ -197,7 +199,7 @@ class _Description:
         name = _qualified(kind)
         if _installed(kind.__module__):
             return {"class": name}
-        # What dataclass writes follows from the fields.
+        # The methods that dataclass generates follow from the fields: only what was written counts.
         skipped = _OF_EVERY_CLASS | (_OF_DATACLASSES if "__dataclass_fields__" in vars(kind) else frozenset())
         own = {key: self._member(item) for key, item in sorted(vars(kind).items()) if key not in skipped}
         bases = [self.of(base) for base in kind.__bases__]

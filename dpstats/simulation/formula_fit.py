@@ -109,7 +109,7 @@ def fit_formula(
     constants : mapping of str to float, optional
         What the theory states for some or all of the terms.
     accuracy : float, default=0
-        Relative error of the formula itself that is no news, as of a leading term: it is added to the Monte
+        Relative error that the formula is known to have, as a leading term has: it is added to the Monte
         Carlo errors.
     confidence_level : float, default=0.95
         Of the verdict; intervals of constants are widened so that half of its error covers them together.
@@ -148,11 +148,12 @@ def fit_formula(
         parts = np.exp(logs)[:, None] * basis
         return (parts / parts.sum(axis=0) / errors).T
 
-    # Constants are positive: their logs are fitted, from what each term would need by itself.
+    # Constants are positive, so their logs are fitted. Each starts where its term alone would explain the risk.
     alone = np.array([np.median(means - np.log(row)) for row in basis]) - math.log(len(names))
     fit = least_squares(residuals, alone, jac=jacobian, bounds=(alone - 40, alone + 40), x_scale=1.0)
     fitted = np.exp(fit.x)
-    # Normal in the constants themselves, not in their logs: a term that no cell shows has an interval from 0.
+    # Intervals are normal on the scale of the constants, not of their logs: for a term that no cell shows they
+    # begin at 0.
     slopes = (basis / (fitted @ basis) / errors).T
     size = np.linalg.norm(slopes, axis=0)
     spread = np.sqrt(np.diag(np.linalg.pinv((slopes / size).T @ (slopes / size)))) / size

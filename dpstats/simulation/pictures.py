@@ -77,7 +77,7 @@ def plot_risk(
         Bars are two Monte Carlo standard errors.
     """
     chosen = results.check_loss(loss)
-    results.parameter(parameter)  # an unknown name is told here
+    results.parameter(parameter)  # raises if there is no such parameter
     figure, axis = _new_figure()
     groups = _groups(results, parameter)
     for i, (name, cells) in enumerate(groups.items()):

@@ -65,7 +65,7 @@ class RateFit:
 
     @property
     def verdict(self) -> str:
-        """What became of the theory.
+        """How the fit compares with the theory.
 
         * "reproduced": its exponent is in the interval, which is narrow enough;
         * "reproduced at finite size": it is not, or there is none, but the slope that the whole formula
@@ -141,7 +141,7 @@ def fit_rate(
     tolerance : float, optional
         A wider half-width than this is "undecided".
     accuracy : float, default=0
-        Relative error of the formula that is no news, added to the Monte Carlo error.
+        Relative error that the formula is known to have, added to the Monte Carlo error.
     confidence_level : float, default=0.95
 
     Returns

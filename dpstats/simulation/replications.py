@@ -41,7 +41,7 @@ def run_block(work: Work, cell: int, parameters: Parameters, replications: list[
         rows = [(cell, r, None, _reason(error)) for r in replications]
         return rows, time.perf_counter() - start, versions()
     for r in replications:
-        # The r-th child of the cell's seed, without making the others: SeedSequence.spawn counts like this.
+        # The r-th child that SeedSequence.spawn would give the cell's seed, without making those before it.
         rng = np.random.default_rng(np.random.SeedSequence(work.seed, spawn_key=(cell, r)))
         try:
             rows.append((cell, r, run(rng), None))
@@ -84,11 +84,11 @@ class _Replication:
         X, y = drawn if isinstance(drawn, tuple) else (drawn, None)
         estimator = self._estimator if self._forgets else clone(self._estimator)
         if self._is_ours:
-            # What set_params does, without its look at all parameters: a tenth of a small fit.
+            # As set_params would, but without its check of all names, which takes a tenth of a small fit.
             estimator.random_state = rng
         else:
             for name in self._states:
-                # scikit-learn's own estimators take no Generator; an int of its own serves them.
+                # scikit-learn's own estimators do not take a Generator: each gets an int drawn from it.
                 state = rng if self._takes_generator else int(rng.integers(2**31))
                 estimator.set_params(**{name: state})
         fitted = estimator.fit(X) if y is None else estimator.fit(X, y)

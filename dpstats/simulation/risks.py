@@ -33,7 +33,7 @@ def usable_cells(results: StudyResults, loss: str, positive: bool = True) -> Stu
 def log_means(results: StudyResults, loss: str, accuracy: float) -> tuple[Vector, Vector]:
     """Return the log mean loss of every cell, and its standard error with the formula's own relative error added."""
     mean, error = results.mean(loss), results.standard_error(loss)
-    # A loss without spread is known to rounding.
+    # A loss that is the same in all replications has no Monte Carlo error, only that of rounding.
     return np.log(mean), np.sqrt(np.maximum(error / mean, 1e-9) ** 2 + accuracy**2)
 
 

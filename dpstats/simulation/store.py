@@ -73,7 +73,7 @@ class Store:
             None if description is None else json.dumps({**description, "format": _FORMAT}, sort_keys=True)
         )
         with self._connection:
-            # Looked at and made in one transaction: two processes may start with no file.
+            # The tables are looked for and made in one transaction: two processes may start on the same new file.
             self._connection.execute("BEGIN IMMEDIATE")
             tables = {row[0] for row in self._connection.execute("SELECT name FROM sqlite_master")}
             if tables:

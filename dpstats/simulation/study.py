@@ -106,7 +106,7 @@ class Study:
 
     @property
     def description(self) -> dict[str, Any]:
-        """What makes this study this study: a file is resumed only by a study that has the same.
+        """The identity of the study: a file is resumed only by a study with an equal description.
 
         Raises InvalidParameter if something in it can only be named by its class.
         """
@@ -212,7 +212,7 @@ class Study:
                         seconds.setdefault(rows[0][0], took)
                         if bar is not None:
                             bar.update(len(rows))
-                        # A transaction waits for the disk, longer than a quick replication takes.
+                        # Not after every block: a transaction waits for the disk, which takes longer than a quick one.
                         if time.perf_counter() - written >= BLOCK_SECONDS:
                             store.append(_emptied(waiting), replace_failed=retry_failed)
                             written = time.perf_counter()
@@ -244,7 +244,7 @@ class Study:
                 for block in finished:  # noqa: UP028
                     yield block
             finally:
-                # If a row cannot be written, what still runs is called off, and joblib need not say so.
+                # If a row cannot be written, the blocks that still run are cancelled; joblib warns of that.
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", UserWarning)
                     finished.close()
@@ -260,12 +260,12 @@ def _blocks(missing: Mapping[int, list[int]], seconds: Mapping[int, float]) -> l
         for length in cut(len(rest), size):
             placed.append((start / len(rest), cell, rest[start : start + length]))
             start += length
-    # The time left is told from what is done: it is right only if cheap and dear cells advance alike.
+    # The bar extrapolates from what is finished: that is right only if quick and slow cells advance together.
     return [(cell, replications) for _, cell, replications in sorted(placed, key=lambda block: block[:2])]
 
 
 def _emptied(waiting: list[Finished]) -> list[Finished]:
-    """Take what waits: if it cannot be written, it is not tried again."""
+    """Return the blocks that wait to be written and forget them: if writing fails, they are not written again."""
     taken = waiting.copy()
     waiting.clear()
     return taken
