@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-kernels lint bench validate validate-fast audit docs clean
+.PHONY: demo test test-kernels lint bench validate validate-fast validate-identity real searches audit audit-peers docs clean
 
 # One stamp for everything: the environment is rebuilt when its description changes.
 $(INSTALLED): pyproject.toml
@@ -39,17 +39,33 @@ bench: $(INSTALLED)
 	$(BIN)/python validation/benchmarks/simulation.py
 
 validate: $(INSTALLED)
-	$(BIN)/python validation/mean_risk_and_coverage.py
-	$(BIN)/python validation/run_all.py
-	$(BIN)/python validation/mean_comparison.py --replications 100
-	$(BIN)/python validation/sparse_comparison.py --replications 400
-	$(BIN)/python validation/sparse_real.py
+	$(BIN)/python validation/studies/mean_risk_and_coverage.py
+	$(BIN)/python validation/studies/rates/run_all.py
+	$(BIN)/python validation/studies/mean_comparison.py --replications 100
+	$(BIN)/python validation/studies/sparse_comparison.py --replications 400
 
 validate-fast: $(INSTALLED)
-	$(BIN)/python validation/run_all.py --fast
+	$(BIN)/python validation/studies/rates/run_all.py --fast
+
+# Two hours; validation/README.md has the time of every script.
+validate-identity: $(INSTALLED)
+	$(BIN)/python validation/studies/identity_level.py
+	$(BIN)/python validation/studies/identity_power.py
+
+real: $(INSTALLED)
+	$(BIN)/python validation/real/adaptive_real.py --replications 100
+	$(BIN)/python validation/real/identity_real.py --replications 1000
+	$(BIN)/python validation/real/sparse_real.py
+
+searches: $(INSTALLED)
+	$(BIN)/python validation/searches/identity_constants.py
+	$(BIN)/python validation/searches/identity_search.py --replications 2000000
 
 audit: $(INSTALLED)
-	$(BIN)/python validation/audit.py
+	$(BIN)/python validation/studies/audit.py
+
+audit-peers: $(INSTALLED)
+	$(BIN)/python validation/peers/audit_peers.py
 
 docs: $(INSTALLED)
 	$(BIN)/python -m pytest -q --doctest-modules dpstats tests/test_docs.py

@@ -26,7 +26,7 @@ Release: TypeAlias = Callable[..., Any]
 
 _BATCH = 250_000
 _RUNS = 2_500
-# This many outputs of a block that differ from its first do not repeat by chance in another.
+# A block with at least this many outputs that differ from its first one does not recur by chance.
 _REPEATED = 100
 
 
@@ -104,7 +104,7 @@ def audit(
     if not releases or not all(map(callable, releases)):
         raise InvalidParameter("release must be a callable, or a sequence of at least one callable")
     half = n_trials // 2
-    # Blocks do not straddle the halves, so that a release that repeats itself is seen to.
+    # At least one block a half: blocks are compared with each other, to refuse a release that repeats itself.
     sizes = 2 * cut(half, _BATCH if batched else _RUNS)
     blocks = [(releases, data, score, batched, size) for size in sizes for data in (dataset, neighbor)]
     outputs = run_blocks(
@@ -192,15 +192,15 @@ def _attack(pair: Pair, epsilon: float, delta: float, confidence: float) -> Audi
     counts, curve = count_event(event, thresholds, counting)
     lower = float(epsilon_lower_bound(*counts, half, delta, confidence))
     return AuditResult(
-        lower,
-        epsilon,
-        delta,
-        lower > epsilon,
-        confidence,
-        2 * half,
-        event.describe(),
-        counts,
-        tuple(curve),
+        epsilon_lower=lower,
+        epsilon_claimed=epsilon,
+        delta=delta,
+        violated=lower > epsilon,
+        confidence=confidence,
+        n_trials=2 * half,
+        event=event.describe(),
+        counts=counts,
+        curve=tuple(curve),
     )
 
 

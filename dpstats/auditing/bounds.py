@@ -17,7 +17,7 @@ def probability_bounds(
     """Return one-sided lower and upper Clopper-Pearson bounds, each at ``confidence``."""
     counts = np.asarray(counts)
     tail = 1 - confidence
-    # Where a bound is 0 or 1, any argument that the function takes.
+    # Where a bound is known to be 0 or 1, the quantile is asked for at any valid argument and not used.
     some, missed = np.maximum(counts, 1), np.maximum(trials - counts, 1)
     lower = np.where(counts > 0, betaincinv(some, trials - some + 1, tail), 0.0)
     upper = np.where(counts < trials, betainccinv(trials - missed + 1, missed, tail), 1.0)

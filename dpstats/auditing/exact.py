@@ -156,7 +156,7 @@ def _law(name: str, values: Any) -> NDArray[np.float64]:
 
 
 def _hockey_stick(p: NDArray[np.float64], q: NDArray[np.float64], epsilon: float) -> float:
-    # Past 709 e^epsilon is no float: by then nothing but outcomes that the other never has is left.
+    # e^epsilon overflows above 709; only outcomes that the other dataset never has still count there.
     with np.errstate(over="ignore", invalid="ignore"):
         excess = np.where(q > 0, p - np.exp(epsilon) * q, p)
     return math.fsum(np.maximum(excess, 0.0).tolist())
@@ -169,7 +169,7 @@ def _epsilon(p: NDArray[np.float64], q: NDArray[np.float64], delta: float) -> fl
 def _one_way(p: NDArray[np.float64], q: NDArray[np.float64], delta: float) -> float:
     possible = p > 0
     p, q = p[possible], q[possible]
-    # The logarithm of a ratio of tiny probabilities does not overflow.
+    # By logarithms: a ratio of tiny probabilities may overflow, the logarithm of it does not.
     with np.errstate(divide="ignore"):
         order = np.argsort(-(np.log(p) - np.log(q)), kind="stable")
         inside, other = np.cumsum(p[order]) - delta, np.cumsum(q[order])

@@ -112,7 +112,7 @@ def _fields(output: Any) -> Sequence[Any] | None:
 
 
 def _leaves(output: Any) -> list[Any]:
-    # Every sequence is preceded by its length, so that what varies in length is seen to.
+    # Every sequence is preceded by its length, so that lengths are features too.
     fields = _fields(output)
     if fields is None:
         return [output]

@@ -21,7 +21,7 @@ from dpstats.auditing.outputs import Component, Encoder, Floats, Sample, outcome
 
 Pair: TypeAlias = tuple[Sample, Sample]
 
-# Added to every count, so that a rare outcome does not lead the order by luck.
+# Added to every count, so that an outcome seen once or twice is not ranked first by chance.
 _SMOOTHING = 2.0
 _OUTCOMES, _FEW_OUTCOMES = 5000, 100
 _TRAINING_ROWS = 20_000
@@ -197,7 +197,7 @@ def _table(first: Component, second: Component) -> tuple[Score, int] | None:
 
     def words(sign: int, threshold: float) -> str:
         inside = {key for key in known if sign * ratios[key] >= threshold}
-        # By count, so that what matters is named first; the order of ties must not depend on a hash.
+        # The commonest outcomes are named first; ties are ordered by repr, which does not vary between processes.
         shown = sorted(inside, key=lambda key: (-counts[0][key] - counts[1][key], repr(key)))[:4]
         examples = {}
         for component in samples:
@@ -254,7 +254,7 @@ def _classifiers(first: Component, second: Component) -> Iterator[Score]:
     else:
         encode, table = _finite_or_nan, _finite_or_nan(np.concatenate([first, second]))
     filled = np.nan_to_num(table)
-    # A column with one value in training tells nothing.
+    # A column with one value in training cannot separate the datasets.
     used = np.flatnonzero(
         (filled != filled[0]).any(axis=0) | (np.isnan(table) != np.isnan(table[0])).any(axis=0)
     )

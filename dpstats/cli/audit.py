@@ -52,7 +52,7 @@ def _audit(options: argparse.Namespace) -> None:
             "write a word where a release returns nothing"
         )
     outputs = [frame[name] for name in options.columns]
-    # Opened before the work: results must not be lost to a wrong path.
+    # Opened before the work, so that a path that cannot be written is refused at once.
     with opened("--plot", options.plot), output(options.json) as show:
         result = audit_outputs(
             *(values.to_numpy() if values.dtype.kind in "biuf" else values.tolist() for values in outputs),

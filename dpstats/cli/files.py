@@ -25,7 +25,7 @@ def reading(path: Path, refusal: str) -> Iterator[None]:
     """Refuse a file that cannot be read; whatever a parser says may quote it, and is not repeated."""
     reason = None
     try:
-        os.stat(path)  # first: a parser that is not installed is no news about a file that is not there
+        os.stat(path)  # first: a missing file is reported as such, and not as a missing parser
         yield
     except (ImportError, InvalidParameter, MemoryError):
         raise
@@ -81,8 +81,8 @@ def _read_csv(source: Any, name: str) -> Any:
         warnings.simplefilter("ignore")  # columns of mixed types are refused later, if they are used
         warnings.simplefilter("error", pd.errors.ParserWarning)
         try:
-            # Left to itself, pandas takes the first of too many values for the name of the row, and every
-            # column for its neighbour.
+            # Without index_col=False pandas would take the first value of a line that has one too many for the
+            # row's name, and shift all others by a column.
             return pd.read_csv(source, index_col=False)
         except pd.errors.ParserWarning:
             pass
@@ -130,7 +130,9 @@ def keep_apart(options: argparse.Namespace, *names: str) -> None:
 
 def _same(path: Any, other: Any) -> bool:
     try:
-        return os.path.samefile(path, other) and os.path.isfile(path)  # a device may serve twice
+        return os.path.samefile(path, other) and os.path.isfile(
+            path
+        )  # a device such as /dev/null may be given twice
     except OSError:
         return os.path.realpath(path) == os.path.realpath(other)
 
@@ -170,7 +172,7 @@ def opened(option: str, path: Any) -> Iterator[Callable[[str], None] | None]:
         raise
     finally:
         with contextlib.suppress(OSError):
-            file.close()  # what was written is flushed; what could not be is told
+            file.close()  # write() has flushed, or has raised
 
 
 @contextlib.contextmanager
@@ -205,7 +207,7 @@ def _spelled(facts: Any) -> Any:
 
 
 def tell(text: Any) -> None:
-    """Print a result, whatever the terminal can show, and know that it is out."""
+    """Print a result and flush it; characters that the terminal cannot show are escaped."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     try:
         print(str(text).encode(encoding, "backslashreplace").decode(encoding), flush=True)

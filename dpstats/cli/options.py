@@ -21,7 +21,7 @@ class Parser(argparse.ArgumentParser):
         try:
             print(end="", flush=True)
         except OSError:
-            give_up_stdout()  # a help text that nobody reads any more
+            give_up_stdout()  # the reader of the help text has closed the pipe
         super().exit(status, message)
 
 

@@ -1,4 +1,4 @@
-"""The commands that release, and ``plan``, which says beforehand what they would: one frame for all.
+"""The commands that release, and ``plan``, which says beforehand what they would release: what all of them share.
 
 A command is its parameters, its estimator and its report; see `dpstats.cli.mean` for one.
 """
@@ -14,7 +14,7 @@ from dpstats.cli.files import keep_apart, output, read_table
 from dpstats.cli.options import add_json
 from dpstats.errors import InvalidData, InvalidParameter, LedgerError
 
-# More is a slip of the pen, and would run out of memory or of floating point.
+# Larger sizes are typing errors: plans for them would run out of memory or leave floating point.
 _MOST_ROWS, _MOST_COLUMNS = 10**15, 10**8
 
 
@@ -98,7 +98,7 @@ def _release(options: argparse.Namespace) -> None:
     rows = read_table(options.file, options.column)
     estimator = options.build(options, *rows.shape)
     estimator.set_params(random_state=options.seed, budget=budget)
-    # Opened before anything is charged: an answer that is paid for must not be lost to a wrong path.
+    # Opened before anything is charged, so that a path that cannot be written costs nothing.
     with output(options.json) as show:
         try:
             estimator.fit(rows)
@@ -108,7 +108,8 @@ def _release(options: argparse.Namespace) -> None:
         table, facts = options.report(estimator, options)
         plan = estimator.plan_
         sizes = {"n_samples": plan.n_samples, "n_features": plan.n_features}
-        show(table, _named(estimator) | sizes | {"privacy": _guarantee(estimator.privacy_)} | facts)
+        named = {"estimator": type(estimator).__name__} | plan.facts()
+        show(table, named | sizes | {"privacy": _guarantee(estimator.privacy_)} | facts)
 
 
 def _budget(ledger: Path | None) -> Any:
@@ -124,8 +125,6 @@ def _budget(ledger: Path | None) -> Any:
 
 def _plan(options: argparse.Namespace) -> None:
     """Print what a release would consist of, without data."""
-    import numpy as np
-
     from dpstats.data.parameters import check_integer
 
     n = check_integer("--rows", options.rows, at_least=2, at_most=_MOST_ROWS)
@@ -133,40 +132,18 @@ def _plan(options: argparse.Namespace) -> None:
     keep_apart(options, "cov", "json")
     estimator = options.build(options, n, d)
     plan = estimator.plan(n, d)
-    facts = _named(estimator) | {
+    facts = {
+        "estimator": type(estimator).__name__,
+        **plan.facts(),
         "n_samples": n,
         "n_features": d,
         "privacy": _guarantee(plan.guarantee),
-        **{
-            kind: [
-                {
-                    "name": part.name,
-                    "noise": part.noise,
-                    "size": part.size,
-                    "noise_scale": np.asarray(part.noise_scale).tolist(),
-                }
-                for part in parts
-            ]
-            for kind, parts in (("selections", plan.selections), ("stages", plan.stages))
-        },
+        "selections": [stage.facts() for stage in plan.selections],
+        "stages": [stage.facts() for stage in plan.stages if stage not in plan.selections],
     }
-    lines = [f"{type(estimator).__name__}: {plan}"]
-    if "assumption" in facts:
-        lines.append(f"  assumes that {facts['assumption']}")
-    if "n_calibration" in vars(plan):
-        facts["n_calibration"] = plan.n_calibration
-        lines.append(f"  calibration: {plan.n_calibration:,} simulated null datasets, public")
+    lines = [f"{type(estimator).__name__}: {plan}", *(f"  {note}" for note in plan.notes())]
     with output(options.json) as show:
         show("\n".join(lines), facts)
-
-
-def _named(estimator: Any) -> dict[str, Any]:
-    """Return which estimator it is, and what it assumes where that is for the user to know."""
-    from dpstats.means.adaptive import ASSUMPTIONS
-
-    facts = {"estimator": type(estimator).__name__}
-    tails = getattr(estimator, "tails", None)
-    return facts if tails is None else facts | {"tails": tails, "assumption": ASSUMPTIONS[tails]}
 
 
 def _guarantee(privacy: Any) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def _simulate(options: argparse.Namespace) -> None:
     entry = named_study(options.name)
     study = entry.study(options.name, _grid(options.grid), options.reps, options.seed)
     keep_apart(options, "out", "report", "json")
-    # Opened before the work: results must not be lost to a wrong path.
+    # Opened before the work, so that a path that cannot be written is refused at once.
     with output(options.json) as show, opened("--report", options.report) as write_page:
         results = _run(study, options)
         findings, note = entry.conclusions(results)

@@ -35,6 +35,14 @@ class IdentityPlan(ReleasePlan):
 
     _free: ClassVar[frozenset[str]] = frozenset({"null"})
 
+    def facts(self) -> dict[str, Any]:
+        """Return what a reader of the plan has to know beside its stages, by name."""
+        return {"n_calibration": self.n_calibration}
+
+    def notes(self) -> list[str]:
+        """Return the same in words, one line each."""
+        return [f"calibration: {self.n_calibration:,} simulated null datasets, public"]
+
     @property
     def law(self) -> str:
         """Everything that the law of the released statistic under the null depends on."""

@@ -97,7 +97,7 @@ def sums_by_columns(X: NDArray[Any], column_map: ColumnMap, how: Reading) -> Sum
     # Cut along memory: runs of rows, or (Fortran order) runs of columns.
     runs = _rows_are_runs(X)
     width = 4 * _RUN if runs else max(1, how.block // max(1, min(X.shape[0], _RUN)))
-    tiles = _tiles(column_map.n_features, width, how.threads, _RUN if runs else 1)
+    tiles = cut_columns(column_map.n_features, width, how.threads, _RUN if runs else 1)
     alone = how if len(tiles) == 1 else replace(how, threads=1)
 
     def work(tile: slice) -> Sums:
@@ -202,7 +202,7 @@ def _split(n: int, threads: int, rows_per_block: int) -> list[tuple[int, int]]:
     return [(start, min(start + per_thread, n)) for start in range(0, max(n, 1), per_thread)]
 
 
-def _tiles(d: int, width: int, threads: int, least: int) -> list[slice]:
+def cut_columns(d: int, width: int, threads: int, least: int) -> list[slice]:
     """Cut d columns into slices of about equal widths of at most ``width``: as many for every thread."""
     count = max(1, -(-d // width))
     if count > 1:

@@ -92,6 +92,19 @@ class AdaptiveMeanPlan(ReleasePlan):
     tails: str
     missing: str
 
+    @property
+    def assumption(self) -> str:
+        """What ``tails`` assumes about the rows, in words."""
+        return ASSUMPTIONS[self.tails]
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a reader of the plan has to know beside its stages, by name."""
+        return {"tails": self.tails, "assumption": self.assumption}
+
+    def notes(self) -> list[str]:
+        """Return the same in words, one line each."""
+        return [f"assumes that {self.assumption}"]
+
     @cached_property
     def precisions(self) -> tuple[float, ...]:
         """Inverse noise variance of each stage's estimate, whitened."""
@@ -402,7 +415,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
     def estimand_(self) -> str:
         """In words, what the intervals cover."""
         check_is_fitted(self)
-        return f"the population mean, if {ASSUMPTIONS[self.plan_.tails]}"
+        return f"the population mean, if {self.plan_.assumption}"
 
     @property
     def cov_params_(self) -> Numbers:
@@ -454,7 +467,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         }
         notes = [
             *self._simulated_note(),
-            f'tails="{plan.tails}" assumes that {ASSUMPTIONS[plan.tails]}. Where that is wrong, intervals can cover '
+            f'tails="{plan.tails}" assumes that {plan.assumption}. Where that is wrong, intervals can cover '
             "less than they say; privacy is not affected.",
             "bias: the largest that clipping can cause under this assumption; it is part of the intervals.",
         ]

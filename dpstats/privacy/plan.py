@@ -116,6 +116,14 @@ class Plan:
         # What was computed is computed again where it is unpickled.
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
+    def facts(self) -> dict[str, Any]:
+        """Return what a reader of the plan has to know beside its stages, by name."""
+        return {}
+
+    def notes(self) -> list[str]:
+        """Return the same in words, one line each."""
+        return []
+
     def explain(self) -> str:
         """Say in plain words what is released and what it means for one person.
 

@@ -107,6 +107,11 @@ class Stage:
         """Standard deviation of the noise, in the units of the release."""
         return self.noise_scale * _std_of(self.noise)
 
+    def facts(self) -> dict[str, Any]:
+        """Return what a reader of the plan has to know, by name."""
+        scale = np.asarray(self.noise_scale).tolist()
+        return {"name": self.name, "noise": self.noise, "size": self.size, "noise_scale": scale}
+
     def describe(self, n_candidates: int | None = None) -> str:
         """Return a line of a plan as it is printed."""
         return f"{self.name}: {self.size} numbers, {self.noise} noise of scale {_range(self.noise_scale)}"
@@ -192,6 +197,14 @@ class JointStage:
         """Return the standard deviation of a block's noise, in its units."""
         return self.noise_scale(block) * _std_of(self.noise)
 
+    def facts(self) -> dict[str, Any]:
+        """Return what a reader of the plan has to know, by name."""
+        blocks = [
+            {"name": b.name, "size": b.size, "noise_scale": np.asarray(self.noise_scale(b)).tolist()}
+            for b in self.blocks
+        ]
+        return {"name": self.name, "noise": self.noise, "size": self.size, "blocks": blocks}
+
     def describe(self, n_candidates: int | None = None) -> str:
         """Return the lines of a plan as it is printed."""
         lines = [
@@ -264,6 +277,10 @@ class Selection:
         """Scale of the noise, in the units of the scores."""
         return self.spacing * self.scale_steps
 
+    def facts(self) -> dict[str, Any]:
+        """Return what a reader of the plan has to know, by name."""
+        return {"name": self.name, "noise": self.noise, "size": self.size, "noise_scale": self.noise_scale}
+
     def describe(self, n_candidates: int | None = None) -> str:
         """Return a line of a plan as it is printed."""
         among = self.candidates or n_candidates
@@ -310,6 +327,10 @@ class Responses:
     def keep_probability(self) -> float:
         """The probability that an answer is kept."""
         return self.keep_grains / self.GRAIN
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a reader of the plan has to know, by name."""
+        return {"name": self.name, "noise": self.noise, "keep_probability": self.keep_probability}
 
     def describe(self, n_candidates: int | None = None) -> str:
         """Return a line of a plan as it is printed."""
@@ -370,6 +391,11 @@ class Comparisons:
         value = DiscreteLaplace(self.sensitivity_steps, self.answer_scale_steps, neighbors=self.neighbors)
         return comparisons + (value,) * self.max_above
 
+    def facts(self) -> dict[str, Any]:
+        """Return what a reader of the plan has to know, by name."""
+        scales = (self.threshold_scale_steps * self.spacing, self.question_scale_steps * self.spacing)
+        return {"name": self.name, "noise": self.noise, "max_above": self.max_above, "noise_scale": [*scales]}
+
     def describe(self, n_candidates: int | None = None) -> str:
         """Return a line of a plan as it is printed."""
         scales = (self.threshold_scale_steps * self.spacing, self.question_scale_steps * self.spacing)
@@ -399,6 +425,10 @@ class Coins:
     def events(self) -> tuple[Event, ...]:
         """Nothing: coins are not released."""
         return ()
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a reader of the plan has to know, by name."""
+        return {"name": self.name, "noise": self.noise, "size": math.prod(self.shape)}
 
     def describe(self, n_candidates: int | None = None) -> str:
         """Return a line of a plan as it is printed."""

@@ -1,14 +1,9 @@
 """Studies of estimators and tests by simulation: risks, rates, levels, sample sizes."""
 
 from dpstats.simulation.adapter import Adapter
-from dpstats.simulation.rates import (
-    Check,
-    FormulaFit,
-    RateFit,
-    compare,
-    fit_formula,
-    fit_rate,
-)
+from dpstats.simulation.comparison import Check, compare
+from dpstats.simulation.formula_fit import FormulaFit, fit_formula
+from dpstats.simulation.rate_fit import RateFit, fit_rate
 from dpstats.simulation.sample_size import CrossingPoint, crossing_point, sample_complexity
 from dpstats.simulation.samplers import (
     Contaminated,

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dpstats.errors import InvalidParameter
-from dpstats.simulation.rates import compare, fit_formula, fit_rate
+from dpstats.simulation.comparison import compare
+from dpstats.simulation.formula_fit import fit_formula
+from dpstats.simulation.rate_fit import fit_rate
 from dpstats.simulation.samplers import Gaussian, Rademacher, SparseMeans
 from dpstats.simulation.study import Study
 from dpstats.simulation.table import StudyResults

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpstats.errors import DPStatsError
-from dpstats.simulation.rates import Term
+from dpstats.simulation.risks import Term
 from dpstats.simulation.sample_size import CrossingPoint
 from dpstats.simulation.table import CellResult, StudyResults
 
@@ -77,7 +77,7 @@ def plot_risk(
         Bars are two Monte Carlo standard errors.
     """
     chosen = results.check_loss(loss)
-    results.parameter(parameter)  # an unknown name is told here
+    results.parameter(parameter)  # raises if there is no such parameter
     figure, axis = _new_figure()
     groups = _groups(results, parameter)
     for i, (name, cells) in enumerate(groups.items()):

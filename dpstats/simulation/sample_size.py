@@ -148,7 +148,7 @@ def crossing_point(
         share(center + step)
     goal = float(ndtri(target))
     (intercept, slope), _ = _probit(seen, center, degree=1)
-    # On both sides of the target, and chosen before they are simulated: no bias of selection.
+    # New points on both sides of the target, chosen before they are simulated: none is picked for its outcome.
     center += float(np.clip((goal - intercept) / slope, -0.5, 0.5))
     steps = [float(np.clip(eta / slope, -0.5, 0.5)) for eta in (-0.75, -0.375, 0.0, 0.375, 0.75)]
     design = sorted({place(center + step) for step in steps})
@@ -168,7 +168,15 @@ def crossing_point(
     )
     counts = np.array(list(seen.values()))
     value = float(math.ceil(estimate)) if integer else estimate
-    return CrossingPoint(value, error, interval, target, np.array(list(seen)), counts[:, 0], counts[:, 1])
+    return CrossingPoint(
+        value=value,
+        standard_error=error,
+        interval=interval,
+        target=target,
+        points=np.array(list(seen)),
+        rejections=counts[:, 0],
+        trials=counts[:, 1],
+    )
 
 
 def _outcomes(power: Power, x: float, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -207,7 +215,7 @@ def _probit(
     from statsmodels.genmod.families.links import Probit
     from statsmodels.genmod.generalized_linear_model import GLM
 
-    # Half a test more on either side: no share is 0 or 1, and the fit always exists.
+    # Half a rejection and half an acceptance are added: no share is 0 or 1, and the fit always exists.
     outcomes = np.column_stack([counts[near, 0], counts[near, 1] - counts[near, 0]]) + 0.5
     design = np.vander(x[near], degree + 1, increasing=True)
     fit = GLM(outcomes, design, family=Binomial(link=Probit())).fit()

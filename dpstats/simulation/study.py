@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
-import itertools
-import math
 import time
 import warnings
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,28 +13,17 @@ import numpy as np
 from sklearn.base import clone
 
 from dpstats.data.parameters import check_integer
-from dpstats.errors import DPStatsError, InvalidParameter
+from dpstats.errors import InvalidParameter
 from dpstats.parallel import cut
-from dpstats.release.estimator import PrivateEstimator
-from dpstats.simulation.adapter import Adapter
-from dpstats.simulation.losses import NEEDS_TRUTH, Loss, named_losses
-from dpstats.simulation.store import Finished, Row, Store, describe, versions
-from dpstats.simulation.table import Parameters, StudyResults, collect
+from dpstats.simulation.description import describe
+from dpstats.simulation.grid import cells_of, check_names, names_of_estimator, seeds_among
+from dpstats.simulation.losses import NEEDS_TRUTH, named_losses
+from dpstats.simulation.replications import Work, run_block
+from dpstats.simulation.store import Finished, Store
+from dpstats.simulation.table import StudyResults, collect
 
-_BLOCK_SECONDS = 1.0
+BLOCK_SECONDS = 1.0
 """What a block of replications should take, and how often results are written: a kill loses what is not."""
-
-_SIZES = ("n", "d")
-
-
-@dataclass(frozen=True)
-class _Work:
-    """Everything that a process needs; pickled with every block."""
-
-    sampler: Any
-    estimator: Any
-    losses: Mapping[str, Loss]
-    seed: int
 
 
 class Study:
@@ -110,8 +95,8 @@ class Study:
         self.seed = check_integer("seed", seed, at_least=0)
         self.name = name
         self.losses = named_losses(loss)
-        self.cells = _cells(grid)
-        self._check_names()
+        self.cells = cells_of(grid)
+        check_names(self.cells, sampler, estimator)
         lacking = sorted(NEEDS_TRUTH & set(self.losses)) if not hasattr(sampler, "true_mean") else []
         if lacking:
             raise InvalidParameter(
@@ -119,34 +104,14 @@ class Study:
                 "or a callable loss"
             )
 
-    def _check_names(self) -> None:
-        of_sampler, of_estimator = _names_of_sampler(self.sampler), _names_of_estimator(self.estimator)
-        for cell in self.cells:
-            for size in _SIZES:
-                if size not in cell:
-                    raise InvalidParameter(f"grid must name n and d, got {', '.join(cell) or 'nothing'}")
-                check_integer(size, cell[size], at_least=1)
-            unknown = [
-                key
-                for key in cell
-                if key not in _SIZES and _target(key, of_sampler, of_estimator) == (None, None)
-            ]
-            if unknown:
-                sampler = ", ".join(sorted(of_sampler or ())) or "none"
-                estimator = ", ".join(sorted(of_estimator - {"random_state", "budget"})) or "none"
-                raise InvalidParameter(
-                    f"grid has unknown parameters {', '.join(unknown)}: the sampler has {sampler}; "
-                    f"the estimator has {estimator}; the sizes are n and d"
-                )
-
     @property
     def description(self) -> dict[str, Any]:
-        """What makes this study this study: a file is resumed only by a study that has the same.
+        """The identity of the study: a file is resumed only by a study with an equal description.
 
         Raises InvalidParameter if something in it can only be named by its class.
         """
         estimator = clone(self.estimator)
-        states = _states(_names_of_estimator(estimator))
+        states = seeds_among(names_of_estimator(estimator))
         if states:  # replaced in every replication
             estimator.set_params(**dict.fromkeys(states))
         return {
@@ -247,8 +212,8 @@ class Study:
                         seconds.setdefault(rows[0][0], took)
                         if bar is not None:
                             bar.update(len(rows))
-                        # A transaction waits for the disk, longer than a quick replication takes.
-                        if time.perf_counter() - written >= _BLOCK_SECONDS:
+                        # Not after every block: a transaction waits for the disk, which takes longer than a quick one.
+                        if time.perf_counter() - written >= BLOCK_SECONDS:
                             store.append(_emptied(waiting), replace_failed=retry_failed)
                             written = time.perf_counter()
         finally:
@@ -261,16 +226,16 @@ class Study:
     def _each(
         self, blocks: Sequence[tuple[int, list[int]]], n_jobs: int | None
     ) -> Generator[Finished, None, None]:
-        work = _Work(self.sampler, self.estimator, self.losses, self.seed)
+        work = Work(self.sampler, self.estimator, self.losses, self.seed)
         from joblib import Parallel, delayed
 
         parallel = Parallel(n_jobs, return_as="generator_unordered")
         if parallel.n_jobs == 1 or len(blocks) == 1:
             for cell, replications in blocks:
-                yield _run_block(work, cell, self.cells[cell], replications)
+                yield run_block(work, cell, self.cells[cell], replications)
         else:
             tasks = (
-                delayed(_run_block)(work, cell, self.cells[cell], replications)
+                delayed(run_block)(work, cell, self.cells[cell], replications)
                 for cell, replications in blocks
             )
             finished = parallel(tasks)
@@ -279,7 +244,7 @@ class Study:
                 for block in finished:  # noqa: UP028
                     yield block
             finally:
-                # If a row cannot be written, what still runs is called off, and joblib need not say so.
+                # If a row cannot be written, the blocks that still run are cancelled; joblib warns of that.
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", UserWarning)
                     finished.close()
@@ -290,145 +255,20 @@ def _blocks(missing: Mapping[int, list[int]], seconds: Mapping[int, float]) -> l
     placed = []
     for cell, replications in missing.items():
         rest = replications[1:]
-        size = max(1, min(len(rest), int(_BLOCK_SECONDS / max(seconds[cell], 1e-6))))
+        size = max(1, min(len(rest), int(BLOCK_SECONDS / max(seconds[cell], 1e-6))))
         start = 0
         for length in cut(len(rest), size):
             placed.append((start / len(rest), cell, rest[start : start + length]))
             start += length
-    # The time left is told from what is done: it is right only if cheap and dear cells advance alike.
+    # The bar extrapolates from what is finished: that is right only if quick and slow cells advance together.
     return [(cell, replications) for _, cell, replications in sorted(placed, key=lambda block: block[:2])]
 
 
 def _emptied(waiting: list[Finished]) -> list[Finished]:
-    """Take what waits: if it cannot be written, it is not tried again."""
+    """Return the blocks that wait to be written and forget them: if writing fails, they are not written again."""
     taken = waiting.copy()
     waiting.clear()
     return taken
-
-
-def _run_block(work: _Work, cell: int, parameters: Parameters, replications: list[int]) -> Finished:
-    """Run replications of one cell."""
-    start = time.perf_counter()
-    rows: list[Row] = []
-    try:
-        run = _Replication(work, parameters)
-    except Exception as error:
-        rows = [(cell, r, None, _reason(error)) for r in replications]
-        return rows, time.perf_counter() - start, versions()
-    for r in replications:
-        # The r-th child of the cell's seed, without making the others: SeedSequence.spawn counts like this.
-        rng = np.random.default_rng(np.random.SeedSequence(work.seed, spawn_key=(cell, r)))
-        try:
-            rows.append((cell, r, run(rng), None))
-        except Exception as error:
-            rows.append((cell, r, None, _reason(error)))
-    return rows, time.perf_counter() - start, versions()
-
-
-class _Replication:
-    """Draw, fit, measure: in one cell."""
-
-    def __init__(self, work: _Work, parameters: Parameters) -> None:
-        estimator = clone(work.estimator)
-        of_sampler, of_estimator = _names_of_sampler(work.sampler), _names_of_estimator(estimator)
-        self._of_data: dict[str, Any] = {}
-        changed: dict[str, Any] = {}
-        for key, value in parameters.items():
-            if key in _SIZES:
-                continue
-            to_sampler, to_estimator = _target(key, of_sampler, of_estimator)
-            if to_sampler is not None:
-                self._of_data[to_sampler] = value
-            if to_estimator is not None:
-                changed[to_estimator] = value
-        self._estimator = estimator.set_params(**changed) if changed else estimator
-        self._sampler = work.sampler
-        self._losses, self._measures = list(work.losses), list(work.losses.values())
-        self._n, self._d = int(parameters["n"]), int(parameters["d"])
-        true_mean = getattr(work.sampler, "true_mean", None)
-        self._truth: Any = None if true_mean is None else true_mean(self._d, **self._of_data)
-        self._states = _states(of_estimator)
-        self._takes_generator = isinstance(estimator, PrivateEstimator | Adapter)
-        self._is_ours = isinstance(estimator, PrivateEstimator) and self._states == ["random_state"]
-        # Any other estimator could keep state from one fit to the next: results would depend on the blocks.
-        here = type(estimator).__module__.startswith("dpstats.")
-        self._forgets = self._takes_generator and here
-
-    def __call__(self, rng: np.random.Generator) -> tuple[float, ...]:
-        drawn = self._sampler(self._n, self._d, rng, **self._of_data)
-        X, y = drawn if isinstance(drawn, tuple) else (drawn, None)
-        estimator = self._estimator if self._forgets else clone(self._estimator)
-        if self._is_ours:
-            # What set_params does, without its look at all parameters: a tenth of a small fit.
-            estimator.random_state = rng
-        else:
-            for name in self._states:
-                # scikit-learn's own estimators take no Generator; an int of its own serves them.
-                state = rng if self._takes_generator else int(rng.integers(2**31))
-                estimator.set_params(**{name: state})
-        fitted = estimator.fit(X) if y is None else estimator.fit(X, y)
-        values = tuple([float(loss(fitted, X, self._truth)) for loss in self._measures])
-        if not all(map(math.isfinite, values)):
-            wrong = next(
-                pair for pair in zip(self._losses, values, strict=True) if not math.isfinite(pair[1])
-            )
-            raise DPStatsError("{} is {}".format(*wrong))
-        return values
-
-
-def _reason(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
-
-
-def _cells(grid: Any) -> list[dict[str, Any]]:
-    if isinstance(grid, Mapping):
-        for key, values in grid.items():
-            if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray):
-                raise InvalidParameter(f"grid must hold a list of values of {key}, got {values!r}")
-        products = itertools.product(*grid.values())
-        cells = [dict(zip(grid, values, strict=True)) for values in products]
-    elif isinstance(grid, Sequence) and all(isinstance(cell, Mapping) for cell in grid):
-        cells = [dict(cell) for cell in grid]
-    else:
-        raise InvalidParameter("grid must be a mapping of lists, or a list of mappings")
-    if not cells:
-        raise InvalidParameter("grid must have at least one cell")
-    return [
-        {str(key): value.item() if isinstance(value, np.generic) else value for key, value in cell.items()}
-        for cell in cells
-    ]
-
-
-def _names_of_sampler(sampler: Any) -> frozenset[str] | None:
-    """Return the parameters of a sampler; None if it takes any."""
-    if hasattr(sampler, "__dataclass_fields__"):
-        return frozenset(sampler.__dataclass_fields__)
-    parameters = list(inspect.signature(sampler).parameters.values())
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-        return None
-    return frozenset(parameter.name for parameter in parameters[3:])
-
-
-def _names_of_estimator(estimator: Any) -> frozenset[str]:
-    return frozenset(estimator.get_params(deep=True))
-
-
-def _states(of_estimator: frozenset[str]) -> list[str]:
-    """Return the parameters that seed an estimator and those inside it; always in the same order."""
-    return sorted(name for name in of_estimator if name == "random_state" or name.endswith("__random_state"))
-
-
-def _target(
-    key: str, of_sampler: frozenset[str] | None, of_estimator: frozenset[str]
-) -> tuple[str | None, str | None]:
-    """Return what a name of the grid is called by the sampler and by the estimator; None where it is not theirs."""
-    if key in of_estimator:
-        return key if of_sampler is not None and key in of_sampler else None, key
-    plain = key.removeprefix("sampler__")
-    if of_sampler is None or plain in of_sampler:
-        return plain, None
-    plain = key.removeprefix("estimator__")
-    return None, plain if plain in of_estimator else None
 
 
 def _stated(value: Any) -> Any:

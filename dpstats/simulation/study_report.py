@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpstats.report import Page
-from dpstats.simulation.store import versions
 from dpstats.simulation.table import StudyResults
+from dpstats.simulation.versions import versions
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -259,4 +259,11 @@ def collect(
         array = np.array(numbers_of_cell, dtype=np.float64).reshape(-1, len(losses))
         by_loss = {loss: array[:, j] for j, loss in enumerate(losses)}
         gathered.append(CellResult(parameters, by_loss, reasons))
-    return StudyResults(name, tuple(gathered), tuple(losses), facts, seconds, tuple(versions))
+    return StudyResults(
+        name=name,
+        cells=tuple(gathered),
+        losses=tuple(losses),
+        facts=facts,
+        seconds=seconds,
+        versions=tuple(versions),
+    )

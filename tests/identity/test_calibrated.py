@@ -1,4 +1,4 @@
-"""Level and p-values of every test under its null, reduced; validation/identity_level.py has the full study."""
+"""Level and p-values of every test under its null, reduced; validation/studies/identity_level.py has the full study."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A study for a process that is killed: python interrupted_study.py FILE."""
+"""A study for a process that is killed: python -m tests.simulation.interrupted_study FILE."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ def build() -> Study:
 
 
 if __name__ == "__main__":
-    module._BLOCK_SECONDS = 0.01  # many small blocks: many places to be killed in
+    module.BLOCK_SECONDS = 0.01  # many small blocks: many places to be killed in
     build().run(Path(sys.argv[1]))

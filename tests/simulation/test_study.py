@@ -1,7 +1,8 @@
-"""Studies: the same rows for any number of workers and any number of kills, and failures that are told."""
+"""Studies: the same rows for any number of workers and any number of kills, and what is run again."""
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import sqlite3
@@ -10,34 +11,58 @@ import sys
 import time
 from pathlib import Path
 
-import interrupted_study
 import joblib
 import numpy as np
 import pytest
-from sklearn.covariance import EmpiricalCovariance
-from sklearn.linear_model import LinearRegression
 
 from dpstats.errors import InvalidParameter
-from dpstats.means import ClippedMean
-from dpstats.simulation import Adapter, Gaussian, Rademacher, SparseMeans, Study, StudyFileError, store
-from dpstats.simulation.samplers import Contaminated, ProductBernoulli, StudentT, SubGaussian
+from dpstats.simulation import (
+    Adapter,
+    Gaussian,
+    Rademacher,
+    Study,
+)
+from tests.simulation import interrupted_study
+from tests.simulation.rows import ESTIMATOR, GRID, ONE_CELL, count, rows_of
 
-ESTIMATOR = ClippedMean(clip=1.0, delta=1e-6)
-GRID = {"n": [20, 200], "d": [1, 3], "epsilon": [0.5]}
+
+def mean_of(X: np.ndarray, rng: np.random.Generator, power: int = 1) -> np.ndarray:
+    return (X**power).mean(axis=0)
 
 
-def rows_of(path: Path) -> list[tuple]:
+class Flaky:
+    """Fails for a reason of the machine while the disk is full."""
+
+    def __call__(self, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
+        X = rng.normal(size=(n, d))
+        if X[0, 0] > 0 and os.environ.get("DISK_OF_A_TEST") == "full":
+            raise OSError("no space left on device")
+        return X
+
+    def true_mean(self, d: int) -> np.ndarray:
+        return np.zeros(d)
+
+
+def test_failed_replications_are_run_again_where_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "s.db"
+    flaky = Study(Flaky(), Adapter(mean_of), ONE_CELL, 40)
+    monkeypatch.setenv("DISK_OF_A_TEST", "full")
+    before = flaky.run(path).cells[0]
+    assert 5 < before.failed < 35  # 4.7 standard deviations of 20
+    monkeypatch.setenv("DISK_OF_A_TEST", "empty")
+    assert flaky.run(path).cells[0].failed == before.failed
+    fixed = flaky.run(path, retry_failed=True)
+    assert not fixed.failed_cells
+    assert fixed.table().tobytes() == flaky.run().table().tobytes()
+    # What did not fail is not run again.
     with sqlite3.connect(path) as connection:
-        rows = connection.execute("SELECT * FROM results").fetchall()
+        ran = connection.execute("SELECT sum(replications) FROM work").fetchone()[0]
     connection.close()
-    return rows
-
-
-@pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> list[tuple]:
-    path = tmp_path_factory.mktemp("alone") / "one.db"
-    Study(Rademacher(), ESTIMATOR, GRID, 30, seed=1).run(path, n_jobs=1)
-    return rows_of(path)
+    assert ran == 40 + before.failed
+    monkeypatch.setenv("DISK_OF_A_TEST", "full")
+    assert not flaky.run(path, retry_failed=True).failed_cells
 
 
 @pytest.mark.parametrize("jobs", [2, 4])
@@ -74,24 +99,16 @@ def test_another_seed_gives_other_rows_and_more_replications_keep_the_first(alon
     assert first.tolist() == [row[2] for row in alone]
 
 
-def test_seeds_are_those_of_spawn() -> None:
-    sampler = Gaussian()
-    study = Study(sampler, EmpiricalCovariance(), {"n": [7, 9], "d": [2]}, 3, seed=5)
-    child = np.random.SeedSequence(5).spawn(2)[1].spawn(3)[2]
-    X = sampler(9, 2, np.random.default_rng(child))
-    expected = float(np.sum(X.mean(axis=0) ** 2))
-    assert study.run().cells[1].losses["squared_error"][2] == pytest.approx(expected, rel=1e-12)
-
-
 def test_killed_five_times_and_resumed_is_as_never_killed(tmp_path: Path) -> None:
     path, whole = tmp_path / "killed.db", tmp_path / "whole.db"
-    script = str(Path(interrupted_study.__file__))
+    # As a module, so that its functions have the same names there and here: the file is of one study.
+    script, root = ["-m", interrupted_study.__name__], Path(__file__).parents[2]
     chance = random.Random(0)
     killed = 0
     counts = [0]
     start = time.perf_counter()
     for _ in range(5):
-        process = subprocess.Popen([sys.executable, script, str(path)], stderr=subprocess.DEVNULL)
+        process = subprocess.Popen([sys.executable, *script, str(path)], stderr=subprocess.DEVNULL, cwd=root)
         # Killed at a random time after the first new row.
         while time.perf_counter() - start < 60 and process.poll() is None:
             time.sleep(0.005)
@@ -107,46 +124,6 @@ def test_killed_five_times_and_resumed_is_as_never_killed(tmp_path: Path) -> Non
     straight = interrupted_study.build().run(whole)
     assert rows_of(path) == rows_of(whole) and len(rows_of(path)) == 360
     assert resumed.table().tobytes() == straight.table().tobytes()
-
-
-def count(path: Path) -> int:
-    try:
-        with sqlite3.connect(path) as connection:
-            number = connection.execute("SELECT count(*) FROM results").fetchone()[0]
-        connection.close()
-        return number
-    except sqlite3.OperationalError:  # not made yet, or being written
-        return 0
-
-
-def fragile(X: np.ndarray, rng: np.random.Generator, depth: int) -> np.ndarray:
-    if depth == 2 or (depth == 1 and rng.random() < 0.5):
-        raise ValueError(f"too deep: {depth}")
-    return X.mean(axis=0)
-
-
-def test_cells_that_raise_are_recorded_and_the_study_goes_on() -> None:
-    study = Study(Gaussian(), Adapter(fragile, depth=0), {"n": [10], "d": [1], "depth": [0, 1, 2]}, 40)
-    results = study.run()
-    assert [cell.failed for cell in results.cells][0::2] == [0, 40]
-    assert 8 < results.cells[1].failed < 32  # 4 standard deviations of 20
-    assert results.cells[1].losses["squared_error"].size == 40 - results.cells[1].failed
-    assert results.cells[2].failures == {"ValueError: too deep: 2": 40}
-    assert np.isnan(results.mean()[2]) and np.isfinite(results.mean()[:2]).all()
-    assert "Cell 3 failed in 40 of 40 replications: ValueError: too deep: 2" in str(results)
-    assert len(results.failed_cells) == 2
-
-
-def test_a_cell_whose_parameters_are_refused_fails_alone() -> None:
-    results = Study(Rademacher(), ESTIMATOR, {"n": [20], "d": [1], "epsilon": [1.0, -1.0]}, 5).run(n_jobs=2)
-    assert [cell.failed for cell in results.cells] == [0, 5]
-    assert "epsilon must be" in next(iter(results.cells[1].failures))
-    nan = Study(Rademacher(), Adapter(nothing), {"n": [5], "d": [1]}, 2).run()
-    assert nan.cells[0].failures == {"DPStatsError: squared_error is nan": 2}
-
-
-def nothing(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    return np.array([np.nan])
 
 
 BAD = {
@@ -199,112 +176,6 @@ def test_bad_input_is_one_clear_error(name: str) -> None:
     assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
-def positive(fitted: ClippedMean, X: np.ndarray, truth: None) -> float:
-    return float(fitted.mean_[0] > 0)
-
-
-def test_names_go_to_whom_they_belong() -> None:
-    # The callable's own location; the estimator's clip and epsilon: noise of about 20.
-    grid = {"n": [9], "d": [1], "location": [900.0, -900.0], "clip": [1e3], "epsilon": [100.0]}
-    assert Study(draw, ClippedMean(clip=1.0, delta=1e-6), grid, 3, loss=positive).run().mean().tolist() == [
-        1,
-        0,
-    ]
-    # The sampler's std and the estimator's: risk and interval both grow. Noise of deviation 0.06.
-    estimator = ClippedMean(clip=50.0, epsilon=50.0, std=1.0)
-    losses = ["coverage", "squared_error"]
-    both = Study(Gaussian(), estimator, {"n": [50], "d": [1], "std": [1.0, 9.0]}, 200, loss=losses).run()
-    assert both.losses == ("coverage", "squared_error") and (both.mean("coverage") > 0.85).all()
-    assert both.mean("squared_error")[1] > 20 * both.mean("squared_error")[0]
-    # The sampler's alone: an interval a third as wide as it should be covers half of the time.
-    one = [{"n": 50, "d": 1, "sampler__std": 3.0, "estimator__std": 1.0}]
-    assert 0.35 < Study(Gaussian(), estimator, one, 200, loss="coverage").run().mean()[0] < 0.7
-
-
-def test_scikit_learns_estimators_and_pairs_of_x_and_y() -> None:
-    results = Study(Gaussian(mean=2.0), EmpiricalCovariance(), {"n": [100], "d": [4]}, 300).run()
-    assert results.mean()[0] == pytest.approx(4 / 100, rel=0.25)  # 5 standard errors
-    results = Study(Line(), LinearRegression(), {"n": [100], "d": [2]}, 200).run()
-    assert results.mean()[0] == pytest.approx(2 / 100, rel=0.4)
-
-
-class Line:
-    def __call__(self, n: int, d: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        X = rng.normal(size=(n, d))
-        return X, X @ self.true_mean(d) + rng.normal(size=n)
-
-    def true_mean(self, d: int) -> np.ndarray:
-        return np.arange(1.0, d + 1)
-
-
-class FullDisk:
-    """A connection that has no space for results after a number of blocks."""
-
-    def __init__(self, connection: sqlite3.Connection, blocks: int) -> None:
-        self._connection, self._left = connection, blocks
-
-    def executemany(self, statement: str, rows: list) -> object:
-        if statement.startswith("INSERT OR IGNORE INTO results"):
-            self._left -= 1
-            if self._left < 0:
-                self._connection.executemany(statement, rows[:1])  # half of a block is written
-                raise sqlite3.OperationalError("database or disk is full")
-        return self._connection.executemany(statement, rows)
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._connection, name)
-
-    def __enter__(self) -> object:
-        return self._connection.__enter__()
-
-    def __exit__(self, *error: object) -> object:
-        return self._connection.__exit__(*error)
-
-
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_no_space_left_loses_nothing_that_is_finished(
-    jobs: int, alone: list[tuple], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "full.db"
-    study = Study(Rademacher(), ESTIMATOR, GRID, 30, seed=1)
-    connect = sqlite3.connect
-    with monkeypatch.context() as patched:
-        # Blocks of one replication, each written at once.
-        patched.setattr("dpstats.simulation.study._BLOCK_SECONDS", 0.0)
-        patched.setattr(store.sqlite3, "connect", lambda *a, **k: FullDisk(connect(*a, **k), 5))
-        with pytest.raises(StudyFileError, match=r"disk is full.*what was finished before is in the file"):
-            study.run(path, n_jobs=jobs)
-    kept = rows_of(path)
-    assert 4 < len(kept) < 120 and set(kept) < set(alone)
-    study.run(path)
-    assert rows_of(path) == alone
-
-
-def test_another_studys_file_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "study.db"
-    Study(Rademacher(), ESTIMATOR, GRID, 3).run(path)
-    for other, word in (
-        (Study(Rademacher(), ESTIMATOR, GRID, 3, seed=9), "seed"),
-        (Study(Rademacher(), ClippedMean(clip=2.0, delta=1e-6), GRID, 3), "estimator's parameters"),
-        (Study(SubGaussian(), ESTIMATOR, GRID, 3), "sampler"),
-        (Study(Rademacher(), ESTIMATOR, {**GRID, "n": [20]}, 3), "grid"),
-    ):
-        with pytest.raises(StudyFileError, match=f"holds another study: it differs in .*{word}"):
-            other.run(path)
-    (tmp_path / "text.db").write_text("not a database, but long enough to be looked at " * 20)
-    with pytest.raises(StudyFileError, match="cannot be opened"):
-        Study(Rademacher(), ESTIMATOR, GRID, 3).run(tmp_path / "text.db")
-    with sqlite3.connect(tmp_path / "other.db") as connection:
-        connection.execute("CREATE TABLE something (x)")
-    connection.close()
-    with pytest.raises(StudyFileError, match="is not the file of a study"):
-        Study(Rademacher(), ESTIMATOR, GRID, 3).run(tmp_path / "other.db")
-    with pytest.raises(StudyFileError, match="cannot be opened") as caught:
-        Study(Rademacher(), ESTIMATOR, GRID, 3).run(tmp_path / "no" / "folder.db")
-    # Nothing was finished, and running again helps nobody.
-    assert "resume" not in str(caught.value)
-
-
 def test_load_and_resume_do_not_run_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     study = Study(Rademacher(), ESTIMATOR, GRID, 3)
     first = study.run(tmp_path / "s.db", progress=True)
@@ -312,52 +183,3 @@ def test_load_and_resume_do_not_run_again(tmp_path: Path, capsys: pytest.Capture
     assert study.load(tmp_path / "s.db").table().tobytes() == first.table().tobytes()
     again = study.run(tmp_path / "s.db", progress=True)
     assert capsys.readouterr().err == "" and again.seconds == first.seconds > 0
-
-
-def test_tables() -> None:
-    pandas = pytest.importorskip("pandas")
-    results = Study(Rademacher(), ESTIMATOR, GRID, 20, name="a <study>").run()
-    frame = results.to_pandas()
-    assert isinstance(frame, pandas.DataFrame) and frame["n"].tolist() == [20, 20, 200, 200]
-    assert results.as_records()[0]["n"] == 20 and "a &lt;study&gt;" in results._repr_html_()
-    derived = results.derive("x", lambda cell: cell["n"] * 2, instead_of="n")
-    assert derived.parameter("x").tolist() == [40, 40, 400, 400] and "n" not in derived.cells[0].parameters
-    assert len(results.where(lambda cell: cell["d"] == 3).cells) == 2
-    with pytest.raises(InvalidParameter, match="parameter must be one of n, d, epsilon, got 'm'"):
-        results.parameter("m")
-    with pytest.raises(InvalidParameter, match="loss must be one of squared_error, got 'risk'"):
-        results.mean("risk")
-
-
-SAMPLERS = {
-    Gaussian(mean=(1.0, -2.0), std=2.0): 2.0,
-    SubGaussian(mean=1.0, std=2.0): 2.0,
-    StudentT(mean=1.0, degrees_of_freedom=8.0): 1.0,
-    Rademacher(): 1.0,
-    Rademacher(mean=0.6): 0.8,
-    ProductBernoulli(probability=0.2): 0.4,
-    SparseMeans(n_nonzero=1, signal=2.0, std=0.5): 0.5,
-    Contaminated(mean=1.0, share=0.0): 1.0,
-}
-
-
-@pytest.mark.parametrize("sampler", SAMPLERS, ids=str)
-def test_samplers_know_their_mean(sampler: Gaussian) -> None:
-    n = 20_000
-    X = sampler(n, 2, np.random.default_rng(0))
-    assert X.shape == (n, 2) and X.dtype == np.float64
-    # Five standard errors of the mean, and 10% of the deviation: false alarms below 1e-4.
-    assert np.abs(X.mean(axis=0) - sampler.true_mean(2)).max() < 5 * SAMPLERS[sampler] / np.sqrt(n)
-    assert X.std(axis=0) == pytest.approx(SAMPLERS[sampler], rel=0.1)
-
-
-def test_samplers_replace_their_fields_in_a_call() -> None:
-    rng = np.random.default_rng(0)
-    assert SparseMeans().true_mean(4, n_nonzero=3, signal=2.0).tolist() == [2.0, -2.0, 2.0, 0.0]
-    moved = Contaminated(share=0.5, shift=100.0)(1000, 2, rng)
-    assert 0.4 < np.mean(moved[:, 0] > 50) < 0.6 and np.all((moved[:, 0] > 50) == (moved[:, 1] > 50))
-    assert Contaminated(share=0.5).true_mean(1).tolist() == [0.0]
-    with pytest.raises(InvalidParameter, match="greater than 2"):
-        StudentT(degrees_of_freedom=2.0)(5, 1, rng)
-    with pytest.raises(InvalidParameter, match="n_nonzero must be between 0 and d = 2"):
-        SparseMeans(n_nonzero=5)(5, 2, rng)

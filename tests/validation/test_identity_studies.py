@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "validation"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "validation" / "studies"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "validation" / "searches"))
 import identity_constants
 import identity_power
 

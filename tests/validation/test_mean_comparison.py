@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "validation"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "validation" / "studies"))
 import mean_comparison as study
 
 CELL = ("normal", 1000, 50, 1.0, 10.0)

@@ -9,21 +9,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "validation"))
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "validation" / "rates"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "validation" / "studies" / "rates"))
 import accuracy_bounds
 import identity_tests
 import mean_bounded
 import mean_gaussian
 import run_all
 import sparse_mean
-from _shared import LEVEL, Options
+from outcomes import LEVEL, Options
 
 from dpstats.identity import SpatialSignTest
 from dpstats.means import ClippedMean
 from dpstats.simulation import Gaussian, Study, StudyResults, compare, fit_formula
-from dpstats.simulation.rates import reproduced
 from dpstats.simulation.table import CellResult
+from dpstats.simulation.verdicts import reproduced
 
 FAST = Options("fast")
 # Every interval is at 1 - .05/72, so all verdicts of this file together fail falsely with probability 5% at most

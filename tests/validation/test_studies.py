@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "validation"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "validation" / "studies"))
 import mean_risk_and_coverage as study
 
 from dpstats.means import ClippedMean

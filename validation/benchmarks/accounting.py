@@ -16,18 +16,22 @@ It takes two minutes.
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-import _peers_accounting as peers
 import dp_accounting
-from _peers_accounting import COPIES, DELTA, GAUSSIANS, LAPLACES, SIGMA
-from _timing import interleaved, milliseconds, publish, table, versions, write_wanted
 from dp_accounting import pld
 from dp_accounting.pld.accountant import advanced_composition
 from dp_accounting.pld.common import DifferentialPrivacyParameters
 from dp_accounting.pld.privacy_loss_distribution import from_privacy_parameters
+from timing import interleaved, milliseconds, publish, table, versions, write_wanted
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peers"))
+import time_accountants as peers
+from time_accountants import COPIES, DELTA, GAUSSIANS, LAPLACES, SIGMA
 
 from dpstats.privacy import compose, gaussian_epsilon, optimal_composition_epsilon
 from dpstats.privacy.events import DiscreteLaplace, Gaussian

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse
-from _timing import Case, Times, interleaved, milliseconds, publish, ratios, table, versions, write_wanted
+from timing import Case, Times, interleaved, milliseconds, publish, ratios, table, versions, write_wanted
 
 from dpstats.means import AdaptiveMean, SparseMean
 from dpstats.means.staging import plan_stages

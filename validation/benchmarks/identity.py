@@ -19,7 +19,7 @@ import sys
 import time
 
 import numpy as np
-from _timing import cores, interleaved, milliseconds, publish, ratios, table, versions, write_wanted
+from timing import cores, interleaved, milliseconds, publish, ratios, table, versions, write_wanted
 
 from dpstats.identity import LipschitzExtensionTest, RowDistanceTest, SpatialSignTest, null, row_distance
 from dpstats.identity.rows import round_to_steps

@@ -17,14 +17,18 @@ It takes two minutes and 2 GB.
 from __future__ import annotations
 
 import math
+import sys
+from pathlib import Path
 
-import _diffprivlib_mean as diffprivlib_mean
 import numpy as np
 import opendp.prelude as dp
 import pandas as pd
-from _rows import CLIP, N_COLUMNS, N_ROWS, checksum, make_rows
-from _timing import Case, interleaved, milliseconds, peak_mib, publish, ratios, table, versions, write_wanted
 from numpy.typing import NDArray
+from rows import CLIP, N_COLUMNS, N_ROWS, checksum, make_rows
+from timing import Case, interleaved, milliseconds, peak_mib, publish, ratios, table, versions, write_wanted
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peers"))
+import time_diffprivlib_mean
 
 from dpstats.means import ClippedMean
 from dpstats.mechanisms import GaussianMechanism
@@ -128,7 +132,7 @@ def main() -> None:
     write = write_wanted(__doc__)
     dp.enable_features("contrib")
     X = make_rows()
-    peer = diffprivlib_mean.run(MEAN_ROUNDS)
+    peer = time_diffprivlib_mean.run(MEAN_ROUNDS)
     if peer["checksum"] != checksum(X):
         raise SystemExit("diffprivlib was timed on other rows: the two versions of numpy draw other numbers")
     body = f"""\

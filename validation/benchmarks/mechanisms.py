@@ -11,11 +11,15 @@ that it has to call. Exact noise and the noise of simulations are timed apart.
 from __future__ import annotations
 
 import statistics
+import sys
+from pathlib import Path
 
-import _diffprivlib_selection as diffprivlib_selection
 import numpy as np
 import opendp.prelude as dp
-from _timing import Case, interleaved, milliseconds, publish, ratios, table, versions, write_wanted
+from timing import Case, interleaved, milliseconds, publish, ratios, table, versions, write_wanted
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peers"))
+import time_diffprivlib_selection
 
 from dpstats.mechanisms import (
     AboveThreshold,
@@ -109,7 +113,7 @@ def response_table() -> str:
 def main() -> None:
     write = write_wanted(__doc__)
     dp.enable_features("contrib")
-    peer = diffprivlib_selection.run(CANDIDATES, ROUNDS)
+    peer = time_diffprivlib_selection.run(CANDIDATES, ROUNDS)
     body = f"""\
 Median times of {ROUNDS} rounds in which all cases of a table ran in turn.
 

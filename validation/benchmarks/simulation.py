@@ -15,19 +15,23 @@ import argparse
 import json
 import math
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from _peers import run_in_peers
-from _timing import cores, publish, table, versions
+from timing import cores, publish, table, versions
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peers"))
+from environment import run_in_peers
 
 from dpstats.means import ClippedMean
 from dpstats.mechanisms import GaussianMechanism
 from dpstats.simulation import Gaussian, Study
 
+PEERS = Path(__file__).resolve().parents[1] / "peers"
 D, CLIP, EPSILON, DELTA = 64, 6.0, 1.0, 1e-6
 SIZES = (100, 300, 1000, 3000, 10_000, 30_000, 60_000, 100_000)
 REPLICATIONS = 400
@@ -95,7 +99,11 @@ def opendp_seconds(n: int, replications: int) -> float:
 def diffprivlib_seconds(sizes: tuple[int, ...], replications: int) -> dict[str, float]:
     """Return the seconds per replication of every size, from an environment of its own."""
     given = json.dumps({"sizes": list(sizes), "d": D, "replications": replications})
-    return dict(run_in_peers(Path(__file__).with_name("_diffprivlib_study.py"), given)["seconds"])
+    return dict(
+        run_in_peers(Path(__file__).resolve().parents[1] / "peers" / "time_diffprivlib_study.py", given)[
+            "seconds"
+        ]
+    )
 
 
 def in_turn(

@@ -13,7 +13,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from _timing import Case, interleaved, milliseconds, publish, ratios, table, versions, write_wanted
+from timing import Case, interleaved, milliseconds, publish, ratios, table, versions, write_wanted
 
 ROUNDS = 7
 LIMIT = "import sklearn"

@@ -1,0 +1,135 @@
+"""Measured means against stated values, cell by cell: levels, coverages, bounds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+from scipy.stats import beta as beta_law
+
+from dpstats.data.parameters import check_choice, check_real
+from dpstats.results import ConfidenceInterval, Summary
+from dpstats.simulation.risks import Term, Vector, interval_words, usable_cells
+from dpstats.simulation.table import Parameters, StudyResults
+from dpstats.simulation.verdicts import NOT_REPRODUCED, REPRODUCED
+
+
+class CheckedCell(NamedTuple):
+    """One cell, measured, beside what is stated for it."""
+
+    parameters: Parameters
+    measured: float
+    interval: ConfidenceInterval
+    stated: float
+    agrees: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Measured means against stated values, cell by cell.
+
+    Attributes
+    ----------
+    relation : str
+        "equal", "at_most" or "at_least".
+    lines : tuple of (parameters, measured, interval, stated, agrees)
+        Named tuples; the last says whether the interval agrees with what is stated.
+    verdict : str
+        "reproduced" if every cell agrees; intervals hold for all cells together.
+    """
+
+    relation: str
+    lines: tuple[CheckedCell, ...]
+    confidence_level: float
+
+    @property
+    def verdict(self) -> str:
+        """ "reproduced" if all agree."""
+        return REPRODUCED if all(line.agrees for line in self.lines) else NOT_REPRODUCED
+
+    def summary(self) -> Summary:
+        """Return one row per cell."""
+        rows = [
+            [
+                ", ".join(f"{key}={value}" for key, value in parameters.items()),
+                f"{measured:.5g}",
+                interval_words(interval),
+                f"{stated:.5g}",
+                "yes" if agrees else "NO",
+            ]
+            for parameters, measured, interval, stated, agrees in self.lines
+        ]
+        words = {"equal": "stated", "at_most": "at most", "at_least": "at least"}[self.relation]
+        return Summary(
+            "Check", [("Verdict", self.verdict)], ["cell", "measured", "interval", words, "agrees"], rows
+        )
+
+    def __str__(self) -> str:
+        return str(self.summary())
+
+
+def compare(
+    results: StudyResults,
+    stated: Term | float,
+    *,
+    relation: str = "equal",
+    loss: str | None = None,
+    confidence_level: float = 0.95,
+) -> Check:
+    """Compare the mean loss of every cell with what is stated for it: a level, a coverage, a bound.
+
+    Parameters
+    ----------
+    results : StudyResults
+    stated : float or callable of a cell's parameters
+    relation : {"equal", "at_most", "at_least"}, default="equal"
+        A bound fails only where it is outside the interval: a bound that is met by far agrees.
+    loss : str, optional
+    confidence_level : float, default=0.95
+        For all cells together. Intervals are Clopper and Pearson's for losses of 0 and 1, else normal.
+
+    Examples
+    --------
+    >>> from dpstats.means import ClippedMean
+    >>> from dpstats.simulation import Gaussian, Study, compare
+    >>> estimator = ClippedMean(clip=5.0, std=1.0)
+    >>> results = Study(Gaussian(), estimator, {"n": [100, 1000], "d": [1]}, 300, loss="coverage", seed=1).run()
+    >>> compare(results, 0.95).verdict
+    'reproduced'
+    """
+    check_choice("relation", relation, ["equal", "at_most", "at_least"])
+    level = check_real("confidence_level", confidence_level, above=0, below=1)
+    chosen = results.check_loss(loss)
+    usable = usable_cells(results, chosen, positive=False)
+    tail = (1 - level) / 2 / len(usable.cells)
+    lines = []
+    for cell in usable.cells:
+        value = float(stated(cell.parameters)) if callable(stated) else float(stated)
+        interval = _mean_interval(cell.losses[chosen], tail, level)
+        agrees = (relation == "at_least" or interval.low <= value) and (
+            relation == "at_most" or interval.high >= value
+        )
+        lines.append(
+            CheckedCell(
+                parameters=cell.parameters,
+                measured=cell.mean(chosen),
+                interval=interval,
+                stated=value,
+                agrees=bool(agrees),
+            )
+        )
+    return Check(relation=relation, lines=tuple(lines), confidence_level=level)
+
+
+def _mean_interval(values: Vector, tail: float, level: float) -> ConfidenceInterval:
+    n = values.size
+    if np.isin(values, (0.0, 1.0)).all():
+        ones = int(values.sum())
+        low = float(beta_law.ppf(tail, ones, n - ones + 1)) if ones else 0.0
+        high = float(beta_law.isf(tail, ones + 1, n - ones)) if ones < n else 1.0
+        return ConfidenceInterval(low, high, level, "mean loss", True)
+    error = values.std(ddof=1) / math.sqrt(n)
+    return ConfidenceInterval.around(values.mean(), -ndtri(tail) * error, level, "mean loss", True)

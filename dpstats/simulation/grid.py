@@ -1,0 +1,91 @@
+"""The grid of a study: its cells, and to whom the names of their parameters belong."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dpstats.data.parameters import check_integer
+from dpstats.errors import InvalidParameter
+
+SIZES = ("n", "d")
+"""Names of the grid that are neither the sampler's nor the estimator's: the size of the data."""
+
+
+def cells_of(grid: Any) -> list[dict[str, Any]]:
+    """Return the parameters of every cell: a mapping of lists is their product, the last one varying fastest."""
+    if isinstance(grid, Mapping):
+        for key, values in grid.items():
+            if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray):
+                raise InvalidParameter(f"grid must hold a list of values of {key}, got {values!r}")
+        products = itertools.product(*grid.values())
+        cells = [dict(zip(grid, values, strict=True)) for values in products]
+    elif isinstance(grid, Sequence) and all(isinstance(cell, Mapping) for cell in grid):
+        cells = [dict(cell) for cell in grid]
+    else:
+        raise InvalidParameter("grid must be a mapping of lists, or a list of mappings")
+    if not cells:
+        raise InvalidParameter("grid must have at least one cell")
+    return [
+        {str(key): value.item() if isinstance(value, np.generic) else value for key, value in cell.items()}
+        for cell in cells
+    ]
+
+
+def names_of_sampler(sampler: Any) -> frozenset[str] | None:
+    """Return the parameters of a sampler; None if it takes any."""
+    if hasattr(sampler, "__dataclass_fields__"):
+        return frozenset(sampler.__dataclass_fields__)
+    parameters = list(inspect.signature(sampler).parameters.values())
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return None
+    return frozenset(parameter.name for parameter in parameters[3:])
+
+
+def names_of_estimator(estimator: Any) -> frozenset[str]:
+    """Return the parameters of an estimator and of those inside it."""
+    return frozenset(estimator.get_params(deep=True))
+
+
+def seeds_among(of_estimator: frozenset[str]) -> list[str]:
+    """Return the parameters that seed an estimator and those inside it; always in the same order."""
+    return sorted(name for name in of_estimator if name == "random_state" or name.endswith("__random_state"))
+
+
+def owners_of(
+    key: str, of_sampler: frozenset[str] | None, of_estimator: frozenset[str]
+) -> tuple[str | None, str | None]:
+    """Return what a name of the grid is called by the sampler and by the estimator; None where it is not theirs."""
+    if key in of_estimator:
+        return key if of_sampler is not None and key in of_sampler else None, key
+    plain = key.removeprefix("sampler__")
+    if of_sampler is None or plain in of_sampler:
+        return plain, None
+    plain = key.removeprefix("estimator__")
+    return None, plain if plain in of_estimator else None
+
+
+def check_names(cells: Sequence[Mapping[str, Any]], sampler: Any, estimator: Any) -> None:
+    """Refuse cells without sizes, and names that neither the sampler nor the estimator has."""
+    of_sampler, of_estimator = names_of_sampler(sampler), names_of_estimator(estimator)
+    for cell in cells:
+        for size in SIZES:
+            if size not in cell:
+                raise InvalidParameter(f"grid must name n and d, got {', '.join(cell) or 'nothing'}")
+            check_integer(size, cell[size], at_least=1)
+        unknown = [
+            key
+            for key in cell
+            if key not in SIZES and owners_of(key, of_sampler, of_estimator) == (None, None)
+        ]
+        if unknown:
+            theirs = ", ".join(sorted(of_sampler or ())) or "none"
+            known = ", ".join(sorted(of_estimator - {"random_state", "budget"})) or "none"
+            raise InvalidParameter(
+                f"grid has unknown parameters {', '.join(unknown)}: the sampler has {theirs}; "
+                f"the estimator has {known}; the sizes are n and d"
+            )

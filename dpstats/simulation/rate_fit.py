@@ -1,0 +1,260 @@
+"""The exponent of one parameter: the slope of log risk on its log, beside what the theory says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+from scipy.stats import chi2
+
+from dpstats.data.parameters import check_real
+from dpstats.errors import InvalidParameter
+from dpstats.results import ConfidenceInterval, Summary
+from dpstats.simulation.formula_fit import FormulaFit, fit_formula
+from dpstats.simulation.risks import Term, Vector, evaluate, interval_words, log_means, usable_cells
+from dpstats.simulation.table import StudyResults
+from dpstats.simulation.verdicts import FINITE_SIZE, NOT_REPRODUCED, REPRODUCED, UNDECIDED
+
+
+@dataclass(frozen=True, slots=True)
+class RateFit:
+    """An exponent, estimated.
+
+    Attributes
+    ----------
+    parameter : str
+    slope : float
+    interval : ConfidenceInterval
+    theory : float or None
+        The exponent of the theory.
+    prediction : float or None
+        What the whole formula predicts for these very cells: the slope at finite size.
+    regime : str
+        In words, which cells were used.
+    n_cells : int
+    pvalue : float
+        Of the hypothesis that the points lie on a line, but for Monte Carlo error.
+    tolerance : float or None
+        Half-width above which an interval proves nothing.
+    formula : FormulaFit or None
+        The whole formula, fitted to all cells.
+
+    See Also
+    --------
+    fit_rate
+    """
+
+    parameter: str
+    slope: float
+    interval: ConfidenceInterval
+    theory: float | None
+    prediction: float | None
+    regime: str
+    n_cells: int
+    pvalue: float
+    tolerance: float | None
+    formula: FormulaFit | None
+
+    @property
+    def half_width(self) -> float:
+        """Half the width of the interval."""
+        return float(self.interval.high - self.interval.low) / 2
+
+    @property
+    def verdict(self) -> str:
+        """How the fit compares with the theory.
+
+        * "reproduced": its exponent is in the interval, which is narrow enough;
+        * "reproduced at finite size": it is not, or there is none, but the slope that the whole formula
+          predicts for these cells is (logarithms, or a smaller term that has not died out);
+        * "undecided": the interval is wider than the tolerance, or there is nothing to compare with;
+        * "not reproduced": neither is.
+        """
+        too_wide = self.tolerance is not None and self.half_width > self.tolerance
+        if self.theory is None and self.prediction is None:
+            return UNDECIDED
+        if self.theory is not None and self.interval.low <= self.theory <= self.interval.high:
+            return UNDECIDED if too_wide else REPRODUCED
+        if self.prediction is not None and self.interval.low <= self.prediction <= self.interval.high:
+            return UNDECIDED if too_wide else FINITE_SIZE
+        return NOT_REPRODUCED
+
+    def summary(self) -> Summary:
+        """Return the exponent as a table."""
+        row = [
+            self.parameter,
+            "" if self.theory is None else f"{self.theory:g}",
+            "" if self.prediction is None else f"{self.prediction:.3f}",
+            f"{self.slope:.3f}",
+            interval_words(self.interval),
+            self.verdict,
+        ]
+        columns = ["exponent of", "theory", "predicted here", "estimate", "interval", "verdict"]
+        facts = [("Regime", self.regime), ("Cells", str(self.n_cells)), ("Line", f"p = {self.pvalue:.3g}")]
+        return Summary("Rate", facts, columns, [row])
+
+    def __str__(self) -> str:
+        return str(self.summary())
+
+
+def fit_rate(
+    results: StudyResults,
+    parameter: str,
+    *,
+    theory: float | None = None,
+    loss: str | None = None,
+    terms: Mapping[str, Term] | None = None,
+    term: str | None = None,
+    share: float = 0.9,
+    constants: Mapping[str, float] | None = None,
+    prediction: Term | None = None,
+    tolerance: float | None = None,
+    accuracy: float = 0.0,
+    confidence_level: float = 0.95,
+) -> RateFit:
+    """Estimate the exponent of a parameter by weighted regression of log risk on its log.
+
+    Parameters
+    ----------
+    results : StudyResults
+        Cells that differ in another parameter too get an intercept for each of its values.
+    parameter : str
+        Positive. See `StudyResults.derive` for functions of parameters, such as log sigma for epsilon.
+    theory : float, optional
+        The exponent to compare with.
+    loss : str, optional
+        Default: the study's first.
+    terms : mapping of str to callable, optional
+        The terms of the whole formula, without their constants. They are fitted to all cells (see
+        `fit_formula`), choose the regime, and predict the slope at finite size.
+    term : str, optional
+        Use only the cells where this term is more than ``share`` of the formula.
+    share : float, default=0.9
+    constants : mapping of str to float, optional
+        The constants of the terms that the theory states. The regime is chosen by them where all are
+        stated, and by the fitted ones otherwise.
+    prediction : callable, optional
+        The theory's risk as a function of a cell's parameters, in place of ``terms``.
+    tolerance : float, optional
+        A wider half-width than this is "undecided".
+    accuracy : float, default=0
+        Relative error that the formula is known to have, added to the Monte Carlo error.
+    confidence_level : float, default=0.95
+
+    Returns
+    -------
+    RateFit
+
+    Notes
+    -----
+    Weighted least squares (statsmodels), the weights known: the variance of a log mean is the squared
+    relative Monte Carlo error. The interval is normal.
+
+    Examples
+    --------
+    >>> from dpstats.means import ClippedMean
+    >>> from dpstats.simulation import Rademacher, Study, fit_rate
+    >>> grid = {"n": [50, 100, 200, 400, 800], "d": [16], "epsilon": [0.1]}
+    >>> results = Study(Rademacher(), ClippedMean(clip=1.0, delta=1e-5), grid, 200).run()
+    >>> rate = fit_rate(results, "n", theory=-2, tolerance=0.1)
+    >>> round(rate.slope, 1), rate.verdict
+    (-2.0, 'reproduced')
+    """
+    check_real("share", share, at_least=0, below=1)
+    level = check_real("confidence_level", confidence_level, above=0, below=1)
+    chosen = results.check_loss(loss)
+    usable = usable_cells(results, chosen)
+    formula = whole = None
+    if terms is not None:
+        formula = fit_formula(
+            usable, terms, loss=chosen, constants=constants, accuracy=accuracy, confidence_level=level
+        )
+        known = constants is not None and set(constants) == set(terms)
+        factors = (
+            constants if known and constants else dict(zip(formula.terms, formula.constants, strict=True))
+        )
+        whole = {name: factors[name] * evaluate(usable, function) for name, function in terms.items()}
+    regime = "all cells"
+    keep = np.ones(len(usable.cells), dtype=bool)
+    if term is not None:
+        if whole is None or term not in whole:
+            raise InvalidParameter(f"term must be one of terms, got {term!r}")
+        keep = whole[term] > share * sum(whole.values())
+        regime = f"{term} above {100 * share:g}% of the formula"
+    keep &= _varied(usable, parameter, keep)
+    if np.count_nonzero(keep) < 3:
+        raise InvalidParameter(
+            f"fit_rate needs at least 3 cells with different {parameter} in the regime ({regime}), "
+            f"got {np.count_nonzero(keep)}"
+        )
+    inside = replace(usable, cells=tuple(cell for cell, kept in zip(usable.cells, keep, strict=True) if kept))
+    x = _log_parameter(inside, parameter)
+    means, errors = log_means(inside, chosen, accuracy)
+    design = _design(inside, parameter, x)
+    slope, error, pvalue = _weighted_line(design, means, errors)
+    predicted: float | None = None
+    if prediction is not None:
+        predicted = _weighted_line(design, np.log(evaluate(inside, prediction)), errors)[0]
+    elif whole is not None:
+        predicted = _weighted_line(design, np.log(sum(whole.values()))[keep], errors)[0]
+    half = error * float(-ndtri((1 - level) / 2))
+    interval = ConfidenceInterval.around(slope, half, level, f"exponent of {parameter}")
+    return RateFit(
+        parameter=parameter,
+        slope=slope,
+        interval=interval,
+        theory=theory,
+        prediction=predicted,
+        regime=regime,
+        n_cells=len(inside.cells),
+        pvalue=pvalue,
+        tolerance=tolerance,
+        formula=formula,
+    )
+
+
+def _weighted_line(design: Vector, response: Vector, errors: Vector) -> tuple[float, float, float]:
+    """Return the slope of the first column, its standard error and the p-value of the residuals."""
+    from statsmodels.regression.linear_model import WLS
+
+    # "fixed scale": the weights are the inverse variances themselves, not only proportional to them.
+    fit = WLS(response, design, weights=errors**-2.0).fit(cov_type="fixed scale", use_t=False)
+    residual = float(np.sum((np.asarray(fit.resid) / errors) ** 2))
+    degrees = design.shape[0] - design.shape[1]
+    pvalue = float(chi2.sf(residual, degrees)) if degrees > 0 else 1.0
+    return float(fit.params[0]), float(fit.bse[0]), pvalue
+
+
+def _log_parameter(results: StudyResults, parameter: str) -> Vector:
+    values = results.parameter(parameter).astype(np.float64)
+    if not (values > 0).all():
+        raise InvalidParameter(f"parameter {parameter!r} must be positive in every cell")
+    return np.log(values)
+
+
+def _groups(results: StudyResults, parameter: str) -> list[str]:
+    """Return what else each cell is: cells are compared only within the same."""
+    return [
+        repr(sorted((key, repr(value)) for key, value in cell.parameters.items() if key != parameter))
+        for cell in results.cells
+    ]
+
+
+def _varied(results: StudyResults, parameter: str, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return the cells in whose group the parameter takes at least two values."""
+    x, groups = _log_parameter(results, parameter), _groups(results, parameter)
+    seen: dict[str, set[float]] = {}
+    for value, group, kept in zip(x, groups, keep, strict=True):
+        if kept:
+            seen.setdefault(group, set()).add(float(value))
+    return np.array([len(seen.get(group, ())) > 1 for group in groups])
+
+
+def _design(results: StudyResults, parameter: str, x: Vector) -> Vector:
+    groups = _groups(results, parameter)
+    distinct: Sequence[str] = list(dict.fromkeys(groups))
+    indicators = [[float(group == one) for group in groups] for one in distinct]
+    return np.column_stack([x, *indicators])

@@ -1,0 +1,51 @@
+"""Measured risks as a fit uses them: cells without failures, logs of means, terms of a formula in every cell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.errors import InvalidParameter
+from dpstats.results import ConfidenceInterval, significant
+from dpstats.simulation.table import Parameters, StudyResults
+
+Term = Callable[[Parameters], float]
+"""A term of a formula, without its constant, as a function of a cell's parameters."""
+
+Vector = NDArray[np.float64]
+
+
+def usable_cells(results: StudyResults, loss: str, positive: bool = True) -> StudyResults:
+    """Return the results without cells that failed; at least one must be left."""
+    cells = tuple(
+        cell
+        for cell in results.cells
+        if not cell.failures and cell.losses[loss].size > 1 and (not positive or cell.mean(loss) > 0)
+    )
+    if not cells:
+        raise InvalidParameter("results must have a cell without failures and with at least two replications")
+    return replace(results, cells=cells)
+
+
+def log_means(results: StudyResults, loss: str, accuracy: float) -> tuple[Vector, Vector]:
+    """Return the log mean loss of every cell, and its standard error with the formula's own relative error added."""
+    mean, error = results.mean(loss), results.standard_error(loss)
+    # A loss that is the same in all replications has no Monte Carlo error, only that of rounding.
+    return np.log(mean), np.sqrt(np.maximum(error / mean, 1e-9) ** 2 + accuracy**2)
+
+
+def evaluate(results: StudyResults, function: Term) -> Vector:
+    """Return a term in every cell."""
+    values = np.array([float(function(cell.parameters)) for cell in results.cells])
+    if not (np.isfinite(values).all() and (values > 0).all()):
+        raise InvalidParameter("every term must be a positive number in every cell")
+    return values
+
+
+def interval_words(interval: ConfidenceInterval) -> str:
+    """Return an interval for a table, to as many digits as its width is worth."""
+    half = float(interval.high - interval.low) / 2
+    return f"[{significant(float(interval.low), half)}, {significant(float(interval.high), half)}]"

@@ -1,0 +1,74 @@
+"""Scores: each kind of output has an attack with power."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from dpstats.auditing import audit
+from dpstats.errors import InvalidParameter
+from tests.auditing.releases import answers, number, vector, words
+
+
+def test_vectors_are_projected_and_units_do_not_matter() -> None:
+    units = np.array([1.0, 1000.0, 0.001])
+
+    def vector(value, rng, size):
+        return units * (value + rng.laplace(scale=1.0, size=(size, 3)))
+
+    options = {"epsilon": 1.5, "n_trials": 50_000, "batched": True, "random_state": 0}
+    result = audit(vector, np.zeros(3), np.ones(3), **options)
+    # Three coordinates together cost 3; one alone would show 1.
+    assert result.violated and result.epsilon_lower > 1.5
+
+
+def test_a_vector_that_only_a_curved_boundary_tells() -> None:
+    def signs(value, rng, size):
+        noise = rng.normal(size=(size, 2))
+        together = rng.random(size) < 0.8 * value
+        noise[together, 1] = np.sign(noise[together, 0]) * np.abs(noise[together, 1])
+        return noise
+
+    # Each coordinate alone, and each direction's mean, has the same law on both.
+    result = audit(signs, 0, 1, epsilon=1.0, n_trials=20_000, batched=True, random_state=0)
+    # P(signs differ) is 1/2 against 1/10: log 5.
+    assert result.violated and result.epsilon_lower <= math.log(5)
+
+
+def test_an_object_with_a_list_and_a_number() -> None:
+    def leaky(value, rng):
+        length = 1 + int(rng.geometric(0.5))
+        # The number is private at epsilon = 1, but only long lists move it by three.
+        return ["above"] * length, float(3 * value * (length > 3) + rng.laplace())
+
+    result = audit(leaky, 0, 1, epsilon=1.0, n_trials=20_000, random_state=0)
+    assert result.violated and result.epsilon_lower <= 3.0
+
+
+def test_several_releases_of_different_kinds() -> None:
+    kinds = [words, number, vector]
+    result = audit(kinds, 0, 1, epsilon=1.0, n_trials=20_000, batched=True, random_state=0)
+    # Three times epsilon = 1 each.
+    assert result.violated and 1.3 < result.epsilon_lower <= 3.0
+
+
+def test_a_score_of_ones_own() -> None:
+    result = audit(
+        answers, 0, 1, epsilon=0.4, n_trials=20_000, random_state=0, score=lambda output: output[1]
+    )
+    assert result.epsilon_lower <= 0.5
+    both = audit(
+        [number, number],
+        0,
+        1,
+        epsilon=0.9,
+        n_trials=20_000,
+        batched=True,
+        random_state=0,
+        score=lambda outputs: outputs[0] + outputs[1],
+    )
+    assert both.violated and both.epsilon_lower <= 2.0
+    with pytest.raises(InvalidParameter, match="score must return a number"):
+        audit(number, 0, 1, epsilon=1.0, n_trials=100, batched=True, score=lambda output: "high")

@@ -1,0 +1,42 @@
+"""What the tests of the commands share: short arguments, and commands that must fail."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from dpstats.cli import main
+
+AGE = ["--column", "age", "--bounds", "0", "100"]
+
+
+def failed(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """Return the one line of a command that has to exit with 2."""
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.count("\n") == 1 and "secret" not in captured.err
+    return captured.err
+
+
+def json_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """Return what a command prints with ``--json -``."""
+    assert main([*arguments, "--json", "-"]) == 0
+    result: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return result
+
+
+SPARSE = ["--nonzero", "2", "--clip", "6", "--std", "1", "--epsilon", "5"]
+PAIR = ["--column", "g3", "--column", "g7"]
+
+
+def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """Return the one line of a command that has to exit with 2, and to charge nothing."""
+    capsys.readouterr()
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.count("\n") == 1 and "secret" not in captured.err
+    assert main(["budget", "show", "b.db", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["charges"] == 0
+    return captured.err

@@ -1,0 +1,54 @@
+"""dpstats budget: ledgers made, shown, listed and charged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dpstats.cli import main
+from tests.cli.commands import AGE
+
+
+def test_budget_new_show_history_and_a_mean_that_charges_it(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger = str(tmp_path / "b.db")
+    assert main(["budget", "new", ledger, "--epsilon", "1", "--delta", "1e-6", "--method", "gdp"]) == 0
+    arguments = ["mean", str(table), *AGE, "--epsilon", "0.9", "--delta", "1e-6", "--budget", ledger]
+    assert main(arguments) == 0
+    capsys.readouterr()
+    assert main(["budget", "show", ledger, "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["charges"] == 1 and shown["method"] == "gdp"
+    assert shown["spent"]["epsilon"] == pytest.approx(0.9, rel=1e-3)
+    assert main(["budget", "history", ledger]) == 0
+    assert "ClippedMean" in capsys.readouterr().out
+    assert main(["budget", "history", ledger, "--json"]) == 0
+    assert [row["label"] for row in json.loads(capsys.readouterr().out)] == ["ClippedMean"]
+    # The second does not fit: one line, exit 2, nothing printed.
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and "Nothing was charged" in captured.err and captured.err.count("\n") == 1
+    assert main(["budget", "show", ledger]) == 0
+    assert "Charges:   1" in capsys.readouterr().out
+
+
+def test_budget_errors(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = str(tmp_path / "none.db")
+    for arguments, message in (
+        (["budget", "show", missing], "there is no such ledger"),
+        (["budget", "new", str(table), "--epsilon", "1"], "exists already"),
+        (["budget", "new", missing, "--epsilon", "0"], "epsilon must be"),
+        (["budget", "new", missing, "--epsilon", "1", "--method", "gdp"], "delta must be greater than 0"),
+        (["budget", "show", str(table)], "is not a ledger, or it is corrupt"),
+        (["mean", str(table), *AGE, "--budget", missing], "there is no such ledger"),
+    ):
+        assert main(arguments) == 2
+        captured = capsys.readouterr()
+        assert message in captured.err and captured.err.count("\n") == 1
+    ledger = str(tmp_path / "b.db")
+    main(["budget", "new", ledger, "--epsilon", "1"])
+    assert main(["mean", str(table), *AGE, "--budget", ledger, "--seed", "1"]) == 2
+    assert "--seed and --budget cannot be given together" in capsys.readouterr().err

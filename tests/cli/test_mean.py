@@ -1,0 +1,124 @@
+"""dpstats mean: tables, JSON, and the methods' own parameters."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dpstats.cli import main
+from tests.cli.commands import AGE, failed, json_of
+
+
+def test_mean_prints_a_table(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [
+        "mean",
+        str(table),
+        "--column",
+        "age",
+        "--bounds",
+        "0",
+        "100",
+        "--epsilon",
+        "1",
+        "--delta",
+        "1e-6",
+    ]
+    assert main(arguments) == 0
+    out = capsys.readouterr().out
+    assert "age" in out and "epsilon = 1, delta = 1e-06" in out and "imulated" not in out
+
+
+def test_mean_as_json(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [
+        "mean",
+        str(table),
+        "--column",
+        "age",
+        "--column",
+        "visits",
+        "--bounds",
+        "0",
+        "100",
+        "--bounds",
+        "0",
+    ]
+    assert main([*arguments, "20", "--epsilon", "5", "--seed", "1", "--json", "-"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["privacy"] == {"epsilon": 5.0, "delta": 0.0, "neighbors": "REPLACE_ONE", "simulated": True}
+    assert [column["name"] for column in result["columns"]] == ["age", "visits"]
+    for column, truth in zip(result["columns"], (40, 3), strict=True):
+        assert column["low"] < column["mean"] < column["high"]
+        # Six times the interval's half-width is a false alarm below 1e-12.
+        assert abs(column["mean"] - truth) < 3 * (column["high"] - column["low"])
+
+
+BAD = {
+    "no such column": (
+        ["--column", "height", "--bounds", "0", "1"],
+        "--column must name columns of people.csv",
+    ),
+    "text column": (["--column", "name", "--bounds", "0", "1"], "at least one column holds text"),
+    "bounds in the wrong order": (
+        ["--column", "age", "--bounds", "9", "1"],
+        "--bounds must be two numbers LO < HI",
+    ),
+    "too few bounds": (
+        [*AGE, "--column", "visits", "--bounds", "0", "1", "--bounds", "0", "1"],
+        "--bounds must be",
+    ),
+    "a column twice": ([*AGE, "--column", "age"], "--column must name each column once"),
+    "epsilon 0": ([*AGE, "--epsilon", "0"], "epsilon must be a finite number greater than 0, got 0"),
+    "delta 1": ([*AGE, "--delta", "1"], "delta must be"),
+    "std": ([*AGE, "--std", "wide"], "--std must be"),
+    "confidence": ([*AGE, "--confidence", "95"], "--confidence must be"),
+    "seed": ([*AGE, "--seed", "-1"], "--seed must be a non-negative integer"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_one_line_and_exit_2(name: str, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments, message = BAD[name]
+    assert main(["mean", str(table), *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert message in captured.err and captured.err.count("\n") == 1
+    assert "secret" not in captured.err
+
+
+ADAPTIVE = ["--column", "age", "--method", "adaptive", "--delta", "1e-6"]
+
+
+def test_adaptive_mean_states_its_assumption(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["mean", str(table), *ADAPTIVE, "--bound", "200", "--std", "12", "--epsilon", "5"]
+    assert main(arguments) == 0
+    out = capsys.readouterr().out
+    assert "Private adaptive mean" in out and 'tails="subgaussian" assumes that' in out
+    result = json_of([*arguments, "--column", "visits", "--std", "4", "--tails", "variance"], capsys)
+    assert result["estimator"] == "AdaptiveMean" and result["tails"] == "variance"
+    assert "upper bound, and nothing else" in result["assumption"]
+    for column, truth in zip(result["columns"], (40, 3), strict=True):
+        # Six times the interval's half-width is a false alarm below 1e-12.
+        assert abs(column["mean"] - truth) < 3 * (column["high"] - column["low"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([*ADAPTIVE, "--std", "1"], "--method adaptive needs --bound"),
+        ([*ADAPTIVE, "--bound", "1"], "--method adaptive needs --std"),
+        ([*ADAPTIVE, "--bound", "9", "--std", "private"], "--std must be a number, got 'private'"),
+        ([*ADAPTIVE, "--bound", "9", "--std", "10"], "bound must be at least the standard deviation"),
+        ([*ADAPTIVE, "--bound", "9", "--bound", "9", "--std", "1"], "--bound must be given once"),
+        ([*ADAPTIVE, "--bound", "9", "--std", "1", "--bounds", "0", "1"], "--bounds does not go with"),
+        ([*AGE, "--bound", "9"], "--bound does not go with --method clipped"),
+        ([*AGE, "--tails", "variance"], "--tails does not go with --method clipped"),
+        (["--column", "age"], "--method clipped needs --bounds"),
+        ([*AGE, "--std", "1", "--std", "2"], "--std must be given once, or once per column (1)"),
+    ],
+)
+def test_mean_methods_have_parameters_of_their_own(
+    arguments: list[str], message: str, table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert message in failed(["mean", str(table), *arguments], capsys)

@@ -1,0 +1,254 @@
+"""Every option of every command arrives where it is meant to: at the estimator, the study, the audit, the budget.
+
+An option that a command forgot to pass on would give an answer, only another one than was asked for. So the options
+are taken from the parsers themselves: one that is not in the tables here fails the test.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpstats.cli.audit import add_audit
+from dpstats.cli.budget import add_budget
+from dpstats.cli.demo import add_demo
+from dpstats.cli.identity_test import IDENTITY_TEST
+from dpstats.cli.mean import MEAN
+from dpstats.cli.release import ReleaseCommand, add_releases
+from dpstats.cli.simulate import add_simulate
+from dpstats.cli.sparse_mean import SPARSE_MEAN
+from dpstats.privacy import PrivacyBudget
+
+ADAPTIVE = ["--method", "adaptive", "--bound", "9", "--std", "1"]
+FILTERING = ["--mean", "0", "--test", "filtering"]
+COV = [[2.0, 0.5], [0.5, 1.0]]
+
+# By the option's name: arguments without it, arguments with it, and what it changes in the estimator's parameters.
+# "class" is the estimator's own; two columns.
+Changes = dict[str, tuple[list[str], list[str], dict[str, Any]]]
+CLIPPED = ["--bounds", "0", "1"]
+SPARSE = ["--nonzero", "1", "--clip", "6", "--std", "1"]
+OPTIONS: dict[str, tuple[ReleaseCommand, Changes]] = {
+    "mean": (
+        MEAN,
+        {
+            "method": (CLIPPED, ADAPTIVE, {"class": "AdaptiveMean"}),
+            "bounds": (CLIPPED, ["--bounds", "0", "4"], {"clip": 2.0, "center": 2.0}),
+            "bound": (ADAPTIVE, [*ADAPTIVE[:2], "--bound", "7", "--std", "1"], {"bound": 7.0}),
+            "std": (CLIPPED, [*CLIPPED, "--std", "3", "--std", "4"], {"std": [3.0, 4.0]}),
+            "tails": (ADAPTIVE, [*ADAPTIVE, "--tails", "variance"], {"tails": "variance"}),
+            "epsilon": (CLIPPED, [*CLIPPED, "--epsilon", "0.3"], {"epsilon": 0.3}),
+            "delta": (CLIPPED, [*CLIPPED, "--delta", "1e-5"], {"delta": 1e-5}),
+            "missing": (CLIPPED, [*CLIPPED, "--missing", "center"], {"missing": "center"}),
+        },
+    ),
+    "mean, adaptive": (
+        MEAN,
+        {
+            "std": (ADAPTIVE, [*ADAPTIVE[:4], "--std", "3"], {"std": 3.0}),
+            "epsilon": (ADAPTIVE, [*ADAPTIVE, "--epsilon", "0.3"], {"epsilon": 0.3}),
+            "delta": (ADAPTIVE, [*ADAPTIVE, "--delta", "1e-5"], {"delta": 1e-5}),
+            "missing": (ADAPTIVE, [*ADAPTIVE, "--missing", "center"], {"missing": "center"}),
+        },
+    ),
+    "sparse-mean": (
+        SPARSE_MEAN,
+        {
+            "nonzero": (SPARSE, ["--nonzero", "2", *SPARSE[2:]], {"n_nonzero": 2}),
+            "clip": (SPARSE, [*SPARSE[:2], "--clip", "5", *SPARSE[4:]], {"clip": 5.0}),
+            "std": (SPARSE, [*SPARSE[:4], "--std", "2"], {"std": 2.0}),
+            "max_signal": (SPARSE, [*SPARSE, "--max-signal", "0.5"], {"max_signal": 0.5}),
+            "split": (SPARSE, [*SPARSE, "--split"], {"split": True}),
+            "epsilon": (SPARSE, [*SPARSE, "--epsilon", "0.3"], {"epsilon": 0.3}),
+            "delta": (SPARSE, [*SPARSE, "--delta", "1e-5"], {"delta": 1e-5}),
+            "missing": (SPARSE, [*SPARSE, "--missing", "center"], {"missing": "center"}),
+        },
+    ),
+    "identity-test": (
+        IDENTITY_TEST,
+        {
+            "mean": (["--mean", "0"], ["--mean", "0.5", "1"], {"mean": [0.5, 1.0]}),
+            "cov": (["--mean", "0"], ["--mean", "0", "--cov", "cov.csv"], {"cov": COV}),
+            "std": (["--mean", "0"], ["--mean", "0", "--std", "2", "3"], {"cov": [4.0, 9.0]}),
+            "null": (["--mean", "0"], ["--mean", "0", "--null", "product"], {"null": "product"}),
+            "level": (["--mean", "0"], ["--mean", "0", "--level", "0.01"], {"level": 0.01}),
+            "test": (["--mean", "0"], FILTERING, {"class": "FilteringTest"}),
+            "delta": (FILTERING, [*FILTERING, "--delta", "1e-5"], {"delta": 1e-5}),
+            "epsilon": (["--mean", "0"], ["--mean", "0", "--epsilon", "0.3"], {"epsilon": 0.3}),
+            "missing": (["--mean", "0"], ["--mean", "0", "--missing", "center"], {"missing": "center"}),
+        },
+    ),
+}
+CASES = [(name, option) for name, (_, changes) in OPTIONS.items() for option in changes]
+# What all commands that release have besides, and what a plan has in place of a file.
+OF_RELEASES = {"file", "column", "confidence", "seed", "budget", "json"}
+OF_PLANS = {"rows", "columns", "json"}
+
+
+def options_of(namespace: argparse.Namespace) -> dict[str, Any]:
+    """Return the options by name, without the words and functions that say which command it is."""
+    words = {"command", "planned", "action"}
+    return {key: value for key, value in vars(namespace).items() if key not in words and not callable(value)}
+
+
+def parsed(command: ReleaseCommand, arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_releases(parser.add_subparsers(dest="command"), [command])
+    return parser.parse_args(arguments)
+
+
+def parameters(command: ReleaseCommand, arguments: list[str]) -> dict[str, Any]:
+    """Return the parameters of the estimator that a command builds, and its class."""
+    options = parsed(command, ["plan", command.name, "--rows", "50", "--columns", "2", *arguments])
+    estimator = command.build(options, 50, 2)
+    return estimator.get_params() | {"class": type(estimator).__name__}
+
+
+def plain(value: Any) -> Any:
+    return np.asarray(value).tolist() if isinstance(value, np.ndarray | tuple) else value
+
+
+@pytest.mark.parametrize(("name", "option"), CASES, ids=lambda word: word)
+def test_options_reach_the_estimator(
+    name: str, option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("cov.csv").write_text("2,0.5\n0.5,1\n")
+    command, changes = OPTIONS[name]
+    without, given, expected = changes[option]
+    before, after = parameters(command, without), parameters(command, given)
+    assert {key: plain(after[key]) for key in expected} == expected
+    assert all(plain(before[key]) != plain(after[key]) for key in expected)
+    # And nothing else is moved by it, but the class, which has parameters of its own.
+    if "class" not in expected:
+        moved = {key for key in after if plain(before.get(key)) != plain(after[key])}
+        assert moved == set(expected)
+
+
+@pytest.mark.parametrize("name", ["mean", "sparse-mean", "identity-test"])
+def test_the_tables_have_every_option(name: str) -> None:
+    command, changes = OPTIONS[name]
+    required = next(iter(changes.values()))[0]
+    column = ["--column", "a"]
+    released = options_of(parsed(command, [name, "x.csv", *column, *required])).keys()
+    sizes = ["--rows", "9", "--columns", "2"]
+    planned = options_of(parsed(command, ["plan", name, *sizes, *required])).keys()
+    assert released - changes.keys() == OF_RELEASES - (set() if command.intervals else {"confidence"})
+    assert planned - changes.keys() == OF_PLANS
+    assert changes.keys() < released
+
+
+@pytest.mark.parametrize("name", ["mean", "sparse-mean", "identity-test"])
+def test_options_of_every_release_arrive(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command, changes = OPTIONS[name]
+    rows = np.random.default_rng(0).normal(size=(60, 3))
+    table, ledger, target = tmp_path / "x.csv", tmp_path / "b.db", tmp_path / "out.json"
+    np.savetxt(table, rows, delimiter=",", header="a,b,c", comments="")
+    PrivacyBudget(epsilon=9.0, delta=1e-3, ledger=ledger)
+    built: list[Any] = []
+
+    def build(*given: Any) -> Any:
+        built.append(command.build(*given))
+        return built[-1]
+
+    extra = (
+        ["--split"]
+        if name == "sparse-mean"
+        else ["--test", "spatial-sign"]
+        if name == "identity-test"
+        else []
+    )
+    level = ["--confidence", "0.8"] if command.intervals else []
+    required = next(iter(changes.values()))[0]
+    common = [name, str(table), "--column", "c", "--column", "a", *required, *extra, *level]
+    spied = command._replace(build=build)
+
+    def run(*more: str) -> dict[str, Any]:
+        options = parsed(spied, [*common, *more, "--json", str(target)])
+        options.run(options)
+        return json.loads(target.read_text())
+
+    simulated = run("--seed", "7")
+    assert built[-1].random_state == 7 and simulated["privacy"]["simulated"]
+    assert list(built[-1].feature_names_in_) == ["c", "a"] and simulated["n_features"] == 2
+    assert simulated.get("confidence_level") == (0.8 if command.intervals else None)
+    paid = run("--budget", str(ledger))
+    assert not paid["privacy"]["simulated"] and len(PrivacyBudget.open(ledger).history()) == 1
+    assert capsys.readouterr().out
+
+
+class Called(Exception):
+    """Raised by a spy, when it knows what it was asked for."""
+
+
+def run_spied(add: Any, arguments: list[str]) -> dict[str, Any]:
+    """Run a command that must end at a spy; return its options by name."""
+    parser = argparse.ArgumentParser()
+    add(parser.add_subparsers(dest="command"))
+    options = parser.parse_args(arguments)
+    with pytest.raises(Called):
+        options.run(options)
+    return options_of(options)
+
+
+def spy(seen: dict[str, Any]) -> Any:
+    def called(*arguments: Any, **named: Any) -> Any:
+        seen.update(named, arguments=arguments)
+        raise Called
+
+    return called
+
+
+def test_options_of_audits_arrive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs, seen = tmp_path / "runs.csv", {}
+    runs.write_text("a,b\n" + "1,2\n" * 8)
+    monkeypatch.setattr("dpstats.auditing.audit_outputs", spy(seen))
+    claim = ["--epsilon", "0.7", "--delta", "1e-3", "--confidence", "0.8"]
+    files = ["--plot", str(tmp_path / "p.png"), "--json", str(tmp_path / "out.json")]
+    options = run_spied(add_audit, ["audit", str(runs), *claim, "--columns", "b", "a", *files])
+    assert options.keys() == {"file", "epsilon", "delta", "confidence", "columns", "plot", "json"}
+    assert (seen["epsilon"], seen["delta"], seen["confidence"]) == (0.7, 1e-3, 0.8)
+    assert [values.tolist() for values in seen["arguments"]] == [[2] * 8, [1] * 8]
+
+
+def test_options_of_studies_arrive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, Any] = {}
+    # Found on the class, the spy is given the study first.
+    monkeypatch.setattr(
+        "dpstats.simulation.study.Study.run", lambda study, *a, **k: spy(seen)(study, *a, **k)
+    )
+    rows, page, target = (tmp_path / name for name in ("rows.db", "page.html", "out.json"))
+    arguments = ["simulate", "mean-rate", "--grid", '{"n": [50], "d": [3]}', "--reps", "4", "--jobs", "2"]
+    arguments += ["--out", str(rows), "--retry-failed", "--seed", "7", "--report", str(page)]
+    options = run_spied(add_simulate, [*arguments, "--json", str(target)])
+    names = {"name", "grid", "reps", "jobs", "out", "retry_failed", "seed", "report", "json"}
+    assert options.keys() == names
+    study, path = seen["arguments"]
+    assert (study.name, study.replications, study.seed, path) == ("mean-rate", 4, 7, rows)
+    assert [(cell["n"], cell["d"]) for cell in study.cells] == [(50, 3)]
+    assert seen["n_jobs"] == 2 and seen["retry_failed"]
+
+
+def test_options_of_budgets_arrive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, Any] = {}
+    monkeypatch.setattr("dpstats.privacy.PrivacyBudget", spy(seen))
+    arguments = ["budget", "new", str(tmp_path / "b.db"), "--epsilon", "2", "--delta", "1e-5"]
+    arguments += ["--method", "zcdp", "--neighbors", "ADD_OR_REMOVE_ONE"]
+    options = run_spied(add_budget, arguments)
+    assert options.keys() == {"file", "epsilon", "delta", "method", "neighbors"}
+    assert seen["arguments"] == (2.0, 1e-5) and seen["method"] == "zcdp"
+    assert seen["neighbors"].name == "ADD_OR_REMOVE_ONE" and seen["ledger"] == tmp_path / "b.db"
+
+
+def test_options_of_the_demonstration_arrive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, Any] = {}
+    monkeypatch.setattr("dpstats.demo.run", spy(seen))
+    assert run_spied(add_demo, ["demo", "--out", str(tmp_path / "d")]).keys() == {"out"}
+    assert seen["arguments"] == (tmp_path / "d",)

@@ -1,0 +1,67 @@
+"""Entries that are no numbers are refused or count as the centre; large numbers are neither."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dpstats.errors import InvalidData
+from dpstats.lattice import BallLattice, BoxLattice
+from tests.lattice.rows import LATTICES, every_lattice, rows_for
+
+
+def test_large_finite_rows_are_not_refused():
+    # Their sum overflows to infinity, each is finite: clipped like any other.
+    X = np.array([[1e308, 1e308]] * 10 + [[1.0, 0.0]])
+    with np.errstate(over="ignore"):
+        assert np.isinf(X.sum())
+    box = BoxLattice.build(1.0, 0.0, 2, common=False)
+    assert box.sums(X)[0].tolist() == [11 * 2**30, 10 * 2**30]
+    ball = BallLattice.build(1.0, 0.0, 2).sums(X)[0]
+    diagonal = 10 * 2**30 / math.sqrt(2)
+    np.testing.assert_allclose(ball, [diagonal + 2**30, diagonal], rtol=0, atol=40)  # at most 3 steps a row
+
+
+def test_large_float16_rows_are_not_refused():
+    # 60000 + 60000 overflows in float16.
+    X = np.full((4, 1), 60000, dtype=np.float16)
+    assert BoxLattice.build(1.0, 0.0, 1, common=False).sums(X)[0].tolist() == [4 * 2**30]
+
+
+@every_lattice
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
+def test_non_finite_entries_are_refused(lattice, bad, dtype):
+    X = np.zeros((3000, 4), dtype=dtype)
+    X[2999, 2] = bad
+    for threads, block in ((1, 1 << 18), (3, 16)):
+        with pytest.raises(InvalidData, match="Input X contains NaN or infinity"):
+            lattice.sums(X, threads=threads, block=block)
+
+
+def test_both_infinities_in_one_block_are_refused():
+    with pytest.raises(InvalidData, match="NaN or infinity"):
+        LATTICES["box"].sums(np.array([[np.inf, -np.inf, 0.0, 0.0]]))
+
+
+@every_lattice
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_missing_entries_count_as_the_centre(lattice, bad):
+    X = rows_for(lattice, 200)
+    replaced = X.copy()
+    for i, j in [(0, 0), (5, 1), (5, 2), (199, 3), (77, 0)]:
+        X[i, j] = bad
+        replaced[i, j] = np.broadcast_to(lattice.center, 4)[j]
+    X[100] = bad
+    replaced[100] = lattice.center
+    found = lattice.sums(X, squares=True, missing="center", block=40)
+    assert [a.tolist() for a in found] == [a.tolist() for a in lattice.sums(replaced, squares=True)]
+
+
+@pytest.mark.parametrize("center", [0.5, 0.1, 1e10])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_missing_entries_of_short_floats_count_as_the_centre(dtype, center):
+    # Short floats hold 0.5, but neither 0.1 nor (float16) 1e10: the centre must not take their type.
+    X = np.array([[np.nan], [np.inf]], dtype=dtype)
+    for lattice in (BoxLattice.build(1.0, center, 1, common=False), BallLattice.build(1.0, center, 1)):
+        assert lattice.sums(X, missing="center")[0].tolist() == [0]

@@ -1,0 +1,41 @@
+"""Pictures of studies."""
+
+from __future__ import annotations
+
+import pytest
+
+from dpstats.errors import InvalidParameter
+from dpstats.means import ClippedMean
+from dpstats.simulation import Rademacher, Study, crossing_point
+from dpstats.simulation.catalogue import named_study
+from dpstats.simulation.pictures import crossover, plot_crossing, plot_power, plot_risk
+
+
+@pytest.fixture(scope="module")
+def results():
+    grid = {"n": [50, 100, 200], "d": [4], "epsilon": [0.1]}
+    return Study(Rademacher(), ClippedMean(clip=1.0, delta=1e-6), grid, 30, seed=77, name="rate of n").run()
+
+
+def test_pictures(results) -> None:
+    terms = {
+        "sampling": lambda cell: cell["d"] / cell["n"],
+        "privacy": lambda cell: (99 * cell["d"] / cell["n"]) ** 2,
+    }
+    figure = plot_risk(results, "n", terms=terms, title="x")
+    labels = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    assert "sampling" in labels and "privacy" in labels and figure.axes[0].get_xscale() == "log"
+    with pytest.raises(InvalidParameter, match="parameter must be one of"):
+        plot_risk(results, "m")
+    assert crossover([1.0, 2.0], [1.0, 1.0], [3.0, 2.0]) is None
+    found = crossing_point(lambda x, rng: rng.random(20) < x / 10, 1, 9, replications=40)
+    assert "target power" in plot_crossing(found).axes[0].get_legend().get_texts()[0].get_text()
+
+
+def test_power_curves_have_their_lines() -> None:
+    results = named_study("power").study("power", {"n": [60, 120]}, replications=20).run()
+    labels = {
+        text.get_text()
+        for text in plot_power(results, "n", level=0.05, target=0.8).axes[0].get_legend().texts
+    }
+    assert {"level 0.05", "target power 0.8"} <= labels

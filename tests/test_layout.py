@@ -1,0 +1,73 @@
+"""The tests mirror the package: every module has a test file of its own, or is in a list with the reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dpstats
+
+PACKAGE = Path(dpstats.__file__).parent
+TESTS = Path(__file__).parent
+
+# Modules that another file tests, and why none of their own is needed.
+TESTED_ELSEWHERE = {
+    "__main__.py": "tests/cli/test_files.py runs it in processes",
+}
+# To be emptied, package by package: these are tested by files of other names.
+NOT_YET = {
+    *(f"data/{name}.py" for name in ("labels", "numbers", "parameters", "tables")),
+    *(
+        f"identity/{name}.py"
+        for name in ("base", "choice", "filtering_test", "lipschitz_test", "null", "result")
+    ),
+    *(f"identity/{name}.py" for name in ("row_distance_test", "signs", "spatial_sign_test", "whitening")),
+    *(f"means/{name}.py" for name in ("clipping", "laplace_sums", "moments", "whitening")),
+    *(f"means/sparse/{name}.py" for name in ("estimator", "gumbel", "peeling", "plan", "release")),
+    *(f"mechanisms/{name}.py" for name in ("quadrature", "threshold_stream")),
+    "privacy/loss_distribution.py",
+    *(f"release/{name}.py" for name in ("additive", "estimator", "mechanism")),
+}
+# Of the folders below, every test file has a module, or is in this list with the reason.
+MIRRORED = ("auditing", "cli", "lattice", "simulation")
+MORE = {
+    "auditing/test_false_alarms.py": "the rate of false alarms, for every kind of output",
+    "cli/test_cli.py": "dpstats/cli/__init__.py",
+    "lattice/test_changed_memory.py": "every lattice, fed with memory that changes after its check",
+    "cli/test_options_arrive.py": "the options of all commands, from the parser to what they are for",
+}
+
+
+def without_tests(package: Path, tests: Path) -> set[str]:
+    """Return the modules whose test file is not where the module's path says."""
+    modules = [path.relative_to(package) for path in package.rglob("*.py") if path.name != "__init__.py"]
+    return {
+        module.as_posix()
+        for module in modules
+        if not (tests / module.parent / f"test_{module.name}").exists()
+    }
+
+
+def test_every_module_has_a_test_file_of_its_own() -> None:
+    # Equal, so that a line of the list goes when its file has come.
+    assert without_tests(PACKAGE, TESTS) == TESTED_ELSEWHERE.keys() | NOT_YET
+
+
+def test_every_test_file_has_a_module() -> None:
+    files = [path.relative_to(TESTS) for folder in MIRRORED for path in (TESTS / folder).glob("test_*.py")]
+    homeless = {
+        file.as_posix()
+        for file in files
+        if not (PACKAGE / file.parent / file.name.removeprefix("test_")).exists()
+    }
+    assert homeless == MORE.keys()
+
+
+def test_a_module_without_a_test_file_is_found(tmp_path: Path) -> None:
+    package, tests = tmp_path / "package", tmp_path / "tests"
+    for folder in (package / "inner", tests / "inner"):
+        folder.mkdir(parents=True)
+    (package / "inner" / "a.py").touch()
+    (package / "inner" / "b.py").touch()
+    (tests / "inner" / "test_a.py").touch()
+    (tests / "test_b.py").touch()
+    assert without_tests(package, tests) == {"inner/b.py"}

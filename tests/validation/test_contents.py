@@ -1,0 +1,67 @@
+"""The table of validation/README.md: every script is in it, and every result names the command that made it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+VALIDATION = ROOT / "validation"
+SCRIPTS = sorted(
+    str(path.relative_to(VALIDATION))
+    for path in VALIDATION.rglob("*.py")
+    if '__name__ == "__main__"' in path.read_text(encoding="utf-8")
+)
+RESULTS = sorted(path.name for path in (VALIDATION / "results").iterdir())
+
+
+def table() -> dict[str, list[str]]:
+    """Return the other cells of every line, by script."""
+    text = (VALIDATION / "README.md").read_text(encoding="utf-8")
+    lines = [re.split(r" ?\| ?", line)[1:-1] for line in text.splitlines() if line.startswith("| `")]
+    assert all(len(cells) == 5 for cells in lines)
+    return {cells[0].strip("`"): cells[1:] for cells in lines}
+
+
+def scripts_in(text: str) -> list[str]:
+    """Return the scripts that commands in a text run."""
+    return re.findall(r"python validation/([\w/]+\.py)", text)
+
+
+def test_the_table_has_every_script_and_no_other() -> None:
+    assert len(SCRIPTS) > 30 and sorted(table()) == SCRIPTS
+
+
+def test_commands_of_the_table_run_the_script() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for script, (_, command, _, _) in table().items():
+        targets = re.findall(r"make ([\w-]+)", command)
+        assert targets or scripts_in(command), script
+        for target in targets:
+            recipe = re.search(rf"^{target}:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
+            assert recipe is not None, f"make {target} is no target"
+            assert f"validation/{script}" in recipe.group(1), f"make {target} does not run {script}"
+        for named in scripts_in(command):
+            # By itself, or by another one, which names it in its text or in that of what it imports.
+            stem = Path(script).stem
+            assert named == script or re.search(rf"\b{stem}\b", (VALIDATION / named).read_text())
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_every_result_names_the_command_that_made_it(name: str) -> None:
+    owners = [script for script, (_, _, results, _) in table().items() if f"`{name}`" in results]
+    owners = [script for script in owners if f"in `{name}`" not in table()[script][2]]
+    assert len(owners) == 1, f"{name} must have one script in the table, it has {owners}"
+    if name.endswith(".png"):
+        return  # of the script that writes the page of the same name
+    assert set(scripts_in((VALIDATION / "results" / name).read_text(encoding="utf-8"))) == set(owners)
+
+
+def test_files_without_a_command_of_their_own_are_imported_by_scripts() -> None:
+    helpers = [path for path in VALIDATION.rglob("*.py") if str(path.relative_to(VALIDATION)) not in SCRIPTS]
+    texts = [path.read_text(encoding="utf-8") for path in VALIDATION.rglob("*.py")]
+    for helper in helpers:
+        pattern = re.compile(rf"^(?:from|import) {helper.stem}\b", re.MULTILINE)
+        assert any(pattern.search(text) for text in texts), f"{helper} is used by nobody"

@@ -1,0 +1,201 @@
+"""What a script of this folder finds: how large its run is, and what a theorem's line in the table says."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dpstats.simulation import Check, FormulaFit, RateFit, Study, StudyResults
+from dpstats.simulation.comparison import CheckedCell
+from dpstats.simulation.rate_fit import fit_rate
+from dpstats.simulation.verdicts import REPRODUCED, UNDECIDED
+
+ROWS = 72
+"""At most this many verdicts are given in one run: intervals are at 1 - .05/ROWS each, so at 95% together."""
+LEVEL = 1 - 0.05 / ROWS
+
+SCALES = ("full", "reduced", "fast")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a script runs: "full" for the published table, "reduced" for a look, "fast" for the suite."""
+
+    scale: str = "full"
+    folder: Path | None = None
+    jobs: int = 1
+    progress: bool = False
+
+    def pick(self, full: Any, reduced: Any, fast: Any) -> Any:
+        """Return what is meant for this scale."""
+        return dict(zip(SCALES, (full, reduced, fast), strict=True))[self.scale]
+
+    def run(self, study: Study) -> StudyResults:
+        """Run a study in its own file, which resumes it; in memory where there is no folder."""
+        path = None
+        if self.folder is not None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            path = self.folder / f"{study.name}.{self.scale}.sqlite"
+        return study.run(path, n_jobs=self.jobs, progress=self.progress)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the table of exponents."""
+
+    theorem: str
+    quantity: str
+    theory: str
+    predicted: str
+    estimate: str
+    interval: str
+    regime: str
+    verdict: str
+
+    def cells(self) -> list[str]:
+        """Return the line as words."""
+        return [
+            self.theorem,
+            self.quantity,
+            self.theory,
+            self.predicted,
+            self.estimate,
+            self.interval,
+            self.regime,
+            self.verdict,
+        ]
+
+
+HEADER = ["theorem", "quantity", "theory", "predicted here", "estimate", "interval", "regime", "verdict"]
+
+
+@dataclass
+class Outcome:
+    """What one script found."""
+
+    title: str
+    studies: list[StudyResults] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
+    findings: list[Any] = field(default_factory=list)
+    pictures: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def rate(
+        self, theorem: str, results: StudyResults, parameter: str, *, regime: str = "", **options: Any
+    ) -> RateFit:
+        """Fit an exponent and add its line; ``regime`` says it in better words than the fit can."""
+        fit = fit_rate(results, parameter, confidence_level=LEVEL, **options)
+        self.findings.append(fit)
+        self.lines.append(
+            Line(
+                theorem=theorem,
+                quantity=f"exponent of {parameter}",
+                theory="" if fit.theory is None else f"{fit.theory:g}",
+                predicted="" if fit.prediction is None else f"{fit.prediction:.3f}",
+                estimate=f"{fit.slope:.3f}",
+                interval=f"[{fit.interval.low:.3f}, {fit.interval.high:.3f}]",
+                regime=f"{regime or fit.regime}; {fit.n_cells} cells",
+                verdict=fit.verdict,
+            )
+        )
+        return fit
+
+    def formula(self, theorem: str, fit: FormulaFit, regime: str) -> None:
+        """Add a line for every constant of a formula."""
+        self.findings.append(fit)
+        for name, constant, interval, stated in zip(
+            fit.terms, fit.constants, fit.intervals, fit.theory, strict=True
+        ):
+            self.lines.append(
+                Line(
+                    theorem=theorem,
+                    quantity=f"constant of {name}",
+                    theory="" if stated is None else f"{stated:g}",
+                    predicted="",
+                    estimate=f"{constant:.3f}",
+                    interval=f"[{interval.low:.3f}, {interval.high:.3f}]",
+                    regime=f"{regime}; {fit.n_cells} cells, largest deviation {100 * fit.deviation:.1f}%",
+                    verdict=fit.verdict,
+                )
+            )
+
+    def control(self, theorem: str, words: str, wrong: FormulaFit) -> None:
+        """Add a line for a formula that must not fit: "reproduced" says that the cells tell it from the right one."""
+        self.lines.append(
+            Line(
+                theorem=theorem,
+                quantity=f"fit {words}",
+                theory="rejected",
+                predicted="",
+                estimate=f"p = {wrong.pvalue:.2g}",
+                interval="",
+                regime=f"{wrong.n_cells} cells, largest deviation {100 * wrong.deviation:.0f}%",
+                verdict=REPRODUCED if wrong.pvalue < 1 - LEVEL else UNDECIDED,
+            )
+        )
+
+    def check(self, theorem: str, quantity: str, check: Check) -> None:
+        """Add a line for measured values against stated ones."""
+        self.findings.append(check)
+        worst = max(check.lines, key=_strain(check.relation))
+        sign = {"equal": "", "at_most": "<= ", "at_least": ">= "}[check.relation]
+        where = ", ".join(f"{key} = {value}" for key, value in worst.parameters.items())
+        self.lines.append(
+            Line(
+                theorem=theorem,
+                quantity=quantity,
+                theory=f"{sign}{worst.stated:.4g}",
+                predicted="",
+                estimate=f"{worst.measured:.4f}",
+                interval=f"[{worst.interval.low:.4f}, {worst.interval.high:.4f}]",
+                regime=f"{len(check.lines)} cells; the closest call: {where}",
+                verdict=check.verdict,
+            )
+        )
+
+
+def _strain(relation: str) -> Callable[[CheckedCell], float]:
+    """Return how near a line of a check is to failing, in half-widths of its interval."""
+
+    def strain(line: CheckedCell) -> float:
+        half = (line.interval.high - line.interval.low) / 2
+        gap = (line.measured - line.stated) / max(half, 1e-12)
+        return float({"equal": abs(gap), "at_most": gap, "at_least": -gap}[relation])
+
+    return strain
+
+
+def markdown_table(lines: Sequence[Line]) -> str:
+    """Return the lines as a Markdown table."""
+    rows = [HEADER, ["---"] * len(HEADER), *(line.cells() for line in lines)]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in rows)
+
+
+def main(run: Callable[[Options], Outcome], description: str | None) -> None:
+    """Run one script by itself: print its table."""
+    parser = argparse.ArgumentParser(description=(description or "").splitlines()[0])
+    parser.add_argument("--scale", choices=SCALES, default="full")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument(
+        "--folder", type=Path, help="where the studies' files go, to be resumed (default: memory)"
+    )
+    options = parser.parse_args()
+    start = time.perf_counter()
+    outcome = run(Options(options.scale, options.folder, options.jobs, progress=sys.stderr.isatty()))
+    print(f"# {outcome.title}\n\n{markdown_table(outcome.lines)}\n")
+    print("\n".join(outcome.notes))
+    print(f"{time.perf_counter() - start:.0f} seconds")
+
+
+def verdicts(outcomes: Sequence[Outcome]) -> Mapping[str, int]:
+    """Count the verdicts."""
+    counts = {REPRODUCED: 0}
+    for outcome in outcomes:
+        for line in outcome.lines:
+            counts[line.verdict] = counts.get(line.verdict, 0) + 1
+    return counts

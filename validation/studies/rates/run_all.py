@@ -1,0 +1,143 @@
+"""Every rate of the theory, reproduced or not: all scripts of this folder, one table, one page.
+
+    python validation/studies/rates/run_all.py                  # the published table: within an hour on 2 cores
+    python validation/studies/rates/run_all.py --scale reduced  # a look, in minutes
+    python validation/studies/rates/run_all.py --fast           # the strongest slopes, under 3 minutes; nothing written
+
+A run that was interrupted goes on where it was when it is started again: each study has a file of its own in
+build/rates. Written are validation/results/rates.md and rates.html.
+"""
+
+from __future__ import annotations
+
+import argparse
+import html
+import importlib
+import os
+import platform
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from outcomes import HEADER, LEVEL, ROWS, SCALES, Options, Outcome, markdown_table, verdicts
+
+from dpstats.errors import DPStatsError
+from dpstats.simulation import study_report
+from dpstats.simulation.study_report import provenance
+from dpstats.simulation.verdicts import reproduced
+
+ROOT = Path(__file__).resolve().parents[3]
+RESULTS = ROOT / "validation" / "results"
+SCRIPTS = (
+    "mean_bounded",
+    "mean_gaussian",
+    "sparse_mean",
+    "identity_tests",
+    "filtering_test",
+    "accuracy_bounds",
+    "coverage",
+)
+FAST = ("mean_bounded", "mean_gaussian")
+LEAD = (
+    f"Intervals hold for all lines together with probability 95% (each at {100 * LEVEL:.2f}%, for up to {ROWS} "
+    'lines). "Predicted here" is what the whole formula gives for the very cells that were measured. A line is '
+    '"reproduced" if the theory is inside its interval and the interval is narrow enough (0.05 either way for the '
+    'mean, 0.1 for the rest, 0.2 for sample complexities); "reproduced at finite size" if only the prediction is; '
+    "all lines of one formula share its verdict."
+)
+
+
+def run_scripts(options: Options, scripts: Sequence[str]) -> list[Outcome]:
+    """Run the scripts, one after the other: the cells of each go to all processes."""
+    outcomes = []
+    for name in scripts:
+        start = time.perf_counter()
+        outcomes.append(importlib.import_module(name).run(options))
+        print(f"{name}: {time.perf_counter() - start:.0f} seconds", file=sys.stderr)
+    lines = sum(len(outcome.lines) for outcome in outcomes)
+    if lines > ROWS:
+        raise SystemExit(f"{lines} verdicts are more than the {ROWS} that the intervals are for")
+    return outcomes
+
+
+def as_markdown(outcomes: Sequence[Outcome], command: str, seconds: float, jobs: int) -> str:
+    """Return the table with the command that made it."""
+    studies = [study for outcome in outcomes for study in outcome.studies]
+    facts = ", ".join(f"{name} {value}" for name, value in provenance(studies).items() if name[0].islower())
+    counts = "; ".join(f"{verdict}: {count}" for verdict, count in verdicts(outcomes).items())
+    failures = [f"* {study.name}: {note}" for study in studies for note in study.failure_notes()]
+    total = sum(study.seconds for study in studies)
+    resumed = " after interrupted runs, whose rows were kept" if total > jobs * seconds else ""
+    parts = [
+        "# Rates of the theory, reproduced",
+        f"{time.strftime('%Y-%m-%d')}, `{command}`: {seconds / 60:.0f} minutes{resumed}, {jobs} processes; "
+        f"{total / 60:.0f} minutes of processes in all.\n"
+        f"Python {platform.python_version()}, {facts}. Simulated noise.",
+        LEAD,
+        f"Lines: {counts}.",
+    ]
+    for outcome in outcomes:
+        parts += [f"## {outcome.title}", markdown_table(outcome.lines), *outcome.notes]
+    parts += ["## Failed cells", "\n".join(failures) or "None."]
+    return "\n\n".join(parts) + "\n"
+
+
+def as_html(outcomes: Sequence[Outcome], command: str) -> str:
+    """Return the same as a page, with every study's table and pictures."""
+    studies = [study for outcome in outcomes for study in outcome.studies]
+    findings = [finding for outcome in outcomes for finding in outcome.findings]
+    pictures = {}
+    for outcome in outcomes:
+        for caption, draw in outcome.pictures.items():
+            try:
+                pictures[f"{outcome.title}. {caption}"] = draw()
+            except DPStatsError as error:  # no matplotlib here: the tables are what counts
+                print(f"no picture: {error}", file=sys.stderr)
+    page = study_report(
+        studies,
+        title="Rates of the theory, reproduced",
+        findings=findings,
+        pictures=pictures,
+        command=command,
+    )
+    page.section("The table")
+    page.text(LEAD)
+    for outcome in outcomes:
+        page.fragment(f"<h3>{html.escape(outcome.title)}</h3>")
+        page.table(HEADER, [line.cells() for line in outcome.lines])
+        for note in outcome.notes:
+            page.text(note)
+    return page.as_html()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run; return 1 if anything was not reproduced."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--scale", choices=SCALES, default="full")
+    parser.add_argument("--fast", action="store_true", help="the strongest slopes; nothing written")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "rates", help="of the studies' files")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="where rates.md and rates.html go")
+    parser.add_argument("--only", choices=SCRIPTS, action="append", help="run this script only; repeatable")
+    given = parser.parse_args(arguments)
+    start = time.perf_counter()
+    if given.fast:
+        options, scripts = Options("fast", None, given.jobs), FAST
+    else:
+        options = Options(given.scale, given.folder, given.jobs, progress=sys.stderr.isatty())
+        scripts = tuple(given.only or SCRIPTS)
+    outcomes = run_scripts(options, scripts)
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    command = " ".join(["python validation/studies/rates/run_all.py", *words])
+    text = as_markdown(outcomes, command, time.perf_counter() - start, given.jobs)
+    print(text)
+    if not given.fast:
+        given.out.mkdir(parents=True, exist_ok=True)
+        (given.out / "rates.md").write_text(text, encoding="utf-8")
+        (given.out / "rates.html").write_text(as_html(outcomes, command), encoding="utf-8")
+    return 0 if all(reproduced(line.verdict) for outcome in outcomes for line in outcome.lines) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
