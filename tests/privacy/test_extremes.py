@@ -199,7 +199,7 @@ def test_optimal_composition_just_below_its_largest_loss():
             assert_one_sided(value, optimal_reference(epsilon, k, total), 1e-11, given=(epsilon, k, total))
 
 
-def test_optimal_composition_at_a_point_of_a_hostile_reading():
+def test_optimal_composition_far_in_the_tail_of_a_tiny_epsilon():
     point = (1.8177612485551043e-06, 191, 2.845848925525418e-4)
     assert_one_sided(optimal_composition_delta(*point), optimal_reference(*point), 1e-11)
 
