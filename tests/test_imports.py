@@ -38,6 +38,7 @@ ORDER = [
 INSIDE = {
     "lattice": ["rounding", "finite", "sums", "base", "box", "ball", "__init__"],
     "privacy": [
+        "rounding",
         "guarantee",
         "rounding",
         "gaussian",

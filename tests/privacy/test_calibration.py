@@ -11,6 +11,7 @@ from dpstats.privacy import PrivacyGuarantee, compose
 from dpstats.privacy.calibration import largest_cost
 from dpstats.privacy.events import BoundedRange, Gaussian, Pure
 from dpstats.privacy.gaussian import gaussian_sigma
+from dpstats.privacy.totals import covers
 
 
 @pytest.mark.parametrize(
@@ -38,3 +39,16 @@ def test_a_start_beyond_the_guarantee_is_refused() -> None:
         largest_cost(lambda x: [Pure(x)], PrivacyGuarantee(1.0), 2.0)
     assert largest_cost(lambda x: [Pure(x)] * 4, PrivacyGuarantee(1.0), 0.1) == pytest.approx(0.25, rel=1e-6)
     assert math.isfinite(largest_cost(lambda x: [Pure(x)], PrivacyGuarantee(50.0), 1e-9))
+
+
+def test_a_guarantee_of_nothing_has_nothing_to_look_for() -> None:
+    # Its epsilon was divided by.
+    cost = largest_cost(lambda x: [Gaussian(x * 1e-9)], PrivacyGuarantee(0.0, 0.1), 1.0)
+    assert cost == 1.0
+
+
+def test_what_is_returned_is_certified() -> None:
+    for target in (1.0, 1.9999999999999998, 0.3, 7.1):
+        cost = largest_cost(lambda x: [Pure(x)] * 7, PrivacyGuarantee(target), 1e-3)
+        assert covers([Pure(cost)] * 7, PrivacyGuarantee(target))
+        assert cost == pytest.approx(target / 7, rel=1e-9)
