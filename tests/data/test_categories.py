@@ -8,10 +8,10 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from awkward import COLUMNS, VALUES, Colour, Raises, beside
 
 from dpstats.data.categories import Categories
 from dpstats.errors import InvalidData, InvalidParameter
+from tests.data.awkward import COLUMNS, VALUES, Colour, Raises, beside
 
 DECLARED = [
     1,

@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from awkward import VALUES
 
 from dpstats.data.columns import distinct, truths
 from dpstats.data.values import bool_of
 from dpstats.errors import InvalidData
+from tests.data.awkward import VALUES
 
 TRUTHS = {
     "list": [True, None, False, True],

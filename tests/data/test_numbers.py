@@ -9,10 +9,10 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from awkward import LyingClass, Raises
 
 from dpstats.data.numbers import exact_numbers, floats_among
 from dpstats.errors import InvalidData
+from tests.data.awkward import LyingClass, Raises
 
 NUMBERS = [0.5, 2**53 + 1, 2**63 + 1, -1, True, 10**400, Fraction(1, 3), np.float32(0.1), np.int64(2**53 + 1)]
 NUMBERS += [np.uint64(2**63 + 1), np.bool_(True), math.inf, -0.0]

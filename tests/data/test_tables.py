@@ -12,7 +12,6 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse
-from awkward import NUMBERS, TABLES, LyingClass, Raises, beside, objects
 from sklearn.base import BaseEstimator
 
 from dpstats.data.categories import Categories
@@ -21,6 +20,7 @@ from dpstats.data.tables import Table, check_rows, read_table, unit_codes
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.identity import SpatialSignTest, sign_reduction
 from dpstats.means import ClippedMean
+from tests.data.awkward import NUMBERS, TABLES, LyingClass, Raises, beside, objects
 
 SECRET, NUMBER = "secret", 4242.5
 

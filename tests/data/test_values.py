@@ -8,9 +8,9 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from awkward import LIARS, MISSING, UNHASHABLE, VALUES, Colour, Level, LyingText
 
 from dpstats.data.values import bool_of, float_of, is_built_in, is_missing, key_of
+from tests.data.awkward import LIARS, MISSING, UNHASHABLE, VALUES, Colour, Level, LyingText
 
 LARGEST = np.finfo(np.float64).max
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from every_test import FAST, KINDS, NULL_ROWS
 from scipy import stats
 
 from dpstats.identity import FilteringTest, LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
 from dpstats.identity.levels import pvalue
 from dpstats.release.session import Session
+from tests.identity.every_test import FAST, KINDS, NULL_ROWS
 
 DATASETS = 1500
 

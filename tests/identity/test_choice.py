@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from every_test import FAST, NULL_ROWS
 
 from dpstats.errors import InvalidData
 from dpstats.identity import RowDistanceTest, SpatialSignTest, identity_test
 from dpstats.identity.choice import automatic_test
+from tests.identity.every_test import FAST, NULL_ROWS
 
 
 def test_identity_test_chooses_by_public_facts() -> None:

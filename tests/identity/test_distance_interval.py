@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from every_test import PURE
 from scipy.special import ndtr
 
 from dpstats.errors import InvalidParameter
 from dpstats.identity import LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
 from dpstats.identity.distance_interval import crossing
+from tests.identity.every_test import PURE
 
 FAST = {"n_calibration": 99}
 

@@ -5,11 +5,11 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from sign_datasets import FIRST, SECOND, datasets, distance, inside_set, plain_statistic
 
 from dpstats.errors import InvalidParameter
 from dpstats.identity import exact_extension
 from dpstats.identity.exact_extension import exact_inner_product_extension
+from tests.identity.sign_datasets import FIRST, SECOND, datasets, distance, inside_set, plain_statistic
 
 
 @pytest.mark.parametrize("method", ["enumerate", "milp"])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from every_test import FAST, NULL_ROWS
 
 from dpstats.errors import InvalidParameter
 from dpstats.identity import FilteringTest
 from dpstats.privacy import PrivacyBudget
+from tests.identity.every_test import FAST, NULL_ROWS
 
 
 def test_filtering_charges_its_total() -> None:

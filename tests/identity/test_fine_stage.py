@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from every_test import FAST
 
 from dpstats.identity import LipschitzExtensionTest
+from tests.identity.every_test import FAST
 
 
 def test_statistics_on_integers_do_not_tie() -> None:

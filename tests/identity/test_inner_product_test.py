@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from every_test import NULL_ROWS
 from sklearn.base import clone
 
 from dpstats.errors import InvalidParameter, NotPrivate
 from dpstats.identity import FilteringTest, LipschitzExtensionTest
 from dpstats.privacy import PrivacyBudget
+from tests.identity.every_test import NULL_ROWS
 
 
 def test_early_stages_that_leave_no_level_are_refused_before_a_charge() -> None:

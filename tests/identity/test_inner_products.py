@@ -5,11 +5,19 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from sign_datasets import FIRST, SECOND, datasets, distance, inside_set, neighbour_groups, plain_statistic
 
 from dpstats.identity.exact_extension import exact_inner_product_extension
 from dpstats.identity.inner_products import inner_product_constant, inner_product_surrogate
 from dpstats.identity.l1_norm import l1_excess
+from tests.identity.sign_datasets import (
+    FIRST,
+    SECOND,
+    datasets,
+    distance,
+    inside_set,
+    neighbour_groups,
+    plain_statistic,
+)
 
 
 def test_printed_constant_fails_at_the_counterexample():

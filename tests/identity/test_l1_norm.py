@@ -5,9 +5,9 @@ import math
 
 import numpy as np
 import pytest
-from sign_datasets import datasets, neighbour_groups, plain_statistic
 
 from dpstats.identity.l1_norm import l1_cost, l1_excess, l1_extension
+from tests.identity.sign_datasets import datasets, neighbour_groups, plain_statistic
 
 
 def plain_l1(S, n, A, c, v, parity):

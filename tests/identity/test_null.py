@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from every_test import FAST, NULL_ROWS
 from sklearn.base import clone
 
 from dpstats.errors import InvalidParameter
 from dpstats.identity import RowDistanceTest, SpatialSignTest, null
+from tests.identity.every_test import FAST, NULL_ROWS
 
 
 def test_calibrations_are_cached_in_memory_and_on_disk(tmp_path, monkeypatch) -> None:

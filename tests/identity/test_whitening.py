@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from every_test import FAST, KINDS, NULL_ROWS
 from sklearn.base import clone
 
 from dpstats.identity import (
@@ -15,6 +14,7 @@ from dpstats.identity import (
     sign_reduction,
 )
 from dpstats.identity.whitening import Reference
+from tests.identity.every_test import FAST, KINDS, NULL_ROWS
 
 
 @pytest.mark.parametrize("kind", KINDS)

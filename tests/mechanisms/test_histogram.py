@@ -1,22 +1,17 @@
 """Counts and histograms: exact counts, noise of the right size, intervals, and what is refused."""
 
 import math
-import sys
 import traceback
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
-
-from awkward import COLUMNS, Raises, objects
-
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
 from dpstats.mechanisms import Count, Histogram
 from dpstats.privacy import Neighbors, PrivacyBudget, PrivacyGuarantee, gaussian_sigma
+from tests.data.awkward import COLUMNS, Raises, objects
 
 ADD = Neighbors.ADD_OR_REMOVE_ONE
 

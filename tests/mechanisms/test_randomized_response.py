@@ -1,11 +1,9 @@
 """Randomized response: exact probabilities, unbiased estimates, intervals, and what is refused."""
 
 import math
-import sys
 import traceback
 from decimal import Decimal
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,13 +11,10 @@ import polars as pl
 import pytest
 from scipy import stats
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
-
-from awkward import COLUMNS, Raises
-
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
 from dpstats.mechanisms import RandomizedResponse
 from dpstats.privacy import PrivacyBudget, PrivacyGuarantee, Responses
+from tests.data.awkward import COLUMNS, Raises
 
 
 @pytest.mark.parametrize("categories", [2, 3, 10, 1000])

@@ -7,7 +7,6 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from every_test import FAR_ROWS, FAST, KINDS, NULL_ROWS, PURE
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
@@ -17,6 +16,7 @@ from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
 from dpstats.identity import FilteringTest, LipschitzExtensionTest, RowDistanceTest, SpatialSignTest, null
 from dpstats.privacy import PrivacyBudget
 from dpstats.release.estimator import PrivateEstimator
+from tests.identity.every_test import FAR_ROWS, FAST, KINDS, NULL_ROWS, PURE
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pickle
 
-from every_test import NULL_ROWS
-
 from dpstats.identity import SpatialSignTest
+from tests.identity.every_test import NULL_ROWS
 
 
 def test_a_null_distribution_is_not_pickled() -> None:
