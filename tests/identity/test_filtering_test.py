@@ -15,7 +15,7 @@ def test_filtering_charges_its_total() -> None:
     test = FilteringTest(epsilon=1.0, delta=1e-6, budget=budget, **FAST).fit(NULL_ROWS)
     assert (test.privacy_.epsilon, test.privacy_.delta) == (1.0, 1e-6)
     assert (budget.spent.epsilon, budget.spent.delta) == (1.0, 1e-6)
-    assert len(test.plan_.stages) == 4
+    assert len(test.plan_.additive) == 4
 
 
 def test_filtering_names_delta_where_its_early_lines_reject_too_often() -> None:

@@ -350,25 +350,3 @@ def test_a_session_stays_where_it_was_made():
     process.join()
     assert all("process that made it" in answer for answer in answers)
     opened.add("sum", [1, 2, 3])
-
-
-# Streams
-
-
-def test_a_stream_is_taken_once_and_has_the_noise_of_its_stage():
-    silent = Silent()
-    stream = Session(plan(STREAM), silent).open().stream("stream")
-    assert [stream.ask(steps) for steps in (-1, -5)] == [None, None]
-    assert stream.ask(3).steps is None and stream.left == 1
-    # The threshold once, questions ahead, and the threshold anew after an answer above.
-    assert stream.ask(-1) is None
-    scales = [scale for _, scale, _ in silent.asked]
-    assert scales.count(200.0) == 2 and set(scales) == {200.0, 400.0}
-
-
-def test_values_of_a_stream_have_noise_of_their_own():
-    silent = Silent()
-    stage = dataclasses.replace(STREAM, answer_scale_steps=77.0)
-    stream = Session(plan(stage), silent).open().stream("stream")
-    assert stream.ask(12).steps == 12
-    assert silent.asked[-1] == ("laplace", 77.0, 1)
