@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 from dpstats.errors import InvalidParameter
@@ -41,6 +42,7 @@ Amounts = tuple[Fraction, Fraction]
 NOTHING: Amounts = (Fraction(0), Fraction(0))
 
 
+@lru_cache(maxsize=1024)
 def exact(value: float) -> Fraction:
     """Return the decimal number that was written: 0.1 + 0.2 fits into 0.3."""
     return Fraction(repr(value))

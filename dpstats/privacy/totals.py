@@ -33,7 +33,7 @@ from dpstats.privacy.events import (
     as_event,
     lattice_slack,
 )
-from dpstats.privacy.gaussian import epsilon_of_mu
+from dpstats.privacy.gaussian import LARGEST_LATTICE_SHARE, epsilon_of_mu
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.loss_distribution import loss_distribution_epsilon
 from dpstats.privacy.rounding import down, root_up, sum_up, up
@@ -85,7 +85,12 @@ def compose(items: Iterable[PrivacyGuarantee | Event], delta: float) -> PrivacyG
 
 
 def _smallest(events: Sequence[Event], delta: float) -> tuple[float, float]:
-    closed = (_pure(events), _gaussian(events, delta), _copies(events, delta), _responses(events, delta))
+    pure, gaussian = _pure(events), _gaussian(events, delta)
+    if pure is not None and delta == 0:
+        return pure  # at delta = 0 there is no other
+    if gaussian is not None and _is_nearly_continuous(events, gaussian[0], delta):
+        return gaussian  # exact, but for what discreteness costs: nothing is below by as much
+    closed = (pure, gaussian, _copies(events, delta), _responses(events, delta))
     others = (_different(events, delta), _mixed(events, delta), _single(events, delta))
     totals = [total for total in (*closed, *others) if total is not None]
     if not totals:
@@ -247,6 +252,12 @@ def _gaussian(events: Sequence[Event], delta: float) -> tuple[float, float] | No
             return None
         epsilon = max(epsilon_of_mu(total.mu, left), epsilon) * (1 + 1e-12)
     return None
+
+
+def _is_nearly_continuous(events: Sequence[Event], epsilon: float, delta: float) -> bool:
+    """Say whether the noise's being discrete costs no more than a plan sets aside for it."""
+    variation = math.fsum(event.total_variation for event in events if isinstance(event, Gaussian))
+    return lattice_slack(epsilon, variation) <= LARGEST_LATTICE_SHARE * delta
 
 
 def gaussian_total(events: Sequence[Gaussian]) -> Gaussian:
