@@ -120,11 +120,11 @@ class PrivateEstimator(BaseEstimator, Generic[Plan]):
                 budget.check(plan)
         plan = self._prepare(plan)
         session = Session(plan, noise, budget, type(self).__name__)
+        guarantee = replace(plan.guarantee, simulated=noise.simulated)
         private = self._read(table, plan)
         with session:
             self._release(private, plan, session)
-        self.plan_ = plan
-        self.privacy_ = replace(plan.guarantee, simulated=noise.simulated)
+        self.plan_, self.privacy_ = plan, guarantee
         self._report(session.released, plan)
         return self
 
