@@ -473,17 +473,6 @@ def test_the_order_does_not_matter():
     assert len({compose(order, 1e-3) for order in orders}) == 1
 
 
-def test_the_order_hardly_matters_to_loss_distributions():
-    events = [Pure(0.263), DiscreteLaplace(2, 1.0327), Approximate(0.0861, 1e-9), BoundedRange(0.11)]
-    totals = [compose(order, 3.8e-5).epsilon for order in itertools.permutations(events)]
-    assert max(totals) <= min(totals) * (1 + 2e-4)
-
-
-def test_the_order_does_not_matter_to_loss_distributions():
-    events = [Pure(0.263), DiscreteLaplace(2, 1.0327), Approximate(0.0861, 1e-9), BoundedRange(0.11)]
-    assert len({compose(order, 3.8e-5).epsilon for order in itertools.permutations(events)}) == 1
-
-
 SMALL = st.floats(0.01, 2.0)
 EVENTS = st.one_of(
     st.builds(Pure, SMALL),

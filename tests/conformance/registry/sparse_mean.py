@@ -258,7 +258,7 @@ def entries() -> Iterator[Entry]:
         **ball,
         bugs=(shown("half the noise", HalfNoise(**pure)),),
     )
-    # That Laplace peeling has no bounded range shows by quadrature only: tests/means/test_sparse.py.
+    # That Laplace peeling has no bounded range shows by quadrature only: tests/means/sparse/.
     peeled = {**pure, "selection": "peeling"}
     yield _entry(
         "sparse mean, peeling",
