@@ -611,7 +611,7 @@ def test_budget_methods():
     def budget(method):
         return PrivacyBudget(1.0, 1e-6, method=method)
 
-    builds = {kind: lambda purse, k=kind: KINDS[k](1.0, 0.1, budget=purse) for kind in ("gumbel", "laplace")}
+    builds = {kind: lambda kept, k=kind: KINDS[k](1.0, 0.1, budget=kept) for kind in ("gumbel", "laplace")}
     assert {k: selections(build, budget("basic")) for k, build in builds.items()} == {
         "gumbel": 10,
         "laplace": 10,
@@ -624,10 +624,10 @@ def test_budget_methods():
     # As pure releases.
     found = {k: selections(build, budget("gdp")) for k, build in builds.items()}
     assert found["gumbel"] == found["laplace"] > 0
-    purse = budget("zcdp")
-    NoisyTopK(10, 1.0, 0.9, 1e-7, budget=purse).select(range(20))
-    assert len(purse.history()) == 1
+    kept = budget("zcdp")
+    NoisyTopK(10, 1.0, 0.9, 1e-7, budget=kept).select(range(20))
+    assert len(kept.history()) == 1
     with pytest.raises(BudgetExceeded):
-        NoisyTopK(10, 1.0, 0.9, 1e-7, budget=purse).select(range(20))
+        NoisyTopK(10, 1.0, 0.9, 1e-7, budget=kept).select(range(20))
     with pytest.raises(InvalidParameter, match="the budget is for REPLACE_ONE"):
         ExponentialMechanism(1, 0.1, neighbors=ADD, budget=budget("basic")).select([0, 1])
