@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_real
-from dpstats.errors import InvalidParameter
+from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.identity.base import PrivateTest
 from dpstats.identity.filtering import (
     FilteringConstants,
@@ -60,7 +60,15 @@ class FilteringPlan(IdentityPlan):
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
-        """One event: the total guarantee."""
+        """One event: the total guarantee, which is that of the stages of the proof and of no others."""
+        n, d, total = self.n_samples, self.n_features, self.target
+        # The larger noise first: where its lattice is too fine for 64 bits, so is the other's.
+        proved = any(
+            self.design == _design_of(n, d, total.epsilon, total.delta, noise)
+            for noise in ("textbook", "exact")
+        )
+        if not proved or self.stages != _stages_of(self.design, n, d):
+            raise DPStatsError(f"the stages are not those that are proved to be within {total}")
         return (Approximate(self.target.epsilon, self.target.delta, neighbors=self.target.neighbors),)
 
 
@@ -132,35 +140,13 @@ class FilteringTest(PrivateTest):
             raise InvalidParameter(
                 "delta must be greater than 0 for FilteringTest, got 0: its noise is Gaussian"
             )
-        constants = filtering_constants(n, d, self.epsilon, self.delta, noise)
-        # Discrete for continuous noise costs (1 + e^epsilon) TOTAL_VARIATION d/sigma^2, sigma in steps: at most a
-        # tenth of one delta, of which the proof leaves several over.
-        variation = (1 + math.exp(constants.epsilon)) * TOTAL_VARIATION * d / constants.sum_sigma**2
-        bits = max(10, math.ceil(math.log2(10 * variation / constants.delta) / 2))
-        if n * 2**bits >= 2**62:
-            raise InvalidParameter(
-                f"delta = {self.delta:g} is too small for n_samples = {n}: exact 64-bit noise would need a lattice too "
-                "fine for the sum of the rows"
-            )
-        return FilteringDesign(constants, 2**bits)
+        return _design_of(n, d, self.epsilon, self.delta, noise)
 
     def _on_signs(self, design: FilteringDesign) -> bool:
         return True
 
     def _stages(self, design: FilteringDesign, n: int, d: int) -> tuple[AnyStage, ...]:
-        c, steps = design.constants, design.steps_per_unit
-        sigma = check_scale(c.sum_sigma * steps)
-        for scale in (c.largest_scale, c.count_scale, c.statistic_scale):
-            check_scale(scale)
-        l2 = math.ceil(2 * math.sqrt(d) * steps)
-        K = c.statistic_sensitivity
-        return (
-            Stage(_LARGEST, "laplace", 1, 1.0, 2, c.largest_scale),
-            Stage(_SUM, "gaussian", d, 1 / steps, l2, sigma),
-            Stage(_COUNT, "laplace", 1, 1.0, 1, c.count_scale),
-            Coins(_SIGNS, (n, d)),
-            Stage(_STATISTIC, "laplace", 1, 1.0, K, c.statistic_scale),
-        )
+        return _stages_of(design, n, d)
 
     def _exact(self, X: NDArray[Any], plan: IdentityPlan) -> NDArray[Any]:
         # What the later steps are about depends on earlier releases: the signs themselves.
@@ -215,3 +201,33 @@ class FilteringTest(PrivateTest):
 
     def _seconds(self, n: int, d: int, design: FilteringDesign) -> float:
         return 2e-4 + 5e-8 * n * d
+
+
+def _design_of(n: int, d: int, epsilon: float, delta: float, noise: str) -> FilteringDesign:
+    constants = filtering_constants(n, d, epsilon, delta, noise)
+    # Discrete for continuous noise costs (1 + e^epsilon) TOTAL_VARIATION d/sigma^2, sigma in steps: at most a
+    # tenth of one delta, of which the proof leaves several over.
+    variation = (1 + math.exp(constants.epsilon)) * TOTAL_VARIATION * d / constants.sum_sigma**2
+    bits = max(10, math.ceil(math.log2(10 * variation / constants.delta) / 2))
+    if n * 2**bits >= 2**62:
+        raise InvalidParameter(
+            f"delta = {delta:g} is too small for n_samples = {n}: exact 64-bit noise would need a lattice too fine for "
+            "the sum of the rows"
+        )
+    return FilteringDesign(constants, 2**bits)
+
+
+def _stages_of(design: FilteringDesign, n: int, d: int) -> tuple[AnyStage, ...]:
+    c, steps = design.constants, design.steps_per_unit
+    sigma = check_scale(c.sum_sigma * steps)
+    for scale in (c.largest_scale, c.count_scale, c.statistic_scale):
+        check_scale(scale)
+    l2 = math.ceil(2 * math.sqrt(d) * steps)
+    K = c.statistic_sensitivity
+    return (
+        Stage(_LARGEST, "laplace", 1, 1.0, 2, c.largest_scale),
+        Stage(_SUM, "gaussian", d, 1 / steps, l2, sigma),
+        Stage(_COUNT, "laplace", 1, 1.0, 1, c.count_scale),
+        Coins(_SIGNS, (n, d)),
+        Stage(_STATISTIC, "laplace", 1, 1.0, K, c.statistic_scale),
+    )

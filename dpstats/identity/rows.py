@@ -67,7 +67,7 @@ def round_to_steps(
     float array
         Integers from -largest to largest. The map works on each entry alone.
     """
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         out = np.multiply(Z, steps_per_unit, out=out)
     np.rint(out, out=out)
     # Whatever the product overflowed to, and if it is a NaN (which np.clip lets through), the result is an
@@ -159,7 +159,7 @@ def row_sums(
     clip = min(rho, reach)
     dtype = _dtype(reach, clip)
     # A copy, checked again: another process may write to the caller's memory, and products are read many times.
-    with np.errstate(invalid="ignore", over="ignore"):
+    with np.errstate(all="ignore"):
         X = np.array(X, dtype=dtype, order="C")
     _check_integer_rows(X, largest)
     # A list iterator hands out each tile once, to whichever thread is free: a busy core delays no other.

@@ -91,7 +91,7 @@ class Reference:
         """Return z for every row; what becomes of a row depends on no other row."""
         X = np.asarray(X, dtype=np.float64)
         # A finite sum proves finite entries in one quick pass; sums of large ones may still overflow.
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):
             known_finite = bool(np.isfinite(X.sum()))
         finite = np.ones(len(X), dtype=np.bool_) if known_finite else np.isfinite(X).all(axis=1)
         if not finite.all():
@@ -104,7 +104,7 @@ class Reference:
         if self.signs_mean is not None:
             # Rows coded as 0 and 1 mean what they say; 0 is no sign of its own here.
             X = np.where(X > 0, 1.0, -1.0)
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):
             Z = X - self.center
             if self.whitener is not None:
                 # One memory order: how an entry is rounded must not depend on how the table is stored.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def check_finite(X: NDArray[Any]) -> None:
     """Raise `InvalidData` if an entry is NaN or infinite."""
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
         finite = all_finite(X)
     if not finite:
         raise _not_finite()

@@ -37,7 +37,7 @@ def exact_steps(values: NDArray[Any], spacing: float) -> NDArray[Any]:
     if values.dtype.kind in "biu" and max(abs(int(values.min())), abs(int(values.max()))) <= 2**53:
         values = values.astype(np.float64)
     if values.dtype.kind == "f":
-        with np.errstate(over="ignore", under="ignore"):
+        with np.errstate(all="ignore"):
             scaled = np.rint(values.astype(np.float64) / spacing)
         if np.abs(scaled).max() <= 2.0**62:
             return scaled.astype(np.int64)

@@ -155,7 +155,8 @@ def rounded(row_map: RowMap, rows: NDArray[Any]) -> NDArray[np.int64]:
     """Return the steps of the rows of one block."""
     rows = np.ascontiguousarray(rows)
     out = np.empty(rows.shape)
-    with np.errstate(over="ignore", invalid="ignore"):
+    # Also what only a caller's numpy.seterr would raise: an exception would tell of an entry.
+    with np.errstate(all="ignore"):
         row_map._round_block(rows, out)
     return out.view(np.int64) - row_map._zero_pattern
 
@@ -169,7 +170,7 @@ def _sum_piece(
     buffer = np.empty((min(rows_per_block, X.shape[0]), row_map.n_features), order=order)
     zero = row_map._zero_pattern
     # errstate belongs to the thread: it has to be set where the arithmetic runs.
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
         for start in range(0, X.shape[0], rows_per_block):
             rows = X[start : start + rows_per_block]
             rows = rows if in_place else np.ascontiguousarray(rows)

@@ -390,7 +390,8 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         """Return the exact sums of stage t about a centre, or about each of a batch of centres."""
         lattice = plan.lattices[t]
         if center.ndim == 1:
-            return replace(lattice, center=center).sums(X, missing=plan.missing)[0]
+            # Checked before the charge, and never refused after it, whatever became of the memory since.
+            return replace(lattice, center=center).sums(X, missing="center")[0]
         # For batches: the rows less each centre, through the lattice about 0.
         finite = np.isfinite(X)
         step = max(1, _CHUNK // X.size)

@@ -218,7 +218,9 @@ class RandomizedResponse(Mechanism):
         return ProportionEstimate((observed - other) / contrast, np.sqrt(variance) / contrast, n)
 
     def _check_values(self, values: Any, name: str) -> NDArray[np.int64]:
-        array = array_of(values)
+        array = array_of(
+            values
+        ).copy()  # checked and then used, and another process may write to the caller's
         typed = array.dtype.kind in "biu" or (
             array.dtype.kind == "f" and bool(np.all(np.isfinite(array) & (array == np.rint(array))))
         )

@@ -6,7 +6,6 @@ Proof: docs/proofs/sparse-vector.md.
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -270,7 +269,7 @@ class NumericSparseVector(ThresholdStream):
         return None
 
     def _above(self, answer: Above) -> float:
-        return float(to_units(np.array([answer.steps], dtype=object), Fraction(self._stage.spacing))[0])
+        return float(to_units(np.array([answer.steps], dtype=object), self._stage.spacing)[0])
 
 
 def _calibrated(

@@ -155,7 +155,7 @@ class ThresholdStream(Mechanism, ABC):
         if self._left == 0:
             self._refuse()
         if self._stream is None and self._budget is not None:
-            self._session().check()
+            self._check_budget()
         # The fast way out for floats: exact, since the lattice is a power of two.
         try:
             steps = round(math.ldexp(value, -self._exponent)) if isinstance(value, float) else None
@@ -169,6 +169,12 @@ class ThresholdStream(Mechanism, ABC):
         except Exhausted:  # another thread had the last answer
             self._refuse()
         return self._below() if above is None else self._above(above)
+
+    def _check_budget(self) -> None:
+        # A budget that has just paid for this stream, in another thread, is not to refuse it.
+        with self._lock:
+            if self._stream is None:
+                self._session().check()
 
     def _opened(self) -> Stream:
         """Return the stream, which is charged for when it is first asked for."""

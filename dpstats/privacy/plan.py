@@ -26,6 +26,8 @@ class ReleaseCost:
     guarantee: PrivacyGuarantee
 
     def __post_init__(self) -> None:
+        # A list could be changed after it was certified.
+        object.__setattr__(self, "events", tuple(self.events))
         if not self.events or not all(isinstance(event, Event) for event in self.events):
             raise InvalidParameter("events must be a non-empty tuple of events")
         if common_neighbors(self.events) is not self.guarantee.neighbors:
@@ -56,6 +58,10 @@ class Plan:
 
     _free: ClassVar[frozenset[str]] = frozenset()
     """Fields that no cost depends on, which `having` may change."""
+
+    def __post_init__(self) -> None:
+        # A list could be changed after its cost was computed.
+        object.__setattr__(self, "stages", tuple(self.stages))
 
     @cached_property
     def events(self) -> tuple[Event, ...]:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.parameters import check_integer
 from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.privacy.events import ZCDP, BoundedRange, DiscreteLaplace, Event, Gaussian, Pure
 from dpstats.privacy.gaussian import SMALLEST_STEPS, TOTAL_VARIATION
@@ -64,6 +65,13 @@ class Stage:
     concentrated: bool = field(default=False, kw_only=True)
     times: int = field(default=1, kw_only=True)
     part: str = field(default="", kw_only=True)
+
+    def __post_init__(self) -> None:
+        _check_counts(size=self.size, times=self.times)
+        if self.size % self.times:
+            raise InvalidParameter(
+                f"size must be a multiple of times, got size={self.size} and times={self.times}"
+            )
 
     @property
     def event(self) -> Event:
@@ -166,6 +174,13 @@ class JointStage:
     concentrated: bool = field(default=False, kw_only=True)
     part: str = field(default="", kw_only=True)
 
+    def __post_init__(self) -> None:
+        # A list could be changed after it was paid for.
+        object.__setattr__(self, "blocks", tuple(self.blocks))
+        _check_counts(blocks=len(self.blocks))
+        for block in self.blocks:
+            _check_counts(size=block.size)
+
     @property
     def size(self) -> int:
         """How many numbers are released."""
@@ -255,6 +270,7 @@ class Selection:
     monotone: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
+        _check_counts(size=self.size, times=self.times)
         # Only Gumbel noise serves several selections at once: its one draw has the law of as many new ones.
         if self.times not in (1, self.size) or (self.noise != "gumbel" and self.times != self.size):
             raise InvalidParameter(
@@ -373,6 +389,9 @@ class Comparisons:
 
     noise: ClassVar[str] = "laplace"
 
+    def __post_init__(self) -> None:
+        _check_counts(max_above=self.max_above)
+
     @property
     def event(self) -> Event:
         """What an accountant sees of one noisy threshold, up to and including the answer above that ends it."""
@@ -437,6 +456,12 @@ class Coins:
 
 AnyStage = Stage | JointStage | Selection | Responses | Comparisons | Coins
 KINDS = (Stage, JointStage, Selection, Responses, Comparisons, Coins)
+
+
+def _check_counts(**counts: int) -> None:
+    """Refuse counts below 1: what is counted so would cost nothing, and be drawn all the same."""
+    for name, count in counts.items():
+        check_integer(name, count, at_least=1)
 
 
 def _gaussian(

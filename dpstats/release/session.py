@@ -116,6 +116,9 @@ class Session:
         Where this fails the session is dead: whether the charge was kept may be unknown.
         """
         self._in_its_process()
+        if not self._noise.simulated:
+            # Certified before anything is drawn, also where no budget asks; the plan keeps it.
+            _ = self._plan.guarantee
         try:
             plan = self._entry.pop()
         except IndexError:
@@ -277,7 +280,8 @@ class Session:
             raise DPStatsError(
                 f"stage {name!r} releases {size} integers, got an array of {steps.shape} of type {steps.dtype}"
             )
-        return steps
+        # Of 64 bits without a sign: numpy's sum with signed noise would be a float.
+        return steps.astype(object) if steps.dtype == np.uint64 else steps
 
     def _noisy(
         self, noise: str, scale: float, steps: NDArray[Any], size: int, spacing: Spacing, where: Any
@@ -291,10 +295,8 @@ class Session:
             self._noise.laplace if noise == "laplace" else self._noise.gaussian
         )
         noisy = steps + draw(scale, shape)
-        if noisy.dtype == object:
-            released = to_units(noisy, Fraction(float(np.asarray(spacing))))
-        else:
-            released = noisy.astype(np.float64) * np.asarray(spacing)
+        fits = noisy.dtype != object
+        released = noisy.astype(np.float64) * np.asarray(spacing) if fits else to_units(noisy, spacing)
         if kept.all():
             return noisy, released
         return np.where(kept[:, None], noisy, 0), np.where(kept[:, None], released, np.nan)
@@ -327,8 +329,12 @@ class Session:
         raise TypeError("a Session cannot be copied or pickled: two copies would cost twice")
 
 
-def to_units(noisy: NDArray[Any], spacing: Fraction) -> NDArray[np.float64]:
+def to_units(noisy: NDArray[Any], spacing: Spacing) -> NDArray[np.float64]:
     """Put Python integers back into units; what exceeds the largest float becomes that float."""
     largest = Fraction(np.finfo(np.float64).max)
-    values = [float(max(-largest, min(largest, number * spacing))) for number in noisy.ravel()]
+    steps = [Fraction(step) for step in np.broadcast_to(spacing, noisy.shape).ravel().tolist()]
+    values = [
+        float(max(-largest, min(largest, number * step)))
+        for number, step in zip(noisy.ravel(), steps, strict=True)
+    ]
     return np.array(values).reshape(noisy.shape)

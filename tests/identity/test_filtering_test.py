@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.identity import FilteringTest
-from dpstats.privacy import PrivacyBudget
+from dpstats.privacy import PrivacyBudget, PrivacyGuarantee, Stage
 from tests.identity.every_test import FAST, NULL_ROWS
 
 
@@ -26,3 +28,22 @@ def test_filtering_names_delta_where_its_early_lines_reject_too_often() -> None:
         FilteringTest(epsilon=4.0, delta=0.9, level=0.01, n_calibration=999).power(
             1.0, 60, 3, n_simulations=1
         )
+
+
+@pytest.mark.parametrize("noise", ["exact", "textbook"])
+def test_filtering_claims_its_total_for_the_stages_of_the_proof_only(noise: str) -> None:
+    plan = FilteringTest(epsilon=4.0, noise=noise, **FAST).plan(4000, 3)
+    assert plan.guarantee.epsilon == 4.0
+    statistic = plan.stages[-1]
+    assert isinstance(statistic, Stage)
+    halved = replace(statistic, scale_steps=statistic.scale_steps / 2)
+    coarse = replace(plan.design, steps_per_unit=1)
+    for changed in (
+        replace(plan, stages=(*plan.stages[:-1], halved)),
+        replace(plan, stages=plan.stages[:-1]),
+        replace(plan, design=coarse),
+        replace(plan, target=PrivacyGuarantee(2.0, 1e-6)),
+        replace(plan, target=PrivacyGuarantee(4.0, 1e-7)),
+    ):
+        with pytest.raises(DPStatsError, match="not those that are proved"):
+            _ = changed.guarantee

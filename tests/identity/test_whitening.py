@@ -13,6 +13,7 @@ from dpstats.identity import (
     SpatialSignTest,
     sign_reduction,
 )
+from dpstats.identity.rows import round_to_steps
 from dpstats.identity.whitening import Reference
 from tests.identity.every_test import FAST, KINDS, NULL_ROWS
 
@@ -84,3 +85,13 @@ def test_means_beyond_the_cube_by_a_rounding_are_on_it() -> None:
     reference = Reference.build(0.5, None, "product", 1)
     room = 0.5 * float(reference.whitener[0])
     assert reference.up(room * (1 + 1e-12)) == 1.0 and reference.up(-3 * room * (1 + 1e-12)) == 0.0
+
+
+def test_no_entry_raises_where_the_caller_has_numpy_raise():
+    rows = np.array([[5e-324, 1e-310, -3e-309], [1e308, -1e308, 1e308], [0.5, 0.0, -1.0]])
+    for cov in (np.array([1e6, 1e-6, 1e100]), np.diag([1e6, 1.0, 1e10]) + 0.1):
+        reference = Reference.build(0.0, cov, "normal", 3)
+        quiet = round_to_steps(reference.whiten(rows), None, 0.4, 8)
+        with np.errstate(all="raise"):
+            loud = round_to_steps(reference.whiten(rows), None, 0.4, 8)
+        assert np.array_equal(loud, quiet)

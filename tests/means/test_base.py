@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 from dpstats.errors import InvalidData
 from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
 from dpstats.means.base import ColumnEstimator
+from dpstats.privacy import PrivacyBudget
 
 X = np.random.default_rng(0).normal([1.0, -2.0, 0.5], 1.0, size=(400, 3))
 ESTIMATORS: dict[str, ColumnEstimator[Any]] = {
@@ -63,3 +64,59 @@ def test_every_summary_has_the_facts_and_names_its_columns(
     assert sum("not a private release" in note for note in summary.notes) == 1
     exact = clone(estimator).set_params(random_state=None).fit(X)
     assert not any("not a private release" in note for note in exact.summary().notes)
+
+
+SETTINGS: dict[str, ColumnEstimator[Any]] = {
+    **ESTIMATORS,
+    "ball": ClippedMean(clip=1e3, clip_norm="l2", random_state=0),
+    "box of several bounds": ClippedMean(clip=np.array([1e5, 3.0, 1e-5]), random_state=0),
+    "whitened": AdaptiveMean(bound=1e6, std=np.array([1.0, 20.0, 3e4]), random_state=0),
+    "covariance": AdaptiveMean(bound=1e6, cov=np.diag([1.0, 20.0, 3e8]) + 0.1, random_state=0),
+    "cross": SparseMean(n_nonzero=2, clip=6.0, std=1.0, delta=0.0, random_state=0),
+    "standardised": SparseMean(n_nonzero=2, clip=6.0, std=np.array([1e-5, 1.0, 1e9]), random_state=0),
+    "peeling": SparseMean(n_nonzero=2, clip=6.0, std=1.0, selection="peeling", random_state=0),
+}
+
+
+@pytest.mark.parametrize("estimator", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize("row", [[1e308, -1e308, 1e308], [1e250, 1e-200, 1e-310], [5e-324, 1e-310, -3e-309]])
+def test_no_entry_raises_where_the_caller_has_numpy_raise(
+    estimator: ColumnEstimator[Any], row: list[float]
+) -> None:
+    # An exception would tell of a row, and in the later stages after the charge.
+    rows = X.copy()
+    rows[3] = row
+    quiet = clone(estimator).fit(rows)
+    with np.errstate(all="raise"):
+        loud = clone(estimator).fit(rows)
+    for name in ("mean_", "variance_"):
+        assert np.array_equal(getattr(loud, name, None), getattr(quiet, name, None))
+
+
+class Changing(PrivacyBudget):
+    """A budget during whose charge another process writes to the data."""
+
+    def __init__(self, rows: Any, **options: Any) -> None:
+        super().__init__(**options)
+        self.rows = rows
+
+    def charge(self, item: Any, label: str = "") -> None:
+        super().charge(item, label)
+        self.rows[:2] = [[np.nan], [np.inf]]
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        AdaptiveMean(bound=100.0, std=1.0),
+        AdaptiveMean(bound=100.0, std=1.0, cov=np.eye(3) + 0.1),
+        SparseMean(n_nonzero=2, clip=6.0, std=1.0),
+    ],
+    ids=["adaptive", "covariance", "sparse"],
+)
+def test_nothing_is_refused_after_the_charge(estimator: ColumnEstimator[Any]) -> None:
+    rows = X.copy()
+    budget = Changing(rows, epsilon=1.0, delta=1e-6)
+    fitted = clone(estimator).set_params(budget=budget).fit(rows)
+    assert np.isnan(rows).any() and len(fitted.plan_.stages) > 1
+    assert np.isfinite(fitted.mean_).all() and budget.spent.epsilon == 1.0

@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
-from dpstats.mechanisms import RandomizedResponse
+from dpstats.mechanisms import RandomizedResponse, randomized_response
 from dpstats.privacy import PrivacyBudget, PrivacyGuarantee, Responses
 from tests.data.awkward import COLUMNS, Raises
 
@@ -229,3 +229,20 @@ def test_refusals_show_no_data(value):
     assert caught.value.__context__ is None and caught.value.__cause__ is None
     shown = "".join(traceback.format_exception(caught.value))
     assert "secret" not in shown and "4242" not in shown
+
+
+def test_answers_that_change_while_they_are_checked_are_still_answers(monkeypatch):
+    # Another process writes to the caller's memory, after the last check of a value.
+    answers = np.array([0, 1, 1, 0])
+    seen = []
+
+    def changing(number):
+        seen.append(number)
+        if len(seen) == 2:
+            answers[:] = 1000
+        return number.__int__()
+
+    mechanism = RandomizedResponse(1.0, random_state=0)
+    monkeypatch.setattr(randomized_response, "int", changing, raising=False)
+    responses = mechanism.randomize(answers)
+    assert answers.min() == 1000 and set(responses.tolist()) <= {0, 1}

@@ -11,7 +11,9 @@ from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.privacy import (
     Neighbors,
     Plan,
+    PrivacyBudget,
     PrivacyGuarantee,
+    ReleaseCost,
     ReleasePlan,
     Selection,
     Stage,
@@ -203,3 +205,19 @@ def test_a_plan_of_a_mechanism_claims_what_was_asked_or_is_a_defect():
     assert Plan((laplace(),), PrivacyGuarantee(1.0)).stage("sum") == laplace()
     with pytest.raises(KeyError):
         Plan((laplace(),), PrivacyGuarantee(1.0)).stage("other")
+
+
+def test_stages_and_events_that_are_changed_later_do_not_change_what_was_certified():
+    stages = [laplace()]
+    made = Plan(stages, PrivacyGuarantee(1.0))
+    assert made.guarantee == PrivacyGuarantee(1.0)
+    stages[0] = laplace(6, 0.01)
+    assert made.stages == (laplace(),)
+
+    events = [Gaussian(0.01)]
+    budget = PrivacyBudget(
+        0.1, 1e-6, method="pld", planned=[ReleaseCost(events, PrivacyGuarantee(0.1, 1e-6))]
+    )
+    events[0] = Gaussian(10.0)
+    with pytest.raises(InvalidParameter, match="planned releases"):
+        budget.charge(ReleaseCost([Gaussian(10.0)], PrivacyGuarantee(200.0, 1e-6)))

@@ -127,3 +127,26 @@ def test_the_noise_of_a_block_is_never_below_its_share():
         block = Block("b", 1, 1.0, float(unit))
         stage = JointStage("j", "laplace", (block,), 1.0, float(scale))
         assert Fraction(stage.scale_steps(block)) >= Fraction(float(unit)) * Fraction(float(scale))
+
+
+def test_counts_below_one_would_cost_nothing_and_are_refused():
+    for name, made in (
+        ("times", lambda: Stage("sum", "laplace", 3, 1.0, 1, 1.0, times=0)),
+        ("size", lambda: Stage("sum", "laplace", 0, 1.0, 1, 1.0)),
+        ("size", lambda: Selection("best", "gumbel", -1, 1.0, 1, 1.0)),
+        ("max_above", lambda: Comparisons("stream", 1.0, 1, 0, 1.0, 1.0, -1)),
+        ("max_above", lambda: Comparisons("stream", 1.0, 1, 0, 1.0, 1.0, 0)),
+        ("blocks", lambda: JointStage("joint", "laplace", (), 1.0, 1.0)),
+        ("size", lambda: JointStage("joint", "laplace", (Block("a", 0, 1.0, 1.0),), 1.0, 1.0)),
+    ):
+        with pytest.raises(InvalidParameter, match=f"{name} must be an integer at least 1"):
+            made()
+    with pytest.raises(InvalidParameter, match="size must be a multiple of times"):
+        Stage("sum", "gaussian", 3, 1.0, 1, 100.0, times=2)
+
+
+def test_blocks_that_are_changed_later_do_not_change_the_stage():
+    blocks = [Block("a", 1, 1.0, 100.0)]
+    joint = JointStage("joint", "laplace", blocks, 0.5, 5.0)
+    blocks[0] = Block("a", 1, 1.0, 1.0)
+    assert joint.blocks == (Block("a", 1, 1.0, 100.0),)

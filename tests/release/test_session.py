@@ -350,3 +350,24 @@ def test_a_session_stays_where_it_was_made():
     process.join()
     assert all("process that made it" in answer for answer in answers)
     opened.add("sum", [1, 2, 3])
+
+
+def test_a_claim_is_certified_before_anything_is_drawn_where_no_budget_asks_too():
+    silent = Silent()
+    made = Session(plan(SUM, epsilon=0.01, delta=0.0), silent)
+    with pytest.raises(DPStatsError, match="defect"):
+        made.open()
+    with pytest.raises(DPStatsError, match="not open"):
+        made.add("sum", [1, 2, 3])
+    assert silent.asked == []
+
+
+def test_integers_of_any_width_stay_exact():
+    one = Stage("sum", "laplace", 1, 1.0, 1, 100.0)
+    with Session(plan(one), Silent()) as made:
+        noisy = made.add("sum", np.array([2**60 + 1], dtype=np.uint64), units=False)
+        assert noisy.tolist() == [2**60 + 1]
+    # One length of a step for each number, beyond 64 bits too.
+    with Session(plan(SUM), Silent()) as made:
+        released = made.add("sum", np.array([2**70, 3, -(2**1100)], dtype=object))
+    assert released.tolist() == [2.0**70, 1.5, -np.finfo(np.float64).max]

@@ -61,7 +61,7 @@ def columns_of(rows: Any, support: NDArray[np.intp], plan: SparseMeanPlan) -> ND
     chosen = rows[:, support]
     dense = np.asarray(chosen if isinstance(chosen, np.ndarray) else chosen.toarray(), dtype=np.float64)
     dense = np.where(np.isfinite(dense), dense, 0.0)
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         scaled = dense if plan.scales is None else dense / plan.scales[support]
-    # A quotient may overflow: nothing is refused after the charge.
+    # A quotient may overflow, or underflow: nothing is refused after the charge.
     return np.clip(scaled, -1e300, 1e300)
