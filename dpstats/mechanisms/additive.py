@@ -15,7 +15,7 @@ from scipy.special import ndtri
 
 from dpstats.data.numbers import exact_numbers, floats_among
 from dpstats.data.parameters import check_integer, check_privacy_parameters, check_real
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import DPStatsError, InvalidData, InvalidParameter
 from dpstats.lattice import exact_steps, isqrt_up
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.events import Event
@@ -52,6 +52,8 @@ class _AdditiveMechanism(Mechanism):
         self._spacing = 2.0 ** (math.frexp(self._nominal_scale())[1] - 1 - 40)
         self._plans: dict[int, Plan] = {}
         self._stage(1)  # refuses what cannot be drawn
+        if epsilon > _EVERYDAY_EPSILON or delta > _EVERYDAY_DELTA:
+            self._check_claim()
 
     @property
     def sensitivity(self) -> float:
@@ -93,6 +95,15 @@ class _AdditiveMechanism(Mechanism):
             released = session.add(_VALUE, steps).reshape(array.shape)
         return float(released) if array.ndim == 0 else released
 
+    def _check_claim(self) -> None:
+        """Refuse where floating point calibrates so far out that the claim cannot be certified."""
+        try:
+            _ = self._plan_of(1).guarantee
+        except DPStatsError:
+            raise InvalidParameter(
+                f"epsilon and delta are too extreme for noise that is proved to keep them, got {self._guarantee}"
+            ) from None
+
     def _check_budget(self, value: Any) -> None:
         """Ask the budget before the value is looked at; how many numbers it has is public."""
         if self._budget is None:
@@ -132,6 +143,7 @@ class _AdditiveMechanism(Mechanism):
 
 
 _VALUE = "value"
+_EVERYDAY_EPSILON, _EVERYDAY_DELTA = 100.0, 0.5  # up to here calibration is certified, by tests
 _KEPT = 64  # plans, by how many numbers they are for
 
 # Sensitivities whose lattice stays inside floating point.

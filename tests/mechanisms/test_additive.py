@@ -370,6 +370,13 @@ def test_gaussian_delta_zero_is_refused_with_the_reason():
         GaussianMechanism(1.0, 1.0, 0.0)
 
 
+@pytest.mark.parametrize(("epsilon", "delta"), [(699.9, 0.999999), (701.0, 1 - 1e-16)])
+def test_claims_that_cannot_be_certified_are_refused_at_once(epsilon, delta):
+    # Calibrated an ulp or two below the claim: the defect was found at the first release.
+    with pytest.raises(InvalidParameter, match="epsilon and delta are too extreme"):
+        GaussianMechanism(1.0, epsilon, delta)
+
+
 def test_noise_that_cannot_be_drawn_is_refused_at_once():
     # The rounding allowance alone, two steps, needs a scale of 2e17 steps.
     with pytest.raises(InvalidParameter, match="noise scale must be between"):
