@@ -302,26 +302,3 @@ def test_the_guarantee_says_what_it_is_for() -> None:
     made = SparseVector(0, 1, max_above=2, delta=1e-6, neighbors=Neighbors.ADD_OR_REMOVE_ONE, random_state=1)
     assert made.guarantee.neighbors is Neighbors.ADD_OR_REMOVE_ONE
     assert (made.epsilon, made.delta, made.guarantee.simulated) == (1.0, 1e-6, True)
-
-
-def test_a_stream_that_another_thread_has_just_paid_for_is_not_refused():
-    answers = []
-
-    class Slow(PrivacyBudget):
-        """A budget that is asked by one thread while another one pays."""
-
-        asked = 0
-
-        def check(self, item):
-            self.asked += 1
-            if self.asked == 1:
-                self.other = threading.Thread(target=lambda: answers.append(sparse.query(1e6)))
-                self.other.start()
-                self.other.join(0.5)
-            super().check(item)
-
-    budget = Slow(1.0)
-    sparse = SparseVector(0.0, epsilon=1.0, max_above=2, budget=budget)
-    answers.append(sparse.query(1e6))
-    budget.other.join()
-    assert answers == [True, True] and len(budget.history()) == 1

@@ -206,3 +206,26 @@ def test_values_of_all_number_types(value) -> None:
 def test_huge_floats_are_values() -> None:
     assert AboveThreshold(0, 1e5, random_state=0).query(1e305) is True
     assert AboveThreshold(0, 1e5, random_state=0).query(-1e305) is False
+
+
+def test_a_stream_that_another_thread_has_just_paid_for_is_not_refused():
+    answers = []
+
+    class Slow(PrivacyBudget):
+        """A budget that is asked by one thread while another one pays."""
+
+        asked = 0
+
+        def check(self, item):
+            self.asked += 1
+            if self.asked == 1:
+                self.other = threading.Thread(target=lambda: answers.append(sparse.query(1e6)))
+                self.other.start()
+                self.other.join(0.5)
+            super().check(item)
+
+    budget = Slow(1.0)
+    sparse = SparseVector(0.0, epsilon=1.0, max_above=2, budget=budget)
+    answers.append(sparse.query(1e6))
+    budget.other.join()
+    assert answers == [True, True] and len(budget.history()) == 1
