@@ -77,7 +77,7 @@ class RowLattice(ABC):
         """Return the lattice points of the rows of ``X``, of shape (n, n_features), in steps.
 
         Entries should be finite: others become some point of the region. This is the row map itself, one block
-        of `sums`; use it to look at single rows, to compare with brute force and to build other statistics of
+        of `sums`; use it to look at single rows, to compare with brute force and to build other sums of
         small data.
         """
         return rounded(self, X)

@@ -68,7 +68,7 @@ class ClippedMeanPlan(ReleasePlan):
             ``sum_j std_j^2/n + sum_j noise_std_j^2``: the error for the population mean. Without any
             ``std`` the first sum is left out: the error for the clipped sample mean. For rows
             bounded by R in d columns the second sum is 4 R^2 d^2 s^2/n^2, s the noise of a
-            statistic of sensitivity one.
+            number of sensitivity one.
         """
         spread = check_columns("std", std, self.n_features, at_least=0) if std is not None else self.std
         noise = _total(np.asarray(self.additive[0].noise_std) ** 2, self.n_features)

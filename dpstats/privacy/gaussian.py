@@ -140,7 +140,7 @@ def gaussian_delta(epsilon: float, sigma: float, sensitivity: float = 1.0) -> fl
     sigma : float
         Standard deviation of the noise, in the units of ``sensitivity``.
     sensitivity : float, default=1.0
-        Largest l2 distance of the statistic between neighbouring datasets.
+        Largest l2 distance of the value between neighbouring datasets.
 
     Returns
     -------
@@ -172,7 +172,7 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> fl
     delta : float
         Strictly between 0 and 1: Gaussian noise is never (epsilon, 0)-private.
     sensitivity : float, default=1.0
-        Largest l2 distance of the statistic between neighbouring datasets.
+        Largest l2 distance of the value between neighbouring datasets.
 
     Returns
     -------
@@ -225,7 +225,7 @@ def gaussian_epsilon(sigma: float, delta: float, sensitivity: float = 1.0) -> fl
     delta : float
         Strictly between 0 and 1.
     sensitivity : float, default=1.0
-        Largest l2 distance of the statistic between neighbouring datasets.
+        Largest l2 distance of the value between neighbouring datasets.
 
     Returns
     -------

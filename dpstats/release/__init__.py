@@ -1,1 +1,1 @@
-"""The only way from a statistic to a release: noise exists only through a plan that has been charged."""
+"""The only way from exact integers to a release: noise exists only through a plan that has been charged."""

@@ -24,7 +24,7 @@ from dpstats.errors import ScaleOutOfRange
 
 MIN_SCALE = 1e-3
 MAX_SCALE = 1e16
-"""Scales in steps, so that noise plus a 62-bit statistic stays inside 64 bits (beyond e^-460 at worst)."""
+"""Scales in steps, so that noise plus integers of 62 bits stay inside 64 bits (beyond e^-460 at worst)."""
 
 Size = int | tuple[int, ...]
 

@@ -12,7 +12,7 @@ from test_exact_path import half_on_the_way_to_opendp, half_where_nothing_is_sim
 
 from dpstats.auditing import audit_outputs
 
-RELEASES = 2000
+RELEASES = 1000
 # One release of each class, the quickest; tests/conformance/test_exact_path.py has all.
 NAMES = (
     "Laplace mechanism, 1 number(s)",
