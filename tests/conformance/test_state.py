@@ -1,8 +1,8 @@
 """What a fitted object is, and holds: the last fit and nothing before it; releases, and no data.
 
 A second fit with other parameters, on data of another size, must be that of a fresh object, and be charged as that.
-What is fitted, and all that it refers to, must hold no rows and no exact sums. Where noise is exact, a false alarm needs
-it to hit one of 23 numbers on a lattice of about 2^40 steps: less than one in 10^9. Elsewhere seeds are fixed.
+What is fitted, and all that it refers to, must hold no rows and no exact sums. Where noise is exact, a false alarm
+needs it to hit one of 23 numbers on a lattice of about 2^40 steps: less than one in 10^9. Elsewhere seeds are fixed.
 """
 
 from __future__ import annotations
