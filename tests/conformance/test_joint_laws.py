@@ -1,8 +1,8 @@
 """The numbers of a release go together as independent ones do: of a stage, of stages, of rows, of releases.
 
-A law of every number that is right on its own says nothing of one coin for two rows, or of one draw for two stages. What
-was drawn is recorded where a session hands it out, for every entry of the registry, with exact noise as a user draws it
-and in the simulated batch that is audited.
+A law of every number that is right on its own says nothing of one coin for two rows, or of one draw for two stages.
+What was drawn is recorded where a session hands it out, for every entry of the registry, with exact noise as a user
+draws it and in the simulated batch that is audited.
 
 False alarms: every p-value is compared with 1e-8, of which there are fewer than 10,000 with exact noise: 1e-4 a run.
 Simulated noise has fixed seeds.
@@ -315,7 +315,7 @@ def test_numbers_that_go_together_would_be_noticed(
         draws = drawn.draws()
     else:
         draws = releases(entry, drawn, CALLED)
-    with pytest.raises(AssertionError, match="go together|goes with"):
+    with pytest.raises(AssertionError, match=r"go together|goes with"):
         check_independent(draws)
 
 
@@ -326,7 +326,7 @@ def test_a_release_that_is_given_twice_would_be_noticed(
     name: str, drawn: Drawn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draws_again(monkeypatch)
-    with pytest.raises(AssertionError, match="go together|goes with"):
+    with pytest.raises(AssertionError, match=r"go together|goes with"):
         check_independent(releases(entry_of(name), drawn, 2 * CALLED))
 
 
@@ -345,7 +345,7 @@ def test_one_coin_for_two_rows_would_be_noticed(
 @sources
 def test_a_stream_that_draws_again_would_be_noticed(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     draws_again(monkeypatch)
-    with pytest.raises(AssertionError, match="go together|goes with"):
+    with pytest.raises(AssertionError, match=r"go together|goes with"):
         check_independent(questions(source, 200))
 
 
