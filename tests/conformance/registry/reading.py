@@ -1,0 +1,65 @@
+"""What a fit reads: the integers that reach its session, whatever it releases of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dpstats.data.tables import Table
+from dpstats.privacy import Plan, Selection
+from dpstats.release.noise import SimulatedNoise
+from dpstats.release.session import Session
+from registry.entry import Entry
+
+Integers = dict[str, list[int]]
+"""Exact integers, by the names of the stages (and blocks) that they reached."""
+
+
+class Still(Session):
+    """A session that keeps what it is given, and releases zeros and the first candidates whatever that is.
+
+    So later stages are about the same centres and columns on every dataset, and what they are given depends on the
+    rows alone.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan, SimulatedNoise(np.random.default_rng(0)))
+        self.given: Integers = {}
+
+    def add(self, name: str, integers: Any, where: Any = True, units: bool = True) -> Any:
+        blocks = integers if isinstance(integers, dict) else {name: integers}
+        self.given |= {block: [int(k) for k in np.ravel(steps)] for block, steps in blocks.items()}
+        return super().add(name, integers, where, units)
+
+    def _noisy(self, noise: str, scale: float, steps: Any, size: int, spacing: Any, where: Any) -> Any:
+        return np.zeros(size, dtype=np.int64), np.zeros(size)
+
+    def select(self, name: str, scores: Any) -> Any:
+        self.given[name] = [int(k) for k in scores]
+        stage = self._stage(name, Selection)
+        self._take(name)
+        self._released[name] = np.arange(stage.size)
+        return self._released[name]
+
+
+def given(estimator: Any, plan: Plan, X: Any) -> Integers:
+    """Return the integers of every stage of a fit."""
+    with Still(plan) as session:
+        estimator._release(estimator._read(Table(X), plan), plan, session)
+    return session.given
+
+
+def width(entry: Entry) -> int:
+    """Return the number of columns that an entry's estimator can be given: its parameters may be per column."""
+    return int(np.shape(entry.dataset)[1])
+
+
+def settings(entries: tuple[Entry, ...]) -> list[Entry]:
+    """Return the entries of estimators, one for each class and its parameters."""
+    found: dict[str, Entry] = {}
+    for entry in entries:
+        if entry.estimator is not None and entry.public is not None:
+            params = {**entry.estimator.get_params(), "random_state": None}
+            found.setdefault(f"{type(entry.estimator).__name__} {params}", entry)
+    return list(found.values())
