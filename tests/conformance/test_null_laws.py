@@ -25,7 +25,7 @@ TESTS = [
     if isinstance(entry.estimator, PrivateTest) and not isinstance(entry.estimator, FilteringTest)
 ]
 every_test = pytest.mark.parametrize("entry", TESTS, ids=lambda entry: entry.name)
-SIZE, N, D = 400, 6, 2
+SIZE, N, D = 600, 6, 2
 
 
 def rows_of(test: Any, rng: np.random.Generator, shift: float) -> np.ndarray:
