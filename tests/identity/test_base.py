@@ -207,11 +207,16 @@ def test_signs_have_no_centre(kind) -> None:
 
 
 def test_huge_rows_are_clipped_and_not_lost() -> None:
-    rows = NULL_ROWS.copy()
-    rows[0] = 1e308
-    cov = 1e-300 * np.eye(3)
+    rows, far, other = NULL_ROWS.copy(), NULL_ROWS.copy(), NULL_ROWS.copy()
+    rows[0], far[0], other[0] = 1e308, 1e9, -1e308
+    seen = []
     for kind in KINDS:
-        assert np.isfinite(kind(random_state=0, cov=cov, epsilon=0.5, **FAST).fit(rows).threshold_)
+        # Whitened, the first row exceeds all floats; its sign, of which alone it is then a matter, counts.
+        given = {"random_state": 0, "cov": 1e-300 * np.eye(3), "epsilon": 0.5, **FAST}
+        huge, clipped, reversed_ = (kind(**given).fit(X).statistic_ for X in (rows, far, other))
+        assert np.isfinite(huge) and huge == clipped
+        seen.append(huge != reversed_)
+    assert sum(seen) >= 2
 
 
 def test_nothing_is_simulated_after_the_charge(monkeypatch) -> None:

@@ -15,6 +15,7 @@ from scipy import stats
 
 from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
 from dpstats.mechanisms import RandomizedResponse
+from dpstats.privacy import gaussian_sigma
 
 LAWS = [0.0, 1e-6]
 
@@ -212,3 +213,14 @@ def test_an_estimated_proportion_has_the_variance_of_n_less_one() -> None:
     low, high = found.confidence_interval(0.95)
     assert (high[1] - low[1]) / 2 == pytest.approx(1.959964 * math.sqrt(0.24), rel=1e-5)
     assert stats.norm.ppf(0.975) == pytest.approx(1.959964, rel=1e-6)
+
+
+def test_a_millionth_of_delta_is_set_aside_for_discreteness() -> None:
+    # docs/proofs/gaussian.md: mu is that of the exact curve at delta (1 - 10^-6); a budget sets the same part aside,
+    # so that a plan for a whole budget fits it. The whole of delta, or a thousandth less, is 3e-8 or 3e-5 away.
+    stage = ClippedMean(epsilon=1.0, delta=1e-6, clip=1.0).plan(1000, 3).additive[0]
+    mu = stage.sensitivity_steps / stage.scale_steps
+    assert mu == pytest.approx(1 / gaussian_sigma(1.0, 1e-6 * (1 - 1e-6)), rel=2e-9)
+    assert mu != pytest.approx(1 / gaussian_sigma(1.0, 1e-6), rel=1e-8)
+    # The other part is more than (1 + e) 0.021 d/s^2, what the lattice costs.
+    assert (1 + math.e) * 0.021 * 3 / stage.scale_steps**2 < 1e-12

@@ -1,0 +1,92 @@
+"""A test is calibrated on the law of what it releases: of as many rows, of the same law, read as a fit reads them.
+
+What the calibration draws is compared with the exact integers of rows drawn here. Seeds are fixed; of others, each test
+would raise a false alarm with probability 1e-6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from registry import ENTRIES, Entry
+from registry.reading import settings
+from scipy import stats
+
+from dpstats.identity import FilteringTest, RowDistanceTest
+from dpstats.identity.base import PrivateTest
+
+# Filtering draws its datasets and runs its own release on each: there is no law but that of the release.
+TESTS = [
+    entry
+    for entry in settings(ENTRIES)
+    if isinstance(entry.estimator, PrivateTest) and not isinstance(entry.estimator, FilteringTest)
+]
+every_test = pytest.mark.parametrize("entry", TESTS, ids=lambda entry: entry.name)
+SIZE, N, D = 600, 6, 2
+
+
+def rows_of(test: Any, rng: np.random.Generator, shift: float) -> np.ndarray:
+    """Return rows of the null hypothesis, signs of the public means or normal ones; these moved by a shift."""
+    if test.null == "product":
+        return np.where(rng.random((N, D)) < (1 + np.asarray(test.mean)) / 2, 1.0, -1.0)
+    return rng.normal(size=(N, D)) + test.mean + shift
+
+
+def pvalue(test: Any, drawn_for: int, shift: float = 0.0) -> float:
+    """Return a p-value that what is drawn for a number of rows is what a fit on N rows reads."""
+    plan = test.plan(N, D)
+    rng = np.random.default_rng(41)
+    read = [test._exact(rows_of(test, rng, shift), plan) for _ in range(SIZE)]
+    drawn = test._draw(replace(plan, n_samples=drawn_for), SIZE, np.random.default_rng(43), shift)
+    found = 1.0
+    for t, stage in enumerate(plan.stages):
+        exact = np.array([int(one[stage.name][0]) for one in read])
+        values = np.asarray(drawn)[:, t].astype(np.int64)
+        # Few values are tabulated, many are ranked.
+        kinds = np.unique(np.concatenate([exact, values]))
+        if kinds.size > 20:
+            p = float(stats.ks_2samp(exact, values).pvalue)
+        elif kinds.size > 1:
+            table = np.array([[np.sum(x == kind) for kind in kinds] for x in (exact, values)])
+            rare = table.sum(axis=0) < 10
+            if rare.any():
+                table = np.column_stack([table[:, ~rare], table[:, rare].sum(axis=1)])
+            table = table[:, table.sum(axis=0) > 0]
+            p = float(stats.chi2_contingency(table).pvalue) if table.shape[1] > 1 else 1.0
+        else:
+            p = 1.0
+        found = min(found, p * len(plan.stages))
+    return found
+
+
+@every_test
+def test_the_calibration_draws_what_a_fit_reads(entry: Entry) -> None:
+    assert pvalue(entry.estimator, N) > 1e-6
+
+
+# Far from the null a statistic grows with every row: by enough to be seen here, but for the row distance of normal
+# rows, a number from 0 to n. Signs of a product null stay at it: those of mean 0.5 are far.
+FAR = [
+    entry
+    for entry in TESTS
+    if (entry.estimator.null == "normal" and not isinstance(entry.estimator, RowDistanceTest))
+    or np.any(entry.estimator.mean)
+]
+far = pytest.mark.parametrize("entry", FAR, ids=lambda entry: entry.name)
+
+
+def shift_of(test: Any) -> float:
+    return 2.0 if test.null == "normal" else 0.0
+
+
+@far
+def test_alternatives_are_of_as_many_rows(entry: Entry) -> None:
+    assert pvalue(entry.estimator, N, shift_of(entry.estimator)) > 1e-6
+
+
+@far
+def test_a_row_less_would_be_noticed(entry: Entry) -> None:
+    assert pvalue(entry.estimator, N - 1, shift_of(entry.estimator)) < 1e-6

@@ -1,0 +1,168 @@
+"""Proof pages say what the code does: files that are there, a theorem and its proof, and sensitivities as formulas.
+
+A page may state the sensitivities of its stages in a table of expressions, which are evaluated for every entry of the
+registry and compared with the plan. That a proof is right no test can tell.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from registry import ENTRIES, Entry
+
+from dpstats.lattice import isqrt_up
+from dpstats.privacy import Stage
+
+ROOT = Path(__file__).resolve().parents[2]
+PROOFS = ROOT / "docs" / "proofs"
+PAGES = sorted({entry.proof for entry in ENTRIES})
+HEADER = "| stage | of | noise | neighbours | sensitivity in steps |"
+
+# What every page must have, once the text is in lower case.
+REQUIRED = {
+    "what is proved": r"\*\*what is proved",
+    "the code": r"`dpstats/[\w/]+\.py`",
+    "the neighbours": r"\*\*neighbours\.\*\*|## neighbours",
+    "the sensitivity": r"sensitivity",
+    "a theorem": r"(^#+|\*\*|^)\s*theorem",
+    "its proof": r"\*proof",
+    "floating point": r"floating.point",
+    "the tests": r"## how it is tested|`tests/[\w/.]+`|`tests/conformance/`",
+}
+
+
+def missing_from(text: str) -> set[str]:
+    """Return what a page lacks."""
+    return {
+        name for name, pattern in REQUIRED.items() if not re.search(pattern, text.lower(), flags=re.MULTILINE)
+    }
+
+
+def absent_files(text: str) -> set[str]:
+    """Return the files that a page names and that are not there; one without a folder is in that before it."""
+    absent, folder = set(), ROOT / "dpstats"
+    for name in re.findall(r"`([\w/.-]+\.py|[\w.-]+(?:/[\w.-]+)*/)`", text):
+        if "/" in name.rstrip("/"):
+            path = ROOT / name
+            folder = path if name.endswith("/") else path.parent
+        else:
+            path = folder / name
+        if not path.exists():
+            absent.add(name)
+    return absent
+
+
+class Row(NamedTuple):
+    """What a page says of a stage."""
+
+    stage: str
+    of: str
+    noise: str
+    neighbours: str
+    sensitivity: str
+
+
+def table_of(text: str) -> list[Row]:
+    """Return the rows of a page's table of sensitivities."""
+    _, _, rest = text.partition(HEADER + "\n")
+    lines = rest.split("\n\n")[0].splitlines()[1:] if rest else []
+    return [Row(*(cell.strip().strip("`") for cell in line.strip("|").split(" | "))) for line in lines]
+
+
+TABLES = [page for page in PAGES if HEADER in (PROOFS / page).read_text(encoding="utf-8")]
+WITH_TABLES = [entry for entry in ENTRIES if entry.proof in TABLES]
+
+
+def names_of(entry: Entry, stage: Stage) -> dict[str, Any]:
+    """Return what an expression is about."""
+    found: dict[str, Any] = {"d": stage.size, "root": isqrt_up, "floor_root": math.isqrt, "sum": sum}
+    lattice = getattr(entry.plan, "lattice", None)
+    if lattice is None:
+        return found | {"one": round(1 / float(stage.spacing))}  # type: ignore[arg-type]
+    size = getattr(lattice, "radius", None)
+    bounds = [size] if size is not None else [int(k) for k in lattice._bounds()]
+    return found | {"K": bounds, "T": [k * k >> lattice.bits for k in bounds]}
+
+
+def check_table(entry: Entry, rows: list[Row]) -> None:
+    """Fail unless a page has one row for each stage of an entry, and the stage is what it says."""
+    for stage in entry.plan.stages:
+        assert isinstance(stage, Stage)
+        of = getattr(entry.estimator, "clip_norm", entry.covers.__name__)
+        stated = [
+            row
+            for row in rows
+            if (row.stage, row.noise, row.neighbours)
+            == (stage.name, stage.noise, stage.neighbors.name.lower())
+            and row.of == of
+        ]
+        assert len(stated) == 1, f"{entry.proof} has {len(stated)} rows for {entry.name}: {stage.name}"
+        value = eval(stated[0].sensitivity, {"__builtins__": {}}, names_of(entry, stage))
+        assert value == stage.sensitivity_steps, stated[0]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_has_its_parts_and_names_files_that_are_there(page: str) -> None:
+    text = (PROOFS / page).read_text(encoding="utf-8")
+    assert missing_from(text) == set()
+    assert absent_files(text) == set()
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("part", REQUIRED)
+def test_a_page_without_a_part_would_be_noticed(page: str, part: str) -> None:
+    text = (PROOFS / page).read_text(encoding="utf-8")
+    less = re.sub(REQUIRED[part], "", text, flags=re.MULTILINE | re.IGNORECASE)
+    assert part in missing_from(less)
+
+
+def test_a_file_that_is_gone_would_be_noticed() -> None:
+    assert absent_files("`dpstats/release/noise.py`, `additive.py`, `tests/conformance/`") == set()
+    assert absent_files("`dpstats/release/noise.py`, `sampling.py`, `tests/nowhere/`") == {
+        "sampling.py",
+        "tests/nowhere/",
+    }
+
+
+@pytest.mark.parametrize("entry", WITH_TABLES, ids=lambda entry: entry.name)
+def test_sensitivities_on_the_page_are_the_plans(entry: Entry) -> None:
+    check_table(entry, table_of((PROOFS / entry.proof).read_text(encoding="utf-8")))
+
+
+def test_every_row_of_a_table_is_about_an_entry() -> None:
+    assert len(TABLES) == 3
+    for page in TABLES:
+        rows = table_of((PROOFS / page).read_text(encoding="utf-8"))
+        assert len(rows) == len(set(rows)) >= 4
+        for row in rows:
+            entries = [entry for entry in WITH_TABLES if entry.proof == page]
+            assert any(
+                (row.stage, row.noise) == (stage.name, stage.noise)
+                for entry in entries
+                for stage in entry.plan.additive
+            ), row
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"sensitivity": "1 + 2 * sum(K)"},
+        {"sensitivity": "sum(K)"},
+        {"noise": "gaussian"},
+        {"neighbours": "add_or_remove_one"},
+        {"of": "l2"},
+    ],
+    ids=str,
+)
+def test_a_page_that_says_something_else_would_be_noticed(change: dict[str, str]) -> None:
+    (entry,) = [entry for entry in ENTRIES if entry.name == "clipped mean, linf, Laplace"]
+    rows = table_of((PROOFS / entry.proof).read_text(encoding="utf-8"))
+    right = Row("clipped mean", "linf", "laplace", "replace_one", "2 * sum(K)")
+    wrong = [row._replace(**change) if row == right else row for row in rows]
+    assert right in rows and wrong != rows
+    with pytest.raises(AssertionError):
+        check_table(entry, wrong)
