@@ -67,7 +67,7 @@ audit: $(INSTALLED)
 audit-peers: $(INSTALLED)
 	$(BIN)/python validation/peers/audit_peers.py
 
-# Defects planted one at a time, and the tests that notice them: an hour. See validation/mutants/run.py.
+# Defects planted one at a time, and the tests that notice them: hours. See validation/mutants/run.py.
 mutants: $(INSTALLED)
 	$(BIN)/python validation/mutants/run.py --jobs 2
 

@@ -40,6 +40,12 @@ def test_every_mutant_fits_the_code() -> None:
     assert planted.misfits(MUTANTS, ROOT) == []
 
 
+def test_there_are_mutants_of_every_package() -> None:
+    packages = {path.name for path in (ROOT / "dpstats").iterdir() if (path / "__init__.py").exists()}
+    assert {which_tests.package_of(mutant.file) for mutant in MUTANTS} == packages | {""}
+    assert len(MUTANTS) >= 90
+
+
 def test_tests_that_are_asked_for_exist() -> None:
     for mutant in MUTANTS:
         paths = [word for step in which_tests.steps(mutant, ROOT) for word in step.split() if "/" in word]

@@ -5,7 +5,7 @@ failure: first those of its file, then of the package, then wider ones (`which_t
 once more without the mutant, where it has to pass. What no test notices has survived: the program then exits with 1,
 unless the list allows it, with the reason.
 
-    python validation/mutants/run.py --jobs 2                     # all of them, and writes results/mutants.md
+    python validation/mutants/run.py --jobs 2                     # all of them: writes results/mutants.md
     python validation/mutants/run.py --only noise --no-write      # those with "noise" in their name, file or words
     python validation/mutants/run.py --journal kept.jsonl         # goes on where an interrupted run stopped
 """
@@ -26,7 +26,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -179,7 +179,7 @@ def asked_for(mutants: list[Mutant], pattern: str) -> list[Mutant]:
 def judged(
     mutants: list[Mutant], jobs: int, judge: Judge, root: Path = ROOT, known: dict[str, Outcome] | None = None
 ) -> Iterator[Outcome]:
-    """Yield the outcome of every mutant, in their order; those that are known are not asked about again."""
+    """Yield the outcome of every mutant as it comes; those that are known are not asked about again."""
     known = known or {}
     with tempfile.TemporaryDirectory(prefix="dpstats-mutants-") as folder:
         free: queue.Queue[Scratch] = queue.Queue()
@@ -196,7 +196,14 @@ def judged(
                 free.put(scratch)
 
         with ThreadPoolExecutor(jobs) as pool:
-            yield from pool.map(work, mutants)
+            asked = [pool.submit(work, mutant) for mutant in mutants]
+            try:
+                for done in as_completed(asked):
+                    yield done.result()
+            finally:
+                # After an interruption those that have begun are the last.
+                for waiting in asked:
+                    waiting.cancel()
 
 
 def as_markdown(mutants: list[Mutant], outcomes: dict[str, Outcome], date: str) -> str:
