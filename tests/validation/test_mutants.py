@@ -49,7 +49,8 @@ def test_there_are_mutants_of_every_package() -> None:
 def test_tests_that_are_asked_for_exist() -> None:
     for mutant in MUTANTS:
         paths = [word for step in which_tests.steps(mutant, ROOT) for word in step.split() if "/" in word]
-        assert paths and all((ROOT / path.partition("::")[0]).exists() for path in paths), mutant.name
+        files = [path.removeprefix("--ignore=").partition("::")[0] for path in paths]
+        assert files and all((ROOT / file).exists() for file in files), mutant.name
 
 
 @pytest.mark.parametrize(
@@ -67,26 +68,33 @@ def test_a_mutant_that_does_not_fit_is_named(repository: Path, change: dict[str,
     assert found.startswith("minus: ") and words in found
 
 
-def test_a_kill_and_a_survivor(repository: Path) -> None:
+def test_a_kill_and_a_survivor(repository: Path, tmp_path: Path) -> None:
     survivor = dataclasses.replace(TINY, name="one", old="return 1", new="return 2")
     before = (repository / "dpstats" / "tiny.py").read_text()
-    killed, survived = run.judged([TINY, survivor], 1, run.Judge(), root=repository)
-    assert (killed.verdict, killed.by) == (run.KILLED, "tests/test_tiny.py::test_total")
-    assert survived.verdict == run.SURVIVED and "tests/test_tiny.py" in survived.by
+    found = list(run.judged([TINY, survivor], root=repository))
+    assert [(each.name, each.verdict) for each in found] == [("minus", run.KILLED), ("one", run.SURVIVED)]
+    assert found[0].by == "tests/test_tiny.py::test_total" and "tests/test_tiny.py" in found[1].by
     assert (repository / "dpstats" / "tiny.py").read_text() == before
+    assert run.sound(found, run.Scratch(tmp_path / "again", repository), 60.0) == found
 
 
-def test_a_test_that_fails_anyway_kills_nothing(repository: Path) -> None:
+def test_a_test_that_fails_anyway_kills_nothing(repository: Path, tmp_path: Path) -> None:
     path = repository / "tests" / "test_tiny.py"
     path.write_text(path.read_text().replace("== 5", "== 6"))
-    (outcome,) = run.judged([TINY], 1, run.Judge(), root=repository)
-    assert outcome.verdict == run.UNSURE and "fails without it too" in outcome.by
+    outcomes = [
+        run.Outcome("minus", run.KILLED, "tests/test_tiny.py::test_total", 1.0),
+        run.Outcome("gone", run.KILLED, "tests/test_tiny.py::test_gone", 1.0),
+    ]
+    scratch = run.Scratch(tmp_path / "again", repository)
+    for chosen in (outcomes, outcomes[:1], outcomes[1:]):
+        verdicts = [outcome.verdict for outcome in run.sound(chosen, scratch, 60.0)]
+        assert verdicts == [run.UNSURE] * len(chosen)
 
 
 def test_tests_that_do_not_end_are_stopped(repository: Path) -> None:
     endless = dataclasses.replace(TINY, old="return a + b", new="while True:\n        pass")
-    (outcome,) = run.judged([endless], 1, run.Judge(limit=5.0), root=repository)
-    assert outcome.verdict == run.LATE
+    (outcome,) = run.judged([endless], limit=5.0, root=repository)
+    assert outcome.verdict == run.LATE and outcome.seconds < 60
 
 
 def test_outcomes_on_the_page_and_in_the_journal(tmp_path: Path) -> None:
@@ -103,20 +111,27 @@ def test_outcomes_on_the_page_and_in_the_journal(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("printed", "test"),
+    ("printed", "tests"),
     [
-        ("...\nFAILED tests/a.py::test_b - assert 1 == 2\n1 failed", "tests/a.py::test_b"),
-        ("FAILED tests/a.py::test_b[x y-1] - ValueError: z", "tests/a.py::test_b"),
-        ("ERROR tests/a.py - NameError", "tests/a.py"),
-        ("1 passed", None),
+        ("...\nFAILED tests/a.py::test_b - assert 1 == 2\n1 failed", ["tests/a.py::test_b"]),
+        (
+            "FAILED tests/a.py::b[x y-1] - ValueError: z\nFAILED tests/a.py::c",
+            ["tests/a.py::b", "tests/a.py::c"],
+        ),
+        ("ERROR tests/a.py - NameError", ["tests/a.py"]),
+        ("1 passed", []),
     ],
 )
-def test_who_killed_it(printed: str, test: str | None) -> None:
-    assert run.killer(printed) == test
+def test_who_killed_it(printed: str, tests: list[str]) -> None:
+    assert run.failures(printed) == tests
 
 
 def test_the_tests_of_a_mutant_begin_with_its_own() -> None:
     mutant = dataclasses.replace(TINY, file="dpstats/release/noise.py", tests="tests/test_demo.py")
     steps = which_tests.steps(mutant, ROOT)
-    assert steps[:3] == ["tests/test_demo.py", "tests/release/test_noise.py", "tests/release"]
+    assert steps[:3] == [
+        "tests/test_demo.py",
+        "tests/release/test_noise.py",
+        "tests/release --ignore=tests/release/test_noise.py",
+    ]
     assert len(set(steps)) == len(steps) > 4

@@ -1,9 +1,9 @@
 """Plant defects, one at a time, and see whether the tests notice: a list of mutants, and what killed each.
 
 Every mutant is put into a scratch copy of the repository, and the tests of its package are run until the first
-failure: first those of its file, then of the package, then wider ones (`which_tests.py`). A test that fails is run
-once more without the mutant, where it has to pass. What no test notices has survived: the program then exits with 1,
-unless the list allows it, with the reason.
+failure: first those of its file, then of the package, then wider ones (`which_tests.py`). In the end the tests that
+failed are run once more without any mutant, where they have to pass. What no test notices has survived: the program
+then exits with 1, unless the list allows it, with the reason.
 
     python validation/mutants/run.py --jobs 2                     # all of them: writes results/mutants.md
     python validation/mutants/run.py --only noise --no-write      # those with "noise" in their name, file or words
@@ -23,11 +23,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -50,6 +49,7 @@ NEEDED = [
 ]
 LIMIT = 150.0  # seconds for all tests of one mutant
 
+NO_TESTS = 5  # pytest's exit status where it found none
 KILLED, SURVIVED, LATE, UNSURE = "killed", "survived", "out of time", "no verdict"
 
 
@@ -93,10 +93,10 @@ class Scratch:
         for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*"):
             compiled.unlink()
 
-    def test(self, arguments: str, seconds: float) -> tuple[int | None, str]:
-        """Run pytest up to the first failure: its exit status, None if time ran out, and what it printed."""
+    def test(self, arguments: Sequence[str], seconds: float) -> tuple[int | None, str]:
+        """Run pytest: its exit status, None if time ran out, and what it printed."""
         shutil.rmtree(self.root / ".hypothesis", ignore_errors=True)
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *arguments.split()]
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
         environment = {**os.environ, "PYTHONPATH": str(self.root)}
         with subprocess.Popen(
             command,
@@ -119,52 +119,47 @@ class Scratch:
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?)(?:\[.*?\])?(?: - .*)?$", re.MULTILINE)
 
 
-def killer(printed: str) -> str | None:
-    """Return the first test that failed, without its parameters, or None."""
-    found = _FAILED.search(printed)
-    return found.group(1) if found else None
+def failures(printed: str) -> list[str]:
+    """Return the tests that failed, without their parameters."""
+    return list(dict.fromkeys(_FAILED.findall(printed)))
 
 
-class Judge:
-    """Asks the tests about mutants."""
+def outcome(mutant: Mutant, scratch: Scratch, limit: float) -> Outcome:
+    """Ask the tests about a mutant, up to the first that fails or for as many seconds as there are."""
+    start = time.monotonic()
+    verdict, by = _verdict(mutant, scratch, start + limit)
+    return Outcome(mutant.name, verdict, by, round(time.monotonic() - start, 1))
 
-    def __init__(self, limit: float = LIMIT) -> None:
-        self.limit = limit
-        self._sound: dict[str, bool] = {}
-        self._lock = threading.Lock()
 
-    def outcome(self, mutant: Mutant, scratch: Scratch) -> Outcome:
-        """Return what became of a mutant."""
-        start = time.monotonic()
-        verdict, by = self._verdict(mutant, scratch, start + self.limit)
-        return Outcome(mutant.name, verdict, by, round(time.monotonic() - start, 1))
-
-    def _verdict(self, mutant: Mutant, scratch: Scratch, end: float) -> tuple[str, str]:
-        asked = []
+def _verdict(mutant: Mutant, scratch: Scratch, end: float) -> tuple[str, str]:
+    asked = []
+    with scratch.having(mutant):
         for arguments in steps(mutant, scratch.root):
-            with scratch.having(mutant):
-                status, printed = scratch.test(arguments, end - time.monotonic())
+            status, printed = scratch.test(["-x", *arguments.split()], end - time.monotonic())
             if status is None:
-                return LATE, f"{self.limit:g} s were over during {arguments}"
-            if status == 5:  # no tests there
-                continue
-            if status != 0:
-                failed = killer(printed) or arguments
-                if self._passes_without(failed, scratch):
-                    return KILLED, failed
-                return UNSURE, f"{failed} fails without it too"
+                return LATE, f"during {arguments}; {'; '.join(asked)} passed"
+            if status not in (0, NO_TESTS):
+                return KILLED, next(iter(failures(printed)), arguments)
             asked.append(arguments)
-        return SURVIVED, f"{'; '.join(asked)} pass"
+    return SURVIVED, f"{'; '.join(asked)} pass"
 
-    def _passes_without(self, failed: str, scratch: Scratch) -> bool:
-        with self._lock:
-            known = self._sound.get(failed)
-        if known is None:
-            status, _ = scratch.test(failed, 2 * self.limit)
-            known = status == 0
-            with self._lock:
-                self._sound[failed] = known
-        return known
+
+def sound(outcomes: Iterable[Outcome], scratch: Scratch, limit: float) -> list[Outcome]:
+    """Return the outcomes, after a run without any mutant of the tests that killed: all of these have to pass."""
+    found = list(outcomes)
+    killers = sorted({each.by for each in found if each.verdict == KILLED})
+    if not killers:
+        return found
+    status, printed = scratch.test([word for killer in killers for word in killer.split()], limit)
+    failed = killers if status is None else failures(printed)
+    if status not in (0, None) and not failed:
+        failed = killers  # pytest did not get as far as a test
+    return [
+        replace(each, verdict=UNSURE, by=f"{each.by} fails without it too")
+        if each.verdict == KILLED and each.by in failed
+        else each
+        for each in found
+    ]
 
 
 def asked_for(mutants: list[Mutant], pattern: str) -> list[Mutant]:
@@ -177,21 +172,18 @@ def asked_for(mutants: list[Mutant], pattern: str) -> list[Mutant]:
 
 
 def judged(
-    mutants: list[Mutant], jobs: int, judge: Judge, root: Path = ROOT, known: dict[str, Outcome] | None = None
+    mutants: Sequence[Mutant], jobs: int = 1, limit: float = LIMIT, root: Path = ROOT
 ) -> Iterator[Outcome]:
-    """Yield the outcome of every mutant as it comes; those that are known are not asked about again."""
-    known = known or {}
+    """Yield the outcome of every mutant as it comes."""
     with tempfile.TemporaryDirectory(prefix="dpstats-mutants-") as folder:
         free: queue.Queue[Scratch] = queue.Queue()
         for job in range(jobs):
             free.put(Scratch(Path(folder) / str(job), root))
 
         def work(mutant: Mutant) -> Outcome:
-            if mutant.name in known:
-                return known[mutant.name]
             scratch = free.get()
             try:
-                return judge.outcome(mutant, scratch)
+                return outcome(mutant, scratch, limit)
             finally:
                 free.put(scratch)
 
@@ -274,14 +266,23 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     outcomes = read_journal(asked.journal)
     chosen = asked_for(mutants, asked.only)
-    for outcome in judged(chosen, asked.jobs, Judge(asked.limit), known=dict(outcomes)):
-        print(f"{outcome.verdict:12} {outcome.name} ({outcome.seconds:.0f} s): {outcome.by}", flush=True)
-        if asked.journal and outcome.name not in outcomes:
-            with asked.journal.open("a", encoding="utf-8") as journal:
-                journal.write(json.dumps(asdict(outcome)) + "\n")
-        outcomes[outcome.name] = outcome
-        if not asked.only and not asked.no_write:
+    writes = not asked.only and not asked.no_write
+
+    def write() -> None:
+        if writes:
             RESULTS.write_text(as_markdown(mutants, outcomes, time.strftime("%Y-%m-%d")), encoding="utf-8")
+
+    for found in judged([item for item in chosen if item.name not in outcomes], asked.jobs, asked.limit):
+        print(f"{found.verdict:12} {found.name} ({found.seconds:.0f} s): {found.by}", flush=True)
+        if asked.journal:
+            with asked.journal.open("a", encoding="utf-8") as journal:
+                journal.write(json.dumps(asdict(found)) + "\n")
+        outcomes[found.name] = found
+        write()
+    with tempfile.TemporaryDirectory(prefix="dpstats-mutants-") as folder:
+        done = [outcomes[mutant.name] for mutant in chosen]
+        outcomes |= {found.name: found for found in sound(done, Scratch(Path(folder)), 20 * asked.limit)}
+    write()
     left = [mutant for mutant in chosen if outcomes[mutant.name].verdict != KILLED]
     print(f"\n{len(chosen)} mutants, {len(chosen) - len(left)} killed; not killed: {len(left)}")
     for mutant in left:

@@ -41,10 +41,12 @@ def steps(mutant: Mutant, root: Path) -> list[str]:
     package = package_of(mutant.file)
     own = f"tests/{below}/test_{path.stem}.py" if package else f"tests/test_{path.stem}.py"
     found = [mutant.tests] if mutant.tests else []
+    rest = f"tests/{package}"
     if (root / own).exists():
         found.append(own)
+        rest += f" --ignore={own}"
     if package:
-        found.append(f"tests/{package}")
+        found.append(rest)
     # The examples of the docstrings.
     found += [mutant.file, *WIDER.get(package, [])]
     return list(dict.fromkeys(found))
