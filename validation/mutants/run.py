@@ -137,7 +137,7 @@ def _verdict(mutant: Mutant, scratch: Scratch, end: float) -> tuple[str, str]:
         for arguments in steps(mutant, scratch.root):
             status, printed = scratch.test(["-x", *arguments.split()], end - time.monotonic())
             if status is None:
-                return LATE, f"during {arguments}; {'; '.join(asked)} passed"
+                return LATE, f"during {arguments}" + (f"; {'; '.join(asked)} passed" if asked else "")
             if status not in (0, NO_TESTS):
                 return KILLED, next(iter(failures(printed)), arguments)
             asked.append(arguments)
@@ -151,11 +151,12 @@ def sound(outcomes: Iterable[Outcome], scratch: Scratch, limit: float) -> list[O
     if not killers:
         return found
     status, printed = scratch.test([word for killer in killers for word in killer.split()], limit)
-    failed = killers if status is None else failures(printed)
-    if status not in (0, None) and not failed:
-        failed = killers  # pytest did not get as far as a test
+    failed, why = failures(printed), "fails without it too"
+    if status is None or (status != 0 and not failed):
+        # Time ran out, or pytest did not get as far as a test: then nothing is known of any of them.
+        failed, why = killers, "could not be run without it"
     return [
-        replace(each, verdict=UNSURE, by=f"{each.by} fails without it too")
+        replace(each, verdict=UNSURE, by=f"{each.by} {why}")
         if each.verdict == KILLED and each.by in failed
         else each
         for each in found
