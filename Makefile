@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-kernels lint bench validate validate-fast validate-identity real searches audit audit-peers docs clean
+.PHONY: demo test test-kernels lint bench validate validate-fast validate-identity real searches audit audit-peers mutants docs clean
 
 # One stamp for everything: the environment is rebuilt when its description changes.
 $(INSTALLED): pyproject.toml
@@ -66,6 +66,10 @@ audit: $(INSTALLED)
 
 audit-peers: $(INSTALLED)
 	$(BIN)/python validation/peers/audit_peers.py
+
+# Defects planted one at a time, and the tests that notice them: hours. See validation/mutants/run.py.
+mutants: $(INSTALLED)
+	$(BIN)/python validation/mutants/run.py --jobs 2
 
 docs: $(INSTALLED)
 	$(BIN)/python -m pytest -q --doctest-modules dpstats tests/test_docs.py

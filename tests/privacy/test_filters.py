@@ -66,6 +66,16 @@ def test_gdp_adds_squares():
     assert budget.spent.epsilon == pytest.approx(1.0, rel=1e-6)
 
 
+def test_gdp_adds_what_all_releases_of_a_charge_lack_of_continuous_noise():
+    budget = PrivacyBudget(1.0, 1e-6, method="gdp")
+    slack = budget._filter.limits()[1]
+    # Three parts of it, 0.4 each: any one of them would fit, and so would two.
+    parts = (Gaussian(1e-3, float(slack) * 0.4),) * 3
+    with pytest.raises(BudgetExceeded, match="allowance for noise being discrete"):
+        budget.charge(ReleaseCost(parts, PrivacyGuarantee(1.0, 1e-6)))
+    budget.charge(ReleaseCost(parts[:2], PrivacyGuarantee(1.0, 1e-6)))
+
+
 def test_gdp_counts_a_pure_release_as_the_gaussian_that_is_no_better():
     # 2 Phi^-1(e^eps/(1 + e^eps)): at type I error 1/(1 + e^eps) both curves have equal errors.
     budget = PrivacyBudget(2.0, 1e-6, method="gdp")

@@ -201,6 +201,22 @@ def test_a_full_disk_charges_nothing(path, monkeypatch):
     assert len(budget.history()) == before + 1
 
 
+def test_a_charge_that_breaks_off_between_its_two_writes_leaves_nothing(path):
+    # A history with a charge that the totals do not have would be spent again.
+    budget = PrivacyBudget(1.0, ledger=path)
+    budget.charge(PrivacyGuarantee(0.25), label="kept")
+    with sqlite3.connect(path) as connection:
+        connection.execute(
+            "CREATE TRIGGER broken BEFORE UPDATE ON budget BEGIN SELECT RAISE(ABORT, 'broken'); END"
+        )
+    with pytest.raises(LedgerError, match="nothing was charged"):
+        budget.charge(PrivacyGuarantee(0.5), label="lost")
+    with sqlite3.connect(path) as connection:
+        connection.execute("DROP TRIGGER broken")
+    assert [entry.label for entry in budget.history()] == ["kept"]
+    assert budget.spent == PrivacyGuarantee(0.25)
+
+
 def test_a_limited_file_size_charges_nothing(path):
     # The operating system refuses to let the file grow, in a process of its own.
     code = f"""

@@ -181,3 +181,38 @@ def test_exact_noise_ignores_seeds():
         np.random.seed(0)  # noqa: NPY002
         draws.append(ExactNoise().laplace(1e9, 20))
     assert (draws[0] != draws[1]).any()
+
+
+def uniform_source(kind, monkeypatch):
+    """Return a source of integers that is the same in every run: the exact one's entropy is replaced."""
+    generator = np.random.default_rng(20)
+    if kind == "simulated":
+        return SimulatedNoise(generator)
+    monkeypatch.setattr("os.urandom", generator.bytes)
+    return ExactNoise()
+
+
+@pytest.mark.parametrize("kind", ["exact", "simulated"])
+@pytest.mark.parametrize("below", [2, 3, 5, 6, 64, 100])
+def test_integers_are_uniform(kind, below, monkeypatch):
+    drawn = uniform_source(kind, monkeypatch).integers(below, (500, below))
+    assert drawn.shape == (500, below) and drawn.dtype == np.int64
+    counts = np.bincount(drawn.ravel(), minlength=below)
+    assert counts.size == below and stats.chisquare(counts).pvalue > REJECT
+    # One after the other, too: the pairs that differ by 0, 1, ... steps.
+    steps = np.bincount((drawn.ravel()[1:] - drawn.ravel()[:-1]) % below, minlength=below)
+    assert stats.chisquare(steps).pvalue > REJECT
+
+
+@pytest.mark.parametrize("kind", ["exact", "simulated"])
+def test_every_bit_of_large_integers_is_a_fair_coin(kind, monkeypatch):
+    drawn = uniform_source(kind, monkeypatch).integers(2**62, 4000)
+    assert drawn.min() >= 0 and np.unique(drawn).size == drawn.size
+    ones = np.array([((drawn >> bit) & 1).mean() for bit in range(62)])
+    # Six standard errors each: a false alarm below 2e-7 over all bits.
+    assert np.all(np.abs(ones - 0.5) < 6 * 0.5 / np.sqrt(drawn.size))
+
+
+def test_the_only_integer_below_one(monkeypatch):
+    for kind in ("exact", "simulated"):
+        assert uniform_source(kind, monkeypatch).integers(1, 3).tolist() == [0, 0, 0]

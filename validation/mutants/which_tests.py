@@ -1,0 +1,51 @@
+"""Which tests are asked about a mutant, in their order: those of its file, of its package, then wider ones."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+
+from planted import Mutant
+
+CONFORMANCE = "tests/conformance"
+
+# Beside the folder of tests that mirrors a package; every entry is a step of its own.
+WIDER = {
+    "release": [
+        "tests/mechanisms/test_additive.py tests/means/test_clipped.py",
+        CONFORMANCE,
+    ],
+    "privacy": ["tests/release", f"{CONFORMANCE} -k plan"],
+    "lattice": ["tests/means/test_clipped.py", f"{CONFORMANCE} -k mean"],
+    "data": ["tests/means/test_clipped.py tests/mechanisms/test_histogram.py tests/cli/test_files.py"],
+    "means": [f"{CONFORMANCE} -k mean", "tests/cli"],
+    "mechanisms": [CONFORMANCE],
+    "identity": [f"{CONFORMANCE} -k identity", "tests/cli/test_identity_test.py"],
+    "simulation": ["tests/validation", "tests/cli/test_simulate.py"],
+    "auditing": ["tests/cli/test_audit.py", CONFORMANCE],
+    "cli": [],
+    "": ["tests/means tests/identity/test_base.py tests/cli"],
+}
+
+
+def package_of(file: str) -> str:
+    """Return the package below dpstats that a file is in; "" for the files beside the packages."""
+    parts = PurePosixPath(file).parts
+    return parts[1] if len(parts) > 2 else ""
+
+
+def steps(mutant: Mutant, root: Path) -> list[str]:
+    """Return arguments of pytest, one call after the other, nothing twice."""
+    path = PurePosixPath(mutant.file)
+    below = path.relative_to(path.parts[0]).parent
+    package = package_of(mutant.file)
+    own = f"tests/{below}/test_{path.stem}.py" if package else f"tests/test_{path.stem}.py"
+    found = [mutant.tests] if mutant.tests else []
+    rest = f"tests/{package}"
+    if (root / own).exists():
+        found.append(own)
+        rest += f" --ignore={own}"
+    if package:
+        found.append(rest)
+    # The examples of the docstrings.
+    found += [mutant.file, *WIDER.get(package, [])]
+    return list(dict.fromkeys(found))
