@@ -331,7 +331,7 @@ def test_a_release_that_is_given_twice_would_be_noticed(
 ) -> None:
     draws_again(monkeypatch)
     with pytest.raises(AssertionError, match=r"go together|goes with"):
-        check_independent(releases(entry_of(name), drawn, 2 * CALLED))
+        check_independent(releases(entry_of(name), drawn, 8 * CALLED))
 
 
 @sources
