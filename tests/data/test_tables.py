@@ -35,6 +35,18 @@ class RaisingRow:
         raise KeyError(SECRET)
 
 
+class RaisingTable:
+    """A container that raises where it is made an array, with data in the message."""
+
+    shape = (2, 1)
+
+    def __init__(self, error):
+        self.error = error
+
+    def __array__(self, dtype=None, copy=None):
+        raise self.error(SECRET)
+
+
 SECRET_NUMBERS = [NUMBER, 1.0]
 SHOWN = ("4242", "4.24")  # how the number would look, also in scientific notation
 
@@ -62,6 +74,8 @@ BAD_ROWS = {
         pl.col("a").cast(pl.Int64)
     ),
     "a row that raises": [RaisingRow(), [1.0]],
+    "a table that raises": RaisingTable(ValueError),
+    "a table that raises a type error": RaisingTable(TypeError),
     "a dictionary": {SECRET: [NUMBER, 2]},
     "ragged": [[NUMBER, 1], [2]],
     "one-dimensional": np.array([NUMBER, 1.0]),
