@@ -24,10 +24,11 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # Pure functions of numbers, laws and bounds: not what fits, simulates or audits at length.
 NUMERICAL = (
-    "tests/test_lattice.py",
+    "tests/lattice",
     "tests/test_intervals.py",
     "tests/identity/test_counterexamples.py",
-    "tests/identity/test_extension.py",
+    "tests/identity/test_inner_product_test.py",
+    "tests/identity/test_rows.py",
     "tests/identity/test_filtering.py",
     "tests/identity/test_row_constants.py",
     "tests/identity/test_rows.py",

@@ -64,3 +64,9 @@ def test_a_module_without_a_test_file_is_found(tmp_path: Path) -> None:
     (tests / "inner" / "test_a.py").touch()
     (tests / "test_b.py").touch()
     assert without_tests(package, tests) == {"inner/b.py"}
+
+
+def test_numerical_tests_that_are_run_again_exist() -> None:
+    from tests.other_kernels import NUMERICAL
+
+    assert not [path for path in NUMERICAL if not (ROOT / path).exists()]
