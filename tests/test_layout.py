@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import dpstats
+from tests.other_kernels import NUMERICAL
 
 PACKAGE = Path(dpstats.__file__).parent
 TESTS = Path(__file__).parent
@@ -67,6 +68,4 @@ def test_a_module_without_a_test_file_is_found(tmp_path: Path) -> None:
 
 
 def test_numerical_tests_that_are_run_again_exist() -> None:
-    from tests.other_kernels import NUMERICAL
-
-    assert not [path for path in NUMERICAL if not (ROOT / path).exists()]
+    assert not [path for path in NUMERICAL if not (TESTS.parent / path).exists()]
