@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from dpstats.simulation import (
     store,
 )
 from dpstats.simulation.samplers import SubGaussian
-from tests.simulation.rows import ESTIMATOR, GRID, ONE_CELL, rows_of
+from tests.simulation.rows import ESTIMATOR, GRID, ONE_CELL, Flaky, mean_of, rows_of
 
 
 def rows(n: int, d: int, rng: np.random.Generator, shift: float = 0.0) -> np.ndarray:
@@ -35,25 +34,8 @@ def one(fitted: Any, X: Any, truth: Any) -> float:
     return 1.0
 
 
-def mean_of(X: np.ndarray, rng: np.random.Generator, power: int = 1) -> np.ndarray:
-    return (X**power).mean(axis=0)
-
-
 def study(sampler: Any = rows, estimator: Any = ESTIMATOR, loss: Any = one, **options: Any) -> Study:
     return Study(sampler, estimator, ONE_CELL, 4, loss=loss, **options)
-
-
-class Flaky:
-    """Fails for a reason of the machine while the disk is full."""
-
-    def __call__(self, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
-        X = rng.normal(size=(n, d))
-        if X[0, 0] > 0 and os.environ.get("DISK_OF_A_TEST") == "full":
-            raise OSError("no space left on device")
-        return X
-
-    def true_mean(self, d: int) -> np.ndarray:
-        return np.zeros(d)
 
 
 def test_a_retry_that_cannot_be_written_leaves_the_failures(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import sqlite3
@@ -23,24 +22,7 @@ from dpstats.simulation import (
     Study,
 )
 from tests.simulation import interrupted_study
-from tests.simulation.rows import ESTIMATOR, GRID, ONE_CELL, count, rows_of
-
-
-def mean_of(X: np.ndarray, rng: np.random.Generator, power: int = 1) -> np.ndarray:
-    return (X**power).mean(axis=0)
-
-
-class Flaky:
-    """Fails for a reason of the machine while the disk is full."""
-
-    def __call__(self, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
-        X = rng.normal(size=(n, d))
-        if X[0, 0] > 0 and os.environ.get("DISK_OF_A_TEST") == "full":
-            raise OSError("no space left on device")
-        return X
-
-    def true_mean(self, d: int) -> np.ndarray:
-        return np.zeros(d)
+from tests.simulation.rows import ESTIMATOR, GRID, ONE_CELL, Flaky, count, mean_of, rows_of
 
 
 def test_failed_replications_are_run_again_where_asked(
