@@ -164,6 +164,7 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -> 
     from sklearn.utils.validation import check_array, validate_data
 
     refusal: InvalidData | None = None
+    was_read = False
     names = column_names(X)
     if names is not None and len(set(map(str, names))) < len(names):
         raise InvalidData(f"X must have a name of its own for every column, got {reprlib.repr(names)}")
@@ -176,6 +177,7 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -> 
         X = in_memory(X)
         # Read here, and by scikit-learn only checked: it would parse text, and give the rows of a list one type.
         read = X if issparse(X) else rows_of(X)
+        was_read = True
         asked = {"dtype": "numeric", "ensure_all_finite": False, "accept_sparse": accepted}
         if names is None:
             rows = validate_data(estimator, read, reset=reset, **asked)
@@ -187,7 +189,8 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -> 
     except (InvalidData, MemoryError):
         raise
     except Exception as error:
-        refusal = _without_data(error)
+        # Before, a container's own conversion spoke, whatever its words begin with.
+        refusal = _without_data(error, str(error) if was_read else "")
     # Raised outside the handler, so that the original, which may hold data, is not its context.
     if refusal is not None:
         raise refusal
@@ -272,8 +275,8 @@ _PUBLIC_MESSAGES = (
 )
 
 
-def _without_data(error: Exception) -> InvalidData:
-    message = str(error)
+def _without_data(error: Exception, message: str) -> InvalidData:
+    """Return our refusal in place of an error; what scikit-learn said is repeated where it shows no entry."""
     kind = InvalidType if isinstance(error, TypeError) else InvalidData
     if message.startswith(_PUBLIC_MESSAGES):
         # The message about complex data goes on to print the array.

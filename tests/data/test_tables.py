@@ -44,7 +44,7 @@ class RaisingTable:
         self.error = error
 
     def __array__(self, dtype=None, copy=None):
-        raise self.error(SECRET)
+        raise self.error(f"X has {SECRET}")  # begins as scikit-learn's own words do
 
 
 SECRET_NUMBERS = [NUMBER, 1.0]
