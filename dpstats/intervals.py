@@ -8,37 +8,75 @@ the sum itself.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import erfcx, ndtri
+from scipy.special import erfcx, ndtr, ndtri
 from scipy.stats import t as student_t
+
+_HALVINGS = 52  # to the precision of the distance
 
 
 def normal_laplace_tail(x: float, std: float, scale: float) -> float:
-    """Return P(N + L > x) for normal N of deviation ``std`` and Laplace L of ``scale``; x >= 0.
+    """Return P(N + L > x) for normal N of deviation ``std`` and Laplace L of ``scale``; x >= 0."""
+    return float(
+        _normal_laplace_tails(*(np.array([value], dtype=np.float64) for value in (x, std, scale)))[0]
+    )
 
-    With s = std, b = scale and Q the normal tail, the tail is
-    Q(x/s) + e^{s^2/2b^2} (e^{-x/b} Q(s/b - x/s) - e^{x/b} Q(s/b + x/s))/2;
-    the exponentials are absorbed in the scaled complementary error function.
+
+def error_tails(
+    x: NDArray[np.float64], sampling_std: NDArray[np.float64], noise: str, noise_scale: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return P(error > x) for each x: of a normal sampling error plus "gaussian" or "laplace" noise.
+
+    Where there is no error at all the probability is 1/2 at 0.
     """
-    if scale == 0:
-        return _normal_tail(x / std) if std > 0 else 0.0
-    if std == 0:
-        return math.exp(-x / scale) / 2
-    ratio, z = std / scale, x / std
-    common = math.exp(-z * z / 2)
-    upper = common * float(erfcx((ratio + z) / math.sqrt(2)))
-    if ratio - z > -5:
-        lower = common * float(erfcx((ratio - z) / math.sqrt(2)))
-    else:
-        lower = 2 * math.exp(ratio * ratio / 2 - x / scale) * (1 - _normal_tail(z - ratio))
-    return _normal_tail(z) + (lower - upper) / 4
+    distance, std, scale = np.broadcast_arrays(np.abs(x), sampling_std, noise_scale)
+    with np.errstate(all="ignore"):
+        if noise == "gaussian":
+            tails = ndtr(-np.where(distance > 0, distance / np.hypot(std, scale), 0.0))
+        else:
+            tails = _normal_laplace_tails(distance, std, scale)
+    return np.where(np.asarray(x) < 0, 1 - tails, tails)
 
 
-def _normal_tail(z: float) -> float:
-    return math.erfc(z / math.sqrt(2)) / 2
+def _normal_laplace_tails(
+    x: NDArray[np.float64], std: NDArray[np.float64], scale: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    # With s = std, b = scale and Q the normal tail, the tail is
+    # Q(x/s) + e^{s^2/2b^2} (e^{-x/b} Q(s/b - x/s) - e^{x/b} Q(s/b + x/s))/2;
+    # the exponentials are absorbed in the scaled complementary error function.
+    root = math.sqrt(2)
+    with np.errstate(all="ignore"):
+        ratio, z = std / scale, np.where(x > 0, x / std, 0.0)
+        common = np.exp(-z * z / 2)
+        upper = common * erfcx((ratio + z) / root)
+        near = common * erfcx((ratio - z) / root)
+        far = 2 * np.exp(ratio * ratio / 2 - x / scale) * ndtr(z - ratio)
+        both = ndtr(-z) + (np.where(ratio - z > -5, near, far) - upper) / 4
+        only_laplace = np.exp(-np.where(x > 0, x / scale, 0.0)) / 2
+    only_normal = np.where(std > 0, ndtr(-z), np.where(x > 0, 0.0, 0.5))
+    return np.where(scale == 0, only_normal, np.where(std == 0, only_laplace, both))
+
+
+def furthest(
+    start: NDArray[np.float64],
+    end: NDArray[np.float64],
+    kept: Callable[[NDArray[np.float64]], NDArray[np.bool_]],
+) -> NDArray[np.float64]:
+    """Return for each column how far from ``start`` towards ``end`` values are kept, which ``start`` is.
+
+    By halving: the values that are kept lie side by side.
+    """
+    inside, outside = np.array(start, dtype=np.float64), np.array(end, dtype=np.float64)
+    reached = kept(outside)
+    for _ in range(_HALVINGS):
+        middle = (inside + outside) / 2
+        keep = kept(middle)
+        inside, outside = np.where(keep, middle, inside), np.where(keep, outside, middle)
+    return np.where(reached, end, inside)
 
 
 def normal_laplace_quantile(tail: float, std: float, scale: float) -> float:

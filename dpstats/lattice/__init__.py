@@ -15,12 +15,14 @@ from dpstats.lattice.base import BITS, RowLattice
 from dpstats.lattice.box import BoxLattice
 from dpstats.lattice.finite import check_finite
 from dpstats.lattice.rounding import exact_steps, isqrt_up
+from dpstats.lattice.sums import Moments
 
 __all__ = [
     "BITS",
     "BallLattice",
     "BoxLattice",
     "CrossLattice",
+    "Moments",
     "RowLattice",
     "check_finite",
     "exact_steps",

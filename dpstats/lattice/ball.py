@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.lattice.base import BITS, RowLattice, check_region
+from dpstats.lattice.joint import FREE_SQUARES, FREE_SQUARES_BALL, ball_movement, box_movement, free_weight
 from dpstats.lattice.rounding import SHIFT, isqrt_up
 
 if TYPE_CHECKING:
@@ -42,6 +44,35 @@ class BallLattice(RowLattice):
         if self.n_features == 1:
             return top
         return 2 * top if norm == "l1" else isqrt_up(2 * top * top)
+
+    @property
+    def largest(self) -> int:
+        return self.radius
+
+    @property
+    def n_counts(self) -> int:
+        return 1
+
+    def joint_sensitivity(self, norm: str, weights: Sequence[float], outside: float = 0.0) -> float:
+        if norm != "l2" or weights[0] != 1 or len(weights) > 2:
+            return super().joint_sensitivity(norm, weights, outside)
+        weight = weights[1] if len(weights) > 1 else 0.0
+        if self.n_features == 1:
+            movement = box_movement(weights, self.radius, norm)
+        else:
+            movement = ball_movement(weight, self.radius, self.n_features)
+        # One count for a row.
+        return math.sqrt(movement + (outside * self.radius) ** 2) * (1 + 1e-12)
+
+    def free_squares(self, norm: str) -> float | None:
+        if norm == "l1":
+            return None
+        return free_weight(FREE_SQUARES if self.n_features == 1 else FREE_SQUARES_BALL, self.bits)
+
+    def _outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+        # Outside for sure, beyond the error of a norm: a row on the sphere is not.
+        norms = self._norms((rows - self.center) / self.spacing)
+        return ~(norms <= self.radius * (1 + self._norm_error()))[:, None]
 
     def _round_block(self, rows: NDArray[Any], out: NDArray[np.float64]) -> None:
         if np.any(self.center):
@@ -111,6 +142,12 @@ class CrossLattice(BallLattice):
     def sensitivity(self, norm: str) -> int:
         # Two opposite corners, in either norm. The squares' sensitivity is the ball's: between two corners.
         return 2 * self.radius
+
+    def joint_sensitivity(self, norm: str, weights: Sequence[float], outside: float = 0.0) -> float:
+        return RowLattice.joint_sensitivity(self, norm, weights, outside)
+
+    def free_squares(self, norm: str) -> None:
+        return None
 
     def _norms(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         return _absolute_norms(rows)

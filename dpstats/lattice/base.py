@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.lattice.rounding import SHIFT, pattern
-from dpstats.lattice.sums import BLOCK, Reading, Sums, default_threads, rounded, sums_by_rows
+from dpstats.lattice.sums import BLOCK, Integers, Moments, Reading, default_threads, rounded, sums_by_rows
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
@@ -68,10 +69,36 @@ class RowLattice(ABC):
     def square_sensitivity(self, norm: str) -> int:
         """Return the largest distance of two rows of squares (see `sums`), in their steps."""
 
+    def joint_sensitivity(self, norm: str, weights: Sequence[float], outside: float = 0.0) -> float:
+        """Return the largest distance of two rows of weighted powers and counts (see `moments`), in steps.
+
+        ``weights`` are of the powers 1, 2, ...; a power's noise is that of the sums over its weight. An entry that is
+        counted as outside counts ``outside`` times the largest step, in root mean square over the columns.
+        """
+        raise NotImplementedError(f"{type(self).__name__} releases nothing jointly")
+
+    def free_squares(self, norm: str) -> float | None:
+        """Return a weight at which squares beside the sums cost nothing; None where there is none."""
+        return None
+
+    @property
+    @abstractmethod
+    def largest(self) -> int | Integers:
+        """The most steps of an entry from the centre, one number or one per column."""
+
+    @property
+    def n_counts(self) -> int:
+        """How many counts there are of what is outside: one per column, or one of the rows."""
+        return self.n_features
+
+    def power_spacing(self, power: int) -> Columns:
+        """Return the length of a step of a power (see `moments`), in that power of the units of the data."""
+        return self.spacing**power * np.asarray(self.largest, dtype=np.float64) ** (power - 1)
+
     @property
     def square_spacing(self) -> Columns:
         """The length of a step of a square, in squared units of the data."""
-        return self.spacing**2 * 2.0**self.bits
+        return self.power_spacing(2)
 
     def round_rows(self, X: NDArray[Any]) -> NDArray[np.int64]:
         """Return the lattice points of the rows of ``X``, of shape (n, n_features), in steps.
@@ -90,15 +117,36 @@ class RowLattice(ABC):
         missing: str = "error",
         threads: int | None = None,
         block: int = BLOCK,
-    ) -> Sums:
-        """Return the exact column sums of the lattice points of the rows of ``X``.
+    ) -> tuple[Integers, Integers | None]:
+        """Return the exact column sums of the lattice points of the rows of ``X``, and of their squares if asked for.
+
+        See `moments`.
+        """
+        found = self.moments(
+            X, powers=2 if squares else 1, missing=missing, threads=threads, block=block
+        ).powers
+        return found[0], found[1] if squares else None
+
+    def moments(
+        self,
+        X: Any,
+        *,
+        powers: int = 1,
+        outside: bool = False,
+        missing: str = "error",
+        threads: int | None = None,
+        block: int = BLOCK,
+    ) -> Moments:
+        """Return exact column sums of the lattice points of the rows of ``X``, and of powers of them.
 
         Parameters
         ----------
         X : array of shape (n, n_features)
             Real numbers of any numeric dtype and memory order; never changed, never copied whole.
-        squares : bool
-            Also return the column sums of ``k*k >> bits``, the squared distances from the centre.
+        powers : int
+            Up to which power, at most 4: see `Moments`.
+        outside : bool
+            Also count what is strictly beyond the region.
         missing : {"error", "center"}
             What a NaN or infinite entry does: raise, or count as the centre.
         threads, block : int
@@ -112,7 +160,7 @@ class RowLattice(ABC):
         """
         self._check_count(X.shape[0])
         threads = default_threads(X.size) if threads is None else threads
-        return self._sums(X, Reading(squares, missing, threads, block))
+        return self._moments(X, Reading(powers, outside, missing, threads, block))
 
     def _check_count(self, n: int) -> None:
         if n << self.bits > _MAX_SUM:
@@ -120,7 +168,7 @@ class RowLattice(ABC):
                 f"X has too many rows for exact 64-bit sums: {n}, at most {_MAX_SUM >> self.bits}"
             )
 
-    def _sums(self, X: NDArray[Any], how: Reading) -> Sums:
+    def _moments(self, X: NDArray[Any], how: Reading) -> Moments:
         return sums_by_rows(X, self, how)
 
     @property
@@ -131,3 +179,7 @@ class RowLattice(ABC):
     @abstractmethod
     def _round_block(self, rows: NDArray[Any], out: NDArray[np.float64]) -> None:
         """Write the rows' lattice points, shifted by `SHIFT`, to ``out``."""
+
+    def _outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+        """Say which entries (rows, of a ball) are strictly beyond the region, by public floats."""
+        raise NotImplementedError(f"{type(self).__name__} does not count what is outside")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,33 +12,48 @@ from numpy.typing import NDArray
 
 from dpstats.errors import InvalidParameter
 from dpstats.lattice.base import BITS, RowLattice, check_region
+from dpstats.lattice.joint import FREE_SQUARES, FREE_SQUARES_L1, box_movement, free_weight
 from dpstats.lattice.rounding import SHIFT, isqrt_up, pattern
-from dpstats.lattice.sums import Reading, Sums, stored_sums, sums_by_columns
+from dpstats.lattice.sums import Moments, Reading, stored_sums, sums_by_columns
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
 
 # Centres up to this many steps from the origin are taken off in steps.
 _MAX_OFFSET = 2.0**40
+_SAFE = 1 + 1e-12  # more than the rounding of a sum and a root
 
 Steps = int | NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class BoxLattice(RowLattice):
-    """Each column clipped on its own: an entry is at most ``bound`` steps from its centre."""
+    """Each column clipped on its own: an entry is at most ``bound`` steps from its centre.
+
+    ``low`` and ``high`` are the ends as declared: what is beyond them is counted by them, and not by steps.
+    """
 
     bound: Steps
+    low: Columns = -math.inf
+    high: Columns = math.inf
 
     @classmethod
     def build(
-        cls, clip: Columns, center: Columns, n_features: int, *, common: bool, bits: int = BITS
+        cls,
+        clip: Columns,
+        center: Columns,
+        n_features: int,
+        *,
+        common: bool,
+        bits: int = BITS,
+        ends: tuple[Columns, Columns] | None = None,
     ) -> BoxLattice:
         """Return the lattice of the box ``|x_j - center_j| <= clip_j``.
 
         With ``common`` one spacing serves all columns; otherwise every column has 2^bits steps. The
         centre is moved to the nearest point of the lattice, by at most half a step.
         """
+        low, high = (center - clip, center + clip) if ends is None else ends
         check_region(clip, center)
         if common and not isinstance(clip, float):
             # An array even if the bounds agree: a shape must not depend on the numbers given.
@@ -49,7 +65,7 @@ class BoxLattice(RowLattice):
         if np.all(np.abs(steps) <= _MAX_OFFSET):
             # The nearest lattice point to the centre, so that shifting to it costs nothing.
             center = steps * spacing if isinstance(steps, np.ndarray) else float(steps) * spacing
-        return cls(center, spacing, n_features, bits, bound)
+        return cls(center, spacing, n_features, bits, bound, low, high)
 
     def _bounds(self) -> list[int]:
         return [self.bound] * self.n_features if isinstance(self.bound, int) else self.bound.tolist()
@@ -59,9 +75,24 @@ class BoxLattice(RowLattice):
         return 2 * sum(bounds) if norm == "l1" else isqrt_up(4 * sum(k * k for k in bounds))
 
     def square_sensitivity(self, norm: str) -> int:
-        # A square lies in [0, bound^2 >> bits]: half the width of an entry.
-        tops = [k * k >> self.bits for k in self._bounds()]
+        # A square lies in [0, bound]: half the width of an entry.
+        tops = self._bounds()
         return sum(tops) if norm == "l1" else isqrt_up(sum(k * k for k in tops))
+
+    @property
+    def largest(self) -> Steps:
+        return self.bound
+
+    def joint_sensitivity(self, norm: str, weights: Sequence[float], outside: float = 0.0) -> float:
+        bounds = self._bounds()
+        movement = {K: box_movement(weights, K, norm) for K in set(bounds)}
+        counted = math.fsum(K**2 for K in bounds) * outside**2
+        if norm == "l2":
+            return math.sqrt(math.fsum([*(movement[K] for K in bounds), counted])) * _SAFE
+        return math.fsum([*(movement[K] for K in bounds), math.sqrt(len(bounds) * counted)]) * _SAFE
+
+    def free_squares(self, norm: str) -> float:
+        return FREE_SQUARES_L1 if norm == "l1" else free_weight(FREE_SQUARES, self.bits)
 
     def columns(self, chosen: Any) -> BoxLattice:
         """Return the lattice of some of the columns: a slice, or an array of positions."""
@@ -70,7 +101,8 @@ class BoxLattice(RowLattice):
             return value[chosen] if isinstance(value, np.ndarray) else value
 
         count = len(range(self.n_features)[chosen]) if isinstance(chosen, slice) else len(chosen)
-        return BoxLattice(part(self.center), part(self.spacing), count, self.bits, part(self.bound))
+        ends = part(self.low), part(self.high)
+        return BoxLattice(part(self.center), part(self.spacing), count, self.bits, part(self.bound), *ends)
 
     def stored_sums(self, X: Any, *, missing: str = "error") -> NDArray[np.int64]:
         """Return the exact column sums of a sparse table, by one pass over its stored entries.
@@ -83,8 +115,12 @@ class BoxLattice(RowLattice):
             raise InvalidParameter("sparse tables need a lattice that is centred at 0")
         return stored_sums(X, self, missing)
 
-    def _sums(self, X: NDArray[Any], how: Reading) -> Sums:
+    def _moments(self, X: NDArray[Any], how: Reading) -> Moments:
         return sums_by_columns(X, self, how)
+
+    def _outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+        result: NDArray[np.bool_] = (rows < self.low) | (rows > self.high)
+        return result
 
     @property
     def _unit(self) -> float:

@@ -28,8 +28,33 @@ _MAX_THREADS = 8
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Sums = tuple[NDArray[np.int64], NDArray[np.int64] | None]
-"""Column sums of the steps, and of their squares where these were asked for."""
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Column sums of integers: private.
+
+    Attributes
+    ----------
+    powers : tuple of arrays of shape (n_features,)
+        Of the steps k, and as far as these were asked for of their second, third and fourth power over the first,
+        second and third power of the largest, K: of ``k*k // K``, of that times ``k`` over K, and of its square over K.
+    outside : array of shape (n_features,), (1,) or (0,)
+        How many entries (rows, of a ball) are beyond the region, where this was asked for.
+    """
+
+    powers: tuple[Integers, ...]
+    outside: Integers
+
+    def all(self) -> list[Integers]:
+        """Return every sum."""
+        return [*self.powers, self.outside]
+
+    @classmethod
+    def of(cls, sums: Sequence[Integers]) -> Moments:
+        """Return moments from what `all` gives."""
+        return cls(tuple(sums[:-1]), sums[-1])
 
 
 class RowMap(Protocol):
@@ -48,8 +73,15 @@ class RowMap(Protocol):
     def _zero_pattern(self) -> int:
         """The pattern that zero steps have in what `_round_block` writes."""
 
+    @property
+    def largest(self) -> int | Integers:
+        """The most steps of an entry from the centre."""
+
     def _round_block(self, rows: NDArray[Any], out: NDArray[np.float64]) -> None:
         """Write floats to ``out`` whose patterns are the steps of the rows plus `_zero_pattern`."""
+
+    def _outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+        """Say which entries (rows, of a ball) are beyond the region: each from itself and public numbers alone."""
 
 
 class ColumnMap(RowMap, Protocol):
@@ -61,9 +93,10 @@ class ColumnMap(RowMap, Protocol):
 
 @dataclass(frozen=True)
 class Reading:
-    """How a table is read: see `RowLattice.sums`."""
+    """How a table is read: see `RowLattice.moments`."""
 
-    squares: bool
+    powers: int
+    outside: bool
     missing: str
     threads: int
     block: int
@@ -79,20 +112,19 @@ def default_threads(entries: int) -> int:
     return max(1, min(available, _MAX_THREADS, entries // BLOCK))
 
 
-def sums_by_rows(X: NDArray[Any], row_map: RowMap, how: Reading, *, in_place: bool = False) -> Sums:
+def sums_by_rows(X: NDArray[Any], row_map: RowMap, how: Reading, *, in_place: bool = False) -> Moments:
     """Add up blocks of whole rows; with ``in_place`` these are read as they lie, else side by side."""
     rows_per_block = max(1, how.block // max(1, row_map.n_features))
     pieces = _split(X.shape[0], how.threads, rows_per_block)
 
-    def work(piece: tuple[int, int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def work(piece: tuple[int, int]) -> Moments:
         return _sum_piece(X[piece[0] : piece[1]], row_map, rows_per_block, how, in_place)
 
-    results = _on_threads(work, pieces, len(pieces))
-    total = np.stack([first for first, _ in results]).sum(axis=0)
-    return total, np.stack([second for _, second in results]).sum(axis=0) if how.squares else None
+    results = [part.all() for part in _on_threads(work, pieces, len(pieces))]
+    return Moments.of([np.sum(parts, axis=0) for parts in zip(*results, strict=True)])
 
 
-def sums_by_columns(X: NDArray[Any], column_map: ColumnMap, how: Reading) -> Sums:
+def sums_by_columns(X: NDArray[Any], column_map: ColumnMap, how: Reading) -> Moments:
     """Add up a wide table as several narrow ones, whose blocks stay in cache: columns do not know of each other."""
     # Cut along memory: runs of rows, or (Fortran order) runs of columns.
     runs = _rows_are_runs(X)
@@ -100,15 +132,13 @@ def sums_by_columns(X: NDArray[Any], column_map: ColumnMap, how: Reading) -> Sum
     tiles = cut_columns(column_map.n_features, width, how.threads, _RUN if runs else 1)
     alone = how if len(tiles) == 1 else replace(how, threads=1)
 
-    def work(tile: slice) -> Sums:
+    def work(tile: slice) -> Moments:
         part = X[:, tile]
         in_place = not runs or (part.shape[1] >= _RUN and X.strides[1] == X.itemsize)
         return sums_by_rows(part, column_map.columns(tile), alone, in_place=in_place)
 
-    results = _on_threads(work, tiles, min(how.threads, len(tiles)))
-    total = np.concatenate([first for first, _ in results])
-    squares = [second for _, second in results if second is not None]
-    return total, np.concatenate(squares) if how.squares else None
+    results = [part.all() for part in _on_threads(work, tiles, min(how.threads, len(tiles)))]
+    return Moments.of([np.concatenate(parts) for parts in zip(*results, strict=True)])
 
 
 def stored_sums(X: Any, column_map: ColumnMap, missing: str) -> NDArray[np.int64]:
@@ -163,14 +193,16 @@ def rounded(row_map: RowMap, rows: NDArray[Any]) -> NDArray[np.int64]:
 
 def _sum_piece(
     X: NDArray[Any], row_map: RowMap, rows_per_block: int, how: Reading, in_place: bool
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    total = np.zeros(row_map.n_features, dtype=np.int64)
-    total_squares = np.zeros(row_map.n_features, dtype=np.int64)
+) -> Moments:
+    totals = [np.zeros(row_map.n_features, dtype=np.int64) for _ in range(how.powers)]
+    outside = np.zeros(0, dtype=np.int64)
     order: Literal["C", "F"] = "F" if in_place and not _rows_are_runs(X) else "C"
     buffer = np.empty((min(rows_per_block, X.shape[0]), row_map.n_features), order=order)
     zero = row_map._zero_pattern
     # errstate belongs to the thread: it has to be set where the arithmetic runs.
     with np.errstate(all="ignore"):
+        if how.outside:
+            outside = np.zeros(row_map._outside(X[:0]).shape[1], dtype=np.int64)
         for start in range(0, X.shape[0], rows_per_block):
             rows = X[start : start + rows_per_block]
             rows = rows if in_place else np.ascontiguousarray(rows)
@@ -178,15 +210,38 @@ def _sum_piece(
             out = buffer[: rows.shape[0]]
             row_map._round_block(rows, out)
             patterns = out.view(np.int64)
-            total += _column_sums(patterns)
-            if how.squares:
+            totals[0] += _column_sums(patterns)
+            if how.powers > 1:
                 patterns -= zero
-                np.multiply(patterns, patterns, out=patterns)
-                np.right_shift(patterns, row_map.bits, out=patterns)
-                total_squares += _column_sums(patterns)
+                _add_powers(patterns, row_map.largest, totals)
+            if how.outside:
+                outside += row_map._outside(rows).sum(axis=0)
     # Sums wrap around modulo 2^64 and come back: the true sum is below 2^62.
-    total -= np.int64(_wrap(X.shape[0] * zero))
-    return total, total_squares
+    totals[0] -= np.int64(_wrap(X.shape[0] * zero))
+    return Moments(tuple(totals), outside)
+
+
+def _add_powers(steps: Integers, largest: int | Integers, totals: list[Integers]) -> None:
+    """Add the sums of the higher powers of the steps, each over the largest so that it stays below that."""
+    second = steps * steps if len(totals) > 2 else np.multiply(steps, steps, out=steps)
+    _divide(second, largest)
+    totals[1] += _column_sums(second)
+    if len(totals) > 2:
+        third = np.multiply(steps, second, out=steps)
+        _divide(third, largest)
+        totals[2] += _column_sums(third)
+    if len(totals) > 3:
+        fourth = np.multiply(second, second, out=second)
+        _divide(fourth, largest)
+        totals[3] += _column_sums(fourth)
+
+
+def _divide(values: Integers, largest: int | Integers) -> None:
+    """Divide in place, rounding down: by a shift where the divisor is a power of two, which is much faster."""
+    if isinstance(largest, int) and largest & (largest - 1) == 0:
+        np.right_shift(values, largest.bit_length() - 1, out=values)
+    else:
+        np.floor_divide(values, largest, out=values)
 
 
 def _on_threads(work: Callable[[Item], Result], items: Sequence[Item], threads: int) -> list[Result]:

@@ -1,25 +1,97 @@
-"""What the means release of their rows: exact sums and sums of squares, on the finest lattice that can be drawn."""
+"""What the means release of their rows: exact sums of powers and counts, on the finest lattice that can be drawn.
+
+Proof of what they cost together: docs/proofs/free-squares.md.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpstats.errors import ScaleOutOfRange
-from dpstats.lattice import BITS, RowLattice
-from dpstats.release.additive import Integers
+from dpstats.lattice import BITS, Moments, RowLattice
+from dpstats.privacy.stages import Block
+from dpstats.release.additive import Integers, JointIntegers
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
 
 MEAN = "clipped mean"
 SQUARES = "second moment about the centre"
+CUBES = "third moment about the centre"
+FOURTHS = "fourth moment about the centre"
+OUTSIDE = "share outside the clip"
+TOGETHER = "clipped moments"
+"""The name of a stage that releases several of these."""
+
+_POWERS = (MEAN, SQUARES, CUBES, FOURTHS)
 
 Made = TypeVar("Made")
 
 _COARSEST = 8
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What is released together, and how precisely: noise is that of sums of the same size over the weight.
+
+    Attributes
+    ----------
+    powers : tuple of float
+        Of the mean, the second moment, and so on; what has weight 0 is not released.
+    outside : float
+        Of the share of entries (rows, of a ball) outside the clip, each as large as the clip.
+    """
+
+    powers: tuple[float, ...] = (1.0,)
+    outside: float = 0.0
+
+    def integers(
+        self, lattice: RowLattice, n: int, noise: str, share: float = 1.0
+    ) -> Integers | JointIntegers:
+        """Return what a stage about these of n rows needs to know."""
+        if not self.outside and sum(weight > 0 for weight in self.powers) == 1:
+            return (
+                squares_integers(lattice, n, share)
+                if self.powers[0] == 0
+                else mean_integers(lattice, n, share)
+            )
+        blocks = [
+            Block(name, lattice.n_features, frozen(lattice.power_spacing(b) / n), 1 / weight)
+            for b, (name, weight) in enumerate(zip(_POWERS, self.powers, strict=False), 1)
+            if weight
+        ]
+        if self.outside:
+            # One entry counts 2^bits steps, which leaves the noise of a count as many to be drawn from.
+            sizes = np.asarray(lattice.largest) * 2.0**-lattice.bits
+            unit = 1 / (self.outside * float(np.sqrt(np.mean(sizes**2))))
+            blocks.append(Block(OUTSIDE, lattice.n_counts, 2.0**-lattice.bits / n, unit))
+        moved = lattice.joint_sensitivity("l1" if noise == "laplace" else "l2", self.powers, self.outside)
+        return JointIntegers(TOGETHER, tuple(blocks), moved, moved, share)
+
+    def exact(self, lattice: RowLattice, moments: Moments) -> dict[str, Any]:
+        """Return the exact integers of the stage, or of its blocks, by name."""
+        found = {
+            name: sums
+            for name, sums, weight in zip(_POWERS, moments.powers, self.powers, strict=False)
+            if weight
+        }
+        if self.outside:
+            found[OUTSIDE] = moments.outside << lattice.bits
+        return found if len(found) == 1 else {TOGETHER: found}
+
+
+def flat(released: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:
+    """Return what was released by the names of stages and, of those that release several, of blocks."""
+    return {
+        name: values
+        for stage, item in released.items()
+        for name, values in (item.items() if isinstance(item, Mapping) else [(stage, item)])
+    }
 
 
 def sum_integers(name: str, lattice: RowLattice, step: Columns, share: float = 1.0) -> Integers:

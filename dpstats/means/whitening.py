@@ -42,6 +42,10 @@ class WhitenedBall(RowLattice):
     def square_sensitivity(self, norm: str) -> int:
         return self.ball.square_sensitivity(norm)
 
+    @property
+    def largest(self) -> int:
+        return self.ball.largest
+
     def _round_block(self, rows: NDArray[Any], out: Numbers) -> None:
         np.subtract(rows, self.center, out=out, dtype=np.float64)
         if self.whitening.ndim == 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.privacy.composition import common_neighbors
 from dpstats.privacy.events import Event, as_event
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.privacy.stages import AnyStage, Selection, Stage
+from dpstats.privacy.stages import AnyStage, JointStage, Selection, Stage
 from dpstats.privacy.totals import certifies, compose, covers
 from dpstats.privacy.tradeoff import tradeoff_curve
 
@@ -36,6 +36,14 @@ class ReleaseCost:
             raise InvalidParameter(
                 f"events cost more than the guarantee {self.guarantee} that is claimed for them"
             )
+
+
+class Added(NamedTuple):
+    """Additive noise: its law ("laplace" or "gaussian"), scale and standard deviation, in the units of the release."""
+
+    law: str
+    scale: float | NDArray[np.float64]
+    std: float | NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -91,6 +99,17 @@ class Plan:
         for stage in self.stages:
             if stage.name == name:
                 return stage
+        raise KeyError(name)
+
+    def noise(self, name: str) -> Added:
+        """Return the noise of what is released by a name: of a stage with additive noise, or of a block of one."""
+        for stage in self.stages:
+            if isinstance(stage, Stage) and stage.name == name:
+                return Added(stage.noise, stage.noise_scale, stage.noise_std)
+            if isinstance(stage, JointStage):
+                for block in stage.blocks:
+                    if block.name == name:
+                        return Added(stage.noise, stage.noise_scale(block), stage.noise_std(block))
         raise KeyError(name)
 
     @property

@@ -33,10 +33,24 @@ def rows_for(lattice, n, seed=0):
     return lattice.center + unit * rng.standard_t(2, size=(n, lattice.n_features))
 
 
+def largest(lattice):
+    """The most steps of each column from the centre, as Python integers."""
+    return np.broadcast_to(lattice.largest, (lattice.n_features,)).tolist()
+
+
+def python_moments(lattice, X):
+    """Sums of the powers of the steps, in Python integers."""
+    columns = zip(*lattice.round_rows(X).tolist(), strict=True)
+    sums = []
+    for column, K in zip(columns, largest(lattice), strict=True):
+        second = [k * k // K for k in column]
+        third = [k * s // K for k, s in zip(column, second, strict=True)]
+        sums.append([sum(column), sum(second), sum(third), sum(s * s // K for s in second)])
+    return [list(power) for power in zip(*sums, strict=True)]
+
+
 def python_sums(lattice, X):
-    steps = lattice.round_rows(X).tolist()
-    first = [sum(column) for column in zip(*steps, strict=True)]
-    return first, [sum(k * k >> BITS for k in column) for column in zip(*steps, strict=True)]
+    return tuple(python_moments(lattice, X)[:2])
 
 
 def extreme_rows(lattice):

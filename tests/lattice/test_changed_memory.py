@@ -17,7 +17,7 @@ def bounded(lattice, steps, squares):
     bound = lattice.bound if isinstance(lattice, BoxLattice) else lattice.radius
     n = 6000
     inside = np.all(np.abs(steps) <= n * np.asarray(bound))
-    return bool(inside and np.all(squares >= 0) and np.all(squares <= n * (np.asarray(bound) ** 2 >> BITS)))
+    return bool(inside and np.all(squares >= 0) and np.all(squares <= n * np.asarray(bound)))
 
 
 @pytest.mark.parametrize("lattice", [*LATTICES.values(), CrossLattice.build(2.0, 0.3, 4)])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.lattice import BITS, BallLattice, BoxLattice
 from dpstats.lattice.sums import cut_columns
-from tests.lattice.rows import FIXED, LATTICES, SEEDS, every_lattice, python_sums, rows_for
+from tests.lattice.rows import FIXED, LATTICES, SEEDS, every_lattice, python_moments, python_sums, rows_for
 
 
 @every_lattice
@@ -21,6 +21,37 @@ def test_sums_equal_python_integers(lattice, n):
     assert sums.dtype == squares.dtype == np.int64
     assert (sums.tolist(), squares.tolist()) == (first, second)
     assert lattice.sums(X)[0].tolist() == first and lattice.sums(X)[1] is None
+
+
+@every_lattice
+@pytest.mark.parametrize("powers", [1, 2, 3, 4])
+def test_moments_equal_python_integers(lattice, powers):
+    X = rows_for(lattice, 300)
+    for options in ({}, {"threads": 2, "block": 64}):
+        found = lattice.moments(X, powers=powers, outside=True, **options)
+        assert [power.tolist() for power in found.powers] == python_moments(lattice, X)[:powers]
+        if isinstance(lattice, BoxLattice):
+            beyond = (lattice.low > X) | (lattice.high < X)
+            assert found.outside.tolist() == beyond.sum(axis=0).tolist()
+        else:
+            norms = np.linalg.norm((X - lattice.center) / lattice.spacing, axis=1)
+            assert found.outside.tolist() == [int(np.sum(norms > lattice.radius))]
+        assert 0 < found.outside.sum() < X.size
+    assert lattice.moments(X).outside.size == 0
+
+
+def test_what_lies_on_the_declared_ends_is_not_outside():
+    # Ends that no binary fraction is: a centre and a half width would round them.
+    lattice = BoxLattice.build(0.1, 0.2, 1, common=False, ends=(0.1, 0.3))
+    on, off = [0.1, 0.3], [np.nextafter(0.1, 0), np.nextafter(0.3, 1)]
+    assert lattice.moments(np.array([on]).T, outside=True).outside.tolist() == [0]
+    assert lattice.moments(np.array([off]).T, outside=True).outside.tolist() == [2]
+    # 0/1 data are on both ends, and far inside a ball that touches them.
+    binary = np.array([[0.0], [1.0], [1.0]])
+    assert BoxLattice.build(0.5, 0.5, 1, common=False).moments(binary, outside=True).outside.tolist() == [0]
+    assert BallLattice.build(0.5, 0.5, 1).moments(binary, outside=True).outside.tolist() == [0]
+    # Without rounding to a step: what is a millionth of a step beyond is beyond.
+    assert lattice.moments(np.array([[np.inf]]), outside=True, missing="center").outside.tolist() == [0]
 
 
 @given(

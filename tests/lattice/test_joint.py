@@ -1,0 +1,147 @@
+"""What one row moves weighted powers by, together: over all pairs of rows of small lattices."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from dpstats.lattice import BallLattice, BoxLattice, CrossLattice
+from dpstats.lattice.joint import (
+    FREE_SQUARES,
+    FREE_SQUARES_BALL,
+    FREE_SQUARES_L1,
+    ball_movement,
+    box_movement,
+    free_weight,
+)
+
+
+def powers_of(steps, largest):
+    """The integers that are added up, as dpstats.lattice.sums forms them."""
+    second = steps * steps // largest
+    return steps, second, steps * second // largest, second * second // largest
+
+
+def largest_movement(weights, largest, norm):
+    """By brute force over every pair of lattice points."""
+    parts = [
+        w * np.subtract.outer(power, power)
+        for w, power in zip(weights, powers_of(np.arange(-largest, largest + 1), largest), strict=False)
+    ]
+    return float(np.max(sum(np.abs(part) if norm == "l1" else part.astype(float) ** 2 for part in parts)))
+
+
+WEIGHTS = {
+    "squares": (1.0, 1.6),
+    "few squares": (1.0, 0.3),
+    "many squares": (1.0, 2.5),
+    "four powers": (1.0, 2.5, 1.5, 1.5),
+    "even powers": (0.0, 1.0, 0.0, 1.2),
+    "squares alone": (0.0, 1.0),
+    "cubes": (1.0, 0.0, 2.0),
+}
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+@pytest.mark.parametrize("largest", [4, 37, 256, 2048])
+@pytest.mark.parametrize("weights", WEIGHTS.values(), ids=WEIGHTS)
+def test_no_pair_of_entries_is_further_apart(weights, largest, norm):
+    found, stated = largest_movement(weights, largest, norm), box_movement(weights, largest, norm)
+    assert found <= stated
+    # Attained but for the room that rounding is given, which a finer lattice needs less of.
+    room = 60 / largest if norm == "l2" else 20 / largest
+    assert found >= stated * (1 - room)
+
+
+def test_squares_are_free_at_the_stated_weights_and_at_no_larger_ones():
+    assert pytest.approx(1.66509, abs=1e-5) == FREE_SQUARES
+    t = math.sqrt(5) - 1  # the worst pair: z = 1 and z' = 1 - t
+    assert t**2 * (1 + FREE_SQUARES**2 * (2 - t) ** 2) == pytest.approx(4, rel=1e-14)
+    for w, largest in ((free_weight(FREE_SQUARES, 30), 2**30), (free_weight(FREE_SQUARES, 8), 2**8)):
+        assert box_movement((1.0, w), largest, "l2") <= 4 * largest**2 * (1 + 1e-3)
+    assert box_movement((1.0, free_weight(FREE_SQUARES, 30)), 2**30, "l2") <= 4 * 2.0**60 * (1 + 1e-11)
+    assert box_movement((1.0, 1.7), 2**30, "l2") > 4 * 2.0**60 * (1 + 1e-3)
+    assert box_movement((1.0, FREE_SQUARES_L1), 2**30, "l1") <= 2 * 2.0**30 * (1 + 1e-9)
+    assert box_movement((1.0, 0.6), 2**30, "l1") > 2 * 2.0**30 * (1 + 1e-3)
+
+
+def test_the_constant_without_rounding_fails_on_a_coarse_lattice():
+    # Planted bug: the free weight, and the sensitivity of the sums alone, at 8 bits.
+    found = largest_movement((1.0, FREE_SQUARES), 2**8, "l2")
+    assert found > 4 * 4.0**8
+    assert found <= box_movement((1.0, FREE_SQUARES * (1 - 1e-9)), 2**8, "l2")
+
+
+def ball_points(radius, d):
+    grid = np.array(list(itertools.product(range(-radius, radius + 1), repeat=d)))
+    return grid[(grid**2).sum(axis=1) <= radius**2]
+
+
+def ball_largest(weight, radius, d):
+    points = ball_points(radius, d).astype(float)
+    both = np.hstack([points, weight * (points**2 // radius)])
+    norms = (both**2).sum(axis=1)
+    return float(np.max(norms[:, None] + norms - 2 * both @ both.T))
+
+
+@pytest.mark.parametrize(("radius", "d"), [(16, 2), (25, 2), (8, 3), (4, 4)])
+@pytest.mark.parametrize("weight", [0.6, 0.68, 0.7])
+def test_no_pair_of_rows_of_a_ball_is_further_apart(radius, d, weight):
+    found, stated = ball_largest(weight, radius, d), ball_movement(weight, radius, d)
+    assert found <= stated
+    assert found >= 4.0 * radius**2
+
+
+def test_squares_of_weight_one_are_not_free_in_a_ball():
+    # Planted bug; and the box's weight in a ball of two columns.
+    for weight, excess in ((1.0, 0.1), (FREE_SQUARES, 0.8)):
+        assert ball_largest(weight, 25, 2) > 4 * 25**2 * (1 + excess)
+    with pytest.raises(ValueError, match="not free in a ball"):
+        ball_movement(FREE_SQUARES_BALL * 1.01, 25, 2)
+    # With pure privacy no weight is free there: the l1 norms of the sums alone are 2 sqrt(d) radii apart.
+    points = ball_points(25, 2)
+    both = np.hstack([points, 0.5 * (points**2 // 25)])
+    apart = np.abs(both[:, None, :] - both[None]).sum(axis=2)
+    assert apart.max() > np.abs(points[:, None, :] - points[None]).sum(axis=2).max() + 1
+
+
+@pytest.mark.parametrize("bits", [3, 4])
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_joint_sensitivity_of_whole_rows(bits, norm):
+    # Two columns with bounds of their own on one spacing, and a count of what is outside each.
+    lattice = BoxLattice.build(np.array([1.0, 0.6]), 0.0, 2, common=True, bits=bits)
+    weights, v = (1.0, 1.2), 0.4
+    sizes = math.sqrt(np.mean(np.square(lattice.bound)))
+    rows = []
+    for row in itertools.product(*(range(-K, K + 1) for K in lattice.bound)):
+        # An entry at an end may be outside.
+        may = [(0, 1) if abs(k) == K else (0,) for k, K in zip(row, lattice.bound, strict=True)]
+        for beyond in itertools.product(*may):
+            squares = [k * k // K for k, K in zip(row, lattice.bound.tolist(), strict=True)]
+            rows.append([*row, *(weights[1] * y for y in squares), *(v * sizes * b for b in beyond)])
+    rows = np.array(rows)
+    moved = rows[:, None, :] - rows[None]
+    found = np.abs(moved).sum(axis=2).max() if norm == "l1" else math.sqrt((moved**2).sum(axis=2).max())
+    stated = lattice.joint_sensitivity(norm, weights, v)
+    assert 0.8 * stated <= found <= stated
+
+
+def test_lattices_say_what_is_free():
+    box, ball, line = (
+        BoxLattice.build(1.0, 0.0, 2, common=False),
+        BallLattice.build(1.0, 0.0, 2),
+        BallLattice.build(1.0, 0.0, 1),
+    )
+    assert box.free_squares("l2") == line.free_squares("l2") == free_weight(FREE_SQUARES, 30)
+    assert ball.free_squares("l2") == free_weight(FREE_SQUARES_BALL, 30)
+    assert (box.free_squares("l1"), ball.free_squares("l1")) == (0.5, None)
+    cross = CrossLattice.build(1.0, 0.0, 2)
+    assert cross.free_squares("l2") is None
+    for lattice, norm in ((ball, "l1"), (cross, "l2")):
+        with pytest.raises(NotImplementedError, match="jointly"):
+            lattice.joint_sensitivity(norm, (1.0, 0.5))
+    # The price of counting what is outside: 1.24% at v^2 = .1.
+    free = box.joint_sensitivity("l2", (1.0, box.free_squares("l2")))
+    counted = box.joint_sensitivity("l2", (1.0, box.free_squares("l2")), math.sqrt(0.1))
+    assert counted / free == pytest.approx(math.sqrt(4.1 / 4), rel=1e-9)
