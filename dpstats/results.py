@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,57 @@ class ConfidenceInterval:
         return 2
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ValueTest:
+    """Is it this value? A test of each column's estimand, from a release that was made before: at no cost.
+
+    Attributes
+    ----------
+    statistic : array
+        The estimate's distance from the value, in its standard errors; the p-value is from the error's own law.
+    pvalue : array
+    value : float or array
+        Under the null hypothesis.
+    alternative : {"two-sided", "less", "greater"}
+    estimand : str
+        In words, what is tested.
+    names : tuple of str
+        Of the columns.
+    """
+
+    statistic: Any
+    pvalue: Any
+    value: Any
+    alternative: str
+    estimand: str
+    names: Sequence[str]
+    interval: Callable[[float], ConfidenceInterval] = field(repr=False)
+
+    def confidence_interval(self, confidence_level: float = 0.95) -> ConfidenceInterval:
+        """Return the interval of the values that are not rejected; one-sided for a one-sided alternative."""
+        return self.interval(confidence_level)
+
+    def summary(self) -> Summary:
+        """Return a table; prints as text, shows as HTML in a notebook."""
+        count = len(self.names)
+        columns = zip(
+            self.names, np.broadcast_to(self.value, count), self.statistic, self.pvalue, strict=True
+        )
+        words = {"two-sided": "is not", "less": "is less than", "greater": "is greater than"}[
+            self.alternative
+        ]
+        return Summary(
+            "Private test of a value",
+            [("Tested", self.estimand), ("Alternative", f"it {words} the value")],
+            ["", "value", "statistic", "p-value"],
+            [(name, f"{value:g}", f"{z:.3f}", f"{p:.4g}") for name, value, z, p in columns],
+            ["From what was released before: it costs no privacy.", "Each column on its own."],
+        )
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
+
+
 @dataclass(frozen=True, slots=True)
 class Summary:
     """A titled table with facts above and notes below: text in a terminal, HTML in a notebook.
@@ -80,7 +132,7 @@ class Summary:
 
     def as_text(self) -> str:
         """Return the summary as plain text."""
-        table = [list(self.columns), *[list(row) for row in self.rows]]
+        table = [list(self.columns), *self._aligned(" ")]
         widths = [max(len(row[j]) for row in table) for j in range(len(self.columns))]
 
         def line(row: Sequence[str]) -> str:
@@ -102,20 +154,41 @@ class Summary:
             parts += _wrapped(note, width)
         return "\n".join(parts)
 
+    def _aligned(self, blank: str) -> list[list[str]]:
+        """Return the rows, numbers padded behind so that the decimal points of a column are below each other."""
+        columns = [list(column) for column in zip(*self.rows, strict=True)]
+        return [
+            list(row) for row in zip(*(columns[:1] + [_padded(c, blank) for c in columns[1:]]), strict=True)
+        ]
+
     def as_html(self) -> str:
-        """Return the summary as an HTML fragment without scripts or outside references."""
-        cell = html.escape
-        facts = "".join(f"<tr><th>{cell(name)}</th><td>{cell(value)}</td></tr>" for name, value in self.facts)
-        head = "".join(f"<th>{cell(name)}</th>" for name in self.columns)
+        """Return the summary as an HTML fragment with its style, without scripts or outside references."""
+        cell, line = html.escape, "border-bottom:1px solid #dde3ea"
+        left = f'style="text-align:left;padding:.15em .8em .15em 0;font-weight:normal;{line}"'
+        right = (
+            'style="text-align:right;padding:.15em .8em;white-space:nowrap;'
+            f'font-variant-numeric:tabular-nums;{line}"'
+        )
+        facts = "".join(
+            f"<tr><th {left}>{cell(name)}</th><td {left}>{cell(value)}</td></tr>"
+            for name, value in self.facts
+        )
+        head = "".join(
+            f'<th scope="col" {right if j else left}>{cell(name)}</th>' for j, name in enumerate(self.columns)
+        )
         rows = "".join(
-            f"<tr><th>{cell(row[0])}</th>" + "".join(f"<td>{cell(value)}</td>" for value in row[1:]) + "</tr>"
-            for row in self.rows
+            f'<tr><th scope="row" {left}>{cell(row[0])}</th>'
+            + "".join(f"<td {right}>{cell(value)}</td>" for value in row[1:])
+            + "</tr>"
+            for row in self._aligned("\u2007")
         )
         notes = "".join(f"<li>{cell(note)}</li>" for note in self.notes)
+        table = 'style="border-collapse:collapse;margin:.4em 0"'
         return (
-            f'<div class="dpstats-summary"><h4>{cell(self.title)}</h4><table class="facts">{facts}</table>'
-            f'<table class="estimates"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
-            + (f"<ol>{notes}</ol>" if notes else "")
+            f'<div class="dpstats-summary"><h4 style="margin:.4em 0">{cell(self.title)}</h4>'
+            f'<table class="facts" {table}>{facts}</table>'
+            f'<table class="estimates" {table}><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+            + (f'<ol style="max-width:55em">{notes}</ol>' if notes else "")
             + "</div>"
         )
 
@@ -132,6 +205,19 @@ def _wrapped(text: str, width: int) -> list[str]:
     import textwrap
 
     return textwrap.wrap(text, max(width, 60), subsequent_indent="    ")
+
+
+_NUMBER = re.compile(r"[-+]?[\d,]+(\.\d+)?")
+
+
+def _padded(cells: Sequence[str], blank: str) -> list[str]:
+    """Return the cells of a column, numbers padded behind to as many decimals as the longest has."""
+    behind = [len(found.group(1) or "") if (found := _NUMBER.fullmatch(cell)) else -1 for cell in cells]
+    most = max(behind, default=0)
+    return [
+        cell + blank * (most - count) if count >= 0 else cell
+        for cell, count in zip(cells, behind, strict=True)
+    ]
 
 
 def significant(value: float, reference: float | None = None) -> str:

@@ -36,7 +36,7 @@ ORDER = [
 ]
 # Inside the subpackages that have a stated order.
 INSIDE = {
-    "lattice": ["rounding", "finite", "sums", "base", "box", "ball", "__init__"],
+    "lattice": ["rounding", "finite", "joint", "sums", "base", "box", "ball", "__init__"],
     "privacy": [
         "rounding",
         "guarantee",
@@ -80,6 +80,9 @@ INSIDE = {
         "__init__",
     ],
     "means": [
+        "region",
+        "population",
+        "score",
         "base",
         "clipping",
         "moments",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import reprlib
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from dpstats.errors import InvalidParameter
@@ -41,6 +42,33 @@ def by_name(name: str, value: Any, names: list[Any] | None) -> Any:
     if array.shape == (len(names), len(names)):
         # Labelled on one side, the other has the same order.
         return array[np.ix_(orders[0], orders[-1])]
+    return value
+
+
+def pairs_by_name(name: str, value: Any, names: list[Any] | None) -> Any:
+    """Return public pairs, one per column, in the order of the columns ``names``; what has no labels as it is.
+
+    Labelled are a mapping {column: (low, high)}, and a data frame whose index has the columns and whose two columns are
+    the ends, or the other way round.
+    """
+    import numpy as np
+
+    if isinstance(value, Mapping):
+        if names is None:
+            raise InvalidParameter(f"{name} has labels, but X has no column names to match them with")
+        order = _order(name, list(value), names)
+        pairs = list(value.values())
+        return pairs if order is None else [pairs[i] for i in order]
+    rows, columns = (_labels(getattr(value, axis, None)) for axis in ("index", "columns"))
+    if names is None or (rows is None and columns is None):
+        return value
+    array = np.asarray(value)
+    if array.shape == (2, len(names)) and columns is not None and set(columns) == set(names):
+        order = _order(name, columns, names)
+        return array.T if order is None else array.T[order]
+    if array.shape == (len(names), 2):
+        order = _order(name, rows, names)
+        return array if order is None else array[order]
     return value
 
 

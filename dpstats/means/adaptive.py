@@ -25,13 +25,11 @@ from dpstats.data.parameters import (
     check_columns,
     check_integer,
     check_privacy_parameters,
-    check_real,
 )
 from dpstats.data.tables import Table
 from dpstats.errors import InvalidParameter
-from dpstats.intervals import simultaneous_level
 from dpstats.lattice import BallLattice, RowLattice
-from dpstats.means.base import ColumnEstimator, of_interval, with_noise
+from dpstats.means.base import ColumnEstimator, Ends, of_interval, with_noise
 from dpstats.means.laplace_sums import laplace_sum_quantile
 from dpstats.means.moments import finest, frozen, sum_integers
 from dpstats.means.staging import TAILS, Staging, plan_stages
@@ -41,7 +39,7 @@ from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Stage
 from dpstats.release.additive import additive_stages
 from dpstats.release.session import Released, Session
-from dpstats.results import ConfidenceInterval, Summary
+from dpstats.results import Summary
 
 Numbers = NDArray[np.float64]
 
@@ -412,11 +410,8 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         self.noise_std_ = math.sqrt(plan.noise_variance) * plan.stds
         self.noise_scale_ = float(self.noise_std_[0]) if isinstance(plan.std, float) else self.noise_std_
 
-    @property
-    def estimand_(self) -> str:
-        """In words, what the intervals cover."""
-        check_is_fitted(self)
-        return f"the population mean, if {self.plan_.assumption}"
+    def _estimands(self) -> dict[str, str]:
+        return {"population": f"the population mean, if {self.plan_.assumption}"}
 
     @property
     def cov_params_(self) -> Numbers:
@@ -428,33 +423,18 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         plan = self.plan_
         return (plan.sampling_variance + plan.noise_variance) * plan.shape.covariance(plan.n_features)
 
-    def confidence_interval(
-        self, confidence_level: float = 0.95, simultaneous: bool = False
-    ) -> ConfidenceInterval:
-        """Return an interval for the population mean of each column.
+    def _estimates(self) -> Ends:
+        return self._average, np.sqrt(np.diag(self.cov_params_))
 
-        It counts sampling error, privacy noise and the bound on the bias, under the stated
-        ``tails``, and is cut to the box.
+    def _box(self) -> Ends:
+        box = np.full(self.plan_.n_features, self.plan_.bound, dtype=np.float64)
+        return -box, box
 
-        Parameters
-        ----------
-        confidence_level : float, default=0.95
-        simultaneous : bool, default=False
-            Make all columns covered together at this level (Sidak's level, valid for any
-            correlation of the columns).
-
-        Returns
-        -------
-        ConfidenceInterval
-            ``low`` and ``high`` of shape (n_features,), and the ``estimand`` in words.
-        """
-        check_is_fitted(self)
-        level = check_real("confidence_level", confidence_level, above=0, below=1)
-        each = simultaneous_level(level, self.plan_.n_features) if simultaneous else level
-        half = self.plan_.stds * (_error_quantiles(self.plan_, (1 - each) / 2) + self.plan_.bias)
-        box = np.asarray(self.plan_.bound)
-        low, high = (np.clip(self._average + side * half, -box, box) for side in (-1, 1))
-        return ConfidenceInterval(low, high, level, self.estimand_, bool(simultaneous))
+    def _limits(self, tail: Any, estimand: str) -> Ends:
+        plan = self.plan_
+        half = plan.stds * (_error_quantiles(plan, tail) + plan.bias)
+        low, high = self._box()
+        return np.clip(self._average - half, low, high), np.clip(self._average + half, low, high)
 
     def summary(self, confidence_level: float = 0.95) -> Summary:
         """Return a table of estimates, noise and intervals; prints as text, shows as HTML in a notebook."""
@@ -479,7 +459,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         return self._framed("Private adaptive mean", facts, table, notes)
 
 
-def _error_quantiles(plan: AdaptiveMeanPlan, tail: float) -> Numbers:
+def _error_quantiles(plan: AdaptiveMeanPlan, tail: Any) -> Numbers:
     """Return for each column the quantile of sampling error plus noise, in its standard deviations."""
     d, factor = plan.n_features, plan.shape.factor
     sampling = math.sqrt(plan.sampling_variance)
@@ -487,8 +467,9 @@ def _error_quantiles(plan: AdaptiveMeanPlan, tail: float) -> Numbers:
         return np.full(d, -ndtri(tail) * math.hypot(sampling, math.sqrt(plan.noise_variance)))
     # Laplace: deviation w_t/sqrt(I_t) of stage t in every whitened column, which a covariance mixes.
     scales = plan.weights / np.sqrt(2 * np.array(plan.precisions))
-    if factor is None:
+    if factor is None and np.ndim(tail) == 0:
         return np.full(d, laplace_sum_quantile(tail, sampling, scales))
-    rows = np.abs(factor) / plan.stds[:, None]
+    rows = np.eye(d) if factor is None else np.abs(factor) / plan.stds[:, None]
     mixed = [np.multiply.outer(row[row > 0], scales).ravel() for row in rows]
-    return np.array([laplace_sum_quantile(tail, sampling, part) for part in mixed])
+    each = zip(np.broadcast_to(tail, d), mixed, strict=True)
+    return np.array([laplace_sum_quantile(float(one), sampling, part) for one, part in each])

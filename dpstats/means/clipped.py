@@ -17,26 +17,42 @@ from sklearn.utils.validation import check_is_fitted
 from dpstats.data.parameters import (
     check_choice,
     check_columns,
+    check_flag,
     check_integer,
     check_privacy_parameters,
     check_real,
 )
 from dpstats.data.tables import Table
 from dpstats.errors import InvalidParameter
-from dpstats.intervals import half_widths, simultaneous_level
+from dpstats.intervals import half_widths
 from dpstats.lattice import BallLattice, BoxLattice, RowLattice
-from dpstats.means.base import ColumnEstimator, of_interval, with_noise
-from dpstats.means.clipping import clipping_bias_bound, normal_clipping_bias_bound
-from dpstats.means.moments import MEAN, SQUARES, finest, frozen, mean_integers, squares_integers
+from dpstats.means.base import ColumnEstimator, Ends, of_interval, rounded, with_noise
+from dpstats.means.moments import (
+    MEAN,
+    OUTSIDE,
+    SQUARES,
+    Weights,
+    finest,
+    flat,
+    frozen,
+    mean_integers,
+    squares_integers,
+)
+from dpstats.means.population import population_bias_in_ball, population_ends
+from dpstats.means.region import Region
+from dpstats.means.score import About, Known, Score
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
-from dpstats.privacy.stages import Stage
+from dpstats.privacy.stages import JointStage, Stage
 from dpstats.release.additive import additive_stages
 from dpstats.release.session import Released
-from dpstats.results import ConfidenceInterval, Summary
+from dpstats.results import Summary
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
+
+_COUNT_WEIGHT = {"gaussian": math.sqrt(0.1), "laplace": 0.05}
+"""Of a count of what is clipped, which costs the mean 1.2% and 2.5% more noise."""
 
 
 @dataclass(frozen=True)
@@ -48,14 +64,25 @@ class ClippedMeanPlan(ReleasePlan):
     """
 
     lattice: RowLattice = field(repr=False, compare=False)
-    clip: float | tuple[float, ...]
+    region: Region = field(repr=False, compare=False)
+    weights: Weights = field(repr=False)
     clip_norm: str
     calibration: str
     missing: str
     std: float | tuple[float, ...] | None = None
 
+    @property
+    def clip(self) -> Columns:
+        """How far an entry (a row, of a ball) may be from the centre."""
+        return self.region.clip
+
+    @property
+    def estimates_std(self) -> bool:
+        """Whether the spread is released too."""
+        return len(self.weights.powers) > 1
+
     def expected_error(self, std: float | NDArray[np.float64] | None = None) -> float:
-        """Return the expected squared l2 error, exact where no row is clipped.
+        """Return the expected squared l2 error, exact where no row is clipped and no estimate cut to the box.
 
         Parameters
         ----------
@@ -71,11 +98,28 @@ class ClippedMeanPlan(ReleasePlan):
             number of sensitivity one.
         """
         spread = check_columns("std", std, self.n_features, at_least=0) if std is not None else self.std
-        noise = _total(np.asarray(self.additive[0].noise_std) ** 2, self.n_features)
+        noise = _total(np.asarray(self.noise(MEAN).std) ** 2, self.n_features)
         sampling = (
             0.0 if spread is None else _total(np.asarray(spread) ** 2, self.n_features) / self.n_samples
         )
         return noise + sampling
+
+    def notes(self) -> list[str]:
+        """Return what a reader of the plan has to know, one line each."""
+        # Wider than if nothing were known but the bounds.
+        drowned = np.asarray(self.noise(MEAN).std) > np.asarray(self.clip) / math.sqrt(3)
+        if not drowned.any():
+            return []
+        return [f"warning: {_DROWNED}"]
+
+    def __str__(self) -> str:
+        return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
+
+
+_DROWNED = (
+    "the noise is larger than what the bounds leave open: the estimate will say little more than they do (more rows, a "
+    "larger epsilon, fewer columns or tighter bounds help)"
+)
 
 
 def _total(values: NDArray[np.float64], count: int) -> float:
@@ -94,24 +138,32 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         Privacy parameter, greater than 0.
     delta : float, default=0.0
         0 releases with Laplace noise (pure privacy); in (0, 1) with Gaussian noise.
-    clip : float or array of shape (n_features,)
-        Public bound: how far an entry (or, for ``clip_norm="l2"``, a row) may be from ``center``. With labels (a
-        pandas Series) a fit takes it, and ``center`` and ``std``, by the names of a data frame's columns, and
+    bounds : (low, high), or array of shape (n_features, 2)
+        Public ends of every column, known without the data. With labels (a mapping {column: (low, high)}, or a data
+        frame with a row per column) a fit takes them by the names of a data frame's columns.
+    bounds_are : {"clip", "hard"}, default="clip"
+        What the bounds are: "clip", chosen ends, beyond which entries are moved to them; or "hard", ends by nature (a
+        share, an age, an answer from 1 to 5), beyond which there is nothing, so that clipping changes no row.
+    clip : float or array of shape (n_features,), optional
+        In place of ``bounds``: how far an entry (or, for ``clip_norm="l2"``, a row) may be from ``center``. With labels
+        (a pandas Series) a fit takes it, and ``center`` and ``std``, by the names of a data frame's columns, and
         refuses other names.
     clip_norm : {"linf", "l2"}, default="linf"
         "linf" clips every entry on its own; "l2" projects every row on the ball of radius ``clip``,
         a single number.
     center : float or array of shape (n_features,), default=0.0
         Public centre of the region.
-    std : None, float, array of shape (n_features,) or "private", default=None
-        Standard deviation of the columns, for intervals about the population mean: a public
-        number (an upper bound is safe), or "private" to estimate it from the data as a second
-        release. For ``clip_norm="l2"`` a public number is taken as that of the *clipped* rows, which
-        projection can make larger in a column than it was. None: intervals are about the clipped
+    std : "private", None, float or array of shape (n_features,), default="private"
+        Standard deviation of the columns, for the sampling error in intervals. "private" estimates that of the
+        clipped rows from their squares, which are released beside the sums at no cost. A public number is an upper
+        bound on that of the rows *before* they are clipped, and with ``clip_norm="l2"`` also of those after; it gives
+        intervals for the population mean. None leaves sampling error out: intervals are about the clipped
         sample mean.
     std_share : float, default=0.1
-        Part of the privacy (of mu^2, or of epsilon where delta = 0) that goes to the second
-        release; used with ``std="private"`` only.
+        Part of epsilon that goes to the squares, where they are not free: ``clip_norm="l2"`` with delta = 0.
+    clipped_share : bool, default=False
+        Release also what share of the entries (rows, for "l2") lies outside the clip. It costs the mean 1.2% more
+        noise, 2.5% where delta = 0.
     noise : {"proportional", "isotropic"}, default="proportional"
         With one bound per column: noise proportional to the column's bound, so that units do not
         matter, or the same noise on all columns. The expected total squared error of Gaussian noise is
@@ -130,14 +182,20 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
     Attributes
     ----------
     mean_ : ndarray of shape (n_features,)
-        The private estimate, in the units of the data.
+        The private estimate, in the units of the data, inside the bounds.
     noise_scale_ : float or ndarray of shape (n_features,)
         Standard deviation (Gaussian) or scale (Laplace) of the noise in ``mean_``; one number
         unless ``clip`` is an array and the noise proportional to it.
     noise_std_ : ndarray of shape (n_features,)
         Standard deviation of the noise in ``mean_``.
     std_ : ndarray of shape (n_features,) or None
-        Standard deviation of the columns that intervals use: public, or estimated.
+        Standard deviation of the columns: public, or that of the clipped rows as estimated (0 where noise leaves
+        nothing of it).
+    clipped_share_ : ndarray of shape (n_features,) or (1,)
+        Share of the entries of each column (of the rows, for "l2") outside the clip; where it was released. Noise
+        can take it below 0.
+    clipped_share_std_ : float
+        Standard deviation of the noise in it.
     privacy_ : PrivacyGuarantee
         For neighbours that differ in one row; n is public.
     plan_ : ReleasePlan
@@ -153,8 +211,14 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
     rounded to a public lattice of 2^-30 of the bound, added exactly, and noise is drawn on
     the same lattice, so the guarantee holds in floating point.
 
-    The estimand is E[clip(x)] with no assumption; the population mean to within the bias of
-    clipping, which `summary` bounds.
+    Intervals cover E[clip(x)], the mean that the population would have if it were clipped, and assume nothing of the
+    rows but that they are independent draws, and enough for their average to be near normal. The mean of the
+    population itself (``estimand="population"``) follows from a public ``std``, by a sharp bound on what clipping can
+    do to rows of that standard deviation, and is the same where bounds are hard. From a private spread, which is that
+    of the clipped rows, nothing follows: rows that are clipped could be anywhere.
+
+    Values are refuted by the spread that the rows have about them (a score interval), with at most the one
+    that the bounds allow, which is why intervals hold for rare and skewed rows too.
 
     References
     ----------
@@ -166,28 +230,33 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
     >>> import numpy as np
     >>> from dpstats.means import ClippedMean
     >>> X = np.random.default_rng(0).normal([1.0, -2.0], 1.0, size=(5000, 2))
-    >>> mean = ClippedMean(epsilon=1.0, delta=1e-6, clip=6.0, std=1.0, random_state=0).fit(X)
+    >>> mean = ClippedMean(epsilon=1.0, delta=1e-6, bounds=(-6, 6), random_state=0).fit(X)
     >>> mean.mean_.round(2)
     array([ 1.01, -2.  ])
     >>> low, high = mean.confidence_interval()
     >>> (high - low).round(3)
     array([0.079, 0.079])
+    >>> mean.test([1.0, 0.0]).pvalue.round(3)
+    array([0.6, 0. ])
     >>> print(mean.privacy_)
     (epsilon = 1, delta = 1e-06), one row replaced [simulated noise, not a private release]
     """
 
-    _per_column = ("clip", "center", "std")
+    _per_column = ("bounds", "clip", "center", "std")
 
     def __init__(
         self,
         *,
         epsilon: float = 1.0,
         delta: float = 0.0,
-        clip: Any,
+        bounds: Any = None,
+        bounds_are: str = "clip",
+        clip: Any = None,
         clip_norm: str = "linf",
         center: Any = 0.0,
-        std: Any = None,
+        std: Any = "private",
         std_share: float = 0.1,
+        clipped_share: bool = False,
         noise: str = "proportional",
         calibration: str = "exact",
         missing: str = "error",
@@ -196,11 +265,14 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
+        self.bounds = bounds
+        self.bounds_are = bounds_are
         self.clip = clip
         self.clip_norm = clip_norm
         self.center = center
         self.std = std
         self.std_share = std_share
+        self.clipped_share = clipped_share
         self.noise = noise
         self.calibration = calibration
         self.missing = missing
@@ -225,10 +297,12 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         Examples
         --------
         >>> from dpstats.means import ClippedMean
-        >>> plan = ClippedMean(epsilon=0.5, delta=1e-6, clip=1.0).plan(10_000, 5)
+        >>> plan = ClippedMean(epsilon=0.5, delta=1e-6, bounds=(-1, 1)).plan(10_000, 5)
         >>> print(plan)
         Release plan for n = 10000, d = 5: (epsilon = 0.5, delta = 1e-06), one row replaced
-          clipped mean: 5 numbers, gaussian noise of scale 0.00360348
+          clipped moments, together:
+            clipped mean: 5 numbers, gaussian noise of scale 0.00360348
+            second moment about the centre: 5 numbers, gaussian noise of scale 0.00216434
         """
         n = check_integer("n_samples", n_samples, at_least=2)
         d = check_integer("n_features", n_features, at_least=1)
@@ -236,33 +310,49 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         missing = check_choice("missing", self.missing, ["error", "center"])
         calibration = check_choice("calibration", self.calibration, ["exact", "textbook"])
         std = self._public_std(d)
-        share = check_real("std_share", self.std_share, above=0, below=1) if self._estimates_std() else 0.0
-        if share and calibration == "textbook":
-            raise InvalidParameter(
-                "std='private' needs a second release, which calibration='textbook' does not cover; "
-                "use calibration='exact' or a public std"
+        share = check_real("std_share", self.std_share, above=0, below=1)
+        counts = check_flag("clipped_share", self.clipped_share)
+        region = Region.check(self.bounds, self.bounds_are, self.clip, self.center, d)
+        law = "laplace" if delta == 0 else "gaussian"
+
+        def stages(bits: int) -> tuple[RowLattice, Weights, tuple[Stage | JointStage, ...]]:
+            lattice = self._lattice(region, d, bits)
+            free = lattice.free_squares("l1" if law == "laplace" else "l2")
+            if self._estimates_std() and free is None:
+                return lattice, Weights((1.0, 1.0)), self._apart(lattice, n, epsilon, share, counts)
+            powers = (1.0, free) if self._estimates_std() and free is not None else (1.0,)
+            weights = Weights(powers, _COUNT_WEIGHT[law] if counts else 0.0)
+            made = additive_stages(
+                [weights.integers(lattice, n, law)], epsilon, delta, calibration=calibration
             )
+            return lattice, weights, made
 
-        def stages(bits: int) -> tuple[RowLattice, tuple[Stage, ...]]:
-            lattice = self._lattice(d, bits)
-            integers = [mean_integers(lattice, n, 1 - share)]
-            if share:
-                integers.append(squares_integers(lattice, n, share))
-            return lattice, additive_stages(integers, epsilon, delta, calibration=calibration)
-
-        lattice, plan_stages = finest(stages)
-        clip = check_columns("clip", self.clip, d, above=0)
+        lattice, weights, plan_stages = finest(stages)
         return ClippedMeanPlan(
             plan_stages,
             PrivacyGuarantee(epsilon, delta),
             n,
             d,
             lattice=lattice,
-            clip=frozen(clip),
+            region=region,
+            weights=weights,
             clip_norm=self.clip_norm,
             calibration=calibration,
             missing=missing,
             std=None if std is None else frozen(std),
+        )
+
+    def _apart(
+        self, lattice: RowLattice, n: int, epsilon: float, share: float, counts: bool
+    ) -> tuple[Stage, ...]:
+        """Return stages of their own for the mean and the squares, where these are not free: a ball, and delta = 0."""
+        if counts:
+            raise InvalidParameter(
+                "clipped_share=True is not offered for clip_norm='l2' with std='private' and delta = 0; use delta > 0, "
+                "clip_norm='linf' or a public std"
+            )
+        return additive_stages(
+            [mean_integers(lattice, n, 1 - share), squares_integers(lattice, n, share)], epsilon, 0.0
         )
 
     def _estimates_std(self) -> bool:
@@ -275,46 +365,124 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
             raise InvalidParameter(f"std must be None, 'private', or public numbers, got {self.std!r}")
         return check_columns("std", self.std, n_features, above=0)
 
-    def _lattice(self, n_features: int, bits: int) -> RowLattice:
-        clip = check_columns("clip", self.clip, n_features, above=0)
-        center = check_columns("center", self.center, n_features)
+    def _lattice(self, region: Region, n_features: int, bits: int) -> RowLattice:
         noise = check_choice("noise", self.noise, ["proportional", "isotropic"])
         if check_choice("clip_norm", self.clip_norm, ["linf", "l2"]) == "linf":
-            return BoxLattice.build(clip, center, n_features, common=noise == "isotropic", bits=bits)
-        if not isinstance(clip, float):
+            return BoxLattice.build(
+                region.clip,
+                region.center,
+                n_features,
+                common=noise == "isotropic",
+                bits=bits,
+                ends=(region.low, region.high),
+            )
+        if self.bounds is not None or region.hard:
+            raise InvalidParameter(
+                "bounds are of columns: give clip, the radius of the ball, with clip_norm='l2'"
+            )
+        if not isinstance(region.clip, float):
             raise InvalidParameter(
                 "clip must be a single number, the radius of the ball, with clip_norm='l2'"
             )
-        return BallLattice.build(clip, center, n_features, bits=bits)
+        return BallLattice.build(region.clip, region.center, n_features, bits=bits)
 
-    def _read(self, table: Table, plan: ClippedMeanPlan) -> Mapping[str, NDArray[np.int64]]:
-        sums, squares = plan.lattice.sums(table.X, squares=len(plan.stages) > 1, missing=plan.missing)
-        return {MEAN: sums} if squares is None else {MEAN: sums, SQUARES: squares}
+    def _read(self, table: Table, plan: ClippedMeanPlan) -> Mapping[str, Any]:
+        moments = plan.lattice.moments(
+            table.X,
+            powers=len(plan.weights.powers),
+            outside=plan.weights.outside > 0,
+            missing=plan.missing,
+        )
+        exact = plan.weights.exact(plan.lattice, moments)
+        return exact if len(plan.stages) == 1 else next(iter(exact.values()))
 
     def _report(self, released: Released, plan: ClippedMeanPlan) -> None:
-        d = plan.n_features
-        shift = released[MEAN]
-        stage = plan.additive[0]
-        self.mean_ = plan.lattice.center + shift
-        self.noise_scale_ = stage.noise_scale
-        self.noise_std_ = np.broadcast_to(stage.noise_std, (d,)).copy()
-        self.std_: NDArray[np.float64] | None
-        self._degrees_of_freedom: NDArray[np.float64] | None = None
-        if len(plan.stages) > 1:
-            squares_noise = np.broadcast_to(plan.additive[1].noise_std, (d,))
-            self.std_, self._degrees_of_freedom = _estimate_std(
-                shift, released[SQUARES], self.noise_std_, squares_noise, plan, stage.noise
-            )
-        else:
-            self.std_ = None if plan.std is None else np.full(d, plan.std)
+        d, n = plan.n_features, plan.n_samples
+        values, noise = flat(released), plan.noise(MEAN)
+        clip = np.full(d, plan.clip)
+        self.noise_scale_ = noise.scale
+        self.noise_std_ = np.broadcast_to(noise.std, (d,)).copy()
+        self.std_: NDArray[np.float64] | None = None if plan.std is None else np.full(d, plan.std)
+        spread: Known | About = Known(np.zeros(d) if self.std_ is None else self.std_, clip)
+        if plan.estimates_std:
+            first, second = values[MEAN], values[SQUARES]
+            second_std = np.broadcast_to(plan.noise(SQUARES).std, (d,))
+            spread = About(first, second, self.noise_std_, second_std, clip)
+            # Unbiased but for the cut: the square of the noisy mean exceeds the squared mean by the noise's variance.
+            variance = n / (n - 1) * (second - first**2 + self.noise_std_**2)
+            self.std_ = np.sqrt(np.clip(variance, 0.0, clip**2))
+        self._score = Score(values[MEAN], noise, n, -clip, clip, spread)
+        low, high = plan.region.ends(d)
+        self.mean_ = np.clip(plan.lattice.center + self._score.start, low, high)
+        if OUTSIDE in values:
+            self.clipped_share_ = values[OUTSIDE]
+            self.clipped_share_std_ = float(np.max(plan.noise(OUTSIDE).std))
 
-    @property
-    def estimand_(self) -> str:
-        """In words, what the intervals cover."""
-        check_is_fitted(self)
-        if self.std_ is None:
-            return "the mean of these clipped rows (privacy noise only)"
-        return "the population mean of the clipped rows, E[clip(x)]"
+    def _estimands(self) -> dict[str, str]:
+        plan = self.plan_
+        if plan.std is None and not plan.estimates_std:
+            return {"clipped": "the mean of these clipped rows (privacy noise only)"}
+        if plan.region.hard:
+            words = "the population mean (by the declared bounds no row is clipped)"
+            return {"clipped": words, "population": words}
+        clipped = {"clipped": "the mean of the population if it were clipped, E[clip(x)]"}
+        if plan.estimates_std:
+            return clipped
+        return {
+            **clipped,
+            "population": "the population mean, for any rows with at most this standard deviation",
+        }
+
+    def _estimand(self, name: Any) -> str:
+        if name == "population" and "population" not in self._estimands():
+            raise InvalidParameter(
+                "estimand='population' needs a public std, of the rows before they are clipped, or bounds_are='hard': "
+                "from clipped rows alone nothing follows about what was cut off"
+            )
+        return super()._estimand(name)
+
+    def _estimates(self) -> Ends:
+        return self.mean_, np.sqrt(np.diag(self.cov_params_))
+
+    def _box(self) -> Ends:
+        return self.plan_.region.ends(self.plan_.n_features)
+
+    def _limits(self, tail: Any, estimand: str) -> Ends:
+        plan = self.plan_
+        widen = estimand == "population" and not plan.region.hard
+        if widen and plan.clip_norm == "l2":
+            return self._limits_from_ball(tail)
+        low, high = self._score.limits(tail)
+        a, b = self._box()
+        center = plan.lattice.center
+        low, high = np.maximum(center + low, a), np.minimum(center + high, b)
+        return population_ends(low, high, self._std_array(), a, b) if widen else (low, high)
+
+    def _limits_from_ball(self, tail: Any) -> Ends:
+        """Return limits of the population mean: a tenth of the probability is for the distance from the centre."""
+        plan = self.plan_
+        low, high = self._score.limits(0.9 * tail)
+        std, d = self._std_array(), plan.n_features
+        error = half_widths(
+            1 - 0.1 * float(np.min(tail)) / d,
+            std / math.sqrt(plan.n_samples),
+            self._score.noise.law,
+            np.full(d, self._score.noise.scale),
+        )
+        # All columns' errors together, each within its own limit.
+        distance = float(np.linalg.norm(self._score.estimate)) + float(np.linalg.norm(error))
+        bias = population_bias_in_ball(
+            distance, np.maximum(np.abs(low), np.abs(high)), std, float(plan.region.clip)
+        )
+        return plan.lattice.center + low - bias, plan.lattice.center + high + bias
+
+    def _tails(self, value: NDArray[np.float64], estimand: str) -> Ends:
+        if estimand == "clipped" or self.plan_.region.hard:
+            return self._score.tails(value - self.plan_.lattice.center)
+        return super()._tails(value, estimand)
+
+    def _std_array(self) -> NDArray[np.float64]:
+        return np.full(self.plan_.n_features, self.plan_.std, dtype=np.float64)
 
     @property
     def cov_params_(self) -> NDArray[np.float64]:
@@ -331,110 +499,82 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
             return np.zeros(self.plan_.n_features)
         return self.std_ / math.sqrt(self.plan_.n_samples)
 
-    def confidence_interval(
-        self, confidence_level: float = 0.95, simultaneous: bool = False
-    ) -> ConfidenceInterval:
-        """Return an interval for each column, counting sampling error and privacy noise.
+    def summary(self, confidence_level: float = 0.95, *, estimand: str | None = None) -> Summary:
+        """Return a table of estimates, noise and intervals; prints as text, shows as HTML in a notebook.
 
-        Parameters
-        ----------
-        confidence_level : float, default=0.95
-        simultaneous : bool, default=False
-            Make all columns covered together at this level (Sidak's level, valid for any
-            correlation of the columns).
-
-        Returns
-        -------
-        ConfidenceInterval
-            ``low`` and ``high`` of shape (n_features,), and the ``estimand`` in words.
+        Intervals are of the widest estimand that they can be of: the population mean, where ``std`` is public.
         """
         check_is_fitted(self)
-        level = check_real("confidence_level", confidence_level, above=0, below=1)
-        each = simultaneous_level(level, self.plan_.n_features) if simultaneous else level
-        stage = self.plan_.additive[0]
-        scale = np.broadcast_to(stage.noise_scale, (self.plan_.n_features,))
-        half = half_widths(each, self._sampling_std(), stage.noise, scale, self._degrees_of_freedom)
-        if self._degrees_of_freedom is not None:
-            # No spread exceeds the clip: never wider than the interval for that spread.
-            largest = np.broadcast_to(self.plan_.clip, (self.plan_.n_features,)) / math.sqrt(
-                self.plan_.n_samples
-            )
-            half = np.minimum(half, half_widths(each, largest, stage.noise, scale))
-        return ConfidenceInterval.around(self.mean_, half, level, self.estimand_, bool(simultaneous))
-
-    def summary(self, confidence_level: float = 0.95) -> Summary:
-        """Return a table of estimates, noise and intervals; prints as text, shows as HTML in a notebook."""
-        interval = self.confidence_interval(confidence_level)
+        plan = self.plan_
+        name = list(self._estimands())[-1] if estimand is None else estimand
+        interval = self.confidence_interval(confidence_level, estimand=name)
         table = {
-            "": self._names(range(self.plan_.n_features)),
+            "": self._names(range(plan.n_features)),
             **with_noise("estimate", self.mean_, self.noise_std_),
             **of_interval(interval, self.noise_std_),
         }
-        notes = self._simulated_note()
-        if self.std_ is None:
+        if plan.estimates_std and self.std_ is not None:
+            table["std"] = rounded(self.std_, self.noise_std_)
+        if hasattr(self, "clipped_share_") and self.clipped_share_.size == plan.n_features:
+            table["clipped"] = [f"{100 * max(share, 0.0):.1f}%" for share in self.clipped_share_]
+        law = {"exact": "exact curve", "textbook": "algorithm 9.2.1"}[plan.calibration]
+        facts = [
+            ("Noise", f"Gaussian, {law}" if self._score.noise.law == "gaussian" else "Laplace"),
+            ("Intervals cover", interval.estimand),
+        ]
+        return self._framed("Private clipped mean", facts, table, self._notes(name))
+
+    def _notes(self, estimand: str) -> list[str]:
+        plan = self.plan_
+        notes = [*self._simulated_note(), *plan.notes()]
+        if plan.std is None and not plan.estimates_std:
             notes.append(
                 "No standard deviation is known, so the intervals leave out sampling error. Give std=... (public) "
                 "or std='private' for intervals about the population."
             )
-        else:
-            if self._degrees_of_freedom is not None:
-                notes.append("Standard deviations are private estimates, part of the same guarantee.")
-            bound, note = self._clipping_bias(self.std_, *map(np.atleast_1d, interval))
-            notes.append(note)
-            if bound is not None:
-                table["clip bias <="] = [f"{value:.2g}" for value in bound]
-        stage = self.plan_.additive[0]
-        law = {"exact": "exact curve", "textbook": "algorithm 9.2.1"}[self.plan_.calibration]
-        facts = [
-            ("Noise", f"Gaussian, {law}" if stage.noise == "gaussian" else "Laplace"),
-            ("Intervals cover", interval.estimand),
+        if plan.estimates_std:
+            notes.append("std is that of the clipped rows, released with the mean under the same guarantee.")
+        if not plan.region.hard:
+            notes += [_CLIPPED[estimand], *self._share_note(), *self._edge_note()]
+        return notes
+
+    def _share_note(self) -> list[str]:
+        if not hasattr(self, "clipped_share_"):
+            return []
+        what = "entries" if self.plan_.clip_norm == "linf" else "rows"
+        share = float(np.max(self.clipped_share_))
+        return [
+            f"Up to {100 * max(share, 0.0):.1f}% of the {what} of a column lie outside the clip (noise sd "
+            f"{100 * self.clipped_share_std_:.2g}%)."
         ]
-        return self._framed("Private clipped mean", facts, table, notes)
 
-    def _clipping_bias(
-        self, std: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64] | None, str]:
-        """Bound the clipping bias for a mean inside the intervals: per column, and in words."""
+    def _edge_note(self) -> list[str]:
+        """Say of which columns the estimate is so near an end that rows beyond it are to be expected."""
         plan = self.plan_
-        distance = np.maximum(np.abs(low - plan.lattice.center), np.abs(high - plan.lattice.center))
-        about = "It is 0 if all rows lie inside the clip, and it is not part of the intervals."
-        clip = np.asarray(plan.clip)
         if plan.clip_norm == "l2":
-            # E(||x - c|| - R)_+ <= E||x - c||^2/(4R), since (t - R)_+ <= t^2/(4R).
-            moment = float(np.sum(std**2 + distance**2))
-            return None, (
-                "Public standard deviations are taken as those of the clipped rows, std='private' estimates these. "
-                f"Clipping moves the mean by at most {moment / (4 * float(clip)):.2g} in l2 norm, for any rows "
-                f"with these standard deviations and a mean inside the intervals. {about}"
-            )
-        normal = np.max(normal_clipping_bias_bound(std, clip, distance) / clip)
-        return clipping_bias_bound(std, clip, distance), (
-            "clip bias: how far clipping can move the mean, for any rows with this standard deviation and a mean "
-            f"inside the interval (for normal rows at most {normal:.2g} of the clip). {about}"
-        )
+            return []
+        low, high = self._box()
+        spread = np.zeros(plan.n_features) if self.std_ is None else self.std_
+        near = np.maximum(np.maximum(spread, 2 * self.noise_std_), 0.05 * (high - low))
+        edges = np.flatnonzero(np.minimum(self.mean_ - low, high - self.mean_) < near)
+        if not edges.size or np.all(2 * near >= high - low):
+            return []
+        names = self._names(edges[:5])
+        more = "" if edges.size <= 5 else f" and {edges.size - 5} more"
+        return [
+            f"{', '.join(names)}{more}: the estimate is near an end of the bounds, where clipping may have moved it. "
+            "If nothing can lie beyond that end, say so by bounds_are='hard'; else wider bounds, or clipped_share=True, "
+            "tell."
+        ]
 
 
-def _estimate_std(
-    shift: NDArray[np.float64],
-    squares: NDArray[np.float64],
-    noise_std: NDArray[np.float64],
-    squares_noise_std: NDArray[np.float64],
-    plan: ClippedMeanPlan,
-    noise: str,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the standard deviation of the rows, and the degrees of freedom of the error's variance.
-
-    The variance estimate is unbiased: the square of the noisy mean exceeds the squared mean by the
-    known noise variance. Its own variance (noise of both releases, and sampling as for normal
-    rows) gives Satterthwaite's degrees of freedom of the total error variance v/n + noise^2.
-    """
-    n = plan.n_samples
-    correction = n / (n - 1)
-    # A column that stays within its clip of the centre has a variance of at most the clip squared.
-    variance = np.clip(correction * (squares - shift**2 + noise_std**2), 0.0, np.square(plan.clip))
-    # Var of the squared noise: 2 s^4 for a normal, 5 s^4 for a Laplace variable of deviation s.
-    fourth = 2.0 if noise == "gaussian" else 5.0
-    from_noise = squares_noise_std**2 + 4 * shift**2 * noise_std**2 + fourth * noise_std**4
-    of_variance = correction**2 * from_noise + 2 * variance**2 / (n - 1)
-    total = variance / n + noise_std**2
-    return np.sqrt(variance), 2 * total**2 / (of_variance / n**2)
+_CLIPPED = {
+    "clipped": (
+        "E[clip(x)]: the mean that the population would have if every entry beyond the bounds were moved to the "
+        "nearer one. It is the population mean if nothing lies beyond; if something does, clipped rows cannot tell "
+        "how far off it is."
+    ),
+    "population": (
+        "The intervals count what clipping may have cut off, for any rows of at most the stated standard deviation."
+    ),
+}

@@ -1,4 +1,4 @@
-"""The private variance of each column: a clipped second moment, and a clipped mean to take off it.
+"""The private variance of each column: clipped moments, released together.
 
 Proof: docs/proofs/variance.md.
 """
@@ -13,36 +13,42 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import chi2
-from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.parameters import (
     check_choice,
     check_columns,
     check_integer,
     check_privacy_parameters,
-    check_real,
 )
 from dpstats.data.tables import Table
-from dpstats.intervals import half_widths
 from dpstats.lattice import BoxLattice, RowLattice
-from dpstats.means.base import ColumnEstimator, of_interval, rounded
-from dpstats.means.moments import MEAN, SQUARES, finest, frozen, mean_integers, squares_integers
+from dpstats.means.base import ColumnEstimator, Ends, of_interval, rounded
+from dpstats.means.moments import CUBES, FOURTHS, MEAN, SQUARES, Weights, finest, flat
+from dpstats.means.region import Region
+from dpstats.means.score import OfSquares, Score
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.privacy.plan import ReleasePlan
-from dpstats.privacy.stages import Stage
+from dpstats.privacy.plan import Added, ReleasePlan
+from dpstats.privacy.stages import JointStage, Stage
 from dpstats.release.additive import additive_stages
 from dpstats.release.session import Released
-from dpstats.results import ConfidenceInterval, Summary
+from dpstats.results import Summary
+
+Numbers = NDArray[np.float64]
 
 _FEW_ROWS = 10  # below them, intervals for normal rows cover less than stated
+_SQUARES_WEIGHT = {"gaussian": 2.5, "laplace": 4.0}
+"""Of the squares beside the sums: the least noise of the variance where the mean is near the centre."""
+_HIGHER_WEIGHT = 0.7
+"""Of the third and fourth moment, which only widths need: about the shortest intervals over the cells of the study."""
 
 
 @dataclass(frozen=True)
 class PrivateVariancePlan(ReleasePlan):
-    """The plan of a `PrivateVariance`; the stages are the second moment and, about the mean, the mean."""
+    """The plan of a `PrivateVariance`: second moments, and what its kind of interval and estimate need beside them."""
 
     lattice: RowLattice = field(repr=False, compare=False)
-    clip: float | tuple[float, ...]
+    region: Region = field(repr=False, compare=False)
+    weights: Weights = field(repr=False)
     about: str
     interval: str
     missing: str
@@ -57,16 +63,15 @@ class PrivateVariancePlan(ReleasePlan):
         """
         d, n = self.n_features, self.n_samples
         spread = 0.0 if std is None else check_columns("std", std, d, at_least=0)
-        counted = n if self.about == "center" else n - 1
-        noise = sum(
-            np.asarray(stage.noise_std) ** (2 * power) * factor for stage, power, factor in self._terms()
-        )
+        noise, counted = np.asarray(self.noise(SQUARES).std) ** 2, n
+        if self.about == "mean":
+            noise, counted = noise + self.fourth * np.asarray(self.noise(MEAN).std) ** 4, n - 1
         return float(np.broadcast_to(2 * np.asarray(spread) ** 4 / counted + noise, (d,)).sum())
 
-    def _terms(self) -> list[tuple[Stage, int, float]]:
-        # Var of the squared noise of the mean: 2 s^4 for a normal, 5 s^4 for a Laplace variable of deviation s.
-        fourth = 2.0 if self.additive[0].noise == "gaussian" else 5.0
-        return [(self.additive[0], 1, 1.0), *((stage, 2, fourth) for stage in self.additive[1:])]
+    @property
+    def fourth(self) -> float:
+        """Variance of the square of the mean's noise, over the fourth power of its standard deviation."""
+        return 2.0 if self.noise(SQUARES).law == "gaussian" else 5.0
 
 
 class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
@@ -78,22 +83,26 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
         Privacy parameter, greater than 0.
     delta : float, default=0.0
         0 releases with Laplace noise (pure privacy); in (0, 1) with Gaussian noise.
-    clip : float or array of shape (n_features,)
-        Public bound: how far an entry may be from ``center``. Noise is proportional to its square. With labels (a
-        pandas Series) a fit takes it, and ``center``, by the names of a data frame's columns, and refuses other names.
+    bounds : (low, high), or array of shape (n_features, 2)
+        Public ends of every column, known without the data; noise is proportional to the square of what they are apart.
+        With labels (a mapping {column: (low, high)}, or a data frame with a row per column) a fit takes them by the
+        names of a data frame's columns.
+    bounds_are : {"clip", "hard"}, default="clip"
+        What the bounds are: "clip", chosen ends, beyond which entries are moved to them; or "hard", ends by nature,
+        so that clipping changes no row and the variance is the population's.
+    clip : float or array of shape (n_features,), optional
+        In place of ``bounds``: how far an entry may be from ``center``. With labels (a pandas Series) a fit takes it,
+        and ``center``, by the names of a data frame's columns, and refuses other names.
     center : float or array of shape (n_features,), default=0.0
         Public centre of the box; the nearer to the means, the better.
     about : {"mean", "center"}, default="mean"
-        "mean": the variance; the mean is a second release. "center": the second moment about the public
-        centre, which is the variance if that is the mean; one release, at the whole guarantee.
-    mean_share : float, default=0.2
-        Part of the privacy (of mu^2, or of epsilon where delta = 0) that goes to the mean. The mean's noise counts
-        in proportion to the distance of the mean from the centre: give more where that may be near the clip.
-        At least 1e-6 and at most 1 - 1e-6.
-    interval : {"normal", "bounded"}, default="normal"
-        What intervals assume of the clipped rows beside independence: that they are normal (chi-square law), or
-        nothing but the clip, which bounds their fourth moment: much wider, and for large n. Below 10 rows "normal"
-        intervals of level 0.95 cover less.
+        "mean": the variance; the mean is released too. "center": the second moment about the public centre, which is
+        the variance if that is the mean.
+    interval : {"moments", "normal", "bounded"}, default="moments"
+        What intervals know of the rows' law beside independence. "moments": their fourth moment, which is released too
+        (noise of the variance about 6% larger with delta > 0, 28% with delta = 0), raised by its own error. "bounded":
+        only what the bounds say of it; much wider. "normal": that rows are normal (chi-square law), which fails for
+        others however large n is.
     missing : {"error", "center"}, default="error"
         What a NaN or infinite entry does: refuse the data (which shows that there was one), or
         count as the centre.
@@ -130,36 +139,38 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
     >>> import numpy as np
     >>> from dpstats.means import PrivateVariance
     >>> X = np.random.default_rng(0).normal([1.0, -2.0], [1.0, 1.5], size=(20_000, 2))
-    >>> variance = PrivateVariance(epsilon=1.0, clip=8.0, random_state=0).fit(X)
+    >>> variance = PrivateVariance(epsilon=1.0, bounds=(-8, 8), random_state=0).fit(X)
     >>> variance.std_.round(2)
-    array([1.01, 1.51])
+    array([1.  , 1.5 ])
     >>> low, high = variance.confidence_interval()
     >>> bool(np.all((low < [1, 2.25]) & (high > [1, 2.25])))
     True
     """
 
-    _per_column = ("clip", "center")
+    _per_column = ("bounds", "clip", "center")
 
     def __init__(
         self,
         *,
         epsilon: float = 1.0,
         delta: float = 0.0,
-        clip: Any,
+        bounds: Any = None,
+        bounds_are: str = "clip",
+        clip: Any = None,
         center: Any = 0.0,
         about: str = "mean",
-        mean_share: float = 0.2,
-        interval: str = "normal",
+        interval: str = "moments",
         missing: str = "error",
         random_state: Any = None,
         budget: Any = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
+        self.bounds = bounds
+        self.bounds_are = bounds_are
         self.clip = clip
         self.center = center
         self.about = about
-        self.mean_share = mean_share
         self.interval = interval
         self.missing = missing
         self.random_state = random_state
@@ -180,20 +191,19 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         missing = check_choice("missing", self.missing, ["error", "center"])
-        interval = check_choice("interval", self.interval, ["normal", "bounded"])
+        interval = check_choice("interval", self.interval, ["moments", "normal", "bounded"])
         about = check_choice("about", self.about, ["mean", "center"])
-        share = 0.0
-        if about == "mean":
-            share = check_real("mean_share", self.mean_share, at_least=1e-6, at_most=1 - 1e-6)
-        clip = check_columns("clip", self.clip, d, above=0)
-        center = check_columns("center", self.center, d)
+        region = Region.check(self.bounds, self.bounds_are, self.clip, self.center, d)
+        law = "laplace" if delta == 0 else "gaussian"
+        powers: tuple[float, ...] = (1.0, _SQUARES_WEIGHT[law]) if about == "mean" else (0.0, 1.0)
+        if interval == "moments":
+            # About a centre that is not the mean the third moment does not enter.
+            powers += (_HIGHER_WEIGHT if about == "mean" else 0.0, _HIGHER_WEIGHT)
+        weights = Weights(powers)
 
-        def stages(bits: int) -> tuple[RowLattice, tuple[Stage, ...]]:
-            lattice = BoxLattice.build(clip, center, d, common=False, bits=bits)
-            integers = [squares_integers(lattice, n, 1 - share)]
-            if share:
-                integers.append(mean_integers(lattice, n, share))
-            return lattice, additive_stages(integers, epsilon, delta)
+        def stages(bits: int) -> tuple[RowLattice, tuple[Stage | JointStage, ...]]:
+            lattice = BoxLattice.build(region.clip, region.center, d, common=False, bits=bits)
+            return lattice, additive_stages([weights.integers(lattice, n, law)], epsilon, delta)
 
         lattice, made = finest(stages)
         return PrivateVariancePlan(
@@ -202,85 +212,73 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
             n,
             d,
             lattice=lattice,
-            clip=frozen(clip),
+            region=region,
+            weights=weights,
             about=about,
             interval=interval,
             missing=missing,
         )
 
-    def _read(self, table: Table, plan: PrivateVariancePlan) -> Mapping[str, NDArray[np.int64]]:
-        sums, squares = plan.lattice.sums(table.X, squares=True, missing=plan.missing)
-        assert squares is not None
-        return {MEAN: sums, SQUARES: squares}
+    def _read(self, table: Table, plan: PrivateVariancePlan) -> Mapping[str, Any]:
+        moments = plan.lattice.moments(table.X, powers=len(plan.weights.powers), missing=plan.missing)
+        return plan.weights.exact(plan.lattice, moments)
 
     def _report(self, released: Released, plan: PrivateVariancePlan) -> None:
         d, n = plan.n_features, plan.n_samples
-        squares = plan.additive[0]
-        noise = np.broadcast_to(np.asarray(squares.noise_std) ** 2, (d,))
-        raw = released[SQUARES]
-        correction = 1.0
+        values = flat(released)
+        variance = {name: np.broadcast_to(np.asarray(plan.noise(name).std) ** 2, (d,)) for name in values}
+        clip, raw, noise, correction = np.full(d, plan.region.clip), values[SQUARES], variance[SQUARES], 1.0
+        shift, of_mean = np.zeros(d), np.zeros(d)
         if plan.about == "mean":
-            correction = n / (n - 1)
-            shift, of_mean = released[MEAN], np.asarray(plan.additive[1].noise_std) ** 2
+            correction, shift, of_mean = n / (n - 1), values[MEAN], variance[MEAN]
             # E (m1 + z)^2 exceeds m1^2 by the noise's variance.
             raw = correction * (raw - shift**2 + of_mean)
-            fourth = plan._terms()[1][2]
-            noise = noise + 4 * np.maximum(shift**2 - of_mean, 0.0) * of_mean + fourth * of_mean**2
-        self._raw: NDArray[np.float64] = raw
+            # At a mean that is further from the centre, by the noise's deviation, than it seems.
+            far = np.minimum(np.abs(shift) + np.sqrt(of_mean), clip)
+            noise = noise + 4 * far**2 * of_mean + plan.fourth * of_mean**2
         self.noise_std_ = correction * np.sqrt(noise)
         # No column that stays within the clip has a larger second moment about any centre inside it.
-        self._largest = correction * np.broadcast_to(np.square(plan.clip), (d,))
-        self.variance_ = np.clip(raw, 0.0, self._largest)
+        largest = correction * clip**2
+        # An entry is at most so far, squared, from what it is measured about.
+        widest = (clip + np.minimum(np.abs(shift) + np.sqrt(of_mean), clip)) ** 2
+        ratio = widest
+        if plan.interval == "moments":
+            ratio = np.minimum(widest, _ratio_of_moments(values, variance, raw, self.noise_std_, widest, n))
+        law = plan.noise(SQUARES).law
+        scale = self.noise_std_ / (np.sqrt(2) if law == "laplace" else 1.0)
+        self._score = Score(
+            raw, Added(law, scale, self.noise_std_), n, np.zeros(d), largest, OfSquares(ratio)
+        )
+        self.variance_ = self._score.start
         self.std_ = np.sqrt(self.variance_)
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Return the estimated variances for every row: shape (n_samples, n_features). Releases nothing new."""
         return self._for_every_row("variance_", X)
 
-    @property
-    def estimand_(self) -> str:
-        """In words, what the intervals cover."""
-        check_is_fitted(self)
+    def _estimands(self) -> dict[str, str]:
         about = "variance" if self.plan_.about == "mean" else "second moment about the public centre"
-        return f"the population {about} of the clipped rows"
+        if self.plan_.region.hard:
+            words = f"the population {about} (by the declared bounds no row is clipped)"
+            return {"clipped": words, "population": words}
+        return {"clipped": f"the {about} of the population if it were clipped"}
 
-    def confidence_interval(
-        self, confidence_level: float = 0.95, simultaneous: bool = False
-    ) -> ConfidenceInterval:
-        """Return an interval for the variance of each column, counting sampling error and privacy noise.
+    def _estimates(self) -> Ends:
+        spread = self._score.variance(self.variance_) / self.plan_.n_samples
+        return self.variance_, np.sqrt(spread + self.noise_std_**2)
 
-        "normal": the chi-square interval, and the quantile of the noise, combined as MOVER does (Zou and Donner 2008).
-        "bounded": all values that a normal law with the largest variance the clip allows does not reject.
+    def _box(self) -> Ends:
+        return self._score.low, self._score.high
 
-        Parameters
-        ----------
-        confidence_level : float, default=0.95
-        simultaneous : bool, default=False
-            Make all columns covered together at this level, whatever their dependence (Bonferroni's level).
+    def _each_level(self, level: float, count: int) -> float:
+        # Whatever their dependence: Bonferroni's.
+        return 1 - (1 - level) / count
 
-        Returns
-        -------
-        ConfidenceInterval
-            ``low`` and ``high`` of shape (n_features,); their square roots are an interval for the standard
-            deviation.
-        """
-        check_is_fitted(self)
-        level = check_real("confidence_level", confidence_level, above=0, below=1)
-        each = 1 - (1 - level) / self.plan_.n_features if simultaneous else level
-        law = self.plan_.additive[0].noise
-        scale = self.noise_std_ / (np.sqrt(2) if law == "laplace" else 1.0)
-        noise = half_widths(each, np.zeros_like(scale), law, scale)
-        solve = _normal_ends if self.plan_.interval == "normal" else _bounded_ends
-        degrees = self.plan_.n_samples - (self.plan_.about == "mean")
-        low, high = (
-            np.clip(end, 0.0, self._largest) for end in solve(self._raw, noise, degrees, each, self._widest())
-        )
-        return ConfidenceInterval(low, high, level, self.estimand_, bool(simultaneous))
-
-    def _widest(self) -> NDArray[np.float64]:
-        """Return the largest square of a clipped entry less what it is measured about."""
-        clip = np.broadcast_to(self.plan_.clip, (self.plan_.n_features,))
-        return np.square(2 * clip if self.plan_.about == "mean" else clip)
+    def _limits(self, tail: Any, estimand: str) -> Ends:
+        if self.plan_.interval == "normal":
+            low, high = _normal_limits(self._score, tail, self.plan_.n_samples - (self.plan_.about == "mean"))
+            return tuple(np.clip(end, *self._box()) for end in (low, high))  # type: ignore[return-value]
+        return self._score.limits(tail)
 
     def summary(self, confidence_level: float = 0.95) -> Summary:
         """Return a table of estimates, noise and intervals; prints as text, shows as HTML in a notebook."""
@@ -294,47 +292,59 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
             **of_interval(interval, self.noise_std_),
         }
         assumption = {
-            "normal": "Intervals take the clipped rows as normal: heavy tails need interval='bounded'.",
-            "bounded": "Intervals hold for any rows, by the clip, where n is large enough for normal errors.",
+            "moments": (
+                "Intervals assume nothing of the law of the rows: their width is from the fourth moment, released too."
+            ),
+            "normal": "Intervals take the clipped rows as normal: for others use interval='moments'.",
+            "bounded": "Intervals hold for any rows, by the bounds, where n is large enough for normal errors.",
         }[plan.interval]
         notes = [f"{assumption} The noise (noise sd) is of the variance, not of the standard deviation."]
         if plan.interval == "normal" and plan.n_samples < _FEW_ROWS:
             notes.append(f"Below {_FEW_ROWS} rows intervals cover less than stated.")
+        if not plan.region.hard:
+            notes.append(
+                "Clipped: with every entry beyond the bounds moved to the nearer one, which lowers variances."
+            )
         notes += self._simulated_note()
         facts = [
-            ("Noise", plan.additive[0].noise.capitalize()),
+            ("Noise", self._score.noise.law.capitalize()),
             ("Intervals cover", interval.estimand),
         ]
         return self._framed("Private variance", facts, table, notes)
 
 
-Ends = tuple[NDArray[np.float64], NDArray[np.float64]]
+def _ratio_of_moments(
+    values: Mapping[str, Numbers],
+    variance: Mapping[str, Numbers],
+    raw: Numbers,
+    raw_std: Numbers,
+    widest: Numbers,
+    n: int,
+) -> Numbers:
+    """Return an upper estimate of E(x - m)^4 over E(x - m)^2: the former raised, and the latter lowered, by its error.
+
+    Errors are one standard deviation of the noise and, of the fourth moment, of what sampling can be at most for
+    squares of up to ``widest``. Infinite where the second moment is not above its noise.
+    """
+    d = raw.size
+    m1, m2, m3, m4 = (values.get(name, np.zeros(d)) for name in (MEAN, SQUARES, CUBES, FOURTHS))
+    s1, s2, s3, s4 = (variance.get(name, np.zeros(d)) for name in (MEAN, SQUARES, CUBES, FOURTHS))
+    fourth = m4 - 4 * m1 * m3 + 6 * m1**2 * m2 - 3 * m1**4
+    by_mean = -4 * m3 + 12 * m1 * m2 - 12 * m1**3
+    noise = s4 + 16 * m1**2 * s3 + 36 * m1**4 * s2 + by_mean**2 * s1
+    # Sampling: squares of squares lie in [0, widest^2], so that those of mean a vary by at most a widest^2.
+    above = np.maximum(fourth, 0.0) + np.sqrt(noise)
+    above = above + np.sqrt(above * widest**2 / n)
+    second = raw - raw_std
+    with np.errstate(all="ignore"):
+        return np.where(second > 0, above / second, np.inf)
 
 
-def _normal_ends(
-    raw: NDArray[np.float64],
-    noise: NDArray[np.float64],
-    degrees: int,
-    level: float,
-    widest: NDArray[np.float64],
-) -> Ends:
-    tail = (1 - level) / 2
+def _normal_limits(score: Score, tail: Any, degrees: int) -> Ends:
+    """Return limits for normal rows: of chi-square law and noise, combined as MOVER does (Zou and Donner 2008)."""
+    raw, scale = score.estimate, np.asarray(score.noise.scale)
+    noise = scale * (-ndtri(tail) if score.noise.law == "gaussian" else -np.log(2 * np.asarray(tail)))
     estimate = np.maximum(raw, 0.0)
     below = estimate * (1 - degrees / chi2.isf(tail, degrees))
     above = estimate * (degrees / chi2.ppf(tail, degrees) - 1)
     return raw - np.hypot(below, noise), raw + np.hypot(above, noise)
-
-
-def _bounded_ends(
-    raw: NDArray[np.float64],
-    noise: NDArray[np.float64],
-    degrees: int,
-    level: float,
-    widest: NDArray[np.float64],
-) -> Ends:
-    # Numbers y in [0, w] of mean v have a variance of at most v (w - v). What is not rejected solves
-    # (raw - v)^2 <= z^2 v (w - v)/n + noise^2.
-    z2 = float(ndtri((1 + level) / 2)) ** 2 / degrees
-    middle, square = raw + z2 * widest / 2, 1 + z2
-    root = np.sqrt(np.maximum(middle**2 - square * (raw**2 - noise**2), 0.0))
-    return (middle - root) / square, (middle + root) / square

@@ -13,7 +13,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from sklearn.base import BaseEstimator
 
-from dpstats.data.labels import by_name, column_names
+from dpstats.data.labels import by_name, column_names, pairs_by_name
 from dpstats.data.tables import Table, public_shape, read_table
 from dpstats.privacy.budget import PrivacyBudget, check_budget
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -72,7 +72,10 @@ class PrivateEstimator(BaseEstimator, Generic[Plan]):
         Only planning needs it: what comes after goes by the plan.
         """
         given = {name: getattr(self, name) for name in self._per_column}
-        ordered = {name: by_name(name, value, names) for name, value in given.items()}
+        ordered = {
+            name: (pairs_by_name if name == "bounds" else by_name)(name, value, names)
+            for name, value in given.items()
+        }
         if all(ordered[name] is value for name, value in given.items()):
             return self
         planner = copy.copy(self)

@@ -26,9 +26,9 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.tables import Table
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.intervals import half_widths, simultaneous_level
+from dpstats.intervals import half_widths
 from dpstats.lattice import check_finite
-from dpstats.means.base import ColumnEstimator, of_interval, with_noise
+from dpstats.means.base import ColumnEstimator, Ends, of_interval, with_noise
 from dpstats.means.moments import finest
 from dpstats.means.sparse.gumbel import gumbel_parts
 from dpstats.means.sparse.peeling import peeling_parts
@@ -37,7 +37,7 @@ from dpstats.means.sparse.release import Halves, release_on_support
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.release.noise import check_scale
 from dpstats.release.session import Released, Session
-from dpstats.results import ConfidenceInterval, Summary
+from dpstats.results import Summary
 
 _LARGEST_SIGNAL = 1e6  # in standard deviations; further away, clipping leaves nothing of a column
 
@@ -319,36 +319,27 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         std = np.broadcast_to(self.plan_.std, (self.plan_.n_features,))[self.support_]
         return std / math.sqrt(self.plan_.n_release)
 
-    def confidence_interval(
-        self, confidence_level: float = 0.95, simultaneous: bool = False
-    ) -> ConfidenceInterval:
-        """Return an interval for the mean of each selected column; needs ``split=True``.
+    def _estimands(self) -> dict[str, str]:
+        return {"population": "the population mean of each selected column, given the selection"}
 
-        Valid given the selection, if the rows are exchangeable: the second half did not take part in it.
+    def _estimates(self) -> Ends:
+        return self.mean_[self.support_], np.sqrt(np.diag(self.cov_params_))
 
-        Parameters
-        ----------
-        confidence_level : float, default=0.95
-        simultaneous : bool, default=False
-            Make all selected columns covered together at this level (Sidak's level).
-
-        Returns
-        -------
-        ConfidenceInterval
-            ``low`` and ``high`` of shape (n_nonzero,), in the order of ``support_``.
-
-        Raises
-        ------
-        InvalidParameter
-            If the estimate was not split.
-        """
+    def _limits(self, tail: Any, estimand: str) -> Ends:
         self._check_split()
-        level = check_real("confidence_level", confidence_level, above=0, below=1)
-        each = simultaneous_level(level, self.support_.size) if simultaneous else level
-        scale = np.broadcast_to(self.noise_scale_, self.support_.shape)
-        half = half_widths(each, self._sampling_std(), self.plan_.additive[0].noise, scale)
-        estimand = "the population mean of each selected column, given the selection"
-        return ConfidenceInterval.around(self.mean_[self.support_], half, level, estimand, bool(simultaneous))
+        estimates, scale = self.mean_[self.support_], np.broadcast_to(self.noise_scale_, self.support_.shape)
+        law = self.plan_.additive[0].noise
+        tails = np.broadcast_to(tail, self.support_.shape)
+        half = np.array(
+            [
+                half_widths(1 - 2 * float(one), np.array([std]), law, np.array([b]))[0]
+                for one, std, b in zip(tails, self._sampling_std(), scale, strict=True)
+            ]
+        )
+        return estimates - half, estimates + half
+
+    def _names_of_all(self) -> list[str]:
+        return self._names(self.support_)
 
     def summary(self, confidence_level: float = 0.95) -> Summary:
         """Return a table of the selected columns; prints as text, shows as HTML in a notebook."""

@@ -1,0 +1,73 @@
+"""From the mean of clipped rows to that of the population, by the variance alone.
+
+Sharp bounds for rows of a known largest standard deviation: nothing else is assumed of them. Proof:
+docs/proofs/clipped-mean.md.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.float64]
+
+
+def population_ends(
+    low: Numbers, high: Numbers, std: Numbers, a: Numbers, b: Numbers
+) -> tuple[Numbers, Numbers]:
+    """Return what the population mean lies between, where that of rows clipped to [a, b] lies in [low, high].
+
+    ``std`` is an upper bound on the standard deviation of the rows before they are clipped. Infinite where the
+    clipped mean may be at an end of the clip.
+
+    >>> import numpy as np
+    >>> one = np.ones(1)
+    >>> low, high = population_ends(0 * one, 5.9 * one, one, -6 * one, 6 * one)
+    >>> high.round(2)  # at the end of the clip nothing is known of what is beyond it
+    array([8.41])
+    """
+    return -_upper(-low, std, -b, -a), _upper(high, std, a, b)
+
+
+def _upper(high: Numbers, std: Numbers, a: Numbers, b: Numbers) -> Numbers:
+    room, above = b - high, high - a
+    with np.errstate(all="ignore"):
+        near = high + std**2 / (4 * room)
+        far = a + std * np.sqrt(above / room)
+        return np.where(room > 0, np.where(std**2 <= 4 * room * above, near, far), np.inf)
+
+
+def population_bias_in_ball(distance: float, offset: Numbers, std: Numbers, radius: float) -> Numbers:
+    """Return how far each column's mean can be from that of rows clipped to a ball.
+
+    Parameters
+    ----------
+    distance : float
+        Upper limit of how far the mean of the clipped rows is from the centre.
+    offset : array of shape (n_features,)
+        The same in each column.
+    std : array of shape (n_features,)
+        Upper bounds on the standard deviations of the rows before they are clipped.
+    radius : float
+
+    Returns
+    -------
+    array of shape (n_features,)
+        Infinite where nothing is known.
+    """
+    nothing = np.full(offset.shape, np.inf)
+    room, spread = radius - distance, float(np.sum(std**2))
+    if room <= 0:
+        return nothing
+    inner = 4 * radius * room - spread
+    r = 2 * radius - math.sqrt(inner) if inner >= 0 else math.inf
+    if not spread + r**2 <= 4 * radius**2:
+        r = (spread - room**2) / (2 * room)
+    kappa = math.sqrt(spread + r**2) / (4 * radius)
+    if kappa >= 1:
+        return nothing
+    nu = (offset + kappa * np.sqrt(offset**2 + std**2 * (1 - kappa**2))) / (1 - kappa**2)
+    result: Numbers = kappa * np.sqrt(std**2 + nu**2)
+    return result

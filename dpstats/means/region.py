@@ -1,0 +1,73 @@
+"""The declared region of the rows: bounds of the columns, or a centre and a clip, and what they are."""
+
+from __future__ import annotations
+
+import reprlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.parameters import check_choice, check_columns
+from dpstats.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from dpstats.data.parameters import Columns
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """Public: the box |x_j - center_j| <= clip_j, its ends as they were declared, and what they mean.
+
+    Attributes
+    ----------
+    center, clip, low, high : float or array of shape (n_features,)
+    hard : bool
+        Whether rows lie inside by nature, as a share or an age does, so that clipping changes none.
+    """
+
+    center: Columns
+    clip: Columns
+    low: Columns
+    high: Columns
+    hard: bool
+
+    @classmethod
+    def check(cls, bounds: Any, bounds_are: Any, clip: Any, center: Any, d: int) -> Region:
+        """Return the region that either ``bounds``, or ``clip`` and ``center``, describe, or refuse them."""
+        hard = check_choice("bounds_are", bounds_are, ["clip", "hard"]) == "hard"
+        if bounds is None:
+            if clip is None:
+                raise InvalidParameter("bounds must be given: bounds=(low, high), or clip and center")
+            size, middle = check_columns("clip", clip, d, above=0), check_columns("center", center, d)
+            return cls(middle, size, middle - size, middle + size, hard)
+        if clip is not None:
+            raise InvalidParameter("bounds and clip say the same thing: give one of them")
+        low, high = check_bounds("bounds", bounds, d)
+        return cls(low / 2 + high / 2, high / 2 - low / 2, low, high, hard)
+
+    def ends(self, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the ends as arrays of shape (n_features,)."""
+        return np.full(d, self.low, dtype=np.float64), np.full(d, self.high, dtype=np.float64)
+
+
+def check_bounds(name: str, bounds: Any, d: int) -> tuple[Columns, Columns]:
+    """Return public ends, low below high: one pair, or one per column in an array of shape (n_features, 2)."""
+    words = (
+        f"{name} must be a pair (low, high) of numbers, or one pair per column: an array of shape ({d}, 2)"
+    )
+    try:
+        array = np.asarray(bounds)
+    except ValueError:
+        array = np.array(None)
+    if np.ma.isMaskedArray(bounds) or array.dtype.kind not in "fiu" or array.shape not in ((2,), (d, 2)):
+        raise InvalidParameter(f"{words}, got {reprlib.repr(bounds)}")
+    array = array.astype(np.float64)
+    if not np.isfinite(array).all():
+        raise InvalidParameter(f"{words}, all finite, got {reprlib.repr(bounds)}")
+    low, high = array[..., 0], array[..., 1]
+    if not np.all(low < high):
+        where = "" if array.ndim == 1 else f" for column {int(np.argmax(low >= high))}"
+        raise InvalidParameter(f"{name} must have low < high{where}, got {reprlib.repr(bounds)}")
+    return (float(low), float(high)) if array.ndim == 1 else (low.copy(), high.copy())
