@@ -57,9 +57,9 @@ def test_text_is_aligned():
     assert lines[2] == "Rows:    1,000"
     assert lines[3] == "Privacy: (epsilon = 1, delta = 0)"
     header, age, income = lines[5], lines[7], lines[8]
-    # numbers end below their header
-    assert len(header) == len(age) == len(income)
-    assert header.index("estimate") + len("estimate") == age.index("41.2") + 4 == income.index("1") + 1
+    # numbers end below their header, decimal points below each other
+    assert header.index("estimate") + len("estimate") == age.index("41.2") + 4 == income.index(" 1") + 4
+    assert header.index("low") + len("low") == age.index("40.9") + 4 == income.index("-2") + 4
     assert lines[10].startswith("[1] A note") and lines[11].startswith("    ")
     assert str(SUMMARY) == repr(SUMMARY) == SUMMARY.as_text()
 

@@ -426,14 +426,14 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
     def _estimates(self) -> Ends:
         return self._average, np.sqrt(np.diag(self.cov_params_))
 
-    def _box(self) -> Ends:
+    def _box(self, estimand: str) -> Ends:
         box = np.full(self.plan_.n_features, self.plan_.bound, dtype=np.float64)
         return -box, box
 
     def _limits(self, tail: Any, estimand: str) -> Ends:
         plan = self.plan_
         half = plan.stds * (_error_quantiles(plan, tail) + plan.bias)
-        low, high = self._box()
+        low, high = self._box(estimand)
         return np.clip(self._average - half, low, high), np.clip(self._average + half, low, high)
 
     def summary(self, confidence_level: float = 0.95) -> Summary:

@@ -57,8 +57,8 @@ class ColumnEstimator(PrivateEstimator[Plan], ABC):
     def _estimates(self) -> tuple[Numbers, Numbers]:
         """Return the estimates that intervals are about, and their standard errors."""
 
-    def _box(self) -> Ends:
-        """Return the public ends between which the numbers lie, if there are any."""
+    def _box(self, estimand: str) -> Ends:
+        """Return the public ends between which the estimand lies, if there are any."""
         nowhere = np.full(self._estimates()[0].shape, np.inf)
         return -nowhere, nowhere
 
@@ -147,7 +147,7 @@ class ColumnEstimator(PrivateEstimator[Plan], ABC):
         given = by_name("value", value, None if names is None else list(names))
         checked = check_columns("value", given, estimates.size)
         at = np.full(estimates.shape, checked)
-        low, high = self._box()
+        low, high = self._box(name)
         if not np.all((low <= at) & (at <= high)):
             where = int(np.argmin((low <= at) & (at <= high)))
             raise InvalidParameter(

@@ -444,16 +444,23 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
     def _estimates(self) -> Ends:
         return self.mean_, np.sqrt(np.diag(self.cov_params_))
 
-    def _box(self) -> Ends:
+    def _box(self, estimand: str) -> Ends:
+        return super()._box(estimand) if self._widens(estimand) else self._ends()
+
+    def _ends(self) -> Ends:
         return self.plan_.region.ends(self.plan_.n_features)
+
+    def _widens(self, estimand: str) -> bool:
+        """Whether what is cut off by the clip counts."""
+        return estimand == "population" and not self.plan_.region.hard
 
     def _limits(self, tail: Any, estimand: str) -> Ends:
         plan = self.plan_
-        widen = estimand == "population" and not plan.region.hard
+        widen = self._widens(estimand)
         if widen and plan.clip_norm == "l2":
             return self._limits_from_ball(tail)
         low, high = self._score.limits(tail)
-        a, b = self._box()
+        a, b = self._ends()
         center = plan.lattice.center
         low, high = np.maximum(center + low, a), np.minimum(center + high, b)
         return population_ends(low, high, self._std_array(), a, b) if widen else (low, high)
@@ -477,7 +484,7 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         return plan.lattice.center + low - bias, plan.lattice.center + high + bias
 
     def _tails(self, value: NDArray[np.float64], estimand: str) -> Ends:
-        if estimand == "clipped" or self.plan_.region.hard:
+        if not self._widens(estimand):
             return self._score.tails(value - self.plan_.lattice.center)
         return super()._tails(value, estimand)
 
@@ -553,7 +560,7 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         plan = self.plan_
         if plan.clip_norm == "l2":
             return []
-        low, high = self._box()
+        low, high = self._ends()
         spread = np.zeros(plan.n_features) if self.std_ is None else self.std_
         near = np.maximum(np.maximum(spread, 2 * self.noise_std_), 0.05 * (high - low))
         edges = np.flatnonzero(np.minimum(self.mean_ - low, high - self.mean_) < near)
@@ -563,8 +570,8 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         more = "" if edges.size <= 5 else f" and {edges.size - 5} more"
         return [
             f"{', '.join(names)}{more}: the estimate is near an end of the bounds, where clipping may have moved it. "
-            "If nothing can lie beyond that end, say so by bounds_are='hard'; else wider bounds, or clipped_share=True, "
-            "tell."
+            "If nothing can lie beyond that end, say so by bounds_are='hard'; else wider bounds, or "
+            "clipped_share=True, tell."
         ]
 
 

@@ -1,4 +1,4 @@
-"""What clipping does to a mean: how wide to clip, and how far that can move the mean.
+"""How wide to clip.
 
 Public facts in, public numbers out: nothing here sees data.
 """
@@ -6,10 +6,6 @@ Public facts in, public numbers out: nothing here sees data.
 from __future__ import annotations
 
 import math
-from typing import Any
-
-import numpy as np
-from scipy.special import ndtr
 
 from dpstats.data.parameters import check_integer, check_real
 
@@ -46,31 +42,3 @@ def clipping_radius(n_samples: int, sigma: float, bound: float, *, constant: flo
     bound = check_real("bound", bound, at_least=0)
     constant = check_real("constant", constant, above=0)
     return bound + constant * sigma * math.sqrt(math.log(n))
-
-
-def clipping_bias_bound(std: Any, clip: Any, distance: Any) -> Any:
-    """Return a bound on how far clipping moves a column's mean, for any law with this variance.
-
-    With r = clip - distance it is (sqrt(std^2 + r^2) - r)/2: the sharp bound on E(x - t)_+ for a
-    given mean and variance (Scarf 1958), at the nearer end of the clip.
-
-    Parameters
-    ----------
-    std : float or array
-        Standard deviation of the column.
-    clip : float or array
-        The clip R.
-    distance : float or array
-        Distance of the true mean from the clip centre.
-    """
-    room = np.asarray(clip) - distance
-    return (np.hypot(std, room) - room) / 2
-
-
-def normal_clipping_bias_bound(std: Any, clip: Any, distance: Any) -> Any:
-    """Return `clipping_bias_bound` for a normal column: E(x - c - R)_+."""
-    # An estimated deviation can be 0: then what is left is how far the mean is outside.
-    std = np.maximum(std, 1e-12 * np.asarray(clip))
-    room = (np.asarray(clip) - distance) / std
-    density = np.exp(-(room**2) / 2) / math.sqrt(2 * math.pi)
-    return np.maximum(0.0, std * (density - room * ndtr(-room)))

@@ -33,7 +33,7 @@ class Score:
     noise : Added
         Its noise.
     n : int
-        Number of rows.
+        Number of rows that the estimate averages: degrees of freedom.
     low, high : array of shape (d,)
         What the means lie between.
     variance : callable

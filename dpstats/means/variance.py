@@ -228,26 +228,33 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
         values = flat(released)
         variance = {name: np.broadcast_to(np.asarray(plan.noise(name).std) ** 2, (d,)) for name in values}
         clip, raw, noise, correction = np.full(d, plan.region.clip), values[SQUARES], variance[SQUARES], 1.0
-        shift, of_mean = np.zeros(d), np.zeros(d)
+        shift, of_mean, raised = np.zeros(d), np.zeros(d), noise
         if plan.about == "mean":
             correction, shift, of_mean = n / (n - 1), values[MEAN], variance[MEAN]
             # E (m1 + z)^2 exceeds m1^2 by the noise's variance.
             raw = correction * (raw - shift**2 + of_mean)
-            # At a mean that is further from the centre, by the noise's deviation, than it seems.
-            far = np.minimum(np.abs(shift) + np.sqrt(of_mean), clip)
-            noise = noise + 4 * far**2 * of_mean + plan.fourth * of_mean**2
+            own = noise + plan.fourth * of_mean**2
+            noise = own + 4 * np.maximum(shift**2 - of_mean, 0.0) * of_mean
+            # For intervals, at a mean that is further from the centre, by the noise's deviation, than it seems.
+            raised = own + 4 * np.minimum(np.abs(shift) + np.sqrt(of_mean), clip) ** 2 * of_mean
         self.noise_std_ = correction * np.sqrt(noise)
+        raised_std = correction * np.sqrt(raised)
         # No column that stays within the clip has a larger second moment about any centre inside it.
         largest = correction * clip**2
         # An entry is at most so far, squared, from what it is measured about.
         widest = (clip + np.minimum(np.abs(shift) + np.sqrt(of_mean), clip)) ** 2
         ratio = widest
         if plan.interval == "moments":
-            ratio = np.minimum(widest, _ratio_of_moments(values, variance, raw, self.noise_std_, widest, n))
+            ratio = np.minimum(widest, _ratio_of_moments(values, variance, raw, raised_std, widest, n))
         law = plan.noise(SQUARES).law
-        scale = self.noise_std_ / (np.sqrt(2) if law == "laplace" else 1.0)
+        scale = raised_std / (np.sqrt(2) if law == "laplace" else 1.0)
         self._score = Score(
-            raw, Added(law, scale, self.noise_std_), n, np.zeros(d), largest, OfSquares(ratio)
+            raw,
+            Added(law, scale, raised_std),
+            n - (plan.about == "mean"),
+            np.zeros(d),
+            largest,
+            OfSquares(ratio),
         )
         self.variance_ = self._score.start
         self.std_ = np.sqrt(self.variance_)
@@ -264,10 +271,10 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
         return {"clipped": f"the {about} of the population if it were clipped"}
 
     def _estimates(self) -> Ends:
-        spread = self._score.variance(self.variance_) / self.plan_.n_samples
+        spread = self._score.variance(self.variance_) / self._score.n
         return self.variance_, np.sqrt(spread + self.noise_std_**2)
 
-    def _box(self) -> Ends:
+    def _box(self, estimand: str) -> Ends:
         return self._score.low, self._score.high
 
     def _each_level(self, level: float, count: int) -> float:
@@ -276,8 +283,8 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
 
     def _limits(self, tail: Any, estimand: str) -> Ends:
         if self.plan_.interval == "normal":
-            low, high = _normal_limits(self._score, tail, self.plan_.n_samples - (self.plan_.about == "mean"))
-            return tuple(np.clip(end, *self._box()) for end in (low, high))  # type: ignore[return-value]
+            low, high = _normal_limits(self._score, tail)
+            return tuple(np.clip(end, *self._box(estimand)) for end in (low, high))  # type: ignore[return-value]
         return self._score.limits(tail)
 
     def summary(self, confidence_level: float = 0.95) -> Summary:
@@ -340,11 +347,11 @@ def _ratio_of_moments(
         return np.where(second > 0, above / second, np.inf)
 
 
-def _normal_limits(score: Score, tail: Any, degrees: int) -> Ends:
+def _normal_limits(score: Score, tail: Any) -> Ends:
     """Return limits for normal rows: of chi-square law and noise, combined as MOVER does (Zou and Donner 2008)."""
     raw, scale = score.estimate, np.asarray(score.noise.scale)
     noise = scale * (-ndtri(tail) if score.noise.law == "gaussian" else -np.log(2 * np.asarray(tail)))
     estimate = np.maximum(raw, 0.0)
-    below = estimate * (1 - degrees / chi2.isf(tail, degrees))
-    above = estimate * (degrees / chi2.ppf(tail, degrees) - 1)
+    below = estimate * (1 - score.n / chi2.isf(tail, score.n))
+    above = estimate * (score.n / chi2.ppf(tail, score.n) - 1)
     return raw - np.hypot(below, noise), raw + np.hypot(above, noise)

@@ -17,7 +17,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from dpstats.errors import InvalidData, InvalidParameter, NotPrivate
 from dpstats.means import ClippedMean
-from dpstats.means.clipping import normal_clipping_bias_bound
+from dpstats.means.moments import MEAN, OUTSIDE, SQUARES
 from dpstats.privacy import BudgetExceeded, PrivacyBudget, PrivacyGuarantee, gaussian_delta, gaussian_sigma
 
 RNG = np.random.default_rng(0)
@@ -26,7 +26,7 @@ X = RNG.normal(0.5, 1.0, size=(400, 3))
 
 def test_gaussian_noise_is_the_exact_one() -> None:
     # l2 sensitivity 2 R sqrt(d)/n (algorithm 9.2.1), sigma from the exact curve.
-    plan = ClippedMean(epsilon=1.0, delta=1e-6, clip=2.0).plan(1000, 9)
+    plan = ClippedMean(epsilon=1.0, delta=1e-6, clip=2.0, std=None).plan(1000, 9)
     assert plan.stages[0].sensitivity == pytest.approx(2 * 2.0 * 3 / 1000, rel=1e-9)
     assert plan.stages[0].noise_scale == pytest.approx(4.224679 * 2 * 2.0 * 3 / 1000, rel=1e-6)
     assert plan.guarantee == PrivacyGuarantee(1.0, 1e-6)
@@ -35,14 +35,14 @@ def test_gaussian_noise_is_the_exact_one() -> None:
 def test_laplace_noise_is_the_l1_one() -> None:
     # l1 sensitivity 2 R d/n; scale sensitivity/epsilon.
     plan = ClippedMean(epsilon=0.5, clip=2.0).plan(1000, 9)
-    assert plan.stages[0].noise_scale == pytest.approx(2 * 2.0 * 9 / 1000 / 0.5, rel=1e-9)
+    assert plan.noise(MEAN).scale == pytest.approx(2 * 2.0 * 9 / 1000 / 0.5, rel=1e-9)
 
 
 def test_ball_noise_does_not_grow_with_dimension() -> None:
     # l2 sensitivity 2R/n; for Laplace noise l1 sensitivity 2R sqrt(d)/n.
-    gaussian = ClippedMean(delta=1e-6, clip=2.0, clip_norm="l2").plan(1000, 100)
+    gaussian = ClippedMean(delta=1e-6, clip=2.0, clip_norm="l2", std=None).plan(1000, 100)
     assert gaussian.stages[0].sensitivity == pytest.approx(2 * 2.0 / 1000, rel=1e-9)
-    laplace = ClippedMean(clip=2.0, clip_norm="l2").plan(1000, 100)
+    laplace = ClippedMean(clip=2.0, clip_norm="l2", std=None).plan(1000, 100)
     assert laplace.stages[0].sensitivity == pytest.approx(2 * 2.0 * 10 / 1000, rel=1e-9)
 
 
@@ -51,12 +51,14 @@ def test_one_bound_per_column() -> None:
     sigma = gaussian_sigma(1.0, 1e-6)
     proportional = ClippedMean(delta=1e-6, clip=bounds).plan(100, 3)
     np.testing.assert_allclose(
-        proportional.stages[0].noise_scale, 2 * bounds * math.sqrt(3) / 100 * sigma, rtol=1e-6
+        proportional.noise(MEAN).scale, 2 * bounds * math.sqrt(3) / 100 * sigma, rtol=1e-6
     )
     isotropic = ClippedMean(delta=1e-6, clip=bounds, noise="isotropic").plan(100, 3)
     # 2 ||R||_2/n, the same for all columns.
-    assert isotropic.stages[0].noise_scale == pytest.approx(
-        2 * np.linalg.norm(bounds) / 100 * sigma, rel=1e-6
+    assert isotropic.noise(MEAN).scale == pytest.approx(2 * np.linalg.norm(bounds) / 100 * sigma, rel=1e-6)
+    # Squares of every column at its bound over 1.665 of that.
+    np.testing.assert_allclose(
+        isotropic.noise(SQUARES).scale, isotropic.noise(MEAN).scale * bounds / 1.66493, rtol=1e-4
     )
     # The same expected squared error: docs/proofs/clipped-mean.md.
     assert proportional.expected_error() == pytest.approx(isotropic.expected_error(), rel=1e-8)
@@ -81,13 +83,23 @@ def test_expected_error_formula() -> None:
     assert unknown.expected_error() == pytest.approx(noise, rel=1e-6)
 
 
-def test_two_releases_share_the_budget() -> None:
-    plan = ClippedMean(epsilon=1.0, delta=1e-6, clip=1.0, std="private", std_share=0.25).plan(100, 2)
-    mu = [stage.event.mu for stage in plan.stages]
-    assert mu[1] ** 2 / (mu[0] ** 2 + mu[1] ** 2) == pytest.approx(0.25, rel=1e-9)
-    assert gaussian_delta(1.0, 1 / math.hypot(*mu)) == pytest.approx(1e-6, rel=3e-6)
-    pure = ClippedMean(epsilon=1.0, clip=1.0, std="private", std_share=0.25).plan(100, 2)
+def test_the_whole_guarantee_is_the_mean_s_and_the_squares_are_beside_it() -> None:
+    plan = ClippedMean(epsilon=1.0, delta=1e-6, clip=1.0).plan(100, 2)
+    (stage,) = plan.stages
+    assert [block.name for block in stage.blocks] == [MEAN, SQUARES]
+    assert gaussian_delta(1.0, 1 / stage.event.mu) == pytest.approx(1e-6, rel=3e-6)
+    pure = ClippedMean(epsilon=1.0, clip=1.0).plan(100, 2)
+    assert [event.pure_cost() for event in pure.events] == pytest.approx([1.0])
+
+
+def test_in_a_ball_with_pure_privacy_two_releases_share_the_budget() -> None:
+    pure = ClippedMean(epsilon=1.0, clip=1.0, clip_norm="l2", std_share=0.25).plan(100, 2)
+    assert [stage.name for stage in pure.stages] == [MEAN, SQUARES]
     assert [stage.event.pure_cost() for stage in pure.stages] == pytest.approx([0.75, 0.25])
+    with pytest.raises(InvalidParameter, match="clipped_share=True is not offered"):
+        ClippedMean(clip=1.0, clip_norm="l2", clipped_share=True).plan(100, 2)
+    fitted = ClippedMean(epsilon=1e6, clip=9.0, clip_norm="l2", random_state=0).fit(X)
+    np.testing.assert_allclose(fitted.std_, X.std(axis=0, ddof=1), rtol=1e-3)
 
 
 def test_estimate_is_the_clipped_mean_plus_noise() -> None:
@@ -129,7 +141,7 @@ def test_interval_widths() -> None:
 
 
 def test_interval_without_spread_is_the_noise_alone() -> None:
-    fitted = ClippedMean(epsilon=1.0, clip=6.0, random_state=0).fit(X)
+    fitted = ClippedMean(epsilon=1.0, clip=6.0, std=None, random_state=0).fit(X)
     low, high = fitted.confidence_interval()
     # Laplace: P(|Z| > b log 20) = 0.05.
     np.testing.assert_allclose((high - low) / 2, fitted.noise_scale_ * math.log(20))
@@ -141,13 +153,11 @@ def test_a_spread_estimated_as_zero_is_no_trouble() -> None:
     # Little data and a wide clip: the noisy variance comes out negative in about half the fits.
     zeros = 0
     for seed in range(20):
-        fitted = ClippedMean(epsilon=0.1, clip=50.0, std="private", random_state=seed).fit(X)
+        fitted = ClippedMean(epsilon=0.1, clip=50.0, random_state=seed).fit(X)
         zeros += int(np.sum(fitted.std_ == 0))
         low, high = fitted.confidence_interval()
-        assert np.all(high - low > 2 * fitted.noise_std_) and "clip bias" in str(fitted.summary())
+        assert np.all(high - low > 1.5 * fitted.noise_std_) and "std" in str(fitted.summary())
     assert zeros > 0
-    assert normal_clipping_bias_bound(0.0, 1.0, 0.5) == 0.0
-    assert normal_clipping_bias_bound(0.0, 1.0, 1.5) == pytest.approx(0.5)
 
 
 def test_data_frames_and_names() -> None:
@@ -225,7 +235,12 @@ def test_summary_as_text_and_html() -> None:
     frame = pd.DataFrame(X, columns=["a<b", "c", "d"])
     summary = ClippedMean(delta=1e-6, clip=4.0, std="private", random_state=0).fit(frame).summary()
     text, page = str(summary), summary._repr_html_()
-    for part in ("epsilon = 1, delta = 1e-06", "E[clip(x)]", "clip bias", "400, 3 (public)"):
+    for part in (
+        "epsilon = 1, delta = 1e-06",
+        "E[clip(x)]",
+        "std is that of the clipped rows",
+        "400, 3 (public)",
+    ):
         assert part in text
     assert "a&lt;b" in page and "a<b" not in page
 
@@ -241,7 +256,21 @@ BAD_PARAMETERS = [
     ({"delta": 1}, "delta must be a finite number at least 0 and less than 1, got 1"),
     ({"delta": -1e-9}, "delta must be"),
     ({"clip": 0}, "clip must be a finite number greater than 0, got 0"),
-    ({"clip": None}, "clip must be given"),
+    ({"clip": None}, r"bounds must be given: bounds=\(low, high\), or clip and center"),
+    ({"bounds": (0, 1)}, "bounds and clip say the same thing: give one of them"),
+    ({"clip": None, "bounds": (1, 0)}, r"bounds must have low < high, got \(1, 0\)"),
+    ({"clip": None, "bounds": [(0, 1), (2, 2), (0, 1)]}, "bounds must have low < high for column 1"),
+    ({"clip": None, "bounds": (0, math.inf)}, "bounds must be a pair .* all finite"),
+    (
+        {"clip": None, "bounds": 3.0},
+        r"bounds must be a pair \(low, high\) of numbers, or one pair per column",
+    ),
+    ({"clip": None, "bounds": [(0, 1), (0, 1)]}, r"an array of shape \(3, 2\)"),
+    ({"clip": None, "bounds": ("0", "1")}, "bounds must be a pair"),
+    ({"clip": None, "bounds": {"a": (0, 1)}}, "bounds has labels, but X has no column names"),
+    ({"bounds_are": "soft"}, "bounds_are must be one of 'clip', 'hard', got 'soft'"),
+    ({"clip": None, "bounds": (0, 1), "clip_norm": "l2"}, "bounds are of columns: give clip, the radius"),
+    ({"clipped_share": 1}, "clipped_share must be True or False, got 1"),
     ({"clip": [1.0, 2.0]}, r"clip must be .* \(n_features=3\), got 2 numbers"),
     ({"clip": [1.0, 2.0, -1.0]}, "clip must be .* got -1 at position 2"),
     ({"clip": "wide"}, "clip must be"),
@@ -256,7 +285,6 @@ BAD_PARAMETERS = [
     ({"noise": "white"}, "noise must be one of"),
     ({"missing": "drop"}, "missing must be one of"),
     ({"calibration": "best"}, "calibration must be one of"),
-    ({"delta": 1e-6, "calibration": "textbook", "std": "private"}, "second release"),
 ]
 
 
@@ -268,11 +296,6 @@ def test_bad_parameters(options: dict, message: str) -> None:
     with pytest.raises(InvalidParameter, match=message):
         ClippedMean(**{"clip": 1.0, "budget": budget} | options).fit(X)
     assert budget.history() == ()
-
-
-def test_clip_has_no_default() -> None:
-    with pytest.raises(TypeError, match="clip"):
-        ClippedMean()
 
 
 def test_seed_and_budget_exclude_each_other() -> None:
@@ -321,9 +344,7 @@ def test_bad_data_is_refused_without_showing_it(name: str) -> None:
 def test_textbook_noise_where_it_is_private_and_where_it_is_not() -> None:
     plan = ClippedMean(epsilon=0.1, delta=1e-3, clip=1.0, calibration="textbook").plan(100, 4)
     # sigma = 2R sqrt(d) sqrt(log(1/delta))/(n epsilon), algorithm 9.2.1; its actual delta is 0.053 of the claim.
-    assert plan.stages[0].noise_scale == pytest.approx(
-        2 * 2 * math.sqrt(math.log(1e3)) / (100 * 0.1), rel=1e-9
-    )
+    assert plan.noise(MEAN).scale == pytest.approx(2 * 2 * math.sqrt(math.log(1e3)) / (100 * 0.1), rel=1e-9)
     assert plan.guarantee.epsilon < 0.1
     budget = PrivacyBudget(10.0, 1e-3)
     with pytest.raises(NotPrivate, match=r"10\.6 times the one claimed"):
@@ -390,18 +411,158 @@ def test_the_summary_tells_of_the_fit_and_not_of_later_parameters() -> None:
     assert str(fitted.summary()) == before
 
 
-@pytest.mark.parametrize(("n", "largest"), [(20, 1.0), (2000, 0.5)])
-def test_private_spread_gives_no_wider_interval_than_the_clip_allows(n: int, largest: float) -> None:
-    # At n = 20 the noise of the spread leaves almost no degrees of freedom: Student's factor alone would
-    # make intervals hundreds of clips wide. At n = 2000 the spread is known well, and a fifth of the clip.
-    for seed in range(50):
-        data = np.random.default_rng(seed).normal(size=(n, 1))
-        private = ClippedMean(epsilon=2.0, clip=5.0, std="private", random_state=seed).fit(data)
-        assert private.std_[0] <= 5.0
-        low, high = private.confidence_interval()
-        # The same noise (the mean has 0.9 of epsilon), with the largest possible spread.
-        cap = ClippedMean(epsilon=1.8, clip=5.0, std=5.0, random_state=seed).fit(data).confidence_interval()
-        assert high[0] - low[0] <= largest * (cap.high[0] - cap.low[0]) * (1 + 1e-6)
+# --- Bounds, and what follows from them ------------------------------------------------------------
+
+
+def test_bounds_are_a_centre_and_a_clip() -> None:
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    pairs = np.array([[-1.0, 1.0], [0.0, 3.0], [-2.0, 0.5]])
+    expected = ClippedMean(clip=[1.0, 1.5, 1.25], center=[0.0, 1.5, -0.75], random_state=0).fit(frame)
+    shuffled = [2, 0, 1]
+    labels = ["c", "a", "b"]
+    forms = {
+        "array": pairs,
+        "pairs": [tuple(pair) for pair in pairs],
+        "frame": pd.DataFrame(pairs[shuffled], index=labels, columns=["low", "high"]),
+        "frame, rows": pd.DataFrame(pairs[shuffled].T, columns=labels, index=["low", "high"]),
+        "mapping": {name: tuple(pairs[i]) for name, i in zip(labels, shuffled, strict=True)},
+        "unlabelled frame": pd.DataFrame(pairs),
+    }
+    for name, bounds in forms.items():
+        found = ClippedMean(bounds=bounds, random_state=0).fit(frame)
+        np.testing.assert_allclose(found.mean_, expected.mean_, atol=1e-8, err_msg=name)
+    one = ClippedMean(bounds=(-1, 3), random_state=0).fit(X)
+    np.testing.assert_array_equal(one.mean_, ClippedMean(clip=2.0, center=1.0, random_state=0).fit(X).mean_)
+    with pytest.raises(InvalidParameter, match="bounds must have the columns of X as its labels"):
+        ClippedMean(bounds={"a": (0, 1), "b": (0, 1), "x": (0, 1)}).fit(frame)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_no_estimate_and_no_interval_leaves_the_bounds(delta: float) -> None:
+    # Three rows of 0 to 100 once printed -123 [-245, -1].
+    rows = np.array([[10.0], [50.0], [99.0]])
+    for seed in range(40):
+        for options in ({}, {"std": 30.0}, {"std": None}, {"bounds_are": "hard"}):
+            made = ClippedMean(bounds=(0, 100), delta=delta, epsilon=0.5, random_state=seed, **options).fit(
+                rows
+            )
+            for level in (0.5, 0.95, 0.999):
+                low, high = made.confidence_interval(level)
+                assert 0 <= low[0] <= made.mean_[0] <= high[0] <= 100
+            assert high[0] > low[0]  # never a single point, however far the noise went
+    assert "warning: the noise is larger than what the bounds leave open" in str(made.summary())
+    assert "warning" in str(made.plan_) and "warning" not in str(made.plan(10_000, 1))
+
+
+def test_hard_bounds_give_the_population_mean_itself() -> None:
+    rows = (np.random.default_rng(0).random((2000, 1)) < 0.03).astype(float)
+    hard = ClippedMean(bounds=(0, 1), bounds_are="hard", epsilon=1.0, random_state=0).fit(rows)
+    soft = ClippedMean(bounds=(0, 1), epsilon=1.0, random_state=0).fit(rows)
+    ends = [hard.confidence_interval(estimand=name) for name in ("clipped", "population")]
+    for interval in (*ends, soft.confidence_interval()):
+        np.testing.assert_array_equal([interval.low, interval.high], [ends[0].low, ends[0].high])
+        assert ("population mean" in interval.estimand) == (interval in ends)
+    assert "near an end of the bounds" in str(soft.summary())
+    assert "near an end" not in str(hard.summary()) and "E[clip(x)]" not in str(hard.summary())
+
+
+def test_the_population_interval_holds_where_the_clip_cuts_and_is_refused_where_nothing_follows() -> None:
+    # The README's own mdvis at 0 to 5, and N(8, 1) clipped at 6: .38 and .5 were printed for .85 and 2.0.
+    rng = np.random.default_rng(0)
+    for rows, bounds, std, truth in (
+        (rng.normal(8.0, 1.0, (5000, 1)), (-6, 6), 1.0, 8.0),
+        (rng.lognormal(0.0, 2.0, (5000, 1)), (0, 6), math.sqrt(math.exp(4) * (math.exp(4) - 1)), math.exp(2)),
+        (rng.exponential(1.0, (5000, 1)), (0, 2), 1.0, 1.0),
+    ):
+        made = ClippedMean(bounds=bounds, std=std, epsilon=1.0, random_state=0).fit(rows)
+        low, high = made.confidence_interval(estimand="population")
+        assert low[0] <= truth <= high[0]
+        clipped = made.confidence_interval()
+        assert low[0] <= clipped.low[0] and high[0] >= clipped.high[0]
+        assert (
+            str(made.summary()).count("the population mean, for any rows") == 1
+        )  # the widest is the default
+        assert made.test(truth, estimand="population").pvalue[0] > 0.05
+    private = ClippedMean(bounds=(0, 2), random_state=0).fit(rows)
+    with pytest.raises(InvalidParameter, match="estimand='population' needs a public std"):
+        private.confidence_interval(estimand="population")
+    with pytest.raises(InvalidParameter, match="estimand must be one of 'clipped', got 'mean'"):
+        private.confidence_interval(estimand="mean")
+
+
+def test_the_share_of_clipped_entries_is_released_where_it_is_asked_for() -> None:
+    rows = np.random.default_rng(0).normal(0.0, 1.0, (20_000, 2))
+    made = ClippedMean(bounds=[(-1, 1), (-5, 5)], delta=1e-6, clipped_share=True, random_state=0).fit(rows)
+    np.testing.assert_allclose(made.clipped_share_, [0.3173, 0.0], atol=0.02)
+    assert made.clipped_share_std_ == pytest.approx(float(np.max(made.plan_.noise(OUTSIDE).std)), rel=1e-12)
+    assert "clipped" in str(made.summary()) and "lie outside the clip" in str(made.summary())
+    ball = ClippedMean(clip=1.0, clip_norm="l2", delta=1e-6, clipped_share=True, random_state=0).fit(rows)
+    assert ball.clipped_share_ == pytest.approx([math.exp(-0.5)], abs=0.02)
+    assert not hasattr(ClippedMean(bounds=(-1, 1), random_state=0).fit(rows), "clipped_share_")
+
+
+# --- Is it this value? -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"delta": 1e-6}, {"std": 1.0}, {"std": None}, {"bounds_are": "hard"}]
+)
+def test_a_value_is_rejected_where_the_interval_excludes_it(options: dict) -> None:
+    made = ClippedMean(bounds=(-6, 6), epsilon=1.0, random_state=0, **options).fit(X)
+    for level in (0.5, 0.9, 0.99):
+        two = made.test(0.45)
+        low, high = made.confidence_interval(level)
+        np.testing.assert_array_equal((low <= 0.45) & (high >= 0.45), two.pvalue >= 1 - level)
+        np.testing.assert_array_equal(two.confidence_interval(level).low, low)
+        for side, tail in (("less", 1), ("greater", 0)):
+            one = made.test(0.45, side)
+            end = one.confidence_interval(level)[tail]
+            excluded = end < 0.45 if side == "less" else end > 0.45
+            np.testing.assert_array_equal(excluded, one.pvalue < 1 - level)
+            assert one.confidence_interval(level)[1 - tail] == pytest.approx(6 if tail == 0 else -6)
+    np.testing.assert_allclose(
+        two.pvalue, 2 * np.minimum(made.test(0.45, "less").pvalue, made.test(0.45, "greater").pvalue)
+    )
+    errors = np.sqrt(np.diag(made.cov_params_))
+    np.testing.assert_allclose(two.statistic, (made.mean_ - 0.45) / errors)
+    assert made.test(made.mean_).pvalue == pytest.approx(np.ones(3))
+
+
+def test_a_test_costs_nothing_and_refuses_what_cannot_be() -> None:
+    budget = PrivacyBudget(1.0)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    made = ClippedMean(bounds=(-6, 6), epsilon=1.0, budget=budget).fit(frame)
+    found = made.test(pd.Series([0.1, 0.2, 0.3], index=["c", "a", "b"]))
+    np.testing.assert_array_equal(found.value, [0.2, 0.3, 0.1])
+    assert len(budget.history()) == 1 and "costs no privacy" in str(found.summary())
+    assert list(found.names) == ["a", "b", "c"] and "<table" in found._repr_html_()
+    for bad, message in (
+        ((7.0,), "value must lie inside the declared bounds, .* got 7 for a column between -6 and 6"),
+        ((math.nan,), "value must be"),
+        (([0.0, 1.0],), "value must be"),
+        ((0.0, "bigger"), "alternative must be one of"),
+    ):
+        with pytest.raises(InvalidParameter, match=message):
+            made.test(*bad)
+    with pytest.raises(NotFittedError):
+        ClippedMean(bounds=(0, 1)).test()
+
+
+@pytest.mark.parametrize(("law", "delta"), [("normal", 1e-6), ("binary", 0.0), ("exponential", 0.0)])
+def test_the_level_of_the_test_is_at_most_the_stated_one(law: str, delta: float) -> None:
+    # 400 columns of 200 rows at the noise of one: five standard errors of a rate of .05 are .054.
+    rng = np.random.default_rng(0)
+    draw = {
+        "normal": rng.normal,
+        "binary": lambda size: rng.random(size) < 0.1,
+        "exponential": rng.exponential,
+    }[law]
+    bounds, truth = {"normal": ((-5, 5), 0.0), "binary": ((0, 1), 0.1), "exponential": ((0, 30), 1.0)}[law]
+    rejected = []
+    for seed in range(400):
+        made = ClippedMean(bounds=bounds, epsilon=4.0, delta=delta, random_state=seed)
+        rejected.append(made.fit(np.asarray(draw(size=(200, 1)), dtype=float)).test(truth).pvalue[0] < 0.05)
+    assert np.mean(rejected) < 0.05 + 0.054
 
 
 def test_masked_arrays_are_refused() -> None:

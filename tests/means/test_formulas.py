@@ -21,81 +21,27 @@ LAWS = [0.0, 1e-6]
 
 
 def reported(made: Any, plan: Any, **released: float) -> Any:
-    """Return an estimator as it reports releases that are stated, each for one column."""
+    """Return an estimator as it reports releases that are stated, each for one column, by the order of the blocks."""
     made.plan_, made.privacy_ = plan, plan.guarantee
-    made._report(
-        {stage.name: np.array([value]) for stage, value in zip(plan.stages, released.values(), strict=True)},
-        plan,
-    )
+    (stage,) = plan.stages
+    names = [block.name for block in stage.blocks]
+    values = {name: np.array([value]) for name, value in zip(names, released.values(), strict=True)}
+    made._report({stage.name: values}, plan)
     return made
-
-
-def noises(plan: Any) -> list[float]:
-    """Return the standard deviations of the noise of the stages, from their scales: sqrt(2) b for Laplace noise."""
-    ratio = math.sqrt(2) if plan.stages[0].noise == "laplace" else 1.0
-    return [ratio * float(np.ravel(stage.noise_scale)[0]) for stage in plan.stages]
 
 
 @pytest.mark.parametrize("delta", LAWS)
 def test_the_spread_is_of_n_less_one_and_without_its_noise(delta: float) -> None:
     # E (m1 + z)^2 = m1^2 + s1^2, so n/(n - 1) (m2 - (m1 + z)^2 + s1^2) is unbiased for the variance.
     for kind in (ClippedMean, PrivateVariance):
-        options = {"std": "private"} if kind is ClippedMean else {}
+        options = {} if kind is ClippedMean else {"interval": "bounded"}
         made = kind(epsilon=20.0, delta=delta, clip=50.0, **options)
         plan = made.plan(5, 1)
-        stages = [stage.name for stage in plan.stages]
-        mean_noise = noises(plan)[stages.index("clipped mean")]
+        law = plan.noise("clipped mean")
+        mean_noise = float(np.ravel(law.scale)[0]) * (1.0 if delta else math.sqrt(2))
         assert mean_noise**2 > 1  # not a correction that could be missed
-        values = {"clipped mean": 2.0, "second moment about the centre": 30.0}
-        reported(made, plan, **{f"v{t}": values[name] for t, name in enumerate(stages)})
+        reported(made, plan, mean=2.0, squares=30.0)
         assert made.std_[0] ** 2 == pytest.approx(5 / 4 * (30.0 - 4.0 + mean_noise**2), rel=1e-9)
-
-
-@pytest.mark.parametrize("delta", LAWS)
-def test_satterthwaites_degrees_of_freedom_by_simulation(delta: float) -> None:
-    # The error's variance is estimated by T = v/n + s1^2; a chi-square multiple of T's mean and variance has
-    # 2 T^2/Var(T) degrees of freedom. Var(T) is measured on 200,000 normal datasets, five standard errors are 2%.
-    n, spread, center = 30, 3.0, 1.5
-    made = ClippedMean(epsilon=25.0, delta=delta, clip=20.0, std="private")
-    plan = made.plan(n, 1)
-    first, second = noises(plan)
-    assert 0.1 < second / (spread**2 * math.sqrt(2 / n)) < 10  # neither part is negligible
-    rng = np.random.default_rng(0)
-    size = 200_000
-    mean = rng.normal(center, spread / math.sqrt(n), size)
-    ss = spread**2 * rng.chisquare(n - 1, size) / n  # mean square about the mean
-
-    def noise(deviation: float) -> np.ndarray:
-        return rng.normal(0, deviation, size) if delta else rng.laplace(0, deviation / math.sqrt(2), size)
-
-    shift, squares = mean + noise(first), ss + mean**2 + noise(second)
-    variance = n / (n - 1) * (squares - shift**2 + first**2)
-    total = spread**2 / n + first**2
-    expected = 2 * total**2 / (variance.var() / n**2)
-    at_truth = reported(made, plan, mean=center, squares=spread**2 * (n - 1) / n + center**2 - first**2)
-    assert at_truth.std_[0] == pytest.approx(spread, rel=1e-9)
-    # The formula takes the noisy m1 for the mean of the rows: here both are the truth.
-    assert at_truth._degrees_of_freedom[0] == pytest.approx(expected, rel=0.04)
-
-
-@pytest.mark.parametrize("delta", LAWS)
-def test_degrees_of_freedom_at_the_ends(delta: float) -> None:
-    # Without noise Student's: n - 1.
-    made = ClippedMean(epsilon=1e6, delta=delta, clip=10.0, std="private")
-    reported(made, made.plan(8, 1), mean=0.0, squares=7.0)
-    assert made._degrees_of_freedom is not None
-    assert made._degrees_of_freedom[0] == pytest.approx(7.0, rel=1e-4)
-    # Of rows that do not vary: T = s1^2, and (n - 1)^2 Var(T) = s2^2 + k s1^4 with k = E Z^4/s^4 - 1, which is 2 for
-    # normal and 24/4 - 1 = 5 for Laplace noise. Nearly all for the squares, so that k decides.
-    made = ClippedMean(epsilon=1.0, delta=delta, clip=10.0, std="private", std_share=0.999)
-    plan = made.plan(8, 1)
-    first, second = noises(plan)
-    k = 2 if delta else 5
-    assert k * first**4 > second**2
-    reported(made, plan, mean=0.0, squares=-1e9)
-    assert made.std_[0] == 0.0
-    expected = 2 * first**4 * 7**2 / (second**2 + k * first**4)
-    assert made._degrees_of_freedom[0] == pytest.approx(expected, rel=1e-9)
 
 
 # Quantiles of the chi-square law at .025 and .975, as printed in tables.
@@ -106,7 +52,7 @@ CHI_SQUARE = {9: (2.700, 19.023), 10: (3.247, 20.483)}
 def test_variance_intervals_have_the_degrees_of_the_table(about: str, degrees: int) -> None:
     # Without noise: the textbook interval (df v/upper quantile, df v/lower quantile).
     X = np.random.default_rng(0).normal(size=(10, 1))
-    made = PrivateVariance(epsilon=1e7, clip=10.0, about=about, random_state=0).fit(X)
+    made = PrivateVariance(epsilon=1e7, clip=10.0, about=about, interval="normal", random_state=0).fit(X)
     truth = X.var(ddof=1) if about == "mean" else np.mean(X**2)
     assert made.variance_[0] == pytest.approx(truth, rel=1e-4)
     low, high = (float(end[0]) for end in made.confidence_interval(0.95))
@@ -115,15 +61,29 @@ def test_variance_intervals_have_the_degrees_of_the_table(about: str, degrees: i
     assert high == pytest.approx(degrees * truth / below, rel=1e-3)
 
 
-@pytest.mark.parametrize(("about", "largest", "degrees"), [("mean", 20.0, 9), ("center", 10.0, 10)])
-def test_bounded_intervals_end_where_the_law_rejects(about: str, largest: float, degrees: int) -> None:
-    # The ends v solve (estimate - v)^2 = z^2 v (W - v)/df, W = (2R)^2 about the mean and R^2 about a centre.
+@pytest.mark.parametrize(("about", "degrees"), [("mean", 9), ("center", 10)])
+def test_bounded_intervals_end_where_the_law_rejects(about: str, degrees: int) -> None:
+    # The ends v solve (estimate - v)^2 = z^2 v (W^2 - v)/df, W the largest distance of an entry from its mean or the
+    # centre.
     X = np.random.default_rng(0).normal(size=(10, 1))
     made = PrivateVariance(epsilon=1e7, clip=10.0, about=about, interval="bounded", random_state=0).fit(X)
+    largest = 10.0 + (abs(float(X.mean())) if about == "mean" else 0.0)
     low, high = (float(end[0]) for end in made.confidence_interval(0.95))
     z, estimate = 1.959964, float(made.variance_[0])
     for end in (low, *([high] if high < 100.0 else [])):
         assert (estimate - end) ** 2 == pytest.approx(z**2 * end * (largest**2 - end) / degrees, rel=1e-2)
+
+
+def test_moments_give_the_interval_of_the_fourth_moment() -> None:
+    # Without noise and with many rows: estimate +- z sqrt((m4 - v^2)/n), for a law far from normal.
+    X = np.random.default_rng(0).exponential(size=(4_000_000, 1))
+    made = PrivateVariance(epsilon=1e7, bounds=(0.0, 12.0), random_state=0).fit(X)
+    clipped = np.clip(X, 0, 12)
+    fourth = float(np.mean((clipped - clipped.mean()) ** 4))
+    low, high = (float(end[0]) for end in made.confidence_interval(0.95))
+    half = 1.959964 * math.sqrt((fourth - clipped.var() ** 2) / len(X))
+    assert (high - low) / 2 == pytest.approx(half, rel=0.03)  # raised by what sampling leaves open of m4
+    assert (high + low) / 2 == pytest.approx(clipped.var(), rel=1e-3)
 
 
 # Simultaneous levels.
@@ -136,12 +96,13 @@ ROWS = np.random.default_rng(5).normal(size=(400, 10))
     "build",
     [
         lambda **kw: ClippedMean(clip=4.0, std=1.0, **kw),
+        lambda **kw: ClippedMean(clip=4.0, std=None, **kw),
         lambda **kw: ClippedMean(clip=4.0, **kw),
         lambda **kw: AdaptiveMean(bound=5.0, std=1.0, **kw),
         lambda **kw: SparseMean(n_nonzero=10, clip=4.0, std=1.0, split=True, **kw),
         lambda **kw: SparseMean(n_nonzero=10, clip=4.0, std=1.0, split=True, selection="peeling", **kw),
     ],
-    ids=["clipped", "noise alone", "adaptive", "sparse", "peeling"],
+    ids=["clipped", "noise alone", "private", "adaptive", "sparse", "peeling"],
 )
 def test_simultaneous_intervals_are_sidaks(build: Any, delta: float) -> None:
     # Ten intervals at .95^(1/10) = .994884: uncorrected ones would cover together with .95^10 = .60.
@@ -218,7 +179,7 @@ def test_an_estimated_proportion_has_the_variance_of_n_less_one() -> None:
 def test_a_millionth_of_delta_is_set_aside_for_discreteness() -> None:
     # docs/proofs/gaussian.md: mu is that of the exact curve at delta (1 - 10^-6); a budget sets the same part aside,
     # so that a plan for a whole budget fits it. The whole of delta, or a thousandth less, is 3e-8 or 3e-5 away.
-    stage = ClippedMean(epsilon=1.0, delta=1e-6, clip=1.0).plan(1000, 3).additive[0]
+    stage = ClippedMean(epsilon=1.0, delta=1e-6, clip=1.0, std=None).plan(1000, 3).additive[0]
     mu = stage.sensitivity_steps / stage.scale_steps
     assert mu == pytest.approx(1 / gaussian_sigma(1.0, 1e-6 * (1 - 1e-6)), rel=2e-9)
     assert mu != pytest.approx(1 / gaussian_sigma(1.0, 1e-6), rel=1e-8)

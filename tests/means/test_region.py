@@ -1,0 +1,52 @@
+"""The declared region: bounds, or a centre and a clip."""
+
+import numpy as np
+import pytest
+
+from dpstats.errors import InvalidParameter
+from dpstats.means.region import Region, check_bounds
+
+
+def test_a_pair_and_a_clip_are_the_same_region():
+    pair = Region.check((-1, 3), "clip", None, 0.0, 2)
+    clip = Region.check(None, "clip", 2.0, 1.0, 2)
+    assert (pair.center, pair.clip, pair.low, pair.high, pair.hard) == (1.0, 2.0, -1.0, 3.0, False)
+    assert (clip.center, clip.clip, clip.low, clip.high, clip.hard) == (1.0, 2.0, -1.0, 3.0, False)
+    low, high = pair.ends(2)
+    assert low.tolist() == [-1.0, -1.0] and high.tolist() == [3.0, 3.0]
+    assert Region.check((0, 1), "hard", None, 0.0, 1).hard
+
+
+def test_ends_are_kept_as_they_were_declared():
+    # Ends that no centre and half width give back in floating point.
+    found = Region.check((0.1, 0.3), "clip", None, 0.0, 1)
+    assert (found.low, found.high) == (0.1, 0.3)
+    wide = Region.check((-1.7e308, 1.7e308), "clip", None, 0.0, 1)
+    assert np.isfinite(wide.clip) and wide.center == 0.0
+
+
+def test_a_pair_per_column():
+    found = Region.check([(0, 1), (2, 6)], "clip", None, 0.0, 2)
+    assert found.center.tolist() == [0.5, 4.0] and found.clip.tolist() == [0.5, 2.0]
+    given = np.array([[0.0, 1.0], [2.0, 6.0]])
+    low, _ = check_bounds("bounds", given, 2)
+    low[0] = 9.0
+    assert given[0, 0] == 0.0  # a copy
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [3, (1,), (1, 2, 3), "ab", (None, 1), [(0, 1)] * 3, {1, 2}, np.ma.masked_array([0.0, 1.0]), (0, np.nan)],
+)
+def test_what_is_no_pair_is_refused(bounds):
+    with pytest.raises(InvalidParameter, match=r"bounds must be a pair \(low, high\)"):
+        check_bounds("bounds", bounds, 2)
+
+
+def test_one_of_bounds_and_clip():
+    with pytest.raises(InvalidParameter, match="give one of them"):
+        Region.check((0, 1), "clip", 1.0, 0.0, 1)
+    with pytest.raises(InvalidParameter, match="bounds must be given"):
+        Region.check(None, "clip", None, 0.0, 1)
+    with pytest.raises(InvalidParameter, match="bounds_are must be one of"):
+        Region.check((0, 1), True, None, 0.0, 1)
