@@ -57,18 +57,9 @@ def load() -> Any:
 
 
 def estimator(epsilon: float = EPSILON, **options: Any) -> ClippedMean:
-    """Return the demonstration's estimator: public bounds as centre and clip, private spread."""
-    lows, highs = (
-        np.array([getattr(column, end) for column in COLUMNS], dtype=float) for end in ("low", "high")
-    )
-    return ClippedMean(
-        epsilon=epsilon,
-        delta=DELTA,
-        clip=(highs - lows) / 2,
-        center=(highs + lows) / 2,
-        std="private",
-        **options,
-    )
+    """Return the demonstration's estimator: public bounds, private spread."""
+    bounds = {column.name: (column.low, column.high) for column in COLUMNS}
+    return ClippedMean(epsilon=epsilon, delta=DELTA, bounds=bounds, **options)
 
 
 def run(out: Path) -> str:

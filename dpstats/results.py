@@ -187,7 +187,11 @@ class Summary:
         return (
             f'<div class="dpstats-summary"><h4 style="margin:.4em 0">{cell(self.title)}</h4>'
             f'<table class="facts" {table}>{facts}</table>'
-            f'<table class="estimates" {table}><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+            + (
+                f'<table class="estimates" {table}><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+                if self.columns
+                else ""
+            )
             + (f'<ol style="max-width:55em">{notes}</ol>' if notes else "")
             + "</div>"
         )

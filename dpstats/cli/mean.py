@@ -28,6 +28,22 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         help="clipped: public bounds of the column; once for all columns, or once per column in the same order",
     )
     parser.add_argument(
+        "--hard",
+        action="store_true",
+        help="clipped: the bounds hold by nature (a share, an age, an answer from 1 to 5): clipping changes no row",
+    )
+    parser.add_argument(
+        "--clipped-share",
+        action="store_true",
+        help="clipped: release also what share of each column lies outside the bounds (1 to 3%% more noise)",
+    )
+    parser.add_argument(
+        "--test",
+        type=float,
+        metavar="VALUE",
+        help="also test whether each mean is VALUE, two-sided, at no cost",
+    )
+    parser.add_argument(
         "--bound",
         action="append",
         type=float,
@@ -78,8 +94,9 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
     else:
         std = per_column("--std", _numbers(std, "'private', 'none' or a number"), d)
     return ClippedMean(
-        clip=per_column("--bounds", [(high - low) / 2 for low, high in options.bounds], d),
-        center=per_column("--bounds", [(high + low) / 2 for low, high in options.bounds], d),
+        bounds=per_column("--bounds", options.bounds, d),
+        bounds_are="hard" if options.hard else "clip",
+        clipped_share=options.clipped_share,
         std=std,
         **shared,
     )
@@ -94,13 +111,23 @@ def _numbers(texts: list[str], words: str) -> list[float]:
 
 def _report(mean: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
     interval = mean.confidence_interval(options.confidence)
+    summary = mean.summary(options.confidence)
+    tested = None if options.test is None else mean.test(options.test)
     facts = {
         "noise": mean.plan_.stages[0].noise,
         "estimand": interval.estimand,
         "confidence_level": interval.confidence_level,
         "columns": estimates(mean.feature_names_in_, mean.mean_, mean.noise_std_, interval),
+        "notes": list(summary.notes),
     }
-    return mean.summary(options.confidence), facts
+    if tested is None:
+        return summary, facts
+    facts["test"] = {
+        "value": options.test,
+        "alternative": tested.alternative,
+        "pvalues": dict(zip(tested.names, tested.pvalue.tolist(), strict=True)),
+    }
+    return f"{summary}\n\n{tested.summary()}", facts
 
 
 MEAN = ReleaseCommand(

@@ -20,6 +20,7 @@ from dpstats.privacy.ledger import LedgerStore, MemoryStore, Record, planned_num
 if TYPE_CHECKING:
     from dpstats.privacy.events import Event
     from dpstats.privacy.plan import Plan
+    from dpstats.results import Summary
 
     Charge = PrivacyGuarantee | Event | Cost | Plan
 
@@ -201,6 +202,31 @@ class PrivacyBudget:
             BudgetEntry(record.label, PrivacyGuarantee(record.epsilon, record.delta, neighbors), record.time)
             for record in self._kept().records()
         )
+
+    def summary(self) -> Summary:
+        """Return a table of the charges, and what is left; prints as text, shows as HTML in a notebook."""
+        from dpstats.results import Summary  # on demand: a charge needs the standard library only
+
+        facts = [
+            ("Total", str(self.total)),
+            ("Spent", str(self.spent)),
+            ("Remaining", f"{self.remaining}, the largest single charge that fits"),
+            ("Charges add up by", self.method),
+            *([] if self.ledger is None else [("Ledger", self.ledger)]),
+        ]
+        rows = [
+            (
+                entry.label or "(no label)",
+                f"{entry.guarantee.epsilon:.6g}",
+                f"{entry.guarantee.delta:.6g}",
+                time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.time)),
+            )
+            for entry in self.history()
+        ]
+        return Summary("Privacy budget", facts, ("", "epsilon", "delta", "time"), rows)
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
 
     def check(self, item: Charge) -> None:
         """Raise what `charge` would raise, and charge nothing."""

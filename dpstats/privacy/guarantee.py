@@ -128,3 +128,14 @@ class PrivacyGuarantee:
         if self.simulated:
             lines.append("The noise was simulated from a seed: this is not a private release.")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        from dpstats.results import Summary  # on demand: this module needs the standard library only
+
+        facts = [
+            ("epsilon", f"{self.epsilon:.6g}"),
+            ("delta", f"{self.delta:.6g}"),
+            ("Neighbours", self.neighbors.value),
+        ]
+        meaning = " ".join(self.explain().splitlines()[1:])
+        return Summary("Privacy guarantee", facts, (), (), [meaning]).as_html()

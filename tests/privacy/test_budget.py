@@ -250,3 +250,22 @@ def test_a_forked_copy_cannot_be_spent():
     os.waitpid(child, 0)
     assert os.read(read, 100) == b"refused"
     budget.charge(PrivacyGuarantee(1.0))
+
+
+def test_a_budget_and_a_guarantee_have_a_table_and_html() -> None:
+    budget = PrivacyBudget(1.0, 1e-6)
+    budget.charge(PrivacyGuarantee(0.25), label="mean <age>")
+    text, page = str(budget.summary()), budget._repr_html_()
+    for part in (
+        "Privacy budget",
+        "mean <age>",
+        "0.25",
+        "Spent:",
+        "basic",
+        "(epsilon = 0.75, delta = 1e-06)",
+    ):
+        assert part in text
+    assert "mean &lt;age&gt;" in page and "mean <age>" not in page and "<table" in page
+    guarantee = PrivacyGuarantee(1.0, 1e-6)._repr_html_()
+    assert "one row replaced" in guarantee and "2.72 times as probable" in guarantee
+    assert "estimates" not in guarantee  # no empty table
