@@ -38,12 +38,6 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         help="clipped: release also what share of each column lies outside the bounds (1 to 3%% more noise)",
     )
     parser.add_argument(
-        "--test",
-        type=float,
-        metavar="VALUE",
-        help="also test whether each mean is VALUE, two-sided, at no cost",
-    )
-    parser.add_argument(
         "--bound",
         action="append",
         type=float,
@@ -68,13 +62,14 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
     from dpstats.means import AdaptiveMean, ClippedMean
 
     adaptive = options.method == "adaptive"
-    needed, foreign = (("bound", "std"), ("bounds",)) if adaptive else (("bounds",), ("bound", "tails"))
+    needed = ("bound", "std") if adaptive else ("bounds",)
+    foreign = ("bounds", "hard", "clipped_share") if adaptive else ("bound", "tails")
     for name in needed:
         if getattr(options, name) is None:
             raise InvalidParameter(f"--method {options.method} needs --{name}")
     for name in foreign:
-        if getattr(options, name) is not None:
-            raise InvalidParameter(f"--{name} does not go with --method {options.method}")
+        if getattr(options, name) not in (None, False):
+            raise InvalidParameter(f"--{name.replace('_', '-')} does not go with --method {options.method}")
     shared = {"epsilon": options.epsilon, "delta": options.delta, "missing": options.missing}
     if adaptive:
         return AdaptiveMean(
@@ -112,7 +107,6 @@ def _numbers(texts: list[str], words: str) -> list[float]:
 def _report(mean: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
     interval = mean.confidence_interval(options.confidence)
     summary = mean.summary(options.confidence)
-    tested = None if options.test is None else mean.test(options.test)
     facts = {
         "noise": mean.plan_.stages[0].noise,
         "estimand": interval.estimand,
@@ -120,14 +114,7 @@ def _report(mean: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]
         "columns": estimates(mean.feature_names_in_, mean.mean_, mean.noise_std_, interval),
         "notes": list(summary.notes),
     }
-    if tested is None:
-        return summary, facts
-    facts["test"] = {
-        "value": options.test,
-        "alternative": tested.alternative,
-        "pvalues": dict(zip(tested.names, tested.pvalue.tolist(), strict=True)),
-    }
-    return f"{summary}\n\n{tested.summary()}", facts
+    return summary, facts
 
 
 MEAN = ReleaseCommand(

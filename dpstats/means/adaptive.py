@@ -424,7 +424,8 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         return (plan.sampling_variance + plan.noise_variance) * plan.shape.covariance(plan.n_features)
 
     def _estimates(self) -> Ends:
-        return self._average, np.sqrt(np.diag(self.cov_params_))
+        plan = self.plan_
+        return self._average, plan.stds * math.sqrt(plan.sampling_variance + plan.noise_variance)
 
     def _box(self, estimand: str) -> Ends:
         box = np.full(self.plan_.n_features, self.plan_.bound, dtype=np.float64)

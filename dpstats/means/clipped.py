@@ -183,6 +183,9 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
     ----------
     mean_ : ndarray of shape (n_features,)
         The private estimate, in the units of the data, inside the bounds.
+    released_mean_ : ndarray of shape (n_features,)
+        The same as it was released, unbiased for E[clip(x)] and perhaps outside the bounds: for averages over several
+        releases, and for studies of risk.
     noise_scale_ : float or ndarray of shape (n_features,)
         Standard deviation (Gaussian) or scale (Laplace) of the noise in ``mean_``; one number
         unless ``clip`` is an array and the noise proportional to it.
@@ -413,7 +416,8 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
             self.std_ = np.sqrt(np.clip(variance, 0.0, clip**2))
         self._score = Score(values[MEAN], noise, n, -clip, clip, spread)
         low, high = plan.region.ends(d)
-        self.mean_ = np.clip(plan.lattice.center + self._score.start, low, high)
+        self.released_mean_ = plan.lattice.center + values[MEAN]
+        self.mean_ = np.clip(self.released_mean_, low, high)
         if OUTSIDE in values:
             self.clipped_share_ = values[OUTSIDE]
             self.clipped_share_std_ = float(np.max(plan.noise(OUTSIDE).std))
@@ -442,7 +446,7 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         return super()._estimand(name)
 
     def _estimates(self) -> Ends:
-        return self.mean_, np.sqrt(np.diag(self.cov_params_))
+        return self.mean_, np.hypot(self._sampling_std(), self.noise_std_)
 
     def _box(self, estimand: str) -> Ends:
         return super()._box(estimand) if self._widens(estimand) else self._ends()

@@ -187,7 +187,7 @@ CATALOGUE: Mapping[str, Entry] = {
         _mean,
         {"n": [100, 400, 1600, 6400], "d": [1, 16], "epsilon": [1.0]},
         400,
-        ("squared_error",),
+        ("released_squared_error",),
         _mean_findings,
         _mean_picture,
     ),

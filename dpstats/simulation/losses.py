@@ -32,6 +32,15 @@ def squared_error(fitted: Any, X: Any, truth: NDArray[np.float64]) -> float:
     return float(difference @ difference)
 
 
+def released_squared_error(fitted: Any, X: Any, truth: NDArray[np.float64]) -> float:
+    """Squared l2 distance of ``released_mean_``, which no bounds have cut, from the true mean.
+
+    Its risk is what formulas of the theory say, also where the noise is larger than the bounds.
+    """
+    difference = np.asarray(fitted.released_mean_) - truth
+    return float(difference @ difference)
+
+
 def support_recovery(fitted: Any, X: Any, truth: NDArray[np.float64]) -> float:
     """Share of the columns with a mean other than 0 that are in ``support_``."""
     support = np.flatnonzero(truth)
@@ -64,6 +73,7 @@ def rejection(fitted: Any, X: Any, truth: NDArray[np.float64]) -> float:
 
 LOSSES: Mapping[str, Loss] = {
     "squared_error": squared_error,
+    "released_squared_error": released_squared_error,
     "support_recovery": support_recovery,
     "coverage": coverage,
     "simultaneous_coverage": simultaneous_coverage,

@@ -38,7 +38,9 @@ OPTIONS: dict[str, tuple[ReleaseCommand, Changes]] = {
         MEAN,
         {
             "method": (CLIPPED, ADAPTIVE, {"class": "AdaptiveMean"}),
-            "bounds": (CLIPPED, ["--bounds", "0", "4"], {"clip": 2.0, "center": 2.0}),
+            "bounds": (CLIPPED, ["--bounds", "0", "4"], {"bounds": [0.0, 4.0]}),
+            "hard": (CLIPPED, [*CLIPPED, "--hard"], {"bounds_are": "hard"}),
+            "clipped_share": (CLIPPED, [*CLIPPED, "--clipped-share"], {"clipped_share": True}),
             "bound": (ADAPTIVE, [*ADAPTIVE[:2], "--bound", "7", "--std", "1"], {"bound": 7.0}),
             "std": (CLIPPED, [*CLIPPED, "--std", "3", "--std", "4"], {"std": [3.0, 4.0]}),
             "tails": (ADAPTIVE, [*ADAPTIVE, "--tails", "variance"], {"tails": "variance"}),

@@ -27,7 +27,7 @@ def test_simulate_prints_writes_and_resumes(tmp_path: Path, capsys: pytest.Captu
     arguments = ["simulate", "mean-rate", "--grid", GRID, "--reps", "20", "--seed", "5", "--out", str(rows)]
     assert main([*arguments, "--json", str(target), "--report", str(page)]) == 0
     captured = capsys.readouterr()
-    assert "squared_error" in captured.out and "Constants of the formula" in captured.out
+    assert "released_squared_error" in captured.out and "Constants of the formula" in captured.out
     assert "mean-rate" in captured.err  # progress
     written = json.loads(target.read_text())
     assert written["simulated"] and written["seed"] == "5" and len(written["cells"]) == 3

@@ -21,11 +21,12 @@ def fitted(**attributes: object) -> SimpleNamespace:
 
 
 def test_losses_by_their_definitions() -> None:
-    found = fitted(mean_=[1.0, 2.0, 1.0], support_=np.array([1]))
+    found = fitted(mean_=[1.0, 2.0, 1.0], released_mean_=[1.0, 2.0, 4.0], support_=np.array([1]))
     values = {name: loss(found, None, TRUTH) for name, loss in LOSSES.items()}
     # 1 + 0 + 4; one of two signals; two of three intervals; all three simultaneous ones.
     assert values == {
         "squared_error": 5.0,
+        "released_squared_error": 5.0 - (1.0 - TRUTH[2]) ** 2 + (4.0 - TRUTH[2]) ** 2,
         "support_recovery": 0.5,
         "coverage": pytest.approx(2 / 3),
         "simultaneous_coverage": 1.0,

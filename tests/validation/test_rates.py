@@ -85,7 +85,7 @@ def test_a_broken_mean_is_not_reproduced(broken: type[ClippedMean]) -> None:
         parts = [
             Study(mean_bounded.Rademacher(), estimator, cells, 60, seed=5).run() for cells in grid.values()
         ]
-        whole = StudyResults("all", sum((part.cells for part in parts), ()), ("squared_error",), {})
+        whole = StudyResults("all", sum((part.cells for part in parts), ()), ("released_squared_error",), {})
         fit = mean_bounded.fit_formula(
             whole, mean_bounded.TERMS, constants=mean_bounded.CONSTANTS, confidence_level=LEVEL
         )

@@ -52,7 +52,15 @@ def studies(options: Options, estimator: Any = None) -> dict[str, StudyResults]:
     replications = options.pick(2000, 800, 150)
     return {
         name: options.run(
-            Study(Rademacher(), chosen, grid, replications, seed=921 + i, name=f"mean-bounded-{name}")
+            Study(
+                Rademacher(),
+                chosen,
+                grid,
+                replications,
+                loss="released_squared_error",
+                seed=921 + i,
+                name=f"mean-bounded-{name}",
+            )
         )
         for i, (name, grid) in enumerate(GRIDS.items())
     }
@@ -87,7 +95,7 @@ def run(options: Options, estimator: Any = None) -> Outcome:
     whole = StudyResults(
         name="mean-bounded",
         cells=sum((part.cells for part in results.values()), ()),
-        losses=("squared_error",),
+        losses=("released_squared_error",),
         facts={},
     )
     outcome.formula(name, fit_formula(whole, TERMS, constants=CONSTANTS, confidence_level=LEVEL), "all cells")

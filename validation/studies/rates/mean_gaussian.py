@@ -55,6 +55,7 @@ def run(options: Options) -> Outcome:
         ClippedMean(clip=1.0, delta=DELTA),
         grid,
         options.pick(2000, 800, 150),
+        loss="released_squared_error",
         seed=922,
         name="mean-gaussian",
     )
