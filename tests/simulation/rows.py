@@ -10,8 +10,8 @@ import numpy as np
 
 from dpstats.means import ClippedMean
 
-ESTIMATOR = ClippedMean(clip=3.0, delta=1e-6, epsilon=20.0)  # noise well inside the bounds, which would cut it
-GRID = {"n": [20, 200], "d": [1, 3], "epsilon": [0.5]}
+ESTIMATOR = ClippedMean(clip=3.0, delta=1e-6)
+GRID = {"n": [20, 200], "d": [1, 3], "epsilon": [20.0]}  # noise well inside the bounds, which would cut it
 ONE_CELL = {"n": [20], "d": [2]}
 
 
