@@ -128,8 +128,7 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], ABC):
         """
         n = check_integer("n_samples", n_samples, at_least=self._min_samples, at_most=LARGEST_N)
         d = check_integer("n_features", n_features, at_least=1)
-        epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
-        check_real("epsilon", epsilon, at_least=_SMALLEST_EPSILON)
+        self._check_privacy()
         level = check_level("level", self.level)
         check_jobs(self.n_jobs)
         check_flag("progress", self.progress)
@@ -142,9 +141,10 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], ABC):
                 "missing must be 'error' for a test on signs, got 'center': 0 counts as positive, so that a missing "
                 "row would count as (1, ..., 1) and not as the mean of the null hypothesis"
             )
+        stages = self._stages(design, n, d)
         return self._plan_class(
-            self._stages(design, n, d),
-            PrivacyGuarantee(epsilon, delta),
+            stages,
+            self._target(stages),
             n,
             d,
             reference=reference,
@@ -156,6 +156,15 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], ABC):
             else calibration_size(level, self.n_calibration, self._seconds(n, d, design)),
             threshold=self._printed_threshold(design, n, d) if printed else math.nan,
         )
+
+    def _check_privacy(self) -> None:
+        """Check what the release may cost."""
+        epsilon, _ = check_privacy_parameters(self.epsilon, self.delta)
+        check_real("epsilon", epsilon, at_least=_SMALLEST_EPSILON)
+
+    def _target(self, stages: tuple[AnyStage, ...]) -> PrivacyGuarantee:
+        """Return what the stages are to cost together."""
+        return PrivacyGuarantee(self.epsilon, self.delta)
 
     def _uses_printed_constants(self) -> bool:
         if check_choice("calibration", self.calibration, ["monte_carlo", "textbook"]) == "monte_carlo":

@@ -10,6 +10,9 @@ from dpstats.identity.result import TestResult
 from dpstats.identity.row_distance_test import RowDistanceTest
 from dpstats.identity.spatial_sign_test import SpatialSignTest
 
+SMALL_DIMENSION = 7
+"""Up to here the spatial sign is the better of the two, or nearly: validation/results/identity_directions.md."""
+
 LARGEST_ROWS = 10_000
 LARGEST_WORK = 10**10
 """n^2 d: beyond, calibrating the row-distance test takes more than a few minutes."""
@@ -17,7 +20,9 @@ LARGEST_WORK = 10**10
 
 def automatic_test(n: int, d: int) -> type[RowDistanceTest] | type[SpatialSignTest]:
     """Return the test that `identity_test` runs on data of this public shape."""
-    return RowDistanceTest if n <= LARGEST_ROWS and n * n * d <= LARGEST_WORK else SpatialSignTest
+    if d <= SMALL_DIMENSION or n > LARGEST_ROWS or n * n * d > LARGEST_WORK:
+        return SpatialSignTest
+    return RowDistanceTest
 
 
 def identity_test(
@@ -26,6 +31,7 @@ def identity_test(
     cov: Any = None,
     epsilon: float = 1.0,
     *,
+    null: str = "normal",
     level: float = 0.05,
     n_calibration: int | None = None,
     missing: str = "error",
@@ -35,7 +41,7 @@ def identity_test(
     random_state: Any = None,
     budget: Any = None,
 ) -> TestResult:
-    """Test privately whether the rows of ``X`` are N(mean, cov), both public.
+    """Test privately whether the rows of ``X`` are N(mean, cov), both public, or independent signs with that mean.
 
     Parameters
     ----------
@@ -47,13 +53,22 @@ def identity_test(
         Covariance matrix, or variances; None is the identity.
     epsilon : float, default=1.0
         Pure privacy, for neighbours that differ in one row.
+    null : {"normal", "product"}, default="normal"
+        "product": independent signs with ``mean``, or 0/1 columns.
     level, n_calibration, missing, cache_dir, n_jobs, progress, random_state, budget
         As for `RowDistanceTest`.
 
     Returns
     -------
     TestResult
-        Of `RowDistanceTest` for n <= 10,000 and n^2 d <= 1e10, else of `SpatialSignTest`: by public facts.
+        Of `SpatialSignTest` for d <= 7, of `RowDistanceTest` beyond, while n <= 10,000 and n^2 d <= 1e10: by public
+        facts.
+
+    Notes
+    -----
+    The null hypothesis is the whole law of the rows. For their mean alone: ``ClippedMean(...).fit(X).test(value=...)``.
+    Where one column may be far off and the others are not, `L1ExtensionTest` with ``radius=0.4`` needs less distance
+    than either.
 
     Examples
     --------
@@ -69,6 +84,7 @@ def identity_test(
     test = automatic_test(*shape)(
         mean=mean,
         cov=cov,
+        null=null,
         epsilon=epsilon,
         level=level,
         n_calibration=n_calibration,

@@ -76,10 +76,24 @@ def l1_cost(S: NDArray[Any], n: int, A: int, c: int = 1, parity: bool = True) ->
 
 def l1_costs(S: NDArray[Any], n: int, A: int, c: int = 1, parity: bool = True) -> NDArray[Any]:
     """Return `l1_cost` of every row of ``S``: int64, or Python integers where these do not fit."""
-    floor = n % 2 if parity else 0
-    a = _absolute_integers(S, extra=4 * c * max(A, 1))
-    k = first_stop(a, floor, 2 * c, 4 * c * A)
-    costs: NDArray[Any] = np.sum(shrunk(a, floor, 2 * c * k[:, None]) ** 2, axis=1) + 4 * c * A * k
+    return extended_squares(S, 2 * c, 4 * c * A, floor=n % 2 if parity else 0)
+
+
+def extended_squares(S: NDArray[Any], width: Any, price: int, floor: int = 0) -> NDArray[Any]:
+    """Return min over k >= 0 of sum_i max(|S_i| - width_i k, floor)^2 + price k for every row of ``S``, exactly.
+
+    Parameters
+    ----------
+    S : integer array of shape (size, d)
+    width : int or int array of shape (d,)
+        What replacing a row moves S_i by, at most; in the steps of ``S``, at least 1.
+    price : int
+        What the result moves by, at most.
+    floor : int, default=0
+    """
+    a = _absolute_integers(S, extra=int(np.max(width)) + price)
+    k = first_stop(a, floor, width, price)
+    costs: NDArray[Any] = np.sum(shrunk(a, floor, width * k[:, None]) ** 2, axis=1) + price * k
     return costs
 
 
@@ -97,13 +111,16 @@ def l1_excess(S: Any, n: int, c: float = 1.0, parity: bool = True) -> float:
 def l1_radius(factor: float, n: int, d: int, clip: float, variance: float) -> int:
     """Return A: ``factor`` times the null mean of sum_i psi(|S_i|)/(4c), in closed form, rounded up.
 
-    psi(a) = a^2 - max(a - 2c, 0)^2, and S_i is taken as normal with variance n times that of an entry. Any
-    public A is valid.
+    Any public A is valid.
     """
-    s, t = math.sqrt(n * variance), 2 * clip
+    return max(1, math.ceil(factor * d * expected_saving(n * variance, 2 * clip) / (4 * clip)))
+
+
+def expected_saving(variance: float, width: float) -> float:
+    """Return E psi(|S|), psi(a) = a^2 - max(a - width, 0)^2, for normal S: what the first step saves in a column."""
+    s, t = math.sqrt(variance), width
     tail, density = float(ndtr(-t / s)), math.exp(-((t / s) ** 2) / 2) / math.sqrt(2 * math.pi)
-    psi = s * s - 2 * ((s * s + t * t) * tail - s * t * density)
-    return max(1, math.ceil(factor * d * psi / (4 * clip)))
+    return s * s - 2 * ((s * s + t * t) * tail - s * t * density)
 
 
 def shrunk(a: NDArray[Any], floor: float, by: Any) -> NDArray[Any]:
@@ -111,13 +128,13 @@ def shrunk(a: NDArray[Any], floor: float, by: Any) -> NDArray[Any]:
     return shrunk
 
 
-def first_stop(a: NDArray[Any], floor: float, step: float, price: float) -> NDArray[Any]:
+def first_stop(a: NDArray[Any], floor: float, step: Any, price: float) -> NDArray[Any]:
     """Return, for every row of ``a``, the smallest k >= 0 whose next step saves at most its price.
 
-    sum_i max(a_i - step k, floor)^2 is convex and decreasing in k, so this k minimises it plus price k.
+    sum_i max(a_i - step_i k, floor)^2 is convex and decreasing in k, so this k minimises it plus price k.
     """
     low = np.zeros(len(a), dtype=np.int64)
-    high = np.maximum((-((floor - a.max(axis=1)) // step)).astype(np.int64), 0) + 1
+    high = np.maximum((-((floor - a) // step)).max(axis=1).astype(np.int64), 0) + 1
     while np.any(low < high):
         k = (low + high) // 2
         now = shrunk(a, floor, step * k[:, None])

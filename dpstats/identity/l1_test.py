@@ -17,7 +17,7 @@ from dpstats.data.parameters import check_choice, check_level, check_real
 from dpstats.identity.alternatives import norm_rate
 from dpstats.identity.base import PrivateTest
 from dpstats.identity.fine_stage import fine_stage
-from dpstats.identity.l1_norm import l1_costs, l1_radius
+from dpstats.identity.l1_norm import expected_saving, extended_squares, l1_radius
 from dpstats.identity.plan import IdentityPlan
 from dpstats.identity.rows import round_to_steps
 from dpstats.identity.whitening import Reference, check_signs, grid_law, signs_of
@@ -31,12 +31,16 @@ _FINE_STEPS = 1024  # for two-valued columns, whose null mean has to be zero on 
 
 @dataclass(frozen=True)
 class SumDesign:
-    """Public constants: the grid, the radius A and the clip in its steps, and n d E[y^2] in units."""
+    """Public constants: the grid, what a row moves the extension and every column by in its steps, n d E[y^2] in units.
+
+    ``widths`` is one number where all columns have the same.
+    """
 
     signs: bool
     steps_per_unit: float
     largest: int
-    radius: int
+    price: int
+    widths: int | tuple[int, ...]
     offset: float
 
 
@@ -82,7 +86,8 @@ class L1ExtensionTest(PrivateTest):
 
     Notes
     -----
-    A row moves the extension by at most 4 clip A (`l1_extension`). The detectable distance a obeys n of the order of
+    A row moves the extension by at most 4 clip A (`l1_extension`); under a product null a column by the distance of its
+    two values, which may be far less than 2 clip. The detectable distance a obeys n of the order of
     sqrt(d)/a^2 + d^(2/3)/(a^(4/3) epsilon^(2/3)) + d^(1/2)/(a epsilon).
 
     Examples
@@ -107,18 +112,21 @@ class L1ExtensionTest(PrivateTest):
         radius = check_real("radius", self.radius, above=0, at_most=100)
         if signs:
             check_signs(reference, "rows='whitened'")
-            return SumDesign(True, 1.0, 1, l1_radius(radius, n, d, 1.0, 1.0), float(n * d))
+            return SumDesign(True, 1.0, 1, 4 * l1_radius(radius, n, d, 1.0, 1.0), 2, float(n * d))
         if reference.largest is None:
             clip = 1.0 if self.clip is None else self._clip()
             steps, largest = _STEPS_OF_CLIP / clip, _STEPS_OF_CLIP
             points, weights = grid_law(steps, largest)
             variance = float(weights @ points**2)
-        else:
-            clip = reference.largest if self.clip is None else self._clip()
-            steps, largest = _FINE_STEPS / clip, _FINE_STEPS
-            variance = steps**2
-        A = l1_radius(radius, n, d, float(largest), variance)
-        return SumDesign(False, steps, largest, A, n * d * variance / steps**2)
+            price = 4 * largest * l1_radius(radius, n, d, float(largest), variance)
+            return SumDesign(False, steps, largest, price, 2 * largest, n * d * variance / steps**2)
+        clip = reference.largest if self.clip is None else self._clip()
+        steps, largest = _FINE_STEPS / clip, _FINE_STEPS
+        high, low = reference.sign_steps(steps, largest)
+        # A row moves a column from one of its two values to the other: often much less than twice the largest of all.
+        widths = (high - low).tolist()
+        price = max(1, math.ceil(radius * sum(expected_saving(n * steps**2, width) for width in widths)))
+        return SumDesign(False, steps, largest, price, tuple(widths), float(n * d))
 
     def _clip(self) -> float:
         return check_real("clip", self.clip, at_least=1e-3, at_most=20)
@@ -127,16 +135,15 @@ class L1ExtensionTest(PrivateTest):
         return design.signs
 
     def _stages(self, design: SumDesign, n: int, d: int) -> tuple[Stage, ...]:
-        sensitivity = 4 * design.largest * design.radius
         largest = d * (n * design.largest) ** 2
         spacing = design.steps_per_unit**-2
         epsilon = check_real("epsilon", self.epsilon, above=0)
-        return (fine_stage("extension of T", spacing, sensitivity, largest, epsilon),)
+        return (fine_stage("extension of T", spacing, design.price, largest, epsilon),)
 
     def _exact(self, X: NDArray[Any], plan: IdentityPlan) -> Mapping[str, NDArray[Any]]:
         sums = np.zeros(plan.n_features, dtype=np.int64)
         for _, Z in plan.reference.blocks(X, plan.missing):
-            sums += _steps(Z, plan.design).sum(axis=0).astype(np.int64)
+            sums += _steps(Z, plan).sum(axis=0).astype(np.int64)
         return {plan.stages[0].name: _costs(sums[None], plan)}
 
     def _draw(
@@ -155,7 +162,7 @@ class L1ExtensionTest(PrivateTest):
     def _printed_threshold(self, design: SumDesign, n: int, d: int) -> float:
         # Line 4 of algorithm 9.3.1, with this extension's constant in place of 4 Delta.
         unit = (design.largest / design.steps_per_unit) ** 2
-        K = 4 * design.largest * design.radius / design.steps_per_unit**2
+        K = design.price / design.steps_per_unit**2
         return (
             10 * n * math.sqrt(d) * unit + K * math.log(1 / check_level("level", self.level)) / self.epsilon
         )
@@ -170,13 +177,18 @@ class L1ExtensionTest(PrivateTest):
         return 1e-5 + 4e-6 * d
 
 
-def _steps(Z: NDArray[Any], design: SumDesign) -> NDArray[Any]:
+def _steps(Z: NDArray[Any], plan: IdentityPlan) -> NDArray[Any]:
+    design: SumDesign = plan.design
     if design.signs:
         return signs_of(Z)
+    if plan.reference.signs_mean is not None:
+        return plan.reference.sign_rows(Z, design.steps_per_unit, design.largest)
     return round_to_steps(Z, Z, design.steps_per_unit, design.largest)
 
 
 def _costs(sums: NDArray[np.int64], plan: IdentityPlan) -> NDArray[Any]:
     design: SumDesign = plan.design
-    costs = l1_costs(sums, plan.n_samples, design.radius, design.largest, parity=design.signs)
-    return costs * (plan.additive[0].sensitivity_steps // (4 * design.largest * design.radius))
+    widths = np.asarray(design.widths, dtype=np.int64)
+    floor = plan.n_samples % 2 if design.signs else 0
+    costs = extended_squares(sums, widths, design.price, floor)
+    return costs * (plan.additive[0].sensitivity_steps // design.price)

@@ -13,6 +13,9 @@ from dpstats.results import Summary
 class TestResult:
     """The outcome of a private test: a released statistic, and what it means under the null.
 
+    The null hypothesis is the whole law of the rows, not only its mean. For the mean alone use the ``test`` of a mean,
+    ``ClippedMean(...).fit(X).test(value=...)``.
+
     Attributes
     ----------
     test : str
@@ -69,6 +72,10 @@ class TestResult:
             )
         else:
             notes.append("Printed constants: no p-value, and a level that is only bounded in theory.")
+        notes.append(
+            "The null hypothesis is the whole law of the rows, not only its mean: other rows with this mean may be "
+            "rejected, and some with another mean kept. For the mean alone: ClippedMean(...).fit(X).test(value=...)."
+        )
         if self.statistic == float("inf"):
             notes.append("An earlier stage rejected; there is no further statistic.")
         return Summary(

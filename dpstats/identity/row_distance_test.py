@@ -14,13 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_real
+from dpstats.errors import InvalidParameter
 from dpstats.identity.base import PrivateTest
 from dpstats.identity.plan import IdentityPlan
-from dpstats.identity.row_constants import approximate_null_f0, normal_clipped_square, signs_center
-from dpstats.identity.rows import LARGEST_STEP, STEP_BITS, distance_of_row_sums, round_to_steps, row_sums
+from dpstats.identity.row_centering import RowCentering, row_centering
+from dpstats.identity.row_constants import approximate_null_f0, normal_clipped_square
+from dpstats.identity.rows import LARGEST_STEP, STEP_BITS, Centering, round_to_steps, row_distance
 from dpstats.identity.whitening import Reference, check_signs, grid_law, signs_of
-from dpstats.privacy.stages import Stage
-from dpstats.release.additive import Integers, additive_stages
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.stages import AnyStage, Stage
+from dpstats.privacy.totals import compose
+from dpstats.release.additive import Integers, additive_stages, concentrated_stage
 from dpstats.release.parameters import parameters
 
 _DISTANCE = "row distance"
@@ -33,13 +37,29 @@ _STEPS_OF_A_ROW = 2**20
 # signs, 1.
 SLACK = 1.4
 
-# Whitened signs take two values a column; rounded to eighths their null mean would not be zero.
-_FINE_STEPS = 2.0**10
+WIDE_CLIP = 3.0
+"""The clip of inner products over sqrt(d) at epsilon 0.5 and more, for whitened normal rows; 1 below.
+
+A wide clip keeps the power on skewed rows, and costs normal ones little where the noise is small."""
+
+_STRONG = 0.5
+
+REPORTED_DELTA = 1e-6
+"""At which ``privacy_`` states what a release of zero-concentrated privacy guarantees."""
+
+_SMALLEST_RHO, _LARGEST_RHO = 1e-16, 1e10
+
+# Whitened signs take two values a column, the smaller of which may be 1/14.
+_FINE_STEPS = 2.0**8
 
 
 @dataclass(frozen=True)
 class RowDistanceDesign:
-    """Public constants: the grid of the coordinates, and `row_distance`'s arguments on it."""
+    """Public constants: the grid of the coordinates, and `row_distance`'s arguments on it.
+
+    ``window`` is None where the null is symmetric; else products are centred by rows (`RowCentering`), which the null
+    and these constants determine.
+    """
 
     signs: bool
     steps_per_unit: float
@@ -47,7 +67,7 @@ class RowDistanceDesign:
     rho: int
     a0: int
     tau0: float
-    center: int = 0
+    window: tuple[int, int] | None = None
 
 
 @parameters
@@ -130,6 +150,8 @@ class RowDistanceTest(PrivateTest):
     """
 
     rows: str = "whitened"
+    clip: float | None = None
+    rho: float | None = None
 
     _title = "Row distance"
 
@@ -144,42 +166,76 @@ class RowDistanceTest(PrivateTest):
         else:
             steps, largest = 2.0**STEP_BITS, LARGEST_STEP
         slack = 1.0 if signs else SLACK
-        rho, a0 = round(steps**2 * math.sqrt(d)), round(slack * steps**2 * math.sqrt(n * d))
+        rho, a0 = (
+            round(self._clip(reference) * steps**2 * math.sqrt(d)),
+            round(slack * steps**2 * math.sqrt(n * d)),
+        )
         if reference.uniform_signs:
-            center, square = 0, normal_clipped_square(d, rho, _variance(steps, largest, reference))
+            window, square = None, normal_clipped_square(d, rho, _variance(steps, largest, reference))
         else:
-            # Skewed columns make skewed products: clipped about 0, their mean would drown the test.
-            high, low = reference.sign_steps(steps, largest)
-            center, square = signs_center(high, low, reference.up(), rho)
+            # Skewed columns make products that are about single rows more than about their mean.
+            found = _centering(reference, steps, largest, rho).window(n)
+            window, square = (found.low, found.high), found.square
         tau0 = approximate_null_f0(n, a0, square)
-        return RowDistanceDesign(signs, steps, largest, rho, a0, tau0, center)
+        return RowDistanceDesign(signs, steps, largest, rho, a0, tau0, window)
+
+    def _clip(self, reference: Reference) -> float:
+        """Return the clip of inner products, over sqrt(d)."""
+        if self.clip is not None:
+            return check_real("clip", self.clip, above=0, at_most=100)
+        # Signs have no skewness that is not the null's.
+        normal = reference.signs_mean is None and self.rows == "whitened"
+        return WIDE_CLIP if normal and self._strength() >= _STRONG else 1.0
+
+    def _strength(self) -> float:
+        """Return epsilon, or the one of which a zero-concentrated budget keeps rho."""
+        return self.epsilon if self.rho is None else math.sqrt(2 * self.rho)
+
+    def _check_privacy(self) -> None:
+        if self.rho is None:
+            super()._check_privacy()
+        elif self.epsilon is not None:
+            raise InvalidParameter(
+                f"epsilon must be None where rho is given, got {self.epsilon!r}: rho is for budgets kept in "
+                "zero-concentrated privacy, and Laplace noise is better for any other"
+            )
+        else:
+            check_real("rho", self.rho, at_least=_SMALLEST_RHO, at_most=_LARGEST_RHO)
+
+    def _target(self, stages: tuple[AnyStage, ...]) -> PrivacyGuarantee:
+        if self.rho is None:
+            return super()._target(stages)
+        return compose([event for stage in stages for event in stage.events], REPORTED_DELTA)
 
     def _on_signs(self, design: RowDistanceDesign) -> bool:
         return design.signs
 
     def _stages(self, design: RowDistanceDesign, n: int, d: int) -> tuple[Stage, ...]:
         statistic = Integers(_DISTANCE, 1, 1 / _STEPS_OF_A_ROW, _STEPS_OF_A_ROW, _STEPS_OF_A_ROW)
-        return additive_stages([statistic], check_real("epsilon", self.epsilon, above=0), 0.0)
+        if self.rho is None:
+            return additive_stages([statistic], check_real("epsilon", self.epsilon, above=0), 0.0)
+        # A little less, so that rounding never makes it more.
+        return (concentrated_stage(statistic, self.rho * (1 - 1e-12)),)
 
     def _exact(self, X: NDArray[Any], plan: IdentityPlan) -> Mapping[str, NDArray[Any]]:
         design: RowDistanceDesign = plan.design
         steps = np.empty(X.shape, dtype=np.float32)
         for piece, Z in plan.reference.blocks(X, plan.missing):
             steps[piece] = _steps(Z, design)
-        return {_DISTANCE: np.array([_distance(steps, design) * _STEPS_OF_A_ROW])}
+        return {_DISTANCE: np.array([_distance(steps, plan) * _STEPS_OF_A_ROW])}
 
     def _draw(
         self, plan: IdentityPlan, size: int, generator: np.random.Generator, shift: Any
     ) -> NDArray[np.int64]:
         design: RowDistanceDesign = plan.design
         distances = [
-            _distance(_steps(plan.reference.sample(plan.n_samples, generator, shift), design), design)
+            _distance(_steps(plan.reference.sample(plan.n_samples, generator, shift), design), plan)
             for _ in range(size)
         ]
         return np.array(distances, dtype=np.int64)[:, None] * _STEPS_OF_A_ROW
 
     def _rate(self, distance: float, d: int) -> float:
-        a, e = distance, self.epsilon
+        a, e = distance, self._strength()
         return math.sqrt(d) / a**2 + d ** (1 / 3) / (a ** (4 / 3) * e ** (2 / 3)) + (d**0.25 + 1) / (a * e)
 
     def _seconds(self, n: int, d: int, design: RowDistanceDesign) -> float:
@@ -201,6 +257,15 @@ def _variance(steps: float, largest: int, reference: Reference) -> float:
     return float(weights @ points**2)
 
 
-def _distance(steps: NDArray[Any], design: RowDistanceDesign) -> int:
-    sums = row_sums(steps, design.rho, center=design.center, bound=design.largest)
-    return distance_of_row_sums(sums, design.rho, design.a0, design.tau0)
+def _centering(reference: Reference, steps: float, largest: int, rho: int) -> RowCentering:
+    high, low = reference.sign_steps(steps, largest)
+    return row_centering(high, low, reference.up(), rho)
+
+
+def _distance(steps: NDArray[Any], plan: IdentityPlan) -> int:
+    design: RowDistanceDesign = plan.design
+    centering = None
+    if design.window is not None:
+        center = _centering(plan.reference, design.steps_per_unit, design.largest, design.rho)
+        centering = Centering(center.terms(steps), center.mean, *design.window)
+    return row_distance(steps, design.rho, design.a0, design.tau0, centering=centering, bound=design.largest)

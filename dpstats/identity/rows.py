@@ -1,15 +1,17 @@
 """The row-distance statistic: how many rows must change before a clean statistic falls below its null median.
 
-With G_ij = clip(<x_i, x_j> - c, -rho, rho), but 0 where i = j or a row is 0, and r = G 1, put, for k = 0..n and
-a_k = a0 + 2 rho k,
+With G_ij a clipped inner product of two rows, or 0 where i = j, r = G 1, and a window of width w that holds 0 and
+every G_ij, put, for k = 0..n and a_k = a0 + w k,
 
     f_k = sum_i r_i - 2 sum_{k largest} (r_i)_+ + 2 sum_i (-a_k - r_i)_+ ,
-    D   = min{k : f_k <= tau0 + 2 a0 k + 4 rho k (k - 1)}        (n if there is none).
+    D   = min{k : f_k <= tau0 + 2 a0 k + 2 w k (k - 1)}        (n if there is none).
 
 Replacing one row moves D by at most one. The proof (docs/proofs/row-distance.md) uses symmetry, the zero
-diagonal and |G| <= rho, in exact arithmetic: in floating point ties break it. So rows are integers, their
-products are formed in floating point only where every partial sum is an exactly represented integer, and
-everything after the products is int64.
+diagonal, the width of the window, and that G_ij is a function of its two rows, in exact arithmetic: in floating point
+ties break it. So rows are integers, their products are formed in floating point only where every partial sum is an
+exactly represented integer, and everything after the products is int64.
+
+The window is [-rho, rho], or that of `Centering`.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import math
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -77,13 +80,32 @@ def round_to_steps(
     return result
 
 
+@dataclass(frozen=True)
+class Centering:
+    """Centre the clipped inner products by rows: G_ij = clip(K_ij - g_i - g_j + mean, low, high).
+
+    Attributes
+    ----------
+    terms : int64 array of shape (n,)
+        g of every row, from -rho to rho: a function of that row alone, bit for bit.
+    mean : int
+    low, high : int
+        The window, low <= 0 <= high. Public, like ``mean``.
+    """
+
+    terms: NDArray[np.int64]
+    mean: int
+    low: int
+    high: int
+
+
 def row_distance(
     X: Any,
     rho: int,
     a0: int,
     tau0: float,
     *,
-    center: int = 0,
+    centering: Centering | None = None,
     bound: int | None = None,
     threads: int | None = None,
 ) -> int:
@@ -100,9 +122,8 @@ def row_distance(
     tau0 : float
         What counts as a small statistic: a public number, usually the null median of
         `row_statistic_f0`. Only its integer part matters.
-    center : int, default=0
-        The c that is taken off the inner products before they are clipped: a public number, 0 where the null is
-        symmetric. Rows of zeros, which stand for missing ones, have products of 0 whatever it is.
+    centering : Centering, optional
+        For nulls that are not symmetric. Rows of zeros, which stand for missing ones, have G = 0 whatever it is.
     bound : int, optional
         Public bound on the absolute entries. It decides between single and double precision, and with
         them the running time; the result is the same. None takes the largest entry.
@@ -132,14 +153,20 @@ def row_distance(
     >>> row_distance(np.ones((20, 4)), rho=2, a0=4, tau0=0)
     7
     """
-    sums = row_sums(X, rho, center=center, bound=bound, threads=threads)
-    return distance_of_row_sums(sums, rho, a0, tau0)
+    sums = row_sums(X, rho, centering=centering, bound=bound, threads=threads)
+    window = None if centering is None else (centering.low, centering.high)
+    return distance_of_row_sums(sums, rho, a0, tau0, window=window)
 
 
 def row_sums(
-    X: Any, rho: int, *, center: int = 0, bound: int | None = None, threads: int | None = None
+    X: Any,
+    rho: int,
+    *,
+    centering: Centering | None = None,
+    bound: int | None = None,
+    threads: int | None = None,
 ) -> NDArray[np.int64]:
-    """Return the exact row sums of the Gram matrix less ``center``, clipped to +-rho off its diagonal, zero on it.
+    """Return the exact row sums of G: inner products clipped to +-rho and centred, zero on the diagonal.
 
     Parameters and errors are those of `row_distance`.
 
@@ -148,16 +175,21 @@ def row_sums(
     int64 array of shape (n,)
     """
     rho = check_integer("rho", rho, at_least=0)
-    center = check_integer("center", center, at_least=-_EXACT_FLOAT64, at_most=_EXACT_FLOAT64)
     X = np.asarray(X)
     largest = _check_integer_rows(X, bound)
     n, d = X.shape
     if n == 0 or d == 0:
         return np.zeros(n, dtype=np.int64)
-    # |<x, y> - c| is at most this, so a larger clip changes nothing; this one is exact in the dtype.
-    reach = largest**2 * d + abs(center)
-    clip = min(rho, reach)
-    dtype = _dtype(reach, clip)
+    product = largest**2 * d
+    # A larger clip than the products reach changes nothing; this one is exact in the dtype.
+    clip = min(rho, product)
+    if centering is None:
+        dtype = _dtype(product, clip)
+    else:
+        clip = rho
+        low, high = check_window(centering.low, centering.high)
+        _check_terms(centering.terms, n, rho)
+        dtype = _dtype(max(product, 3 * rho + abs(centering.mean)), max(-low, high))
     # A copy, checked again: another process may write to the caller's memory, and products are read many times.
     with np.errstate(all="ignore"):
         X = np.array(X, dtype=dtype, order="C")
@@ -167,32 +199,37 @@ def row_sums(
     queue = iter(tiles)
     workers = min(len(tiles), _threads(n * n * d) if threads is None else threads)
     if workers <= 1:
-        return _sum_tiles(X, clip, center, queue)
+        return _sum_tiles(X, clip, centering, queue)
     # One BLAS thread in each of ours: its own threads would wait for each other after every tile.
     with ThreadpoolController().limit(limits=1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
-        totals = list(pool.map(lambda _: _sum_tiles(X, clip, center, queue), range(workers)))
+        totals = list(pool.map(lambda _: _sum_tiles(X, clip, centering, queue), range(workers)))
     total: NDArray[np.int64] = np.stack(totals).sum(axis=0)
     return total
 
 
 def _sum_tiles(
-    X: NDArray[Any], clip: int, center: int, tiles: Iterator[tuple[slice, slice]]
+    X: NDArray[Any], clip: int, centering: Centering | None, tiles: Iterator[tuple[slice, slice]]
 ) -> NDArray[np.int64]:
-    """Return what some tiles of the clipped Gram matrix, and their mirror images, add to its row sums."""
+    """Return what some tiles of G, and their mirror images, add to its row sums."""
     n = len(X)
-    present = np.asarray(X.any(axis=1)) if center else np.ones(n, dtype=np.bool_)
     total = np.zeros(n, dtype=np.int64)
     tile = np.empty(min(n, _TILE_ROWS) * min(n, _TILE_COLUMNS), dtype=X.dtype)
     ones = np.ones(min(n, max(_TILE_ROWS, _TILE_COLUMNS)), dtype=X.dtype)
+    if centering is not None:
+        present = np.asarray(X.any(axis=1))
+        terms = centering.terms.astype(X.dtype)
     for rows, columns in tiles:
         shape = (rows.stop - rows.start, columns.stop - columns.start)
         G = tile[: shape[0] * shape[1]].reshape(shape)
         np.matmul(X[rows], X[columns].T, out=G)
-        if center:
-            np.subtract(G, center, out=G)
+        np.clip(G, -clip, clip, out=G)
+        if centering is not None:
+            # Integers of at most 3 rho + |mean|: exact in the dtype, and so symmetric.
+            np.subtract(G, (terms[rows] - centering.mean)[:, None], out=G)
+            np.subtract(G, terms[columns], out=G)
+            np.clip(G, centering.low, centering.high, out=G)
             G[~present[rows]] = 0
             G[:, ~present[columns]] = 0
-        np.clip(G, -clip, clip, out=G)
         if rows == columns:
             np.fill_diagonal(G, 0)
         # Sums of at most 2048 entries: exact in the dtype, by its choice, in any order.
@@ -208,31 +245,56 @@ def row_statistic_f0(row_sums: NDArray[np.int64], a0: int) -> int:
     return int(r.sum()) + 2 * int(np.maximum(-a0 - r, 0).sum())
 
 
-def distance_of_row_sums(row_sums: NDArray[np.int64], rho: int, a0: int, tau0: float) -> int:
-    """Return the row distance D from the row sums, in O(n log n); see `row_distance`."""
+def distance_of_row_sums(
+    row_sums: NDArray[np.int64],
+    rho: int,
+    a0: int,
+    tau0: float,
+    *,
+    window: tuple[int, int] | None = None,
+) -> int:
+    """Return the row distance D from the row sums, in O(n log n); see `row_distance`.
+
+    ``window`` is what the products were clipped to: (-rho, rho), unless they were centred.
+    """
     rho = check_integer("rho", rho, at_least=0)
     a0 = check_integer("a0", a0, at_least=0)
+    low, high = (-rho, rho) if window is None else check_window(*window)
+    width = high - low
     # f_k and its increments are integers: only the integer part of tau0 can matter.
     tau = math.floor(check_real("tau0", tau0))
     r = np.sort(np.asarray(row_sums, dtype=np.int64))
     n = r.size
     # What n - 1 products can add up to: a refusal that looked at the sums themselves would tell of the rows.
-    largest = max(n - 1, 0) * rho
+    others = max(n - 1, 0)
     # Every integer below is at most this: sums of r, a_k times a count, and the thresholds.
-    if 4 * n * (largest + a0 + 2 * rho * (n + 1)) + abs(tau) >= _MAX_INTEGER:
+    if 4 * n * (others * max(-low, high) + a0 + width * (n + 1)) + abs(tau) >= _MAX_INTEGER:
         raise InvalidParameter(
             "rho, a0 or tau0 is too large for exact 64-bit arithmetic at this number of rows"
         )
-    if n and not -largest <= r[0] <= r[-1] <= largest:
-        raise InvalidData("row_sums must be sums of n - 1 products between -rho and rho, as row_sums returns")
+    if n and not others * low <= r[0] <= r[-1] <= others * high:
+        raise InvalidData(
+            f"row_sums must be sums of n - 1 products between {low} and {high}, as row_sums returns"
+        )
     k = np.arange(n + 1, dtype=np.int64)
     top = np.concatenate([[0], np.cumsum(np.maximum(r[::-1], 0))])
     lowest = np.concatenate([[0], np.cumsum(r)])
-    a = a0 + 2 * rho * k
+    a = a0 + width * k
     below = np.searchsorted(r, -a)  # how many r_i < -a_k
     f = lowest[n] - 2 * top + 2 * (-a * below - lowest[below])
-    small = f <= tau + 2 * a0 * k + 4 * rho * k * (k - 1)
+    small = f <= tau + 2 * a0 * k + 2 * width * k * (k - 1)
     return int(np.argmax(small)) if small.any() else n
+
+
+def check_window(low: int, high: int) -> tuple[int, int]:
+    """Return a window that holds 0, where the diagonal and missing rows are."""
+    low = check_integer("low", low, at_least=-_EXACT_FLOAT64, at_most=0)
+    return low, check_integer("high", high, at_least=0, at_most=_EXACT_FLOAT64)
+
+
+def _check_terms(terms: NDArray[np.int64], n: int, rho: int) -> None:
+    if terms.shape != (n,) or terms.dtype != np.int64 or np.abs(terms).max() > rho:
+        raise InvalidData("terms must be one 64-bit integer a row, from -rho to rho")
 
 
 def _check_integer_rows(X: NDArray[Any], bound: int | None) -> int:

@@ -17,6 +17,7 @@ from dpstats.identity.alternatives import norm_rate
 from dpstats.identity.base import PrivateTest
 from dpstats.identity.plan import IdentityPlan
 from dpstats.identity.spatial import DEFAULT_RADIUS, integer_norm, spatial_sign_lattice
+from dpstats.identity.spatial_box import SignBox
 from dpstats.identity.spatial_limit import NORMAL_LIMIT, normal_limit
 from dpstats.identity.whitening import Reference
 from dpstats.lattice import BallLattice
@@ -41,7 +42,7 @@ class SpatialSignTest(PrivateTest):
         "product": independent signs with ``mean``, or 0/1 columns; see `RowDistanceTest`.
     radius : float, optional
         Whitened rows are projected on the ball of this radius; public. None is 0.75 sqrt(d) for normal
-        rows, and the length of the longest row for signs. Small radii are the classical spatial sign.
+        rows, and no projection for signs, which are in a box already. Small radii are the classical spatial sign.
     epsilon : float, default=1.0
     level : float, default=0.05
     calibration : {"monte_carlo"}, default="monte_carlo"
@@ -51,7 +52,7 @@ class SpatialSignTest(PrivateTest):
     Attributes
     ----------
     statistic_ : float
-        ||S|| plus Laplace noise of scale 2 radius/epsilon.
+        ||S|| plus Laplace noise of scale 2 radius/epsilon; for signs, of the box's diagonal over epsilon.
     threshold_, pvalue_ : float
     reject_ : bool
     result_ : TestResult
@@ -63,7 +64,8 @@ class SpatialSignTest(PrivateTest):
     Notes
     -----
     S moves by at most 2 radius when a row is replaced, in any dimension, and so does its norm: releasing the norm
-    alone is what makes pure privacy affordable. Rows are projected to integers whose norm is checked exactly. The
+    alone is what makes pure privacy affordable. Rows are projected to integers whose norm is checked exactly. Whitened
+    signs are corners of a box, whose diagonal sqrt(sum 4/(1 - mean_j^2)) bounds what a row moves. The
     detectable distance a obeys n of the order of sqrt(d)/a^2 + d^(2/3)/(a^(4/3) epsilon^(2/3)) + d^(1/2)/(a epsilon).
 
     Examples
@@ -80,30 +82,29 @@ class SpatialSignTest(PrivateTest):
 
     _title = "Spatial sign"
 
-    def _design(self, n: int, d: int, reference: Reference) -> BallLattice:
+    def _design(self, n: int, d: int, reference: Reference) -> BallLattice | SignBox:
         if self.radius is not None:
-            radius = check_real("radius", self.radius, above=0)
-        elif reference.largest is None:
-            radius = DEFAULT_RADIUS * math.sqrt(d)
-        else:
-            # Nothing is projected: the projections of unequal signs would not have mean zero.
-            radius = reference.largest * math.sqrt(d)
-        return spatial_sign_lattice(n, d, radius)
+            return spatial_sign_lattice(n, d, check_real("radius", self.radius, above=0))
+        if reference.signs_mean is None:
+            return spatial_sign_lattice(n, d, DEFAULT_RADIUS * math.sqrt(d))
+        # Nothing is projected: the projections of unequal signs would not have mean zero.
+        return SignBox.build(reference)
 
-    def _stages(self, design: BallLattice, n: int, d: int) -> tuple[Stage, ...]:
-        sensitivity = design.sensitivity("l2")
+    def _stages(self, design: BallLattice | SignBox, n: int, d: int) -> tuple[Stage, ...]:
+        sensitivity = design.diagonal if isinstance(design, SignBox) else design.sensitivity("l2")
         statistic = Integers(_NORM, 1, design.spacing, sensitivity, sensitivity)
         return additive_stages([statistic], check_real("epsilon", self.epsilon, above=0), 0.0)
 
     def _exact(self, X: NDArray[Any], plan: IdentityPlan) -> Mapping[str, NDArray[Any]]:
-        lattice: BallLattice = plan.design
+        design: BallLattice | SignBox = plan.design
         reference = plan.reference
-        if reference.whitener is None and not np.any(reference.center) and plan.missing == "error":
+        white = reference.whitener is None and not np.any(reference.center)
+        if isinstance(design, BallLattice) and white and plan.missing == "error":
             # Already white: the sums read the data themselves, in one pass on all cores.
-            sums, _ = lattice.sums(X)
+            sums, _ = design.sums(X)
         else:
             sums = sum(
-                (lattice.sums(Z)[0] for _, Z in reference.blocks(X, plan.missing)),
+                (_sums(Z, design, reference) for _, Z in reference.blocks(X, plan.missing)),
                 start=np.zeros(plan.n_features, dtype=np.int64),
             )
         return {_NORM: np.array([integer_norm(sums)])}
@@ -111,21 +112,17 @@ class SpatialSignTest(PrivateTest):
     def _draw(
         self, plan: IdentityPlan, size: int, generator: np.random.Generator, shift: Any
     ) -> NDArray[np.int64]:
-        lattice: BallLattice = plan.design
-        if plan.n_samples < NORMAL_LIMIT or plan.reference.signs_mean is not None:
-            norms = [
-                integer_norm(lattice.sums(plan.reference.sample(plan.n_samples, generator, shift))[0])
-                for _ in range(size)
-            ]
-            return np.array(norms, dtype=np.int64)[:, None]
-        radius = lattice.spacing * lattice.radius
-        limit = normal_limit(plan.n_samples, plan.n_features, radius, size, generator, shift)
-        return np.floor(limit / lattice.spacing).astype(np.int64)[:, None]
-
-    def _simulation_seconds(self, plan: IdentityPlan) -> float:
-        n, d = plan.n_samples, plan.n_features
-        # The sum of signs has no normal limit here: rows are drawn at any n, which `_seconds` leaves out.
-        return 2e-4 + 5e-8 * n * d if self.null == "product" else self._seconds(n, d, plan.design)
+        design: BallLattice | SignBox = plan.design
+        reference, n = plan.reference, plan.n_samples
+        if isinstance(design, SignBox):
+            sums = design.simulated(reference, n, size, generator, shift)
+        elif n < NORMAL_LIMIT or reference.signs_mean is not None:
+            sums = np.stack([design.sums(reference.sample(n, generator, shift))[0] for _ in range(size)])
+        else:
+            radius = design.spacing * design.radius
+            limit = normal_limit(n, plan.n_features, radius, size, generator, shift)
+            return np.floor(limit / design.spacing).astype(np.int64)[:, None]
+        return np.array([integer_norm(S) for S in sums], dtype=np.int64)[:, None]
 
     def _cheaper(self) -> str:
         return "use L1ExtensionTest, whose simulations cost the same at any number of rows"
@@ -133,5 +130,15 @@ class SpatialSignTest(PrivateTest):
     def _rate(self, distance: float, d: int) -> float:
         return norm_rate(distance, d, self.epsilon)
 
-    def _seconds(self, n: int, d: int, design: BallLattice) -> float:
-        return 1e-4 + 1e-5 if n >= NORMAL_LIMIT else 2e-4 + 3e-8 * n * d
+    def _seconds(self, n: int, d: int, design: BallLattice | SignBox) -> float:
+        if isinstance(design, SignBox):
+            return 2e-5 + 1e-6 * d
+        # Projected signs have no normal limit here: rows are drawn at any n.
+        limit = n >= NORMAL_LIMIT and self.null == "normal"
+        return 1e-4 + 1e-5 if limit else 2e-4 + 3e-8 * n * d
+
+
+def _sums(Z: NDArray[Any], design: BallLattice | SignBox, reference: Reference) -> NDArray[np.int64]:
+    if isinstance(design, SignBox):
+        return design.sums(Z, reference)
+    return design.sums(Z)[0]

@@ -160,6 +160,14 @@ class Reference:
         pair = self.whiten(np.stack([np.ones(self.n_features), -np.ones(self.n_features)]))
         return np.rint(np.clip(pair * steps_per_unit, -largest, largest)).astype(np.int64)
 
+    def sign_rows(self, Z: NDArray[Any], steps_per_unit: float, largest: int) -> NDArray[np.int64]:
+        """Return whitened signs on a grid: one of `sign_steps`' two values, whatever Z holds, and 0 for a missing row.
+
+        The box of these values, in which the missing row is, is what sensitivities go by.
+        """
+        high, low = self.sign_steps(steps_per_unit, largest)
+        return np.where(Z > 0, high, np.where(Z < 0, low, 0))
+
     def sign_sums(self, n: int, size: int, generator: np.random.Generator, shift: Any) -> NDArray[np.int64]:
         """Return column sums of the signs of n rows, for ``size`` datasets, from their exact law."""
         count = generator.binomial(n, self._positive(shift), size=(size, self.n_features))

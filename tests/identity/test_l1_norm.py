@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from dpstats.identity.l1_norm import l1_cost, l1_excess, l1_extension
+from dpstats.identity.l1_norm import extended_squares, l1_cost, l1_excess, l1_extension
 from tests.identity.sign_datasets import datasets, neighbour_groups, plain_statistic
 
 
@@ -80,3 +80,35 @@ def test_constant_bounds_are_attained():
     S = np.full(d, n)
     assert l1_extension(S, n, A) - l1_extension(S - 2, n, A) == 4 * A
     assert math.isclose(l1_excess(S, n), d * (n - 1))
+
+
+@pytest.mark.parametrize(("pair", "price"), [((1, 4), 7), ((2, 3), 12), ((1, 6), 3)])
+def test_columns_of_unequal_width_exhaustively(pair, price):
+    """Rows of two values a column, all sums of four of them: the result moves by at most its price, and by no less."""
+    corners = [np.array(row) for row in itertools.product((-pair[0], 1), (-1, pair[1]))]
+    widths = np.array([pair[0] + 1, pair[1] + 1])
+    assert worst_move(corners, widths, price) == price
+    # The planted bug: widths that are a step too small.
+    assert worst_move(corners, widths - 1, price) > price
+
+
+def worst_move(corners, widths, price):
+    worst = 0
+    for rest in itertools.combinations_with_replacement(corners, 9):
+        S = np.array([sum(rest) + row for row in corners])
+        found = extended_squares(S, widths, price)
+        worst = max(worst, int(found.max() - found.min()))
+    return worst
+
+
+def test_python_integers_agree_where_64_bits_are_too_few():
+    S, widths = np.array([[2**33 + 5, -(2**32)], [7, 2**31]]), np.array([2**20, 3 * 2**19])
+    found = extended_squares(S, widths, 2**52)
+    plain = [
+        min(
+            sum(max(abs(int(s)) - int(w) * k, 0) ** 2 for s, w in zip(row, widths, strict=True)) + 2**52 * k
+            for k in range(9000)
+        )
+        for row in S
+    ]
+    assert [int(value) for value in found] == plain

@@ -2,54 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 
 from dpstats.identity import RowDistanceTest
-from dpstats.identity.row_constants import (
-    approximate_null_f0,
-    balanced_center,
-    normal_clipped_square,
-    sign_inner_products,
-)
-from dpstats.identity.row_distance_test import _steps
-from dpstats.identity.rows import row_statistic_f0, row_sums
-
-
-def enumerated(high: np.ndarray, low: np.ndarray, up: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return every value of <x, y> with its probability."""
-    values, probabilities = [], []
-    for x, y in itertools.product(itertools.product((0, 1), repeat=len(up)), repeat=2):
-        rows = [np.where(row, high, low) for row in (x, y)]
-        chances = [np.where(row, up, 1 - up) for row in (x, y)]
-        values.append(int(rows[0] @ rows[1]))
-        probabilities.append(float(np.prod(chances)))
-    return np.array(values), np.array(probabilities)
-
-
-@pytest.mark.parametrize(
-    "up", [[0.5], [0.9], [0.9, 0.9, 0.9, 0.9], [0.05, 0.3, 0.5, 0.995], [0.75, 0.75, 0.2, 0.6]]
-)
-def test_law_of_inner_products(up: list[float]) -> None:
-    p = np.array(up)
-    high, low = (np.rint(1024 * z).astype(np.int64) for z in (np.sqrt((1 - p) / p), -np.sqrt(p / (1 - p))))
-    exact, weights = enumerated(high, low, p)
-    values, probabilities = sign_inner_products(high, low, p)
-    assert probabilities.sum() == pytest.approx(1, abs=1e-12) and probabilities.min() > -1e-12
-    step, scale = values[1] - values[0], 1024.0**2 * np.sqrt(len(up))
-    assert probabilities @ values == pytest.approx(weights @ exact, abs=1e-9 * scale)
-    for clip in (0.3, 1.0, 4.0):
-        for center in (-0.4, 0.0, 0.2):
-            expected = weights @ np.clip(exact - center * scale, -clip * scale, clip * scale)
-            found = probabilities @ np.clip(values - center * scale, -clip * scale, clip * scale)
-            # Splitting errs near the two kinks only, by at most a quarter of a step times their mass.
-            assert abs(found - expected) <= step / 4
-    rho = round(scale)
-    center, square = balanced_center(values, probabilities, rho)
-    assert abs(weights @ np.clip(exact - center, -rho, rho)) <= step
-    assert square == pytest.approx(weights @ np.clip(exact - center, -rho, rho) ** 2, rel=1e-3)
+from dpstats.identity.row_centering import row_centering
+from dpstats.identity.row_constants import approximate_null_f0, normal_clipped_square
+from dpstats.identity.rows import Centering, round_to_steps, row_statistic_f0, row_sums
+from dpstats.identity.whitening import signs_of
 
 
 def test_normal_square() -> None:
@@ -68,7 +28,9 @@ def test_normal_square() -> None:
         ({"rows": "sign"}, 300, 20),
         ({"null": "product"}, 300, 20),
         ({"null": "product", "mean": 0.5}, 300, 20),
+        ({"clip": 1.0}, 300, 20),
         ({"null": "product", "mean": 0.5}, 600, 50),
+        ({"null": "product", "mean": 0.9}, 200, 3),
         ({"null": "product", "mean": np.linspace(-0.6, 0.6, 20)}, 300, 20),
     ],
 )
@@ -77,8 +39,16 @@ def test_tau0_is_about_the_null_median(options: dict, n: int, d: int) -> None:
     design, rng = plan.design, np.random.default_rng(0)
     found = []
     for _ in range(100):
-        steps = _steps(plan.reference.sample(n, rng), design)
-        sums = row_sums(steps, design.rho, center=design.center, bound=design.largest)
+        Z = plan.reference.sample(n, rng)
+        steps = (
+            signs_of(Z) if design.signs else round_to_steps(Z, None, design.steps_per_unit, design.largest)
+        )
+        centering = None
+        if design.window is not None:
+            pair = plan.reference.sign_steps(design.steps_per_unit, design.largest)
+            center = row_centering(*pair, plan.reference.up(), design.rho)
+            centering = Centering(center.terms(steps), center.mean, *design.window)
+        sums = row_sums(steps, design.rho, centering=centering, bound=design.largest)
         found.append(row_statistic_f0(sums, design.a0))
     assert abs(np.median(found) - design.tau0) < 0.5 * np.std(found)
 
@@ -88,3 +58,14 @@ def test_power_where_columns_are_skewed() -> None:
     test = RowDistanceTest(null="product", mean=0.5, n_calibration=199)
     assert test.power(0.36, 300, 20, n_simulations=200) > 0.95
     assert test.power(0.30, 600, 50, n_simulations=200) > 0.95
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "mean", "distance"), [(500, 1, 0.5, 0.2), (300, 20, 0.9, 0.45), (300, 4, -0.8, 0.3)]
+)
+def test_power_towards_the_middle_and_away(n: int, d: int, mean: float, distance: float) -> None:
+    # Products that were not centred by rows had a power below the level towards the middle.
+    test = RowDistanceTest(null="product", mean=mean, n_calibration=199)
+    for sign in (-1.0, 1.0):
+        assert test.power(distance, n, d, direction=np.full(d, sign), n_simulations=200) > 0.75
+        assert test.power(distance / 4, n, d, direction=np.full(d, sign), n_simulations=400) > 0.03

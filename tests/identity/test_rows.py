@@ -8,34 +8,38 @@ import pytest
 
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.identity import rows
-from dpstats.identity.rows import distance_of_row_sums, round_to_steps, row_distance, row_sums
+from dpstats.identity.rows import Centering, distance_of_row_sums, round_to_steps, row_distance, row_sums
 
 
-def plain_distance(X, rho, a0, tau0, increment=8, center=0):
+def plain_distance(X, rho, a0, tau0, increment=8, centering=None):
     """The definition, in Python integers and fractions; ``increment`` is the constant under attack.
 
-    The threshold is 2 a0 k + increment/2 * rho * k (k - 1), so 8 is the one that is proved.
+    The threshold is 2 a0 k + increment/4 * width * k (k - 1), so 8 is the one that is proved.
     """
     X = [[int(v) for v in row] for row in X]
     n = len(X)
-    r = [
-        sum(
-            max(-rho, min(rho, sum(a * b for a, b in zip(X[i], X[j], strict=True)) - center))
-            for j in range(n)
-            if j != i and (not center or (any(X[i]) and any(X[j])))
-        )
-        for i in range(n)
-    ]
-    return plain_distance_of_sums(r, rho, a0, tau0, increment)
+
+    def entry(i, j):
+        K = max(-rho, min(rho, sum(a * b for a, b in zip(X[i], X[j], strict=True))))
+        if centering is None:
+            return K
+        if not (any(X[i]) and any(X[j])):
+            return 0
+        G = K - int(centering.terms[i]) - int(centering.terms[j]) + centering.mean
+        return max(centering.low, min(centering.high, G))
+
+    r = [sum(entry(i, j) for j in range(n) if j != i) for i in range(n)]
+    width = 2 * rho if centering is None else centering.high - centering.low
+    return plain_distance_of_sums(r, width, a0, tau0, increment)
 
 
-def plain_distance_of_sums(r, rho, a0, tau0, increment=8):
+def plain_distance_of_sums(r, width, a0, tau0, increment=8):
     n = len(r)
     positive = sorted((max(v, 0) for v in r), reverse=True)
     for k in range(n + 1):
-        a = a0 + 2 * rho * k
+        a = a0 + width * k
         f = sum(r) - 2 * sum(positive[:k]) + 2 * sum(max(-a - v, 0) for v in r)
-        if f <= tau0 + 2 * a0 * k + Fraction(increment, 2) * rho * k * (k - 1):
+        if f <= tau0 + 2 * a0 * k + Fraction(increment, 4) * width * k * (k - 1):
             return k
     return n
 
@@ -49,19 +53,29 @@ def test_agrees_with_the_definition(seed):
         rho, a0 = int(rng.integers(0, 2 * size**2 * d)), int(rng.integers(0, 3 * size**2 * d))
         tau0 = float(rng.normal() * size**2 * d * n)
         X[rng.random(n) < 0.1] = 0
-        for center in (0, int(rng.integers(-(size**2) * d, size**2 * d + 1))):
-            expected = plain_distance(X, rho, a0, tau0, center=center)
+        terms = rng.integers(-rho, rho + 1, n)
+        low, high = -int(rng.integers(0, 2 * rho + 2)), int(rng.integers(0, 2 * rho + 2))
+        for centering in (None, Centering(terms, int(rng.integers(-rho, rho + 1)), low, high)):
+            expected = plain_distance(X, rho, a0, tau0, centering=centering)
             for dtype in (np.int16, np.int64, np.float32, np.float64):
-                assert row_distance(X.astype(dtype), rho, a0, tau0, center=center) == expected
+                assert row_distance(X.astype(dtype), rho, a0, tau0, centering=centering) == expected
 
 
-@pytest.mark.parametrize("center", [-1, 0, 1, 2])
-def test_a_row_moves_the_distance_by_at_most_one_about_any_center(center):
-    # Exhaustively: rows of zeros, which stand for missing ones, among the others, and each row replaced by each.
+@pytest.mark.parametrize(("low", "high"), [(-1, 2), (0, 3), (-3, 1), (0, 1), (-4, 0)])
+def test_a_row_moves_the_distance_by_at_most_one_in_any_window(low, high):
+    # Exhaustively: rows of zeros, which stand for missing ones, among the others, and each row replaced by each. Of a
+    # row its term is any function.
     values, moved = (-2, 0, 1, 3), 0
-    for rho, a0, tau0 in itertools.product((1, 2, 6), (0, 3), (-4, 0, 5)):
+    terms = {-2: 1, 0: 0, 1: -1, 3: 2}
+    for rho, a0, tau0 in itertools.product((2, 6), (0, 3), (-4, 0, 5)):
         found = {
-            X: row_distance(np.array(X)[:, None], rho, a0, tau0, center=center)
+            X: row_distance(
+                np.array(X)[:, None],
+                rho,
+                a0,
+                tau0,
+                centering=Centering(np.array([terms[x] for x in X]), 1, low, high),
+            )
             for X in itertools.product(values, repeat=4)
         }
         for X, distance in found.items():
@@ -70,6 +84,47 @@ def test_a_row_moves_the_distance_by_at_most_one_about_any_center(center):
                 assert step <= 1
                 moved += step
     assert moved
+
+
+def test_a_term_that_depends_on_other_rows_moves_it_by_two():
+    """The planted bug that a function of the row alone, bit for bit, excludes: the same search finds it."""
+    values, worst = (-3, 1), 0
+    for tau0 in range(-12, 1):
+        found = {}
+        for X in itertools.product(itertools.product(values, repeat=2), repeat=5):
+            rows_ = np.array(X)
+            terms = np.rint(np.clip(rows_ @ rows_.T, -3, 3).mean(axis=1)).astype(np.int64)
+            found[X] = row_distance(rows_, 3, 3, tau0, centering=Centering(terms, 0, -3, 5), threads=1)
+        for rest in {X[1:] for X in found}:
+            moves = [found[(row, *rest)] for row in itertools.product(values, repeat=2)]
+            worst = max(worst, max(moves) - min(moves))
+        if worst > 1:
+            return
+    raise AssertionError("the search finds nothing")
+
+
+def test_a_window_wider_than_its_stated_width_moves_it_by_two():
+    """The planted bug, by hand: G in {-1, 2}, of width 3; with the thresholds of width 2 one row moves D by 2."""
+    G = np.array([[0, 2, 2, -1], [2, 0, 2, -1], [2, 2, 0, -1], [-1, -1, -1, 0]])
+    H = with_row(G, np.array([-1, -1, 2]))
+    sums = [M.sum(axis=1).tolist() for M in (G, H)]
+    assert sums == [[3, 3, 3, -3], [0, 0, 0, 0]]
+    assert [plain_distance_of_sums(r, 2, 0, 0) for r in sums] == [2, 0]
+    zeros = np.zeros(4, dtype=np.int64)
+    D = [row_distance(incidence_rows(M), 2, 0, 0, centering=Centering(zeros, 0, -1, 2)) for M in (G, H)]
+    assert D == [1, 0]
+
+
+def test_windows_and_terms_are_checked():
+    X, zeros = np.ones((3, 2)), np.zeros(3, dtype=np.int64)
+    for low, high, named in ((1, 2, "low"), (-2, -1, "high"), (-1.5, 2, "low")):
+        with pytest.raises(InvalidParameter, match=named):
+            row_distance(X, 1, 1, 0, centering=Centering(zeros, 0, low, high))
+        with pytest.raises(InvalidParameter, match=named):
+            distance_of_row_sums(zeros, 1, 1, 0, window=(low, high))
+    for terms in (zeros[:2], zeros.astype(float), zeros + 2):
+        with pytest.raises(InvalidData, match="terms"):
+            row_distance(X, 1, 1, 0, centering=Centering(terms, 0, -1, 1))
 
 
 def test_blocks_and_precisions_agree(monkeypatch):
@@ -183,7 +238,7 @@ SETTINGS = [(1, 0, -3), (1, 1, 0), (2, 1, 1), (2, 3, -8), (3, 2, 5)]
 )
 def test_one_lipschitz_exhaustively(n, d, values):
     pairs, violations = exhaustive_violations(
-        lambda r, rho, a0, tau0: plain_distance_of_sums(plain_sums(r, rho), rho, a0, tau0),
+        lambda r, rho, a0, tau0: plain_distance_of_sums(plain_sums(r, rho), 2 * rho, a0, tau0),
         n,
         d,
         values,
@@ -207,7 +262,7 @@ def plain_sums(r, rho):
 
 # --- attacks on the constant ---
 #
-# The proof uses of G only symmetry, the zero diagonal and |G| <= rho, so the attacks work on such matrices.
+# The proof uses of G only symmetry, the zero diagonal and its window, so the attacks work on such matrices.
 # With entries +-rho each of them is the Gram matrix of integer rows (`incidence_rows`), so what they find
 # are violations by datasets.
 
@@ -223,13 +278,13 @@ def incidence_rows(G):
     return X
 
 
-def random_gram(rng, n):
-    G = np.triu(np.where(rng.random((n, n)) < rng.random(), 1, -1), 1)
+def random_gram(rng, n, low=-1, high=1):
+    G = np.triu(np.where(rng.random((n, n)) < rng.random(), high, low), 1)
     return G + G.T
 
 
-def random_row(rng, n):
-    return np.where(rng.random(n - 1) < rng.random(), 1, -1)
+def random_row(rng, n, low=-1, high=1):
+    return np.where(rng.random(n - 1) < rng.random(), high, low)
 
 
 def with_row(G, row):
@@ -238,45 +293,46 @@ def with_row(G, row):
     return H
 
 
-def curve(r, a0, increment):
-    """g_k = f_k - threshold_k at rho = 1 and tau0 = 0, for k = 0..n."""
+def curve(r, a0, increment, width=2):
+    """g_k = f_k - threshold_k at tau0 = 0, for k = 0..n."""
     k = np.arange(len(r) + 1)
     top = np.concatenate([[0], np.cumsum(np.sort(np.maximum(r, 0))[::-1])])
-    f = r.sum() - 2 * top + 2 * np.maximum(-(a0 + 2 * k)[:, None] - r, 0).sum(axis=1)
-    return f - 2 * a0 * k - increment / 2 * k * (k - 1)
+    f = r.sum() - 2 * top + 2 * np.maximum(-(a0 + width * k)[:, None] - r, 0).sum(axis=1)
+    return f - 2 * a0 * k - increment / 4 * width * k * (k - 1)
 
 
-def jump(r, s, a0, increment):
+def jump(r, s, a0, increment, width=2):
     """The largest, over k, of min_{j <= k+1} g_j(X') - g_k(X), and the tau0 at which it shows.
 
     With tau0 = g_k(X), D(X) <= k; and D(X') >= k + 2 exactly where this is positive (and k + 1 < n).
     """
     best = (-np.inf, 0.0)
     for first, second in ((r, s), (s, r)):
-        g = curve(first, a0, increment)
-        gaps = np.minimum.accumulate(curve(second, a0, increment))[1:-1] - g[:-2]
+        g = curve(first, a0, increment, width)
+        gaps = np.minimum.accumulate(curve(second, a0, increment, width))[1:-1] - g[:-2]
         best = max(best, (gaps.max(), g[:-2][gaps.argmax()]))
     return best
 
 
-def climb(increment, seed, steps=400):
+def climb(increment, seed, steps=400, low=-1, high=1, width=2):
     """Hill climbing on the jump: flip entries of G and of the new row, move a0. Returns the best instance."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(8, 15))
-    G, row, a0 = random_gram(rng, n), random_row(rng, n), int(rng.integers(0, 4))
-    best = jump(G.sum(axis=1), with_row(G, row).sum(axis=1), a0, increment)
+    G, row, a0 = random_gram(rng, n, low, high), random_row(rng, n, low, high), int(rng.integers(0, 4))
+    best = jump(G.sum(axis=1), with_row(G, row).sum(axis=1), a0, increment, width)
     for _ in range(steps):
         G2, row2, a2 = G.copy(), row.copy(), a0
         for _ in range(int(rng.integers(1, 4))):
             move = rng.integers(3)
             if move == 0:
                 i, j = rng.choice(n, 2, replace=False)
-                G2[i, j] = G2[j, i] = -G2[i, j]
+                G2[i, j] = G2[j, i] = low + high - G2[i, j]
             elif move == 1:
-                row2[rng.integers(n - 1)] *= -1
+                place = rng.integers(n - 1)
+                row2[place] = low + high - row2[place]
             else:
                 a2 = max(0, a0 + int(rng.integers(-1, 2)))
-        found = jump(G2.sum(axis=1), with_row(G2, row2).sum(axis=1), a2, increment)
+        found = jump(G2.sum(axis=1), with_row(G2, row2).sum(axis=1), a2, increment, width)
         if found[0] >= best[0]:
             G, row, a0, best = G2, row2, a2, found
     return best, G, with_row(G, row), a0
@@ -289,6 +345,23 @@ def test_climbing_finds_nothing_against_the_proved_increment(seed):
     assert gap == 0
     D = [row_distance(incidence_rows(M), 1, a0, tau0) for M in (G, H)]
     assert abs(D[0] - D[1]) == 1
+
+
+@pytest.mark.parametrize(("low", "high"), [(-1, 2), (-2, 3), (-3, 1)])
+def test_climbing_in_other_windows(low, high):
+    """Nothing against the stated width; a width that is stated one too small breaks, by two neighbouring datasets."""
+    (gap, tau0), G, H, a0 = climb(8, 1, low=low, high=high, width=high - low)
+    assert gap == 0
+    zeros = np.zeros(len(G), dtype=np.int64)
+    rho = max(-low, high)
+    D = [
+        row_distance(incidence_rows(M), rho, a0, tau0, centering=Centering(zeros, 0, low, high))
+        for M in (G, H)
+    ]
+    assert abs(D[0] - D[1]) == 1
+    (gap, tau0), G, H, a0 = climb(8, 1, low=low, high=high, width=high - low - 1)
+    D = [plain_distance_of_sums(M.sum(axis=1).tolist(), high - low - 1, a0, tau0) for M in (G, H)]
+    assert gap > 0 and abs(D[0] - D[1]) >= 2
 
 
 @pytest.mark.parametrize("increment", [7.75, 7.5, 7, 6, 4])

@@ -23,7 +23,8 @@ from dpstats.identity import (
     exact_inner_product_extension,
 )
 from dpstats.identity.base import PrivateTest
-from dpstats.identity.rows import row_sums
+from dpstats.identity.rows import Centering, row_distance, row_sums
+from dpstats.privacy import compose
 from registry.entry import Dataset, Draw, Entry, PlantedBug, core, fitted, less_noise
 
 # No entry calibrates in an audit; scikit-learn's checks do, many times.
@@ -59,6 +60,17 @@ def ball_neighbors() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         W = Z.copy()
         W[0] = rng.standard_normal(3) * 1e9
         yield Z, W
+
+
+def wide_sign_neighbors(n: int, d: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield neighbours of sign rows in many columns: of equal rows, one reversed or all else; and random ones."""
+    rng = np.random.default_rng(0)
+    for first in (np.ones(d), -np.ones(d), *rng.choice([-1.0, 1.0], (20, d))):
+        for second in (-first, np.ones(d), -np.ones(d)):
+            for copies in range(n):
+                X = rng.choice([-1.0, 1.0], (n, d))
+                X[: copies + 1] = first
+                yield X, np.vstack([second[None], X[1:]])
 
 
 def _half_noise(test: PrivateTest) -> PrivateTest:
@@ -126,6 +138,63 @@ def float_distance(X: np.ndarray, tau0: int) -> int:
     return len(r)
 
 
+def _products_bug(
+    name: str, distance: Callable[[np.ndarray], int], X: np.ndarray, Y: np.ndarray
+) -> PlantedBug:
+    """Return a row distance of products of a planted bug's own, with the noise of the right one."""
+
+    def draw(data: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
+        return distance(data) + rng.laplace(size=(size, 1))
+
+    return PlantedBug(name, draw, X, Y, 1.0, 0.0)
+
+
+def narrow_width(G: np.ndarray) -> int:
+    """Planted bug: products in {-1, 2}, a window of 2 rho + 1, with the thresholds of rho = 1."""
+    r = G.sum(axis=1)
+    k = np.arange(len(r) + 1)
+    top = np.concatenate([[0], np.cumsum(np.sort(np.maximum(r, 0))[::-1])])
+    below = np.maximum(-2 * k[:, None] - r, 0).sum(axis=1)
+    return int(np.argmax(r.sum() - 2 * top + 2 * below <= 4 * k * (k - 1)))
+
+
+def centered_by_the_block(X: np.ndarray) -> int:
+    """Planted bug: g of a row from the rows that it is in a block with, and not of the row alone."""
+    g = np.rint(np.clip(X @ X.T, -3, 3).mean(axis=1)).astype(np.int64)
+    return row_distance(X, 3, 3, -12.0, centering=Centering(g, 0, -3, 5))
+
+
+def centering_bugs() -> tuple[PlantedBug, ...]:
+    """Return what is wrong with products that are centred badly, each with the pair that shows it."""
+    # The matrices of docs/proofs/row-distance.md: neighbours differ in row and column 0, and are incidence matrices of
+    # integer rows (tests/identity/test_rows.py).
+    G = np.array([[0, 2, 2, -1], [2, 0, 2, -1], [2, 2, 0, -1], [-1, -1, -1, 0]])
+    H = np.array([[0, -1, -1, 2], [-1, 0, 2, -1], [-1, 2, 0, -1], [2, -1, -1, 0]])
+    rest = [[-3, -3], [-3, 1], [1, 1], [1, 1]]
+    X, Y = np.array([[-3, 1], *rest]), np.array([[1, 1], *rest])
+    return (
+        _products_bug("a window of 2 rho + 1", narrow_width, G, H),
+        _products_bug("g by the block", centered_by_the_block, X, Y),
+    )
+
+
+class WidestColumn(SpatialSignTest):
+    """Planted bug: the widest side of the box, and not its diagonal."""
+
+    def _design(self, n: int, d: int, reference: Any) -> Any:
+        box = super()._design(n, d, reference)
+        high, low = reference.sign_steps(box.steps_per_unit, 2**30)
+        return replace(box, diagonal=int((high - low).max()))
+
+
+class HalfWidths(L1ExtensionTest):
+    """Planted bug: columns of two values move by half the distance between them."""
+
+    def _design(self, n: int, d: int, reference: Any) -> Any:
+        design = super()._design(n, d, reference)
+        return replace(design, widths=tuple(width // 2 for width in design.widths))
+
+
 class NoProjection(SpatialSignTest):
     """Planted bug: rows are added up as they are."""
 
@@ -145,7 +214,10 @@ class LastStageFullEpsilon(LipschitzExtensionTest):
 
 
 def _bug(name: str, test: PrivateTest, pair: Any, trials: int = 20_000) -> PlantedBug:
-    return PlantedBug(name, core(test), *pair, float(test.epsilon), float(test.delta), trials)
+    plan = test.plan(*pair[0].shape)
+    # Zero-concentrated privacy claims something at every delta; at a large one an audit sees more of it.
+    claim = plan.target if plan.target.delta == test.delta else compose(plan.events, 0.05)
+    return PlantedBug(name, core(test), *pair, claim.epsilon, claim.delta, trials)
 
 
 def printed_extension(X: np.ndarray, Delta: float, *, one_sided: bool = False) -> float:
@@ -264,10 +336,25 @@ def entries() -> Iterator[Entry]:
         )
     yield _entry(
         "row distance, product null",
-        RowDistanceTest(null="product", mean=0.5),
+        RowDistanceTest(null="product", mean=[0.5, 0.9]),
         lambda: sign_neighbors(6, 2),
         proof="row-distance.md",
         power=0.5,
+        bugs=centering_bugs(),
+    )
+    yield _entry(
+        "row distance, product null, many columns",
+        RowDistanceTest(null="product", mean=0.5),
+        lambda: wide_sign_neighbors(6, 15),
+        proof="row-distance.md",
+        power=0.5,
+    )
+    yield _entry(
+        "row distance, zero-concentrated",
+        RowDistanceTest(epsilon=None, rho=0.5),
+        lambda: grid_neighbors(5, (-3.0, -0.25, 0.0, 2.0, 9.0)),
+        proof="row-distance.md",
+        power=0.2,
     )
     first = np.array([[-1, 1, 1], [-1, -1, 1], [1, -1, 1], [-1, -1, 1], [1, 1, 1]])
     second = np.array([[-1, -1, -1], [-1, -1, -1], [-1, -1, 1], [-1, 1, -1], [-1, 1, -1]])
@@ -297,6 +384,40 @@ def entries() -> Iterator[Entry]:
         bugs=(
             _bug("projection skipped", NoProjection(), far),
             _bug("sample covariance", _sample_covariance(SpatialSignTest()), (spread, outlier)),
+        ),
+    )
+    skewed = SpatialSignTest(null="product", mean=[0.5, 0.5, 0.5, 0.5])
+    ones = np.ones((4, 4))
+    yield _entry(
+        "spatial sign, product null",
+        SpatialSignTest(null="product", mean=[0.9, -0.9]),
+        lambda: sign_neighbors(6, 2),
+        proof="spatial-sign.md",
+        power=0.5,
+        slack=(2.0,),
+        slack_reason="norms are rounded down, and the diagonal up",
+        bugs=(
+            _bug(
+                "the widest column for the diagonal",
+                WidestColumn(**skewed.get_params()),
+                (-ones, np.vstack([ones[:1], -ones[1:]])),
+            ),
+        ),
+    )
+    unequal = L1ExtensionTest(null="product", mean=[0.5, -0.9], radius=0.05)
+    low, high = np.array([[-1.0, 1.0]]), np.array([[1.0, -1.0]])
+    yield _entry(
+        "l1 extension, product null",
+        unequal,
+        lambda: sign_neighbors(6, 2),
+        proof="lipschitz-extension.md",
+        power=0.4,
+        bugs=(
+            _bug(
+                "half the widths",
+                HalfWidths(**unequal.get_params()),
+                (np.repeat(low, 6, axis=0), np.vstack([high, np.repeat(low, 5, axis=0)])),
+            ),
         ),
     )
     for name, test in (
