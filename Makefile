@@ -51,6 +51,7 @@ validate-fast: $(INSTALLED)
 validate-identity: $(INSTALLED)
 	$(BIN)/python validation/studies/identity_level.py
 	$(BIN)/python validation/studies/identity_power.py
+	$(BIN)/python validation/studies/identity_directions.py
 
 real: $(INSTALLED)
 	$(BIN)/python validation/real/adaptive_real.py --replications 100

@@ -194,7 +194,7 @@ class _Nodes:
     @classmethod
     def build(cls, clip: int, scale: float, reach: float, count: int) -> _Nodes:
         step = reach / (scale * count)
-        places: NDArray[np.float64] = step * (np.arange(count) + 0.5)
+        places = np.asarray(step * (np.arange(count) + 0.5), dtype=np.float64)
         weights: NDArray[np.float64] = 2 / math.pi * step * np.sin(clip * places) / places**2
         return cls(places, weights)
 

@@ -40,7 +40,8 @@ SLACK = 1.4
 WIDE_CLIP = 3.0
 """The clip of inner products over sqrt(d) at epsilon 0.5 and more, for whitened normal rows; 1 below.
 
-A wide clip keeps the power on skewed rows, and costs normal ones little where the noise is small."""
+A wide clip keeps the power on skewed rows, and costs normal ones a few percent of distance where the noise is small:
+validation/results/identity_directions.md."""
 
 _STRONG = 0.5
 
@@ -72,7 +73,11 @@ class RowDistanceDesign:
 
 @parameters
 class RowDistanceTest(PrivateTest):
-    """Private test of a mean by the row distance: the most powerful here, up to about 10,000 rows.
+    """Private test of a mean by the row distance: the most powerful here where 8 columns or more are off together.
+
+    For up to about 10,000 rows. In fewer columns `SpatialSignTest` needs less distance, and where a single column is
+    off `L1ExtensionTest` with ``radius=0.4``. The null hypothesis is the whole law of the rows: for their mean alone
+    use ``ClippedMean(...).fit(X).test(value=...)``.
 
     Parameters
     ----------
@@ -89,7 +94,16 @@ class RowDistanceTest(PrivateTest):
         Inner products of the whitened rows, clipped to +-4 and rounded to eighths; or of their signs,
         which assumes less (medians and independence) and needs about 1.3 times the distance. An entry at
         its mean has sign +1: data with many such ties are rejected.
-    epsilon : float, default=1.0
+    clip : float, optional
+        Inner products are clipped to +-clip sqrt(d); public, at most 100. Wide clips keep the power on skewed rows, at
+        the cost of more noise. None is 3 for whitened normal rows at epsilon 0.5 and more, and else 1; give 1 where
+        the rows are known to be normal.
+    epsilon : float or None, default=1.0
+        None only with ``rho``.
+    rho : float, optional
+        For budgets kept in zero-concentrated privacy: Gaussian noise that costs this rho, in place of Laplace noise,
+        and ``epsilon=None``. At small rho it needs less distance than Laplace noise of epsilon^2/2 = rho; for any
+        other budget Laplace noise is the better one, so that there is no ``delta``.
     level : float, default=0.05
     calibration : {"monte_carlo"}, default="monte_carlo"
         Critical values and p-values from public simulation of the released statistic.
@@ -113,26 +127,27 @@ class RowDistanceTest(PrivateTest):
     Attributes
     ----------
     statistic_ : float
-        The row distance D plus Laplace noise of scale 1/epsilon.
+        The row distance D plus Laplace noise of scale 1/epsilon, or Gaussian noise of variance 1/(2 rho).
     threshold_, pvalue_ : float
     reject_ : bool
     result_ : TestResult
     privacy_ : PrivacyGuarantee
-        Pure, for neighbours that differ in one row; n is public.
+        Pure, for neighbours that differ in one row; n is public. With ``rho`` what it implies at delta = 1e-6.
     plan_ : IdentityPlan
     n_features_in_ : int
 
     Notes
     -----
-    Inner products are clipped to +-rho, rho about sqrt(d) for standard rows. D is the smallest k such that the
-    statistic "with k rows left out" is below its null median by a margin that grows with k; a row moves it
-    by at most one. Everything before the noise is in integers. Time O(n^2 d), memory that of a block beyond the
-    rounded rows. The detectable distance a obeys n of the order of sqrt(d)/a^2 + d^(1/3)/(a^(4/3) epsilon^(2/3))
+    D is the smallest k such that the statistic "with k rows left out", the sum of clipped inner products, is below its
+    null median by a margin that grows with k; a row moves it by at most one. Under a product null with means other than
+    0 each row's own average product is taken off. Everything before the noise is in integers. Time O(n^2 d), memory
+    that of a block beyond the rounded rows. The detectable distance a obeys n of the order of sqrt(d)/a^2 + d^(1/3)/(a^(4/3) epsilon^(2/3))
     + d^(1/4)/(a epsilon) + 1/(a epsilon).
 
-    The null hypothesis is the whole law: skewed rows with the right mean and covariance are rejected too. Average such
-    rows first, in blocks of a public size m by position, and give cov/m: a row is in one block only, so the
-    guarantee per row stays (docs/proofs/identity-tests.md).
+    On skewed rows with the right mean this test turns conservative, and may miss a mean that moved towards the long
+    tail; other tests reject such rows (docs/limitations.md, with figures). Average them first, in blocks of a public
+    size m by position, and give cov/m: a row is in one block only, so the guarantee per row stays
+    (docs/proofs/identity-tests.md).
 
     References
     ----------

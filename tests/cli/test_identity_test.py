@@ -13,7 +13,7 @@ from tests.cli.commands import PAIR, failed, json_of, refused
 @pytest.mark.parametrize(
     ("test", "name"),
     [
-        ("auto", "RowDistanceTest"),
+        ("auto", "SpatialSignTest"),
         ("row-distance", "RowDistanceTest"),
         ("spatial-sign", "SpatialSignTest"),
         ("lipschitz", "LipschitzExtensionTest"),
@@ -78,9 +78,14 @@ def test_identity_test_charges_a_budget(
     assert "Nothing was charged" in failed([*arguments, "--budget", ledger], capsys)
 
 
-def test_large_identity_tests_are_planned_as_spatial_signs(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["plan", "identity-test", "--rows", "20000", "--columns", "5", "--mean", "0"]
-    assert json_of(arguments, capsys)["estimator"] == "SpatialSignTest"
+def test_a_test_is_planned_by_the_size(capsys: pytest.CaptureFixture[str]) -> None:
+    for rows, columns, name in (
+        ("2000", "7", "SpatialSignTest"),
+        ("2000", "8", "RowDistanceTest"),
+        ("20000", "8", "SpatialSignTest"),
+    ):
+        arguments = ["plan", "identity-test", "--rows", rows, "--columns", columns, "--mean", "0"]
+        assert json_of(arguments, capsys)["estimator"] == name
 
 
 def test_filtering_has_a_delta(capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,7 +24,7 @@ from dpstats.identity import (
 )
 from dpstats.identity.base import PrivateTest
 from dpstats.identity.rows import Centering, row_distance, row_sums
-from dpstats.privacy import compose
+from dpstats.privacy import PrivacyGuarantee, compose
 from registry.entry import Dataset, Draw, Entry, PlantedBug, core, fitted, less_noise
 
 # No entry calibrates in an audit; scikit-learn's checks do, many times.
@@ -213,10 +213,8 @@ class LastStageFullEpsilon(LipschitzExtensionTest):
         return replace(plan, stages=(*plan.stages[:-1], replace(last, scale_steps=last.scale_steps / M)))
 
 
-def _bug(name: str, test: PrivateTest, pair: Any, trials: int = 20_000) -> PlantedBug:
-    plan = test.plan(*pair[0].shape)
-    # Zero-concentrated privacy claims something at every delta; at a large one an audit sees more of it.
-    claim = plan.target if plan.target.delta == test.delta else compose(plan.events, 0.05)
+def _bug(name: str, test: PrivateTest, pair: Any, trials: int = 20_000, claim: Any = None) -> PlantedBug:
+    claim = claim or PrivacyGuarantee(test.epsilon, test.delta)
     return PlantedBug(name, core(test), *pair, claim.epsilon, claim.delta, trials)
 
 
@@ -286,7 +284,9 @@ def _entry(
 
     # The first pair whose statistics are furthest apart, among some.
     worst = max(itertools.islice(pairs(), 4000), key=lambda pair: _gap(*map(integers, pair)))
-    half = _bug("half the noise", _half_noise(test), worst)
+    # Zero-concentrated privacy claims something at every delta; at a large one an audit sees more of it.
+    claim = compose(plan.events, 0.05) if test.epsilon is None else None
+    half = _bug("half the noise", _half_noise(test), worst, claim=claim)
     return Entry(
         name=name,
         covers=covers,
@@ -307,7 +307,8 @@ def _entry(
 
 def _quick(test: PrivateTest) -> PrivateTest:
     """Return the test for scikit-learn's checks, which calibrate many times, at sizes of their own."""
-    quick = type(test)(**{**test.get_params(), **FAST, "random_state": 0})
+    mean = float(np.ravel(test.mean)[0])
+    quick = type(test)(**{**test.get_params(), **FAST, "random_state": 0, "mean": mean})
     return quick.set_params(solver="auto") if "solver" in quick.get_params() else quick
 
 
