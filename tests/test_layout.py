@@ -17,7 +17,6 @@ TESTED_ELSEWHERE = {
     "identity/alternatives.py": "tests/identity/test_distance_interval.py and test_power.py go in every direction",
     "identity/workload.py": "tests/identity/test_power.py runs into its bounds",
     "identity/result.py": "tests/identity/test_base.py reads every result and summary",
-    "identity/row_distance_test.py": "tests/identity/test_rows.py, test_row_constants.py and test_base.py",
     "means/whitening.py": "tests/means/test_adaptive.py fits every shape of covariance",
     "identity/spatial_limit.py": "tests/identity/test_spatial_sign_test.py compares the limit with rows",
 }

@@ -141,13 +141,13 @@ class RowDistanceTest(PrivateTest):
     D is the smallest k such that the statistic "with k rows left out", the sum of clipped inner products, is below its
     null median by a margin that grows with k; a row moves it by at most one. Under a product null with means other than
     0 each row's own average product is taken off. Everything before the noise is in integers. Time O(n^2 d), memory
-    that of a block beyond the rounded rows. The detectable distance a obeys n of the order of sqrt(d)/a^2 + d^(1/3)/(a^(4/3) epsilon^(2/3))
-    + d^(1/4)/(a epsilon) + 1/(a epsilon).
+    that of a block beyond the rounded rows. The detectable distance a obeys n of the order of sqrt(d)/a^2
+    + d^(1/3)/(a^(4/3) epsilon^(2/3)) + d^(1/4)/(a epsilon) + 1/(a epsilon).
 
-    On skewed rows with the right mean this test turns conservative, and may miss a mean that moved towards the long
-    tail; other tests reject such rows (docs/limitations.md, with figures). Average them first, in blocks of a public
-    size m by position, and give cov/m: a row is in one block only, so the guarantee per row stays
-    (docs/proofs/identity-tests.md).
+    On continuous skewed rows with the right mean this test turns conservative, and with a narrow clip it misses a mean
+    that moved towards the long tail; other tests reject such rows, and this one rejects those of few values
+    (docs/limitations.md, with figures). Average them first, in blocks of a public size m by position, and give cov/m: a
+    row is in one block only, so the guarantee per row stays (docs/proofs/identity-tests.md).
 
     References
     ----------

@@ -71,7 +71,7 @@ def test_a_search_ends_where_one_from_few_rows_does(test, distance, d, monkeypat
     [
         (RowDistanceTest(), 1e-3, 100, "SpatialSignTest"),
         (RowDistanceTest(null="product"), 1e-3, 100, "L1ExtensionTest"),
-        (SpatialSignTest(null="product"), 1e-6, 3, "L1ExtensionTest"),
+        (SpatialSignTest(null="product", radius=1.0), 1e-6, 3, "L1ExtensionTest"),
         (FilteringTest(), 1e-3, 50, "SpatialSignTest"),
         (InnerProductTest(), 1.5e-3, 50, "SpatialSignTest"),
         (RowDistanceTest(), 1e-200, 2, "SpatialSignTest"),

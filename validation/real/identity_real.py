@@ -39,7 +39,7 @@ RESULTS = Path(__file__).resolve().parents[1] / "results" / "identity_real.md"
 COLUMNS = ["physlm", "disea", "hlthg", "hlthf", "hlthp"]
 EPSILON, LEVEL, SEED = 1.0, 0.05, 1974
 BLOCK = 25
-TESTS: tuple[PrivateTest, ...] = (RowDistanceTest(), SpatialSignTest(), LipschitzExtensionTest())
+TESTS: tuple[PrivateTest, ...] = (RowDistanceTest(clip=1), SpatialSignTest(), LipschitzExtensionTest())
 
 
 def load() -> dict[int, np.ndarray]:

@@ -9,13 +9,14 @@ the right mean and covariance, and with their mean moved. zCDP: Gaussian noise a
 of the null through the private path, against calibrations of the test's own.
 
     python validation/studies/identity_directions.py              # 200 datasets a distance, fewer for slow tests
+    python validation/studies/identity_directions.py --tables skewed     # the other tables stay as written
     python validation/studies/identity_directions.py --replications 30 --no-write  # a look
 """
 
 from __future__ import annotations
 
 import argparse
-import shlex
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -54,8 +55,13 @@ Draws = dict[float, np.ndarray]
 def tests_of(null: str, mean: Any) -> dict[str, PrivateTest]:
     """Return the tests with one release each."""
     common = {"null": null, "mean": mean}
+    # The default clip depends on epsilon under the normal null: 1 below .5, and 3 above. Here statistics are drawn
+    # once for all epsilons, so it is stated.
+    wide = null == "normal"
     tests: dict[str, PrivateTest] = {
-        "row distance": RowDistanceTest(**common),
+        "row distance, clip 3" if wide else "row distance": RowDistanceTest(
+            clip=3 if wide else None, **common
+        ),
         "spatial sign": SpatialSignTest(**common),
         "l1 extension": L1ExtensionTest(**common),
         "l1 extension, radius .4": L1ExtensionTest(radius=0.4, **common),
@@ -64,6 +70,8 @@ def tests_of(null: str, mean: Any) -> dict[str, PrivateTest]:
         tests["row distance, signs"] = RowDistanceTest(rows="sign", **common)
         tests["l1 extension, signs"] = L1ExtensionTest(rows="sign", **common)
         tests["inner products"] = InnerProductTest(solver="surrogate", **common)
+    if wide:
+        tests["row distance, clip 1"] = RowDistanceTest(clip=1, **common)
     return tests
 
 
@@ -159,7 +167,7 @@ def direction_rows(replications: int) -> Iterator[list[str]]:
         label = f"{null} {name}" if null == "product" else null
         for direction, unit in directions(mean, d, one_column=d == 20).items():
             for index, (title, test) in enumerate(tests_of(null, mean).items()):
-                if title == "row distance" and direction.startswith("one") and null == "normal":
+                if title.startswith("row distance, clip") and direction.startswith("one"):
                     continue  # depends on the distance alone, but for the clip of coordinates
                 drawn = draws(test, n, d, unit, fewer(test, n, d, replications), [1, cell, index])
                 scale = float(test.plan(n, d).stages[0].noise_scale) * test.epsilon
@@ -185,7 +193,7 @@ def whole(
     drawn = {
         ratio: test._simulate(
             plan,
-            replications * (1 if ratio else 3),
+            replications * ((4 if ratio == 1 else 1) if ratio else 12),
             np.random.default_rng([*seed, index]),
             ratio * nonprivate(n, d) * unit,
         )
@@ -241,7 +249,7 @@ def skewed_rows(replications: int) -> Iterator[list[str]]:
                     shift = move * nonprivate(n, d) / np.sqrt(d)
                     exact = [
                         test._exact(rows(rng, (n, d)) + shift, plan)[stage.name][0] * stage.spacing
-                        for _ in range(max(size // 3, 20))
+                        for _ in range(max(3 * replications // 10, 10))
                     ]
                     tails = [laplace(float(stage.noise_scale) * test.epsilon / e) for e in (0.1, 1.0)]
                     found = [tail(threshold(null, tail, reach), np.array(exact)) for tail, reach in tails]
@@ -287,55 +295,97 @@ def level_rows(replications: int) -> Iterator[list[str]]:
             yield [title, str(n), str(d), f"{size:,}", f"{rejected / size:.3f}"]
 
 
-def table(head: list[str], rows: Iterator[list[str]]) -> list[str]:
+def tables(replications: int) -> dict[str, tuple[str, str, list[str], Iterator[list[str]]]]:
+    """Return title, words, head and rows of every table, by name."""
+    epsilons = [f"epsilon = {e:g}" for e in EPSILONS]
+    moved = [f"moved {move:g}" for move in MOVES]
+    error = np.sqrt(LEVEL * (1 - LEVEL) / (6 * replications))
+    return {
+        "directions": (
+            "Directions",
+            f"{replications} datasets a distance and four times as many of the null; a third of that for the row "
+            f"distance where n^2 d > {SLOW:.0e}.",
+            ["null", "n", "d", "direction", "test", *epsilons, "least power"],
+            direction_rows(replications),
+        ),
+        "clip": (
+            "The clip of the row distance, on normal rows",
+            f"{replications} datasets a distance, a third where n^2 d > {SLOW:.0e}; the same rows for all clips.",
+            ["n", "d", "clip / sqrt(d)", *epsilons, "epsilon = 2"],
+            clip_rows(replications),
+        ),
+        "skewed": (
+            "Skewed rows: share rejected at epsilon = .1 / 1",
+            "Null: standard normal rows. Rows have its mean and covariance, and then their mean moved by so many "
+            "non-private critical distances, all columns alike; positive is towards the long tail. "
+            f"{max(3 * replications // 10, 10)} datasets each.",
+            ["rows", "n", "d", "test", *moved],
+            skewed_rows(replications),
+        ),
+        "zcdp": (
+            "Gaussian noise for budgets kept in zero-concentrated privacy",
+            "Row distance, clip 1.",
+            ["n", "d", "epsilon", "rho", "Laplace, epsilon", "Gaussian, rho"],
+            zcdp_rows(replications),
+        ),
+        "level": (
+            "Level of the tests that changed",
+            "1,999 simulated null datasets a calibration, so that the level of one has a standard deviation of .005; "
+            f"that of a share is {error:.3f} beside it.",
+            ["test", "n", "d", "datasets", "rejected at .05"],
+            level_rows(replications),
+        ),
+    }
+
+
+NAMES = ("directions", "clip", "skewed", "zcdp", "level")
+
+HEAD = """# Power of the identity tests in both directions, and on skewed rows
+
+Critical distances (power .8, level .05) are over that of the non-private chi-square test on the mean; "> a": less power
+than that at the largest distance tried, or at the farthest that signs can be. Simulated noise.
+"""
+
+
+def section(name: str, replications: int) -> str:
+    """Return a table below its title and the command that made it."""
+    start = time.process_time()
+    title, words, head, rows = tables(replications)[name]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for row in rows:
         print(*row, sep=" | ", flush=True)
         lines.append("| " + " | ".join(row) + " |")
-    return lines
+    minutes = (time.process_time() - start) / 60
+    command = (
+        f"python validation/studies/identity_directions.py --replications {replications} --tables {name}"
+    )
+    run = f"{time.strftime('%Y-%m-%d')}, dpstats {dpstats.__version__}, numpy {np.__version__}"
+    made = f"`{command}` ({run}; {minutes:.1f} minutes of one core)"
+    return "\n".join([f"## {title}", "", made, "", words, "", *lines, ""])
+
+
+def written() -> dict[str, str]:
+    """Return the sections that are there, by the name in their command."""
+    if not RESULTS.exists():
+        return {}
+    parts = re.split(r"^(?=## )", RESULTS.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    return {re.search(r"--tables (\w+)", part)[1]: part.rstrip() + "\n" for part in parts}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--replications", type=int, default=200)
+    parser.add_argument(
+        "--tables", nargs="+", choices=NAMES, default=NAMES, help="the others stay as written"
+    )
     parser.add_argument("--no-write", action="store_true")
     options = parser.parse_args()
-    reps, start = options.replications, time.perf_counter()
-    epsilons = [f"epsilon = {e:g}" for e in EPSILONS]
-    body = [
-        *("## Directions", ""),
-        *table(["null", "n", "d", "direction", "test", *epsilons, "least power"], direction_rows(reps)),
-        *("", "## The clip of the row distance, on normal rows", ""),
-        *table(["n", "d", "clip / sqrt(d)", *epsilons, "epsilon = 2"], clip_rows(reps)),
-        *("", "## Skewed rows: share rejected at epsilon = .1 / 1", ""),
-        "Null: standard normal rows. Rows have its mean and covariance, and then their mean moved by so many "
-        "non-private critical distances, all columns alike; positive is towards the long tail.",
-        "",
-        *table(["rows", "n", "d", "test", *(f"moved {move:g}" for move in MOVES)], skewed_rows(reps)),
-        *("", "## Gaussian noise for budgets kept in zero-concentrated privacy", ""),
-        *table(["n", "d", "epsilon", "rho", "Laplace, epsilon", "Gaussian, rho"], zcdp_rows(reps)),
-        *("", "## Level of the tests that changed", ""),
-        f"1,999 simulated null datasets a calibration, so that the level of one has a standard deviation of .005; that "
-        f"of a share is {np.sqrt(0.05 * 0.95 / (6 * reps)):.3f} beside it.",
-        "",
-        *table(["test", "n", "d", "datasets", "rejected at .05"], level_rows(reps)),
-    ]
-    minutes = (time.perf_counter() - start) / 60
-    head = [
-        "# Power of the identity tests in both directions, and on skewed rows",
-        "",
-        f"{time.strftime('%Y-%m-%d')}, dpstats {dpstats.__version__}, numpy {np.__version__}; {reps} datasets a "
-        f"distance and four times as many of the null, a third of that for the row distance where n^2 d > {SLOW:.0e}; "
-        f"simulated noise; {minutes:.0f} minutes.",
-        "",
-        f"    {shlex.join(['python', 'validation/studies/identity_directions.py', *sys.argv[1:]])}",
-        "",
-        'Critical distances (power .8, level .05) are over that of the non-private chi-square test on the mean; "> a": '
-        "less power than that at the largest distance tried, or at the farthest that signs can be.",
-        "",
-    ]
-    if not options.no_write:
-        RESULTS.write_text("\n".join([*head, *body, ""]), encoding="utf-8")
+    for name in options.tables:
+        made = section(name, options.replications)
+        if not options.no_write:
+            parts = {**written(), name: made}
+            text = "\n".join([HEAD, *(parts[name] for name in NAMES if name in parts)])
+            RESULTS.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

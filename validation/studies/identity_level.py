@@ -38,7 +38,7 @@ SIZES = (50, 500, 5000)
 DIMENSIONS = (1, 5, 100)
 EPSILONS = (0.1, 1.0)
 TESTS: dict[str, PrivateTest] = {
-    "row distance": RowDistanceTest(),
+    "row distance, clip 1": RowDistanceTest(clip=1),
     "row distance, signs": RowDistanceTest(rows="sign"),
     "row distance, product null": RowDistanceTest(null="product", mean=0.4),
     "spatial sign": SpatialSignTest(),
