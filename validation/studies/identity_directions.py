@@ -193,7 +193,7 @@ def whole(
     drawn = {
         ratio: test._simulate(
             plan,
-            replications * ((4 if ratio == 1 else 1) if ratio else 12),
+            replications * (1 if ratio else 3),
             np.random.default_rng([*seed, index]),
             ratio * nonprivate(n, d) * unit,
         )
