@@ -1,0 +1,236 @@
+"""Every interval of every mean and variance: how it is fitted, what it is about, and what its output assumes.
+
+One `Case` is one configuration of an estimator. All that is particular to an estimator's interface is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from interval_laws import Law, Numbers, ball_mean
+from scipy import special
+
+from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
+
+DELTA = 1e-6
+LEVEL = 0.95
+WIDER_BOX = 10.0  # bound of an adaptive mean, in standard deviations
+SIGNAL = 0.8  # of the columns of a sparse mean that are not zero, in standard deviations
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows of a law, as the different estimators are given them, and what is true of them."""
+
+    law: Law
+    raw: Numbers
+
+    @cached_property
+    def boxed(self) -> Numbers:
+        """Rows that lie in the public bounds by nature."""
+        return self.law.boxed(self.raw)
+
+    @cached_property
+    def sparse(self) -> Numbers:
+        """Rows in standard deviations from their mean, with a signal in the first columns."""
+        rows = (self.raw - self.law.mean) / self.law.std
+        rows[:, : n_nonzero(rows.shape[1])] += SIGNAL
+        return rows
+
+    @cached_property
+    def projected(self) -> Numbers:
+        """Rows projected on the public ball."""
+        center, radius = ball(self.law, self.raw.shape[1])
+        moved = self.raw - center
+        far = np.maximum(np.linalg.norm(moved, axis=1) / radius, 1.0)
+        return center + moved / far[:, None]
+
+    def plain(self, estimand: str, fitted: Any) -> tuple[Numbers, Numbers]:
+        """Return the non-private intervals: Student's for means, Wald's for variances."""
+        if estimand not in self._plain:
+            self._plain[estimand] = _interval(*PLAIN[estimand](self))
+        low, high = self._plain[estimand]
+        return (low[fitted.support_], high[fitted.support_]) if estimand == "selected" else (low, high)
+
+    @cached_property
+    def _plain(self) -> dict[str, tuple[Numbers, Numbers]]:
+        return {}
+
+
+def _interval(values: Numbers, quantile: float) -> tuple[Numbers, Numbers]:
+    mean, half = values.mean(axis=0), quantile * values.std(axis=0, ddof=1) / np.sqrt(len(values))
+    return mean - half, mean + half
+
+
+def _student(rows: Numbers) -> tuple[Numbers, float]:
+    return rows, -float(special.stdtrit(len(rows) - 1, (1 - LEVEL) / 2))
+
+
+def _wald(rows: Numbers, center: Numbers | float) -> tuple[Numbers, float]:
+    return (rows - center) ** 2, -float(special.ndtri((1 - LEVEL) / 2))
+
+
+PLAIN: dict[str, Callable[[Sample], tuple[Numbers, float]]] = {
+    "sample": lambda sample: _student(sample.boxed),
+    "clipped": lambda sample: _student(sample.boxed),
+    "ball": lambda sample: _student(sample.projected),
+    "population": lambda sample: _student(sample.raw),
+    "selected": lambda sample: _student(sample.sparse),
+    "variance": lambda sample: _wald(sample.boxed, sample.boxed.mean(axis=0)),
+    "square": lambda sample: _wald(sample.boxed, sample.law.center),
+}
+"""What the non-private interval is the mean of, and the quantile that it takes."""
+
+
+def ball(law: Law, d: int) -> tuple[float, float]:
+    """Return the public centre of each column, half a standard deviation off the mean, and the public radius."""
+    return law.mean + 0.5 * law.std, 1.2 * law.std * np.sqrt(d + 1)
+
+
+def n_nonzero(d: int) -> int:
+    """Return how many columns of the sparse rows are not zero."""
+    return max(1, d // 20)
+
+
+TRUTHS: dict[str, Callable[[Sample, Any], Any]] = {
+    "sample": lambda sample, fitted: sample.boxed.mean(axis=0),
+    "clipped": lambda sample, fitted: sample.law.clipped_mean,
+    "ball": lambda sample, fitted: ball_mean(
+        sample.law, sample.raw.shape[1], *ball(sample.law, sample.raw.shape[1])
+    ),
+    "population": lambda sample, fitted: sample.law.mean,
+    "variance": lambda sample, fitted: sample.law.clipped_variance,
+    "square": lambda sample, fitted: sample.law.clipped_square,
+    "selected": lambda sample, fitted: SIGNAL * (fitted.support_ < n_nonzero(fitted.mean_.size)),
+}
+"""What an interval is about, by the name of the estimand: the clipped mean of the sample, E[clip(x)], that of rows
+projected on a ball, E[x], the variance of clip(x), its second moment about the centre, and the means of the columns
+that were selected."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One configuration of an estimator.
+
+    Attributes
+    ----------
+    estimator, name : str
+        The class, and what is particular.
+    make : callable
+        ``make(law, d, epsilon)`` returns the estimator, from public facts of the law.
+    estimands : tuple of str
+        What its intervals are about.
+    rows : str
+        Which rows of a `Sample` it is given.
+    holds : callable
+        ``holds(law)``: whether what the output assumes is true.
+    """
+
+    estimator: str
+    name: str
+    make: Callable[[Law, int, float], Any]
+    estimands: tuple[str, ...]
+    rows: str = "raw"
+    holds: Callable[[Law], bool] = lambda law: True
+
+    def interval(self, fitted: Any, estimand: str, simultaneous: bool) -> tuple[Numbers, Numbers]:
+        """Return the ends for each column."""
+        low, high = fitted.confidence_interval(LEVEL, simultaneous=simultaneous)
+        return low, high
+
+    def truth(self, sample: Sample, fitted: Any, estimand: str) -> Any:
+        """Return what an interval should cover, for all columns or for each."""
+        if self.rows == "boxed" and estimand == "population":
+            estimand = "clipped"
+        return TRUTHS[estimand](sample, fitted)
+
+    def said(self, fitted: Any) -> bool:
+        """Return whether the output says that its assumption does not hold."""
+        return False
+
+
+def _clipped(law: Law, d: int, epsilon: float, *, std: Any, delta: float) -> ClippedMean:
+    public = law.std if std == "public" else std
+    return ClippedMean(epsilon=epsilon, delta=delta, clip=law.clip, center=law.center, std=public)
+
+
+def _ball(law: Law, d: int, epsilon: float, *, std: Any) -> ClippedMean:
+    center, radius = ball(law, d)
+    public = law.std if std == "public" else std
+    return ClippedMean(epsilon=epsilon, delta=DELTA, clip=radius, clip_norm="l2", center=center, std=public)
+
+
+def _variance(law: Law, d: int, epsilon: float, *, delta: float, **options: Any) -> PrivateVariance:
+    return PrivateVariance(epsilon=epsilon, delta=delta, clip=law.clip, center=law.center, **options)
+
+
+def _adaptive(law: Law, d: int, epsilon: float, *, tails: str, delta: float) -> AdaptiveMean:
+    return AdaptiveMean(epsilon=epsilon, delta=delta, bound=WIDER_BOX * law.std, std=law.std, tails=tails)
+
+
+def _sparse(law: Law, d: int, epsilon: float, *, delta: float) -> SparseMean:
+    return SparseMean(
+        n_nonzero=n_nonzero(d), epsilon=epsilon, delta=delta, clip=10.0, std=1.0, max_signal=1.0, split=True
+    )
+
+
+def _is_normal(law: Law) -> bool:
+    return "normal" in law.name and law.name != "lognormal"
+
+
+TAILS = {
+    "subgaussian": lambda law: law.name == "normal",
+    "symmetric": lambda law: law.name in ("normal", "t3"),
+    "variance": lambda law: True,
+}
+"""Which laws are what ``tails`` assumes; rows with a common factor are farther from their mean than it allows."""
+
+LAPLACE_AND_GAUSSIAN = {"Gaussian": DELTA, "Laplace": 0.0}
+
+CASES = [
+    *(
+        Case("ClippedMean", f"box, std {std}, {noise}", partial(_clipped, std=std, delta=delta), (estimand,))
+        for noise, delta in LAPLACE_AND_GAUSSIAN.items()
+        for std, estimand in (("private", "clipped"), ("public", "clipped"), (None, "sample"))
+    ),
+    *(
+        Case(
+            "ClippedMean",
+            f"ball, std {std}, Gaussian",
+            partial(_ball, std=std),
+            ("ball",),
+        )
+        for std in ("private", "public")
+    ),
+    *(
+        Case(
+            "PrivateVariance",
+            f"{interval}, about {about}, {noise}",
+            partial(_variance, delta=delta, interval=interval, about=about),
+            ("variance" if about == "mean" else "square",),
+            holds=_is_normal if interval == "normal" else lambda law: True,
+        )
+        for noise, delta in LAPLACE_AND_GAUSSIAN.items()
+        for interval in ("normal", "bounded")
+        for about in ("mean", "center")
+    ),
+    *(
+        Case(
+            "AdaptiveMean",
+            f"{tails}, std public, {noise}",
+            partial(_adaptive, tails=tails, delta=delta),
+            ("population",),
+            holds=holds,
+        )
+        for noise, delta in LAPLACE_AND_GAUSSIAN.items()
+        for tails, holds in TAILS.items()
+    ),
+    *(
+        Case("SparseMean", f"split, {noise}", partial(_sparse, delta=delta), ("selected",), rows="sparse")
+        for noise, delta in LAPLACE_AND_GAUSSIAN.items()
+    ),
+]
