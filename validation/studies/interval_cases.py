@@ -5,8 +5,8 @@ One `Case` is one configuration of an estimator. All that is particular to an es
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -20,6 +20,8 @@ DELTA = 1e-6
 LEVEL = 0.95
 WIDER_BOX = 10.0  # bound of an adaptive mean, in standard deviations
 SIGNAL = 0.8  # of the columns of a sparse mean that are not zero, in standard deviations
+
+Ends = tuple[Numbers, Numbers]
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,9 @@ PLAIN: dict[str, Callable[[Sample], tuple[Numbers, float]]] = {
     "sample": lambda sample: _student(sample.boxed),
     "clipped": lambda sample: _student(sample.boxed),
     "ball": lambda sample: _student(sample.projected),
+    "hard": lambda sample: _student(sample.boxed),
     "population": lambda sample: _student(sample.raw),
+    "mean": lambda sample: _student(sample.raw),
     "selected": lambda sample: _student(sample.sparse),
     "variance": lambda sample: _wald(sample.boxed, sample.boxed.mean(axis=0)),
     "square": lambda sample: _wald(sample.boxed, sample.law.center),
@@ -102,14 +106,16 @@ TRUTHS: dict[str, Callable[[Sample, Any], Any]] = {
     "ball": lambda sample, fitted: ball_mean(
         sample.law, sample.raw.shape[1], *ball(sample.law, sample.raw.shape[1])
     ),
+    "hard": lambda sample, fitted: sample.law.clipped_mean,
     "population": lambda sample, fitted: sample.law.mean,
+    "mean": lambda sample, fitted: sample.law.mean,
     "variance": lambda sample, fitted: sample.law.clipped_variance,
     "square": lambda sample, fitted: sample.law.clipped_square,
     "selected": lambda sample, fitted: SIGNAL * (fitted.support_ < n_nonzero(fitted.mean_.size)),
 }
-"""What an interval is about, by the name of the estimand: the clipped mean of the sample, E[clip(x)], that of rows
-projected on a ball, E[x], the variance of clip(x), its second moment about the centre, and the means of the columns
-that were selected."""
+"""What an interval is about, by name. sample: the clipped mean of the sample; clipped: E[clip(x)]; ball: the same
+for a ball; hard: E[x], of rows that lie in the bounds; population, mean: E[x]; variance: that of clip(x); square: its
+second moment about the middle of the bounds; selected: the means of the selected columns."""
 
 
 @dataclass(frozen=True)
@@ -123,11 +129,14 @@ class Case:
     make : callable
         ``make(law, d, epsilon)`` returns the estimator, from public facts of the law.
     estimands : tuple of str
-        What its intervals are about.
+        What its intervals are about: names of TRUTHS.
     rows : str
         Which rows of a `Sample` it is given.
     holds : callable
         ``holds(law)``: whether what the output assumes is true.
+    packed : bool
+        Whether the columns of many fits may be reported as if they were those of one: an interval goes by its column
+        alone. Much faster.
     """
 
     estimator: str
@@ -136,16 +145,16 @@ class Case:
     estimands: tuple[str, ...]
     rows: str = "raw"
     holds: Callable[[Law], bool] = lambda law: True
+    packed: bool = False
 
-    def interval(self, fitted: Any, estimand: str, simultaneous: bool) -> tuple[Numbers, Numbers]:
-        """Return the ends for each column."""
-        low, high = fitted.confidence_interval(LEVEL, simultaneous=simultaneous)
-        return low, high
+    def ends(self, fitted: Any, estimand: str, level: float, simultaneous: bool = False) -> Ends:
+        """Return the ends of the interval of each column."""
+        asked = {"estimand": ASKED[estimand]} if estimand in ASKED else {}
+        low, high = fitted.confidence_interval(level, simultaneous=simultaneous, **asked)
+        return np.atleast_1d(low), np.atleast_1d(high)
 
     def truth(self, sample: Sample, fitted: Any, estimand: str) -> Any:
         """Return what an interval should cover, for all columns or for each."""
-        if self.rows == "boxed" and estimand == "population":
-            estimand = "clipped"
         return TRUTHS[estimand](sample, fitted)
 
     def said(self, fitted: Any) -> bool:
@@ -153,19 +162,75 @@ class Case:
         return False
 
 
-def _clipped(law: Law, d: int, epsilon: float, *, std: Any, delta: float) -> ClippedMean:
-    public = law.std if std == "public" else std
-    return ClippedMean(epsilon=epsilon, delta=delta, clip=law.clip, center=law.center, std=public)
+ASKED = {"clipped": "clipped", "ball": "clipped", "population": "population", "hard": "population"}
+"""What `confidence_interval` is asked for, where it can be asked."""
 
 
-def _ball(law: Law, d: int, epsilon: float, *, std: Any) -> ClippedMean:
+class Runs:
+    """Fits of one case, and their intervals."""
+
+    def __init__(self, case: Case, law: Law, n: int, d: int, epsilon: float) -> None:
+        self.case = case
+        self.estimator = case.make(law, d, epsilon)
+        # A plan depends on public facts alone: one for all fits.
+        self._plan = plan = self.estimator.plan(n, d)
+        self.estimator.plan = lambda n_samples, n_features: plan
+        self._released: list[Mapping[str, Any]] = []
+        if case.packed:
+            self.estimator._report = lambda released, plan: self._released.append(released)
+        self._ends: dict[tuple[str, bool], list[Ends]] = {
+            (estimand, together): [] for estimand in case.estimands for together in (False, True)
+        }
+
+    def fit(self, sample: Sample, random_state: np.random.Generator) -> Any:
+        """Fit once more, and return the estimator."""
+        self.estimator.random_state = random_state
+        fitted = self.estimator.fit(getattr(sample, self.case.rows))
+        if not self.case.packed:
+            for (estimand, together), ends in self._ends.items():
+                if together and self._plan.n_features == 1:
+                    ends.append(self._ends[estimand, False][-1])
+                else:
+                    ends.append(self.case.ends(fitted, estimand, LEVEL, together))
+        return fitted
+
+    def ends(self, estimand: str, together: bool) -> list[Ends]:
+        """Return the intervals of every fit: of each column, or of all columns together."""
+        if not self._released:
+            return self._ends[estimand, together]
+        d = self._plan.n_features
+        level = LEVEL ** (1 / d) if together else LEVEL
+        low, high = self.case.ends(self._pack, estimand, level)
+        return list(zip(low.reshape(-1, d), high.reshape(-1, d), strict=True))
+
+    @cached_property
+    def _pack(self) -> Any:
+        plan = replace(self._plan, n_features=self._plan.n_features * len(self._released))
+        del self.estimator._report
+        self.estimator.plan_ = plan
+        self.estimator._report(_joined(self._released), plan)
+        return self.estimator
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    if isinstance(parts[0], Mapping):
+        return {name: _joined([part[name] for part in parts]) for name in parts[0]}
+    return np.concatenate(parts)
+
+
+def _clipped(law: Law, d: int, epsilon: float, *, std: Any, delta: float, are: str = "clip") -> ClippedMean:
+    public = (np.sqrt(law.clipped_variance) if are == "hard" else law.std) if std == "public" else std
+    return ClippedMean(epsilon=epsilon, delta=delta, bounds=(law.low, law.high), bounds_are=are, std=public)
+
+
+def _ball(law: Law, d: int, epsilon: float, *, std: Any, delta: float) -> ClippedMean:
     center, radius = ball(law, d)
     public = law.std if std == "public" else std
-    return ClippedMean(epsilon=epsilon, delta=DELTA, clip=radius, clip_norm="l2", center=center, std=public)
+    return ClippedMean(epsilon=epsilon, delta=delta, clip=radius, clip_norm="l2", center=center, std=public)
 
 
 def _variance(law: Law, d: int, epsilon: float, *, delta: float, **options: Any) -> PrivateVariance:
-    return PrivateVariance(epsilon=epsilon, delta=delta, clip=law.clip, center=law.center, **options)
+    return PrivateVariance(epsilon=epsilon, delta=delta, bounds=(law.low, law.high), **options)
 
 
 def _adaptive(law: Law, d: int, epsilon: float, *, tails: str, delta: float) -> AdaptiveMean:
@@ -179,7 +244,7 @@ def _sparse(law: Law, d: int, epsilon: float, *, delta: float) -> SparseMean:
 
 
 def _is_normal(law: Law) -> bool:
-    return "normal" in law.name and law.name != "lognormal"
+    return law.name in ("normal", "normal factor")
 
 
 TAILS = {
@@ -189,22 +254,59 @@ TAILS = {
 }
 """Which laws are what ``tails`` assumes; rows with a common factor are farther from their mean than it allows."""
 
-LAPLACE_AND_GAUSSIAN = {"Gaussian": DELTA, "Laplace": 0.0}
+NOISES = {"Gaussian": DELTA, "Laplace": 0.0}
 
 CASES = [
     *(
-        Case("ClippedMean", f"box, std {std}, {noise}", partial(_clipped, std=std, delta=delta), (estimand,))
-        for noise, delta in LAPLACE_AND_GAUSSIAN.items()
-        for std, estimand in (("private", "clipped"), ("public", "clipped"), (None, "sample"))
+        Case(
+            "ClippedMean",
+            f"box, std {std}, {noise}",
+            partial(_clipped, std=std, delta=delta),
+            estimands,
+            packed=True,
+        )
+        for noise, delta in NOISES.items()
+        for std, estimands in (
+            ("private", ("clipped",)),
+            ("public", ("clipped", "population")),
+            (None, ("sample",)),
+        )
     ),
     *(
         Case(
             "ClippedMean",
-            f"ball, std {std}, Gaussian",
-            partial(_ball, std=std),
-            ("ball",),
+            f"hard bounds, std {std}, {noise}",
+            partial(_clipped, std=std, delta=delta, are="hard"),
+            ("hard",),
+            rows="boxed",
+            packed=True,
         )
+        for noise, delta in NOISES.items()
         for std in ("private", "public")
+    ),
+    *(
+        Case(
+            "ClippedMean",
+            f"ball, std private, {noise}",
+            partial(_ball, std="private", delta=delta),
+            ("ball",),
+            packed=True,
+        )
+        for noise, delta in NOISES.items()
+    ),
+    Case(
+        "ClippedMean",
+        "ball, std public, Gaussian",
+        partial(_ball, std="public", delta=DELTA),
+        ("ball",),
+        packed=True,
+    ),
+    # What clipping can do to a column depends on all of them.
+    Case(
+        "ClippedMean",
+        "ball, std public, Gaussian, population",
+        partial(_ball, std="public", delta=DELTA),
+        ("population",),
     ),
     *(
         Case(
@@ -213,9 +315,10 @@ CASES = [
             partial(_variance, delta=delta, interval=interval, about=about),
             ("variance" if about == "mean" else "square",),
             holds=_is_normal if interval == "normal" else lambda law: True,
+            packed=True,
         )
-        for noise, delta in LAPLACE_AND_GAUSSIAN.items()
-        for interval in ("normal", "bounded")
+        for noise, delta in NOISES.items()
+        for interval in ("moments", "normal", "bounded")
         for about in ("mean", "center")
     ),
     *(
@@ -223,14 +326,14 @@ CASES = [
             "AdaptiveMean",
             f"{tails}, std public, {noise}",
             partial(_adaptive, tails=tails, delta=delta),
-            ("population",),
+            ("mean",),
             holds=holds,
         )
-        for noise, delta in LAPLACE_AND_GAUSSIAN.items()
+        for noise, delta in NOISES.items()
         for tails, holds in TAILS.items()
     ),
     *(
         Case("SparseMean", f"split, {noise}", partial(_sparse, delta=delta), ("selected",), rows="sparse")
-        for noise, delta in LAPLACE_AND_GAUSSIAN.items()
+        for noise, delta in NOISES.items()
     ),
 ]

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from interval_cases import CASES, LEVEL, Case, Sample
+from interval_cases import CASES, LEVEL, Case, Ends, Runs, Sample
 from interval_laws import LAWS, Law
 
 import dpstats
@@ -128,34 +128,31 @@ class Tally:
     said: float = 0.0
     told: float = 0.0
 
-    def add(self, case: Case, sample: Sample, fitted: Any, estimand: str) -> None:
-        """Count the intervals of one fit."""
-        low, high = (np.atleast_1d(end) for end in case.interval(fitted, estimand, False))
-        truth, said = case.truth(sample, fitted, estimand), case.said(fitted)
-        inside = (low <= truth) & (truth <= high)
+    def add(self, each: Ends, together: Ends, plain: Ends, truth: Any, said: bool) -> None:
+        """Count the intervals of one fit, beside the non-private ones."""
+        inside = _inside(each, truth)
         self.covered.append(float(inside.mean()))
         self.columns = self.columns + inside
+        self.together += bool(_inside(together, truth).all())
+        self.plain += float(_inside(plain, truth).mean())
         self.told += float((inside | said).mean())
         self.said += said
-        self.failed += float((np.isnan(low) | np.isnan(high)).mean())
-        width = high - low
+        width = each[1] - each[0]
+        self.failed += float(np.isnan(width).mean())
         self.open += float(np.isinf(width).mean())
         finite = np.isfinite(width)
-        plain_low, plain_high = sample.plain(estimand, fitted)
-        self.plain += float(((plain_low <= truth) & (truth <= plain_high)).mean())
         if finite.any():
             self.width += float(width[finite].mean())
-            self.plain_width += float((plain_high - plain_low).mean())
-        if inside.size > 1:
-            low, high = case.interval(fitted, estimand, True)
-            self.together += bool(np.all((low <= truth) & (truth <= high)))
-        else:
-            self.together += bool(inside.all())
+            self.plain_width += float((plain[1] - plain[0]).mean())
 
     def fail(self) -> None:
         """Count a fit that gave no intervals."""
         self.covered.append(0.0)
         self.failed += 1
+
+
+def _inside(ends: Ends, truth: Any) -> Any:
+    return (ends[0] <= truth) & (truth <= ends[1])
 
 
 def cell_of(tallies: Sequence[Tally], holds: bool) -> Cell:
@@ -190,33 +187,35 @@ def block(
     law: Law, n: int, d: int, asked: Sequence[tuple[Case, float]], size: int, rng: np.random.Generator
 ) -> dict[Key, Tally]:
     """Return the tallies of a block of datasets, for cases and epsilons."""
-    made = [(case, epsilon, _planned(case, law, n, d, epsilon)) for case, epsilon in asked]
+    runs = [(Runs(case, law, n, d, epsilon), epsilon) for case, epsilon in asked]
     tallies = {key: Tally() for case, epsilon in asked for key in _keys(case, epsilon, law, n, d)}
+    facts: dict[Key, list[tuple[Ends, Any, bool]]] = {key: [] for key in tallies}
     for _ in range(size):
         entropy = int(rng.integers(2**63))
         sample = Sample(law, law.draw(n, d, rng))
-        for case, epsilon, estimator in made:
+        for run, epsilon in runs:
+            case = run.case
             # A case's noise does not depend on which others are run.
             named = zlib.crc32(f"{case.estimator} {case.name} {epsilon}".encode())
-            estimator.random_state = np.random.default_rng([entropy, named])
+            keys = _keys(case, epsilon, law, n, d)
             try:
-                fitted = estimator.fit(getattr(sample, case.rows))
+                fitted = run.fit(sample, np.random.default_rng([entropy, named]))
             except DPStatsError:
-                fitted = None
-            for key in _keys(case, epsilon, law, n, d):
-                if fitted is None:
+                for key in keys:
                     tallies[key].fail()
-                else:
-                    tallies[key].add(case, sample, fitted, key.estimand)
+                continue
+            for key in keys:
+                plain, truth = (
+                    sample.plain(key.estimand, fitted),
+                    case.truth(sample, fitted, key.estimand),
+                )
+                facts[key].append((plain, truth, case.said(fitted)))
+    for run, epsilon in runs:
+        for key in _keys(run.case, epsilon, law, n, d):
+            each, together = (run.ends(key.estimand, simultaneous) for simultaneous in (False, True))
+            for ends, ends_together, known in zip(each, together, facts[key], strict=True):
+                tallies[key].add(ends, ends_together, *known)
     return tallies
-
-
-def _planned(case: Case, law: Law, n: int, d: int, epsilon: float) -> Any:
-    """Return the estimator with one plan for all its fits: a plan depends on public facts alone."""
-    estimator = case.make(law, d, epsilon)
-    plan = estimator.plan(n, d)
-    estimator.plan = lambda n_samples, n_features: plan
-    return estimator
 
 
 def datasets_of(n: int, d: int) -> int:
