@@ -14,7 +14,9 @@ import numpy as np
 from interval_laws import Law, Numbers, ball_mean
 from scipy import special
 
+from dpstats.data.tables import Table
 from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
+from dpstats.release.session import Session
 
 DELTA = 1e-6
 LEVEL = 0.95
@@ -135,8 +137,8 @@ class Case:
     holds : callable
         ``holds(law)``: whether what the output assumes is true.
     packed : bool
-        Whether the columns of many fits may be reported as if they were those of one: an interval goes by its column
-        alone. Much faster.
+        Whether an interval goes by its column alone: the columns of many releases are then reported as if they were
+        those of one fit, which is much faster.
     """
 
     estimator: str
@@ -176,22 +178,27 @@ class Runs:
         self._plan = plan = self.estimator.plan(n, d)
         self.estimator.plan = lambda n_samples, n_features: plan
         self._released: list[Mapping[str, Any]] = []
-        if case.packed:
-            self.estimator._report = lambda released, plan: self._released.append(released)
         self._ends: dict[tuple[str, bool], list[Ends]] = {
             (estimand, together): [] for estimand in case.estimands for together in (False, True)
         }
 
     def fit(self, sample: Sample, random_state: np.random.Generator) -> Any:
-        """Fit once more, and return the estimator."""
-        self.estimator.random_state = random_state
-        fitted = self.estimator.fit(getattr(sample, self.case.rows))
-        if not self.case.packed:
-            for (estimand, together), ends in self._ends.items():
-                if together and self._plan.n_features == 1:
-                    ends.append(self._ends[estimand, False][-1])
-                else:
-                    ends.append(self.case.ends(fitted, estimand, LEVEL, together))
+        """Fit once more, and return the estimator; one whose intervals are found together has only released."""
+        rows, fitted = getattr(sample, self.case.rows), self.estimator
+        if self.case.packed:
+            # What a fit does between its checks and its report.
+            private = fitted._read(Table(rows), self._plan)
+            with Session.simulated(self._plan, random_state) as session:
+                fitted._release(private, self._plan, session)
+            self._released.append(session.released)
+            return fitted
+        fitted.random_state = random_state
+        fitted.fit(rows)
+        for (estimand, together), ends in self._ends.items():
+            if together and self._plan.n_features == 1:
+                ends.append(self._ends[estimand, False][-1])
+            else:
+                ends.append(self.case.ends(fitted, estimand, LEVEL, together))
         return fitted
 
     def ends(self, estimand: str, together: bool) -> list[Ends]:
@@ -206,7 +213,6 @@ class Runs:
     @cached_property
     def _pack(self) -> Any:
         plan = replace(self._plan, n_features=self._plan.n_features * len(self._released))
-        del self.estimator._report
         self.estimator.plan_ = plan
         self.estimator._report(_joined(self._released), plan)
         return self.estimator

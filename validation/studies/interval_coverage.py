@@ -270,7 +270,7 @@ def _group(
     """Return the cells of one law and size."""
     if not asked:
         return {}
-    size = max(1, min(50, 500_000 // (n * d), -(-count // 4)))
+    size = min(200, -(-count // 4))
     rng = np.random.default_rng([*seed, list(LAWS).index(law.name), n, d])
     blocks = [(law, n, d, asked, part) for part in cut(count, size)]
     done = run_blocks(block, blocks, random_state=rng, n_jobs=jobs)
