@@ -64,9 +64,9 @@ def test_parts_of_laws_have_their_means(name: str) -> None:
 def test_means_of_projected_rows(name: str) -> None:
     # Five standard errors of 20,000 rows: a false alarm below 1e-6 each.
     law, n, d = LAWS[name], 20_000, 10
-    sample = Sample(law, law.draw(n, d, np.random.default_rng(1)))
-    expected = TRUTHS["ball"](sample, None)
-    means = sample.projected.mean(axis=1)
+    sample = Sample.draw(law, n, d, 1, np.random.default_rng(1))
+    expected = TRUTHS["ball"](sample)
+    means = sample.projected[:, 0].mean(axis=1)
     assert abs(means.mean() - expected) < 5 * means.std() / np.sqrt(n)
     assert np.linalg.norm(sample.projected - sample.raw) > 0
 
@@ -79,7 +79,7 @@ def test_a_ball_of_one_column_is_a_box() -> None:
 
 def test_sparse_rows_have_their_signal() -> None:
     law = LAWS["exponential"]
-    rows = Sample(law, law.draw(20_000, 40, np.random.default_rng(2))).sparse
+    rows = Sample.draw(law, 20_000, 40, 1, np.random.default_rng(2)).sparse[:, 0]
     expected = np.where(np.arange(40) < n_nonzero(40), SIGNAL, 0.0)
     assert n_nonzero(40) == 2 and np.all(np.abs(rows.mean(axis=0) - expected) < 5 / np.sqrt(20_000))
 
@@ -101,12 +101,13 @@ def test_intervals_cover_and_intervals_of_half_the_width_do_not() -> None:
     assert halved.width == pytest.approx(whole.width / 2, rel=0.02)
 
 
-def test_a_wrong_truth_is_noticed() -> None:
+def test_intervals_about_something_else_do_not() -> None:
     case = replace(case_of("ClippedMean", "box", "private", "Gaussian"), estimands=("clipped",))
 
     class Elsewhere(Case):
-        def truth(self, sample: Sample, fitted: Any, estimand: str) -> Any:
-            return super().truth(sample, fitted, estimand) + 0.2
+        def ends(self, *asked: Any, **options: Any) -> Any:
+            low, high = super().ends(*asked, **options)
+            return low + 0.2, high + 0.2
 
     wrong = Elsewhere(**vars(case))
     (cell,) = cells_of(wrong, law="normal", size=(1000, 10)).values()
@@ -137,19 +138,22 @@ def test_what_the_output_says_excuses() -> None:
     ids=lambda case: f"{case.estimator} {case.name}",
 )
 def test_intervals_found_together_are_those_of_each_fit(case: Case) -> None:
-    law, runs = LAWS["exponential"], {}
-    for packed in (True, False):
-        runs[packed] = Runs(replace(case, packed=packed), law, 200, 3, 1.0)
-        for seed in range(3):
-            sample = Sample(law, law.draw(200, 3, np.random.default_rng(seed)))
-            runs[packed].fit(sample, np.random.default_rng(100 + seed))
-    packed, single = (runs[kind].ends(case.estimands[0]) for kind in (True, False))
-    assert len(packed) == len(single) == 3
-    for (one, one_together), (other, other_together) in zip(packed, single, strict=True):
-        assert np.shape(one) == (2, 3) and np.allclose(one, other, rtol=1e-9, atol=1e-12)
-        if other_together is not None:
-            # Bonferroni's level and Sidak's are within 0.0004 of each other.
-            assert np.allclose(one_together, other_together, rtol=0.003, atol=0.003)
+    law, count, estimand = LAWS["exponential"], 60, case.estimands[0]
+    sample = Sample.draw(law, 200, 3, count, np.random.default_rng(0))
+    packed, single = (Runs(replace(case, packed=kind), law, 200, 3, 1.0) for kind in (True, False))
+    packed.fit(sample, np.random.default_rng(1))
+    single.fit(sample, np.random.default_rng(2))
+    together, apart = packed.intervals(estimand), single.intervals(estimand)
+    assert len(together) == len(apart) == count
+    for one, other in zip(together, apart, strict=True):
+        assert np.shape(one.each) == np.shape(other.each) == (2, 3)
+        assert np.array_equal(one.plain, other.plain) and np.array_equal(one.truth, other.truth)
+    # The same rows, other noise: sums and differences of the ends have the same law. Means of 180 numbers, within six
+    # standard errors: a false alarm below 1e-6.
+    for of_ends in (np.add, np.subtract):
+        first, second = (np.array([of_ends(*found.each) for found in runs]) for runs in (together, apart))
+        error = np.hypot(first.std(), second.std()) / np.sqrt(3 * count)
+        assert abs(first.mean() - second.mean()) < 6 * error + 1e-9
 
 
 def test_a_fit_that_fails_does_not_cover() -> None:
@@ -157,7 +161,7 @@ def test_a_fit_that_fails_does_not_cover() -> None:
     missing = replace(LAWS["normal"], draw=lambda n, d, rng: np.full((n, d), np.nan))
     tallies = study.block(missing, 50, 1, [(case, 1.0)], 3, np.random.default_rng(0))
     cell = study.cell_of(list(tallies.values()), True)
-    assert cell.failed == 1.0 and cell.coverage == 0.0 and cell.verdict == "BELOW"
+    assert cell.failed == 1.0 and cell.datasets == 3 and cell.coverage == 0.0 and cell.verdict == "BELOW"
 
 
 def test_cells_do_not_depend_on_what_else_is_run_and_survive_the_store(tmp_path: Path) -> None:

@@ -5,17 +5,19 @@ One `Case` is one configuration of an estimator. All that is particular to an es
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from inspect import signature
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from interval_laws import Law, Numbers, ball_mean
 from scipy import special
 
 from dpstats.data.tables import Table
+from dpstats.errors import DPStatsError
+from dpstats.lattice import BoxLattice
 from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
 from dpstats.release.session import Session
 
@@ -29,10 +31,28 @@ Ends = tuple[Numbers, Numbers]
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows of a law, as the different estimators are given them, and what is true of them."""
+    """Some datasets of a law, as the different estimators are given them, and what is true of them.
+
+    ``raw`` has shape (n, datasets, d): a dataset is ``raw[:, i]``.
+    """
 
     law: Law
     raw: Numbers
+
+    @classmethod
+    def draw(cls, law: Law, n: int, d: int, datasets: int, rng: np.random.Generator) -> Sample:
+        """Draw some datasets."""
+        return cls(law, np.stack([law.draw(n, d, rng) for _ in range(datasets)], axis=1))
+
+    @property
+    def datasets(self) -> int:
+        """How many."""
+        return self.raw.shape[1]
+
+    @property
+    def d(self) -> int:
+        """Columns of each dataset."""
+        return self.raw.shape[2]
 
     @cached_property
     def boxed(self) -> Numbers:
@@ -43,32 +63,33 @@ class Sample:
     def sparse(self) -> Numbers:
         """Rows in standard deviations from their mean, with a signal in the first columns."""
         rows = (self.raw - self.law.mean) / self.law.std
-        rows[:, : n_nonzero(rows.shape[1])] += SIGNAL
+        rows[..., : n_nonzero(self.d)] += SIGNAL
         return rows
 
     @cached_property
     def projected(self) -> Numbers:
         """Rows projected on the public ball."""
-        center, radius = ball(self.law, self.raw.shape[1])
+        center, radius = ball(self.law, self.d)
         moved = self.raw - center
-        far = np.maximum(np.linalg.norm(moved, axis=1) / radius, 1.0)
-        return center + moved / far[:, None]
+        far = np.maximum(np.linalg.norm(moved, axis=-1, keepdims=True) / radius, 1.0)
+        return center + moved / far
 
-    def plain(self, estimand: str, fitted: Any) -> tuple[Numbers, Numbers]:
-        """Return the non-private intervals: Student's for means, Wald's for variances."""
+    def plain(self, estimand: str) -> Ends:
+        """Return the non-private intervals of shape (datasets, d): Student's for means, Wald's for variances."""
         if estimand not in self._plain:
-            self._plain[estimand] = _interval(*PLAIN[estimand](self))
-        low, high = self._plain[estimand]
-        return (low[fitted.support_], high[fitted.support_]) if estimand == "selected" else (low, high)
+            values, quantile = PLAIN[estimand](self)
+            mean = values.mean(axis=0)
+            half = quantile * values.std(axis=0, ddof=1) / np.sqrt(len(values))
+            self._plain[estimand] = mean - half, mean + half
+        return self._plain[estimand]
 
     @cached_property
-    def _plain(self) -> dict[str, tuple[Numbers, Numbers]]:
+    def _plain(self) -> dict[str, Ends]:
         return {}
 
-
-def _interval(values: Numbers, quantile: float) -> tuple[Numbers, Numbers]:
-    mean, half = values.mean(axis=0), quantile * values.std(axis=0, ddof=1) / np.sqrt(len(values))
-    return mean - half, mean + half
+    def truth(self, estimand: str) -> Numbers:
+        """Return what intervals should cover, of shape (datasets, d)."""
+        return np.broadcast_to(TRUTHS[estimand](self), self.raw.shape[1:])
 
 
 def _student(rows: Numbers) -> tuple[Numbers, float]:
@@ -103,22 +124,20 @@ def n_nonzero(d: int) -> int:
     return max(1, d // 20)
 
 
-TRUTHS: dict[str, Callable[[Sample, Any], Any]] = {
-    "sample": lambda sample, fitted: sample.boxed.mean(axis=0),
-    "clipped": lambda sample, fitted: sample.law.clipped_mean,
-    "ball": lambda sample, fitted: ball_mean(
-        sample.law, sample.raw.shape[1], *ball(sample.law, sample.raw.shape[1])
-    ),
-    "hard": lambda sample, fitted: sample.law.clipped_mean,
-    "population": lambda sample, fitted: sample.law.mean,
-    "mean": lambda sample, fitted: sample.law.mean,
-    "variance": lambda sample, fitted: sample.law.clipped_variance,
-    "square": lambda sample, fitted: sample.law.clipped_square,
-    "selected": lambda sample, fitted: SIGNAL * (fitted.support_ < n_nonzero(fitted.mean_.size)),
+TRUTHS: dict[str, Callable[[Sample], Any]] = {
+    "sample": lambda sample: sample.boxed.mean(axis=0),
+    "clipped": lambda sample: sample.law.clipped_mean,
+    "ball": lambda sample: ball_mean(sample.law, sample.d, *ball(sample.law, sample.d)),
+    "hard": lambda sample: sample.law.clipped_mean,
+    "population": lambda sample: sample.law.mean,
+    "mean": lambda sample: sample.law.mean,
+    "variance": lambda sample: sample.law.clipped_variance,
+    "square": lambda sample: sample.law.clipped_square,
+    "selected": lambda sample: SIGNAL * (np.arange(sample.d) < n_nonzero(sample.d)),
 }
 """What an interval is about, by name. sample: the clipped mean of the sample; clipped: E[clip(x)]; ball: the same
 for a ball; hard: E[x], of rows that lie in the bounds; population, mean: E[x]; variance: that of clip(x); square: its
-second moment about the middle of the bounds; selected: the means of the selected columns."""
+second moment about the middle of the bounds; selected: the means of the columns, of which some are selected."""
 
 
 @dataclass(frozen=True)
@@ -156,10 +175,6 @@ class Case:
         low, high = fitted.confidence_interval(level, simultaneous=simultaneous, **asked)
         return np.atleast_1d(low), np.atleast_1d(high)
 
-    def truth(self, sample: Sample, fitted: Any, estimand: str) -> Any:
-        """Return what an interval should cover, for all columns or for each."""
-        return TRUTHS[estimand](sample, fitted)
-
     def said(self, fitted: Any) -> bool:
         """Return whether the output says that its assumption does not hold."""
         return bool(getattr(fitted, "assumption_refuted_", False))
@@ -174,6 +189,17 @@ ASKED = {"clipped": "clipped", "ball": "clipped", "population": "population", "h
 """What `confidence_interval` is asked for, where it can be asked."""
 
 
+class Interval(NamedTuple):
+    """The intervals of one fit, and what they are compared with; each end is an array of one number per column."""
+
+    each: Ends
+    together: Ends | None  # of all columns at once, where they were asked for
+    plain: Ends
+    truth: Numbers
+    said: bool = False
+    unnoticed: float = 0.0
+
+
 class Runs:
     """Fits of one case, and their intervals."""
 
@@ -183,50 +209,91 @@ class Runs:
         # A plan depends on public facts alone: one for all fits.
         self._plan = plan = self.estimator.plan(n, d)
         self.estimator.plan = lambda n_samples, n_features: plan
-        self._released: list[Mapping[str, Any]] = []
-        self._ends: dict[str, list[tuple[Ends, Ends | None]]] = {estimand: [] for estimand in case.estimands}
+        self._released: list[Any] = []
+        self._samples: list[dict[str, tuple[Ends, Numbers]]] = []
+        self._intervals: dict[str, list[Interval]] = {estimand: [] for estimand in case.estimands}
+        self.failed = 0
 
-    def fit(self, sample: Sample, random_state: np.random.Generator) -> Any:
-        """Fit once more, and return the estimator; one whose intervals are found together has only released."""
-        rows, fitted = getattr(sample, self.case.rows), self.estimator
+    def fit(self, sample: Sample, rng: np.random.Generator) -> None:
+        """Fit to every dataset of a sample."""
+        rows = getattr(sample, self.case.rows)
+        known = {
+            estimand: (sample.plain(estimand), sample.truth(estimand)) for estimand in self.case.estimands
+        }
         if self.case.packed:
-            # What a fit does between its checks and its report.
-            private = fitted._read(Table(rows), self._plan)
-            with Session.simulated(self._plan, random_state) as session:
-                fitted._release(private, self._plan, session)
-            self._released.append(session.released)
-            return fitted
-        fitted.random_state = random_state
-        fitted.fit(rows)
-        for estimand, ends in self._ends.items():
-            each = self.case.ends(fitted, estimand, LEVEL)
-            # Of every fourth fit: they take as long as all the rest.
-            together = None if len(ends) % 4 else self.case.ends(fitted, estimand, LEVEL, simultaneous=True)
-            ends.append((each, together))
-        return fitted
+            try:
+                self._released.append(self._release(rows, rng))
+                self._samples.append(known)
+            except DPStatsError:
+                self.failed += sample.datasets
+            return
+        for i in range(sample.datasets):
+            self.estimator.random_state = rng
+            try:
+                fitted = self.estimator.fit(rows[:, i])
+            except DPStatsError:
+                self.failed += 1
+                continue
+            columns = getattr(fitted, "support_", slice(None))
+            for estimand, found in self._intervals.items():
+                (low, high), truth = known[estimand]
+                each = self.case.ends(fitted, estimand, LEVEL)
+                # Of every fourth fit: they take as long as all the rest.
+                together = None if i % 4 else self.case.ends(fitted, estimand, LEVEL, simultaneous=True)
+                plain = low[i, columns], high[i, columns]
+                said, unnoticed = self.case.said(fitted), self.case.unnoticed(sample.law, fitted)
+                found.append(Interval(each, together, plain, truth[i, columns], said, unnoticed))
 
-    def ends(self, estimand: str) -> list[tuple[Ends, Ends | None]]:
-        """Return the intervals of every fit: each column's, and of some fits those of all columns together."""
+    def intervals(self, estimand: str) -> list[Interval]:
+        """Return what was found."""
         if not self._released:
-            return self._ends[estimand]
+            return self._intervals[estimand]
         d = self._plan.n_features
-        both = (self.case.ends(self._pack, estimand, level) for level in (LEVEL, LEVEL ** (1 / d)))
-        return list(
-            zip(*(zip(*(end.reshape(-1, d) for end in ends), strict=True) for ends in both), strict=True)
+        levels = (LEVEL, LEVEL ** (1 / d))
+        each, together = (
+            [end.reshape(-1, d) for end in self.case.ends(self._pack, estimand, level)] for level in levels
         )
+        known = [sample[estimand] for sample in self._samples]
+        plain = [np.concatenate([part[0][side] for part in known]) for side in (0, 1)]
+        truth = np.concatenate([part[1] for part in known])
+        return [
+            Interval(tuple(ends[:2]), tuple(ends[2:4]), tuple(ends[4:6]), ends[6])
+            for ends in zip(*each, *together, *plain, truth, strict=True)
+        ]
+
+    # What a fit does between its checks and its report, for many datasets: an interval goes by its column alone.
+
+    def _release(self, rows: Numbers, rng: np.random.Generator) -> Any:
+        n, count, d = rows.shape
+        plan, estimator = self._plan, self.estimator
+        if isinstance(plan.lattice, BoxLattice):
+            wide = replace(plan, n_features=count * d, lattice=replace(plan.lattice, n_features=count * d))
+            exact = _each(
+                lambda sums: np.reshape(sums, (count, d)), estimator._read(Table(rows.reshape(n, -1)), wide)
+            )
+        else:
+            read = [estimator._read(Table(rows[:, i].copy()), plan) for i in range(count)]
+            exact = _each(lambda *sums: np.stack(sums), *read)
+        with Session.simulated(plan, rng, size=count) as session:
+            estimator._release(exact, plan, session)
+        return session.released
 
     @cached_property
     def _pack(self) -> Any:
-        plan = replace(self._plan, n_features=self._plan.n_features * len(self._released))
+        """All fits as one, of very many columns."""
+        released = _each(lambda *values: np.concatenate(values).ravel(), *self._released)
+        count = sum(len(known[self.case.estimands[0]][1]) for known in self._samples)
+        plan = replace(self._plan, n_features=self._plan.n_features * count)
         self.estimator.plan_ = plan
-        self.estimator._report(_joined(self._released), plan)
+        self.estimator._report(released, plan)
         return self.estimator
 
 
-def _joined(parts: Sequence[Any]) -> Any:
-    if isinstance(parts[0], Mapping):
-        return {name: _joined([part[name] for part in parts]) for name in parts[0]}
-    return np.concatenate(parts)
+def _each(function: Callable[..., Any], *nested: Any) -> Any:
+    """Apply a function to arrays, or to those of the same names in mappings."""
+    if isinstance(nested[0], Mapping):
+        return {name: _each(function, *(part[name] for part in nested)) for name in nested[0]}
+    return function(*nested)
 
 
 def _clipped(law: Law, d: int, epsilon: float, *, std: Any, delta: float, are: str = "clip") -> ClippedMean:

@@ -24,11 +24,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from interval_cases import CASES, LEVEL, Case, Ends, Runs, Sample
+from interval_cases import CASES, LEVEL, Case, Ends, Interval, Runs, Sample
 from interval_laws import LAWS, Law
 
 import dpstats
-from dpstats.errors import DPStatsError
 from dpstats.parallel import cut, run_blocks
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
@@ -37,6 +36,7 @@ TABLE, CELLS = RESULTS / "interval_coverage.md", RESULTS / "interval_coverage.cs
 SIZES = tuple((n, d) for n in (50, 1000, 20_000) for d in (1, 10, 100))
 EPSILONS = (0.2, 1.0)
 LEAST = 0.93
+_ENTRIES = 2_000_000  # of the rows that are held at once
 FAST: dict[str, Any] = {
     "laws": ("normal", "exponential", "Bernoulli(.01)", "exponential factor"),
     "sizes": ((50, 1), (1000, 10)),
@@ -128,29 +128,29 @@ class Tally:
     said: float = 0.0
     told: float = 0.0
 
-    def add(self, each: Ends, together: Ends, plain: Ends, truth: Any, said: bool, unnoticed: float) -> None:
+    def add(self, found: Interval) -> None:
         """Count the intervals of one fit, beside the non-private ones."""
-        inside = _inside(each, truth)
+        inside = _inside(found.each, found.truth)
         self.covered.append(float(inside.mean()))
         self.columns = self.columns + inside
-        if together is not None:
-            self.together.append(bool(_inside(together, truth).all()))
-        self.plain += float(_inside(plain, truth).mean())
-        widened = each[0] - unnoticed, each[1] + unnoticed
-        self.told += float((_inside(widened, truth) | said).mean())
-        self.said += said
-        width = each[1] - each[0]
-        self.failed += float(np.isnan(width).mean())
-        self.open += float(np.isinf(width).mean())
-        finite = np.isfinite(width)
+        if found.together is not None:
+            self.together.append(bool(_inside(found.together, found.truth).all()))
+        self.plain += float(_inside(found.plain, found.truth).mean())
+        low, high = found.each
+        widened = low - found.unnoticed, high + found.unnoticed
+        self.told += float((_inside(widened, found.truth) | found.said).mean())
+        self.said += found.said
+        self.failed += float(np.isnan(high - low).mean())
+        self.open += float(np.isinf(high - low).mean())
+        finite = np.isfinite(high - low)
         if finite.any():
-            self.width += float(width[finite].mean())
-            self.plain_width += float((plain[1] - plain[0]).mean())
+            self.width += float((high - low)[finite].mean())
+            self.plain_width += float((found.plain[1] - found.plain[0]).mean())
 
-    def fail(self) -> None:
-        """Count a fit that gave no intervals."""
-        self.covered.append(0.0)
-        self.failed += 1
+    def fail(self, fits: int) -> None:
+        """Count fits that gave no intervals."""
+        self.covered += fits * [0.0]
+        self.failed += fits
 
 
 def _inside(ends: Ends, truth: Any) -> Any:
@@ -190,33 +190,20 @@ def block(
 ) -> dict[Key, Tally]:
     """Return the tallies of a block of datasets, for cases and epsilons."""
     runs = [(Runs(case, law, n, d, epsilon), epsilon) for case, epsilon in asked]
-    tallies = {key: Tally() for case, epsilon in asked for key in _keys(case, epsilon, law, n, d)}
-    facts: dict[Key, list[tuple[Ends, Any, bool, float]]] = {key: [] for key in tallies}
-    for _ in range(size):
+    for start in range(0, size, chunk := max(1, _ENTRIES // (n * d))):
         entropy = int(rng.integers(2**63))
-        sample = Sample(law, law.draw(n, d, rng))
+        sample = Sample.draw(law, n, d, min(chunk, size - start), rng)
         for run, epsilon in runs:
-            case = run.case
             # A case's noise does not depend on which others are run.
-            named = zlib.crc32(f"{case.estimator} {case.name} {epsilon}".encode())
-            keys = _keys(case, epsilon, law, n, d)
-            try:
-                fitted = run.fit(sample, np.random.default_rng([entropy, named]))
-            except DPStatsError:
-                for key in keys:
-                    tallies[key].fail()
-                continue
-            for key in keys:
-                plain = sample.plain(key.estimand, fitted)
-                truth = case.truth(sample, fitted, key.estimand)
-                said, unnoticed = (
-                    (False, 0.0) if case.packed else (case.said(fitted), case.unnoticed(law, fitted))
-                )
-                facts[key].append((plain, truth, said, unnoticed))
+            named = zlib.crc32(f"{run.case.estimator} {run.case.name} {epsilon}".encode())
+            run.fit(sample, np.random.default_rng([entropy, named]))
+    tallies = {}
     for run, epsilon in runs:
         for key in _keys(run.case, epsilon, law, n, d):
-            for ends, known in zip(run.ends(key.estimand), facts[key], strict=True):
-                tallies[key].add(*ends, *known)
+            tallies[key] = tally = Tally()
+            for found in run.intervals(key.estimand):
+                tally.add(found)
+            tally.fail(run.failed)
     return tallies
 
 
