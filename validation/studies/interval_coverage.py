@@ -371,7 +371,7 @@ def as_markdown(cells: dict[Key, Cell]) -> str:
             "## All cells",
             "",
             "Coverage over all columns, then the mean width over that of the non-private interval (Student's for "
-            "means, Wald's for variances). * is below. o: some intervals are open; f: some fits gave none.",
+            "means, Wald's for variances), where that has one. * is below. o: some intervals are open; f: some fits gave none.",
             *_matrices(cells),
             "",
         ]
@@ -407,7 +407,8 @@ def _short(cell: Cell | None) -> str:
     if cell is None:
         return ""
     marks = ("*" if cell.coverage < LEAST else "") + ("o" if cell.open else "") + ("f" if cell.failed else "")
-    return f"{cell.coverage:.3f}{marks} {cell.width:.3g}"
+    width = "" if np.isnan(cell.width) else f" {cell.width:.3g}"
+    return f"{cell.coverage:.3f}{marks}{width}"
 
 
 def _size(text: str) -> tuple[int, int]:
