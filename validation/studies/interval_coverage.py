@@ -371,7 +371,8 @@ def as_markdown(cells: dict[Key, Cell]) -> str:
             "## All cells",
             "",
             "Coverage over all columns, then the mean width over that of the non-private interval (Student's for "
-            "means, Wald's for variances), where that has one. * is below. o: some intervals are open; f: some fits gave none.",
+            "means, Wald's for variances), where that has one. * is below. o: some intervals are open; f: some "
+            "fits gave none.",
             *_matrices(cells),
             "",
         ]
