@@ -119,7 +119,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         The private estimate, in the units of the data: the mean of a uniform law in the box, given what was
         released. That is the average of the stages unless noise dominates, and always inside the box.
     noise_scale_ : float or ndarray of shape (n_features,)
-        Standard deviation of the noise in the (unshrunk) estimate; one number unless ``std`` is an
+        Standard deviation of the noise in the average of the stages; one number unless ``std`` is an
         array or ``cov`` is given.
     noise_std_ : ndarray of shape (n_features,)
         The same, one number per column.
@@ -366,9 +366,11 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         if plan.screen is not None:
             count = float(released[plan.last.name][OUTSIDE][0])
             self.clipped_rows_ = min(max(count, 0.0), float(plan.n_samples))
-        error = self._located.deviation() * plan.stds
-        self.mean_ = mean_in_box(self._located.estimate, error, *plan.box)
-        self.noise_std_ = math.sqrt(float(np.sum(self._located.noises**2))) * plan.stds
+        # The average is the more precise, whatever bounds its bias: where the last stage alone bounds the mean, the
+        # interval is about that stage, and this is reported all the same.
+        error = math.sqrt(plan.sampling_at(self._located.variance) + plan.noise_variance) * plan.stds
+        self.mean_ = mean_in_box(plan.average(estimates), error, *plan.box)
+        self.noise_std_ = math.sqrt(plan.noise_variance) * plan.stds
         self.noise_scale_ = float(self.noise_std_[0]) if isinstance(plan.std, float) else self.noise_std_
 
     def _estimands(self) -> dict[str, str]:
@@ -465,7 +467,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
             notes[-1] = (
                 f'REFUTED: tails="{plan.tails}" assumes that {plan.assumption}; then the last stage clips at most '
                 f"{screen.most(located.variance):,.0f} rows, noise included, and it clipped about "
-                f"{self.clipped_rows_:,.0f}. Estimates and intervals are those of the last stage alone, "
+                f"{self.clipped_rows_:,.0f}. Intervals are about the last stage alone, "
                 + ("which assume the stated spread only." if bounded else "which bounds nothing here.")
             )
         elif screen is not None:
@@ -494,7 +496,8 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
                 f"At the edge of the box: {', '.join(self._names(beyond))}. What was released is beyond it, the mean "
                 "may be too, and the interval is open there: try a wider box."
             )
-        moved = np.abs(self.mean_ - np.clip(located.estimate, *plan.box)) > 0.1 * plan.half
+        average = plan.average(list(self.stage_means_))
+        moved = np.abs(self.mean_ - np.clip(average, *plan.box)) > 0.1 * plan.half
         if np.any(moved):
             notes.append(
                 "Estimates are shrunk towards the middle of the box, as far as noise dominates; intervals are about "

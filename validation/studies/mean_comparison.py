@@ -370,8 +370,8 @@ def as_markdown(
             "## Other rows: the adaptive mean",
             "",
             'These rows violate "subgaussian", and all but Student\'s violate "symmetric". "subgaussian" is checked: '
-            "where its last stage clips too many rows, intervals assume the spread only, and the estimate is that "
-            'stage\'s. What is not noticed, and "symmetric", may cover too little, and a fit says so. The oracle is '
+            "where its last stage clips too many rows, intervals assume the spread only. What is not noticed, and "
+            '"symmetric", may cover too little, and a fit says so. The oracle is '
             "itself biased on such rows: the ratio is a comparison and not a floor.",
             "",
             *coverage_table(other, law=True),
