@@ -131,6 +131,16 @@ def _entry(
         # Any centre that earlier releases could have led to.
         return [estimator._steps(data, plan, t, center, "error") for t in range(len(plan.stages))]
 
+    def pairs() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        yield from _pairs(d)()
+        # A row just inside the last ball, and one outside it on the other side, which the count tells apart.
+        shape, radius = plan.shape, plan.staging.radii[-1]
+        scale = np.diag(np.full(d, shape.std)) if shape.factor is None else shape.factor
+        for v in [*np.eye(d), np.ones(d)]:
+            far = scale @ (radius * v / np.linalg.norm(v))
+            rest = np.zeros((2, d))
+            yield np.vstack([center + (1 - 1e-9) * far, rest]), np.vstack([center - 2 * far, rest])
+
     scalar = AdaptiveMean(**(estimator.get_params() | {"bound": 10.0, "std": 1.0, "cov": None}))
     return Entry(
         name=name,
@@ -138,7 +148,7 @@ def _entry(
         proof="adaptive-mean.md",
         plan=plan,
         integers=integers,
-        pairs=_pairs(d),
+        pairs=pairs,
         draw=core(estimator, estimates),
         dataset=X,
         neighbor=Y,
