@@ -36,7 +36,7 @@ ORDER = [
 ]
 # Inside the subpackages that have a stated order.
 INSIDE = {
-    "lattice": ["rounding", "finite", "joint", "sums", "base", "box", "ball", "__init__"],
+    "lattice": ["rounding", "finite", "joint", "sums", "base", "norms", "box", "ball", "__init__"],
     "privacy": [
         "rounding",
         "guarantee",
@@ -88,8 +88,13 @@ INSIDE = {
         "moments",
         "clipped",
         "laplace_sums",
+        "bias_aware",
+        "box_mean",
+        "screen",
         "staging",
         "whitening",
+        "adaptive_plan",
+        "located",
         "adaptive",
         "required_samples",
         "sparse",

@@ -14,6 +14,7 @@ from dpstats.lattice.ball import BallLattice, CrossLattice
 from dpstats.lattice.base import BITS, RowLattice
 from dpstats.lattice.box import BoxLattice
 from dpstats.lattice.finite import check_finite
+from dpstats.lattice.norms import NormedLattice, NormSums
 from dpstats.lattice.rounding import exact_steps, isqrt_up
 from dpstats.lattice.sums import Moments
 
@@ -23,6 +24,8 @@ __all__ = [
     "BoxLattice",
     "CrossLattice",
     "Moments",
+    "NormSums",
+    "NormedLattice",
     "RowLattice",
     "check_finite",
     "exact_steps",

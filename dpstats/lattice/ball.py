@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dpstats.lattice.base import BITS, RowLattice, check_region
 from dpstats.lattice.joint import FREE_SQUARES, FREE_SQUARES_BALL, ball_movement, box_movement, free_weight
+from dpstats.lattice.norms import NormedLattice
 from dpstats.lattice.rounding import SHIFT, isqrt_up
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class BallLattice(RowLattice):
+class BallLattice(NormedLattice):
     """Rows projected on a ball: the l2 norm of a row is at most ``radius`` steps."""
 
     spacing: float

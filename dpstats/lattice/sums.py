@@ -64,7 +64,8 @@ class RowMap(Protocol):
     def center(self) -> Columns: ...
 
     @property
-    def n_features(self) -> int: ...
+    def n_features(self) -> int:
+        """How many integers a row becomes."""
 
     @property
     def bits(self) -> int: ...
@@ -184,7 +185,7 @@ def _check_stored(sound: bool) -> None:
 def rounded(row_map: RowMap, rows: NDArray[Any]) -> NDArray[np.int64]:
     """Return the steps of the rows of one block."""
     rows = np.ascontiguousarray(rows)
-    out = np.empty(rows.shape)
+    out = np.empty((rows.shape[0], row_map.n_features))
     # Also what only a caller's numpy.seterr would raise: an exception would tell of an entry.
     with np.errstate(all="ignore"):
         row_map._round_block(rows, out)

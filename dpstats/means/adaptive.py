@@ -10,14 +10,11 @@ Proof: docs/proofs/adaptive-mean.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.parameters import (
@@ -28,162 +25,41 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.tables import Table
 from dpstats.errors import InvalidParameter
-from dpstats.lattice import BallLattice, RowLattice
-from dpstats.means.base import ColumnEstimator, Ends, of_interval, with_noise
-from dpstats.means.laplace_sums import laplace_sum_quantile
+from dpstats.lattice import BallLattice, NormedLattice, NormSums
+from dpstats.means.adaptive_plan import (
+    ASSUMPTIONS,
+    OUTSIDE,
+    AdaptiveMeanPlan,
+    count_share,
+    last_integers,
+    last_steps,
+)
+from dpstats.means.base import ColumnEstimator, Ends, least_tail, of_interval, with_noise
+from dpstats.means.box_mean import mean_in_box, outside_box, within_box
+from dpstats.means.located import error_quantiles, locate
 from dpstats.means.moments import finest, frozen, sum_integers
+from dpstats.means.region import check_bounds
 from dpstats.means.staging import TAILS, Staging, plan_stages
 from dpstats.means.whitening import Shape, in_range
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.privacy.plan import ReleasePlan
-from dpstats.privacy.stages import Stage
+from dpstats.privacy.stages import JointStage, Stage
 from dpstats.release.additive import additive_stages
 from dpstats.release.session import Released, Session
 from dpstats.results import Summary
+
+if TYPE_CHECKING:
+    from dpstats.data.parameters import Columns
 
 Numbers = NDArray[np.float64]
 
 _CHUNK = 1 << 20  # entries of the shifted rows that a batch of releases holds at once
 
-ASSUMPTIONS = {
-    "subgaussian": (
-        "the tails of the rows are no heavier than normal ones of the stated spread, in each column and in the "
-        "distance from the mean"
-    ),
-    "symmetric": (
-        "the rows are symmetric about the mean, and no less gathered about it than normal ones of the stated spread"
-    ),
-    "variance": "the stated spread is an upper bound, and nothing else",
-}
-"""What ``tails`` assumes about the rows, in words."""
-
 
 class _Rows(NamedTuple):
-    """Private: the checked rows, and their sums about the first centre."""
+    """Private: the checked rows, and what the first stage releases of them, about a public centre."""
 
     rows: NDArray[Any]
-    first: NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class AdaptiveMeanPlan(ReleasePlan):
-    """The plan of an `AdaptiveMean`: its stages, and how they are averaged. All of it is public.
-
-    Quantities in whitened units (every column has standard deviation 1) are said to be so.
-
-    Attributes
-    ----------
-    staging : Staging
-        Shares, clip radii and bias bounds of the stages, whitened.
-    prior : float
-        Inverse of the bound on ||mu||^2/d, whitened: what the next centre is shrunk by.
-    bound, std : float or tuple of float
-        The box, and upper bounds on the standard deviation of the columns.
-    """
-
-    lattices: tuple[RowLattice, ...] = field(repr=False, compare=False)
-    staging: Staging = field(repr=False)
-    prior: float = field(repr=False)
-    bound: float | tuple[float, ...]
-    std: float | tuple[float, ...]
-    shape: Shape = field(repr=False, compare=False)
-    tails: str
-    missing: str
-
-    @property
-    def assumption(self) -> str:
-        """What ``tails`` assumes about the rows, in words."""
-        return ASSUMPTIONS[self.tails]
-
-    def facts(self) -> dict[str, Any]:
-        """Return what a reader of the plan has to know beside its stages, by name."""
-        return {"tails": self.tails, "assumption": self.assumption}
-
-    def notes(self) -> list[str]:
-        """Return the same in words, one line each."""
-        return [f"assumes that {self.assumption}"]
-
-    @cached_property
-    def precisions(self) -> tuple[float, ...]:
-        """Inverse noise variance of each stage's estimate, whitened."""
-        # A step of a lattice is 2^-bits of its radius, in any units.
-        laws = zip(self.additive, self.lattices, self.staging.radii, self.staging.slopes, strict=True)
-        return tuple(
-            (slope * self.n_samples / (radius * 2.0**-lattice.bits * stage.scale_steps)) ** 2
-            / (2 if stage.noise == "laplace" else 1)
-            for stage, lattice, radius, slope in laws
-        )
-
-    @cached_property
-    def weights(self) -> Numbers:
-        """Weights of the stages in the estimate; they add up to 1."""
-        return np.array(self.precisions) / math.fsum(self.precisions)
-
-    @property
-    def noise_variance(self) -> float:
-        """Variance of the noise in a column of the estimate, whitened."""
-        return 1 / math.fsum(self.precisions)
-
-    @property
-    def sampling_variance(self) -> float:
-        """Bound on the sampling variance of a column of the estimate, whitened."""
-        return float(self.weights @ np.array(self.staging.spreads)) ** 2 / self.n_samples
-
-    @property
-    def bias(self) -> float:
-        """Bound on the bias of a column of the estimate under the stated ``tails``, whitened."""
-        return float(self.weights @ np.array(self.staging.biases))
-
-    @property
-    def stds(self) -> Numbers:
-        """``std`` as an array of shape (n_features,)."""
-        return np.full(self.n_features, self.std)
-
-    def average(self, estimates: Sequence[Numbers]) -> Numbers:
-        """Return the average of the first stages' estimates, each of shape (..., n_features)."""
-        precisions, values = np.array(self.precisions[: len(estimates)]), np.array(estimates)
-        weights = (precisions / precisions.sum())[None]
-        result: Numbers = (weights @ values.reshape(len(estimates), -1)).reshape(values.shape[1:])
-        return result
-
-    def center(self, estimates: Sequence[Numbers]) -> Numbers:
-        """Return the centre of the next stage: the average so far, shrunk by what is known of the mean's size."""
-        if not estimates:
-            return np.zeros(self.n_features)
-        known = math.fsum(self.precisions[: len(estimates)])
-        return known / (known + self.prior) * self.average(estimates)
-
-    def estimates(self, released: Released) -> list[Numbers]:
-        """Return the estimate of the mean of every stage: its centre, and what was released about it."""
-        made: list[Numbers] = []
-        for t, stage in enumerate(self.stages):
-            made.append(self.estimate(t, self.center(made), released[stage.name]))
-        return made
-
-    def estimate(self, t: int, center: Numbers, shift: Numbers) -> Numbers:
-        """Return the estimate of stage t, from what it released about a centre."""
-        return center + self.shape.unwhiten(shift) / self.staging.slopes[t]
-
-    def expected_error(self, std: float | Numbers | None = None) -> float:
-        """Return an upper bound on the expected squared l2 error, under the stated ``tails``.
-
-        Parameters
-        ----------
-        std : float or array of shape (n_features,), optional
-            Actual standard deviation of the columns, for the sampling error (default: the public bound).
-
-        Returns
-        -------
-        float
-            Sampling variance, noise variance and squared bias bound, added over the columns. Bounds on the
-            bias are seldom attained: under "variance" the actual error can be several times smaller.
-        """
-        squares = self.stds**2
-        sampling = self.sampling_variance * squares
-        if std is not None:
-            actual = check_columns("std", std, self.n_features, at_least=0)
-            sampling = np.broadcast_to(np.asarray(actual) ** 2 / self.n_samples, squares.shape)
-        return float(np.sum(sampling + (self.noise_variance + self.bias**2) * squares))
+    first: Any
 
 
 class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
@@ -199,13 +75,22 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         Privacy parameter, greater than 0.
     delta : float, default=1e-6
         In (0, 1): Gaussian noise. 0: Laplace noise (pure privacy), which costs much more in many columns.
+    bounds : (low, high), or array of shape (n_features, 2)
+        Public ends between which the *mean* of each column is; half their distance is at least the standard deviation.
+        Rows may be anywhere. With labels (a mapping or a data frame) a fit takes them by the names of columns.
+    bounds_are : {"clip", "hard"}, default="clip"
+        "hard": the rows lie between the bounds too, by nature, as a share or an age does.
     bound : float or array of shape (n_features,)
-        Public bound on the size of the *mean* of a column: |mean_j| <= bound_j; at least the
-        standard deviation. Rows may be anywhere. With labels (a pandas Series) a fit takes it, and ``std`` and
-        ``cov``, by the names of a data frame's columns, and refuses other names.
-    std : float or array of shape (n_features,), optional
+        In place of ``bounds`` about 0: |mean_j| <= bound_j. With labels (a pandas Series) a fit takes it, and ``std``
+        and ``cov``, by the names of a data frame's columns, and refuses other names.
+    std : float, array of shape (n_features,) or "private", optional
         Public upper bound on the standard deviation of the columns. With ``cov``, None or a single
-        number that scales it.
+        number that scales it. "private": only the loose ``std_bound`` is public; the sampling error, and
+        how many rows may be clipped, are judged from a spread that the last stage releases at no cost. Columns
+        are taken to have it in common, in units of ``std_bound``.
+    std_bound : float or array of shape (n_features,), optional
+        For ``std="private"``: what ``std`` would be, however loose (default where bounds are hard: half their distance,
+        the largest that rows between them can have). The noise grows with it.
     tails : {"subgaussian", "symmetric", "variance"}, default="subgaussian"
         What is assumed about the rows, Y = (row - mean)/std being a whitened row:
 
@@ -215,7 +100,8 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
           at least as it does for normal rows. The smallest error; heavy tails are welcome.
         * "variance": the standard deviations (with ``cov``: the covariance) are upper bounds. Wide, safe intervals.
 
-        Privacy does not depend on it; bias and intervals do.
+        Privacy does not depend on it; bias and intervals do. "subgaussian" is checked: the last stage counts the rows
+        that it clips, and where they are too many the intervals assume "variance" instead, and say so.
     cov : array of shape (n_features, n_features), optional
         Public upper bound on the covariance of the rows (times ``std**2``): positive definite. Rows are
         whitened with it, so that noise follows the shape of the rows.
@@ -230,12 +116,19 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
     Attributes
     ----------
     mean_ : ndarray of shape (n_features,)
-        The private estimate, in the units of the data, inside the box.
+        The private estimate, in the units of the data: the mean of a uniform law in the box, given what was
+        released. That is the average of the stages unless noise dominates, and always inside the box.
     noise_scale_ : float or ndarray of shape (n_features,)
         Standard deviation of the noise in the average of the stages; one number unless ``std`` is an
         array or ``cov`` is given.
     noise_std_ : ndarray of shape (n_features,)
         The same, one number per column.
+    std_ : ndarray of shape (n_features,)
+        The spread that sampling error is judged from: public, or an upper limit of the released one.
+    clipped_rows_ : float or None
+        How many rows the last stage clipped, with noise; None unless ``tails="subgaussian"``.
+    assumption_refuted_ : bool
+        Whether these are more than ``tails`` allows.
     stage_means_ : ndarray of shape (n_stages, n_features)
         The estimate of each stage, as released.
     privacy_ : PrivacyGuarantee
@@ -255,11 +148,15 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
     Neighbours are datasets of the same public size with one row replaced. Stage t releases the mean
     of the rows, projected on a ball of radius B_t about c_t, of l2 sensitivity 2 B_t/n. The centre
     c_t is a function of earlier releases; radii and noise are fixed by the plan. Gaussian stages
-    compose exactly: mu^2 adds up.
+    compose exactly: mu^2 adds up. The last stage also releases the mean squared distance from its centre, which
+    costs nothing beside the sums, and a count of the rows that it clips, for a share of its privacy that widens
+    intervals by 2% at most. Critical values are those for an estimate of bounded bias (Armstrong and Kolesar 2018).
 
     References
     ----------
     Biswas, Dong, Kamath and Ullman (2020), CoinPress, whose idea of shrinking balls this is.
+    Armstrong and Kolesar (2018), Optimal inference in a class of regression models. Econometrica 86.
+    Hartigan (2004), Uniform priors on convex sets improve risk. Statistics and Probability Letters 67.
 
     Examples
     --------
@@ -276,15 +173,18 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
     (epsilon = 1, delta = 1e-06), one row replaced [simulated noise, not a private release]
     """
 
-    _per_column = ("bound", "std", "cov")
+    _per_column = ("bounds", "bound", "std", "std_bound", "cov")
 
     def __init__(
         self,
         *,
         epsilon: float = 1.0,
         delta: float = 1e-6,
-        bound: Any,
+        bounds: Any = None,
+        bounds_are: str = "clip",
+        bound: Any = None,
         std: Any = None,
+        std_bound: Any = None,
         tails: str = "subgaussian",
         cov: Any = None,
         missing: str = "error",
@@ -293,8 +193,11 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
+        self.bounds = bounds
+        self.bounds_are = bounds_are
         self.bound = bound
         self.std = std
+        self.std_bound = std_bound
         self.tails = tails
         self.cov = cov
         self.missing = missing
@@ -331,29 +234,47 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         tails = check_choice("tails", self.tails, TAILS)
         missing = check_choice("missing", self.missing, ["error", "center"])
-        bound = in_range("bound", check_columns("bound", self.bound, d, above=0))
-        shape = Shape.check(self.std, self.cov, d)
+        middle, bound, hard = self._declared(d)
+        private_std = isinstance(self.std, str)
+        if private_std:
+            check_choice("std", self.std, ["private"])
+        elif self.std_bound is not None:
+            raise InvalidParameter('std_bound is for std="private"; give std alone')
+        std = self.std
+        if private_std:
+            # The largest deviation that rows between two ends can have.
+            std = bound if hard and self.std_bound is None and self.cov is None else self.std_bound
+        shape = Shape.check(std, self.cov, d, "std_bound" if private_std else "std")
         reach = np.full(d, bound) / shape.std
         if np.any(reach < 1):
             j = int(np.argmin(reach))
+            name = "bound" if self.bounds is None else "half the distance of bounds"
             raise InvalidParameter(
-                f"bound must be at least the standard deviation of its column, got {np.full(d, bound)[j]:g} for a "
-                f"standard deviation of {np.full(d, shape.std)[j]:g} at position {j}"
+                f"{name} must be at least the standard deviation of its column, got "
+                f"{np.full(d, bound)[j]:g} for a standard deviation of {np.full(d, shape.std)[j]:g} at position {j}"
             )
         norm2, reach2 = shape.largest_norm2(bound, d), float(np.max(reach)) ** 2
+        law, exponent = ("gaussian", 1) if delta > 0 else ("laplace", 2)
 
-        def at(bits: int) -> tuple[Staging, tuple[RowLattice, ...], tuple[Stage, ...]]:
+        def at(
+            bits: int,
+        ) -> tuple[Staging, tuple[NormedLattice, ...], tuple[Stage | JointStage, ...]]:
             # The noise of the whole budget on a ball of radius 1 is what the shares divide.
             ball = BallLattice.build(1.0, 0.0, d, bits=bits)
             (whole,) = additive_stages([sum_integers("", ball, ball.spacing / n)], epsilon, delta)
-            noise, exponent = float(whole.noise_std) ** 2, 1 if delta > 0 else 2
+            noise = float(whole.noise_std) ** 2
             staging = plan_stages(n, d, tails, norm2, reach2, noise, exponent)
             lattices = tuple(shape.lattice(radius, d, bits) for radius in staging.radii)
+            *early, (lattice, share) = zip(lattices, staging.shares, strict=True)
             integers = [
-                sum_integers(f"stage {t}", lattice, shape.step(lattice) / n, share)
-                for t, (lattice, share) in enumerate(zip(lattices, staging.shares, strict=True), 1)
+                sum_integers(f"stage {t}", earlier, shape.step(earlier) / n, part)
+                for t, (earlier, part) in enumerate(early, 1)
             ]
-            return staging, lattices, additive_stages(integers, epsilon, delta)
+            # Only under "subgaussian" does the assumption say how many rows are clipped.
+            counted = count_share(staging, noise, exponent, n) if tails == "subgaussian" else 0.0
+            step, radius = shape.step(lattice) / n, staging.radii[-1]
+            last = last_integers(f"stage {len(lattices)}", lattice, radius, step, n, share, counted, law)
+            return staging, lattices, additive_stages([*integers, last], epsilon, delta)
 
         staging, lattices, stages = finest(at)
         return AdaptiveMeanPlan(
@@ -364,54 +285,97 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
             lattices=lattices,
             staging=staging,
             prior=1 / norm2,
+            middle=frozen(middle),
             bound=frozen(bound),
+            hard=hard,
             std=frozen(shape.std),
+            private_std=private_std,
             shape=shape,
             tails=tails,
             missing=missing,
         )
 
+    def _declared(self, d: int) -> tuple[Columns, Columns, bool]:
+        """Return the centre of the box for the mean, its half-width, and whether the rows lie in it too."""
+        hard = check_choice("bounds_are", self.bounds_are, ["clip", "hard"]) == "hard"
+        if self.bounds is None:
+            if self.bound is None:
+                raise InvalidParameter(
+                    "bounds must be given: bounds=(low, high) of the mean, or bound, its largest size"
+                )
+            return 0.0, in_range("bound", check_columns("bound", self.bound, d, above=0)), hard
+        if self.bound is not None:
+            raise InvalidParameter("bounds and bound say the same thing: give one of them")
+        low, high = check_bounds("bounds", self.bounds, d)
+        return low / 2 + high / 2, in_range("bounds", high / 2 - low / 2), hard
+
     def _read(self, table: Table, plan: AdaptiveMeanPlan) -> _Rows:
         # The first centre is public, so its pass can find bad data before anything is charged.
-        first, _ = plan.lattices[0].sums(table.X, missing=plan.missing)
-        return _Rows(table.X, first)
+        return _Rows(table.X, self._steps(table.X, plan, 0, plan.center([]), missing=plan.missing))
 
     def _release(self, private: _Rows, plan: AdaptiveMeanPlan, session: Session) -> None:
         """Run the stages, each about a centre that earlier ones released."""
         estimates: list[Numbers] = []
         for t, stage in enumerate(plan.stages):
             center = plan.center(estimates)
-            steps = self._sums(private.rows, plan, t, center) if t else private.first
+            steps = self._steps(private.rows, plan, t, center) if t else private.first
             estimates.append(plan.estimate(t, center, session.add(stage.name, steps)))
 
-    def _sums(self, X: NDArray[Any], plan: AdaptiveMeanPlan, t: int, center: Numbers) -> NDArray[np.int64]:
-        """Return the exact sums of stage t about a centre, or about each of a batch of centres."""
-        lattice = plan.lattices[t]
+    def _steps(
+        self, X: NDArray[Any], plan: AdaptiveMeanPlan, t: int, center: Numbers, missing: str = "center"
+    ) -> Any:
+        """Return the exact sums of stage t about a centre, or about each of a batch of centres.
+
+        Missing entries were refused before the charge, if at all, and never are after it, whatever became of the
+        memory since.
+        """
+        lattice, stage = plan.lattices[t], plan.stages[t]
+        last = isinstance(stage, JointStage)
         if center.ndim == 1:
-            # Checked before the charge, and never refused after it, whatever became of the memory since.
-            return replace(lattice, center=center).sums(X, missing="center")[0]
+            lattice = replace(lattice, center=center)
+            if not isinstance(stage, JointStage):
+                return lattice.sums(X, missing=missing)[0]
+            return last_steps(lattice.norm_sums(X, missing=missing), stage)
         # For batches: the rows less each centre, through the lattice about 0.
         finite = np.isfinite(X)
         step = max(1, _CHUNK // X.size)
-        sums = np.empty(center.shape, dtype=np.int64)
+        d = plan.n_features
+        sums = np.empty((len(center), d + 2 * last), dtype=np.int64)
         for start in range(0, len(center), step):
             some = center[start : start + step]
             shifted = np.where(finite, X - some[:, None, :], 0.0)
-            rounded = lattice.round_rows(shifted.reshape(-1, plan.n_features))
-            sums[start : start + step] = rounded.reshape(shifted.shape).sum(axis=1)
-        return sums
+            rows = shifted.reshape(-1, d)
+            rounded = lattice.norm_rows(rows) if last else lattice.round_rows(rows)
+            sums[start : start + step] = rounded.reshape(*shifted.shape[:2], -1).sum(axis=1)
+        if not isinstance(stage, JointStage):
+            return sums
+        return last_steps(NormSums(sums[:, :d], sums[:, d : d + 1], sums[:, d + 1 :]), stage)
 
     def _report(self, released: Released, plan: AdaptiveMeanPlan) -> None:
+        # Whatever was released is reported, also where the caller has numpy raise.
+        with np.errstate(all="ignore"):
+            self._located_by(released, plan)
+
+    def _located_by(self, released: Released, plan: AdaptiveMeanPlan) -> None:
         estimates = plan.estimates(released)
         self.stage_means_ = np.stack(estimates)
-        self._average = plan.average(estimates)
-        # The mean is in the box, so this moves no column away from it.
-        self.mean_ = np.clip(self._average, -np.asarray(plan.bound), np.asarray(plan.bound))
+        self._located = locate(plan, released, estimates)
+        self.std_ = math.sqrt(self._located.variance) * plan.stds
+        self.assumption_refuted_ = self._located.refuted
+        self.clipped_rows_ = None
+        if plan.screen is not None:
+            count = float(released[plan.last.name][OUTSIDE][0])
+            self.clipped_rows_ = min(max(count, 0.0), float(plan.n_samples))
+        # The average is the more precise, whatever bounds its bias: where the last stage alone bounds the mean, the
+        # interval is about that stage, and this is reported all the same.
+        error = math.sqrt(plan.sampling_at(self._located.variance) + plan.noise_variance) * plan.stds
+        self.mean_ = mean_in_box(plan.average(estimates), error, *plan.box)
         self.noise_std_ = math.sqrt(plan.noise_variance) * plan.stds
         self.noise_scale_ = float(self.noise_std_[0]) if isinstance(plan.std, float) else self.noise_std_
 
     def _estimands(self) -> dict[str, str]:
-        return {"population": f"the population mean, if {self.plan_.assumption}"}
+        assumption = ASSUMPTIONS["variance"] if self.assumption_refuted_ else self.plan_.assumption
+        return {"population": f"the population mean, if it is in the box and {assumption}"}
 
     @property
     def cov_params_(self) -> Numbers:
@@ -421,21 +385,55 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         """
         check_is_fitted(self)
         plan = self.plan_
-        return (plan.sampling_variance + plan.noise_variance) * plan.shape.covariance(plan.n_features)
+        unit = np.broadcast_to(self._located.deviation(), plan.n_features)
+        return unit[:, None] * plan.shape.covariance(plan.n_features) * unit
 
     def _estimates(self) -> Ends:
-        plan = self.plan_
-        return self._average, plan.stds * math.sqrt(plan.sampling_variance + plan.noise_variance)
+        return self._located.estimate, self._located.deviation() * self.plan_.stds
 
     def _box(self, estimand: str) -> Ends:
-        box = np.full(self.plan_.n_features, self.plan_.bound, dtype=np.float64)
-        return -box, box
+        # Without the ends that the mean may be beyond.
+        low, high = self.plan_.box
+        below, above = self._beyond(0.95)
+        return np.where(below, -np.inf, low), np.where(above, np.inf, high)
+
+    def _beyond(self, confidence_level: float) -> Any:
+        """Say for which columns the interval is open below, and for which above."""
+        plan = self.plan_
+        if plan.hard:
+            return np.zeros((2, plan.n_features), dtype=bool)
+        half = self._half_widths((1 - confidence_level) / 2)
+        return outside_box(self._located.estimate, half, *plan.box)
+
+    def _each_level(self, level: float, count: int) -> float:
+        # Bonferroni's: Sidak's inequality is for errors without bias.
+        return 1 - (1 - level) / count
 
     def _limits(self, tail: Any, estimand: str) -> Ends:
+        # The whole bias may be on the side of a limit.
+        plan, located = self.plan_, self._located
+        return self._around(plan.stds * (error_quantiles(plan, located, tail, 0.0) + located.bias))
+
+    def _interval(self, tail: Any, estimand: str) -> Ends:
+        return self._around(self._half_widths(tail))
+
+    def _two_sided(self, value: Numbers, less: Numbers, greater: Numbers, estimand: str) -> Numbers:
+        # The interval is nearer than both limits: it is inverted itself.
+        def excluded(tail: Numbers) -> NDArray[np.bool_]:
+            low, high = self._interval(tail, estimand)
+            return (value < low) | (value > high)
+
+        tail = least_tail(excluded, value.shape)
+        return np.where(np.isnan(tail), 1.0, 2 * tail)
+
+    def _half_widths(self, tail: Any) -> Numbers:
+        """Return half-widths of two-sided intervals, which the bias shifts to one side only."""
+        return self.plan_.stds * error_quantiles(self.plan_, self._located, tail, self._located.bias)
+
+    def _around(self, half: Numbers) -> Ends:
+        """Return intervals about the unshrunk estimate, cut to the box."""
         plan = self.plan_
-        half = plan.stds * (_error_quantiles(plan, tail) + plan.bias)
-        low, high = self._box(estimand)
-        return np.clip(self._average - half, low, high), np.clip(self._average + half, low, high)
+        return within_box(self._located.estimate, half, self.mean_, *plan.box, hard=plan.hard)
 
     def summary(self, confidence_level: float = 0.95) -> Summary:
         """Return a table of estimates, noise and intervals; prints as text, shows as HTML in a notebook."""
@@ -445,32 +443,64 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
             "": self._names(range(plan.n_features)),
             **with_noise("estimate", self.mean_, errors),
             **of_interval(interval, errors),
-            "bias <=": [f"{value:.2g}" for value in plan.bias * plan.stds],
+            "bias <=": [
+                f"{value:.2g}" for value in np.broadcast_to(self._located.bias, errors.shape) * plan.stds
+            ],
         }
+        facts = [
+            ("Stages", f"{len(plan.stages)}, {plan.law.capitalize()} noise"),
+            ("Intervals cover", "the population mean, if it is in the box [see the note on tails]"),
+        ]
+        return self._framed("Private adaptive mean", facts, table, self._notes(confidence_level))
+
+    def _notes(self, confidence_level: float) -> list[str]:
+        """Return what a reader of the summary has to know."""
+        plan, located = self.plan_, self._located
         notes = [
             *self._simulated_note(),
             f'tails="{plan.tails}" assumes that {plan.assumption}. Where that is wrong, intervals can cover '
             "less than they say; privacy is not affected.",
-            "bias: the largest that clipping can cause under this assumption; it is part of the intervals.",
         ]
-        facts = [
-            ("Stages", f"{len(plan.stages)}, {plan.additive[0].noise.capitalize()} noise"),
-            ("Intervals cover", "the population mean [see the note on tails]"),
-        ]
-        return self._framed("Private adaptive mean", facts, table, notes)
-
-
-def _error_quantiles(plan: AdaptiveMeanPlan, tail: Any) -> Numbers:
-    """Return for each column the quantile of sampling error plus noise, in its standard deviations."""
-    d, factor = plan.n_features, plan.shape.factor
-    sampling = math.sqrt(plan.sampling_variance)
-    if plan.additive[0].noise == "gaussian":
-        return np.full(d, -ndtri(tail) * math.hypot(sampling, math.sqrt(plan.noise_variance)))
-    # Laplace: deviation w_t/sqrt(I_t) of stage t in every whitened column, which a covariance mixes.
-    scales = plan.weights / np.sqrt(2 * np.array(plan.precisions))
-    if factor is None and np.ndim(tail) == 0:
-        return np.full(d, laplace_sum_quantile(tail, sampling, scales))
-    rows = np.eye(d) if factor is None else np.abs(factor) / plan.stds[:, None]
-    mixed = [np.multiply.outer(row[row > 0], scales).ravel() for row in rows]
-    each = zip(np.broadcast_to(tail, d), mixed, strict=True)
-    return np.array([laplace_sum_quantile(float(one), sampling, part) for one, part in each])
+        screen = plan.screen
+        if screen is not None and self.assumption_refuted_:
+            bounded = np.isfinite(located.bias).all()
+            notes[-1] = (
+                f'REFUTED: tails="{plan.tails}" assumes that {plan.assumption}; then the last stage clips at most '
+                f"{screen.most(located.variance):,.0f} rows, noise included, and it clipped about "
+                f"{self.clipped_rows_:,.0f}. Intervals are about the last stage alone, "
+                + ("which assume the stated spread only." if bounded else "which bounds nothing here.")
+            )
+        elif screen is not None:
+            rows, shift = screen.unnoticed
+            notes.append(
+                f"The last stage clipped about {self.clipped_rows_:,.0f} rows, which this assumption allows. Fewer "
+                f"than {rows:,} clipped rows would not be noticed, and could move a mean by up to {shift:.2g} "
+                "stated sd."
+            )
+        if located.wider:
+            notes.append(
+                f"REFUTED: the stated spread. That of the clipped rows is {math.sqrt(located.variance):.2g} times as "
+                "large; sampling error is judged from it, and the bounds on the bias are too small."
+            )
+        elif plan.private_std:
+            notes.append(
+                "Sampling error is judged from the released spread, an upper limit, which all columns are taken to "
+                f"have in common: {math.sqrt(located.variance):.2g} times std_bound."
+            )
+        notes.append(
+            "bias: the largest that clipping can cause under what is assumed; it is part of the intervals."
+        )
+        beyond = np.flatnonzero(np.logical_or(*self._beyond(confidence_level)))
+        if beyond.size:
+            notes.append(
+                f"At the edge of the box: {', '.join(self._names(beyond))}. What was released is beyond it, the mean "
+                "may be too, and the interval is open there: try a wider box."
+            )
+        average = plan.average(list(self.stage_means_))
+        moved = np.abs(self.mean_ - np.clip(average, *plan.box)) > 0.1 * plan.half
+        if np.any(moved):
+            notes.append(
+                "Estimates are shrunk towards the middle of the box, as far as noise dominates; intervals are about "
+                "the unshrunk ones."
+            )
+        return notes + [note[0].upper() + note[1:] + "." for note in plan.warnings()]

@@ -53,6 +53,10 @@ class ColumnEstimator(PrivateEstimator[Plan], ABC):
         ``tail`` is a number, or one per column.
         """
 
+    def _interval(self, tail: float | Numbers, estimand: str) -> Ends:
+        """Return the ends of intervals that miss with at most twice this probability: both limits, or ends nearer."""
+        return self._limits(tail, estimand)
+
     @abstractmethod
     def _estimates(self) -> tuple[Numbers, Numbers]:
         """Return the estimates that intervals are about, and their standard errors."""
@@ -64,13 +68,17 @@ class ColumnEstimator(PrivateEstimator[Plan], ABC):
 
     def _tails(self, value: Numbers, estimand: str) -> Ends:
         """Return the p-values of every column for the alternatives "less" and "greater"."""
-        less = _least_tail(lambda tail: self._limits(tail, estimand)[1] < value, value.shape)
-        greater = _least_tail(lambda tail: self._limits(tail, estimand)[0] > value, value.shape)
+        less = least_tail(lambda tail: self._limits(tail, estimand)[1] < value, value.shape)
+        greater = least_tail(lambda tail: self._limits(tail, estimand)[0] > value, value.shape)
         neither = np.ones(value.shape)
         return (
             np.where(np.isnan(less), np.where(np.isnan(greater), neither, 1 - greater), less),
             np.where(np.isnan(greater), np.where(np.isnan(less), neither, 1 - less), greater),
         )
+
+    def _two_sided(self, value: Numbers, less: Numbers, greater: Numbers, estimand: str) -> Numbers:
+        """Return the p-values against any other value, from those against smaller and against greater ones."""
+        return np.minimum(1.0, 2 * np.minimum(less, greater))
 
     def _each_level(self, level: float, count: int) -> float:
         """Return the level of each interval, of those that are to cover together."""
@@ -111,7 +119,7 @@ class ColumnEstimator(PrivateEstimator[Plan], ABC):
         check_is_fitted(self)
         level, name = check_level("confidence_level", confidence_level), self._estimand(estimand)
         each = self._each_level(level, self._estimates()[0].size) if simultaneous else level
-        low, high = self._limits((1 - each) / 2, name)
+        low, high = self._interval((1 - each) / 2, name)
         return ConfidenceInterval(low, high, level, self._estimands()[name], bool(simultaneous))
 
     def test(
@@ -158,7 +166,7 @@ class ColumnEstimator(PrivateEstimator[Plan], ABC):
         pvalues = {
             "less": less,
             "greater": greater,
-            "two-sided": np.minimum(1.0, 2 * np.minimum(less, greater)),
+            "two-sided": self._two_sided(at, less, greater, name),
         }
 
         def interval(confidence_level: float = 0.95) -> ConfidenceInterval:
@@ -227,7 +235,7 @@ class ColumnEstimator(PrivateEstimator[Plan], ABC):
         return [simulated] if self.privacy_.simulated else []
 
 
-def _least_tail(excluded: Callable[[Numbers], NDArray[np.bool_]], shape: tuple[int, ...]) -> Numbers:
+def least_tail(excluded: Callable[[Numbers], NDArray[np.bool_]], shape: tuple[int, ...]) -> Numbers:
     """Return for each column the least probability, of at most one half, whose limit excludes a value; NaN for none."""
     least, most = np.full(shape, math.log(_SMALLEST_TAIL)), np.full(shape, math.log(0.5))
     ever = excluded(np.exp(most))

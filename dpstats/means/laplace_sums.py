@@ -18,9 +18,15 @@ from scipy.optimize import brentq
 # narrower: more normal noise spreads a symmetric unimodal law (Anderson 1955).
 _LEAST_NORMAL = 1e-3
 
+_SMALLEST_TAIL = (
+    1e-9  # below, what is computed is lost in rounding: the exponential bound serves, which is larger
+)
 
-def laplace_sum_quantile(tail: float, std: float, scales: NDArray[np.float64]) -> float:
-    """Return x with P(N + sum_k L_k > x) = tail, for a tail below one half.
+
+def laplace_sum_quantile(tail: float, std: float, scales: NDArray[np.float64], bias: float = 0.0) -> float:
+    """Return x with P(|N + sum_k L_k + bias| > x) = 2 tail, for a tail below one half.
+
+    Without a bias that is P(N + sum_k L_k > x) = tail.
 
     Parameters
     ----------
@@ -29,6 +35,7 @@ def laplace_sum_quantile(tail: float, std: float, scales: NDArray[np.float64]) -
         Standard deviation of the normal variable N.
     scales : array of shape (m,)
         Scales of the independent Laplace variables.
+    bias : float
 
     Examples
     --------
@@ -41,18 +48,23 @@ def laplace_sum_quantile(tail: float, std: float, scales: NDArray[np.float64]) -
     std = max(std, _LEAST_NORMAL * largest)
     # In units of the largest part.
     unit = max(std, largest)
-    s, b = std / unit, scales / unit
-    high = _chernoff(tail, s, b)
+    s, b, shift = std / unit, scales / unit, abs(bias) / unit
+    high = _chernoff(tail, s, b) + shift
+    if tail < _SMALLEST_TAIL:
+        return unit * high
     # A sum with this step counts the law's copies at distance 2 pi/step too: put them where it has no mass.
-    step = 2 * math.pi / (high + _chernoff(1e-10 * tail, s, b))
+    step = 2 * math.pi / (high + shift + _chernoff(1e-10 * tail, s, b))
     end = 1.0
     while _log_phi(np.array([end]), s, b)[0] > math.log(tail) - 25:
         end *= 1.5
     t = step * np.arange(1, math.ceil(end / step) + 1)
     weights = np.exp(_log_phi(t, s, b)) / t
 
+    def beyond(x: float) -> float:
+        return 0.5 - step / math.pi * (x / 2 + float(np.sin(t * x) @ weights))
+
     def excess(x: float) -> float:
-        return 0.5 - step / math.pi * (x / 2 + float(np.sin(t * x) @ weights)) - tail
+        return (beyond(x - shift) + beyond(x + shift)) / 2 - tail
 
     return unit * float(brentq(excess, 0.0, high, xtol=1e-13, rtol=1e-12))
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_columns
 from dpstats.errors import InvalidParameter
-from dpstats.lattice import BallLattice, RowLattice
+from dpstats.lattice import BallLattice, NormedLattice
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
@@ -26,7 +26,7 @@ _SMALLEST, _LARGEST = 1e-100, 1e100
 
 
 @dataclass(frozen=True, eq=False)
-class WhitenedBall(RowLattice):
+class WhitenedBall(NormedLattice):
     """Rows are shifted to ``center``, multiplied by ``whitening``, and projected on ``ball``, which is about 0.
 
     ``whitening`` is one factor per column, or a matrix that multiplies a row from the right. A matrix product may
@@ -46,13 +46,19 @@ class WhitenedBall(RowLattice):
     def largest(self) -> int:
         return self.ball.largest
 
+    def _outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+        return self.ball._outside(self._whitened(rows, np.empty(rows.shape)))
+
     def _round_block(self, rows: NDArray[Any], out: Numbers) -> None:
+        self.ball._round_block(self._whitened(rows, out), out)
+
+    def _whitened(self, rows: NDArray[Any], out: Numbers) -> Numbers:
         np.subtract(rows, self.center, out=out, dtype=np.float64)
         if self.whitening.ndim == 1:
             np.multiply(out, self.whitening, out=out)
         else:
             np.matmul(out.copy(), self.whitening, out=out)
-        self.ball._round_block(out, out)
+        return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,21 +77,23 @@ class Shape:
     factor: Numbers | None = None
 
     @classmethod
-    def check(cls, std: Any, cov: Any, d: int) -> Shape:
+    def check(cls, std: Any, cov: Any, d: int, name: str = "std") -> Shape:
         """Return the shape that ``std``, ``cov`` or both (a number times a matrix) describe, or refuse them."""
         if cov is None:
             if std is None:
-                raise InvalidParameter("std must be given: a number or one number per column (or give cov)")
-            return cls(in_range("std", check_columns("std", std, d, above=0)))
-        scale = 1.0 if std is None else check_columns("std", std, d, above=0)
+                raise InvalidParameter(
+                    f"{name} must be given: a number or one number per column (or give cov)"
+                )
+            return cls(in_range(name, check_columns(name, std, d, above=0)))
+        scale = 1.0 if std is None else check_columns(name, std, d, above=0)
         if not isinstance(scale, float):
             raise InvalidParameter(
-                "std must be None or a single number, which scales cov, where cov is given"
+                f"{name} must be None or a single number, which scales cov, where cov is given"
             )
         factor = scale * _covariance_factor(cov, d)
         return cls(in_range("cov", np.sqrt(np.sum(factor**2, axis=1))), factor)
 
-    def lattice(self, radius: float, d: int, bits: int) -> RowLattice:
+    def lattice(self, radius: float, d: int, bits: int) -> NormedLattice:
         """Return the lattice of the ball about 0 whose radius is in whitened units."""
         if self.factor is None and isinstance(self.std, float):
             return BallLattice.build(radius * self.std, 0.0, d, bits=bits)
@@ -94,7 +102,7 @@ class Shape:
         whitening = 1 / np.asarray(self.std) if self.factor is None else np.linalg.inv(self.factor).T
         return WhitenedBall(np.zeros(d), ball.spacing, d, bits, ball, np.asarray(whitening, dtype=np.float64))
 
-    def step(self, lattice: RowLattice) -> Columns:
+    def step(self, lattice: NormedLattice) -> Columns:
         """Return the length of a step: in the units of the columns, or whitened where a covariance mixes them."""
         per_column = self.factor is None and isinstance(lattice, WhitenedBall)
         return lattice.spacing * self.std if per_column else lattice.spacing
@@ -102,6 +110,10 @@ class Shape:
     def unwhiten(self, released: Numbers) -> Numbers:
         """Return what was released in the steps of `step` in the units of the columns."""
         return released if self.factor is None else released @ self.factor.T
+
+    def whiten(self, released: Numbers) -> Numbers:
+        """Return what was released in the steps of `step` in whitened units."""
+        return released if self.factor is not None else released / self.std
 
     def covariance(self, d: int) -> Numbers:
         """Return the covariance: diagonal, where only standard deviations are known."""

@@ -7,6 +7,7 @@ import importlib
 import inspect
 import math
 import pkgutil
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,17 @@ import dpstats
 from dpstats.auditing import audit
 from dpstats.identity.base import PrivateTest
 from dpstats.identity.filtering_test import FilteringPlan
-from dpstats.lattice import isqrt_up
 from dpstats.mechanisms import LaplaceMechanism
-from dpstats.privacy import Coins, Comparisons, Responses, Selection, Stage, compose, zcdp_epsilon
+from dpstats.privacy import (
+    Coins,
+    Comparisons,
+    JointStage,
+    Responses,
+    Selection,
+    Stage,
+    compose,
+    zcdp_epsilon,
+)
 from dpstats.privacy.events import BoundedRange
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.mechanism import Mechanism
@@ -44,9 +53,17 @@ ANSWERS_ONCE = {
 }
 
 
-def additive(entry: Entry) -> tuple[Stage, ...]:
+def additive(entry: Entry) -> tuple[Stage | JointStage, ...]:
     """Return the stages that an entry's integers are about; none where entries of its parts have them."""
-    return entry.stages or (entry.plan.additive if len(entry.integers(entry.dataset)) else ())
+    own = tuple(stage for stage in entry.plan.stages if isinstance(stage, Stage | JointStage))
+    return entry.stages or (own if len(entry.integers(entry.dataset)) else ())
+
+
+def drawn(stage: Stage | JointStage) -> list[float]:
+    """Return the scales, in steps, of what a stage draws."""
+    if isinstance(stage, Stage):
+        return [stage.scale_steps]
+    return [stage.scale_steps(block) for block in stage.blocks]
 
 
 entries = pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
@@ -57,23 +74,35 @@ STAGED = [entry for entry in ENTRIES if additive(entry)]
 staged = pytest.mark.parametrize("entry", STAGED, ids=lambda entry: entry.name)
 
 
-def distance(first: np.ndarray, second: np.ndarray, norm: str) -> int:
-    """Return the distance of two integer vectors in Python integers, l2 rounded up."""
-    steps = [int(a) - int(b) for a, b in zip(first, second, strict=True)]
-    return sum(map(abs, steps)) if norm == "l1" else isqrt_up(sum(step * step for step in steps))
+def movement(first: Any, second: Any, stage: Stage | JointStage) -> Fraction:
+    """Return how far neighbours move a stage: its l1 norm, or the square of its l2 norm; blocks in their units."""
+    blocks = [("", Fraction(1))]
+    if isinstance(stage, JointStage):
+        blocks = [(block.name, Fraction(block.unit_steps)) for block in stage.blocks]
+    else:
+        first, second = {"": first}, {"": second}
+    power = 1 if stage.noise == "laplace" else 2
+    gaps = [
+        (int(a) - int(b), unit)
+        for name, unit in blocks
+        for a, b in zip(first[name], second[name], strict=True)
+    ]
+    return sum(((abs(gap) / unit) ** power for gap, unit in gaps), Fraction(0))
 
 
 @staged
 def test_sensitivity_is_never_exceeded_and_attained(entry: Entry) -> None:
     stages = additive(entry)
-    largest = [0] * len(stages)
+    largest = [Fraction(0)] * len(stages)
     for first, second in entry.pairs():
         values = zip(entry.integers(first), entry.integers(second), strict=True)
         for t, (a, b) in enumerate(values):
-            largest[t] = max(largest[t], distance(a, b, stages[t].norm))
+            largest[t] = max(largest[t], movement(a, b, stages[t]))
     for found, stage, slack in zip(largest, stages, entry.slack * len(largest), strict=False):
-        assert found <= stage.sensitivity_steps
-        assert found >= stage.sensitivity_steps - slack - 1, f"{stage.name}: {entry.slack_reason}"
+        stated = stage.sensitivity if isinstance(stage, JointStage) else stage.sensitivity_steps
+        power = 1 if stage.noise == "laplace" else 2
+        assert found <= Fraction(stated) ** power
+        assert float(found) ** (1 / power) >= stated - slack - 1, f"{stage.name}: {entry.slack_reason}"
     assert not any(entry.slack) or entry.slack_reason
 
 
@@ -114,6 +143,9 @@ def costs_of(stage: Any) -> list[tuple[str, float]]:
         ratio = stage.sensitivity_steps / stage.scale_steps
         one = ("pure", ratio) if stage.noise == "laplace" else ("zcdp", ratio**2 / 2)
         return [one] * stage.times
+    if isinstance(stage, JointStage):
+        ratio = stage.sensitivity / stage.scale
+        return [("pure", ratio) if stage.noise == "laplace" else ("zcdp", ratio**2 / 2)]
     if isinstance(stage, Selection):
         width = 1 if stage.monotone else 2
         return [("pure", width * stage.sensitivity_steps / stage.scale_steps)] * stage.size
@@ -194,10 +226,11 @@ def test_noise_has_the_stated_law(entry: Entry, source: str) -> None:
     noise = ExactNoise() if source == "exact" else SimulatedNoise(np.random.default_rng(11))
     for stage in additive(entry):
         draw = noise.laplace if stage.noise == "laplace" else noise.gaussian
-        steps = draw(stage.scale_steps, 20_000).astype(float)
-        assert law_pvalue(steps, stage.noise, stage.scale_steps) > 1e-6
-        for factor in (0.9, 1.1):
-            assert law_pvalue(steps, stage.noise, factor * stage.scale_steps) < 1e-6
+        for scale in drawn(stage):
+            steps = draw(scale, 20_000).astype(float)
+            assert law_pvalue(steps, stage.noise, scale) > 1e-6
+            for factor in (0.9, 1.1):
+                assert law_pvalue(steps, stage.noise, factor * scale) < 1e-6
 
 
 @entries
@@ -278,9 +311,8 @@ def test_every_entry_has_an_honest_stage() -> None:
     # Laplace noise is exact at any scale.
     for entry in ENTRIES:
         for stage in additive(entry):
-            assert isinstance(stage, Stage)
-            assert stage.noise == "laplace" or stage.scale_steps >= 10
-            assert math.isfinite(stage.scale_steps)
+            assert stage.noise == "laplace" or min(drawn(stage)) >= 10
+            assert all(math.isfinite(scale) for scale in drawn(stage))
 
 
 @pytest.mark.parametrize("name", sorted({entry.covers.__name__ for entry in ENTRIES}))

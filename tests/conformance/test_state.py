@@ -214,7 +214,7 @@ def forms(number: float | int) -> list[bytes]:
 # Beside what docstrings declare, and why.
 UNDECLARED = {
     ClippedMean: {"_degrees_of_freedom": "of the intervals, from what was released"},
-    AdaptiveMean: {"_average": "the released average before it is clipped to the box, for the intervals"},
+    AdaptiveMean: {"_located": "the released average before it is shrunk, and its error, for the intervals"},
     PrivateVariance: {
         "_raw": "the released variance before it is clipped to its range, for the intervals",
         "_largest": "the largest variance that the public clip allows",

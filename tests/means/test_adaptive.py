@@ -11,13 +11,13 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from scipy import stats
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from dpstats.data.tables import Table
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.means import AdaptiveMean
+from dpstats.means.bias_aware import biased_normal_quantile
 from dpstats.privacy import BudgetExceeded, PrivacyBudget, PrivacyGuarantee, gaussian_sigma
 from dpstats.release.session import Session
 
@@ -40,21 +40,21 @@ shapes = pytest.mark.parametrize("options", SHAPES.values(), ids=SHAPES)
 @pytest.mark.parametrize("tails", ["subgaussian", "symmetric", "variance"])
 def test_stages_share_the_budget_exactly(options: dict, tails: str) -> None:
     plan = AdaptiveMean(epsilon=0.7, delta=1e-5, tails=tails, **options).plan(1000, 3)
-    total = math.fsum(stage.event.mu**2 for stage in plan.stages)
+    total = math.fsum(event.mu**2 for event in plan.events)
     # mu_tot = 1/sigma(epsilon, delta), less the millionth of delta that is set aside.
     assert math.sqrt(total) * gaussian_sigma(0.7, 1e-5) == pytest.approx(1, rel=1e-6)
     assert plan.guarantee == PrivacyGuarantee(0.7, 1e-5)
     pure = AdaptiveMean(epsilon=0.7, delta=0.0, tails=tails, **options).plan(1000, 3)
-    assert math.fsum(stage.event.pure_cost() for stage in pure.stages) == pytest.approx(0.7, rel=1e-12)
+    assert math.fsum(event.pure_cost() for event in pure.events) == pytest.approx(0.7, rel=1e-12)
     assert pure.guarantee == PrivacyGuarantee(0.7)
 
 
 def test_sensitivity_is_twice_the_radius() -> None:
     plan = AdaptiveMean(bound=100.0, std=2.0).plan(1000, 4)
-    for stage, radius in zip(plan.stages, plan.staging.radii, strict=True):
+    for stage, radius in zip(plan.additive, plan.staging.radii, strict=False):
         assert stage.sensitivity == pytest.approx(2 * 2.0 * radius / 1000)
     pure = AdaptiveMean(bound=100.0, std=2.0, delta=0.0).plan(1000, 4)
-    for stage, radius in zip(pure.stages, pure.staging.radii, strict=True):
+    for stage, radius in zip(pure.additive, pure.staging.radii, strict=False):
         # l1: sqrt(d) times as much.
         assert stage.sensitivity == pytest.approx(2 * 2 * 2.0 * radius / 1000)
 
@@ -66,12 +66,13 @@ def test_noise_of_the_average(options: dict, delta: float) -> None:
     plan = fitted.plan_
     assert plan.weights.sum() == pytest.approx(1)
     if "cov" not in options:
-        noises = np.array([np.broadcast_to(stage.noise_std, (3,)) for stage in plan.stages])
+        noises = [np.broadcast_to(plan.noise(stage.name).std, (3,)) for stage in plan.additive]
+        noises = np.array([*noises, np.broadcast_to(plan.noise("mean").std, (3,))])
         of_average = np.sqrt(np.sum((plan.weights[:, None] * noises) ** 2, axis=0))
         np.testing.assert_allclose(fitted.noise_std_, of_average, rtol=1e-9)
     average = plan.weights @ fitted.stage_means_
-    box = np.asarray(options["bound"])
-    np.testing.assert_allclose(fitted.mean_, np.clip(average, -box, box), rtol=1e-12)
+    # Far inside the box nothing is shrunk.
+    np.testing.assert_allclose(fitted.mean_, average, rtol=1e-9)
 
 
 def test_extreme_parameters_have_plans_that_can_be_drawn() -> None:
@@ -112,14 +113,25 @@ def test_batches_run_the_same_stages_as_one_fit(options: dict, missing: str) -> 
     plan = estimator.plan(*rows.shape)
     centers = RNG.normal(scale=5.0, size=(4, 3))
     for t in range(len(plan.stages)):
-        batch = estimator._sums(rows, plan, t, centers)
-        for center, sums in zip(centers, batch, strict=True):
+        batch = named(estimator._steps(rows, plan, t, centers))
+        for i, center in enumerate(centers):
             # A matrix product may round a row differently in tables of different lengths.
-            difference = np.abs(estimator._sums(rows, plan, t, center) - sums).max()
-            assert difference <= (len(rows) if "cov" in options else 0)
+            for name, steps in named(estimator._steps(rows, plan, t, center)).items():
+                difference = np.abs(steps - batch[name][i]).max()
+                assert difference <= (len(rows) if "cov" in options else 0)
     with Session.simulated(plan, np.random.default_rng(1), 5) as session:
         estimator._release(estimator._read(Table(rows), plan), plan, session)
-    assert [values.shape for values in session.released.values()] == [(5, 3)] * len(plan.stages)
+    *early, last = session.released.values()
+    assert [values.shape for values in early] == [(5, 3)] * (len(plan.stages) - 1)
+    assert {name: values.shape for name, values in last.items()} == {
+        "mean": (5, 3),
+        "squared norm": (5, 1),
+        "clipped rows": (5, 1),
+    }
+
+
+def named(steps: Any) -> Any:
+    return steps if isinstance(steps, dict) else {"sums": steps}
 
 
 def test_expected_error_is_what_is_measured() -> None:
@@ -144,21 +156,23 @@ def test_interval_widths() -> None:
     plan = fitted.plan_
     low, high = fitted.confidence_interval(0.9)
     each = math.hypot(math.sqrt(plan.sampling_variance), math.sqrt(plan.noise_variance))
-    half = np.array([1.0, 2.0, 3.0]) * (stats.norm.isf(0.05) * each + plan.bias)
+    assert plan.bias > 1e-3 * each
+    half = np.array([1.0, 2.0, 3.0]) * each * biased_normal_quantile(0.05, plan.bias / each)
     np.testing.assert_allclose((high - low) / 2, half, rtol=1e-9)
     assert 1 <= 400 * plan.sampling_variance < 1.3  # the bound on the spread of a clipped row
     together = fitted.confidence_interval(0.9, simultaneous=True)
-    half = np.array([1.0, 2.0, 3.0]) * (stats.norm.isf((1 - 0.9 ** (1 / 3)) / 2) * each + plan.bias)
+    half = np.array([1.0, 2.0, 3.0]) * each * biased_normal_quantile(0.1 / 3 / 2, plan.bias / each)
     np.testing.assert_allclose((together.high - together.low) / 2, half, rtol=1e-9)
     variances = np.diag(fitted.cov_params_)
     np.testing.assert_allclose(variances, np.array([1.0, 4.0, 9.0]) * each**2)
 
 
-def test_intervals_stay_in_the_box_and_hold_the_estimate() -> None:
+def test_intervals_hold_the_estimate_and_are_cut_to_the_box_or_open() -> None:
     for seed in range(20):
         fitted = AdaptiveMean(epsilon=0.02, bound=1.0, std=1.0, random_state=seed).fit(X / 4)
         low, high = fitted.confidence_interval()
-        assert np.all((low >= -1) & (high <= 1) & (low <= fitted.mean_) & (fitted.mean_ <= high))
+        assert np.all(((low >= -1) | np.isinf(low)) & ((high <= 1) | np.isinf(high)))
+        assert np.all((low <= fitted.mean_) & (fitted.mean_ <= high) & (low < high))
         assert np.all(np.abs(fitted.mean_) <= 1)
 
 
@@ -230,6 +244,67 @@ def test_coverage_check_notices_biased_stages() -> None:
     error = 4 * math.sqrt(0.95 * 0.05 / 180)
     assert right > 0.95 - error
     assert wrong < 0.95 - error
+
+
+def test_bounds_have_any_centre() -> None:
+    rows = X + np.array([100.0, 200.0, -50.0])
+    about_zero = AdaptiveMean(bound=10.0, std=1.0, random_state=3).fit(X)
+    ends = [(90, 110), (190, 210), (-60, -40)]
+    shifted = AdaptiveMean(bounds=ends, std=1.0, random_state=3).fit(rows)
+    np.testing.assert_allclose(shifted.mean_ - [100, 200, -50], about_zero.mean_, atol=1e-6)
+    frame = pd.DataFrame(rows, columns=["a", "b", "c"])
+    named = AdaptiveMean(
+        bounds={"c": (-60, -40), "a": (90, 110), "b": (190, 210)}, std=1.0, random_state=3
+    ).fit(frame)
+    np.testing.assert_array_equal(named.mean_, shifted.mean_)
+
+
+def test_at_the_edge_of_the_box_the_interval_is_open() -> None:
+    rows = RNG.normal([92.0, 3.0], 1.0, size=(2000, 2))
+    fitted = AdaptiveMean(bound=50.0, std=1.0, random_state=0).fit(rows)
+    low, high = fitted.confidence_interval()
+    assert high[0] == np.inf and 49 < low[0] <= 50 and np.isfinite([low[1], high[1]]).all()
+    assert "At the edge of the box: x0." in " ".join(fitted.summary().notes)
+    # Very far out the last stage clips every row, which refutes the tails too: still not the box.
+    far = AdaptiveMean(bound=50.0, std=1.0, random_state=0).fit(rows + np.array([1e5, 0.0]))
+    assert far.assumption_refuted_ and far.confidence_interval().high[0] == np.inf
+    # By nature between the bounds: nothing is open.
+    hard = AdaptiveMean(bounds=(-50, 50), bounds_are="hard", std=1.0, random_state=0)
+    low, high = hard.fit(np.clip(rows, -50, 50)).confidence_interval()
+    assert np.all((low >= -50) & (high <= 50) & (low < high))
+
+
+def test_where_noise_dominates_the_middle_is_reported_and_said() -> None:
+    estimator = AdaptiveMean(bound=10.0, std=1.0, epsilon=0.1)
+    plan = estimator.plan(100, 50)
+    assert any("exceeds bound/sqrt(3)" in note for note in plan.notes())
+    assert not any("exceeds" in note for note in estimator.plan(100_000, 2).notes())
+    rng = np.random.default_rng(6)
+    shrunk, cut = [], []
+    for _ in range(40):
+        mean = rng.uniform(-10, 10, 50)
+        fitted = clone(estimator).set_params(random_state=rng).fit(mean + rng.standard_normal((100, 50)))
+        shrunk.append(np.linalg.norm(fitted.mean_ - mean))
+        cut.append(np.linalg.norm(np.clip(plan.weights @ fitted.stage_means_, -10, 10) - mean))
+    middle = 10 * math.sqrt(50 / 3)
+    assert np.mean(shrunk) < 1.03 * middle < 0.7 * np.mean(cut)
+    notes = " ".join(fitted.summary().notes)
+    assert (
+        "shrunk towards the middle" in notes and "Exceeds" not in notes and "exceeds bound/sqrt(3)" in notes
+    )
+
+
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_a_test_rejects_what_the_interval_excludes(delta: float) -> None:
+    fitted = AdaptiveMean(delta=delta, random_state=0, **OPTIONS).fit(X)
+    for level in (0.5, 0.95):
+        low, high = fitted.confidence_interval(level)
+        for end in (low, high):
+            np.testing.assert_allclose(fitted.test(end).pvalue, 1 - level, rtol=1e-6)
+            # A one-sided limit has the whole bias on its side.
+            one = fitted.test(end, "greater" if end is low else "less").pvalue
+            assert np.all(one >= (1 - level) / 2 * (1 - 1e-9))
+    assert np.all(fitted.test(np.clip(fitted.mean_, -10, 10)).pvalue > 0.99)
 
 
 # --- Conventions ---------------------------------------------------------------------------------
@@ -305,7 +380,14 @@ BAD_PARAMETERS = [
     ({"epsilon": 0}, "epsilon must be a finite number greater than 0, got 0"),
     ({"delta": 1}, "delta must be a finite number at least 0 and less than 1, got 1"),
     ({"bound": 0}, "bound must be a finite number greater than 0, got 0"),
-    ({"bound": None}, "bound must be given"),
+    ({"bound": None}, r"bounds must be given: bounds=\(low, high\) of the mean, or bound"),
+    ({"bounds": (0, 1)}, "bounds and bound say the same thing"),
+    ({"bounds": (1, 0), "bound": None}, "bounds must have low < high"),
+    (
+        {"bounds": (0, 1), "bound": None},
+        "half the distance of bounds must be at least .* got 0.5 for a standard",
+    ),
+    ({"bounds_are": "soft"}, "bounds_are must be one of 'clip', 'hard', got 'soft'"),
     (
         {"bound": 0.5},
         "bound must be at least the standard deviation of its column, got 0.5 .* of 1 at position 0",
@@ -319,7 +401,10 @@ BAD_PARAMETERS = [
     ({"std": 0.0}, "std must be a finite number greater than 0, got 0"),
     ({"std": -1.0}, "std must be a finite number greater than 0, got -1"),
     ({"std": None}, "std must be given"),
-    ({"std": "private"}, "std must be a finite number greater than 0, got 'private'"),
+    ({"std": "private"}, "std_bound must be given"),
+    ({"std": "public"}, "std must be one of 'private', got 'public'"),
+    ({"std_bound": 2.0}, 'std_bound is for std="private"'),
+    ({"std": "private", "std_bound": -1.0}, "std_bound must be a finite number greater than 0, got -1"),
     ({"std": [1.0, 1.0, 0.0]}, "std must be .* got 0 at position 2"),
     ({"tails": "normal"}, "tails must be one of 'subgaussian', 'symmetric', 'variance', got 'normal'"),
     ({"missing": "drop"}, "missing must be one of"),

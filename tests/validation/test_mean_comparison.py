@@ -49,6 +49,13 @@ def test_intervals_cover(results: dict) -> None:
 def test_jobs_do_not_matter_and_tables_are_complete(results: dict) -> None:
     small = study.study([SKEWED], 4, peers=True)
     assert small == study.study([SKEWED], 4, peers=True)
-    text = study.as_markdown(small, small, "command", 1.0)
+    text = study.as_markdown(small, small, small, "command", 1.0)
     assert text.count("| exponential | 500 | 5 | 1 | 10 |") == 1
     assert "not run" in text  # OpenDP and diffprivlib
+
+
+def test_where_noise_dominates_shrinking_is_no_worse_than_no_data() -> None:
+    (found,) = study.study([study.DOMINATED[0]], 20, peers=False).values()
+    middle = found["middle"].error
+    for tails in study.TAILS:
+        assert found[tails].error < 1.05 * middle < 0.8 * found[f"{tails}, cut"].error

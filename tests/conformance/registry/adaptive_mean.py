@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 
 from dpstats.means import AdaptiveMean
-from registry.entry import Dataset, Entry, PlantedBug, core, fitted, less_noise
+from dpstats.means.adaptive_plan import OUTSIDE, SQUARED_NORMS, SUMS
+from registry.entry import Dataset, Entry, PlantedBug, core, fitted, less_noise, quieter
 
 FAR = 1e4
 
 
 def estimates(plan: Any, released: Any) -> np.ndarray:
-    """Return the estimate of every stage, which tells more than what it released about its centre."""
-    return np.concatenate(plan.estimates(released), axis=1)
+    """Return the estimate of every stage, which tells more than what it released about its centre; and the rest."""
+    beside = [values for name, values in released[plan.last.name].items() if name != SUMS]
+    return np.concatenate([*plan.estimates(released), *beside], axis=1)
 
 
 def _neighbors(d: int = 2, n: int = 8) -> tuple[np.ndarray, np.ndarray]:
@@ -54,9 +56,7 @@ class EveryStageInFull(AdaptiveMean):
         plan = super().plan(n_samples, n_features)
         part = math.sqrt if self.delta else float
         pairs = zip(plan.stages, plan.staging.shares, strict=True)
-        return replace(
-            plan, stages=tuple(replace(s, scale_steps=s.scale_steps * part(share)) for s, share in pairs)
-        )
+        return replace(plan, stages=tuple(quieter(stage, part(share)) for stage, share in pairs))
 
 
 class CentreBeforeItsRelease(AdaptiveMean):
@@ -81,12 +81,37 @@ class _Peeking:
 class RadiusFromTheData(AdaptiveMean):
     """Planted bug: balls that hold the furthest row, with the noise of the planned ones."""
 
-    def _read(self, table: Any, plan: Any) -> Any:
-        first = self._sums(table.X, plan, 0, np.zeros((1, table.X.shape[1])))[0]
-        return super()._read(table, plan)._replace(first=first)
+    def _steps(self, X: Any, plan: Any, t: int, center: np.ndarray, missing: str = "center") -> Any:
+        honest = super()._steps(X, plan, t, center)
+        about = center[None] if center.ndim == 1 else center
+        sums = np.rint((X - about[:, None]) / plan.lattices[t].spacing).astype(np.int64).sum(axis=1)
+        sums = sums[0] if center.ndim == 1 else sums
+        return {**honest, SUMS: sums} if isinstance(honest, dict) else sums
 
-    def _sums(self, X: Any, plan: Any, t: int, center: np.ndarray) -> Any:
-        return np.rint((X - center[:, None]) / plan.lattices[t].spacing).astype(np.int64).sum(axis=1)
+
+class CountNotCharged(AdaptiveMean):
+    """Planted bug: a count of clipped rows at next to no noise, beside sums that take the whole share."""
+
+    def plan(self, n_samples: int, n_features: int) -> Any:
+        plan = super().plan(n_samples, n_features)
+        return replace(plan, stages=(*plan.stages[:-1], _louder(plan.last, OUTSIDE, 10.0)))
+
+
+class HeavySquares(AdaptiveMean):
+    """Planted bug: squared norms at ten times the weight that is free."""
+
+    def plan(self, n_samples: int, n_features: int) -> Any:
+        plan = super().plan(n_samples, n_features)
+        return replace(plan, stages=(*plan.stages[:-1], _louder(plan.last, SQUARED_NORMS, 10.0)))
+
+
+def _louder(stage: Any, name: str, factor: float) -> Any:
+    """Return a joint stage with one block at a larger weight than its sensitivity counts."""
+    blocks = [
+        replace(block, unit_steps=block.unit_steps / factor) if block.name == name else block
+        for block in stage.blocks
+    ]
+    return replace(stage, blocks=tuple(blocks))
 
 
 def _entry(
@@ -102,9 +127,19 @@ def _entry(
     plan = estimator.plan(*X.shape)
     center = np.linspace(0.3, -0.7, d)
 
-    def integers(data: Dataset) -> list[np.ndarray]:
+    def integers(data: Dataset) -> list[Any]:
         # Any centre that earlier releases could have led to.
-        return [replace(lattice, center=center).sums(data)[0] for lattice in plan.lattices]
+        return [estimator._steps(data, plan, t, center, "error") for t in range(len(plan.stages))]
+
+    def pairs() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        yield from _pairs(d)()
+        # A row just inside the last ball, and one outside it on the other side, which the count tells apart.
+        shape, radius = plan.shape, plan.staging.radii[-1]
+        scale = np.diag(np.full(d, shape.std)) if shape.factor is None else shape.factor
+        for v in [*np.eye(d), np.ones(d)]:
+            far = scale @ (radius * v / np.linalg.norm(v))
+            rest = np.zeros((2, d))
+            yield np.vstack([center + (1 - 1e-9) * far, rest]), np.vstack([center - 2 * far, rest])
 
     scalar = AdaptiveMean(**(estimator.get_params() | {"bound": 10.0, "std": 1.0, "cov": None}))
     return Entry(
@@ -113,7 +148,7 @@ def _entry(
         proof="adaptive-mean.md",
         plan=plan,
         integers=integers,
-        pairs=_pairs(d),
+        pairs=pairs,
         draw=core(estimator, estimates),
         dataset=X,
         neighbor=Y,
@@ -131,11 +166,20 @@ def _entry(
     )
 
 
-def _bug(name: str, estimator: AdaptiveMean, n: int = 8, trials: int = 20_000) -> PlantedBug:
+def _inside_or_out(n: int, d: int = 2) -> tuple[np.ndarray, np.ndarray]:
+    """Return neighbours of which one has a row far out and the other has not."""
+    X, Y = np.zeros((n, d)), np.zeros((n, d))
+    Y[0, 0] = FAR
+    return X, Y
+
+
+def _bug(
+    name: str, estimator: AdaptiveMean, n: int = 8, trials: int = 20_000, pair: Any = None
+) -> PlantedBug:
     return PlantedBug(
         name,
         core(estimator, estimates),
-        *_neighbors(n=n),
+        *(pair or _neighbors(n=n)),
         float(estimator.epsilon),
         float(estimator.delta),
         trials,
@@ -155,6 +199,8 @@ def entries() -> Iterator[Entry]:
             _bug("every stage in full", EveryStageInFull(**gaussian), n=40),
             _bug("a centre before its release", CentreBeforeItsRelease(**gaussian), n=40),
             _bug("the radius from the data", RadiusFromTheData(**gaussian), n=40),
+            _bug("a count that is not charged", CountNotCharged(**gaussian), pair=_inside_or_out(40)),
+            _bug("squares that are too heavy", HeavySquares(**gaussian), pair=_inside_or_out(40)),
         ),
     )
     laplace = {"bound": 10.0, "std": 1.0, "epsilon": 4.0, "delta": 0.0}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpstats.data.tables import Table
-from dpstats.privacy import Plan, PrivacyGuarantee, Selection, Stage
+from dpstats.privacy import JointStage, Plan, PrivacyGuarantee, Selection, Stage
 from dpstats.release.session import Session
 
 Dataset = Any
@@ -82,11 +82,14 @@ def core(estimator: Any, view: Callable[[Any, Any], np.ndarray] | None = None) -
 
 def columns(plan: Plan, released: Any) -> np.ndarray:
     """Return all that was released in many draws, one column a number; a selection in increasing order."""
-    found = [
-        np.sort(released[stage.name], axis=-1) if isinstance(stage, Selection) else released[stage.name]
-        for stage in plan.stages
-        if stage.name in released
-    ]
+    found: list[np.ndarray] = []
+    for stage in plan.stages:
+        if stage.name in released:
+            values = released[stage.name]
+            if isinstance(stage, JointStage):
+                found += values.values()
+            else:
+                found.append(np.sort(values, axis=-1) if isinstance(stage, Selection) else values)
     return np.concatenate(found, axis=1)
 
 
@@ -115,8 +118,11 @@ def fitted(
 
 def less_noise(plan: Any, factor: float = 0.5) -> Any:
     """Return a plan with less noise in every stage: a bug, which its guarantee would show."""
-    return replace(plan, stages=tuple(_less(stage, factor) for stage in plan.stages))
+    return replace(plan, stages=tuple(quieter(stage, factor) for stage in plan.stages))
 
 
-def _less(stage: Any, factor: float) -> Any:
+def quieter(stage: Any, factor: float) -> Any:
+    """Return a stage with less noise, where it has any."""
+    if isinstance(stage, JointStage):
+        return replace(stage, scale=stage.scale * factor)
     return replace(stage, scale_steps=stage.scale_steps * factor) if hasattr(stage, "scale_steps") else stage

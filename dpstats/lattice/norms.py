@@ -1,0 +1,146 @@
+"""Beside the sums of rows in a ball: the sum of their squared norms, and how many were outside.
+
+The squared norm of a row moves little where the row moves far, and so costs nothing beside the row.
+
+Proof: docs/proofs/lattice.md, "Squared norms and rows outside".
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.errors import InvalidParameter
+from dpstats.lattice.base import RowLattice
+from dpstats.lattice.rounding import isqrt_up
+from dpstats.lattice.sums import BLOCK, Reading, default_threads, rounded, sums_by_rows
+from dpstats.privacy.rounding import up
+
+if TYPE_CHECKING:
+    from dpstats.data.parameters import Columns
+
+_FREE = Fraction(110901699437, 4 * 10**10)  # phi^5/4, rounded down: the largest free squared weight in a ball
+_ROOT_BITS = 64
+
+
+class NormSums(NamedTuple):
+    """Exact sums over rows.
+
+    Attributes
+    ----------
+    steps : int64 array of shape (n_features,)
+        Of the lattice points, in steps.
+    squared_norms : int64 array of shape (1,)
+        Of their squared norms, in steps of `NormedLattice.square_spacing`.
+    outside : int64 array of shape (1,)
+        Of 2^bits for every row that was outside the ball before it was clipped.
+    """
+
+    steps: NDArray[np.int64]
+    squared_norms: NDArray[np.int64]
+    outside: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class NormedLattice(RowLattice):
+    """A lattice whose points have an l2 norm of at most 2^bits steps."""
+
+    def norm_sums(
+        self,
+        X: NDArray[Any],
+        *,
+        missing: str = "error",
+        threads: int | None = None,
+        block: int = BLOCK,
+    ) -> NormSums:
+        """Return exact sums of the rows' lattice points, of their squared norms, and of who was outside.
+
+        A row is outside if its own norm, computed from the floats it came with, is beyond the radius. Parameters are
+        those of `sums`.
+        """
+        self._check_count(X.shape[0])
+        threads = default_threads(X.size) if threads is None else threads
+        found = sums_by_rows(X, _WithNorms(self), Reading(1, False, missing, threads, block))
+        return NormSums(*np.split(found.powers[0], [self.n_features, self.n_features + 1]))
+
+    def norm_rows(self, X: NDArray[Any]) -> NDArray[np.int64]:
+        """Return what `norm_sums` adds up, row by row: shape (n, n_features + 2). Entries should be finite."""
+        return rounded(_WithNorms(self), X)
+
+    def free_weight(self, norm: str) -> float:
+        """Return a weight at which squared norms are released beside the sums at no cost."""
+        if norm == "l1":
+            return math.sqrt(self.n_features) / 2 * (1 - 2.0**-50)
+        # The closer to the root of phi^5/4, the more is added for rounding, which coarse steps would show.
+        return 1.665 if self.bits >= 18 else 1.6
+
+    def norm_sensitivity(self, norm: str, weight: float = 0.0, count_weight: float = 0.0) -> float:
+        """Return how far neighbours move all of `norm_sums` together, in steps.
+
+        Parameters
+        ----------
+        norm : {"l1", "l2"}
+        weight, count_weight : float
+            What squared norms and rows outside are multiplied by; 0 leaves them out. Under l2 a weight is below
+            1.66509 = phi^(5/2)/2, under l1 at most sqrt(n_features)/2: up to there squared norms are free.
+        """
+        radius, w, v = 2**self.bits, Fraction(weight), Fraction(count_weight)
+        if norm == "l1":
+            if 4 * w * w > self.n_features:
+                raise InvalidParameter(f"weight must be at most sqrt(n_features)/2, got {weight:g}")
+            # ||t||_1 + w|q - q'| <= sqrt(d) T + w T(2K - T)/K + w, which is largest at T = 2K.
+            return up(isqrt_up(4 * self.n_features * radius**2) + w + v * radius)
+        if w * w >= _FREE:
+            raise InvalidParameter(f"weight must be below 1.66509, got {weight:g}")
+        # (|a| + 1)^2 <= (1 + theta) a^2 + 1 + 1/theta for the rounding of q, and w^2 (1 + theta) = phi^5/4.
+        rounding = w * w * _FREE / (_FREE - w * w) if w else Fraction(0)
+        square = (4 + v * v) * radius**2 + rounding
+        scaled = -((-square.numerator << 2 * _ROOT_BITS) // square.denominator)  # rounded up
+        return up(Fraction(isqrt_up(scaled), 1 << _ROOT_BITS))
+
+
+@dataclass(frozen=True)
+class _WithNorms:
+    """The row map that `norm_sums` adds up: a lattice point, and two numbers more."""
+
+    lattice: NormedLattice
+
+    @property
+    def center(self) -> Columns:
+        return self.lattice.center
+
+    @property
+    def n_features(self) -> int:
+        return self.lattice.n_features + 2
+
+    @property
+    def bits(self) -> int:
+        return self.lattice.bits
+
+    @property
+    def largest(self) -> int:
+        return 2**self.bits
+
+    @property
+    def _zero_pattern(self) -> int:
+        return self.lattice._zero_pattern
+
+    def _outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+        return self.lattice._outside(rows)
+
+    def _round_block(self, rows: NDArray[Any], out: NDArray[np.float64]) -> None:
+        d, zero = self.lattice.n_features, self._zero_pattern
+        points = np.empty((rows.shape[0], d))
+        self.lattice._round_block(rows, points)
+        patterns = out.view(np.int64)
+        patterns[:, :d] = points.view(np.int64)
+        steps = patterns[:, :d] - zero
+        # At most 2^(2 bits) <= 2^60: exact.
+        patterns[:, d] = (np.einsum("ij,ij->i", steps, steps) >> self.bits) + zero
+        outside = self.lattice._outside(rows)[:, 0].astype(np.int64)
+        patterns[:, d + 1] = (outside << self.bits) + zero

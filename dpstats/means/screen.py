@@ -1,0 +1,146 @@
+"""Checking what an adaptive mean assumes about tails: how many rows its last stage clips.
+
+Beside the last sums a noisy count of the clipped rows is released. Under the assumption few are; where more
+are, the bound on the bias is replaced by one that goes by the count and assumes a spread only.
+
+Proof: docs/proofs/adaptive-mean.md, "The screen" and "The last stage alone".
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtrc, ndtr
+
+Numbers = NDArray[np.float64]
+
+# Deviations that a count exceeds what it may be by, where the assumption holds, with probability .0047; and
+# those of the upper limits (.01) that a bound on the bias goes by where it does not.
+_SURPRISE, _LIMIT = 2.6, 2.33
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """The count of rows that the last stage clips: public, but for the count. All whitened.
+
+    Attributes
+    ----------
+    n, d : int
+    radius : float
+        Of the last ball.
+    error : float
+        Bound on the mean square of a column of the last centre's error.
+    noise : {"gaussian", "laplace"}
+    noise_std : float
+        Standard deviation of the noise of the count, in rows.
+    """
+
+    n: int
+    d: int
+    radius: float
+    error: float
+    noise: str
+    noise_std: float
+
+    def expected(self, variance: float = 1.0) -> float:
+        """Return how many rows are clipped at most on average, if their tails are normal ones of this variance."""
+        return self.n * float(chdtrc(self.d, self.radius**2 / (variance + self.error)))
+
+    def most(self, variance: float = 1.0) -> float:
+        """Return the count that contradicts the assumption if it is exceeded."""
+        expected = self.expected(variance)
+        return expected + math.hypot(_SURPRISE * math.sqrt(expected), self._exceeded(_SURPRISE))
+
+    def share(self, count: float) -> float:
+        """Return an upper limit of the probability that a row is clipped."""
+        noise = math.hypot(self._exceeded(_LIMIT), _LIMIT * math.sqrt(max(count, 0.0)))
+        return min(max(count + noise, 0.0) / self.n, 1.0)
+
+    @property
+    def unnoticed(self) -> tuple[int, float]:
+        """How many clipped rows may go unnoticed, and how far they could move a column, in standard deviations."""
+        rows = min(math.ceil(self.most() + self._exceeded(_LIMIT)), self.n)
+        return rows, clipping_factor(rows / self.n, self.d * (1 + self.error), self.radius)
+
+    def _exceeded(self, deviations: float) -> float:
+        """Return what the noise exceeds as seldom as a normal variable exceeds this many deviations."""
+        if self.noise == "laplace":
+            deviations = -math.log(2 * ndtr(-deviations)) / math.sqrt(2)
+        return deviations * self.noise_std
+
+
+def clipping_factor(share: float, square: float, radius: float) -> float:
+    """Return the largest root of E(1 - B/||x||)_+^2, if E||x||^2 <= ``square`` and P(||x|| > B) <= ``share``.
+
+    Clipping moves a column by at most that times the root of E x_j^2.
+    """
+    p = min(share, square / (4 * radius**2))  # beyond that, more rows outside would be nearer to the ball
+    return math.sqrt(p) * (1 - radius * math.sqrt(p / square))
+
+
+def displacement(length: float, share: float, spread: float, radius: float) -> float | None:
+    """Return how far the mean is from the centre at most, or None where the last stage does not bound it.
+
+    Parameters
+    ----------
+    length : float
+        Upper limit of the norm of the mean of the clipped rows, about the centre.
+    share : float
+        Upper limit of the probability that a row is clipped.
+    spread : float
+        Bound on the trace of the covariance of the rows.
+    radius : float
+    """
+    # ||E(x - clip x)|| <= max over p <= share of sqrt(p q) - B p, with q = E||x||^2 <= spread + r^2. The root of
+    # r = length + that is in one of two branches: the best p is below the share, or it is the share.
+    if share >= 1:
+        return None
+    junction = math.sqrt(max(4 * radius**2 * share - spread, 0.0))
+    if length + radius * share < junction:
+        return 2 * radius - math.sqrt(max(4 * radius * (radius - length) - spread, 0.0))
+    excess = length - radius * share
+    return (excess + math.sqrt(share * excess**2 + (1 - share) * share * spread)) / (1 - share)
+
+
+class LastStage(NamedTuple):
+    """What the last stage alone says, assuming a spread and nothing else: bounds for each column, whitened."""
+
+    bias: Numbers
+    distance: Numbers  # of the mean from the centre
+
+
+def last_stage(
+    shift: Numbers, columns: Numbers, noise: float, share: float, radius: float, n: int, variance: float = 1.0
+) -> LastStage | None:
+    """Return the bounds, or None where there are none.
+
+    Parameters
+    ----------
+    shift : array of shape (d,)
+        The mean of the clipped rows about the centre, as released; whitened.
+    columns : array of shape (d,)
+        The same in the directions that the columns are.
+    noise : float
+        Standard deviation of its noise, in every direction.
+    share : float
+        Upper limit of the probability that a row is clipped.
+    radius, n : float, int
+    variance : float
+        Bound on the variance of the rows in every direction.
+    """
+    d = shift.size
+    error2 = noise**2 + variance / n
+    square = max(float(shift @ shift) - d * noise**2, 0.0)
+    square += _LIMIT * math.sqrt(2 * d * error2**2 + 4 * error2 * square)
+    far = displacement(math.sqrt(square), share, d * variance, radius)
+    if far is None:
+        return None
+    factor = clipping_factor(share, d * variance + far**2, radius)
+    reach = np.abs(columns) + _LIMIT * math.sqrt(error2)
+    # nu <= reach + factor sqrt(variance + nu^2).
+    distance = (reach + factor * np.sqrt(reach**2 + variance * (1 - factor**2))) / (1 - factor**2)
+    return LastStage(factor * np.sqrt(variance + distance**2), distance)

@@ -1,0 +1,92 @@
+"""What bounds the error of an adaptive mean: the spread and the count that its last stage releases."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpstats.means import AdaptiveMean
+
+
+def skewed_rows(law: str, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
+    """Return rows of mean 0 and variance 1 whose tails are not normal ones."""
+    if law == "exponential":
+        return rng.standard_exponential((n, d)) - 1
+    if law == "rare":
+        return ((rng.random((n, d)) < 0.02) - 0.02) / math.sqrt(0.02 * 0.98)
+    common = rng.standard_exponential((n, 1)) - 1
+    return math.sqrt(0.9) * common + math.sqrt(0.1) * (rng.standard_exponential((n, d)) - 1)
+
+
+class Trusting(AdaptiveMean):
+    """What a mean does that takes its assumption on trust: a version that must fail."""
+
+    def plan(self, n_samples: int, n_features: int) -> Any:
+        return super().plan(n_samples, n_features)
+
+    def _report(self, released: Any, plan: Any) -> None:
+        last = dict(released[plan.last.name])
+        last["clipped rows"] = np.zeros(1)
+        super()._report({**released, plan.last.name: last}, plan)
+
+
+@pytest.mark.parametrize(
+    ("law", "n", "d"), [("rare", 20_000, 1), ("factor", 5000, 20), ("exponential", 20_000, 1)]
+)
+def test_skewed_rows_are_noticed_and_covered_all_the_same(law: str, n: int, d: int) -> None:
+    rng = np.random.default_rng(2)
+    covered: dict[type, list[float]] = {AdaptiveMean: [], Trusting: []}
+    for _ in range(25):
+        mean = rng.uniform(-10, 10, d)
+        rows = mean + skewed_rows(law, n, d, rng)
+        for kind, found in covered.items():
+            fitted = kind(bound=10.0, std=1.0, random_state=rng).fit(rows)
+            assert fitted.assumption_refuted_ == (kind is AdaptiveMean)
+            low, high = fitted.confidence_interval()
+            found.append(np.mean((low <= mean) & (mean <= high)))
+    assert np.mean(covered[AdaptiveMean]) > 0.99
+    # On exponential rows trust covers .86, which 25 fits do not show.
+    assert law == "exponential" or np.mean(covered[Trusting]) < 0.2
+    notes = " ".join(fitted.summary().notes)
+    assert "REFUTED" not in notes and "would not be noticed" in notes
+    fitted = AdaptiveMean(bound=10.0, std=1.0, random_state=rng).fit(rows)
+    notes = " ".join(fitted.summary().notes)
+    assert 'REFUTED: tails="subgaussian"' in notes and "last stage alone" in notes
+    assert "the stated spread is an upper bound" in fitted.confidence_interval().estimand
+
+
+def test_normal_rows_are_seldom_accused() -> None:
+    rng = np.random.default_rng(4)
+    accused = 0
+    for delta in (1e-6, 0.0):
+        estimator = AdaptiveMean(bound=10.0, std=1.0, delta=delta, random_state=rng)
+        for _ in range(100):
+            accused += estimator.fit(
+                rng.uniform(-10, 10, 2) + rng.standard_normal((1000, 2))
+            ).assumption_refuted_
+    # .0047 of 200: more than 6 have a probability of 5e-5.
+    assert accused <= 6
+
+
+def test_a_private_spread() -> None:
+    rng = np.random.default_rng(5)
+    rows = rng.normal([3.0, -4.0], 0.5, size=(20_000, 2))
+    loose = AdaptiveMean(bounds=(-10, 10), std=2.0, random_state=0).fit(rows)
+    judged = AdaptiveMean(bounds=(-10, 10), std="private", std_bound=2.0, random_state=0).fit(rows)
+    # The same release; the sampling error is a quarter. An upper limit of the spread, and near it.
+    np.testing.assert_array_equal(judged.stage_means_, loose.stage_means_)
+    assert np.all((judged.std_ > 0.5) & (judged.std_ < 0.55)) and np.all(loose.std_ == 2.0)
+    width, wide = (np.ptp(np.array(fit.confidence_interval()), axis=0) for fit in (judged, loose))
+    assert np.all(width < 0.5 * wide)
+    assert "have in common" in " ".join(judged.summary().notes)
+    assert "have in common" not in " ".join(loose.summary().notes)
+    # Spreads beyond the bound are noticed.
+    tight = AdaptiveMean(bounds=(-10, 10), std=0.2, tails="variance", random_state=0).fit(rows)
+    assert np.all((tight.std_ > 0.4) & (tight.std_ < 0.6))
+    assert "REFUTED: the stated spread" in " ".join(tight.summary().notes)
+    # Rows between hard ends need no statement of a spread.
+    hard = AdaptiveMean(bounds=(-10, 10), bounds_are="hard", std="private", random_state=0).fit(rows)
+    assert hard.plan_.std == 10.0
