@@ -25,12 +25,13 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         nargs=2,
         type=float,
         metavar=("LO", "HI"),
-        help="clipped: public bounds of the column; once for all columns, or once per column in the same order",
+        help="public bounds of the column (adaptive: of its mean); once for all columns, or once per column in the same "
+        "order",
     )
     parser.add_argument(
         "--hard",
         action="store_true",
-        help="clipped: the bounds hold by nature (a share, an age, an answer from 1 to 5): clipping changes no row",
+        help="the bounds hold by nature, for every row (a share, an age, an answer from 1 to 5)",
     )
     parser.add_argument(
         "--clipped-share",
@@ -42,13 +43,20 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         action="append",
         type=float,
         metavar="B",
-        help="adaptive: public bound on the size of the column's mean; once, or once per column",
+        help="adaptive: public bound on the size of the column's mean, in place of --bounds; once, or once per column",
     )
     parser.add_argument(
         "--std",
         action="append",
-        help="public standard deviation, once or once per column; an upper bound with adaptive. With clipped also "
-        "'private' (default: estimated, under the same guarantee) or 'none'",
+        help="public standard deviation, once or once per column; an upper bound with adaptive. 'private' (clipped: the "
+        "default) estimates it under the same guarantee; clipped also takes 'none'",
+    )
+    parser.add_argument(
+        "--std-bound",
+        action="append",
+        type=float,
+        metavar="B",
+        help="adaptive with --std private: a loose public bound on the standard deviation",
     )
     parser.add_argument(
         "--tails",
@@ -62,39 +70,47 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
     from dpstats.means import AdaptiveMean, ClippedMean
 
     adaptive = options.method == "adaptive"
-    needed = ("bound", "std") if adaptive else ("bounds",)
-    foreign = ("bounds", "hard", "clipped_share") if adaptive else ("bound", "tails")
-    for name in needed:
-        if getattr(options, name) is None:
-            raise InvalidParameter(f"--method {options.method} needs --{name}")
+    foreign = ("clipped_share",) if adaptive else ("bound", "tails", "std_bound")
     for name in foreign:
         if getattr(options, name) not in (None, False):
             raise InvalidParameter(f"--{name.replace('_', '-')} does not go with --method {options.method}")
-    shared = {"epsilon": options.epsilon, "delta": options.delta, "missing": options.missing}
-    if adaptive:
-        return AdaptiveMean(
-            bound=per_column("--bound", options.bound, d),
-            std=per_column("--std", _numbers(options.std, "a number"), d),
-            tails=options.tails or "subgaussian",
-            **shared,
-        )
-    for low, high in options.bounds:
+    if not adaptive and options.bounds is None:
+        raise InvalidParameter("--method clipped needs --bounds")
+    for low, high in options.bounds or []:
         if not low < high:
             raise InvalidParameter(f"--bounds must be two numbers LO < HI, got {low:g} {high:g}")
         if not math.isfinite(high - low) or not math.isfinite(high + low):
             raise InvalidParameter(f"--bounds must have a finite sum and difference, got {low:g} {high:g}")
-    std: Any = options.std or ["private"]
-    if std in (["private"], ["none"]):
-        std = None if std == ["none"] else "private"
-    else:
-        std = per_column("--std", _numbers(std, "'private', 'none' or a number"), d)
-    return ClippedMean(
-        bounds=per_column("--bounds", options.bounds, d),
-        bounds_are="hard" if options.hard else "clip",
-        clipped_share=options.clipped_share,
-        std=std,
+    shared = {
+        "epsilon": options.epsilon,
+        "delta": options.delta,
+        "missing": options.missing,
+        "bounds": None if options.bounds is None else per_column("--bounds", options.bounds, d),
+        "bounds_are": "hard" if options.hard else "clip",
+        "std": _std(options.std, d, adaptive),
+    }
+    if not adaptive:
+        return ClippedMean(clipped_share=options.clipped_share, **shared)
+    if (options.bound is None) == (options.bounds is None):
+        raise InvalidParameter("--method adaptive needs --bound or --bounds, one of them")
+    if options.std is None:
+        raise InvalidParameter("--method adaptive needs --std")
+    return AdaptiveMean(
+        bound=None if options.bound is None else per_column("--bound", options.bound, d),
+        std_bound=None if options.std_bound is None else per_column("--std-bound", options.std_bound, d),
+        tails=options.tails or "subgaussian",
         **shared,
     )
+
+
+def _std(given: list[str] | None, d: int, adaptive: bool) -> Any:
+    """Return the spread that an estimator is given: "private", None, or public numbers."""
+    if given in (None, ["private"]):
+        return "private"
+    if given == ["none"] and not adaptive:
+        return None
+    words = "'private' or a number" if adaptive else "'private', 'none' or a number"
+    return per_column("--std", _numbers(given, words), d)
 
 
 def _numbers(texts: list[str], words: str) -> list[float]:

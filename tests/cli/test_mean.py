@@ -111,7 +111,7 @@ def test_adaptive_mean_states_its_assumption(table: Path, capsys: pytest.Capture
         ([*ADAPTIVE, "--bound", "9", "--std", "private"], "--std must be a number, got 'private'"),
         ([*ADAPTIVE, "--bound", "9", "--std", "10"], "bound must be at least the standard deviation"),
         ([*ADAPTIVE, "--bound", "9", "--bound", "9", "--std", "1"], "--bound must be given once"),
-        ([*ADAPTIVE, "--bound", "9", "--std", "1", "--bounds", "0", "1"], "--bounds does not go with"),
+        ([*ADAPTIVE, "--bound", "9", "--std", "1", "--bounds", "0", "1"], "--method adaptive needs --bound or --bounds, one"),
         ([*AGE, "--bound", "9"], "--bound does not go with --method clipped"),
         ([*AGE, "--tails", "variance"], "--tails does not go with --method clipped"),
         (["--column", "age"], "--method clipped needs --bounds"),

@@ -44,6 +44,11 @@ OPTIONS: dict[str, tuple[ReleaseCommand, Changes]] = {
             "bound": (ADAPTIVE, [*ADAPTIVE[:2], "--bound", "7", "--std", "1"], {"bound": 7.0}),
             "std": (CLIPPED, [*CLIPPED, "--std", "3", "--std", "4"], {"std": [3.0, 4.0]}),
             "tails": (ADAPTIVE, [*ADAPTIVE, "--tails", "variance"], {"tails": "variance"}),
+            "std_bound": (
+                ADAPTIVE,
+                [*ADAPTIVE[:4], "--std", "private", "--std-bound", "5"],
+                {"std": "private", "std_bound": 5.0},
+            ),
             "epsilon": (CLIPPED, [*CLIPPED, "--epsilon", "0.3"], {"epsilon": 0.3}),
             "delta": (CLIPPED, [*CLIPPED, "--delta", "1e-5"], {"delta": 1e-5}),
             "missing": (CLIPPED, [*CLIPPED, "--missing", "center"], {"missing": "center"}),
@@ -53,6 +58,11 @@ OPTIONS: dict[str, tuple[ReleaseCommand, Changes]] = {
         MEAN,
         {
             "std": (ADAPTIVE, [*ADAPTIVE[:4], "--std", "3"], {"std": 3.0}),
+            "bounds": (
+                ADAPTIVE,
+                ["--method", "adaptive", "--bounds", "-1", "9", "--std", "1"],
+                {"bounds": [-1.0, 9.0], "bound": None},
+            ),
             "epsilon": (ADAPTIVE, [*ADAPTIVE, "--epsilon", "0.3"], {"epsilon": 0.3}),
             "delta": (ADAPTIVE, [*ADAPTIVE, "--delta", "1e-5"], {"delta": 1e-5}),
             "missing": (ADAPTIVE, [*ADAPTIVE, "--missing", "center"], {"missing": "center"}),

@@ -111,7 +111,7 @@ def test_killed_five_times_and_resumed_is_as_never_killed(tmp_path: Path) -> Non
 BAD = {
     "unknown names": (
         lambda: Study(Gaussian(), ESTIMATOR, {"n": [5], "d": [1], "epsilom": [1.0], "signal": [1]}, 5),
-        "unknown parameters epsilom, signal: the sampler has mean, std; the estimator has bounds, bounds_are, calibration,",
+        "unknown parameters epsilom, signal: the sampler has mean, std; the estimator has bounds, bounds_are,",
     ),
     "no n": (lambda: Study(Gaussian(), ESTIMATOR, {"d": [1]}, 5), "grid must name n and d, got d"),
     "n of 0": (
