@@ -96,7 +96,17 @@ INSIDE = {
         "variance",
         "__init__",
     ],
-    "means.sparse": ["plan", "gumbel", "peeling", "release", "estimator", "__init__"],
+    "means.sparse": [
+        "recovery",
+        "balls",
+        "design",
+        "plan",
+        "gumbel",
+        "peeling",
+        "release",
+        "estimator",
+        "__init__",
+    ],
     "identity": [
         "whitening",
         "signs",

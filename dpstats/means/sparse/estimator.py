@@ -32,7 +32,8 @@ from dpstats.means.base import ColumnEstimator, Ends, of_interval, with_noise
 from dpstats.means.moments import finest
 from dpstats.means.sparse.gumbel import gumbel_parts
 from dpstats.means.sparse.peeling import peeling_parts
-from dpstats.means.sparse.plan import SUPPORT, Parts, Setting, SparseMeanPlan, selection_threshold
+from dpstats.means.sparse.plan import Parts, Setting, SparseMeanPlan
+from dpstats.means.sparse.recovery import LAWS, weakest_selected
 from dpstats.means.sparse.release import Halves, release_on_support
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.release.noise import check_scale
@@ -150,7 +151,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         calibration: str = "exact",
         split: bool = False,
         selection_share: float | None = None,
-        selection_clip: float = 1.0,
+        selection_clip: float | None = None,
         missing: str = "error",
         random_state: Any = None,
         budget: Any = None,
@@ -217,18 +218,22 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
 
         def parts(bits: int) -> Parts:
             found = make(setting, bits)
-            check_scale(found.selection.scale_steps)
+            if found.selection is not None:
+                check_scale(found.selection.scale_steps)
             return found
 
-        lattice, selection, balls, stages = finest(parts)
-        # In standard deviations: where entries are clipped for the scores, and how noisy scores are.
-        clip = float(np.min(lattice.spacing * lattice.bound / std))
-        standardised = balls and not isinstance(std, float)
-        scale = selection.noise_scale / (1.0 if standardised else float(np.min(std)))
+        lattice, selection, balls, stages, weakest = finest(parts)
+        if lattice is not None and selection is not None:
+            # In standard deviations: where entries are clipped for the scores, and how noisy scores are.
+            clip = float(np.min(lattice.spacing * lattice.bound / std))
+            standardised = balls and not isinstance(std, float)
+            scale = selection.noise_scale / (1.0 if standardised else float(np.min(std)))
+            weakest = {law: weakest_selected(law, clip, scale, n_select, d, s) for law in LAWS}
+        assert weakest is not None
         parts_of = ("first half", "second half") if split else ("", "")
         return SparseMeanPlan(
             (
-                replace(selection, part=parts_of[0]),
+                *([] if selection is None else [replace(selection, part=parts_of[0])]),
                 *(replace(stage, part=parts_of[1]) for stage in stages),
             ),
             target,
@@ -240,7 +245,8 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
             n_release=setting.n_release,
             std=std if isinstance(std, float) else tuple(std.tolist()),
             max_signal=signal,
-            selection_threshold=selection_threshold(n_select, d, s, clip, scale),
+            selection_threshold=weakest["normal"],
+            selection_threshold_any=weakest["any"],
             missing=missing,
         )
 
@@ -262,12 +268,16 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         )
 
     def _read(self, table: Table, plan: SparseMeanPlan) -> Halves:
-        X, sparse = table.X, not isinstance(table.X, np.ndarray)
+        X, lattice, sparse = table.X, plan.lattice, not isinstance(table.X, np.ndarray)
+        if lattice is None:
+            if plan.missing == "error":
+                check_finite(X.data if sparse else X)
+            return Halves(np.zeros(0, dtype=np.int64), X)
 
         def sums(rows: Any) -> NDArray[np.int64]:
             if sparse:
-                return plan.lattice.stored_sums(rows, missing=plan.missing)
-            return plan.lattice.sums(rows, missing=plan.missing)[0]
+                return lattice.stored_sums(rows, missing=plan.missing)
+            return lattice.sums(rows, missing=plan.missing)[0]
 
         cut = plan.n_samples - plan.n_release
         scores = sums(X[:cut] if cut else X)
@@ -281,7 +291,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         release_on_support(private, plan, session)
 
     def _report(self, released: Released, plan: SparseMeanPlan) -> None:
-        self.support_ = np.sort(released[SUPPORT])
+        self.support_ = plan.support(released)
         self.mean_ = np.zeros(plan.n_features)
         self.mean_[self.support_] = plan.estimate(self.support_, released)
         unit = 1.0 if plan.scales is None else plan.scales[self.support_]
@@ -363,8 +373,8 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
             notes.append(f"Warning: {plan.warning()}.")
         notes += self._simulated_note()
         facts = [
-            ("Selection", f"{plan.n_nonzero} columns, {plan.selections[0].noise} noise"),
-            ("Found if above", f"{plan.selection_threshold:.2g} standard deviations, about"),
+            ("Selection", plan.selection_words()),
+            *plan.found_if_above(),
         ]
         return self._framed("Private sparse mean", facts, table, notes)
 

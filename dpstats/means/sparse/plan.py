@@ -7,12 +7,12 @@ said otherwise. Proof: docs/proofs/sparse-mean.md.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from dpstats.data.parameters import check_columns
 from dpstats.lattice import BallLattice, BoxLattice
@@ -46,27 +46,14 @@ class Parts(NamedTuple):
     """What a kind of selection plans: the scores' lattice, the selection, and the release of its columns.
 
     With ``balls``, rows are clipped on the support, one ball for each stage; without, each column is released
-    from the scores' lattice.
+    from the scores' lattice. Without a selection every column is released, and ``weakest`` says what is found.
     """
 
-    lattice: BoxLattice
-    selection: Selection
+    lattice: BoxLattice | None
+    selection: Selection | None
     balls: tuple[BallLattice, ...]
     stages: tuple[Stage, ...]
-
-
-def selection_threshold(n: int, d: int, s: int, clip: float, scale: float) -> float:
-    """Return how large a signal is that will nearly surely be selected, if columns are normal.
-
-    Signal over standard deviation, to first order: the noise of scale ``scale`` on the best of d columns, and the
-    sampling error of the best of d means of rows clipped at ``clip``, over what clipping leaves of the signal.
-    """
-    inside = float(ndtr(clip) - ndtr(-clip))
-    density = math.exp(-(clip**2) / 2) / math.sqrt(2 * math.pi)
-    variance = inside - 2 * clip * density + 2 * clip**2 * float(ndtr(-clip))
-    many = math.log(d / s)
-    noise = scale * (many + 3)
-    return (noise + math.sqrt(variance / n) * (math.sqrt(2 * many) + 1)) / inside
+    weakest: Mapping[str, float] | None = None
 
 
 @dataclass
@@ -97,17 +84,26 @@ class SparseMeanPlan(ReleasePlan):
     std : float or tuple of float
     max_signal : float
     selection_threshold : float
-        Signal over standard deviation from which a normal column is nearly surely selected.
+        Mean over standard deviation from which at least 95 in 100 normal columns are selected.
+    selection_threshold_any : float
+        The same of any columns whose standard deviation is at most ``std``, however skewed; infinity where clipping
+        could hide every mean.
     """
 
-    lattice: BoxLattice = field(repr=False, compare=False)
+    lattice: BoxLattice | None = field(repr=False, compare=False)
     balls: tuple[BallLattice, ...] = field(repr=False, compare=False)
     n_nonzero: int
     n_release: int
     std: float | tuple[float, ...]
     max_signal: float
     selection_threshold: float
+    selection_threshold_any: float
     missing: str
+
+    @property
+    def everything(self) -> bool:
+        """Whether every column is released, and the largest are kept: no selection is paid for."""
+        return not self.selections
 
     @property
     def weights(self) -> NDArray[np.float64]:
@@ -134,16 +130,32 @@ class SparseMeanPlan(ReleasePlan):
         """By what rows are divided: the standard deviations, where these are an array and rows are standardised."""
         return np.asarray(self.std) if isinstance(self.std, tuple) and self.balls else None
 
+    def support(self, released: Released) -> NDArray[np.intp]:
+        """Return the columns that were selected, or whose released means are largest, in increasing order."""
+        if not self.everything:
+            return np.sort(np.asarray(released[SUPPORT]))
+        size = np.abs(self._released_means(released)) / np.asarray(self.std)
+        return np.sort(np.argsort(-size, kind="stable")[: self.n_nonzero])
+
     def estimate(self, support: NDArray[np.intp], released: Released) -> NDArray[np.float64]:
         """Return the estimate of the selected columns' means: the stages' answers, by their weights."""
+        means = self._released_means(released)
+        return means[support] if self.everything else means
+
+    def _released_means(self, released: Released) -> NDArray[np.float64]:
+        """Return the estimates of all columns that were released."""
         if not self.balls:
             answers = [released[stage.name] for stage in self.additive]
         else:
-            average, unit = (
-                RunningMean(np.zeros(support.size)),
-                1.0 if self.scales is None else self.scales[support],
-            )
-            answers = [average.include(stage, released[stage.name]) * unit for stage in self.additive]
+            shifts = [released[stage.name] for stage in self.additive]
+            average = RunningMean(np.zeros(np.shape(shifts[0])))
+            unit = np.asarray(1.0 if self.scales is None else self.scales)
+            if unit.ndim and not self.everything:
+                unit = unit[np.sort(released[SUPPORT])]
+            answers = [
+                average.include(stage, shift) * unit
+                for stage, shift in zip(self.additive, shifts, strict=True)
+            ]
         result: NDArray[np.float64] = sum(
             weight * answer for weight, answer in zip(self.weights, answers, strict=True)
         )
@@ -167,10 +179,34 @@ class SparseMeanPlan(ReleasePlan):
         )
 
     def __str__(self) -> str:
-        lines = [super().__str__(), f"  signals above about {self.selection_threshold:.2g} std are found"]
+        lines = [super().__str__(), *(f"  {line}" for line in self.findings())]
         if not self.finds_signals:
             lines.append(f"  warning: {self.warning()}")
         return "\n".join(lines)
+
+    def findings(self) -> list[str]:
+        """Return which signals are found, in which columns, in words."""
+        if self.n_nonzero == self.n_features:
+            return ["every column is kept"]
+        normal, worst = self.selection_threshold, self.selection_threshold_any
+        if worst > self.max_signal:
+            return [
+                f"signals above about {normal:.2g} std are found in normal columns; in skewed ones none surely"
+            ]
+        return [f"signals above about {normal:.2g} std are found in normal columns, above {worst:.2g} in any"]
+
+    def selection_words(self) -> str:
+        """Return how columns are selected, in words."""
+        if self.everything:
+            return f"{self.n_nonzero} columns, the largest of all means released"
+        return f"{self.n_nonzero} columns, {self.selections[0].noise} noise"
+
+    def found_if_above(self) -> list[tuple[str, str]]:
+        """Return the facts of a summary about the signals that are found."""
+        normal, worst = f"{self.selection_threshold:.2g} std", f"{self.selection_threshold_any:.2g} std"
+        if self.selection_threshold_any > self.max_signal:
+            worst = f"no mean of up to {self.max_signal:g} std surely"
+        return [("Found if above", f"{normal}, about, in normal columns"), ("  in skewed columns", worst)]
 
     def warning(self) -> str:
         """Return why the selection may find nothing."""

@@ -28,15 +28,20 @@ class Halves(NamedTuple):
 
 def release_on_support(private: Halves, plan: SparseMeanPlan, session: Session) -> None:
     """Select columns, and release every stage on what was selected, in each draw of the session."""
-    chosen = session.select(SUPPORT, private.scores)
-    supports = np.sort(np.atleast_2d(chosen), axis=1)
     one = session.size is None
+    if plan.everything:
+        supports = np.tile(np.arange(plan.n_features), (session.size or 1, 1))
+    else:
+        supports = np.sort(np.atleast_2d(session.select(SUPPORT, private.scores)), axis=1)
     if not plan.balls:
         sums = private.rest[supports]
         session.add(plan.additive[0].name, sums[0] if one else sums)
         return
-    distinct, which = np.unique(supports, axis=0, return_inverse=True)
-    which = which.reshape(-1)
+    if plan.everything:
+        distinct, which = supports[:1], np.zeros(len(supports), dtype=np.intp)
+    else:
+        distinct, which = np.unique(supports, axis=0, return_inverse=True)
+        which = which.reshape(-1)
     columns = [columns_of(private.rest, support, plan) for support in distinct]
     average = RunningMean(np.zeros(supports.shape))
     for stage, ball in zip(plan.additive, plan.balls, strict=True):
