@@ -1,6 +1,7 @@
 """How many signals a noisy selection finds, against selections."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -73,7 +74,7 @@ def test_means_with_noise_of_both_signs():
     null, given = mean_score(np.zeros(1), 0.0), mean_score(np.array([0.5]), 0.0)
     for noise, std in (("gaussian", 1.0), ("laplace", math.sqrt(2))):
         rng = np.random.default_rng(2)
-        draw = rng.standard_normal if noise == "gaussian" else lambda size: rng.laplace(size=size)
+        draw = rng.standard_normal if noise == "gaussian" else partial(rng.laplace, 0.0, 1.0)
         scale, hits = 0.1, 0
         for _ in range(200):
             means = np.where(np.arange(100) < 5, 0.5, 0.0) + rng.standard_normal(100) / 20 + scale * draw(100)
