@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from dpstats.data.parameters import check_real
+from dpstats.errors import InvalidParameter
 from dpstats.lattice import BallLattice, BoxLattice, CrossLattice
 from dpstats.means.sparse.design import Design, Problem, balls_of, cross_of, planned_design, released, weakest
-from dpstats.means.sparse.plan import SUPPORT, Parts, Setting
+from dpstats.means.sparse.plan import LAST, NORMS, SQUARES, SUPPORT, Parts, Setting
 from dpstats.means.sparse.recovery import LAWS
 from dpstats.privacy.rounding import quotient_up
-from dpstats.privacy.stages import Selection, Stage
-from dpstats.release.additive import Integers, additive_stages, concentrated_stage
+from dpstats.privacy.stages import Block, JointStage, Selection, Stage
+from dpstats.release.additive import Integers, JointIntegers, additive_stages, concentrated_stage
 
 
 def gumbel_parts(
@@ -43,7 +44,7 @@ def gumbel_parts(
     )
     design = planned_design(problem)
     unit = std if isinstance(std, float) else 1.0
-    balls, stages = (_pure if target.delta == 0 else _concentrated)(problem, design, unit, bits)
+    balls, stages = (_pure if target.delta == 0 else _concentrated)(setting, problem, design, unit, bits)
     if design.share is None:
         return Parts(None, None, balls, stages, {law: weakest(problem, design, law) for law in LAWS})
     bounds = np.minimum(clip, design.clip * np.asarray(std))
@@ -59,27 +60,53 @@ def gumbel_parts(
     return Parts(lattice, selection, balls, stages)
 
 
-_Release = tuple[tuple[BallLattice, ...], tuple[Stage, ...]]
+_Release = tuple[tuple[BallLattice, ...], tuple[Stage | JointStage, ...]]
 
 
-def _pure(problem: Problem, design: Design, unit: float, bits: int) -> _Release:
+def _pure(setting: Setting, problem: Problem, design: Design, unit: float, bits: int) -> _Release:
     """Return Laplace noise in one cross about 0."""
+    if setting.private_spread:
+        raise InvalidParameter(
+            "std='private' needs delta > 0: squares beside the sums of a row are free for Gaussian noise only"
+        )
     ball = CrossLattice.build(cross_of(problem, design) * unit, 0.0, released(problem, design), bits=bits)
     integers = _integers(ball, problem.n_release, _name(design), 1.0)
     return (ball,), additive_stages([integers], design.rest, 0.0)
 
 
-def _concentrated(problem: Problem, design: Design, unit: float, bits: int) -> _Release:
+def _concentrated(setting: Setting, problem: Problem, design: Design, unit: float, bits: int) -> _Release:
     """Return Gaussian noise in up to three balls."""
-    size, planned = released(problem, design), balls_of(problem, design)
+    n, size, planned = problem.n_release, released(problem, design), balls_of(problem, design)
     balls = tuple(BallLattice.build(radius * unit, 0.0, size, bits=bits) for radius in planned.radii)
-    integers = [
-        _integers(ball, problem.n_release, f"{_name(design)}, stage {t}", part)
+    *first, last = [
+        _integers(ball, n, f"{_name(design)}, stage {t}", part)
         for t, (ball, part) in enumerate(zip(balls, planned.shares, strict=True), 1)
     ]
+    joint = setting.private_spread or problem.split
+    integers = [*first, _with_spread(last, balls[-1], n, setting.private_spread) if joint else last]
     if problem.split or design.share is None:
         return balls, additive_stages(integers, problem.epsilon, problem.delta)
     return balls, tuple(concentrated_stage(item, design.rest) for item in integers)
+
+
+def _with_spread(sums: Integers, ball: BallLattice, n: int, private: bool) -> JointIntegers:
+    """Return the sums of a stage with what costs nothing beside them: squares of each column, or squared norms.
+
+    The former for the spread of every column, the latter, less noisy, for that of all of them together.
+    """
+    spacing = float(np.asarray(ball.square_spacing)) / n
+    if private:
+        weight = ball.free_squares("l2")
+        assert weight is not None
+        moved = ball.joint_sensitivity("l2", (1.0, weight))
+        beside = Block(SQUARES, ball.n_features, spacing, 1 / weight)
+    else:
+        weight = ball.free_weight("l2")
+        moved = ball.norm_sensitivity("l2", weight)
+        beside = Block(NORMS, 1, spacing, 1 / weight)
+    blocks = (Block(sums.name, sums.size, sums.spacing, 1.0), beside)
+    # l1 is of pure noise, which this stage never has.
+    return JointIntegers(LAST, blocks, float("inf"), moved, sums.share)
 
 
 def _name(design: Design) -> str:

@@ -18,7 +18,7 @@ from dpstats.data.parameters import check_columns
 from dpstats.lattice import BallLattice, BoxLattice
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
-from dpstats.privacy.stages import Selection, Stage
+from dpstats.privacy.stages import JointStage, Selection, Stage
 from dpstats.release.session import Released
 
 if TYPE_CHECKING:
@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 
 SUPPORT = "support"
 """The name of the selection in a plan, and of what it released."""
+
+LAST = "last stage"
+"""The name of a stage that releases a mean, and with it one of these."""
+
+SQUARES = "mean squares about the centre"
+NORMS = "mean squared distance from the centre"
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,7 @@ class Setting:
     max_signal: float
     target: PrivacyGuarantee
     split: bool
+    private_spread: bool
 
 
 class Parts(NamedTuple):
@@ -52,7 +59,7 @@ class Parts(NamedTuple):
     lattice: BoxLattice | None
     selection: Selection | None
     balls: tuple[BallLattice, ...]
-    stages: tuple[Stage, ...]
+    stages: tuple[Stage | JointStage, ...]
     weakest: Mapping[str, float] | None = None
 
 
@@ -63,13 +70,41 @@ class RunningMean:
     value: NDArray[np.float64]
     precision: float = 0.0
 
-    def include(self, stage: Stage, shift: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return a stage's answer, and average it with those before."""
+    def include(self, noise_std: float, shift: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the answer of a stage with this noise, and average it with those before."""
         answer = self.value + shift
-        weight = float(stage.noise_std) ** -2
+        weight = noise_std**-2
         self.value = (self.precision * self.value + weight * answer) / (self.precision + weight)
         self.precision += weight
         return answer
+
+
+class Report(NamedTuple):
+    """What was released of the selected columns, in the units of the data but for ``shift`` and ``spread``.
+
+    Attributes
+    ----------
+    support : array of shape (n_nonzero,)
+        Positions of the columns.
+    mean : array of shape (n_nonzero,)
+        The average of the stages' answers.
+    last : array of shape (n_nonzero,)
+        The answer of the last stage.
+    shift : array of shape (k,)
+        The same of all columns that were released, about the centre of that stage; in standard deviations where rows
+        are standardised.
+    spread : mapping
+        What the last stage released beside its mean, by name.
+    kept : array of shape (n_nonzero,)
+        The places of the selected columns among those that were released.
+    """
+
+    support: NDArray[np.intp]
+    mean: NDArray[np.float64]
+    last: NDArray[np.float64]
+    shift: NDArray[np.float64]
+    spread: Mapping[str, NDArray[np.float64]]
+    kept: NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -82,6 +117,8 @@ class SparseMeanPlan(ReleasePlan):
     n_release : int
         How many rows the estimate is from: all of them, or the second half.
     std : float or tuple of float
+        The public bound: ``std``, or ``std_bound`` where the spread is private.
+    private_spread : bool
     max_signal : float
     selection_threshold : float
         Mean over standard deviation from which at least 95 in 100 normal columns are selected.
@@ -95,6 +132,7 @@ class SparseMeanPlan(ReleasePlan):
     n_nonzero: int
     n_release: int
     std: float | tuple[float, ...]
+    private_spread: bool
     max_signal: float
     selection_threshold: float
     selection_threshold_any: float
@@ -106,9 +144,28 @@ class SparseMeanPlan(ReleasePlan):
         return not self.selections
 
     @property
+    def means(self) -> tuple[str, ...]:
+        """The names under which means are released, stage after stage."""
+        return tuple(
+            stage.blocks[0].name if isinstance(stage, JointStage) else stage.name
+            for stage in self.stages
+            if not isinstance(stage, Selection)
+        )
+
+    @property
+    def noise_stds(self) -> tuple[float, ...]:
+        """Standard deviation of the noise of every stage's mean; units are those of `noise_scale`."""
+        return tuple(float(self.noise(name).std) for name in self.means)
+
+    @property
+    def law(self) -> str:
+        """The law of the noise of the means."""
+        return self.noise(self.means[0]).law
+
+    @property
     def weights(self) -> NDArray[np.float64]:
         """What each stage counts in the estimate: by its inverse variance."""
-        precision = np.array([float(stage.noise_std) ** -2 for stage in self.additive])
+        precision = np.array(self.noise_stds) ** -2
         result: NDArray[np.float64] = precision / precision.sum()
         return result
 
@@ -118,48 +175,48 @@ class SparseMeanPlan(ReleasePlan):
 
         In the units of the data; where ``std`` is an array and rows are standardised, in standard deviations.
         """
-        return float(sum(float(stage.noise_scale) ** -2 for stage in self.additive)) ** -0.5
+        return sum(float(self.noise(name).scale) ** -2 for name in self.means) ** -0.5
 
     @property
     def noise_std(self) -> float:
         """Standard deviation of the noise of a selected column."""
-        return self.noise_scale * (math.sqrt(2) if self.additive[0].noise == "laplace" else 1.0)
+        return self.noise_scale * (math.sqrt(2) if self.law == "laplace" else 1.0)
 
     @property
     def scales(self) -> NDArray[np.float64] | None:
         """By what rows are divided: the standard deviations, where these are an array and rows are standardised."""
         return np.asarray(self.std) if isinstance(self.std, tuple) and self.balls else None
 
-    def support(self, released: Released) -> NDArray[np.intp]:
-        """Return the columns that were selected, or whose released means are largest, in increasing order."""
-        if not self.everything:
-            return np.sort(np.asarray(released[SUPPORT]))
-        size = np.abs(self._released_means(released)) / np.asarray(self.std)
-        return np.sort(np.argsort(-size, kind="stable")[: self.n_nonzero])
-
-    def estimate(self, support: NDArray[np.intp], released: Released) -> NDArray[np.float64]:
-        """Return the estimate of the selected columns' means: the stages' answers, by their weights."""
-        means = self._released_means(released)
-        return means[support] if self.everything else means
-
-    def _released_means(self, released: Released) -> NDArray[np.float64]:
-        """Return the estimates of all columns that were released."""
-        if not self.balls:
-            answers = [released[stage.name] for stage in self.additive]
-        else:
-            shifts = [released[stage.name] for stage in self.additive]
+    def report(self, released: Released) -> Report:
+        """Return what was released, in order."""
+        shifts = [item[name] for name, item in zip(self.means, self._of_means(released), strict=True)]
+        chosen = np.arange(self.n_features) if self.everything else np.sort(released[SUPPORT])
+        if self.balls:
             average = RunningMean(np.zeros(np.shape(shifts[0])))
-            unit = np.asarray(1.0 if self.scales is None else self.scales)
-            if unit.ndim and not self.everything:
-                unit = unit[np.sort(released[SUPPORT])]
+            unit = 1.0 if self.scales is None else self.scales[chosen]
             answers = [
-                average.include(stage, shift) * unit
-                for stage, shift in zip(self.additive, shifts, strict=True)
+                average.include(noise, shift) * unit
+                for noise, shift in zip(self.noise_stds, shifts, strict=True)
             ]
-        result: NDArray[np.float64] = sum(
-            weight * answer for weight, answer in zip(self.weights, answers, strict=True)
+        else:
+            answers = shifts
+        means = np.asarray(self.weights @ np.array(answers))
+        kept = np.arange(chosen.size)
+        if self.everything:
+            size = np.abs(means) / np.asarray(self.std)
+            kept = np.sort(np.argsort(-size, kind="stable")[: self.n_nonzero])
+        spread = (
+            {} if LAST not in released else {k: v for k, v in released[LAST].items() if k != self.means[-1]}
         )
-        return result
+        return Report(chosen[kept], means[kept], answers[-1][kept], shifts[-1], spread, kept)
+
+    def _of_means(self, released: Released) -> list[Mapping[str, NDArray[np.float64]]]:
+        """Return what every stage released, by the names of its parts."""
+        found = [released[stage.name] for stage in self.stages if not isinstance(stage, Selection)]
+        return [
+            item if isinstance(item, Mapping) else {name: item}
+            for name, item in zip(self.means, found, strict=True)
+        ]
 
     @property
     def finds_signals(self) -> bool:

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.lattice import BallLattice
-from dpstats.means.sparse.plan import SUPPORT, RunningMean, SparseMeanPlan
+from dpstats.means.sparse.plan import NORMS, SQUARES, SUPPORT, RunningMean, SparseMeanPlan
+from dpstats.privacy.stages import JointStage
 from dpstats.release.session import Session
 
 
@@ -35,7 +36,7 @@ def release_on_support(private: Halves, plan: SparseMeanPlan, session: Session) 
         supports = np.sort(np.atleast_2d(session.select(SUPPORT, private.scores)), axis=1)
     if not plan.balls:
         sums = private.rest[supports]
-        session.add(plan.additive[0].name, sums[0] if one else sums)
+        session.add(plan.means[0], sums[0] if one else sums)
         return
     if plan.everything:
         distinct, which = supports[:1], np.zeros(len(supports), dtype=np.intp)
@@ -44,21 +45,39 @@ def release_on_support(private: Halves, plan: SparseMeanPlan, session: Session) 
         which = which.reshape(-1)
     columns = [columns_of(private.rest, support, plan) for support in distinct]
     average = RunningMean(np.zeros(supports.shape))
-    for stage, ball in zip(plan.additive, plan.balls, strict=True):
+    stages = [stage for stage in plan.stages if stage.name != SUPPORT]
+    for stage, name, noise, ball in zip(stages, plan.means, plan.noise_stds, plan.balls, strict=True):
         # A stage is about the average of the ones before, which is public and, where many are drawn, is many.
-        sums = np.empty(supports.shape, dtype=np.int64)
+        blocks = stage.blocks if isinstance(stage, JointStage) else ()
+        beside = blocks[-1].name if blocks else ""
+        parts: dict[str, NDArray[np.int64]] = {}
         for t, rows in enumerate(columns):
-            sums[which == t] = _sums_about(rows, ball, average.value[which == t])
-        average.include(stage, session.add(stage.name, sums[0] if one else sums))
+            for part, sums in _sums_about(rows, ball, average.value[which == t], beside).items():
+                parts.setdefault(part, np.empty((len(supports), sums.shape[1]), dtype=np.int64))[
+                    which == t
+                ] = sums
+        exact = {(part or name): sums[0] if one else sums for part, sums in parts.items()}
+        found = session.add(stage.name, exact if blocks else exact[name])
+        average.include(noise, found[name] if blocks else found)
 
 
 def _sums_about(
-    rows: NDArray[np.float64], ball: BallLattice, centers: NDArray[np.float64]
-) -> NDArray[np.int64]:
-    """Return the sums of the rows about each of the centres."""
+    rows: NDArray[np.float64], ball: BallLattice, centers: NDArray[np.float64], beside: str
+) -> dict[str, NDArray[np.int64]]:
+    """Return the sums of the rows about each of the centres, under "", and of what goes with them, by its name."""
     distinct, which = np.unique(centers, axis=0, return_inverse=True)
-    sums = np.stack([replace(ball, center=center).sums(rows)[0] for center in distinct])
-    return sums[which.reshape(-1)]
+    made = [_exact(rows, replace(ball, center=center), beside) for center in distinct]
+    return {part: np.stack([sums[part] for sums in made])[which.reshape(-1)] for part in made[0]}
+
+
+def _exact(rows: NDArray[np.float64], ball: BallLattice, beside: str) -> dict[str, NDArray[np.int64]]:
+    if beside == SQUARES:
+        sums, squares = ball.moments(rows, powers=2).powers
+        return {"": sums, SQUARES: squares}
+    if beside == NORMS:
+        found = ball.norm_sums(rows)
+        return {"": found.steps, NORMS: found.squared_norms}
+    return {"": ball.sums(rows)[0]}
 
 
 def columns_of(rows: Any, support: NDArray[np.intp], plan: SparseMeanPlan) -> NDArray[np.float64]:
