@@ -104,6 +104,8 @@ INSIDE = {
         "gumbel",
         "peeling",
         "release",
+        "bias",
+        "limits",
         "estimator",
         "__init__",
     ],

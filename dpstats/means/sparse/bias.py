@@ -38,20 +38,3 @@ def cross_bias(radius: float, offsets: Numbers) -> Numbers:
     mean = (offsets + factor * np.sqrt(offsets**2 + kept)) / kept
     bound: Numbers = factor * np.hypot(1.0, mean)
     return bound
-
-
-def excess_bias(radius: float, distance: float, variance: float, size: int) -> float:
-    """Return a bound on the bias of any column of rows clipped to a ball, from the variance that clipping left.
-
-    Parameters
-    ----------
-    radius : float
-    distance : float
-        Upper limit of the distance of the clipped rows' mean from the centre.
-    variance : float
-        Lower limit of the total variance of the clipped rows; without clipping it is at most ``size``.
-    size : int
-        How many columns there are, each of a variance of at most 1.
-    """
-    room = radius - distance
-    return max(0.0, size - variance) / (2 * room) if room > 0 else math.inf

@@ -5,6 +5,7 @@ Lengths are in units of a column's standard deviation, unless said otherwise. Pr
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from dpstats.data.parameters import check_real
 from dpstats.errors import InvalidParameter
 from dpstats.lattice import BallLattice, BoxLattice, CrossLattice
 from dpstats.means.sparse.design import Design, Problem, balls_of, cross_of, planned_design, released, weakest
-from dpstats.means.sparse.plan import LAST, NORMS, SQUARES, SUPPORT, Parts, Setting
+from dpstats.means.sparse.plan import LAST, SQUARES, SUPPORT, Parts, Setting
 from dpstats.means.sparse.recovery import LAWS
 from dpstats.privacy.rounding import quotient_up
 from dpstats.privacy.stages import Block, JointStage, Selection, Stage
@@ -82,31 +83,22 @@ def _concentrated(setting: Setting, problem: Problem, design: Design, unit: floa
         _integers(ball, n, f"{_name(design)}, stage {t}", part)
         for t, (ball, part) in enumerate(zip(balls, planned.shares, strict=True), 1)
     ]
-    joint = setting.private_spread or problem.split
-    integers = [*first, _with_spread(last, balls[-1], n, setting.private_spread) if joint else last]
+    integers = [*first, _with_squares(last, balls[-1], n) if setting.private_spread else last]
     if problem.split or design.share is None:
         return balls, additive_stages(integers, problem.epsilon, problem.delta)
     return balls, tuple(concentrated_stage(item, design.rest) for item in integers)
 
 
-def _with_spread(sums: Integers, ball: BallLattice, n: int, private: bool) -> JointIntegers:
-    """Return the sums of a stage with what costs nothing beside them: squares of each column, or squared norms.
-
-    The former for the spread of every column, the latter, less noisy, for that of all of them together.
-    """
-    spacing = float(np.asarray(ball.square_spacing)) / n
-    if private:
-        weight = ball.free_squares("l2")
-        assert weight is not None
-        moved = ball.joint_sensitivity("l2", (1.0, weight))
-        beside = Block(SQUARES, ball.n_features, spacing, 1 / weight)
-    else:
-        weight = ball.free_weight("l2")
-        moved = ball.norm_sensitivity("l2", weight)
-        beside = Block(NORMS, 1, spacing, 1 / weight)
-    blocks = (Block(sums.name, sums.size, sums.spacing, 1.0), beside)
-    # l1 is of pure noise, which this stage never has.
-    return JointIntegers(LAST, blocks, float("inf"), moved, sums.share)
+def _with_squares(sums: Integers, ball: BallLattice, n: int) -> JointIntegers:
+    """Return the sums of a stage with the squares of every column, which cost nothing beside them."""
+    weight = ball.free_squares("l2")
+    assert weight is not None
+    moved = ball.joint_sensitivity("l2", (1.0, weight))
+    squares = Block(SQUARES, ball.n_features, float(np.asarray(ball.square_spacing)) / n, 1 / weight)
+    # In l1 they are not free: only Gaussian noise has such a stage.
+    return JointIntegers(
+        LAST, (Block(sums.name, sums.size, sums.spacing, 1.0), squares), math.inf, moved, sums.share
+    )
 
 
 def _name(design: Design) -> str:

@@ -16,13 +16,14 @@ from scipy.stats import chi2, norm
 from dpstats.intervals import half_widths
 from dpstats.lattice import CrossLattice
 from dpstats.means.population import population_bias_in_ball, population_ends
-from dpstats.means.sparse.bias import cross_bias, excess_bias
-from dpstats.means.sparse.plan import Report, SparseMeanPlan
+from dpstats.means.sparse.bias import cross_bias
+from dpstats.means.sparse.plan import SQUARES, Report, SparseMeanPlan
 
 Numbers = NDArray[np.float64]
 
-# Parts of the error probability: for the variance that clipping left, for where the mean is, and for the mean.
-_FOR_VARIANCE, _FOR_PLACE = 0.1, 0.05
+# Parts of the error probability that are for where the mean is, and for the spread of the columns where it is
+# released; the rest is for the mean.
+_FOR_PLACE, _FOR_SPREAD = 0.05, 0.05
 _EDGE = 1.0  # this close to the surface, nearly every row was clipped
 
 
@@ -31,40 +32,31 @@ class Released(NamedTuple):
 
     Attributes
     ----------
-    shift : array of shape (s,)
+    shift : array of shape (k,)
     noise : float
         Standard deviation, or scale of Laplace noise.
     radius : float
         Of the ball that rows are clipped to.
     n : int
         Number of rows.
-    spread : array of shape (s,), (1,) or None
-        Mean squares of every column, or of the distance from the centre, about the centre.
-    spread_noise : float
     """
 
     shift: Numbers
     noise: float
     radius: float
     n: int
-    spread: Numbers | None
-    spread_noise: float
 
 
 def last_stage(plan: SparseMeanPlan, report: Report) -> Released:
     """Return the last stage of a release in balls, in standard deviations."""
-    unit = plan.std if isinstance(plan.std, float) else 1.0
-    ball = plan.balls[-1]
-    name = next(iter(report.spread), None)
-    spread = None if name is None else report.spread[name] / unit**2
-    return Released(
-        report.shift / unit,
-        float(plan.noise(plan.means[-1]).scale) / unit,
-        ball.radius * ball.spacing / unit,
-        plan.n_release,
-        spread,
-        0.0 if name is None else float(plan.noise(name).std) / unit**2,
-    )
+    unit, ball = _unit(plan), plan.balls[-1]
+    noise = float(plan.noise(plan.means[-1]).scale) / unit
+    return Released(report.shift / unit, noise, ball.radius * ball.spacing / unit, plan.n_release)
+
+
+def _unit(plan: SparseMeanPlan) -> float:
+    """Return a standard deviation in the units of the release: rows may have been divided by it."""
+    return plan.std if isinstance(plan.std, float) else 1.0
 
 
 def selected_limits(
@@ -107,7 +99,7 @@ def _half_widths(plan: SparseMeanPlan, report: Report, tail: float, population: 
     last = last_stage(plan, report)
     if isinstance(plan.balls[-1], CrossLattice):
         return _of_cross(last, tail, population)
-    left = tail * (1 - _FOR_VARIANCE - _FOR_PLACE)
+    left = tail * (1 - _FOR_PLACE - (_FOR_SPREAD if plan.private_spread else 0.0))
     mean = np.zeros_like(last.shift)
     for _ in range(3):
         # Clipped entries lie between their own value and the centre: their variance is at most 1 + mean^2.
@@ -115,19 +107,25 @@ def _half_widths(plan: SparseMeanPlan, report: Report, tail: float, population: 
         bias, offsets = _ball(last, sampling, tail)
         mean = np.where(np.isfinite(bias), offsets + bias, last.radius)
     if plan.private_spread:
-        sampling = np.minimum(sampling, _upper_std(last, tail) / math.sqrt(last.n))
+        sampling = np.minimum(sampling, _upper_std(plan, report, tail) / math.sqrt(last.n))
     result: Numbers = float(norm.isf(left)) * np.hypot(sampling, last.noise)
     return result + bias if population else result
 
 
 def private_stds(plan: SparseMeanPlan, report: Report) -> Numbers:
     """Return the released standard deviations of the selected columns as clipped, in the units of the data."""
-    last = last_stage(plan, report)
-    assert last.spread is not None
     unit = np.broadcast_to(plan.std, (plan.n_features,))[report.support]
-    variance = (last.spread - last.shift**2 + last.noise**2)[report.kept]
-    result: Numbers = unit * np.sqrt(np.maximum(variance, 0.0))
+    result: Numbers = unit * np.sqrt(np.maximum(_variances(plan, report)[0], 0.0))
     return result
+
+
+def _variances(plan: SparseMeanPlan, report: Report) -> tuple[Numbers, Numbers]:
+    """Return the released variances of the selected columns as clipped, and the standard deviations of their noise."""
+    assert report.squares is not None
+    last, unit = last_stage(plan, report), _unit(plan)
+    shift = last.shift[report.kept]
+    variance = report.squares[report.kept] / unit**2 - shift**2 + last.noise**2
+    return variance, np.hypot(float(plan.noise(SQUARES).std) / unit**2, 2 * np.abs(shift) * last.noise)
 
 
 def beyond(plan: SparseMeanPlan, report: Report) -> bool:
@@ -159,26 +157,16 @@ def _ball(last: Released, sampling: Numbers, tail: float) -> tuple[Numbers, Numb
     # Sampling errors of columns may be one and the same; noises are independent.
     distance = float(np.linalg.norm(last.shift)) + last.noise * math.sqrt(chi2.isf(each / 2, s))
     distance += float(norm.isf(each / 4)) * float(np.linalg.norm(sampling))
-    bias = population_bias_in_ball(distance, offsets, np.ones(s), last.radius)
-    if last.spread is None:
-        return bias, offsets
-    noise2 = last.noise**2
-    variance = float(last.spread.sum()) - float(last.shift @ last.shift) + s * noise2
-    # Squared distances of clipped rows from their mean are at most (R + distance)^2, and s on average.
-    sampled = (last.radius + distance) ** 2 * s / last.n
-    error = last.spread.size * last.spread_noise**2 + sampled + 4 * distance**2 * noise2 + 2 * s * noise2**2
-    lower = variance - float(norm.isf(tail * _FOR_VARIANCE)) * math.sqrt(error)
-    return np.minimum(bias, excess_bias(last.radius, distance, lower, s)), offsets
+    return population_bias_in_ball(distance, offsets, np.ones(s), last.radius), offsets
 
 
-def _upper_std(last: Released, tail: float) -> Numbers:
-    """Return upper limits of the standard deviations of the clipped columns, from their released squares."""
-    assert last.spread is not None
-    variance = last.spread - last.shift**2 + last.noise**2
-    z = float(norm.isf(tail * _FOR_PLACE / 2))
-    largest = np.maximum(variance + z * np.hypot(last.spread_noise, 2 * np.abs(last.shift) * last.noise), 0.0)
+def _upper_std(plan: SparseMeanPlan, report: Report, tail: float) -> Numbers:
+    """Return upper limits of the standard deviations of the selected columns as clipped."""
+    variance, noise = _variances(plan, report)
+    z = float(norm.isf(tail * _FOR_SPREAD))
+    largest = np.maximum(variance + z * noise, 0.0)
     # v <= largest + z sqrt((2R)^2 v/n), solved for v: squares are at most (2R)^2.
-    slope = z**2 * 4 * last.radius**2 / last.n
+    slope = (2 * z * last_stage(plan, report).radius) ** 2 / plan.n_release
     result: Numbers = np.sqrt(largest + slope / 2 + np.sqrt(slope * (largest + slope / 4)))
     return result
 

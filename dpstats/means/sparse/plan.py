@@ -28,10 +28,9 @@ SUPPORT = "support"
 """The name of the selection in a plan, and of what it released."""
 
 LAST = "last stage"
-"""The name of a stage that releases a mean, and with it one of these."""
+"""The name of a stage that releases a mean, and with it squares."""
 
 SQUARES = "mean squares about the centre"
-NORMS = "mean squared distance from the centre"
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ class RunningMean:
 
 
 class Report(NamedTuple):
-    """What was released of the selected columns, in the units of the data but for ``shift`` and ``spread``.
+    """What was released of the selected columns, in the units of the data but for ``shift`` and ``squares``.
 
     Attributes
     ----------
@@ -93,8 +92,8 @@ class Report(NamedTuple):
     shift : array of shape (k,)
         The same of all columns that were released, about the centre of that stage; in standard deviations where rows
         are standardised.
-    spread : mapping
-        What the last stage released beside its mean, by name.
+    squares : array of shape (k,) or None
+        Mean squares of these about that centre, where the spread is private.
     kept : array of shape (n_nonzero,)
         The places of the selected columns among those that were released.
     """
@@ -103,7 +102,7 @@ class Report(NamedTuple):
     mean: NDArray[np.float64]
     last: NDArray[np.float64]
     shift: NDArray[np.float64]
-    spread: Mapping[str, NDArray[np.float64]]
+    squares: NDArray[np.float64] | None
     kept: NDArray[np.intp]
 
 
@@ -208,7 +207,7 @@ class SparseMeanPlan(ReleasePlan):
         spread = (
             {} if LAST not in released else {k: v for k, v in released[LAST].items() if k != self.means[-1]}
         )
-        return Report(chosen[kept], means[kept], answers[-1][kept], shifts[-1], spread, kept)
+        return Report(chosen[kept], means[kept], answers[-1][kept], shifts[-1], squares, kept)
 
     def _of_means(self, released: Released) -> list[Mapping[str, NDArray[np.float64]]]:
         """Return what every stage released, by the names of its parts."""

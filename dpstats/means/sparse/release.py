@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.lattice import BallLattice
-from dpstats.means.sparse.plan import NORMS, SQUARES, SUPPORT, RunningMean, SparseMeanPlan
+from dpstats.means.sparse.plan import SQUARES, SUPPORT, RunningMean, SparseMeanPlan
 from dpstats.privacy.stages import JointStage
 from dpstats.release.session import Session
 
@@ -48,36 +48,26 @@ def release_on_support(private: Halves, plan: SparseMeanPlan, session: Session) 
     stages = [stage for stage in plan.stages if stage.name != SUPPORT]
     for stage, name, noise, ball in zip(stages, plan.means, plan.noise_stds, plan.balls, strict=True):
         # A stage is about the average of the ones before, which is public and, where many are drawn, is many.
-        blocks = stage.blocks if isinstance(stage, JointStage) else ()
-        beside = blocks[-1].name if blocks else ""
-        parts: dict[str, NDArray[np.int64]] = {}
+        joint = isinstance(stage, JointStage)
+        exact = np.empty((2 if joint else 1, *supports.shape), dtype=np.int64)
         for t, rows in enumerate(columns):
-            for part, sums in _sums_about(rows, ball, average.value[which == t], beside).items():
-                parts.setdefault(part, np.empty((len(supports), sums.shape[1]), dtype=np.int64))[
-                    which == t
-                ] = sums
-        exact = {(part or name): sums[0] if one else sums for part, sums in parts.items()}
-        found = session.add(stage.name, exact if blocks else exact[name])
-        average.include(noise, found[name] if blocks else found)
+            exact[:, which == t] = _sums_about(rows, ball, average.value[which == t], len(exact))
+        if one:
+            exact = exact[:, 0]
+        found = session.add(stage.name, {name: exact[0], SQUARES: exact[1]} if joint else exact[0])
+        average.include(noise, found[name] if joint else found)
 
 
 def _sums_about(
-    rows: NDArray[np.float64], ball: BallLattice, centers: NDArray[np.float64], beside: str
-) -> dict[str, NDArray[np.int64]]:
-    """Return the sums of the rows about each of the centres, under "", and of what goes with them, by its name."""
+    rows: NDArray[np.float64], ball: BallLattice, centers: NDArray[np.float64], powers: int
+) -> NDArray[np.int64]:
+    """Return the sums of the rows about each of the centres, and of as many powers: shape (powers, centres, s)."""
     distinct, which = np.unique(centers, axis=0, return_inverse=True)
-    made = [_exact(rows, replace(ball, center=center), beside) for center in distinct]
-    return {part: np.stack([sums[part] for sums in made])[which.reshape(-1)] for part in made[0]}
-
-
-def _exact(rows: NDArray[np.float64], ball: BallLattice, beside: str) -> dict[str, NDArray[np.int64]]:
-    if beside == SQUARES:
-        sums, squares = ball.moments(rows, powers=2).powers
-        return {"": sums, SQUARES: squares}
-    if beside == NORMS:
-        found = ball.norm_sums(rows)
-        return {"": found.steps, NORMS: found.squared_norms}
-    return {"": ball.sums(rows)[0]}
+    sums = np.stack(
+        [np.stack(replace(ball, center=center).moments(rows, powers=powers).powers) for center in distinct],
+        axis=1,
+    )
+    return sums[:, which.reshape(-1)]
 
 
 def columns_of(rows: Any, support: NDArray[np.intp], plan: SparseMeanPlan) -> NDArray[np.float64]:

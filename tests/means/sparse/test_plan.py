@@ -17,7 +17,7 @@ def test_a_split_plan_costs_its_dearer_half_once():
     plan = SparseMean(**OPTIONS, split=True).plan(400, 30)
     assert plan.guarantee == PrivacyGuarantee(3.0, 1e-6)
     selected = [event for item in plan.selections for event in item.events]
-    staged = [event for stage in plan.additive for event in stage.events]
+    staged = [event for stage in plan.stages[1:] for event in stage.events]
     for part in (selected, staged):
         assert 3.0 * 0.97 < compose(part, 1e-6).epsilon <= 3.0
     assert compose(selected + staged, 1e-6).epsilon > 4
