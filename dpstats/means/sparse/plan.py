@@ -204,9 +204,7 @@ class SparseMeanPlan(ReleasePlan):
         if self.everything:
             size = np.abs(means) / np.asarray(self.std)
             kept = np.sort(np.argsort(-size, kind="stable")[: self.n_nonzero])
-        spread = (
-            {} if LAST not in released else {k: v for k, v in released[LAST].items() if k != self.means[-1]}
-        )
+        squares = released[LAST][SQUARES] if self.private_spread else None
         return Report(chosen[kept], means[kept], answers[-1][kept], shifts[-1], squares, kept)
 
     def _of_means(self, released: Released) -> list[Mapping[str, NDArray[np.float64]]]:
