@@ -361,15 +361,16 @@ def as_markdown(compared: list, covered: list, laws: list, of_signals: list, rep
         "# SparseMean against its rivals",
         "",
         f"2026-11-22. `python validation/studies/sparse_comparison.py --replications {replications}`. "
-        "Normal rows of variance 1; d = 2000, s = 10, delta = 1e-6 and max_signal = 1 where nothing else is said. Summed squared error ± its "
+        "Normal rows of variance 1; d = 2000, s = 10, delta = 1e-6 and max_signal = 1 where nothing else is said. "
+        "Summed squared error ± its "
         f"Monte Carlo standard error over {replications} datasets, and the share of the support that is found.",
         "",
         "*oracle*: told the support and the mean, private all the same: a floor. *printed*, *exact*: algorithm 9.2.2 "
         "with R = 1 + 2 sqrt(log n). *one stage*: Gumbel selection and one clipped mean; its law of selection is that "
         "of *gumbel*, the default, which releases in up to three stages. *half*: half of the privacy for the "
-        "selection, and scores clipped at one standard deviation, as before shares and clips were planned; *pure* is the default at "
-        "delta = 0, of which *share .6* was the plan before. Where hardly anything is found, reporting 0 would be "
-        "better: the plan says so beforehand.",
+        "selection, and scores clipped at one standard deviation, as before shares and clips were planned; *pure* is "
+        "the default at delta = 0, of which *share .6* was the plan before. Where hardly anything is found, reporting "
+        "0 would be better: the plan says so beforehand.",
         "",
         "| cell | estimator | squared error | support found |",
         "|---|---|---|---|",
@@ -396,8 +397,8 @@ def as_markdown(compared: list, covered: list, laws: list, of_signals: list, rep
         "## The same intervals on rows of any law",
         "",
         f"d = 12, s = 4, eps = 1, delta = 1e-6, signals .5, rows of variance 1; {max(1, replications // 4)} datasets "
-        "of 4 intervals. Width over that of a non-private interval from the same half of the rows; in brackets, what covers "
-        "where the bias of clipping is left out.",
+        "of 4 intervals. Width over that of a non-private interval from the same half of the rows; in brackets, what "
+        "covers where the bias of clipping is left out.",
         "",
         "| n | law | " + " | ".join(WAYS) + " |",
         "|---|---|" + "---|" * len(WAYS),
