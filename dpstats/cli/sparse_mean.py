@@ -57,7 +57,9 @@ def _report(mean: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]
     facts: dict[str, Any] = {
         "noise": plan.stages[0].noise,
         "selection_threshold": plan.selection_threshold,
+        "selection_threshold_any": plan.selection_threshold_any,
         "reliable_selection": plan.selection_threshold <= plan.max_signal,
+        "beyond_max_signal": mean.beyond_max_signal_,
     }
     if interval is not None:
         facts |= {"estimand": interval.estimand, "confidence_level": interval.confidence_level}

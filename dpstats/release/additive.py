@@ -142,11 +142,12 @@ def additive_stages(
     )
 
 
-def concentrated_stage(item: Integers, rho: float) -> Stage:
+def concentrated_stage(item: Integers | JointIntegers, rho: float) -> Stage | JointStage:
     """Return Gaussian noise that costs the integers' share of rho, whatever the lattice."""
-    return item.stage(
-        "gaussian", check_scale(_concentrated_scale(item, rho)), Neighbors.REPLACE_ONE, concentrated=True
-    )
+    scale = _concentrated_scale(item, rho)
+    for _, drawn in item.sizes(scale):
+        check_scale(drawn)
+    return item.stage("gaussian", scale, Neighbors.REPLACE_ONE, concentrated=True)
 
 
 def _gaussian_scales(

@@ -7,11 +7,14 @@ at. The last line of the first table draws everything, as a check.
 
     python validation/studies/sparse_comparison.py                     # 100 datasets a cell
     python validation/studies/sparse_comparison.py --replications 5 --no-write
+
+Two further tables draw everything and call `fit`: intervals on rows of any law, and what is found in skewed columns.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import math
 import sys
 import time
@@ -23,7 +26,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from dpstats.means import SparseMean
-from dpstats.means.sparse import gumbel
+from dpstats.means.sparse import design
 from dpstats.means.sparse.release import Halves
 from dpstats.parallel import cut, run_blocks
 from dpstats.privacy import gaussian_sigma
@@ -56,6 +59,7 @@ class Cell:
 
 STRONG = (0.5,) * 10
 FEW = ("non-private", "oracle", "one stage", "gumbel")
+HALF = ("non-private", "half", "gumbel")
 CELLS = (
     Cell("A: n = 2000, eps = 1, signals .5", 2000, 2000, 10, 1.0, STRONG),
     Cell("B: n = 1e4, eps = .5, signals .5", 10_000, 2000, 10, 0.5, STRONG),
@@ -70,6 +74,10 @@ CELLS = (
          rivals=("non-private", "pure")),
     Cell("n = 1e4, d = 2000, eps = 1, signals .2, delta = 0", 10_000, 2000, 10, 1.0, (0.2,) * 10, 0.0,
          rivals=("non-private", "pure")),
+    Cell("n = 1000, d = 5000, s = 3, eps = .5, signals .8", 1000, 5000, 3, 0.5, (0.8,) * 3, rivals=HALF),
+    Cell("n = 2e4, d = 50, s = 25, eps = .3, signals .2", 20_000, 50, 25, 0.3, (0.2,) * 25, rivals=HALF),
+    Cell("n = 5000, d = 500, s = 20, eps = 1, signals 1, delta = 0", 5000, 500, 20, 1.0, (1.0,) * 20, 0.0,
+         rivals=("non-private", "share .6", "pure")),
 )  # fmt: skip
 SPLITS = (
     Cell("n = 4000, eps = 1, signals .5", 4000, 2000, 10, 1.0, STRONG),
@@ -77,6 +85,36 @@ SPLITS = (
     Cell("n = 2000, eps = 1, no signal", 2000, 2000, 10, 1.0, ()),
     Cell("n = 1000, eps = .5, signals .5", 1000, 2000, 10, 0.5, STRONG),
 )
+
+
+def draw(law: str, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
+    """Return rows of mean 0 and variance 1, of a law."""
+    if law == "normal":
+        return rng.standard_normal((n, d))
+    if law == "t3":
+        return rng.standard_t(3, (n, d)) / math.sqrt(3)
+    if law == "exponential":
+        return rng.standard_exponential((n, d)) - 1
+    if law == "lognormal":
+        return (np.exp(rng.standard_normal((n, d))) - math.exp(0.5)) / math.sqrt((math.e - 1) * math.e)
+    if law == "Poisson(.2)":
+        return (rng.poisson(0.2, (n, d)) - 0.2) / math.sqrt(0.2)
+    if law == "Bernoulli(.01)":
+        return ((rng.random((n, d)) < 0.01) - 0.01) / math.sqrt(0.0099)
+    if law == "5% contaminated":
+        return (rng.standard_normal((n, d)) + 10 * (rng.random((n, d)) < 0.05) - 0.5) / math.sqrt(5.75)
+    common, own = rng.standard_exponential((n, 1)) - 1, rng.standard_exponential((n, d)) - 1
+    return math.sqrt(0.9) * common + math.sqrt(0.1) * own
+
+
+LAWS = ("normal", "t3", "exponential", "lognormal", "Poisson(.2)", "Bernoulli(.01)", "5% contaminated",
+        "exponential factor, correlation .9")  # fmt: skip
+WAYS: dict[str, dict] = {
+    "std right": {"std": 1.0},
+    "std 1.5 times too large": {"std": 1.5},
+    "private, std_bound 1.5": {"std": "private", "std_bound": 1.5},
+    "delta = 0": {"std": 1.0, "delta": 0.0},
+}
 
 
 def clipped_variance(clip: float) -> tuple[float, float]:
@@ -127,8 +165,11 @@ def estimator(cell: Cell, **options: object) -> SparseMean:
 
 def release(made: SparseMean, plan, signal_rows: np.ndarray, null: np.ndarray, rng: np.random.Generator):
     """Return the estimate of one dataset, from the core that `fit` calls."""
-    rows = Rows(signal_rows, null, plan.lattice.spacing * plan.lattice.bound, rng)
-    sums = np.rint(rows.scores() * plan.n_samples / plan.lattice.spacing).astype(np.int64)
+    if plan.everything:
+        rows, sums = Rows(signal_rows, null, 1.0, rng), np.zeros(0, dtype=np.int64)
+    else:
+        rows = Rows(signal_rows, null, plan.lattice.spacing * plan.lattice.bound, rng)
+        sums = np.rint(rows.scores() * plan.n_samples / plan.lattice.spacing).astype(np.int64)
     with Session.simulated(plan, rng) as session:
         made._release(Halves(np.abs(sums), rows if plan.balls else sums), plan, session)
     made._report(session.released, plan)
@@ -143,11 +184,20 @@ def plans(cell: Cell) -> dict:
         "one stage": estimator(cell),
         "gumbel": estimator(cell),
         "pure": estimator(cell),
+        # What was the default before shares were planned.
+        "half": estimator(cell, selection_share=0.5, selection_clip=1.0),
+        "share .6": estimator(cell, selection_share=0.6, selection_clip=1.0),
     }
     result = {}
     for name in [rival for rival in cell.rivals if rival in made]:
-        with mock.patch.object(gumbel, "_MAX_STAGES", 1 if name == "one stage" else 3):
+        if name != "one stage":
             result[name] = made[name], made[name].plan(cell.n, cell.d)
+            continue
+        alone = functools.partial(design.release_balls, most_stages=1)
+        with mock.patch.object(design, "release_balls", alone):
+            design.planned_design.cache_clear()
+            result[name] = made[name], made[name].plan(cell.n, cell.d)
+        design.planned_design.cache_clear()
     return result
 
 
@@ -218,11 +268,64 @@ def coverage(cell: Cell, replications: int, rng: np.random.Generator) -> np.ndar
         made._report(session.released, plan)
         low, high = made.confidence_interval()
         inside = (low <= mu[made.support_]) & (mu[made.support_] <= high)
-        results.append((inside.mean(), np.sum((made.mean_ - mu) ** 2)))
+        results.append((inside.mean(), np.sum((made.mean_ - mu) ** 2), np.mean(high - low)))
     return np.array(results)
 
 
-def in_blocks(work, cell: Cell, replications: int, seed: int, jobs: int) -> list:
+def any_rows(cell: tuple[str, dict, int], replications: int, rng: np.random.Generator) -> np.ndarray:
+    """Return of fits on rows of a law: coverage, width over the non-private one, and coverage without the bias."""
+    law, way, n = cell
+    mu, results = np.where(np.arange(12) < 4, 0.5, 0.0), []
+    for _ in range(replications):
+        given = {"n_nonzero": 4, "clip": 20.0, "split": True, "random_state": rng} | way
+        made = SparseMean(**given).fit(draw(law, n, 12, rng) + mu)
+        truth, (low, high) = mu[made.support_], made.confidence_interval()
+        plain = np.abs(made.mean_[made.support_] - truth)
+        plain = plain <= 1.959964 * np.hypot(math.sqrt(2 / n), made.plan_.noise_std)
+        width = np.mean(high - low) / (2 * 1.959964 / math.sqrt(n / 2))
+        results.append((np.mean((low <= truth) & (truth <= high)), width, plain.mean()))
+    return np.array(results)
+
+
+def skewed(cell: tuple[str, float | None, float], replications: int, rng: np.random.Generator) -> np.ndarray:
+    """Return the share of five signals of .3 that is found: n = 2e4, d = 200."""
+    law, clip, signal = cell
+    mu, results = np.where(np.arange(200) < 5, signal, 0.0), []
+    for _ in range(replications):
+        made = SparseMean(n_nonzero=5, clip=20.0, std=1.0, selection_clip=clip, random_state=rng)
+        made.fit(draw(law, 20_000, 200, rng) + mu)
+        results.append([np.mean(made.support_ < 5)])
+    return np.array(results)
+
+
+def of_any_rows(replications: int, *, seed: int = 2026, jobs: int = 2, sizes=(2000, 40_000), laws=LAWS):
+    """Return (n, law, way, coverage, relative width, coverage without the bias) of every law and way."""
+    return [
+        (
+            n,
+            law,
+            name,
+            *np.concatenate(in_blocks(any_rows, (law, way, n), replications, seed, jobs)).mean(axis=0),
+        )
+        for n in sizes
+        for law in laws
+        for name, way in WAYS.items()
+    ]
+
+
+def of_skewed(replications: int, *, seed: int = 2026, jobs: int = 2):
+    """Return (law, clip, threshold of normal columns, of any, share found)."""
+    rows = []
+    for law in ("normal", "exponential", "lognormal"):
+        for clip in (1.0, None):
+            plan = SparseMean(n_nonzero=5, clip=20.0, std=1.0, selection_clip=clip).plan(20_000, 200)
+            found = np.concatenate(in_blocks(skewed, (law, clip, 0.3), replications, seed, jobs)).mean()
+            used = plan.lattice.spacing * plan.lattice.bound
+            rows.append((law, used, plan.selection_threshold, plan.selection_threshold_any, found))
+    return rows
+
+
+def in_blocks(work, cell, replications: int, seed: int, jobs: int) -> list:
     blocks = [(cell, size) for size in cut(replications, 10)]
     return run_blocks(work, blocks, random_state=seed, n_jobs=jobs)
 
@@ -248,22 +351,26 @@ def study(
     for cell in splits:
         values = np.concatenate(in_blocks(coverage, cell, 4 * replications, seed + 2, jobs))
         spread = values.std(axis=0, ddof=1) / math.sqrt(len(values))
-        covered.append((cell.name, values[:, 0].mean(), spread[0], values[:, 1].mean(), spread[1]))
+        means = values.mean(axis=0)
+        covered.append((cell.name, means[0], spread[0], means[1], spread[1], means[2]))
     return compared, covered
 
 
-def as_markdown(compared: list, covered: list, replications: int) -> str:
+def as_markdown(compared: list, covered: list, laws: list, of_signals: list, replications: int) -> str:
     lines = [
         "# SparseMean against its rivals",
         "",
-        f"`python validation/studies/sparse_comparison.py --replications {replications}`. Normal rows of variance 1; "
-        "d = 2000, s = 10, delta = 1e-6 and max_signal = 1 where nothing else is said. Summed squared error ± its "
+        f"2026-11-22. `python validation/studies/sparse_comparison.py --replications {replications}`. "
+        "Normal rows of variance 1; d = 2000, s = 10, delta = 1e-6 and max_signal = 1 where nothing else is said. "
+        "Summed squared error ± its "
         f"Monte Carlo standard error over {replications} datasets, and the share of the support that is found.",
         "",
         "*oracle*: told the support and the mean, private all the same: a floor. *printed*, *exact*: algorithm 9.2.2 "
         "with R = 1 + 2 sqrt(log n). *one stage*: Gumbel selection and one clipped mean; its law of selection is that "
-        "of *gumbel*, the default, which releases in up to three stages. Where hardly anything is found, reporting 0 "
-        "would be better: the plan says so beforehand.",
+        "of *gumbel*, the default, which releases in up to three stages. *half*: half of the privacy for the "
+        "selection, and scores clipped at one standard deviation, as before shares and clips were planned; *pure* is "
+        "the default at delta = 0, of which *share .6* was the plan before. Where hardly anything is found, reporting "
+        "0 would be better: the plan says so beforehand.",
         "",
         "| cell | estimator | squared error | support found |",
         "|---|---|---|---|",
@@ -275,12 +382,43 @@ def as_markdown(compared: list, covered: list, replications: int) -> str:
         "",
         f"## Intervals after selection (`split=True`), {4 * replications} datasets",
         "",
-        "Share of 95% intervals, of the selected columns, that cover; squared error of the split estimate.",
+        "Share of 95% intervals, of the selected columns, that cover the mean; squared error of the split estimate; "
+        "width. They count the largest bias that clipping can cause in any rows of this variance, which normal rows "
+        "do not have.",
         "",
-        "| cell | coverage | squared error |",
-        "|---|---|---|",
+        "| cell | coverage | squared error | width |",
+        "|---|---|---|---|",
     ]
-    lines += [f"| {name} | {a:.3f} ± {b:.3f} | {c:.4f} ± {d:.4f} |" for name, a, b, c, d in covered]
+    lines += [
+        f"| {name} | {a:.3f} ± {b:.3f} | {c:.4f} ± {d:.4f} | {w:.3f} |" for name, a, b, c, d, w in covered
+    ]
+    lines += [
+        "",
+        "## The same intervals on rows of any law",
+        "",
+        f"d = 12, s = 4, eps = 1, delta = 1e-6, signals .5, rows of variance 1; {max(1, replications // 4)} datasets "
+        "of 4 intervals. Width over that of a non-private interval from the same half of the rows; in brackets, what "
+        "covers where the bias of clipping is left out.",
+        "",
+        "| n | law | " + " | ".join(WAYS) + " |",
+        "|---|---|" + "---|" * len(WAYS),
+    ]
+    for n, law in dict.fromkeys((n, law) for n, law, *_ in laws):
+        cells = [f"{c:.3f}, {w:.1f} ({p:.2f})" for m, name, _, c, w, p in laws if (m, name) == (n, law)]
+        lines.append(f"| {n} | {law} | " + " | ".join(cells) + " |")
+    lines += [
+        "",
+        "## What is found in skewed columns",
+        "",
+        "n = 2e4, d = 200, five signals of .3, eps = 1; scores clipped at one standard deviation, and as planned. "
+        "Thresholds as the plan states them.",
+        "",
+        "| law | scores clipped at | found in normal columns above | in any above | share found |",
+        "|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {law} | {clip:g} | {a:.2g} | {b:.2g} | {share:.2f} |" for law, clip, a, b, share in of_signals
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -292,7 +430,10 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--no-write", action="store_true")
     given = parser.parse_args()
-    text = as_markdown(*study(given.replications, jobs=given.jobs), given.replications)
+    compared, covered = study(given.replications, jobs=given.jobs)
+    fewer = max(1, given.replications // 4)
+    laws, found = of_any_rows(fewer, jobs=given.jobs), of_skewed(max(1, fewer // 2), jobs=given.jobs)
+    text = as_markdown(compared, covered, laws, found, given.replications)
     print(text)
     if not given.no_write:
         RESULTS.write_text(text, encoding="utf-8")

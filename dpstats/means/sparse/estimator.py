@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,18 +26,22 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.tables import Table
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.intervals import half_widths
 from dpstats.lattice import check_finite
-from dpstats.means.base import ColumnEstimator, Ends, of_interval, with_noise
+from dpstats.means.base import ColumnEstimator, Ends, of_interval, rounded, with_noise
 from dpstats.means.moments import finest
 from dpstats.means.sparse.gumbel import gumbel_parts
+from dpstats.means.sparse.limits import beyond, plan_noise, private_stds, selected_limits
 from dpstats.means.sparse.peeling import peeling_parts
-from dpstats.means.sparse.plan import SUPPORT, Parts, Setting, SparseMeanPlan, selection_threshold
+from dpstats.means.sparse.plan import Parts, Setting, SparseMeanPlan
+from dpstats.means.sparse.recovery import LAWS, weakest_selected
 from dpstats.means.sparse.release import Halves, release_on_support
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.release.noise import check_scale
 from dpstats.release.session import Released, Session
 from dpstats.results import Summary
+
+if TYPE_CHECKING:
+    from dpstats.data.parameters import Columns
 
 _LARGEST_SIGNAL = 1e6  # in standard deviations; further away, clipping leaves nothing of a column
 
@@ -59,12 +63,17 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
     clip : float
         Public bound on the size of an entry. "peeling" clips every entry at it. "gumbel" does so for the scores
         only, and only where it is below ``selection_clip``: what it reports is clipped by ``std`` and ``max_signal``.
-    std : float or array of shape (n_features,)
+    std : float, array of shape (n_features,) or "private"
         Public standard deviation of the columns; an upper bound is safe. With labels (a pandas Series) a fit takes
-        it by the names of a data frame's columns, and refuses other names.
+        it by the names of a data frame's columns, and refuses other names. "private" releases the spread of the
+        selected columns with their means, at no cost to these (delta > 0, "gumbel"); ``std_bound`` is then needed.
+    std_bound : float or array of shape (n_features,), optional
+        For ``std="private"``: a public upper bound on the standard deviations, which may be loose. All that is
+        planned goes by it.
     max_signal : float, default=1.0
         Public bound on the size of a mean, in standard deviations, of at most 1e6. Larger signals are
-        found and, for delta > 0, mostly put right by the later stages of the release.
+        found and, for delta > 0, mostly put right by the later stages of the release; one that is too far out for
+        these shows in the summary.
     selection : {"gumbel", "peeling"}, default="gumbel"
         "gumbel" selects all columns at once and then releases these, clipped as rows. "peeling" is algorithm 9.2.2:
         column after column by Laplace noisy maximum, then the means with Laplace noise.
@@ -76,10 +85,12 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         intervals, if the rows are in no particular order: that is for you to know, or to shuffle.
     selection_share : float, optional
         "gumbel" without ``split``: part of the privacy (of rho, or of epsilon where delta = 0) that goes to the
-        selection. More finds weaker signals. Default: 0.5, and 0.6 for delta = 0.
-    selection_clip : float, default=1.0
-        "gumbel": where entries are clipped for the scores, in standard deviations. Raise it for skewed columns,
-        whose clipped mean is far from zero though their mean is zero.
+        selection. More finds weaker signals. By default planned: a quarter, a half or three quarters; or, where few
+        columns are left out, none, as all are released and the largest kept.
+    selection_clip : float, optional
+        "gumbel": where entries are clipped for the scores, in standard deviations. Skewed columns need a wide one:
+        their clipped mean is far from zero though their mean is zero. By default planned: the one that finds the
+        weakest signals in columns of any shape, of those that hardly cost normal columns anything.
     missing : {"error", "center"}, default="error"
         What a NaN or infinite entry does: refuse the data (which shows that there was one), or count as 0.
     random_state : None, int or numpy.random.Generator, default=None
@@ -95,6 +106,11 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         The private estimate, in the units of the data; 0 off the support.
     noise_scale_ : float or ndarray of shape (n_nonzero,)
         Standard deviation (Gaussian) or scale (Laplace) of the noise of the selected columns' means.
+    std_ : ndarray of shape (n_nonzero,)
+        With ``std="private"``: the released standard deviations of the selected columns, as clipped.
+    beyond_max_signal_ : bool
+        Whether the release lies at the edge of what can be released: some mean is further out than ``max_signal``
+        allows for, and estimates may be much too small.
     privacy_ : PrivacyGuarantee
         For neighbours that differ in one row; n is public.
     plan_ : ReleasePlan
@@ -113,6 +129,12 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
     The release for delta > 0 has up to three stages, each a mean of rows clipped to a ball about the average of the
     ones before, and so a smaller ball: the plan chooses the number that has least noise. A column that was not
     selected is reported as 0 whatever its mean: intervals are for selected columns.
+
+    What the selection finds depends on the shape of the columns, as clipping moves the mean of skewed ones: the plan
+    and the summary say from which mean on normal columns are found, and from which on any columns whose standard
+    deviation is at most ``std``. Intervals cover the means of any such rows: they count the largest bias that
+    clipping can cause (``estimand="clipped"`` leaves it out), are about the last stage, whose ball is planned for
+    short intervals, and are infinite where clipping may have taken everything.
 
     With exact noise "peeling" draws ``n_nonzero * n_features`` numbers, about 7 microseconds each; "gumbel" is
     much faster (1e6 columns: a second).
@@ -135,7 +157,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
     array([ 0.52, -0.48,  0.81])
     """
 
-    _per_column = ("std",)
+    _per_column = ("std", "std_bound")
 
     def __init__(
         self,
@@ -145,12 +167,13 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         delta: float = 1e-6,
         clip: float,
         std: Any,
+        std_bound: Any = None,
         max_signal: float = 1.0,
         selection: str = "gumbel",
         calibration: str = "exact",
         split: bool = False,
         selection_share: float | None = None,
-        selection_clip: float = 1.0,
+        selection_clip: float | None = None,
         missing: str = "error",
         random_state: Any = None,
         budget: Any = None,
@@ -160,6 +183,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         self.delta = delta
         self.clip = clip
         self.std = std
+        self.std_bound = std_bound
         self.max_signal = max_signal
         self.selection = selection
         self.calibration = calibration
@@ -199,7 +223,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
           mean on the support, stage 1: 10 numbers, gaussian noise of scale 0.271944
           mean on the support, stage 2: 10 numbers, gaussian noise of scale 0.0922546
           mean on the support, stage 3: 10 numbers, gaussian noise of scale 0.036369
-          signals above about 0.35 std are found
+          signals above about 0.32 std are found in normal columns, above 0.86 in any
         """
         d = check_integer("n_features", n_features, at_least=1)
         split = check_flag("split", self.split)
@@ -209,26 +233,30 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         s = check_integer("n_nonzero", self.n_nonzero, at_least=1, at_most=d)
         missing = check_choice("missing", self.missing, ["error", "center"])
         target = PrivacyGuarantee(*check_privacy_parameters(self.epsilon, self.delta))
-        std = check_columns("std", self.std, d, above=0)
+        private, std = self._spread(d)
         signal = check_real("max_signal", self.max_signal, at_least=0, at_most=_LARGEST_SIGNAL)
         n_select = n // 2 if split else n
-        setting = Setting(n_select, n - n_select if split else n, d, s, std, signal, target, split)
+        setting = Setting(n_select, n - n_select if split else n, d, s, std, signal, target, split, private)
         make = self._maker()
 
         def parts(bits: int) -> Parts:
             found = make(setting, bits)
-            check_scale(found.selection.scale_steps)
+            if found.selection is not None:
+                check_scale(found.selection.scale_steps)
             return found
 
-        lattice, selection, balls, stages = finest(parts)
-        # In standard deviations: where entries are clipped for the scores, and how noisy scores are.
-        clip = float(np.min(lattice.spacing * lattice.bound / std))
-        standardised = balls and not isinstance(std, float)
-        scale = selection.noise_scale / (1.0 if standardised else float(np.min(std)))
+        lattice, selection, balls, stages, weakest = finest(parts)
+        if lattice is not None and selection is not None:
+            # In standard deviations: where entries are clipped for the scores, and how noisy scores are.
+            clip = float(np.min(lattice.spacing * lattice.bound / std))
+            standardised = balls and not isinstance(std, float)
+            scale = selection.noise_scale / (1.0 if standardised else float(np.min(std)))
+            weakest = {law: weakest_selected(law, clip, scale, n_select, d, s) for law in LAWS}
+        assert weakest is not None
         parts_of = ("first half", "second half") if split else ("", "")
         return SparseMeanPlan(
             (
-                replace(selection, part=parts_of[0]),
+                *([] if selection is None else [replace(selection, part=parts_of[0])]),
                 *(replace(stage, part=parts_of[1]) for stage in stages),
             ),
             target,
@@ -239,10 +267,27 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
             n_nonzero=s,
             n_release=setting.n_release,
             std=std if isinstance(std, float) else tuple(std.tolist()),
+            private_spread=private,
             max_signal=signal,
-            selection_threshold=selection_threshold(n_select, d, s, clip, scale),
+            selection_threshold=weakest["normal"],
+            selection_threshold_any=weakest["any"],
             missing=missing,
         )
+
+    def _spread(self, d: int) -> tuple[bool, Columns]:
+        """Return whether the spread is private, and the public bound on it."""
+        if not isinstance(self.std, str):
+            if self.std_bound is not None:
+                raise InvalidParameter(
+                    "std_bound is for std='private': an upper bound is given as std itself"
+                )
+            return False, check_columns("std", self.std, d, above=0)
+        check_choice("std", self.std, ["private"])
+        if self.std_bound is None:
+            raise InvalidParameter(
+                "std='private' needs std_bound: a public upper bound on the standard deviations, which may be loose"
+            )
+        return True, check_columns("std_bound", self.std_bound, d, above=0)
 
     def _maker(self) -> Callable[[Setting, int], Parts]:
         """Return what plans this kind of selection, from public facts and a fineness of the lattice."""
@@ -262,12 +307,16 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         )
 
     def _read(self, table: Table, plan: SparseMeanPlan) -> Halves:
-        X, sparse = table.X, not isinstance(table.X, np.ndarray)
+        X, lattice, sparse = table.X, plan.lattice, not isinstance(table.X, np.ndarray)
+        if lattice is None:
+            if plan.missing == "error":
+                check_finite(X.data if sparse else X)
+            return Halves(np.zeros(0, dtype=np.int64), X)
 
         def sums(rows: Any) -> NDArray[np.int64]:
             if sparse:
-                return plan.lattice.stored_sums(rows, missing=plan.missing)
-            return plan.lattice.sums(rows, missing=plan.missing)[0]
+                return lattice.stored_sums(rows, missing=plan.missing)
+            return lattice.sums(rows, missing=plan.missing)[0]
 
         cut = plan.n_samples - plan.n_release
         scores = sums(X[:cut] if cut else X)
@@ -281,11 +330,16 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         release_on_support(private, plan, session)
 
     def _report(self, released: Released, plan: SparseMeanPlan) -> None:
-        self.support_ = np.sort(released[SUPPORT])
+        found = plan.report(released)
+        self.support_ = found.support
         self.mean_ = np.zeros(plan.n_features)
-        self.mean_[self.support_] = plan.estimate(self.support_, released)
-        unit = 1.0 if plan.scales is None else plan.scales[self.support_]
+        self.mean_[found.support] = found.mean
+        unit = 1.0 if plan.scales is None else plan.scales[found.support]
         self.noise_scale_ = plan.noise_scale * unit
+        self.beyond_max_signal_ = beyond(plan, found)
+        if plan.private_spread:
+            self.std_ = private_stds(plan, found)
+        self._found = found
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Return the estimate for every row, (n_samples, n_features), as a read-only view. Releases nothing new.
@@ -320,23 +374,23 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         return std / math.sqrt(self.plan_.n_release)
 
     def _estimands(self) -> dict[str, str]:
-        return {"population": "the population mean of each selected column, given the selection"}
+        return {
+            "population": "the population mean of each selected column, given the selection",
+            "clipped": "the mean of each selected column of the rows as they were clipped, given the selection",
+        }
 
     def _estimates(self) -> Ends:
-        return self.mean_[self.support_], np.sqrt(np.diag(self.cov_params_))
+        self._check_split()
+        noise = plan_noise(self.plan_, self._found)
+        return self._found.last, np.hypot(self._sampling_std(), noise)
 
     def _limits(self, tail: Any, estimand: str) -> Ends:
+        """Return limits about the last stage, whose bias is bounded for any rows of the stated spread.
+
+        Valid given the selection, if the rows are exchangeable: the second half did not take part in it.
+        """
         self._check_split()
-        estimates, scale = self.mean_[self.support_], np.broadcast_to(self.noise_scale_, self.support_.shape)
-        law = self.plan_.additive[0].noise
-        tails = np.broadcast_to(tail, self.support_.shape)
-        half = np.array(
-            [
-                half_widths(1 - 2 * float(one), np.array([std]), law, np.array([b]))[0]
-                for one, std, b in zip(tails, self._sampling_std(), scale, strict=True)
-            ]
-        )
-        return estimates - half, estimates + half
+        return selected_limits(self.plan_, self._found, tail, estimand == "population")
 
     def _names_of_all(self) -> list[str]:
         return self._names(self.support_)
@@ -349,22 +403,32 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         ratio = plan.noise_std / plan.noise_scale
         errors = np.broadcast_to(self.noise_scale_, estimates.shape) * ratio
         table = {"": self._names(self.support_), **with_noise("estimate", estimates, errors)}
+        if plan.private_spread:
+            table["std"] = rounded(self.std_, 0.1 * np.maximum(self.std_, 1e-3 * self._sampling_std()))
         notes = [f"The other {plan.n_features - plan.n_nonzero:,} columns are reported as 0."]
         if plan.disjoint:
             interval = self.confidence_interval(confidence_level)
             table |= of_interval(interval, errors)
             notes.append(
                 f"Selected on the first half of the rows, estimated on the second. Intervals cover "
-                f"{interval.estimand}, if the rows are in no particular order and std is right or an upper bound."
+                f"{interval.estimand}, of rows of any shape, if these are in no particular order and their standard "
+                f"deviations are at most {'std_bound' if plan.private_spread else 'std'}; the largest bias that "
+                "clipping can then cause is in them."
             )
         else:
             notes.append("Intervals need split=True: the same rows selected the columns.")
+        if self.beyond_max_signal_:
+            notes.append(
+                "Warning: the release lies at the edge of what it can be: some mean is further from 0 than "
+                f"max_signal = {plan.max_signal:g} std allows for, and estimates may be much too small. "
+                "Raise max_signal."
+            )
         if not plan.finds_signals:
             notes.append(f"Warning: {plan.warning()}.")
         notes += self._simulated_note()
         facts = [
-            ("Selection", f"{plan.n_nonzero} columns, {plan.selections[0].noise} noise"),
-            ("Found if above", f"{plan.selection_threshold:.2g} standard deviations, about"),
+            ("Selection", plan.selection_words()),
+            *plan.found_if_above(),
         ]
         return self._framed("Private sparse mean", facts, table, notes)
 

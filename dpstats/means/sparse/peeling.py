@@ -26,6 +26,10 @@ _CERTIFIED = 1 - 2e-5
 def peeling_parts(setting: Setting, bits: int, *, clip: Any, calibration: str) -> Parts:
     """Plan the Laplace noisy maximum, column by column, and the means with Laplace noise."""
     clip = check_real("clip", clip, above=0)
+    if setting.private_spread:
+        raise InvalidParameter(
+            "std='private' needs selection='gumbel', which releases squares with the means"
+        )
     s, epsilon, delta = setting.n_nonzero, setting.target.epsilon, setting.target.delta
     lattice = BoxLattice.build(clip, 0.0, setting.n_features, common=False, bits=bits)
     if calibration == "exact":

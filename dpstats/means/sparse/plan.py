@@ -7,18 +7,18 @@ said otherwise. Proof: docs/proofs/sparse-mean.md.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from dpstats.data.parameters import check_columns
 from dpstats.lattice import BallLattice, BoxLattice
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
-from dpstats.privacy.stages import Selection, Stage
+from dpstats.privacy.stages import JointStage, Selection, Stage
 from dpstats.release.session import Released
 
 if TYPE_CHECKING:
@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 
 SUPPORT = "support"
 """The name of the selection in a plan, and of what it released."""
+
+LAST = "last stage"
+"""The name of a stage that releases a mean, and with it squares."""
+
+SQUARES = "mean squares about the centre"
 
 
 @dataclass(frozen=True)
@@ -40,33 +45,21 @@ class Setting:
     max_signal: float
     target: PrivacyGuarantee
     split: bool
+    private_spread: bool
 
 
 class Parts(NamedTuple):
     """What a kind of selection plans: the scores' lattice, the selection, and the release of its columns.
 
     With ``balls``, rows are clipped on the support, one ball for each stage; without, each column is released
-    from the scores' lattice.
+    from the scores' lattice. Without a selection every column is released, and ``weakest`` says what is found.
     """
 
-    lattice: BoxLattice
-    selection: Selection
+    lattice: BoxLattice | None
+    selection: Selection | None
     balls: tuple[BallLattice, ...]
-    stages: tuple[Stage, ...]
-
-
-def selection_threshold(n: int, d: int, s: int, clip: float, scale: float) -> float:
-    """Return how large a signal is that will nearly surely be selected, if columns are normal.
-
-    Signal over standard deviation, to first order: the noise of scale ``scale`` on the best of d columns, and the
-    sampling error of the best of d means of rows clipped at ``clip``, over what clipping leaves of the signal.
-    """
-    inside = float(ndtr(clip) - ndtr(-clip))
-    density = math.exp(-(clip**2) / 2) / math.sqrt(2 * math.pi)
-    variance = inside - 2 * clip * density + 2 * clip**2 * float(ndtr(-clip))
-    many = math.log(d / s)
-    noise = scale * (many + 3)
-    return (noise + math.sqrt(variance / n) * (math.sqrt(2 * many) + 1)) / inside
+    stages: tuple[Stage | JointStage, ...]
+    weakest: Mapping[str, float] | None = None
 
 
 @dataclass
@@ -76,13 +69,41 @@ class RunningMean:
     value: NDArray[np.float64]
     precision: float = 0.0
 
-    def include(self, stage: Stage, shift: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return a stage's answer, and average it with those before."""
+    def include(self, noise_std: float, shift: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the answer of a stage with this noise, and average it with those before."""
         answer = self.value + shift
-        weight = float(stage.noise_std) ** -2
+        weight = noise_std**-2
         self.value = (self.precision * self.value + weight * answer) / (self.precision + weight)
         self.precision += weight
         return answer
+
+
+class Report(NamedTuple):
+    """What was released of the selected columns, in the units of the data but for ``shift`` and ``squares``.
+
+    Attributes
+    ----------
+    support : array of shape (n_nonzero,)
+        Positions of the columns.
+    mean : array of shape (n_nonzero,)
+        The average of the stages' answers.
+    last : array of shape (n_nonzero,)
+        The answer of the last stage.
+    shift : array of shape (k,)
+        The same of all columns that were released, about the centre of that stage; in standard deviations where rows
+        are standardised.
+    squares : array of shape (k,) or None
+        Mean squares of these about that centre, where the spread is private.
+    kept : array of shape (n_nonzero,)
+        The places of the selected columns among those that were released.
+    """
+
+    support: NDArray[np.intp]
+    mean: NDArray[np.float64]
+    last: NDArray[np.float64]
+    shift: NDArray[np.float64]
+    squares: NDArray[np.float64] | None
+    kept: NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -95,24 +116,55 @@ class SparseMeanPlan(ReleasePlan):
     n_release : int
         How many rows the estimate is from: all of them, or the second half.
     std : float or tuple of float
+        The public bound: ``std``, or ``std_bound`` where the spread is private.
+    private_spread : bool
     max_signal : float
     selection_threshold : float
-        Signal over standard deviation from which a normal column is nearly surely selected.
+        Mean over standard deviation from which at least 95 in 100 normal columns are selected.
+    selection_threshold_any : float
+        The same of any columns whose standard deviation is at most ``std``, however skewed; infinity where clipping
+        could hide every mean.
     """
 
-    lattice: BoxLattice = field(repr=False, compare=False)
+    lattice: BoxLattice | None = field(repr=False, compare=False)
     balls: tuple[BallLattice, ...] = field(repr=False, compare=False)
     n_nonzero: int
     n_release: int
     std: float | tuple[float, ...]
+    private_spread: bool
     max_signal: float
     selection_threshold: float
+    selection_threshold_any: float
     missing: str
+
+    @property
+    def everything(self) -> bool:
+        """Whether every column is released, and the largest are kept: no selection is paid for."""
+        return not self.selections
+
+    @property
+    def means(self) -> tuple[str, ...]:
+        """The names under which means are released, stage after stage."""
+        return tuple(
+            stage.blocks[0].name if isinstance(stage, JointStage) else stage.name
+            for stage in self.stages
+            if not isinstance(stage, Selection)
+        )
+
+    @property
+    def noise_stds(self) -> tuple[float, ...]:
+        """Standard deviation of the noise of every stage's mean; units are those of `noise_scale`."""
+        return tuple(float(self.noise(name).std) for name in self.means)
+
+    @property
+    def law(self) -> str:
+        """The law of the noise of the means."""
+        return self.noise(self.means[0]).law
 
     @property
     def weights(self) -> NDArray[np.float64]:
         """What each stage counts in the estimate: by its inverse variance."""
-        precision = np.array([float(stage.noise_std) ** -2 for stage in self.additive])
+        precision = np.array(self.noise_stds) ** -2
         result: NDArray[np.float64] = precision / precision.sum()
         return result
 
@@ -122,32 +174,46 @@ class SparseMeanPlan(ReleasePlan):
 
         In the units of the data; where ``std`` is an array and rows are standardised, in standard deviations.
         """
-        return float(sum(float(stage.noise_scale) ** -2 for stage in self.additive)) ** -0.5
+        return sum(float(self.noise(name).scale) ** -2 for name in self.means) ** -0.5
 
     @property
     def noise_std(self) -> float:
         """Standard deviation of the noise of a selected column."""
-        return self.noise_scale * (math.sqrt(2) if self.additive[0].noise == "laplace" else 1.0)
+        return self.noise_scale * (math.sqrt(2) if self.law == "laplace" else 1.0)
 
     @property
     def scales(self) -> NDArray[np.float64] | None:
         """By what rows are divided: the standard deviations, where these are an array and rows are standardised."""
         return np.asarray(self.std) if isinstance(self.std, tuple) and self.balls else None
 
-    def estimate(self, support: NDArray[np.intp], released: Released) -> NDArray[np.float64]:
-        """Return the estimate of the selected columns' means: the stages' answers, by their weights."""
-        if not self.balls:
-            answers = [released[stage.name] for stage in self.additive]
+    def report(self, released: Released) -> Report:
+        """Return what was released, in order."""
+        shifts = [item[name] for name, item in zip(self.means, self._of_means(released), strict=True)]
+        chosen = np.arange(self.n_features) if self.everything else np.sort(released[SUPPORT])
+        if self.balls:
+            average = RunningMean(np.zeros(np.shape(shifts[0])))
+            unit = 1.0 if self.scales is None else self.scales[chosen]
+            answers = [
+                average.include(noise, shift) * unit
+                for noise, shift in zip(self.noise_stds, shifts, strict=True)
+            ]
         else:
-            average, unit = (
-                RunningMean(np.zeros(support.size)),
-                1.0 if self.scales is None else self.scales[support],
-            )
-            answers = [average.include(stage, released[stage.name]) * unit for stage in self.additive]
-        result: NDArray[np.float64] = sum(
-            weight * answer for weight, answer in zip(self.weights, answers, strict=True)
-        )
-        return result
+            answers = shifts
+        means = np.asarray(self.weights @ np.array(answers))
+        kept = np.arange(chosen.size)
+        if self.everything:
+            size = np.abs(means) / np.asarray(self.std)
+            kept = np.sort(np.argsort(-size, kind="stable")[: self.n_nonzero])
+        squares = released[LAST][SQUARES] if self.private_spread else None
+        return Report(chosen[kept], means[kept], answers[-1][kept], shifts[-1], squares, kept)
+
+    def _of_means(self, released: Released) -> list[Mapping[str, NDArray[np.float64]]]:
+        """Return what every stage released, by the names of its parts."""
+        found = [released[stage.name] for stage in self.stages if not isinstance(stage, Selection)]
+        return [
+            item if isinstance(item, Mapping) else {name: item}
+            for name, item in zip(self.means, found, strict=True)
+        ]
 
     @property
     def finds_signals(self) -> bool:
@@ -167,10 +233,34 @@ class SparseMeanPlan(ReleasePlan):
         )
 
     def __str__(self) -> str:
-        lines = [super().__str__(), f"  signals above about {self.selection_threshold:.2g} std are found"]
+        lines = [super().__str__(), *(f"  {line}" for line in self.findings())]
         if not self.finds_signals:
             lines.append(f"  warning: {self.warning()}")
         return "\n".join(lines)
+
+    def findings(self) -> list[str]:
+        """Return which signals are found, in which columns, in words."""
+        if self.n_nonzero == self.n_features:
+            return ["every column is kept"]
+        normal, worst = self.selection_threshold, self.selection_threshold_any
+        if worst > self.max_signal:
+            return [
+                f"signals above about {normal:.2g} std are found in normal columns; in skewed ones none surely"
+            ]
+        return [f"signals above about {normal:.2g} std are found in normal columns, above {worst:.2g} in any"]
+
+    def selection_words(self) -> str:
+        """Return how columns are selected, in words."""
+        if self.everything:
+            return f"{self.n_nonzero} columns, the largest of all means released"
+        return f"{self.n_nonzero} columns, {self.selections[0].noise} noise"
+
+    def found_if_above(self) -> list[tuple[str, str]]:
+        """Return the facts of a summary about the signals that are found."""
+        normal, worst = f"{self.selection_threshold:.2g} std", f"{self.selection_threshold_any:.2g} std"
+        if self.selection_threshold_any > self.max_signal:
+            worst = f"no mean of up to {self.max_signal:g} std surely"
+        return [("Found if above", f"{normal}, about, in normal columns"), ("  in skewed columns", worst)]
 
     def warning(self) -> str:
         """Return why the selection may find nothing."""

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.lattice import BallLattice
-from dpstats.means.sparse.plan import SUPPORT, RunningMean, SparseMeanPlan
+from dpstats.means.sparse.plan import SQUARES, SUPPORT, RunningMean, SparseMeanPlan
+from dpstats.privacy.stages import JointStage
 from dpstats.release.session import Session
 
 
@@ -28,32 +29,45 @@ class Halves(NamedTuple):
 
 def release_on_support(private: Halves, plan: SparseMeanPlan, session: Session) -> None:
     """Select columns, and release every stage on what was selected, in each draw of the session."""
-    chosen = session.select(SUPPORT, private.scores)
-    supports = np.sort(np.atleast_2d(chosen), axis=1)
     one = session.size is None
+    if plan.everything:
+        supports = np.tile(np.arange(plan.n_features), (session.size or 1, 1))
+    else:
+        supports = np.sort(np.atleast_2d(session.select(SUPPORT, private.scores)), axis=1)
     if not plan.balls:
         sums = private.rest[supports]
-        session.add(plan.additive[0].name, sums[0] if one else sums)
+        session.add(plan.means[0], sums[0] if one else sums)
         return
-    distinct, which = np.unique(supports, axis=0, return_inverse=True)
-    which = which.reshape(-1)
+    if plan.everything:
+        distinct, which = supports[:1], np.zeros(len(supports), dtype=np.intp)
+    else:
+        distinct, which = np.unique(supports, axis=0, return_inverse=True)
+        which = which.reshape(-1)
     columns = [columns_of(private.rest, support, plan) for support in distinct]
     average = RunningMean(np.zeros(supports.shape))
-    for stage, ball in zip(plan.additive, plan.balls, strict=True):
+    stages = [stage for stage in plan.stages if stage.name != SUPPORT]
+    for stage, name, noise, ball in zip(stages, plan.means, plan.noise_stds, plan.balls, strict=True):
         # A stage is about the average of the ones before, which is public and, where many are drawn, is many.
-        sums = np.empty(supports.shape, dtype=np.int64)
+        joint = isinstance(stage, JointStage)
+        exact = np.empty((2 if joint else 1, *supports.shape), dtype=np.int64)
         for t, rows in enumerate(columns):
-            sums[which == t] = _sums_about(rows, ball, average.value[which == t])
-        average.include(stage, session.add(stage.name, sums[0] if one else sums))
+            exact[:, which == t] = _sums_about(rows, ball, average.value[which == t], len(exact))
+        if one:
+            exact = exact[:, 0]
+        found = session.add(stage.name, {name: exact[0], SQUARES: exact[1]} if joint else exact[0])
+        average.include(noise, found[name] if joint else found)
 
 
 def _sums_about(
-    rows: NDArray[np.float64], ball: BallLattice, centers: NDArray[np.float64]
+    rows: NDArray[np.float64], ball: BallLattice, centers: NDArray[np.float64], powers: int
 ) -> NDArray[np.int64]:
-    """Return the sums of the rows about each of the centres."""
+    """Return the sums of the rows about each of the centres, and of as many powers: shape (powers, centres, s)."""
     distinct, which = np.unique(centers, axis=0, return_inverse=True)
-    sums = np.stack([replace(ball, center=center).sums(rows)[0] for center in distinct])
-    return sums[which.reshape(-1)]
+    sums = np.stack(
+        [np.stack(replace(ball, center=center).moments(rows, powers=powers).powers) for center in distinct],
+        axis=1,
+    )
+    return sums[:, which.reshape(-1)]
 
 
 def columns_of(rows: Any, support: NDArray[np.intp], plan: SparseMeanPlan) -> NDArray[np.float64]:

@@ -13,20 +13,25 @@ import numpy as np
 from dpstats.data.tables import Table
 from dpstats.lattice import BallLattice
 from dpstats.means import SparseMean
-from dpstats.means.sparse.plan import SUPPORT, RunningMean
+from dpstats.means.sparse.plan import LAST, SQUARES, SUPPORT, RunningMean
 from dpstats.means.sparse.release import columns_of
+from dpstats.privacy import Stage
 from registry.entry import Dataset, Draw, Entry, PlantedBug, core, fitted, less_noise
 
 
 def answers(plan: Any, released: Any) -> np.ndarray:
     """Return the support and the answer of every stage, which tells more than what it released about its centre."""
-    support = np.sort(released[SUPPORT], axis=1)
+    found = [] if plan.everything else [np.sort(released[SUPPORT], axis=1)]
+    stages = [stage.name for stage in plan.stages if stage.name != SUPPORT]
     if not plan.balls:
-        return np.concatenate([support, released[plan.additive[0].name]], axis=1)
-    average = RunningMean(np.zeros(support.shape))
-    return np.concatenate(
-        [support, *(average.include(stage, released[stage.name]) for stage in plan.additive)], axis=1
-    )
+        return np.concatenate([*found, released[stages[0]]], axis=1)
+    shifts = [
+        released[stage] if stage == name else released[stage][name]
+        for stage, name in zip(stages, plan.means, strict=True)
+    ]
+    average = RunningMean(np.zeros(shifts[0].shape))
+    found += [average.include(noise, shift) for noise, shift in zip(plan.noise_stds, shifts, strict=True)]
+    return np.concatenate([*found, released[LAST][SQUARES]] if plan.private_spread else found, axis=1)
 
 
 def _pairs(d: int) -> Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]:
@@ -54,26 +59,34 @@ def _entry(
     bugs: tuple[PlantedBug, ...] = (),
     **options: Any,
 ) -> Entry:
-    support = np.arange(estimator.n_nonzero)
     size = 2 if estimator.n_nonzero == 1 else 3
     small = estimator.plan(n, size)
+    support = np.arange(size if small.everything else estimator.n_nonzero)
     # A stage of numbers released one by one is that many stages of one number.
     stages = tuple(
-        replace(stage, size=stage.size // stage.times, times=1)
-        for stage in small.additive
-        for _ in range(stage.times)
+        alone
+        for stage in small.stages
+        if stage.name != SUPPORT
+        for alone in (
+            [replace(stage, size=stage.size // stage.times, times=1)] * stage.times
+            if isinstance(stage, Stage)
+            else [stage]
+        )
     )
 
-    def integers(data: Dataset) -> list[np.ndarray]:
+    def integers(data: Dataset) -> list[Any]:
         """Return what the stages are about, the support given, each about a fixed centre."""
         rest = estimator._read(Table(data), small).rest
         if not small.balls:
             return [rest[[j]] for j in support]
         rows = columns_of(rest, support, small)
         centers = [np.zeros(support.size), np.full(support.size, 0.7), np.full(support.size, -3.0)]
+        about = [replace(ball, center=center) for ball, center in zip(small.balls, centers, strict=False)]
         return [
-            replace(ball, center=center).sums(rows)[0]
-            for ball, center in zip(small.balls, centers, strict=False)
+            ball.sums(rows)[0]
+            if isinstance(stage, Stage)
+            else dict(zip((name, SQUARES), ball.moments(rows, powers=2).powers, strict=True))
+            for stage, name, ball in zip(stages, small.means, about, strict=True)
         ]
 
     return Entry(
@@ -134,19 +147,31 @@ class EveryStageInFull(SparseMean):
 class _BallAboutTheMean(BallLattice):
     """A ball about the mean of the rows, wherever it was asked for."""
 
-    def sums(self, rows: Any, **options: Any) -> Any:
+    def moments(self, rows: Any, **options: Any) -> Any:
         own = rows.mean(axis=0)
-        sums, squares = BallLattice.sums(replace(self, center=own), rows, **options)
+        found = BallLattice.moments(replace(self, center=own), rows, **options)
         moved = np.rint(len(rows) * (own - self.center) / self.spacing).astype(np.int64)
-        return sums + moved, squares
+        return replace(found, powers=(found.powers[0] + moved, *found.powers[1:]))
 
 
 @dataclass(frozen=True, eq=False)
 class _BallForTheMean(BallLattice):
     """A ball that the mean is projected on, and not the rows."""
 
-    def sums(self, rows: Any, **options: Any) -> Any:
-        return len(rows) * super().sums(rows.mean(axis=0, keepdims=True), **options)[0], None
+    def moments(self, rows: Any, **options: Any) -> Any:
+        found = super().moments(rows.mean(axis=0, keepdims=True), **options)
+        return replace(found, powers=tuple(len(rows) * power for power in found.powers))
+
+
+class SquaresTooQuiet(SparseMean):
+    """Planted bug: the squares beside the last stage's sums get a tenth of the noise that the two together need."""
+
+    def plan(self, n_samples: int, n_features: int) -> Any:
+        plan = super().plan(n_samples, n_features)
+        *others, last = plan.stages
+        means, squares = last.blocks
+        quiet = replace(last, blocks=(means, replace(squares, unit_steps=0.1 * squares.unit_steps)))
+        return replace(plan, stages=(*others, quiet))
 
 
 class _OtherBalls(SparseMean):
@@ -208,6 +233,13 @@ def _swapped(leads: int, size: float = 100.0) -> tuple[np.ndarray, np.ndarray]:
     return np.array([[-size, size], *rest]), np.array([[size, -size], *rest])
 
 
+def _lonely() -> tuple[np.ndarray, np.ndarray]:
+    """Return neighbours of which a row is far out in both columns, or at 0: it moves their squares."""
+    far = np.zeros((50, 2))
+    far[0] = 2000.0
+    return far, np.zeros((50, 2))
+
+
 def entries() -> Iterator[Entry]:
     inside = "rows that are scaled stop short of the surface, so that rounding cannot leave the ball"
     ball = {"slack": (8.0, 8.0, 8.0), "slack_reason": inside}
@@ -215,7 +247,16 @@ def entries() -> Iterator[Entry]:
     def shown(name: str, bug: SparseMean, leads: int = 0, trials: int = 100_000) -> PlantedBug:
         return _bug(name, bug, _swapped(leads), trials, _chosen_and_value(bug))
 
-    visible = {"n_nonzero": 1, "clip": 1.0, "std": 1.0, "epsilon": 3.0, "delta": 1e-2}
+    # One column of two is selected by these, and not all released: the share is given.
+    visible = {
+        "n_nonzero": 1,
+        "selection_share": 0.5,
+        "selection_clip": 1.0,
+        "clip": 1.0,
+        "std": 1.0,
+        "epsilon": 3.0,
+        "delta": 1e-2,
+    }
     yield _entry(
         "sparse mean, Gumbel selection",
         SparseMean(**visible),
@@ -257,6 +298,30 @@ def entries() -> Iterator[Entry]:
         power=0.1,
         **ball,
         bugs=(shown("half the noise", HalfNoise(**pure)),),
+    )
+    # Every column is released, and none selected: the attacker sees all of them.
+    everything = {"n_nonzero": 1, "clip": 1.0, "std": 1.0, "epsilon": 3.0, "delta": 1e-2}
+    yield _entry(
+        "sparse mean, every column released",
+        SparseMean(**everything),
+        beyond,
+        power=0.5,
+        n=50,
+        **ball,
+        bugs=(_bug("half the noise", HalfNoise(**everything), beyond),),
+    )
+    spread = {**visible, "std": "private", "std_bound": 1.0}
+    yield _entry(
+        "sparse mean, private spread",
+        SparseMean(**spread),
+        beyond,
+        power=0.1,
+        n=50,
+        **ball,
+        bugs=(
+            shown("half the noise", HalfNoise(**spread)),
+            _bug("squares at a tenth of their noise", SquaresTooQuiet(**spread), _lonely(), 5_000),
+        ),
     )
     # That Laplace peeling has no bounded range shows by quadrature only: tests/means/sparse/.
     peeled = {**pure, "selection": "peeling"}

@@ -2,12 +2,14 @@
 
 import math
 
+import numpy as np
 import pytest
+import scipy.sparse
 
 from dpstats.means import SparseMean
-from dpstats.means.sparse.gumbel import release_balls
 from dpstats.privacy import (
     PrivacyGuarantee,
+    gaussian_sigma,
     zcdp_rho,
 )
 
@@ -23,13 +25,29 @@ def test_a_gumbel_plan_adds_up_in_rho():
     assert plan.selections[0].noise_scale == pytest.approx(scale, rel=1e-9)
 
 
-def test_stages_never_plan_more_noise_than_one():
-    for signal in (0.0, 1.0, 10.0):
-        mu, n, s = 0.2, 2000, 10
-        balls = release_balls(n, 2000, s, signal, mu)
-        planned = sum(
-            share * (n * mu / (2 * r)) ** 2 for r, share in zip(balls.radii, balls.shares, strict=True)
-        )
-        one = (n * mu / (2 * (math.sqrt(s + s * signal**2) + 2))) ** 2
-        assert planned >= one * (1 - 1e-9)
-        assert sum(balls.shares) <= 1
+def test_a_release_of_every_column_pays_for_no_selection():
+    estimator = SparseMean(n_nonzero=25, clip=6.0, std=1.0, epsilon=0.3)
+    plan = estimator.plan(20_000, 50)
+    assert plan.everything and not plan.selections and plan.additive[0].size == 50
+    assert plan.guarantee == PrivacyGuarantee(0.3, 1e-6)
+    # Gaussian noise alone is calibrated on the exact curve.
+    mu = math.sqrt(sum((stage.sensitivity_steps / stage.scale_steps) ** 2 for stage in plan.additive))
+    assert 1 / mu == pytest.approx(gaussian_sigma(0.3, 1e-6), rel=1e-6)
+    # The cell: less than with half of rho for the selection.
+    halved = SparseMean(n_nonzero=25, clip=6.0, std=1.0, epsilon=0.3, selection_share=0.5).plan(20_000, 50)
+    assert plan.expected_error() < 0.85 * halved.expected_error()
+
+
+@pytest.mark.parametrize(
+    "way", [{}, {"delta": 0.0}, {"std": np.linspace(0.5, 2.0, 8)}, {"n_nonzero": 8}], ids=str
+)
+def test_the_largest_of_all_means_are_kept(way):
+    given = {"n_nonzero": 3, "clip": 20.0, "std": 1.0, "epsilon": 3.0, **way}
+    X = np.random.default_rng(0).normal(size=(3000, 8)) * given["std"]
+    X[:, [1, 4, 6]] += np.array([0.9, -0.9, 0.9]) * np.broadcast_to(given["std"], 8)[[1, 4, 6]]
+    made = SparseMean(**given, random_state=1).fit(X)
+    assert made.plan_.everything
+    assert made.support_.tolist() == ([1, 4, 6] if given["n_nonzero"] == 3 else list(range(8)))
+    np.testing.assert_allclose(made.mean_[[1, 4, 6]] / X[:, [1, 4, 6]].mean(axis=0), 1.0, atol=0.15)
+    table = scipy.sparse.csr_matrix(X)
+    np.testing.assert_array_equal(SparseMean(**given, random_state=1).fit(table).mean_, made.mean_)

@@ -1,0 +1,111 @@
+"""The balls that rows are clipped to on the support: which, and what each pays, from public facts alone.
+
+Lengths are in units of a column's standard deviation. Proof: docs/proofs/sparse-mean.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import ndtr
+from scipy.stats import chi2
+
+_GROWTH = (1.0, 1.5, 2.2, 3.0, 4.0, 6.0, 9.0, 14.0, 20.0)  # share of a stage over that of the one before
+_MAX_STAGES = 3
+# Radius of the last ball over the one that normal rows need, where its bias is to be bounded.
+_WIDER = tuple(1.25**k for k in range(30))
+_LONGER = 1.25  # an interval may be this much longer than the shortest, for a better estimate
+_NORMAL_95 = 1.959964
+
+
+@dataclass(frozen=True, slots=True)
+class Balls:
+    """The stages of a release on the support: each clips rows to a ball about the average so far.
+
+    Attributes
+    ----------
+    radii : tuple of float
+    shares : tuple of float
+        Part of mu^2 that each stage gets; they add up to just below 1.
+    distances : tuple of float
+        How far the mean is planned to be from the centre of each.
+    precision : float
+        Inverse of the planned variance of the noise in a column of the estimate.
+    """
+
+    radii: tuple[float, ...]
+    shares: tuple[float, ...]
+    distances: tuple[float, ...]
+    precision: float
+
+
+@lru_cache(maxsize=256)
+def release_balls(
+    n: int,
+    d: int,
+    s: int,
+    max_signal: float,
+    mu: float,
+    *,
+    most_stages: int = _MAX_STAGES,
+    intervals: bool = False,
+) -> Balls:
+    """Return the balls that plan the least noise, or with ``intervals`` the shortest interval for any rows.
+
+    One ball about 0 is among those tried. A row of unit variances lies within sqrt(s + r^2) + 2 of a centre that is
+    within r of its mean. The first centre is 0, r = max_signal sqrt(s); a later one errs by its noise, and by
+    sampling: sqrt(2 log(d/s)) standard errors in columns that were selected for their sampling error.
+
+    Intervals are about the last stage, whose bias is at most about sqrt(s + r^2)/4R for any rows of these variances.
+    """
+    sampling = s * (1 + 2 * math.log(d / s)) / n
+    largest = float(chi2.ppf(0.95, s))
+    made: list[tuple[float, Balls]] = []
+    for count in range(1, most_stages + 1):
+        for growth in _GROWTH if count > 1 else _GROWTH[:1]:
+            shares = growth ** np.arange(count)
+            shares *= (1 - 1e-14) / shares.sum()
+            distance, precision = max_signal * math.sqrt(s), 0.0
+            radii, distances = [], []
+            for share in shares.tolist():
+                before = precision
+                distances.append(distance)
+                radii.append(math.sqrt(s + distance**2) + 2)
+                precision += share * (n * mu / (2 * radii[-1])) ** 2
+                distance = min(distance, math.sqrt(sampling + largest / precision))
+            for wider in _WIDER if intervals else _WIDER[:1]:
+                last = wider * radii[-1]
+                own = shares[-1] * (n * mu / (2 * last)) ** 2
+                bias = math.sqrt(s + distances[-1] ** 2) / (4 * last)
+                length = _NORMAL_95 * math.sqrt(1 / n + 1 / own) + bias
+                balls = Balls(
+                    (*radii[:-1], last), tuple(shares.tolist()), tuple(distances), float(before + own)
+                )
+                made.append((length, balls))
+    if intervals:
+        longest = _LONGER * min(length for length, _ in made)
+        made = [(length, balls) for length, balls in made if length <= longest]
+    chosen = made[0][1]
+    for _, balls in made[1:]:
+        # Every stage is a pass over the rows: another one has to be worth it.
+        if balls.precision > chosen.precision * (1 + 1e-3):
+            chosen = balls
+    return chosen
+
+
+def cross_radius(s: int, max_signal: float) -> float:
+    """Return the l1 radius of a row on the support: its expectation for normal columns, s E|N(a, 1)|, and 2 sqrt(s)."""
+    folded = math.sqrt(2 / math.pi) * math.exp(-(max_signal**2) / 2)
+    return s * (folded + max_signal * (2 * float(ndtr(max_signal)) - 1)) + 2 * math.sqrt(s)
+
+
+@lru_cache(maxsize=256)
+def honest_cross_radius(n: int, s: int, max_signal: float, epsilon: float) -> float:
+    """Return the l1 radius of the shortest interval for any rows, whose bias is at most about s(1 + m)/4R."""
+    size = s * math.hypot(1.0, max_signal)
+    radii = cross_radius(s, max_signal) * np.array(_WIDER)
+    lengths = 3.0 * (2 * radii / (n * epsilon)) + _NORMAL_95 / math.sqrt(n) + size / (4 * radii)
+    return float(radii[int(np.argmin(lengths))])
