@@ -48,8 +48,8 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--std",
         action="append",
-        help="public standard deviation, once or once per column; an upper bound with adaptive. 'private' (clipped: the "
-        "default) estimates it under the same guarantee; clipped also takes 'none'",
+        help="public standard deviation, once or once per column; an upper bound with adaptive. 'private' (the default "
+        "with clipped) estimates it under the same guarantee; clipped also takes 'none'",
     )
     parser.add_argument(
         "--std-bound",

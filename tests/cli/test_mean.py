@@ -111,7 +111,10 @@ def test_adaptive_mean_states_its_assumption(table: Path, capsys: pytest.Capture
         ([*ADAPTIVE, "--bound", "9", "--std", "x"], "--std must be 'private' or a number, got 'x'"),
         ([*ADAPTIVE, "--bound", "9", "--std", "10"], "bound must be at least the standard deviation"),
         ([*ADAPTIVE, "--bound", "9", "--bound", "9", "--std", "1"], "--bound must be given once"),
-        ([*ADAPTIVE, "--bound", "9", "--std", "1", *AGE[2:]], "--method adaptive needs --bound or --bounds, one"),
+        (
+            [*ADAPTIVE, "--bound", "9", "--std", "1", *AGE[2:]],
+            "--method adaptive needs --bound or --bounds, one",
+        ),
         ([*AGE, "--bound", "9"], "--bound does not go with --method clipped"),
         ([*AGE, "--tails", "variance"], "--tails does not go with --method clipped"),
         (["--column", "age"], "--method clipped needs --bounds"),
