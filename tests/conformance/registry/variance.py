@@ -23,8 +23,8 @@ from registry.entry import Entry, PlantedBug, core, exact_integers, fitted
 HALF_NOISE, CLIP_SKIPPED = half_noise(PrivateVariance), clip_skipped(PrivateVariance)
 ALONE = each_as_if_alone(PrivateVariance)
 
-GRID = 1e-5
-"""By how much of itself the largest of a function of one number is raised, which is taken from a grid."""
+GRID = 2e-6
+"""By how much of itself the largest of a function of one number is raised at most, which is taken from a grid."""
 
 
 def worst_place(estimator: PrivateVariance) -> float:
