@@ -505,12 +505,13 @@ def _with_counts() -> Iterator[Entry]:
     yield _mean_entry(
         "clipped mean and the share outside, isotropic noise", ClippedMean(**columns), 2, power=0.5
     )
-    ball = {"clip": 2.0, "clip_norm": "l2", "clipped_share": True, **VISIBLE}
-    yield _mean_entry(
-        "clipped mean, its spread and the share outside, l2",
-        ClippedMean(**ball),
-        2,
-        power=0.5,
-        slack=(8.0,),
-        slack_reason=INSIDE,
-    )
+    for law, options, spread in (("Gaussian", VISIBLE, "private"), ("Laplace", {"epsilon": 1.0}, None)):
+        ball = {"clip": 2.0, "clip_norm": "l2", "clipped_share": True, "std": spread, **options}
+        yield _mean_entry(
+            f"clipped mean and the share outside, l2, {law}",
+            ClippedMean(**ball),
+            2,
+            power=0.3,
+            slack=(8.0,),
+            slack_reason=INSIDE,
+        )
