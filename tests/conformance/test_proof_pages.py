@@ -94,7 +94,7 @@ def names_of(entry: Entry, stage: Stage | JointStage) -> dict[str, Any]:
 
 
 def of_weights(powers: tuple[float, ...], power: int) -> dict[str, float]:
-    """Return the weight of squares; the most that weighted powers move, and their rounding: docs/proofs/free-squares.md."""
+    """Return the weight of squares, and what weighted powers and their rounding move: docs/proofs/free-squares.md."""
     z = np.linspace(-1.0, 1.0, 100_001)
     movement = sum((w * (1 - z**b)) ** power for b, w in enumerate(powers, 1))
     rounding = sum((w * e) ** power for w, e in zip(powers, (0, 1, 3, 3), strict=False))

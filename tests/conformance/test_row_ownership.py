@@ -102,9 +102,11 @@ def steps_of_moments(lattice: Any, X: np.ndarray) -> Integers:
         for found, values in zip(powers, (column, second, third, [s * s // K for s in second]), strict=True):
             found.append(sum(values))
     if isinstance(lattice, BoxLattice):
-        outside = ((X < lattice.low) | (X > lattice.high)).sum(axis=0)
+        outside = ((lattice.low > X) | (lattice.high < X)).sum(axis=0)
     else:
-        outside = np.atleast_1d((((X - lattice.center) ** 2).sum(axis=1) ** 0.5 > lattice.spacing * lattice.radius).sum())
+        outside = np.atleast_1d(
+            (((X - lattice.center) ** 2).sum(axis=1) ** 0.5 > lattice.spacing * lattice.radius).sum()
+        )
     counted = [int(count) << lattice.bits for count in outside]
     return dict(zip((MEAN, SQUARES, CUBES, FOURTHS, OUTSIDE), [*powers, counted], strict=True))
 

@@ -213,7 +213,9 @@ def forms(number: float | int) -> list[bytes]:
 
 # Beside what docstrings declare, and why.
 UNDECLARED = {
-    ClippedMean: {"_score": "the released mean before it is cut to the bounds, and what is known of its error"},
+    ClippedMean: {
+        "_score": "the released mean before it is cut to the bounds, and what is known of its error"
+    },
     AdaptiveMean: {"_average": "the released average before it is clipped to the box, for the intervals"},
     PrivateVariance: {"_score": "the same of the released variance, before it is cut to its range"},
 }

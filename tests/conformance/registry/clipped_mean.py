@@ -34,9 +34,7 @@ BESIDE = 2 - math.sqrt(5)
 
 def region_of(estimator: Any, d: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the centre and the size of an estimator's region in each column."""
-    region = Region.check(
-        estimator.bounds, estimator.bounds_are, estimator.clip, estimator.center, d
-    )
+    region = Region.check(estimator.bounds, estimator.bounds_are, estimator.clip, estimator.center, d)
     return np.full(d, region.center), np.full(d, region.clip)
 
 
@@ -69,9 +67,7 @@ def _rows(estimator: Any, d: int, levels: tuple[float, ...]) -> list[np.ndarray]
 LEVELS = (-1e308, -1.7, -1.0, -0.3, BESIDE, 0.0, 1e-12, 0.5, 1.0, 1.0000001, 3e8, 1e308)
 
 
-def pairs_of_rows(
-    estimator: Any, d: int, *, beside: tuple[Pair, ...] = ()
-) -> Callable[[], Iterator[Pair]]:
+def pairs_of_rows(estimator: Any, d: int, *, beside: tuple[Pair, ...] = ()) -> Callable[[], Iterator[Pair]]:
     """Return what yields neighbours with a row of every kind, and what the brute force must not miss."""
 
     def pairs() -> Iterator[Pair]:
@@ -81,8 +77,10 @@ def pairs_of_rows(
         yield placed(estimator, -1.7 * one, one / (math.sqrt(d) if _in_ball(estimator) else 1.0))
         # Where squares alone differ most: between two axes of a ball, else between the centre and a corner.
         axes = np.eye(d)
-        yield placed(estimator, axes[0], axes[-1]) if _in_ball(estimator) and d > 1 else placed(
-            estimator, 0 * one, one
+        yield (
+            placed(estimator, axes[0], axes[-1])
+            if _in_ball(estimator) and d > 1
+            else placed(estimator, 0 * one, one)
         )
         yield from beside
         rng = np.random.default_rng(0)
@@ -114,7 +112,7 @@ def understated(name: str, estimator: Any, pairs: Callable[[], Iterator[Pair]]) 
 # Planted bugs, of any estimator of clipped moments.
 
 
-def half_noise(kind: type, name: str = "") -> type:
+def half_noise(kind: type) -> type:
     """Planted bug: half the noise that the guarantee needs."""
 
     class HalfNoise(kind):  # type: ignore[misc]
@@ -209,9 +207,7 @@ class CountNotCharged(ClippedMean):
         (stage,) = plan.stages
         without = type(self).__mro__[1](**{**self.get_params(), "clipped_share": False})
         (free,) = without.plan(n_samples, n_features).stages
-        return replace(
-            plan, stages=(replace(stage, sensitivity=float(free.sensitivity), scale=free.scale),)
-        )
+        return replace(plan, stages=(replace(stage, sensitivity=float(free.sensitivity), scale=free.scale),))
 
 
 class SpreadForFree(ClippedMean):
@@ -238,9 +234,7 @@ class FreeInBall(ClippedMean):
             Block(SQUARES, n_features, squares.spacing, 1 / FREE_SQUARES_BALL),
         )
         moved = float(mean.sensitivity_steps)
-        return replace(
-            plan, stages=(JointStage(TOGETHER, "laplace", blocks, moved, moved / self.epsilon),)
-        )
+        return replace(plan, stages=(JointStage(TOGETHER, "laplace", blocks, moved, moved / self.epsilon),))
 
 
 class Unrounded(ClippedMean):
@@ -387,11 +381,18 @@ def _with_squares() -> Iterator[Entry]:
         bugs=(
             bug("half the noise", HALF_NOISE(**box), near),
             bug("clip skipped", CLIP_SKIPPED(**box), placed(ClippedMean(**box), [5.0], [-5.0])),
-            bug("squares of weight 1.8", in_other_units(ClippedMean, squares=1 / 1.8)(**box), near, trials=1_000_000),
+            bug(
+                "squares of weight 1.8",
+                in_other_units(ClippedMean, squares=1 / 1.8)(**box),
+                near,
+                trials=1_000_000,
+            ),
             bug("each block as if alone", each_as_if_alone(ClippedMean)(**box), near, trials=200_000),
         ),
         understated=(
-            understated("squares of weight 1.8", in_other_units(ClippedMean, squares=1 / 1.8)(**box), one_to_all),
+            understated(
+                "squares of weight 1.8", in_other_units(ClippedMean, squares=1 / 1.8)(**box), one_to_all
+            ),
             understated("8 bits without room for rounding", Unrounded(**box), one_to_all),
         ),
     )
@@ -410,7 +411,9 @@ def _with_squares() -> Iterator[Entry]:
             bug("each block as if alone", each_as_if_alone(ClippedMean)(**laplace), middle, trials=200_000),
         ),
         understated=(
-            understated("squares of weight .6", in_other_units(ClippedMean, squares=1 / 0.6)(**laplace), one_to_all),
+            understated(
+                "squares of weight .6", in_other_units(ClippedMean, squares=1 / 0.6)(**laplace), one_to_all
+            ),
         ),
     )
     columns = {"clip": [2.0, 0.5], "center": [1.0, -3.0], **VISIBLE}
@@ -478,7 +481,10 @@ def _with_squares() -> Iterator[Entry]:
     )
 
 
-BALL_PAIR = (math.cos(math.pi / 12), math.sin(math.pi / 12)), (-math.sin(math.pi / 12), -math.cos(math.pi / 12))
+BALL_PAIR = (
+    (math.cos(math.pi / 12), math.sin(math.pi / 12)),
+    (-math.sin(math.pi / 12), -math.cos(math.pi / 12)),
+)
 """Rows of a disc that squares of weight 1 take furthest apart: docs/proofs/free-squares.md."""
 
 
@@ -498,7 +504,9 @@ def _with_counts() -> Iterator[Entry]:
             slack_reason=ROUNDED,
             bugs=(bug("a count that is not charged", alone, pair, trials=200_000),),
             understated=(
-                understated("a count that is not charged", CountNotCharged(**box), lambda pair=pair: iter([pair])),
+                understated(
+                    "a count that is not charged", CountNotCharged(**box), lambda pair=pair: iter([pair])
+                ),
             ),
         )
     columns = {"clip": [2.0, 0.5], "noise": "isotropic", "std": None, "clipped_share": True, **VISIBLE}

@@ -72,7 +72,10 @@ def _bugs(options: dict[str, Any], *, joint: bool) -> tuple[PlantedBug, ...]:
     )
     if not joint:
         return found
-    return (*found, bug("each block as if alone", ALONE(**options), placed(plain, [1.0], [BESIDE]), trials=200_000))
+    return (
+        *found,
+        bug("each block as if alone", ALONE(**options), placed(plain, [1.0], [BESIDE]), trials=200_000),
+    )
 
 
 def entries() -> Iterator[Entry]:
