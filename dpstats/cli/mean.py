@@ -25,7 +25,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         nargs=2,
         type=float,
         metavar=("LO", "HI"),
-        help="public bounds of the column (adaptive: of its mean); once for all columns, or once per column in the same "
+        help="public bounds of the column (adaptive: of its mean); once for all columns, or once per column in their "
         "order",
     )
     parser.add_argument(

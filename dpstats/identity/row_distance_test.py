@@ -22,7 +22,7 @@ from dpstats.identity.row_constants import approximate_null_f0, normal_clipped_s
 from dpstats.identity.rows import LARGEST_STEP, STEP_BITS, Centering, round_to_steps, row_distance
 from dpstats.identity.whitening import Reference, check_signs, grid_law, signs_of
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.privacy.stages import AnyStage, Stage
+from dpstats.privacy.stages import AnyStage
 from dpstats.privacy.totals import compose
 from dpstats.release.additive import Integers, additive_stages, concentrated_stage
 from dpstats.release.parameters import parameters
@@ -226,7 +226,7 @@ class RowDistanceTest(PrivateTest):
     def _on_signs(self, design: RowDistanceDesign) -> bool:
         return design.signs
 
-    def _stages(self, design: RowDistanceDesign, n: int, d: int) -> tuple[Stage, ...]:
+    def _stages(self, design: RowDistanceDesign, n: int, d: int) -> tuple[AnyStage, ...]:
         statistic = Integers(_DISTANCE, 1, 1 / _STEPS_OF_A_ROW, _STEPS_OF_A_ROW, _STEPS_OF_A_ROW)
         if self.rho is None:
             return additive_stages([statistic], check_real("epsilon", self.epsilon, above=0), 0.0)

@@ -55,6 +55,8 @@ class BallLattice(NormedLattice):
         return 1
 
     def joint_sensitivity(self, norm: str, weights: Sequence[float], outside: float = 0.0) -> float:
+        if norm == "l1" and tuple(weights) == (1.0,):
+            return (self.sensitivity("l1") + outside * self.radius) * (1 + 1e-12)
         if norm != "l2" or weights[0] != 1 or len(weights) > 2:
             return super().joint_sensitivity(norm, weights, outside)
         weight = weights[1] if len(weights) > 1 else 0.0

@@ -32,7 +32,8 @@ def population_ends(
 
 
 def _upper(high: Numbers, std: Numbers, a: Numbers, b: Numbers) -> Numbers:
-    room, above = b - high, high - a
+    # What is computed may lie beyond an end by a rounding.
+    room, above = b - high, np.maximum(high - a, 0.0)
     with np.errstate(all="ignore"):
         near = high + std**2 / (4 * room)
         far = a + std * np.sqrt(above / room)

@@ -13,7 +13,7 @@ from test_exact_path import half_on_the_way_to_opendp, half_where_nothing_is_sim
 from dpstats.auditing import audit_outputs
 
 RELEASES = 1000
-# One release of each class, the quickest; tests/conformance/test_exact_path.py has all.
+# One release of each class, the quickest, and joint ones; tests/conformance/test_exact_path.py has all.
 NAMES = (
     "Laplace mechanism, 1 number(s)",
     "Gaussian mechanism, 1 number(s)",
@@ -27,7 +27,9 @@ NAMES = (
     "above threshold",
     "sparse vector, pure",
     "clipped mean, linf, Laplace",
+    "clipped mean and its spread, linf, Gaussian",
     "second moment, Laplace",
+    "variance, Laplace",
     "adaptive mean, Laplace",
     "sparse mean, peeling",
     "row distance, whitened rows",

@@ -213,6 +213,17 @@ def half_where_nothing_is_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Session, "_noisy", noisy)
 
 
+def one_scale_for_all_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = Session._noisy
+
+    def noisy(self: Session, law: str, scale: float, *rest: Any) -> Any:
+        joint = [stage for stage in self.plan.stages if isinstance(stage, JointStage)]
+        least = min((stage.scale_steps(block) for stage in joint for block in stage.blocks), default=scale)
+        return drawn(self, law, least, *rest)
+
+    monkeypatch.setattr(Session, "_noisy", noisy)
+
+
 def half_on_the_way_to_opendp(monkeypatch: pytest.MonkeyPatch) -> None:
     made = sources._opendp_selection
     monkeypatch.setattr(sources, "_opendp_selection", lambda noise, scale, k: made(noise, scale / 2, k))
@@ -232,6 +243,9 @@ def one_draw_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
     ("name", "bug"),
     [
         ("clipped mean, linf, Gaussian", half_where_nothing_is_simulated),
+        ("clipped mean and its spread, linf, Gaussian", half_where_nothing_is_simulated),
+        ("clipped mean and its spread, linf, Gaussian", one_scale_for_all_blocks),
+        ("variance, Laplace", one_scale_for_all_blocks),
         ("adaptive mean, Laplace", half_where_nothing_is_simulated),
         ("sparse mean, Gumbel selection", half_where_nothing_is_simulated),
         ("Laplace mechanism, 1 number(s)", half_where_nothing_is_simulated),

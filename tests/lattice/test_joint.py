@@ -56,6 +56,7 @@ def test_no_pair_of_entries_is_further_apart(weights, largest, norm):
 
 def test_squares_are_free_at_the_stated_weights_and_at_no_larger_ones():
     assert pytest.approx(1.66509, abs=1e-5) == FREE_SQUARES
+    assert (pytest.approx(0.70711, abs=1e-5), 0.5) == (FREE_SQUARES_BALL, FREE_SQUARES_L1)
     t = math.sqrt(5) - 1  # the worst pair: z = 1 and z' = 1 - t
     assert t**2 * (1 + FREE_SQUARES**2 * (2 - t) ** 2) == pytest.approx(4, rel=1e-14)
     for w, largest in ((free_weight(FREE_SQUARES, 30), 2**30), (free_weight(FREE_SQUARES, 8), 2**8)):
@@ -91,6 +92,63 @@ def test_no_pair_of_rows_of_a_ball_is_further_apart(radius, d, weight):
     found, stated = ball_largest(weight, radius, d), ball_movement(weight, radius, d)
     assert found <= stated
     assert found >= 4.0 * radius**2
+
+
+@pytest.mark.parametrize("weight", [0.5, 0.68, 0.7])
+def test_the_room_for_rounding_in_a_ball_is_what_errors_of_a_step_can_add(weight):
+    # Rows t = (a, a), s = (c, -c) of the circle, 2c^2 = x^2; every square off by a step to the worse side.
+    radius = 4096
+    x = np.linspace(0, 200, 100_001) / radius
+    moved = x * np.sqrt(4 - x**2) / 2 * radius + 1
+    found = float(np.max((4 - x**2) * radius**2 + 2 * weight**2 * moved**2)) - 4 * radius**2
+    room = ball_movement(weight, radius, 2) - 4 * radius**2
+    assert 0.99 * room <= found <= room
+
+
+def in_region(rows, largest, ball):
+    """Lattice points near rows of floats, in a ball or a box."""
+    if not ball:
+        return np.clip(np.rint(rows), -largest, largest).astype(np.int64)
+    rows = rows * np.minimum(1, largest / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300))
+    near = np.rint(rows)
+    return np.where((near**2).sum(axis=1, keepdims=True) <= largest**2, near, np.trunc(rows)).astype(np.int64)
+
+
+def movements(first, second, largest, weights, norm):
+    """How far weighted powers of rows are apart: squared for "l2"."""
+    parts = zip(weights, powers_of(first, largest), powers_of(second, largest), strict=False)
+    moved = [w * (a - b).astype(float) for w, a, b in parts]
+    return sum((np.abs(part) if norm == "l1" else part**2).sum(axis=1) for part in moved)
+
+
+def furthest_found(d, largest, weights, norm, ball, starts=300, steps=120):
+    """By search from random pairs of rows, each step smaller than the one before it."""
+    rng = np.random.default_rng(d)
+    pairs = [in_region(rng.normal(size=(starts, d)) * largest, largest, ball) for _ in range(2)]
+    best = movements(*pairs, largest, weights, norm)
+    for size in np.geomspace(0.5 * largest, 1, steps):
+        moves = [size * rng.normal(size=(starts, d)) * (rng.random((starts, d)) < 0.7) for _ in range(2)]
+        tried = [in_region(rows + move, largest, ball) for rows, move in zip(pairs, moves, strict=True)]
+        found = movements(*tried, largest, weights, norm)
+        better = found > best
+        pairs = [np.where(better[:, None], new, old) for new, old in zip(tried, pairs, strict=True)]
+        best = np.where(better, found, best)
+    return float(best.max())
+
+
+@pytest.mark.parametrize("d", [2, 3, 6])
+@pytest.mark.parametrize("largest", [8, 256, 2**22])
+def test_a_search_finds_no_rows_that_are_further_apart(d, largest):
+    bits = largest.bit_length() - 1
+    weight = free_weight(FREE_SQUARES_BALL, bits)
+    found = furthest_found(d, largest, (1.0, weight), "l2", ball=True)
+    assert (1 - 0.1 / d) * 4 * largest**2 <= found <= ball_movement(weight, largest, d)
+    for norm, free in (("l1", FREE_SQUARES_L1), ("l2", FREE_SQUARES)):
+        for weights in ((1.0, free_weight(free, bits)), (1.0, 2.5, 0.7, 0.7)):
+            found = furthest_found(d, largest, weights, norm, ball=False)
+            assert found <= d * box_movement(weights, largest, norm)
+    # The search would find what is not free; the coarsest lattice has no rows near the worst.
+    assert largest == 8 or furthest_found(d, largest, (1.0, 1.0), "l2", ball=True) > 4 * largest**2 * 1.05
 
 
 def test_squares_of_weight_one_are_not_free_in_a_ball():
@@ -136,6 +194,10 @@ def test_lattices_say_what_is_free():
     assert box.free_squares("l2") == line.free_squares("l2") == free_weight(FREE_SQUARES, 30)
     assert ball.free_squares("l2") == free_weight(FREE_SQUARES_BALL, 30)
     assert (box.free_squares("l1"), ball.free_squares("l1")) == (0.5, None)
+    # A count beside the sums of a ball: nothing is free there in l1, and each has its own worst pair.
+    assert ball.joint_sensitivity("l1", (1.0,), 0.5) == pytest.approx(
+        ball.sensitivity("l1") + 2**29, rel=1e-11
+    )
     cross = CrossLattice.build(1.0, 0.0, 2)
     assert cross.free_squares("l2") is None
     for lattice, norm in ((ball, "l1"), (cross, "l2")):

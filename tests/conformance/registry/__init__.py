@@ -21,7 +21,7 @@ from registry import (
     sparse_vector,
     variance,
 )
-from registry.entry import Entry, PlantedBug
+from registry.entry import Entry, PlantedBug, Understated
 
 ENTRIES: tuple[Entry, ...] = (
     *additive.entries(),
@@ -37,4 +37,4 @@ ENTRIES: tuple[Entry, ...] = (
     *variance.entries(),
 )
 
-__all__ = ["ENTRIES", "Entry", "PlantedBug"]
+__all__ = ["ENTRIES", "Entry", "PlantedBug", "Understated"]

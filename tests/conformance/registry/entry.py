@@ -11,6 +11,7 @@ import numpy as np
 from dpstats.data.tables import Table
 from dpstats.privacy import JointStage, Plan, PrivacyGuarantee, Selection, Stage
 from dpstats.release.session import Session
+from registry.movement import Steps, joined, noisy
 
 Dataset = Any
 Draw = Callable[[Dataset, np.random.Generator, int], np.ndarray]
@@ -30,12 +31,26 @@ class PlantedBug:
 
 
 @dataclass(frozen=True)
+class Understated:
+    """A broken version that states less than a row moves it by, too little less for an audit: brute force must see it.
+
+    ``integers`` are those of the stages of ``plan`` that add noise; ``pairs`` holds a pair that is too far apart.
+    """
+
+    name: str
+    plan: Plan
+    integers: Callable[[Dataset], list[Steps]]
+    pairs: Callable[[], Iterator[tuple[Dataset, Dataset]]]
+
+
+@dataclass(frozen=True)
 class Entry:
     """One release.
 
     ``plan`` is that of releasing ``dataset``; ``integers(dataset)`` returns the exact integers of each of ``stages``
-    (by default the plan's additive ones); ``pairs()`` yields neighbouring datasets for the brute force, which must
-    attain the stated sensitivity unless ``slack`` (in steps) explains the difference; ``draw`` is the batched core;
+    (by default those of the plan that add noise; of a joint one a mapping by the names of its blocks); ``pairs()``
+    yields neighbouring datasets for the brute force, which must attain the stated sensitivity, of all blocks of a stage
+    together, unless ``slack`` (in steps, or units) explains the difference; ``draw`` is the batched core;
     ``dataset`` and ``neighbor`` are a worst pair. ``public(dataset, budget)`` makes the call that a user makes, with
     exact noise, and returns the plan that was released and the released numbers; None where an entry is about a part
     of a release. ``most_trials`` is for releases that are drawn one at a time: `make audit` runs them no more often.
@@ -45,17 +60,18 @@ class Entry:
     covers: type
     proof: str
     plan: Plan
-    integers: Callable[[Dataset], list[np.ndarray]]
+    integers: Callable[[Dataset], list[Steps]]
     pairs: Callable[[], Iterator[tuple[Dataset, Dataset]]]
     draw: Draw
     dataset: Dataset
     neighbor: Dataset
     power: float
     public: Callable[[Dataset, Any], tuple[Plan, Any]] | None
-    stages: tuple[Stage, ...] = ()
+    stages: tuple[Stage | JointStage, ...] = ()
     slack: tuple[float, ...] = (0.0,)
     slack_reason: str = ""
     bugs: tuple[PlantedBug, ...] = field(default=())
+    understated: tuple[Understated, ...] = field(default=())
     estimator: Any = None
     most_trials: int = 1_000_000
 
@@ -82,23 +98,27 @@ def core(estimator: Any, view: Callable[[Any, Any], np.ndarray] | None = None) -
 
 def columns(plan: Plan, released: Any) -> np.ndarray:
     """Return all that was released in many draws, one column a number; a selection in increasing order."""
-    found: list[np.ndarray] = []
-    for stage in plan.stages:
-        if stage.name in released:
-            values = released[stage.name]
-            if isinstance(stage, JointStage):
-                found += values.values()
-            else:
-                found.append(np.sort(values, axis=-1) if isinstance(stage, Selection) else values)
+    found = [
+        np.sort(released[stage.name], axis=-1)
+        if isinstance(stage, Selection)
+        else joined(stage, released[stage.name])
+        for stage in plan.stages
+        if stage.name in released
+    ]
     return np.concatenate(found, axis=1)
 
 
-def exact_integers(estimator: Any, plan: Plan) -> Callable[[Dataset], list[np.ndarray]]:
-    """Return what reads the integers of every additive stage from a dataset, as a fit does."""
+def exact_integers(estimator: Any, plan: Plan) -> Callable[[Dataset], list[Steps]]:
+    """Return what reads the integers of every stage that adds noise from a dataset, as a fit does."""
 
-    def integers(data: Dataset) -> list[np.ndarray]:
-        exact = estimator._read(Table(data), plan)
-        return [exact[stage.name] for stage in plan.additive]
+    known: dict[bytes, list[Steps]] = {}
+
+    def integers(data: Dataset) -> list[Steps]:
+        # A dataset is in many pairs.
+        if data.tobytes() not in known:
+            exact = estimator._read(Table(data), plan)
+            known[data.tobytes()] = [exact[stage.name] for stage in noisy(plan)]
+        return known[data.tobytes()]
 
     return integers
 
