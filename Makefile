@@ -22,8 +22,10 @@ lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy dpstats
 
+# Halves of the list go to the two processes, and who is done takes from the other: what the tests of a file share,
+# and calibrations that are kept, are computed once. What is imported is compiled once, for processes and subprocesses.
 test: lint
-	$(BIN)/python -m pytest -q -n 2
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 # The numerical tests once more, with numpy's and BLAS's loops for another processor: a minute.
 test-kernels: $(INSTALLED)

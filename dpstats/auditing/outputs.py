@@ -24,6 +24,7 @@ Component: TypeAlias = Floats | list[Any]
 Sample: TypeAlias = tuple[Component, ...]
 """The outputs of all releases that were run together, run by run."""
 
+_SINGLE = {str, bytes, bool, int, float, type(None)}
 _POSITIONS = 64
 _CATEGORIES = 200  # the classifier bins features into 255
 
@@ -100,6 +101,8 @@ def _canonical(output: Any) -> Hashable:
 
 def _fields(output: Any) -> Sequence[Any] | None:
     """Return what an output consists of, in a fixed order; None for a single value."""
+    if type(output) in _SINGLE:  # most leaves: the checks below are slow
+        return None
     if isinstance(output, np.ndarray):
         return output.tolist() if output.ndim else [output.item()]
     if isinstance(output, Mapping):

@@ -95,16 +95,23 @@ def _patterns(d: int) -> NDArray[np.int64]:
 
 
 @lru_cache(maxsize=2)
-def _feasible(n: int, d: int, Delta: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the count vectors of all datasets in C(Delta), and their ||S||^2."""
+def _count_vectors(n: int, d: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the count vectors of all datasets, their ||S||^2, and the smallest Delta that has each in C(Delta)."""
     patterns, P = 2**d, _patterns(d)
     # A count vector is a choice of bars among stars.
     bars = np.array(list(itertools.combinations(range(n + patterns - 1), patterns - 1)), dtype=np.int64)
     edges = np.column_stack([np.full(len(bars), -1), bars, np.full(len(bars), n + patterns - 1)])
     Y = np.diff(edges, axis=1) - 1
     sums = Y @ P
-    inside = ~np.any((Y > 0) & (np.abs(sums @ P.T) > Delta), axis=1)
-    return Y[inside], (sums[inside] ** 2).sum(axis=1)
+    return Y, (sums**2).sum(axis=1), np.where(Y > 0, np.abs(sums @ P.T), 0).max(axis=1)
+
+
+@lru_cache(maxsize=2)
+def _feasible(n: int, d: int, Delta: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the count vectors of all datasets in C(Delta), and their ||S||^2."""
+    Y, squares, least = _count_vectors(n, d)
+    inside = least <= Delta
+    return Y[inside], squares[inside]
 
 
 def _by_enumeration(counts: NDArray[np.int64], d: int, Delta: float, constant: float) -> float:

@@ -331,6 +331,12 @@ class Session:
 
 def to_units(noisy: NDArray[Any], spacing: Spacing) -> NDArray[np.float64]:
     """Put Python integers back into units; what exceeds the largest float becomes that float."""
+    if all(abs(number) <= 2**53 for number in noisy.ravel().tolist()):
+        # Floats as they are: a product of two is that of fractions, rounded once.
+        with np.errstate(over="ignore"):
+            product = noisy.astype(np.float64) * np.asarray(spacing)
+        if np.isfinite(product).all():
+            return product
     largest = Fraction(np.finfo(np.float64).max)
     steps = [Fraction(step) for step in np.broadcast_to(spacing, noisy.shape).ravel().tolist()]
     values = [

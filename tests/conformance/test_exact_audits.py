@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from registry import ENTRIES, Entry
 from test_exact_path import half_on_the_way_to_opendp, half_where_nothing_is_simulated, one_draw_too_few
 
 from dpstats.auditing import audit_outputs
+from dpstats.release.estimator import PrivateEstimator
 
 RELEASES = 1000
 # One release of each class, the quickest, and joint ones; tests/conformance/test_exact_path.py has all.
@@ -50,11 +52,30 @@ def view(entry: Entry, output: Any) -> Any:
     return np.nan_to_num(np.ravel(output).astype(float), posinf=1e9)
 
 
+@contextmanager
+def planned_once(kind: type) -> Iterator[None]:
+    """Make the plan of many fits with the same parameters once: it is public, and a good part of their time."""
+    with pytest.MonkeyPatch.context() as patch:
+        if issubclass(kind, PrivateEstimator):
+            plan, made = kind.plan, {}
+
+            def kept(self: Any, n_samples: int, n_features: int) -> Any:
+                key = n_samples, n_features
+                if key not in made:
+                    made[key] = plan(self, n_samples, n_features)
+                return made[key]
+
+            patch.setattr(kind, "plan", kept)
+        yield
+
+
 def audited(entry: Entry, dataset: Any, neighbor: Any, releases: int = RELEASES) -> Any:
     """Audit real releases of two datasets."""
-    outputs = [
-        [view(entry, entry.public(data, None)[1]) for _ in range(releases)] for data in (dataset, neighbor)
-    ]
+    with planned_once(entry.covers):
+        outputs = [
+            [view(entry, entry.public(data, None)[1]) for _ in range(releases)]
+            for data in (dataset, neighbor)
+        ]
     claim = entry.claim
     return audit_outputs(*outputs, epsilon=claim.epsilon, delta=claim.delta, confidence=CONFIDENCE)
 
@@ -74,24 +95,34 @@ def test_real_releases_are_not_accused(entry: Entry) -> None:
     assert result.epsilon_lower >= 0
 
 
-def caught(name: str, pair: tuple[Any, Any] | None, bug: Callable[..., None], monkeypatch: Any) -> bool:
+def caught(
+    name: str,
+    pair: tuple[Any, Any] | None,
+    bug: Callable[..., None],
+    monkeypatch: Any,
+    releases: int = 2 * RELEASES,
+) -> bool:
     (entry,) = [entry for entry in EXACT if entry.name == name]
     dataset, neighbor = pair or (entry.dataset, entry.neighbor)
     bug(monkeypatch)
-    return bool(audited(entry, dataset, neighbor, 2 * RELEASES).violated)
+    return bool(audited(entry, dataset, neighbor, releases).violated)
 
 
 @pytest.mark.parametrize(
-    ("name", "bug"),
+    ("name", "bug", "releases"),
+    # The epsilon that is shown, of a claim of 1, over 60 simulated audits of each: 1.43, 1.63, 1.36 and 1.53, with
+    # standard deviations of 0.09, 0.07, 0.065 and 0.09. Of 2000 releases of the exponential mechanism: 0.97.
     [
-        ("Laplace mechanism, 1 number(s)", half_where_nothing_is_simulated),
-        ("count", half_where_nothing_is_simulated),
-        ("exponential mechanism", half_on_the_way_to_opendp),
-        ("permute and flip", half_on_the_way_to_opendp),
+        ("Laplace mechanism, 1 number(s)", half_where_nothing_is_simulated, 2 * RELEASES),
+        ("count", half_where_nothing_is_simulated, 2 * RELEASES),
+        ("exponential mechanism", half_on_the_way_to_opendp, 8 * RELEASES),
+        ("permute and flip", half_on_the_way_to_opendp, 3 * RELEASES),
     ],
 )
-def test_a_bug_of_the_exact_path_is_caught(name: str, bug: Callable[..., None], monkeypatch: Any) -> None:
-    assert caught(name, None, bug, monkeypatch)
+def test_a_bug_of_the_exact_path_is_caught(
+    name: str, bug: Callable[..., None], releases: int, monkeypatch: Any
+) -> None:
+    assert caught(name, None, bug, monkeypatch, releases)
 
 
 def test_a_coin_that_two_rows_share_is_caught(monkeypatch: Any) -> None:

@@ -109,7 +109,7 @@ def test_a_toy_release_passes_the_conformance_suite_by_its_entry_alone() -> None
     conformance.test_events_are_those_of_the_noise(entry)
     conformance.test_audit_does_not_accuse_and_has_power(entry)
     conformance.test_audit_catches_the_planted_bug(entry, entry.bugs[0])
-    conformance.test_scikit_learn_conventions(entry)
+    conformance.test_scikit_learn_conventions(conformance.checked_estimator(entry))
     exact_path.test_what_is_charged_is_the_plan(entry)
 
 

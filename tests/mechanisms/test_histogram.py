@@ -68,9 +68,10 @@ def test_intervals_cover(delta, epsilon):
     rng = np.random.default_rng(0)
     truth = np.array([30, 20, 10, 5, 0])
     data = np.repeat(np.arange(5), truth)
+    histogram = Histogram(range(5), epsilon, delta, random_state=rng)
     inside, together = [], []
     for _ in range(4000):
-        result = Histogram(range(5), epsilon, delta, random_state=rng).release(data)
+        result = histogram.release(data)
         for simultaneous, hits in ((False, inside), (True, together)):
             low, high = result.confidence_interval(0.9, simultaneous)
             covered = (low <= truth) & (truth <= high)

@@ -128,8 +128,10 @@ def fitted(
 ) -> Callable[[Dataset, Any], tuple[Plan, np.ndarray]]:
     """Return the public call of an estimator: a fit with exact noise, and some numbers of it."""
 
+    params = {**estimator.get_params(), "random_state": None}
+
     def public(data: Dataset, budget: Any) -> tuple[Plan, np.ndarray]:
-        made = type(estimator)(**{**estimator.get_params(), "random_state": None, "budget": budget})
+        made = type(estimator)(**{**params, "budget": budget})
         made.fit(data)
         return made.plan_, np.ravel(numbers(made))
 

@@ -11,11 +11,29 @@ import numpy as np
 
 from dpstats.mechanisms import AboveThreshold, NumericSparseVector, SparseVector
 from dpstats.privacy import Plan
+from dpstats.release.noise import SimulatedNoise
 from dpstats.release.stream import Stream
 from registry.entry import Dataset, Draw, Entry, PlantedBug
 
 # A dataset is the vector of the questions' values. The bugs named LSL are published algorithms, by their
 # numbers in Lyu, Su and Li (2017), "Understanding the sparse vector technique for differential privacy".
+
+
+class _InBlocks(SimulatedNoise):
+    """Simulated noise that is drawn in large blocks: a stream asks for a few numbers at a time."""
+
+    _BLOCK = 1 << 16
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        super().__init__(generator)
+        self._blocks: dict[float, tuple[np.ndarray, int]] = {}
+
+    def laplace(self, scale: float, size: Any) -> np.ndarray:
+        block, start = self._blocks.get(scale, (None, 0))
+        if block is None or start + size > self._BLOCK:
+            block, start = super().laplace(scale, self._BLOCK), 0
+        self._blocks[scale] = block, start + size
+        return block[start : start + size]
 
 
 def _streams(
@@ -32,6 +50,7 @@ def _streams(
 
     def draw(values: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
         made = build(rng)
+        made._source = _InBlocks(rng)
         wrong = replace(made.plan.stages[0], **{name: new(made) for name, new in stage.items()})
         made._stage, made._plan = wrong, replace(made.plan, stages=(wrong,))
         result = np.empty(size)
