@@ -15,10 +15,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
+from dpstats.data.tables import Table
 from dpstats.errors import InvalidData, InvalidParameter, NotPrivate
 from dpstats.means import ClippedMean
-from dpstats.means.moments import MEAN, OUTSIDE, SQUARES
+from dpstats.means.moments import MEAN, OUTSIDE, SQUARES, TOGETHER, flat
 from dpstats.privacy import BudgetExceeded, PrivacyBudget, PrivacyGuarantee, gaussian_delta, gaussian_sigma
+from dpstats.release.session import Session
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(0.5, 1.0, size=(400, 3))
@@ -30,6 +32,24 @@ def test_gaussian_noise_is_the_exact_one() -> None:
     assert plan.stages[0].sensitivity == pytest.approx(2 * 2.0 * 3 / 1000, rel=1e-9)
     assert plan.stages[0].noise_scale == pytest.approx(4.224679 * 2 * 2.0 * 3 / 1000, rel=1e-6)
     assert plan.guarantee == PrivacyGuarantee(1.0, 1e-6)
+
+
+def test_the_squared_noise_of_the_mean_is_taken_off_the_spread() -> None:
+    # The average squared spread of 4000 releases is that of the rows, within five of its standard errors; what the
+    # noise of the mean adds to it is more than that.
+    rows = np.tile([[0.7], [-0.7]], (15, 1))
+    made = ClippedMean(epsilon=1.5, delta=1e-2, bounds=(-1, 1))
+    plan = made.plan(*rows.shape)
+    exact = made._read(Table(rows), plan)
+    with Session.simulated(plan, np.random.default_rng(1), 4000) as session:
+        made._release(exact, plan, session)
+    found = []
+    for first, second in zip(*(flat(session.released)[name] for name in (MEAN, SQUARES)), strict=True):
+        made._report({TOGETHER: {MEAN: first, SQUARES: second}}, plan)
+        found.append(made.std_[0] ** 2)
+    error = np.std(found) / math.sqrt(4000)
+    assert plan.noise(MEAN).std ** 2 > 7 * error and min(found) > 0
+    assert abs(np.mean(found) - rows.var(ddof=1)) < 5 * error
 
 
 def test_laplace_noise_is_the_l1_one() -> None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from dpstats.data.tables import Table
 from dpstats.errors import InvalidData, InvalidParameter
@@ -32,6 +33,25 @@ def test_the_estimate_is_unbiased_and_its_noise_is_as_stated(delta, about):
     spread = np.std(raw, axis=0)
     np.testing.assert_array_less(np.abs(np.mean(raw, axis=0) - truth), 5 * spread / np.sqrt(4000))
     np.testing.assert_allclose(np.sqrt(np.mean(stated, axis=0)), spread, rtol=0.08)
+
+
+def test_few_rows_without_noise_have_the_textbook_variance_and_interval():
+    # Noise of about 1e-9: the sample variance over n - 1, and its chi-square interval with n - 1 degrees of freedom.
+    X = np.array([[0.1], [0.7], [-0.4], [0.2]])
+    made = PrivateVariance(epsilon=1e8, clip=1.0, interval="normal", random_state=0).fit(X)
+    variance = X.var(ddof=1)
+    assert made.variance_[0] == pytest.approx(variance, rel=1e-6)
+    low, high = made.confidence_interval(0.5)
+    expected = 3 * variance / stats.chi2.ppf([0.75, 0.25], 3)
+    assert (low[0], high[0]) == pytest.approx(tuple(expected), rel=1e-6)
+
+
+def test_squares_about_the_mean_may_be_as_large_as_the_far_end_allows():
+    # (x - m)^2 <= (R + |m|)^2, and a square of mean v in [0, W] has variance v(W - v) at most (Bhatia and Davis 2000).
+    X = np.array([[0.1], [0.7], [-0.4], [0.2]])
+    for about, widest in (("mean", (1 + 0.15) ** 2), ("center", 1.0)):
+        made = PrivateVariance(epsilon=1e8, clip=1.0, interval="bounded", about=about, random_state=0).fit(X)
+        assert made._score.variance(np.array([0.3]))[0] == pytest.approx(0.3 * (widest - 0.3), rel=1e-6)
 
 
 def test_mean_and_squares_cost_less_together():
