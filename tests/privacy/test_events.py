@@ -162,7 +162,7 @@ def test_two_outcomes_attain_bounded_range(epsilon):
     for theta in np.array([0.0, 0.1, 0.5, 0.9]) * epsilon:
         # Utilities (gap, 0) move to (gap - 1, 1): the log odds move by epsilon.
         before = np.stack([gaps, np.zeros(gaps.size)], axis=1)
-        best = both_ways(exponential_mechanism(epsilon, before, before + [-1.0, 1.0]), theta).max()
+        best = both_ways(exponential_mechanism(epsilon, before, before + np.array([-1.0, 1.0])), theta).max()
         assert best <= event.profile(theta) + 1e-14
         assert best == pytest.approx(event.profile(theta), rel=1e-4)
 
