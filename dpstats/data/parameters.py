@@ -46,9 +46,14 @@ def check_real(
     at_most: float | None = None,
 ) -> float:
     """Return ``value`` as a finite float inside the stated range, or raise `InvalidParameter`."""
-    words = f"a finite number {_range_words(above, at_least, below, at_most)}".rstrip()
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise InvalidParameter(f"{name} must be {words}, got {reprlib.repr(value)}")
+
+    def refusal(shown: Any) -> InvalidParameter:
+        # Put in words where it is needed only: numbers are checked many times in a fit.
+        words = f"a finite number {_range_words(above, at_least, below, at_most)}".rstrip()
+        return InvalidParameter(f"{name} must be {words}, got {shown}")
+
+    if not isinstance(value, float) and (isinstance(value, bool) or not isinstance(value, Real)):
+        raise refusal(reprlib.repr(value))
     try:
         number = float(value) + 0.0  # not -0.0
     except OverflowError:
@@ -61,20 +66,23 @@ def check_real(
         and (at_most is None or number <= at_most)
     )
     if not inside:
-        raise InvalidParameter(
-            f"{name} must be {words}, got {reprlib.repr(value) if number == math.inf else value}"
-        )
+        raise refusal(reprlib.repr(value) if number == math.inf else value)
     return number
 
 
 def check_integer(name: str, value: Any, *, at_least: int, at_most: int | None = None) -> int:
     """Return ``value`` as an int inside the stated range, or raise `InvalidParameter`."""
-    words = f"an integer {_range_words(None, at_least, None, at_most)}"
+
+    def refusal(shown: Any) -> InvalidParameter:
+        return InvalidParameter(
+            f"{name} must be an integer {_range_words(None, at_least, None, at_most)}, got {shown}"
+        )
+
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise InvalidParameter(f"{name} must be {words}, got {reprlib.repr(value)}")
+        raise refusal(reprlib.repr(value))
     number = int(value)
     if number < at_least or (at_most is not None and number > at_most):
-        raise InvalidParameter(f"{name} must be {words}, got {number}")
+        raise refusal(number)
     return number
 
 

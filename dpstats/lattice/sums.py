@@ -109,6 +109,8 @@ class Reading:
 
 def default_threads(entries: int) -> int:
     """Return how many threads a table of this many entries is worth here."""
+    if entries < 2 * BLOCK:
+        return 1
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(available, _MAX_THREADS, entries // BLOCK))
 
