@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from dpstats.lattice.base import BITS, RowLattice, check_region
 from dpstats.lattice.joint import FREE_SQUARES, FREE_SQUARES_BALL, ball_movement, box_movement, free_weight
 from dpstats.lattice.norms import NormedLattice
 from dpstats.lattice.rounding import SHIFT, isqrt_up
+from dpstats.lattice.sums import sums_about
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
@@ -71,6 +72,16 @@ class BallLattice(NormedLattice):
         if norm == "l1":
             return None
         return free_weight(FREE_SQUARES if self.n_features == 1 else FREE_SQUARES_BALL, self.bits)
+
+    def moments_about(
+        self, rows: NDArray[np.float64], centers: NDArray[np.float64], *, powers: int
+    ) -> NDArray[np.int64]:
+        """Return the first powers of `moments` of a few finite rows about each of many centres, for simulations.
+
+        Of shape (powers, centres, n_features), for ``powers`` of 1 or 2.
+        """
+        self._check_count(len(rows))
+        return sums_about(rows, replace(self, center=0.0), centers, powers)
 
     def _outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         # Outside for sure, beyond the error of a norm: a row on the sphere is not.

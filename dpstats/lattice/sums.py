@@ -194,6 +194,29 @@ def rounded(row_map: RowMap, rows: NDArray[Any]) -> NDArray[np.int64]:
     return out.view(np.int64) - row_map._zero_pattern
 
 
+def sums_about(
+    rows: NDArray[np.float64], about_zero: RowMap, centers: NDArray[np.float64], powers: int
+) -> Integers:
+    """Return the column sums of a few finite rows about each of many centres: shape (powers, centres, d).
+
+    The rows less a centre, through the map about 0, are what the map about the centre makes of the rows. Up to the
+    second power, as in `Moments`.
+    """
+    sums = np.empty((powers, *centers.shape), dtype=np.int64)
+    step = max(1, BLOCK // max(1, rows.size))
+    for start in range(0, len(centers), step):
+        some = slice(start, start + step)
+        with np.errstate(all="ignore"):
+            shifted = rows - centers[some, None, :]
+        steps = rounded(about_zero, shifted.reshape(-1, rows.shape[1])).reshape(shifted.shape)
+        sums[0, some] = steps.sum(axis=1)
+        if powers > 1:
+            np.multiply(steps, steps, out=steps)
+            _divide(steps, about_zero.largest)
+            sums[1, some] = steps.sum(axis=1)
+    return sums
+
+
 def _sum_piece(
     X: NDArray[Any], row_map: RowMap, rows_per_block: int, how: Reading, in_place: bool
 ) -> Moments:

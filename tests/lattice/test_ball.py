@@ -1,6 +1,7 @@
 """The ball and the cross, row by row, against Python integers: every row is inside."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -157,3 +158,22 @@ def test_the_sensitivity_of_the_cross_is_attained():
     check_finite(np.array([1.7e308, 1.7e308]))
     with pytest.raises(InvalidData, match="NaN"):
         check_finite(np.array([1.0, -np.inf]))
+
+
+@pytest.mark.parametrize("kind", [BallLattice, CrossLattice])
+@pytest.mark.parametrize(("n", "d", "count"), [(2, 1, 3), (5, 3, 400), (700, 4, 900)])
+def test_moments_about_many_centers_are_those_about_each(kind, n, d, count):
+    rng = np.random.default_rng(n)
+    rows = rng.standard_t(1, size=(n, d)) * rng.choice([1e-9, 1.0, 1e12, 1e299], size=(n, 1))
+    rows[0], rows[-1] = -1e300, 0.1
+    centers = rng.normal(scale=3.0, size=(count, d))
+    centers[0], centers[1] = 0.0, 1e9
+    ball = kind.build(1.5, 0.7, d)
+    for powers in (1, 2):
+        found = ball.moments_about(rows, centers, powers=powers)
+        assert found.shape == (powers, count, d)
+        for t in range(0, count, 97):
+            each = replace(ball, center=centers[t]).moments(rows, powers=powers).powers
+            np.testing.assert_array_equal(found[:, t], each)
+    # About other centres they are others.
+    assert (found[:, 2:] != found[:, 1:2]).any()

@@ -63,10 +63,10 @@ def _sums_about(
 ) -> NDArray[np.int64]:
     """Return the sums of the rows about each of the centres, and of as many powers: shape (powers, centres, s)."""
     distinct, which = np.unique(centers, axis=0, return_inverse=True)
-    sums = np.stack(
-        [np.stack(replace(ball, center=center).moments(rows, powers=powers).powers) for center in distinct],
-        axis=1,
-    )
+    if len(distinct) == 1:
+        sums = np.stack(replace(ball, center=distinct[0]).moments(rows, powers=powers).powers)[:, None]
+    else:
+        sums = ball.moments_about(rows, distinct, powers=powers)
     return sums[:, which.reshape(-1)]
 
 
