@@ -115,7 +115,7 @@ def test_a_stage_that_a_release_forgets_is_an_error_and_leaves_nothing():
         def _release(self, private: Any, plan: Any, session: Session) -> None:
             session.add(plan.stages[0].name, private[plan.stages[0].name])
 
-    made = Forgets(clip=2.0, std="private")
+    made = Forgets(clip=2.0, clip_norm="l2", std="private")  # pure privacy in a ball: two stages
     with pytest.raises(DPStatsError, match="neither released nor skipped: second moment"):
         made.fit(ROWS)
     assert not hasattr(made, "plan_")
@@ -131,9 +131,9 @@ def test_a_plan_that_costs_more_than_it_claims_is_not_released(monkeypatch):
 
     budget = PrivacyBudget(10.0)
     with pytest.raises(DPStatsError, match="defect"):
-        HalfNoise(clip=2.0, budget=budget).fit(ROWS)
+        HalfNoise(clip=2.0, std=None, budget=budget).fit(ROWS)
     assert budget.history() == ()
     # Without a budget nothing is charged, and nothing is drawn for a guarantee that cannot be stated.
     monkeypatch.setattr(Session, "open", lambda self: pytest.fail("the session was opened"))
     with pytest.raises(DPStatsError, match="defect"):
-        HalfNoise(clip=2.0).fit(ROWS)
+        HalfNoise(clip=2.0, std=None).fit(ROWS)

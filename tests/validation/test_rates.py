@@ -20,6 +20,7 @@ from outcomes import LEVEL, Options
 
 from dpstats.identity import SpatialSignTest
 from dpstats.means import ClippedMean
+from dpstats.means.moments import MEAN, TOGETHER
 from dpstats.simulation import Gaussian, Study, StudyResults, compare, fit_formula
 from dpstats.simulation.table import CellResult
 from dpstats.simulation.verdicts import reproduced
@@ -56,12 +57,12 @@ def test_accuracy_bounds() -> None:
 class HalfTheNoise(ClippedMean):
     def _report(self, released: Any, plan: Any) -> None:
         super()._report(released, plan)
-        clean = self._clean * plan.stages[0].spacing
-        self.mean_ = (self.mean_ + clean) / 2  # half the noise
+        clean = self._clean * plan.lattice.spacing / plan.n_samples
+        self.released_mean_ = (self.released_mean_ + clean) / 2  # half the noise
 
     def _read(self, table: Any, plan: Any) -> Any:
         read = super()._read(table, plan)
-        self._clean = read[plan.stages[0].name]
+        self._clean = read[TOGETHER][MEAN]
         return read
 
 
@@ -83,7 +84,10 @@ def test_a_broken_mean_is_not_reproduced(broken: type[ClippedMean]) -> None:
         ClippedMean(clip=1.0, delta=mean_bounded.DELTA),
     ):
         parts = [
-            Study(mean_bounded.Rademacher(), estimator, cells, 60, seed=5).run() for cells in grid.values()
+            Study(
+                mean_bounded.Rademacher(), estimator, cells, 60, loss="released_squared_error", seed=5
+            ).run()
+            for cells in grid.values()
         ]
         whole = StudyResults("all", sum((part.cells for part in parts), ()), ("released_squared_error",), {})
         fit = mean_bounded.fit_formula(
