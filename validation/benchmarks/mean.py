@@ -60,7 +60,9 @@ def fits(X: Rows) -> dict[str, Case]:
 
     return {
         "linf, one clip": _fit(X, clip=CLIP),
+        "linf, one clip, with the spread": _fit(X, clip=CLIP, std="private"),
         "linf, a clip and a centre per column": _fit(X, clip=clips, center=centers),
+        "linf, per column, with the spread": _fit(X, clip=clips, center=centers, std="private"),
         **dict(map(ball, (FAR_RADIUS, NEAR_RADIUS))),
         "linf, float32": _fit(narrow, clip=CLIP),
         "linf, pandas": _fit(frame, clip=CLIP),
@@ -68,8 +70,8 @@ def fits(X: Rows) -> dict[str, Case]:
     }
 
 
-def _fit(X: object, **parameters: object) -> Case:
-    return lambda: ClippedMean(epsilon=EPSILON, delta=DELTA, **parameters).fit(X)
+def _fit(X: object, std: str | None = None, **parameters: object) -> Case:
+    return lambda: ClippedMean(epsilon=EPSILON, delta=DELTA, std=std, **parameters).fit(X)
 
 
 def opendp_columns(X: Rows) -> dict[str, Case]:
