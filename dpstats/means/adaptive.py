@@ -168,7 +168,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
     array([ 31.02, -11.99])
     >>> low, high = mean.confidence_interval()
     >>> (high - low).round(3)
-    array([0.062, 0.062])
+    array([0.063, 0.063])
     >>> print(mean.privacy_)
     (epsilon = 1, delta = 1e-06), one row replaced [simulated noise, not a private release]
     """
@@ -227,7 +227,10 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         Release plan for n = 10000, d = 5: (epsilon = 1, delta = 1e-06), one row replaced
           stage 1: 5 numbers, gaussian noise of scale 4.93113
           stage 2: 5 numbers, gaussian noise of scale 0.0969113
-          stage 3: 5 numbers, gaussian noise of scale 0.0042565
+          stage 3, together:
+            mean: 5 numbers, gaussian noise of scale 0.00461683
+            squared norm: 1 numbers, gaussian noise of scale 0.0134867
+            clipped rows: 1 numbers, gaussian noise of scale 11.298
         """
         n = check_integer("n_samples", n_samples, at_least=2)
         d = check_integer("n_features", n_features, at_least=1)

@@ -33,7 +33,7 @@ def mean_in_box(value: Any, std: Any, low: Any, high: Any) -> Numbers:
     --------
     >>> from dpstats.means.box_mean import mean_in_box
     >>> [round(float(mean_in_box(12.0, std, -10.0, 10.0)), 2) for std in (0.1, 1.0, 100.0)]
-    [9.99, 9.63, 0.04]
+    [10.0, 9.63, 0.04]
     """
     # In standard deviations about the end that the value is nearer to, mirrored so that this is the upper one:
     # a normal variable about ``gap`` beyond the end, given that it is within ``width`` below it.

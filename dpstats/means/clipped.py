@@ -238,9 +238,9 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
     array([ 1.01, -2.  ])
     >>> low, high = mean.confidence_interval()
     >>> (high - low).round(3)
-    array([0.079, 0.079])
+    array([0.081, 0.08 ])
     >>> mean.test([1.0, 0.0]).pvalue.round(3)
-    array([0.6, 0. ])
+    array([0.52, 0.  ])
     >>> print(mean.privacy_)
     (epsilon = 1, delta = 1e-06), one row replaced [simulated noise, not a private release]
     """

@@ -26,7 +26,7 @@ def population_ends(
     >>> one = np.ones(1)
     >>> low, high = population_ends(0 * one, 5.9 * one, one, -6 * one, 6 * one)
     >>> high.round(2)  # at the end of the clip nothing is known of what is beyond it
-    array([8.41])
+    array([8.4])
     """
     return -_upper(-low, std, -b, -a), _upper(high, std, a, b)
 

@@ -52,7 +52,7 @@ def required_samples(
     >>> from dpstats.means import AdaptiveMean, required_samples
     >>> mean = AdaptiveMean(epsilon=1.0, delta=1e-6, bound=100.0, std=1.0)
     >>> required_samples(mean, n_features=5, target_error=5 * 0.05**2)
-    944
+    966
     """
     if not isinstance(estimator, PrivateEstimator):
         raise InvalidParameter(

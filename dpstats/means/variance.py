@@ -141,7 +141,7 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
     >>> X = np.random.default_rng(0).normal([1.0, -2.0], [1.0, 1.5], size=(20_000, 2))
     >>> variance = PrivateVariance(epsilon=1.0, bounds=(-8, 8), random_state=0).fit(X)
     >>> variance.std_.round(2)
-    array([1.  , 1.5 ])
+    array([1.  , 1.51])
     >>> low, high = variance.confidence_interval()
     >>> bool(np.all((low < [1, 2.25]) & (high > [1, 2.25])))
     True
@@ -184,8 +184,11 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
         >>> from dpstats.means import PrivateVariance
         >>> print(PrivateVariance(clip=2.0, delta=1e-6).plan(1000, 3))
         Release plan for n = 1000, d = 3: (epsilon = 1, delta = 1e-06), one row replaced
-          second moment about the centre: 3 numbers, gaussian noise of scale 0.0327242
-          clipped mean: 3 numbers, gaussian noise of scale 0.0654484
+          clipped moments, together:
+            clipped mean: 3 numbers, gaussian noise of scale 0.0422077
+            second moment about the centre: 3 numbers, gaussian noise of scale 0.0337662
+            third moment about the centre: 3 numbers, gaussian noise of scale 0.241187
+            fourth moment about the centre: 3 numbers, gaussian noise of scale 0.482374
         """
         n = check_integer("n_samples", n_samples, at_least=2)
         d = check_integer("n_features", n_features, at_least=1)

@@ -158,7 +158,8 @@ def fit_rate(
     >>> from dpstats.means import ClippedMean
     >>> from dpstats.simulation import Rademacher, Study, fit_rate
     >>> grid = {"n": [50, 100, 200, 400, 800], "d": [16], "epsilon": [0.1]}
-    >>> results = Study(Rademacher(), ClippedMean(clip=1.0, delta=1e-5), grid, 200).run()
+    >>> estimator, loss = ClippedMean(clip=1.0, delta=1e-5), "released_squared_error"
+    >>> results = Study(Rademacher(), estimator, grid, 200, loss=loss).run()
     >>> rate = fit_rate(results, "n", theory=-2, tolerance=0.1)
     >>> round(rate.slope, 1), rate.verdict
     (-2.0, 'reproduced')

@@ -49,7 +49,8 @@ def rows_of(entry: Entry, n: int) -> np.ndarray:
 def with_other_parameters(estimator: Any) -> dict[str, Any]:
     """Return parameters for a second fit: less privacy spent, wider bounds, other levels."""
     given = estimator.get_params()
-    changed: dict[str, Any] = {"epsilon": 0.75 * given["epsilon"]}
+    cost = "epsilon" if given["epsilon"] is not None else "rho"
+    changed: dict[str, Any] = {cost: 0.75 * given[cost]}
     for name in ("clip", "bound", "max_signal"):
         if given.get(name) is not None:
             changed[name] = (2 * np.asarray(given[name])).tolist()
@@ -217,6 +218,7 @@ UNDECLARED = {
         "_score": "the released mean before it is cut to the bounds, and what is known of its error"
     },
     AdaptiveMean: {"_located": "the released average before it is shrunk, and its error, for the intervals"},
+    SparseMean: {"_found": "what was released of the selected columns, for the intervals"},
     PrivateVariance: {"_score": "the same of the released variance, before it is cut to its range"},
 }
 
