@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import DPStatsError, InvalidData, InvalidParameter
 from dpstats.lattice.rounding import SHIFT, pattern
 from dpstats.lattice.sums import BLOCK, Integers, Moments, Reading, default_threads, rounded, sums_by_rows
 
@@ -75,7 +75,7 @@ class RowLattice(ABC):
         ``weights`` are of the powers 1, 2, ...; a power's noise is that of the sums over its weight. An entry that is
         counted as outside counts ``outside`` times the largest step, in root mean square over the columns.
         """
-        raise NotImplementedError(f"{type(self).__name__} releases nothing jointly")
+        raise DPStatsError(f"{type(self).__name__} has no bound for several powers together")
 
     def free_squares(self, norm: str) -> float | None:
         """Return a weight at which squares beside the sums cost nothing; None where there is none."""
@@ -180,6 +180,6 @@ class RowLattice(ABC):
     def _round_block(self, rows: NDArray[Any], out: NDArray[np.float64]) -> None:
         """Write the rows' lattice points, shifted by `SHIFT`, to ``out``."""
 
+    @abstractmethod
     def _outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         """Say which entries (rows, of a ball) are strictly beyond the region, by public floats."""
-        raise NotImplementedError(f"{type(self).__name__} does not count what is outside")

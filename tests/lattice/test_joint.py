@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from dpstats.errors import DPStatsError
 from dpstats.lattice import BallLattice, BoxLattice, CrossLattice
 from dpstats.lattice.joint import (
     FREE_SQUARES,
@@ -201,7 +202,7 @@ def test_lattices_say_what_is_free():
     cross = CrossLattice.build(1.0, 0.0, 2)
     assert cross.free_squares("l2") is None
     for lattice, norm in ((ball, "l1"), (cross, "l2")):
-        with pytest.raises(NotImplementedError, match="jointly"):
+        with pytest.raises(DPStatsError, match="no bound for several powers together"):
             lattice.joint_sensitivity(norm, (1.0, 0.5))
     # The price of counting what is outside: 1.24% at v^2 = .1.
     free = box.joint_sensitivity("l2", (1.0, box.free_squares("l2")))
