@@ -110,6 +110,47 @@ class ValueTest:
 
 
 @dataclass(frozen=True, slots=True)
+class JointTest:
+    """Are all of these 0? A test of several coefficients, from a release that was made before: at no cost.
+
+    Attributes
+    ----------
+    statistic : float
+        F: Wald's statistic over ``df_num``.
+    pvalue : float
+    df_num, df_denom : int
+        Degrees of freedom.
+    names : tuple of str
+        Of the coefficients.
+    """
+
+    statistic: float
+    pvalue: float
+    df_num: int
+    df_denom: int
+    names: tuple[str, ...]
+
+    def summary(self) -> Summary:
+        """Return a table; prints as text, shows as HTML in a notebook."""
+        row = (
+            f"{self.statistic:.3f}",
+            f"{self.df_num}",
+            f"{self.df_denom}",
+            f"{self.pvalue:.4g}",
+        )
+        return Summary(
+            "Private test of several coefficients",
+            [("Null hypothesis", f"{', '.join(self.names)}: all 0")],
+            ["F", "df", "df of residuals", "p-value"],
+            [row],
+            ["From what was released before: it costs no privacy."],
+        )
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     """A titled table with facts above and notes below: text in a terminal, HTML in a notebook.
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dpstats.lattice.base import BITS, RowLattice, check_region
 from dpstats.lattice.joint import FREE_SQUARES, FREE_SQUARES_BALL, ball_movement, box_movement, free_weight
 from dpstats.lattice.norms import NormedLattice
-from dpstats.lattice.rounding import SHIFT, isqrt_up
+from dpstats.lattice.rounding import SHIFT, isqrt_up, squared_norms
 from dpstats.lattice.sums import sums_about
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class BallLattice(NormedLattice):
         factors[rows] = inside / self._norms(huge)
 
     def _norms(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        norms: NDArray[np.float64] = np.sqrt(_squared_norms(rows))
+        norms: NDArray[np.float64] = np.sqrt(squared_norms(rows))
         return norms
 
     def _rounding(self) -> float:
@@ -146,7 +146,7 @@ class BallLattice(NormedLattice):
             out[outside] = np.trunc(np.nan_to_num(out[outside]) * 0.999)
 
     def _certainly_inside(self, rows: NDArray[np.float64]) -> NDArray[np.bool_]:
-        return _squared_norms(rows) <= float(self.radius) ** 2 * (1 - self._norm_error())
+        return squared_norms(rows) <= float(self.radius) ** 2 * (1 - self._norm_error())
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,15 +172,6 @@ class CrossLattice(BallLattice):
     def _certainly_inside(self, rows: NDArray[np.float64]) -> NDArray[np.bool_]:
         # Sums of integers are exact below 2^53, and a sum that reaches it is far above the radius.
         return _absolute_norms(rows) <= self.radius
-
-
-def _squared_norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the squared l2 norm of each row, by sums whose order depends on the row's length only."""
-    if rows.shape[0] == 1:
-        # A single long row would be summed in another order than one among others.
-        rows = np.concatenate([rows, rows])
-        return np.einsum("ij,ij->i", rows, rows)[:1]
-    return np.einsum("ij,ij->i", rows, rows)
 
 
 def _absolute_norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -44,3 +44,12 @@ def exact_steps(values: NDArray[Any], spacing: float) -> NDArray[Any]:
     # Larger integers would lose digits as floats, and large quotients do not fit 64 bits: Python integers.
     step = Fraction(spacing)
     return np.array([round(Fraction(item) / step) for item in values.tolist()], dtype=object)
+
+
+def squared_norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the squared l2 norm of each row, by sums whose order depends on the row's length only."""
+    if rows.shape[0] == 1:
+        # A single long row would be summed in another order than one among others.
+        rows = np.concatenate([rows, rows])
+        return np.einsum("ij,ij->i", rows, rows)[:1]
+    return np.einsum("ij,ij->i", rows, rows)

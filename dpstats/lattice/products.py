@@ -1,0 +1,102 @@
+"""Exact sums of products of integer rows: Gram matrices and weighted sums, at the speed of floating-point products.
+
+Integers below 2^53 add up exactly as floats, in any order and on any processor: blocks are cut so that no partial
+sum of theirs can reach that, and are added up in 64-bit integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+from dpstats.lattice.rounding import squared_norms
+from dpstats.lattice.sums import default_threads
+
+ROWS = 1 << 12
+"""Rows of a block."""
+
+ROW_BITS = 20
+"""A row's norm is at most 2^20 steps: 2^12 products of two such rows add up to less than 2^53."""
+
+_EXACT_BITS, _SUM_BITS = 53, 62
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Sums = dict[str, Integers]
+
+
+def row_bits(n: int) -> int:
+    """Return how fine integer rows can be, so that sums over n rows of products of two stay below 2^62."""
+    return min(ROW_BITS, (_SUM_BITS - n.bit_length()) // 2)
+
+
+def factor_bits(p: int, bits: int) -> int:
+    """Return how fine a matrix can be whose products with integer rows of p entries below 2^bits are exact."""
+    return _EXACT_BITS - bits - max(1, (p - 1).bit_length())
+
+
+def dyadic(matrix: Floats, bits: int) -> Floats:
+    """Return a matrix whose rows are integers of so many bits times a power of two of their own: public."""
+    _, exponent = np.frexp(np.max(np.abs(matrix), axis=-1, keepdims=True, initial=0.0))
+    unit = np.ldexp(1.0, exponent - bits)
+    rounded: Floats = np.rint(matrix / unit) * unit
+    return rounded
+
+
+def gram(rows: Floats) -> Integers:
+    """Return the sum over rows of the products of their entries: shape (p, p)."""
+    return (rows.T @ rows).astype(np.int64)
+
+
+def weighted(weights: Floats, rows: Floats) -> Integers:
+    """Return the sum of rows times integers of at most 2^ROW_BITS: shape (p,)."""
+    return (weights @ rows).astype(np.int64)
+
+
+def inside_ball(rows: Floats, radius: Floats | float, steps: int) -> Floats:
+    """Return integer rows whose norm is at most ``steps``, for rows whose norm is at most ``radius``, each its own.
+
+    What rounding could add is left free; a row that is not what it should be becomes zero.
+    """
+    room = np.sqrt(rows.shape[1]) / 2 + 1
+    scale = np.reshape((steps - room) / radius, (-1, 1))
+    rounded = np.rint(rows * scale)
+    squares = squared_norms(rounded)
+    beyond = ~(squares <= float(steps) ** 2)
+    if beyond.any():
+        rounded[beyond] = 0.0
+    return rounded
+
+
+def summed(work: Callable[[slice], Mapping[str, Integers]], n: int, p: int) -> Sums:
+    """Return the sums over blocks of n rows of what ``work`` returns for each, on threads."""
+    blocks = [slice(start, min(start + ROWS, n)) for start in range(0, n, ROWS)]
+    threads = min(default_threads(n * p), len(blocks))
+
+    def piece(first: int) -> Sums:
+        total: Sums = {}
+        for block in blocks[first::threads]:
+            # errstate belongs to the thread: also what only a caller's settings would raise would tell of a row.
+            with np.errstate(all="ignore"):
+                for name, values in work(block).items():
+                    total[name] = total[name] + values if name in total else values
+        return total
+
+    with _libraries().limit(limits=1, user_api="blas"):
+        if threads == 1:
+            return piece(0)
+        with ThreadPoolExecutor(threads) as pool:
+            parts: list[Any] = list(pool.map(piece, range(threads)))
+    return {name: np.sum([part[name] for part in parts], axis=0) for name in parts[0]}
+
+
+@lru_cache(maxsize=1)
+def _libraries() -> ThreadpoolController:
+    # Looking for them takes as long as a small fit.
+    return ThreadpoolController()

@@ -1,0 +1,5 @@
+"""Private regression: linear and logistic, with standard errors, intervals and tests that count the noise."""
+
+from dpstats.regression.linear import PrivateLinearRegression
+
+__all__ = ["PrivateLinearRegression"]

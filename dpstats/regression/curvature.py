@@ -1,0 +1,118 @@
+"""Public algebra of a noisy Newton step: curvatures that are pooled, inverted with care, and what that leaves unknown.
+
+Everything here is about what was released; nothing is private.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+_KNOWN = 0.02
+"""Eigenvalues below this, where a typical one is 1, say nothing of a direction's size."""
+
+
+@dataclass(frozen=True, eq=False)
+class Curvature:
+    """An estimate of a symmetric matrix, and the variance of its entries."""
+
+    mean: Floats
+    variance: Floats
+
+    @classmethod
+    def noisy(cls, mean: Floats, std: float) -> Curvature:
+        """Return one whose diagonal has noise of this deviation, and the rest of this over sqrt(2)."""
+        return cls(mean, std**2 * (1 + np.eye(len(mean))) / 2)
+
+    def __and__(self, other: Curvature) -> Curvature:
+        """Return the average of two, entry by entry by precision."""
+        a, b = 1 / self.variance, 1 / other.variance
+        return Curvature((self.mean * a + other.mean * b) / (a + b), 1 / (a + b))
+
+    def scaled(self, factor: float) -> Curvature:
+        """Return that of a multiple."""
+        return Curvature(self.mean * factor, self.variance * factor**2)
+
+    def less_known(self, variance: float | Floats) -> Curvature:
+        """Return the same with more variance in every entry."""
+        return Curvature(self.mean, self.variance + variance)
+
+    def inverted(self, least: float) -> Inverse:
+        """Return what a Newton step divides by: eigenvalues raised by what noise of this size could have taken."""
+        values, vectors = np.linalg.eigh(self.mean)
+        known = np.maximum(values, 0.0)
+        noise = math.sqrt(float(self.variance.mean()))
+        raised = np.maximum(known + math.sqrt(2 * len(known)) / 2 * noise, least)
+        return Inverse(known, raised, vectors, noise)
+
+
+def pooled(parts: list[Curvature]) -> Curvature:
+    """Return the average of several estimates."""
+    return reduce(lambda a, b: a & b, parts)
+
+
+@dataclass(frozen=True, eq=False)
+class Inverse:
+    """A curvature in its eigenvectors: eigenvalues as known and as they are divided by, and the noise of an entry."""
+
+    known: Floats
+    raised: Floats
+    vectors: Floats
+    noise: float
+
+    def __call__(self, vector: Floats) -> Floats:
+        """Return the Newton step of a gradient."""
+        return (self.vectors / self.raised) @ (self.vectors.T @ vector)
+
+    @property
+    def matrix(self) -> Floats:
+        """The inverse, as it is applied."""
+        return (self.vectors / self.raised) @ self.vectors.T
+
+    @property
+    def remainder(self) -> Floats:
+        """What a step leaves of the error before it, of what was known: I - h^{-1} e."""
+        return (self.vectors * ((self.raised - self.known) / self.raised)) @ self.vectors.T
+
+    def unknown(self, spread: float) -> Floats:
+        """Return the covariance of coefficients of which a linear predictor of this spread is all that is known."""
+        size = spread**2 / len(self.known) / np.maximum(self.known, _KNOWN)
+        return (self.vectors * size) @ self.vectors.T
+
+    def error_after(self, before: Floats, noise: float) -> tuple[Floats, Floats]:
+        """Return the covariance of the error after a step: what is left of that before it, and the gradient's noise.
+
+        A step leaves what the raised eigenvalues do not remove, and what the noise of the curvature mistakes. An error
+        in a direction of curvature e pulls with e at most, so that its noise cannot count for more than that.
+        """
+        old = self.vectors.T @ before @ self.vectors
+        kept = (self.raised - self.known) / self.raised
+        pull = self.known + self.noise / 2
+        mistaken = np.minimum(self.noise**2 * (1 + np.eye(len(pull))) / 2, np.outer(pull, pull)) @ np.diagonal(old)
+        left = kept[:, None] * old * kept + np.diag(mistaken / self.raised**2)
+        size = np.maximum(self.known, _KNOWN)
+        most, now = size @ np.diagonal(old), size @ np.diagonal(left)
+        if now > most:
+            left *= most / now
+        turned = self.vectors @ left @ self.vectors.T
+        return turned, (self.vectors * (noise / self.raised) ** 2) @ self.vectors.T
+
+
+def symmetric(diagonal: Floats, above: Floats) -> Floats:
+    """Return the symmetric matrix of what was released of it."""
+    p = diagonal.size
+    matrix = np.zeros((p, p))
+    matrix[np.triu_indices(p, 1)] = above
+    return matrix + matrix.T + np.diag(diagonal)
+
+
+def positive(matrix: Floats) -> Floats:
+    """Return the nearest matrix without negative eigenvalues."""
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    return (vectors * np.maximum(values, 0.0)) @ vectors.T

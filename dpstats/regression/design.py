@@ -1,0 +1,80 @@
+"""The declared design: what is public of the columns and of the outcome before any row is read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.errors import InvalidParameter
+from dpstats.means.region import check_bounds
+
+Floats = NDArray[np.float64]
+
+_LARGEST = 1e140
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Public: rows are (x - center)/half, and outcomes (y - y_center)/y_half.
+
+    Attributes
+    ----------
+    center, half : array of shape (n_features,)
+        So that the declared bounds of a column become -1 and 1. Without an intercept the centre is 0, for the model
+        goes through the origin.
+    y_center, y_half : float
+        The same of the outcome.
+    intercept : bool
+    """
+
+    center: Floats
+    half: Floats
+    y_center: float
+    y_half: float
+    intercept: bool
+
+    @classmethod
+    def check(cls, x_bounds: Any, y_bounds: Any, d: int, intercept: bool) -> Design:
+        """Return the design of d columns that parameters describe, or refuse them; ``y_bounds=None`` is 0 or 1."""
+        if x_bounds is None:
+            raise InvalidParameter("x_bounds must be given: a pair (low, high), or one per column")
+        ends = check_bounds("x_bounds", x_bounds, d)
+        low, high = (np.full(d, end, dtype=np.float64) for end in ends)
+        if y_bounds is None:
+            y_low, y_high = -1.0, 1.0
+        else:
+            if isinstance(y_bounds, Mapping) or np.ndim(y_bounds) != 1:
+                raise InvalidParameter("y_bounds must be a pair (low, high) of numbers")
+            y_ends = check_bounds("y_bounds", y_bounds, 1)
+            y_low, y_high = float(np.ravel(y_ends[0])[0]), float(np.ravel(y_ends[1])[0])
+        largest = max(float(np.max(np.abs([low, high]))), abs(y_low), abs(y_high))
+        if largest > _LARGEST:
+            raise InvalidParameter(f"x_bounds and y_bounds must be at most {_LARGEST:g} in size")
+        if intercept:
+            return cls(low / 2 + high / 2, high / 2 - low / 2, y_low / 2 + y_high / 2, y_high / 2 - y_low / 2, True)
+        return cls(np.zeros(d), np.maximum(np.abs(low), np.abs(high)), 0.0, max(abs(y_low), abs(y_high)), False)
+
+    @property
+    def size(self) -> int:
+        """How many coefficients there are, with the intercept."""
+        return self.center.size + self.intercept
+
+    def to_units(self, shift: Floats) -> tuple[Floats, Floats]:
+        """Return L and o: coefficients in the units of the data are L theta + o.
+
+        theta is about rows (1, (x - center)/half - shift), or without the 1, and outcomes (y - y_center)/y_half.
+        """
+        d = self.center.size
+        slopes = np.diag(self.y_half / self.half)
+        if not self.intercept:
+            return slopes, np.zeros(d)
+        first = -self.y_half * (self.center / self.half + shift)
+        matrix = np.block([[np.array([[self.y_half]]), first[None, :]], [np.zeros((d, 1)), slopes]])
+        return matrix, np.append(self.y_center, np.zeros(d))
+
+

@@ -1,0 +1,63 @@
+"""The fit of the engine: stage by stage the path asks, the rows answer, the session adds noise, the path goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.tables import Table
+from dpstats.lattice import check_finite
+from dpstats.regression.path import LinearPath, LogisticPath, Path
+from dpstats.regression.plan import RegressionPlan
+from dpstats.regression.rows import Rows
+from dpstats.release.session import Released, Session
+
+
+def first_path(plan: RegressionPlan) -> Path:
+    """Return the path of a plan, before anything was released."""
+    return (LinearPath if plan.family == "linear" else LogisticPath)(plan)
+
+
+def read(table: Table, plan: RegressionPlan) -> Rows:
+    """Return the rows of a table as a fit reads them, or refuse them."""
+    check_finite(table.X)
+    assert table.y is not None
+    return Rows(table.X, table.y, plan.design)
+
+
+def release(rows: Rows, plan: RegressionPlan, session: Session) -> None:
+    """Release every stage: with a session of several draws, every draw goes its own way."""
+    paths = [first_path(plan) for _ in range(session.size or 1)]
+    for stage in plan.stages:
+        answers = [rows.answer(path.question(stage.name)) for path in paths]
+        together = {
+            name: np.stack([answer[name] for answer in answers]) if session.size else answers[0][name]
+            for name in answers[0]
+        }
+        released = session.add(stage.name, together if hasattr(stage, "blocks") else together[stage.name])
+        for draw, path in enumerate(paths):
+            path.take(stage.name, _of(released, draw) if session.size else released)
+
+
+def walked(released: Released, plan: RegressionPlan) -> Path:
+    """Return the path that leads through what was released."""
+    path = first_path(plan)
+    for stage in plan.stages:
+        path.take(stage.name, released[stage.name])
+    return path
+
+
+def _of(released: Any, draw: int) -> Any:
+    """Return what one draw released."""
+    if isinstance(released, Mapping):
+        return {name: values[draw] for name, values in released.items()}
+    return released[draw]
+
+
+def mostly_left(left: NDArray[np.float64], cov: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Say of which parameters what noise may hide is the larger part of the squared standard error."""
+    result: NDArray[np.bool_] = np.diagonal(left) > np.diagonal(cov) / 2
+    return result

@@ -1,0 +1,204 @@
+"""Private linear regression: least squares by noisy Newton steps in whitened coordinates.
+
+Proof: docs/proofs/regression.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+from sklearn.base import RegressorMixin
+
+from dpstats.data.parameters import (
+    check_choice,
+    check_flag,
+    check_integer,
+    check_level,
+    check_privacy_parameters,
+)
+from dpstats.data.tables import Table
+from dpstats.errors import InvalidParameter
+from dpstats.regression.base import Regression
+from dpstats.regression.design import Design
+from dpstats.regression.engine import mostly_left, read, release, walked
+from dpstats.regression.plan import RegressionPlan, regression_plan
+from dpstats.regression.rows import Rows
+from dpstats.release.parameters import parameters
+from dpstats.release.session import Released, Session
+from dpstats.results import ConfidenceInterval, Summary, significant
+
+Floats = NDArray[np.float64]
+
+
+@parameters
+class PrivateLinearRegression(RegressorMixin, Regression[RegressionPlan]):
+    """Private least squares, with intervals that count sampling error and privacy noise.
+
+    Parameters
+    ----------
+    x_bounds : (low, high), or array of shape (n_features, 2)
+        Public ends of the columns, known without the data. A row beyond them is not clipped: it weighs less, as any row
+        does that is far from the others. With labels (a mapping {column: (low, high)}, or a data frame with a row per
+        column) a fit takes them by the names of a data frame's columns.
+    epsilon : float, default=1.0
+        Privacy parameter, greater than 0.
+    fit_intercept : bool, default=True
+    y_bounds : (low, high)
+        Public ends of the outcome. Outcomes beyond them are moved to them, and the share of these is released.
+    delta : float, default=1e-6
+        In (0, 1).
+    cov_type : {"HC", "nonrobust"}, default="HC"
+        Which covariance standard errors come from: robust ones hold for residuals of any variance; "nonrobust" ones
+        for residuals of one variance, whatever the row. Both are released.
+    random_state : None, int or numpy.random.Generator, default=None
+        None draws exact noise: a release. Anything else is a simulation.
+    budget : PrivacyBudget, optional
+        Charged by every fit, for all stages together and before the first; shared by clones.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+    intercept_ : float
+    standard_errors_ : ndarray of shape (n_features,)
+        Of ``coef_``, counting sampling error and noise.
+    intercept_standard_error_ : float
+    cov_params_ : ndarray of shape (n_features, n_features)
+        Covariance of the errors of ``coef_``.
+    params_, params_cov_ : ndarrays of shape (p,), (p, p)
+        The same with the intercept first.
+    identified_ : ndarray of bool, shape (n_features,)
+        Which coefficients are more than noise: of the others the columns' variation could not be told from noise, and
+        their intervals rest on what the outcome's spread allows.
+    privacy_share_ : ndarray of shape (n_features,)
+        The part of the squared standard error that is privacy's.
+    condition_ : float
+        Of the released curvature: the largest eigenvalue over the smallest, noise allowed for.
+    scale_ : float
+        Standard deviation of the residuals.
+    clipped_share_ : float
+        Share of the outcomes outside ``y_bounds``, with noise (its deviation is ``clipped_share_std_``).
+    privacy_ : PrivacyGuarantee
+        For neighbours that differ in one row (x, y); n is public.
+    plan_ : RegressionPlan
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Where X has column names.
+
+    Notes
+    -----
+    Rows are centred, whitened by the directions of the centred rows, and bounded in these coordinates, which weighs
+    leverage and distorts nothing if the model holds. Residuals are clipped, which moves only the intercept if
+    they are independent of the row; a last stage sets it right. Every step releases the bounded rows' Gram matrix
+    beside the gradient, at no cost. Where the model does not hold, coefficients are those of the best fit to rows that
+    are weighed so.
+
+    References
+    ----------
+    Sheffet (2017), Differentially private ordinary least squares. Wang (2018), Revisiting differentially private linear
+    regression. Huber (1981), Robust Statistics, chapter 7.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.regression import PrivateLinearRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(20_000, 2))
+    >>> y = 1.0 + X @ [0.5, -0.5] + rng.normal(size=20_000)
+    >>> model = PrivateLinearRegression(x_bounds=(-4, 4), y_bounds=(-6, 8), random_state=0).fit(X, y)
+    >>> model.coef_.round(2), round(model.intercept_, 2)
+    (array([ 0.5, -0.5]), 1.0)
+    """
+
+    y_bounds: Any = None
+    delta: float = 1e-6
+    cov_type: str = "HC"
+
+    def plan(self, n_samples: int, n_features: int) -> RegressionPlan:
+        """Return what a fit on data of this size would release, and at which cost.
+
+        Parameters
+        ----------
+        n_samples, n_features : int
+            Public sizes.
+        """
+        n = check_integer("n_samples", n_samples, at_least=2)
+        d = check_integer("n_features", n_features, at_least=1)
+        epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
+        check_choice("cov_type", self.cov_type, ["HC", "nonrobust"])
+        if self.y_bounds is None:
+            raise InvalidParameter("y_bounds must be given: a pair (low, high)")
+        design = Design.check(
+            self.x_bounds, self.y_bounds, d, check_flag("fit_intercept", self.fit_intercept)
+        )
+        return regression_plan("linear", design, n, epsilon, delta)
+
+    def _read(self, table: Table, plan: RegressionPlan) -> Rows:
+        return read(table, plan)
+
+    def _release(self, private: Rows, plan: RegressionPlan, session: Session) -> None:
+        release(private, plan, session)
+
+    def _report(self, released: Released, plan: RegressionPlan) -> None:
+        estimate = walked(released, plan).estimate()
+        robust = self.cov_type == "HC"
+        self._set_params(estimate.params, estimate.robust if robust else estimate.model, estimate.privacy)
+        self.identified_ = ~mostly_left(estimate.left, estimate.robust)[int(self.fit_intercept) :]
+        self.condition_ = estimate.condition
+        self.scale_ = estimate.scale
+        self.clipped_share_ = estimate.outside
+        self.clipped_share_std_ = float(np.max(plan.noise("share outside").std))
+
+    def predict(self, X: Any) -> Floats:
+        """Return what the model says of rows: shape (n_samples,). Releases nothing new."""
+        return self._linear_predictor(X)[1]
+
+    def predict_interval(
+        self, X: Any, confidence_level: float = 0.95, *, of: str = "mean"
+    ) -> ConfidenceInterval:
+        """Return an interval for each row: for the mean outcome of such rows, or for one outcome.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        confidence_level : float, default=0.95
+        of : {"mean", "outcome"}, default="mean"
+            "outcome" adds the spread of a single outcome, and takes residuals to be normal, of one variance.
+        """
+        rows, fitted = self._linear_predictor(X)
+        level = check_level("confidence_level", confidence_level)
+        what = check_choice("of", of, ["mean", "outcome"])
+        assert self.params_cov_ is not None
+        variance = np.einsum("ij,jk,ik->i", rows, self.params_cov_, rows)
+        if what == "outcome":
+            variance = variance + self.scale_**2
+        words = {"mean": "the mean outcome of such rows", "outcome": "one outcome of such a row"}[what]
+        return ConfidenceInterval.around(fitted, -ndtri((1 - level) / 2) * np.sqrt(variance), level, words)
+
+    def summary(self, confidence_level: float = 0.95) -> Summary:
+        """Return a table laid out as statsmodels' OLS is, with a privacy block above and what it assumes below."""
+        table = self._table_of(confidence_level)
+        facts = [
+            *self._facts(),
+            ("Method", "noisy Newton steps, whitened; bounded rows, clipped residuals"),
+            ("Covariance", "robust (HC)" if self.cov_type == "HC" else "nonrobust (residuals of one variance)"),
+            ("Residual scale", significant(self.scale_, self.scale_ / 10)),
+            ("Outcomes outside bounds", f"{100 * max(self.clipped_share_, 0.0):.1f}% "
+             f"(noise sd {100 * self.clipped_share_std_:.1g}%)"),
+            ("Condition of the design", f"{self.condition_:.3g} (released, whitened)"),
+        ]
+        shares = [f"{100 * share:.0f}%" for share in self._all_shares()]
+        table["privacy"] = shares
+        return Summary(
+            "Private linear regression",
+            facts,
+            list(table),
+            list(zip(*table.values(), strict=True)),
+            [*self._notes(), *self._simulated_note()],
+        )
+
+    @classmethod
+    def _of_formula(cls, described: Any, given: dict[str, Any]) -> Self:
+        return super()._of_formula(described, {"y_bounds": described.y_bounds, **given})

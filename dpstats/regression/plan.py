@@ -1,0 +1,228 @@
+"""The plan of a regression: its stages, their shares of the privacy, and what it can say before any row is read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dpstats.errors import InvalidParameter, ScaleOutOfRange
+from dpstats.lattice.joint import FREE_SQUARES, box_movement, free_weight
+from dpstats.lattice.products import row_bits
+from dpstats.privacy.gaussian import gaussian_sigma
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.plan import ReleasePlan
+from dpstats.privacy.stages import Block
+from dpstats.regression.design import Design
+from dpstats.regression.movement import (
+    box_integers,
+    gram_integers,
+    last_integers,
+    logistic_integers,
+    step_integers,
+)
+from dpstats.regression.rows import COUNT_BITS, OUTSIDE, SIZE, UNIT_BITS, X_BITS
+from dpstats.release.additive import Integers, JointIntegers, additive_stages
+
+CENTRE, DIRECTIONS, NORMS, RATE, TAIL, RESIDUALS = (
+    "centre",
+    "directions",
+    "norms",
+    "outcome rate",
+    "residual tail",
+    "residuals",
+)
+MEAN, SQUARES = "mean residual", "squared residual"
+
+STEPS = 4
+_EARLY = (0.08, 0.10, 0.15)
+_SHARES = {CENTRE: 0.04, DIRECTIONS: 0.10, NORMS: 0.01, RATE: 0.01, RESIDUALS: 0.04}
+"""Of mu^2. The rest is the last step's."""
+
+NORM_ENDS = 22
+OUTSIDE_WEIGHT = 0.5
+_COARSEST = 8
+
+
+def step_name(t: int) -> str:
+    """Return the name of the step t = 1, ..., STEPS."""
+    return f"step {t}"
+
+
+def size_name(t: int) -> str:
+    """Return the name of the residuals' size before step t."""
+    return f"residual size {t}"
+
+
+@dataclass(frozen=True)
+class RegressionPlan(ReleasePlan):
+    """The plan of a private regression. All of it is public.
+
+    Attributes
+    ----------
+    design : Design
+        The declared bounds.
+    family : {"linear", "logistic"}
+    bits : int
+        Bounded rows have norms of at most 2^bits steps.
+    mu : float
+        What the guarantee is worth: the distance of two normal laws that are as hard to tell apart.
+    """
+
+    design: Design = field(repr=False, compare=False)
+    family: str
+    bits: int
+    mu: float
+
+    @property
+    def size(self) -> int:
+        """How many coefficients there are, with the intercept."""
+        return self.design.size
+
+    @property
+    def leverage(self) -> float:
+        """Rows are bounded at this many times the norm that three quarters of them do not exceed."""
+        return leverage(self.n_samples, self.size, self.mu)
+
+    @property
+    def noise_ratio(self) -> float:
+        """Noise of a coefficient over its sampling error, for columns of one scale and residuals that are normal."""
+        last = self.mu * math.sqrt(self.share(step_name(STEPS)))
+        width = 1.5 if self.family == "linear" else 2.0
+        return 2 * self.leverage * width * math.sqrt(self.size / self.n_samples) / last
+
+    @property
+    def blur(self) -> float:
+        """Noise of the directions over the average eigenvalue: above 1 the shape of the columns is not seen."""
+        d = self.n_features
+        return math.sqrt(2 * d) * d * math.sqrt(2) / (self.n_samples * self.mu * math.sqrt(_SHARES[DIRECTIONS]))
+
+    def share(self, name: str) -> float:
+        """Return the share of mu^2 that a stage gets."""
+        return dict(shares(self.family, self.n_samples, self.mu, self.design.intercept))[name]
+
+    def expected_error(self, std: float | None = None) -> float:
+        """Return the expected squared error of the coefficients over that of least squares (of the MLE), roughly.
+
+        One plus the variance of the noise over that of sampling, for columns of one scale and normal residuals;
+        ``std`` is not needed.
+        """
+        return 1 + self.noise_ratio**2
+
+    def notes(self) -> list[str]:
+        """Return what a reader of the plan has to know, one line each."""
+        notes = [
+            f"for columns of one scale the noise of a coefficient is about {self.noise_ratio:.2g} times its sampling error"
+        ]
+        if self.blur > 1:
+            notes.append(
+                "warning: noise only: coefficients are not identified at this n and epsilon. More rows, a larger epsilon "
+                "or fewer columns help"
+            )
+        return notes
+
+    def __str__(self) -> str:
+        return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
+
+
+def leverage(n: int, p: int, mu: float) -> float:
+    """Return how far beyond a typical norm rows are bounded: further where there is less noise for it to cost."""
+    return float(np.clip(1.1 * (n * mu**2 / (50 * p)) ** 0.25, 1.0, 2.5))
+
+
+def shares(family: str, n: int, mu: float, intercept: bool) -> list[tuple[str, float]]:
+    """Return the stages in their order, and the share of mu^2 that each gets: of sizes and mu alone."""
+    parts = [(CENTRE, _SHARES[CENTRE])] if intercept else []
+    parts += [(DIRECTIONS, _SHARES[DIRECTIONS]), (NORMS, _SHARES[NORMS])]
+    scalar = float(np.clip(5 * (20 / (n * mu)) ** 2, 0.03, 0.2)) / (STEPS + 1)
+    if family == "logistic" and intercept:
+        parts.append((RATE, _SHARES[RATE]))
+    for t, share in enumerate((*_EARLY, 0.0), 1):
+        if family == "linear":
+            parts.append((size_name(t), scalar))
+            if t == 2:
+                parts.append((TAIL, scalar))
+        parts.append((step_name(t), share))
+    if family == "linear":
+        parts.append((RESIDUALS, _SHARES[RESIDUALS]))
+    rest = 1 - math.fsum(share for _, share in parts)
+    return [(name, rest if name == step_name(STEPS) else share) for name, share in parts]
+
+
+def regression_plan(family: str, design: Design, n: int, epsilon: float, delta: float) -> RegressionPlan:
+    """Return the plan of a regression of n rows on declared columns."""
+    if delta == 0:
+        raise InvalidParameter(
+            "delta must be greater than 0: the noise is Gaussian. FunctionalMechanismRegression is for delta = 0"
+        )
+    mu, d, p = 1 / gaussian_sigma(epsilon, delta), design.center.size, design.size
+
+    def made(bits: int) -> RegressionPlan:
+        def integers(name: str, share: float) -> Integers | JointIntegers:
+            if name == CENTRE:
+                moved = box_integers(d, 2**X_BITS)
+                return Integers(name, d, 2.0**-X_BITS / n, 2 * d * 2**X_BITS, moved, share)
+            if name == DIRECTIONS:
+                return gram_integers(name, d, n, 2**bits, share)
+            if name == NORMS:
+                # A row leaves one count and enters another.
+                moved = math.isqrt(2 * 4**COUNT_BITS) + 1
+                return Integers(name, NORM_ENDS + 1, 2.0**-COUNT_BITS / n, 2 << COUNT_BITS, moved, share)
+            if name == RATE:
+                return _scalar(name, n, 1, share)
+            if name == TAIL:
+                return _scalar(name, n, 2, share)
+            if name == RESIDUALS:
+                return _moments(name, n, share)
+            if name == size_name(1):
+                blocks = (_unit(SIZE, n, 1.0), _unit(OUTSIDE, n, 1 / OUTSIDE_WEIGHT))
+                moved_both = math.sqrt(1 + OUTSIDE_WEIGHT**2) * (1 + 1e-12)
+                return JointIntegers(name, blocks, math.inf, moved_both, share)
+            if name.startswith("residual size"):
+                return _scalar(name, n, 1, share)
+            if family == "logistic":
+                return logistic_integers(name, p, n, bits, share)
+            return (last_integers if name == step_name(STEPS) else step_integers)(name, p, n, bits, share)
+
+        items = [integers(*part) for part in shares(family, n, mu, design.intercept)]
+        return RegressionPlan(
+            additive_stages(items, epsilon, delta),
+            PrivacyGuarantee(epsilon, delta),
+            n,
+            d,
+            design=design,
+            family=family,
+            bits=bits,
+            mu=mu,
+        )
+
+    return _finest(made, row_bits(n))
+
+
+def _finest(made: Callable[[int], RegressionPlan], bits: int) -> RegressionPlan:
+    """Return the plan on the finest lattice for which noise can be drawn: a public choice."""
+    for fewer in range(bits, _COARSEST, -2):
+        try:
+            return made(fewer)
+        except ScaleOutOfRange:
+            continue
+    return made(_COARSEST)
+
+
+def _unit(name: str, n: int, weight: float) -> Block:
+    return Block(name, 1, 2.0**-UNIT_BITS / n, weight * 2.0**UNIT_BITS)
+
+
+def _scalar(name: str, n: int, ends: int, share: float) -> Integers:
+    """Return what a stage about the mean of numbers in [0, 1] (one end), or [-1, 1] (two), needs to know."""
+    moved = ends << UNIT_BITS
+    return Integers(name, 1, 2.0**-UNIT_BITS / n, moved, moved, share)
+
+
+def _moments(name: str, n: int, share: float) -> JointIntegers:
+    """Return that of the mean of numbers in [-1, 1] and of their squares, which are free beside it."""
+    weight = free_weight(FREE_SQUARES, UNIT_BITS)
+    moved = math.sqrt(box_movement((1.0, weight), 2**UNIT_BITS, "l2")) / 2**UNIT_BITS * (1 + 1e-12)
+    return JointIntegers(name, (_unit(MEAN, n, 1.0), _unit(SQUARES, n, 1 / weight)), math.inf, moved, share)

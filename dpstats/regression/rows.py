@@ -1,0 +1,264 @@
+"""What a fit asks of the rows, one pass each: every answer is a sum of integers, one function of a row by itself.
+
+Rows are read onto a fine lattice, as integers; matrices and coefficients that meet them are public and are rounded
+so that the products are exact (dpstats/lattice/products.py). What a row adds therefore depends neither on the rows
+beside it nor on the processor. A question is public: it holds parameters and what was released before.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from dpstats.lattice.products import Sums, dyadic, factor_bits, gram, inside_ball, summed, weighted
+from dpstats.lattice.rounding import squared_norms
+from dpstats.regression.design import Design
+from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
+
+Floats = NDArray[np.float64]
+
+X_BITS = 18
+"""A declared half-width is 2^18 steps."""
+
+REACH = 4
+"""Columns are cut at 2^4 half-widths from the middle of their bounds: the rows beyond these weigh little."""
+
+UNIT_BITS = 30
+"""Scalars and counts: the largest is 2^30 steps."""
+
+COUNT_BITS = 20
+"""Of what is counted once a row in several bins."""
+
+SIZE, OUTSIDE = "size", "share outside"
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Private: some rows, on the lattice."""
+
+    z: Floats  # integers, shape (m, n_features)
+    y: Floats  # in half-widths, shape (m,)
+    outside: Floats  # whether the outcome was outside its bounds
+
+    def rows(self, shift: Floats, intercept: bool) -> Floats:
+        """Return integer rows about a shift, in steps, behind a constant column if there is an intercept."""
+        centered = self.z - shift if shift.any() else self.z
+        if not intercept:
+            return centered
+        return np.concatenate([np.full((centered.shape[0], 1), 2.0**X_BITS), centered], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Private: the data of a fit, and how they are read."""
+
+    X: NDArray[Any]
+    y: Floats
+    design: Design
+
+    def block(self, where: slice) -> Block:
+        """Return some rows."""
+        design = self.design
+        z = (self.X[where] - design.center) * (2.0**X_BITS / design.half)
+        np.clip(z, -(2.0 ** (X_BITS + REACH)), 2.0 ** (X_BITS + REACH), out=z)
+        np.rint(z, out=z)
+        y = (self.y[where] - design.y_center) / design.y_half
+        return Block(z, np.clip(y, -1.0, 1.0), np.abs(y) > 1.0)
+
+    def answer(self, question: Question) -> Sums:
+        """Return the sums that a question is about."""
+        n, d = self.X.shape
+        return summed(lambda where: question.of(self.block(where)), n, d)
+
+
+class Question(ABC):
+    """Sums over rows: public parameters, and the map of a row to integers."""
+
+    @abstractmethod
+    def of(self, block: Block) -> Sums:
+        """Return the sums over some rows, by the names of what is released."""
+
+
+@dataclass(frozen=True, eq=False)
+class Centre(Question):
+    """The sum of the rows, cut to the declared box."""
+
+    name: str
+
+    def of(self, block: Block) -> Sums:
+        inside = np.clip(block.z, -(2.0**X_BITS), 2.0**X_BITS)
+        return {self.name: inside.sum(axis=0).astype(np.int64)}
+
+
+@dataclass(frozen=True, eq=False)
+class Directions(Question):
+    """The Gram matrix of rows that are scaled to the unit sphere."""
+
+    shift: Floats
+    bits: int
+
+    def of(self, block: Block) -> Sums:
+        rows = block.rows(self.shift, intercept=False)
+        norms = np.sqrt(squared_norms(rows))
+        return _triangle(CURVATURE, gram(inside_ball(rows, np.maximum(norms, 1.0), 2**self.bits)))
+
+
+@dataclass(frozen=True, eq=False)
+class Norms(Question):
+    """How many rows have norms between given ends, in given coordinates."""
+
+    name: str
+    shift: Floats
+    whitening: Floats
+    ends: Floats
+
+    def of(self, block: Block) -> Sums:
+        rows = block.rows(self.shift, intercept=False) @ self.whitening.T
+        squares = squared_norms(rows)
+        places = np.searchsorted(self.ends**2, squares)
+        counts = np.bincount(np.minimum(places, self.ends.size), minlength=self.ends.size + 1)
+        return {self.name: counts.astype(np.int64) << COUNT_BITS}
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome(Question):
+    """The sum of outcomes that are 0 or 1."""
+
+    name: str
+
+    def of(self, block: Block) -> Sums:
+        return {self.name: np.array([np.count_nonzero(block.y > 0) << UNIT_BITS])}
+
+
+@dataclass(frozen=True, eq=False)
+class Model(Question):
+    """What is asked of residuals: ``theta`` is about rows with the constant, in outcome units per step."""
+
+    shift: Floats
+    intercept: bool
+    theta: Floats
+
+    def rows_and_fitted(self, block: Block) -> tuple[Floats, Floats]:
+        rows = block.rows(self.shift, self.intercept)
+        return rows, rows @ self.theta
+
+    def residuals(self, block: Block) -> Floats:
+        return block.y - self.rows_and_fitted(block)[1]
+
+
+@dataclass(frozen=True, eq=False)
+class Size(Model):
+    """The sum of absolute residuals, cut at ``most``; with ``counts`` also the outcomes outside their bounds."""
+
+    name: str
+    most: float
+    counts: bool
+
+    def of(self, block: Block) -> Sums:
+        parts = np.minimum(np.abs(self.residuals(block)) / self.most, 1.0)
+        found = {SIZE if self.counts else self.name: _scalar(parts)}
+        return {**found, OUTSIDE: _scalar(block.outside)} if self.counts else found
+
+
+@dataclass(frozen=True, eq=False)
+class Tail(Model):
+    """The sum of what residuals are beyond ``width``, up to ``most``, with their signs."""
+
+    name: str
+    width: float
+    most: float
+
+    def of(self, block: Block) -> Sums:
+        r = self.residuals(block)
+        beyond = np.clip((r - np.clip(r, -self.width, self.width)) / self.most, -1.0, 1.0)
+        return {self.name: _scalar(beyond)}
+
+
+@dataclass(frozen=True, eq=False)
+class Moments(Model):
+    """The sums of residuals and of their squares, cut at ``most``."""
+
+    mean: str
+    squares: str
+    most: float
+
+    def of(self, block: Block) -> Sums:
+        parts = np.clip(self.residuals(block) / self.most, -1.0, 1.0)
+        steps = np.rint(parts * 2.0**UNIT_BITS).astype(np.int64)
+        return {
+            self.mean: steps.sum(keepdims=True),
+            self.squares: (steps * steps >> UNIT_BITS).sum(keepdims=True),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Step(Model):
+    """A step of a regression: in whitened coordinates a row beyond ``radius`` is scaled to it, its residual too."""
+
+    whitening: Floats
+    radius: float
+    bits: int
+
+    def bounded(self, block: Block) -> tuple[Floats, Floats, Floats]:
+        """Return integer rows in a ball of 2^bits steps, the factors that they were scaled by, and fitted outcomes."""
+        rows, fitted = self.rows_and_fitted(block)
+        white = rows @ self.whitening.T
+        norms = np.sqrt(squared_norms(white))
+        longest = np.maximum(norms, self.radius)
+        return inside_ball(white, longest, 2**self.bits), self.radius / longest, fitted
+
+
+@dataclass(frozen=True, eq=False)
+class LinearStep(Step):
+    """Gradient and Gram matrix; with ``last`` the Gram matrix of the rows that are not clipped, and the meat."""
+
+    width: float
+    last: bool
+
+    def of(self, block: Block) -> Sums:
+        rows, factors, fitted = self.bounded(block)
+        r = (block.y - fitted) / self.width
+        v = np.rint(np.clip(r, -1.0, 1.0) * factors * 2.0**self.bits)
+        found = {GRADIENT: weighted(v, rows)}
+        if not self.last:
+            return {**found, **_triangle(CURVATURE, gram(rows))}
+        pulls = np.rint(rows * (v * 2.0**-self.bits)[:, None])
+        kept = np.where((np.abs(r) < 1.0)[:, None], rows, 0.0)
+        return {**found, **_triangle(CURVATURE, gram(kept)), **_triangle(MEAT, gram(pulls))}
+
+
+@dataclass(frozen=True, eq=False)
+class LogisticStep(Step):
+    """Gradient and Hessian of the logistic log-likelihood."""
+
+    def of(self, block: Block) -> Sums:
+        rows, factors, fitted = self.bounded(block)
+        p = expit(fitted)
+        v = np.rint(((block.y > 0) - p) * factors * 2.0**self.bits)
+        curved = np.rint(rows * np.sqrt(4 * p * (1 - p))[:, None])
+        return {GRADIENT: weighted(v, rows), **_triangle(CURVATURE, gram(curved))}
+
+
+def coordinates(whitening: Floats, p: int) -> Floats:
+    """Return a public matrix for rows of p integers, rounded so that its products with them are exact.
+
+    It is about rows in half-widths, and what is returned about steps.
+    """
+    return dyadic(whitening * 2.0**-X_BITS, factor_bits(p, X_BITS + REACH + 1))
+
+
+def _scalar(values: Any) -> NDArray[np.int64]:
+    return np.array([np.rint(values * 2.0**UNIT_BITS).astype(np.int64).sum()])
+
+
+def _triangle(name: str, matrix: NDArray[np.int64]) -> Sums:
+    p = matrix.shape[0]
+    found = {f"{name}, diagonal": np.diagonal(matrix).copy()}
+    if p > 1:
+        found[f"{name}, above the diagonal"] = matrix[np.triu_indices(p, 1)]
+    return found
