@@ -165,9 +165,7 @@ class Regression(Fitted[Plan]):
         half = -ndtri((1 - level) / 2) * self._errors()[0] if self.fit_intercept else 0.0
         return ConfidenceInterval.around(self.intercept_, half, level, "the intercept of the model")
 
-    def test(
-        self, coefficient: Any = None, value: float = 0.0, alternative: str = "two-sided"
-    ) -> ValueTest:
+    def test(self, coefficient: Any = None, value: float = 0.0, alternative: str = "two-sided") -> ValueTest:
         """Test whether a coefficient is ``value``, from what was released: it costs no privacy.
 
         Parameters
@@ -188,7 +186,9 @@ class Regression(Fitted[Plan]):
         at = check_real("value", value)
         side = check_choice("alternative", alternative, ["two-sided", "less", "greater"])
         places = (
-            np.arange(first, self.params_.size) if coefficient is None else np.array([self._place(coefficient)])
+            np.arange(first, self.params_.size)
+            if coefficient is None
+            else np.array([self._place(coefficient)])
         )
         estimates, spread = self.params_[places], errors[places]
         z = (estimates - at) / spread
@@ -267,7 +267,9 @@ class Regression(Fitted[Plan]):
             "z": [f"{value:.3f}" for value in z],
             "P>|z|": [f"{value:.3f}" for value in 2 * ndtr(-np.abs(z))],
             f"[{tail:.3g}": [significant(*pair) for pair in zip(self.params_ - half, errors, strict=True)],
-            f"{1 - tail:.3g}]": [significant(*pair) for pair in zip(self.params_ + half, errors, strict=True)],
+            f"{1 - tail:.3g}]": [
+                significant(*pair) for pair in zip(self.params_ + half, errors, strict=True)
+            ],
         }
 
     def _facts(self) -> list[tuple[str, str]]:
@@ -283,14 +285,20 @@ class Regression(Fitted[Plan]):
 
     def _notes(self) -> list[str]:
         """Return what coefficients assume, and advice where noise leaves little of them."""
-        notes = ["z and intervals count sampling error and privacy noise; the last column is the noise's part."]
+        notes = [
+            "z and intervals count sampling error and privacy noise; the last column is the noise's part."
+        ]
         unknown = [name for name, known in zip(self._names(), self._identified, strict=True) if not known]
+        if self.plan_.noise_only:
+            notes.append(
+                "Noise only: at this n and epsilon intervals may miss more often than they say (see the plan)."
+            )
         if unknown:
             shown = ", ".join(unknown[:6]) + (", ..." if len(unknown) > 6 else "")
             notes.append(
-                f"Not identified at this n and epsilon: {shown}. The columns' variation there cannot be told from noise, "
-                "and the interval rests on what the outcome's spread allows. More rows, a larger epsilon, fewer columns or "
-                "tighter bounds help."
+                f"Not identified at this n and epsilon: {shown}. The columns' variation there cannot be told from "
+                "noise, and the interval rests on what the outcome's spread allows. More rows, a larger epsilon, fewer "
+                "columns or tighter bounds help."
             )
         return notes
 
@@ -301,9 +309,7 @@ class Regression(Fitted[Plan]):
     # A way in.
 
     @classmethod
-    def from_formula(
-        cls, formula: str, data: Any, *, bounds: Any, levels: Any = None, **given: Any
-    ) -> Self:
+    def from_formula(cls, formula: str, data: Any, *, bounds: Any, levels: Any = None, **given: Any) -> Self:
         """Return a fit of a model that a formula describes.
 
         Parameters

@@ -76,6 +76,14 @@ class Inverse:
         return (self.vectors / self.raised) @ self.vectors.T
 
     @property
+    def of_sampling(self) -> Floats:
+        """The inverse without what was added to it, as far as that is known.
+
+        All steps meet the same rows: what raised eigenvalues keep of their sampling error, the steps before have made.
+        """
+        return (self.vectors / np.maximum(self.known, self.raised / 2)) @ self.vectors.T
+
+    @property
     def remainder(self) -> Floats:
         """What a step leaves of the error before it, of what was known: I - h^{-1} e."""
         return (self.vectors * ((self.raised - self.known) / self.raised)) @ self.vectors.T
@@ -94,7 +102,9 @@ class Inverse:
         old = self.vectors.T @ before @ self.vectors
         kept = (self.raised - self.known) / self.raised
         pull = self.known + self.noise / 2
-        mistaken = np.minimum(self.noise**2 * (1 + np.eye(len(pull))) / 2, np.outer(pull, pull)) @ np.diagonal(old)
+        mistaken = np.minimum(
+            self.noise**2 * (1 + np.eye(len(pull))) / 2, np.outer(pull, pull)
+        ) @ np.diagonal(old)
         left = kept[:, None] * old * kept + np.diag(mistaken / self.raised**2)
         size = np.maximum(self.known, _KNOWN)
         most, now = size @ np.diagonal(old), size @ np.diagonal(left)

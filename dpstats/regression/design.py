@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -56,8 +55,12 @@ class Design:
         if largest > _LARGEST:
             raise InvalidParameter(f"x_bounds and y_bounds must be at most {_LARGEST:g} in size")
         if intercept:
-            return cls(low / 2 + high / 2, high / 2 - low / 2, y_low / 2 + y_high / 2, y_high / 2 - y_low / 2, True)
-        return cls(np.zeros(d), np.maximum(np.abs(low), np.abs(high)), 0.0, max(abs(y_low), abs(y_high)), False)
+            return cls(
+                low / 2 + high / 2, high / 2 - low / 2, y_low / 2 + y_high / 2, y_high / 2 - y_low / 2, True
+            )
+        return cls(
+            np.zeros(d), np.maximum(np.abs(low), np.abs(high)), 0.0, max(abs(y_low), abs(y_high)), False
+        )
 
     @property
     def size(self) -> int:
@@ -76,5 +79,3 @@ class Design:
         first = -self.y_half * (self.center / self.half + shift)
         matrix = np.block([[np.array([[self.y_half]]), first[None, :]], [np.zeros((d, 1)), slopes]])
         return matrix, np.append(self.y_center, np.zeros(d))
-
-

@@ -183,10 +183,15 @@ class PrivateLinearRegression(RegressorMixin, Regression[RegressionPlan]):
         facts = [
             *self._facts(),
             ("Method", "noisy Newton steps, whitened; bounded rows, clipped residuals"),
-            ("Covariance", "robust (HC)" if self.cov_type == "HC" else "nonrobust (residuals of one variance)"),
+            (
+                "Covariance",
+                "robust (HC)" if self.cov_type == "HC" else "nonrobust (residuals of one variance)",
+            ),
             ("Residual scale", significant(self.scale_, self.scale_ / 10)),
-            ("Outcomes outside bounds", f"{100 * max(self.clipped_share_, 0.0):.1f}% "
-             f"(noise sd {100 * self.clipped_share_std_:.1g}%)"),
+            (
+                "Outcomes outside bounds",
+                f"{100 * max(self.clipped_share_, 0.0):.1f}% (noise sd {100 * self.clipped_share_std_:.1g}%)",
+            ),
             ("Condition of the design", f"{self.condition_:.3g} (released, whitened)"),
         ]
         shares = [f"{100 * share:.0f}%" for share in self._all_shares()]

@@ -40,15 +40,15 @@ def gram_blocks(name: str, p: int, n: int, steps: int, weight: float) -> tuple[B
     spacing = 1.0 / steps**2 / n
     blocks = [Block(f"{name}, diagonal", p, spacing, unit)]
     if p > 1:
-        blocks.append(
-            Block(f"{name}, above the diagonal", p * (p - 1) // 2, spacing, unit / math.sqrt(2))
-        )
+        blocks.append(Block(f"{name}, above the diagonal", p * (p - 1) // 2, spacing, unit / math.sqrt(2)))
     return tuple(blocks)
 
 
 def gram_integers(name: str, p: int, n: int, steps: int, share: float) -> JointIntegers:
     """Return what a stage about a Gram matrix alone needs to know: sqrt(2), for rows at right angles."""
-    return JointIntegers(name, gram_blocks(CURVATURE, p, n, steps, 1.0), math.inf, math.sqrt(2) * _SAFE, share)
+    return JointIntegers(
+        name, gram_blocks(CURVATURE, p, n, steps, 1.0), math.inf, math.sqrt(2) * _SAFE, share
+    )
 
 
 def step_integers(name: str, p: int, n: int, bits: int, share: float) -> JointIntegers:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,8 @@ from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
 from dpstats.regression.plan import (
     CENTRE,
     DIRECTIONS,
+    LAST_NORMS,
     MEAN,
-    NORM_ENDS,
     NORMS,
     RATE,
     RESIDUALS,
@@ -62,9 +62,16 @@ _SHAPE_ERROR = 0.15
 """How far the curvature of bounded rows may be from that of their directions, where a typical entry is 1."""
 _TURN_ERROR = 0.1
 """The same, of what earlier steps found for the last."""
+_SEEN = 4.5
+"""Standard deviations of its noise from which a count is taken to be one."""
+_LEVERAGES = np.linspace(1.0, 4.0, 61)
+_MODEL_ERROR = 0.02
+"""How far off the model may be, in residual scales: what long rows that are cut off would have said of it."""
 _ABSOLUTE = math.sqrt(math.pi / 2)  # standard deviation over mean absolute deviation, of a normal law
 _LEAST_SIZE = 0.02
 _FIRST_WIDTH = 1.5
+_LEAST_TAIL = 0.01
+_MOST_LOG_ODDS = 12.0
 _WIDTHS = np.linspace(1.5, 5.0, 71)
 
 
@@ -97,6 +104,7 @@ class Estimate:
     condition: float
     scale: float
     outside: float
+    separated: bool = False
 
 
 class Path(ABC):
@@ -109,7 +117,7 @@ class Path(ABC):
         self.p, self.d = plan.size, plan.n_features
         self.shift = np.zeros(self.d)  # in half-widths
         self.whitening = np.eye(self.p)
-        self.radius = 1.0
+        self.radius = self.leverage = 1.0
         self.b = np.zeros(self.p)
         self.left = np.zeros((self.p, self.p))
         self.noise = np.zeros((self.p, self.p))
@@ -128,7 +136,12 @@ class Path(ABC):
             return Directions(shift, self.plan.bits)
         if name == NORMS:
             first = int(self.plan.design.intercept)
-            return Norms(name, shift, coordinates(self.whitening[first:, first:], self.d), self._ends())
+            return Norms(
+                name, shift, False, coordinates(self.whitening[first:, first:], self.d), self.plan.norm_ends
+            )
+        if name == LAST_NORMS:
+            white = coordinates(self.whitening, self.p)
+            return Norms(name, shift, self.plan.design.intercept, white, self.plan.norm_ends)
         return self._own_question(name)
 
     @abstractmethod
@@ -137,10 +150,6 @@ class Path(ABC):
     def _model(self) -> tuple[Floats, bool, Floats]:
         theta = coordinates(self.whitening.T @ self.b, self.p)
         return np.rint(self.shift * 2.0**X_BITS), self.plan.design.intercept, theta
-
-    def _ends(self) -> Floats:
-        """Return the ends between which norms are counted: from an eightieth of the declared box to 12 of it."""
-        return self.d * 2.0 ** (np.arange(NORM_ENDS) / 2 - 13 / 2)
 
     # What is taken.
 
@@ -152,6 +161,8 @@ class Path(ABC):
             self._take_directions(name, released)
         elif name == NORMS:
             self._take_norms(released)
+        elif name == LAST_NORMS:
+            self._bound(released, name)
         else:
             self._take_own(name, released)
 
@@ -172,20 +183,41 @@ class Path(ABC):
         self.shape = Curvature(mean, variance)
 
     def _take_norms(self, counts: Floats) -> None:
-        """Make the norm that three quarters of the rows do not exceed that of a whitened one."""
-        ends, reached = self._ends(), np.cumsum(counts)
-        beyond = np.flatnonzero(reached >= _QUANTILE)
-        at = int(beyond[0]) if beyond.size else NORM_ENDS
-        if at == 0 or at == NORM_ENDS:
-            typical = float(ends[min(at, NORM_ENDS - 1)])
-        else:
-            below = float(reached[at - 1])
-            part = float(np.clip((_QUANTILE - below) / max(float(counts[at]), 1e-12), 0.0, 1.0))
-            typical = float(ends[at - 1] * (ends[at] / ends[at - 1]) ** part)
+        """Bring rows to a typical length, and bound them."""
         first = int(self.plan.design.intercept)
-        self.whitening[first:, first:] *= math.sqrt(self.d) / typical
+        self.whitening[first:, first:] *= math.sqrt(self.d) / self._typical(counts)
         self._round_whitening()
-        self.radius = self.plan.leverage * math.sqrt(self.p)
+        self._bound(counts, NORMS)
+
+    def _typical(self, counts: Floats) -> float:
+        """Return the norm that three quarters of the rows do not exceed."""
+        ends = self.plan.norm_ends
+        # Shares add up to 1: noise that adds up from below is taken off by what it is from above.
+        part = np.arange(1, counts.size + 1) / counts.size
+        reached = np.cumsum(counts) + part * (1 - counts.sum())
+        beyond = np.flatnonzero(reached >= _QUANTILE)
+        at = int(beyond[0]) if beyond.size else ends.size
+        if at == 0 or at == ends.size:
+            return float(ends[min(at, ends.size - 1)])
+        inside = (_QUANTILE - reached[at - 1]) / max(reached[at] - reached[at - 1], 1e-12)
+        return float(ends[at - 1] * (ends[at] / ends[at - 1]) ** np.clip(inside, 0.0, 1.0))
+
+    def _bound(self, counts: Floats, name: str) -> None:
+        """Choose the norm at which rows are bounded, as a multiple of a typical one: noise grows with it.
+
+        What is cut off of long rows moves the coefficients where the model does not hold, by as much as it is taken to
+        be off, and at worst all in one direction. Counts that noise could have made are none.
+        """
+        plan, typical = self.plan, self._typical(counts)
+        ends = self.plan.norm_ends / typical
+        middles = np.append(ends[0], ends * math.sqrt(ends[1] / ends[0]))
+        noise = float(np.max(plan.noise(name).std))
+        seen = np.where((counts > _SEEN * noise) & (middles > 0.8), counts, 0.0)
+        cut = np.array([seen @ np.maximum(middles**2 - factor**2, 0.0) for factor in _LEVERAGES])
+        information = plan.n_samples * plan.mu**2 * plan.share(step_name(STEPS))
+        costs = self.p * (16 * _LEVERAGES**2 / information + plan.n_samples * (_MODEL_ERROR * cut) ** 2)
+        self.leverage = float(_LEVERAGES[np.argmin(costs)])
+        self.radius = self.leverage * (math.sqrt(self.p) if name == NORMS else typical)
 
     def _round_whitening(self) -> None:
         """Replace the coordinates by those that rows are really put in."""
@@ -203,24 +235,31 @@ class Path(ABC):
         return next(float(np.max(found.noise_std(item))) for item in found.blocks if item.name == block)
 
     def _believed(self) -> Curvature:
-        """Return the curvature as it is known: from the steps, and from the shape of the rows, brought to their size."""
+        """Return the curvature as it is known: from the steps, and from the shape of the rows at their size."""
         steps = pooled(self.found)
-        size = float(np.clip(np.trace(steps.mean) / max(float(np.trace(self.shape.mean)), 1e-9), self._least_size, 1.5))
+        size = float(
+            np.clip(np.trace(steps.mean) / max(float(np.trace(self.shape.mean)), 1e-9), self._least_size, 1.5)
+        )
         return steps & self.shape.scaled(size)
 
     def _whiten_again(self) -> None:
-        """Go to coordinates in which the curvature that was found is near the identity."""
+        """Go to coordinates in which the curvature that was found is near a multiple of the identity.
+
+        Of the multiple that leaves typical rows about as long as they were.
+        """
         inverse = self._believed().inverted(0.0)
-        turn, back = (inverse.vectors / np.sqrt(inverse.raised)).T, inverse.vectors * np.sqrt(inverse.raised)
-        old, self.whitening = self.whitening, turn @ self.whitening
+        size = float(inverse.raised.mean())
+        old, self.whitening = (
+            self.whitening,
+            (inverse.vectors * np.sqrt(size / inverse.raised)).T @ self.whitening,
+        )
         self._round_whitening()
-        # Rows that are rounded after: coefficients go with what they stand for.
         back = np.linalg.solve(self.whitening.T, old.T)
         self.b = back @ self.b
         self.left, self.noise = back @ self.left @ back.T, back @ self.noise @ back.T
-        spread = inverse.noise**2 * (1 + np.eye(self.p)) / 2 / np.outer(inverse.raised, inverse.raised)
-        self.shape = Curvature(np.diag(inverse.known / inverse.raised), spread + _TURN_ERROR**2)
-        self.found = []
+        noise = inverse.noise**2 * (1 + np.eye(self.p)) / 2 / np.outer(inverse.raised, inverse.raised)
+        shape = Curvature(np.diag(inverse.known / inverse.raised), noise + _TURN_ERROR**2)
+        self.shape, self.found = shape.scaled(size), []
 
     def _step(self, name: str, gradient: Floats, noise: float, inverse: Inverse) -> None:
         """Take a Newton step: ``gradient`` has noise of this deviation."""
@@ -270,7 +309,7 @@ class LinearPath(Path):
         self.sizes: list[float] = []
         self.most = 1.0
         self.width = _FIRST_WIDTH
-        self.tail = 0.03
+        self.tail = _LEAST_TAIL
         self.outside = math.nan
         self.kept = 1.0
         self.meat: tuple[Floats, float] | None = None
@@ -315,9 +354,9 @@ class LinearPath(Path):
         """Choose where residuals are clipped: further out where tails are uneven, or noise is small."""
         plan = self.plan
         noise = 4 * float(plan.noise(TAIL).std)  # in scales of the residuals
-        self.tail = math.sqrt(max((4 * released) ** 2 - noise**2, 0.0) + 0.03**2)
+        self.tail = math.sqrt(max((4 * released) ** 2 - noise**2, 0.0) + _LEAST_TAIL**2)
         information = plan.n_samples * plan.mu**2 * plan.share(step_name(STEPS))
-        costs = 4 * (plan.leverage * _WIDTHS) ** 2 * self.p**2 / information
+        costs = 4 * (self.leverage * _WIDTHS) ** 2 * self.p**2 / information
         costs += plan.n_samples / 4 * self.tail**2 * np.exp(-2.4 * (_WIDTHS - _FIRST_WIDTH))
         self.width = float(_WIDTHS[np.argmin(costs)])
 
@@ -345,10 +384,12 @@ class LinearPath(Path):
         assert inverse is not None and self.meat is not None
         meat, meat_std = self.meat
         curvature = (inverse.vectors * inverse.known) @ inverse.vectors.T
-        even = curvature * max(float(np.trace(meat)), meat_std * self.p) / max(float(inverse.known.sum()), 1e-9)
+        even = (
+            curvature * max(float(np.trace(meat)), meat_std * self.p) / max(float(inverse.known.sum()), 1e-9)
+        )
         doubt = 4 * (meat_std * self.p / max(float(np.trace(meat)), 1e-12)) ** 2
         mixed = (meat + doubt * even) / (1 + doubt)
-        around = inverse.matrix / (math.sqrt(n) * self.kept)
+        around = inverse.of_sampling / (math.sqrt(n) * self.kept)
         samples = [positive(around @ middle @ around) for middle in (mixed, even)]
         theta = self.whitening.T @ self.b
         parts = [*samples, self.noise, self.left]
@@ -383,7 +424,10 @@ class LinearPath(Path):
         for matrix, variance in [
             *((sample, weight**2 * sampling + (1 - weight) ** 2 * float(sample[0, 0])) for sample in samples),
             (noise, weight**2 * own + (1 - weight) ** 2 * float(noise[0, 0])),
-            (left, weight**2 * tilt + (1 - weight) ** 2 * (float(left[0, 0]) + (self.tail * self.sigma) ** 2)),
+            (
+                left,
+                weight**2 * tilt + (1 - weight) ** 2 * (float(left[0, 0]) + (self.tail * self.sigma) ** 2),
+            ),
         ]:
             matrix[0, 1:] *= 1 - weight
             matrix[1:, 0] *= 1 - weight
@@ -395,6 +439,10 @@ class LogisticPath(Path):
     """The logistic likelihood with bounded rows."""
 
     _least_size = 0.02
+
+    def __init__(self, plan: RegressionPlan) -> None:
+        super().__init__(plan)
+        self.separated = False
 
     def _own_question(self, name: str) -> Question:
         if name == RATE:
@@ -420,13 +468,20 @@ class LogisticPath(Path):
         if name == step_name(1):
             self.left = inverse.unknown(1.0)
         self._step(name, gradient, noise, inverse)
+        # Of a typical row: log odds beyond these are as good as certain.
+        size = float(np.linalg.norm(self.b))
+        if size > _MOST_LOG_ODDS:
+            self.b, self.separated = self.b * _MOST_LOG_ODDS / size, name == step_name(STEPS)
 
     def estimate(self) -> Estimate:
         assert self.inverse is not None
-        sampling = self.inverse.matrix / self.plan.n_samples
+        sampling = self.inverse.of_sampling / self.plan.n_samples
         theta = self.whitening.T @ self.b
-        sample, noise, left = (self.whitening.T @ part @ self.whitening for part in (sampling, self.noise, self.left))
+        sample, noise, left = (
+            self.whitening.T @ part @ self.whitening for part in (sampling, self.noise, self.left)
+        )
         privacy = noise + left
         design = self.plan.design
         assert design.y_half == 1.0
-        return self._in_units(theta, [sample + privacy, sample + privacy, privacy, left])
+        found = self._in_units(theta, [sample + privacy, sample + privacy, privacy, left])
+        return replace(found, separated=self.separated)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpstats.errors import InvalidParameter, ScaleOutOfRange
 from dpstats.lattice.joint import FREE_SQUARES, box_movement, free_weight
@@ -26,10 +27,13 @@ from dpstats.regression.movement import (
 from dpstats.regression.rows import COUNT_BITS, OUTSIDE, SIZE, UNIT_BITS, X_BITS
 from dpstats.release.additive import Integers, JointIntegers, additive_stages
 
-CENTRE, DIRECTIONS, NORMS, RATE, TAIL, RESIDUALS = (
+Floats = NDArray[np.float64]
+
+CENTRE, DIRECTIONS, NORMS, LAST_NORMS, RATE, TAIL, RESIDUALS = (
     "centre",
     "directions",
     "norms",
+    "norms before the last step",
     "outcome rate",
     "residual tail",
     "residuals",
@@ -37,11 +41,13 @@ CENTRE, DIRECTIONS, NORMS, RATE, TAIL, RESIDUALS = (
 MEAN, SQUARES = "mean residual", "squared residual"
 
 STEPS = 4
+_HOPELESS = 4.0  # noise over sampling error
+_LEVERAGE = 1.2  # as rows of one length are bounded, in planning
 _EARLY = (0.08, 0.10, 0.15)
-_SHARES = {CENTRE: 0.04, DIRECTIONS: 0.10, NORMS: 0.01, RATE: 0.01, RESIDUALS: 0.04}
+_SHARES = {CENTRE: 0.04, DIRECTIONS: 0.10, RATE: 0.01, RESIDUALS: 0.04}
 """Of mu^2. The rest is the last step's."""
+_NORMS = 0.01  # at least, of either count of norms
 
-NORM_ENDS = 22
 OUTSIDE_WEIGHT = 0.5
 _COARSEST = 8
 
@@ -82,44 +88,44 @@ class RegressionPlan(ReleasePlan):
         return self.design.size
 
     @property
-    def leverage(self) -> float:
-        """Rows are bounded at this many times the norm that three quarters of them do not exceed."""
-        return leverage(self.n_samples, self.size, self.mu)
+    def norm_ends(self) -> Floats:
+        """The ends between which norms of rows are counted: from an eightieth of the declared box to 16 of it."""
+        return norm_ends(self.n_samples, self.n_features, self.mu)
 
     @property
     def noise_ratio(self) -> float:
         """Noise of a coefficient over its sampling error, for columns of one scale and residuals that are normal."""
         last = self.mu * math.sqrt(self.share(step_name(STEPS)))
         width = 1.5 if self.family == "linear" else 2.0
-        return 2 * self.leverage * width * math.sqrt(self.size / self.n_samples) / last
+        return 2 * _LEVERAGE * width * math.sqrt(self.size / self.n_samples) / last
 
     @property
     def blur(self) -> float:
         """Noise of the directions over the average eigenvalue: above 1 the shape of the columns is not seen."""
         d = self.n_features
-        return math.sqrt(2 * d) * d * math.sqrt(2) / (self.n_samples * self.mu * math.sqrt(_SHARES[DIRECTIONS]))
+        return (
+            math.sqrt(2 * d) * d * math.sqrt(2) / (self.n_samples * self.mu * math.sqrt(_SHARES[DIRECTIONS]))
+        )
+
+    @property
+    def noise_only(self) -> bool:
+        """Whether noise is all that there will be: the columns' shape is not seen, or coefficients are lost in it."""
+        return self.blur > 1 or self.noise_ratio > _HOPELESS
 
     def share(self, name: str) -> float:
         """Return the share of mu^2 that a stage gets."""
         return dict(shares(self.family, self.n_samples, self.mu, self.design.intercept))[name]
 
-    def expected_error(self, std: float | None = None) -> float:
-        """Return the expected squared error of the coefficients over that of least squares (of the MLE), roughly.
-
-        One plus the variance of the noise over that of sampling, for columns of one scale and normal residuals;
-        ``std`` is not needed.
-        """
-        return 1 + self.noise_ratio**2
-
     def notes(self) -> list[str]:
         """Return what a reader of the plan has to know, one line each."""
+        ratio = f"{self.noise_ratio:.2g}"
         notes = [
-            f"for columns of one scale the noise of a coefficient is about {self.noise_ratio:.2g} times its sampling error"
+            f"for columns of one scale the noise of a coefficient is about {ratio} times its sampling error"
         ]
-        if self.blur > 1:
+        if self.noise_only:
             notes.append(
-                "warning: noise only: coefficients are not identified at this n and epsilon. More rows, a larger epsilon "
-                "or fewer columns help"
+                "warning: noise only: coefficients are not identified at this n and epsilon, and intervals may miss more "
+                "often than they say. More rows, a larger epsilon or fewer columns help"
             )
         return notes
 
@@ -127,19 +133,24 @@ class RegressionPlan(ReleasePlan):
         return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
 
 
-def leverage(n: int, p: int, mu: float) -> float:
-    """Return how far beyond a typical norm rows are bounded: further where there is less noise for it to cost."""
-    return float(np.clip(1.1 * (n * mu**2 / (50 * p)) ** 0.25, 1.0, 2.5))
+def norm_ends(n: int, d: int, mu: float) -> Floats:
+    """Return the ends between which norms are counted: fewer where noise is large, for it adds up over them."""
+    each = 2 if n * mu >= 300 else 1
+    ends: Floats = d * 2.0 ** (np.arange(11 * each) / each - 6.5)
+    return ends
 
 
 def shares(family: str, n: int, mu: float, intercept: bool) -> list[tuple[str, float]]:
     """Return the stages in their order, and the share of mu^2 that each gets: of sizes and mu alone."""
     parts = [(CENTRE, _SHARES[CENTRE])] if intercept else []
-    parts += [(DIRECTIONS, _SHARES[DIRECTIONS]), (NORMS, _SHARES[NORMS])]
-    scalar = float(np.clip(5 * (20 / (n * mu)) ** 2, 0.03, 0.2)) / (STEPS + 1)
+    norms = min(max(_NORMS * (1000 / (n * mu)) ** 2, _NORMS), 5 * _NORMS)
+    parts += [(DIRECTIONS, _SHARES[DIRECTIONS]), (NORMS, norms)]
+    scalar = min(max(30 * (20 / (n * mu)) ** 2, 0.03), 0.2) / (STEPS + 1)
     if family == "logistic" and intercept:
         parts.append((RATE, _SHARES[RATE]))
     for t, share in enumerate((*_EARLY, 0.0), 1):
+        if t == STEPS:
+            parts.append((LAST_NORMS, norms))
         if family == "linear":
             parts.append((size_name(t), scalar))
             if t == 2:
@@ -166,10 +177,11 @@ def regression_plan(family: str, design: Design, n: int, epsilon: float, delta: 
                 return Integers(name, d, 2.0**-X_BITS / n, 2 * d * 2**X_BITS, moved, share)
             if name == DIRECTIONS:
                 return gram_integers(name, d, n, 2**bits, share)
-            if name == NORMS:
+            if name in (NORMS, LAST_NORMS):
                 # A row leaves one count and enters another.
                 moved = math.isqrt(2 * 4**COUNT_BITS) + 1
-                return Integers(name, NORM_ENDS + 1, 2.0**-COUNT_BITS / n, 2 << COUNT_BITS, moved, share)
+                bins = norm_ends(n, d, mu).size + 1
+                return Integers(name, bins, 2.0**-COUNT_BITS / n, 2 << COUNT_BITS, moved, share)
             if name == RATE:
                 return _scalar(name, n, 1, share)
             if name == TAIL:

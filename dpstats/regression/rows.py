@@ -43,7 +43,7 @@ class Block:
 
     z: Floats  # integers, shape (m, n_features)
     y: Floats  # in half-widths, shape (m,)
-    outside: Floats  # whether the outcome was outside its bounds
+    outside: NDArray[np.bool_]  # whether the outcome was beyond its bounds
 
     def rows(self, shift: Floats, intercept: bool) -> Floats:
         """Return integer rows about a shift, in steps, behind a constant column if there is an intercept."""
@@ -114,11 +114,12 @@ class Norms(Question):
 
     name: str
     shift: Floats
+    intercept: bool
     whitening: Floats
     ends: Floats
 
     def of(self, block: Block) -> Sums:
-        rows = block.rows(self.shift, intercept=False) @ self.whitening.T
+        rows = block.rows(self.shift, self.intercept) @ self.whitening.T
         squares = squared_norms(rows)
         places = np.searchsorted(self.ends**2, squares)
         counts = np.bincount(np.minimum(places, self.ends.size), minlength=self.ends.size + 1)

@@ -1,0 +1,179 @@
+"""Private logistic regression: the maximum of the likelihood by noisy Newton steps in whitened coordinates.
+
+Proof: docs/proofs/regression.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+from sklearn.base import ClassifierMixin
+
+from dpstats.data.parameters import check_flag, check_integer, check_privacy_parameters
+from dpstats.data.tables import Table
+from dpstats.errors import InvalidData
+from dpstats.regression.base import Regression
+from dpstats.regression.design import Design
+from dpstats.regression.engine import mostly_left, read, release, walked
+from dpstats.regression.plan import RegressionPlan, regression_plan
+from dpstats.regression.rows import Rows
+from dpstats.release.parameters import parameters
+from dpstats.release.session import Released, Session
+from dpstats.results import ConfidenceInterval, Summary, significant
+
+Floats = NDArray[np.float64]
+
+
+@parameters
+class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
+    """Private logistic regression of an outcome that is 0 or 1, with intervals that count sampling and noise.
+
+    Parameters
+    ----------
+    x_bounds : (low, high), or array of shape (n_features, 2)
+        Public ends of the columns, known without the data. A row beyond them is not clipped: it weighs less. With
+        labels a fit takes them by the names of a data frame's columns.
+    epsilon : float, default=1.0
+    fit_intercept : bool, default=True
+    delta : float, default=1e-6
+        In (0, 1).
+    random_state : None, int or numpy.random.Generator, default=None
+        None draws exact noise: a release. Anything else is a simulation.
+    budget : PrivacyBudget, optional
+        Charged by every fit, for all stages together and before the first; shared by clones.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Log odds ratios.
+    intercept_ : float
+    standard_errors_, cov_params_, params_, params_cov_, identified_, privacy_share_, condition_
+        As for `PrivateLinearRegression`.
+    outcome_rate_ : float
+        Share of the outcomes that are 1, as released; NaN without an intercept.
+    classes_ : ndarray of shape (2,)
+        0 and 1.
+    separated_ : bool
+        Whether the rows may be separated, or the outcome constant: coefficients grew without end.
+    privacy_ : PrivacyGuarantee
+        For neighbours that differ in one row (x, y); n is public.
+    plan_ : RegressionPlan
+
+    Notes
+    -----
+    As for `PrivateLinearRegression`; the gradient of a bounded row is at most its norm, whatever the outcome, so that
+    nothing else is clipped. Beside it the Hessian is released, at no cost.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.regression import PrivateLogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(20_000, 2))
+    >>> y = rng.random(20_000) < 1 / (1 + np.exp(-(X @ [1.0, -1.0])))
+    >>> model = PrivateLogisticRegression(x_bounds=(-4, 4), random_state=0).fit(X, y)
+    >>> model.coef_.round(1)
+    array([ 1., -1.])
+    """
+
+    delta: float = 1e-6
+
+    def plan(self, n_samples: int, n_features: int) -> RegressionPlan:
+        """Return what a fit on data of this size would release, and at which cost."""
+        n = check_integer("n_samples", n_samples, at_least=2)
+        d = check_integer("n_features", n_features, at_least=1)
+        epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
+        design = Design.check(self.x_bounds, None, d, check_flag("fit_intercept", self.fit_intercept))
+        return regression_plan("logistic", design, n, epsilon, delta)
+
+    def _read(self, table: Table, plan: RegressionPlan) -> Rows:
+        assert table.y is not None
+        if not np.isin(table.y, (0.0, 1.0)).all():
+            raise InvalidData(
+                "y must be 0 or 1 (or False and True) for every row, got at least one other outcome"
+            )
+        return read(table, plan)
+
+    def _release(self, private: Rows, plan: RegressionPlan, session: Session) -> None:
+        release(private, plan, session)
+
+    def _report(self, released: Released, plan: RegressionPlan) -> None:
+        estimate = walked(released, plan).estimate()
+        self._set_params(estimate.params, estimate.model, estimate.privacy)
+        self.identified_ = ~mostly_left(estimate.left, estimate.model)[int(self.fit_intercept) :]
+        self.condition_ = estimate.condition
+        self.outcome_rate_ = float(released["outcome rate"][0]) if plan.design.intercept else float("nan")
+        self.separated_ = estimate.separated
+        self.classes_ = np.array([0, 1])
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return the log odds of rows: shape (n_samples,). Releases nothing new."""
+        return self._linear_predictor(X)[1]
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the probabilities of 0 and 1 for rows: shape (n_samples, 2). Releases nothing new."""
+        p = expit(self.decision_function(X))
+        return np.stack([1 - p, p], axis=1)
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """Return the likelier outcome of rows: shape (n_samples,). Releases nothing new."""
+        return (self.decision_function(X) > 0).astype(np.int64)
+
+    @property
+    def odds_ratios_(self) -> Floats:
+        """The factor by which the odds grow with a column: exp(coef_)."""
+        with np.errstate(over="ignore"):
+            return np.exp(self.coef_)
+
+    def odds_ratio_interval(
+        self, confidence_level: float = 0.95, *, simultaneous: bool = False
+    ) -> ConfidenceInterval:
+        """Return an interval for each of ``odds_ratios_``."""
+        found = self.confidence_interval(confidence_level, simultaneous=simultaneous)
+        with np.errstate(over="ignore"):
+            return ConfidenceInterval(
+                np.exp(found.low),
+                np.exp(found.high),
+                found.confidence_level,
+                "odds ratios",
+                found.simultaneous,
+            )
+
+    def summary(self, confidence_level: float = 0.95) -> Summary:
+        """Return a table laid out as statsmodels' Logit is, with odds ratios and a privacy block."""
+        table = self._table_of(confidence_level)
+        with np.errstate(over="ignore"):
+            ratios = np.exp(self.params_)
+        table["odds ratio"] = [significant(r, r * e) for r, e in zip(ratios, self._errors(), strict=True)]
+        table["privacy"] = [f"{100 * share:.0f}%" for share in self._all_shares()]
+        rate = (
+            []
+            if np.isnan(self.outcome_rate_)
+            else [
+                (
+                    "Outcome rate",
+                    f"{100 * min(max(self.outcome_rate_, 0.0), 1.0):.1f}% "
+                    f"(noise sd {100 * float(np.max(self.plan_.noise('outcome rate').std)):.1g}%)",
+                )
+            ]
+        )
+        facts = [
+            *self._facts(),
+            ("Method", "noisy Newton steps, whitened; bounded rows"),
+            *rate,
+            ("Condition of the Hessian", f"{self.condition_:.3g} (released, whitened)"),
+        ]
+        separated = [
+            "Separated rows or a constant outcome: coefficients reached the end of what is looked at. The likelihood "
+            "may have no maximum; intervals are not to be relied on."
+        ]
+        return Summary(
+            "Private logistic regression",
+            facts,
+            list(table),
+            list(zip(*table.values(), strict=True)),
+            [*(separated if self.separated_ else []), *self._notes(), *self._simulated_note()],
+        )
