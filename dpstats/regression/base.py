@@ -14,6 +14,7 @@ from scipy.stats import f as f_law
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.parameters import check_choice, check_level, check_real
+from dpstats.data.rows import column_of
 from dpstats.data.tables import Table, check_rows, read_table
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.lattice import check_finite
@@ -247,6 +248,20 @@ class Regression(Fitted[Plan]):
             rows = np.concatenate([np.ones((rows.shape[0], 1)), rows], axis=1)
         return rows, rows @ self.params_
 
+    def _scored(self, X: Any, y: Any) -> tuple[Floats, Floats]:
+        """Return what the model says of private rows, and their outcomes."""
+        if y is None:
+            raise InvalidData("y must be given: an outcome for each row of X")
+        fitted = self._linear_predictor(X)[1]
+        outcomes = column_of("y", self._outcome(y))
+        if outcomes.shape != fitted.shape:
+            raise InvalidData(
+                f"y must have an entry for each row of X (n_samples = {fitted.size}), got {outcomes.size}"
+            )
+        if not np.isfinite(outcomes).all():
+            raise InvalidData("y must be finite, got at least one NaN or infinite entry")
+        return fitted, outcomes
+
     # The parts of a summary.
 
     @abstractmethod
@@ -289,7 +304,7 @@ class Regression(Fitted[Plan]):
             "z and intervals count sampling error and privacy noise; the last column is the noise's part."
         ]
         unknown = [name for name, known in zip(self._names(), self._identified, strict=True) if not known]
-        if self.plan_.noise_only:
+        if self._noise_only():
             notes.append(
                 "Noise only: at this n and epsilon intervals may miss more often than they say (see the plan)."
             )
@@ -301,6 +316,10 @@ class Regression(Fitted[Plan]):
                 "columns or tighter bounds help."
             )
         return notes
+
+    def _noise_only(self) -> bool:
+        """Say whether the plan has warned that noise is all there will be."""
+        return False
 
     def _simulated_note(self) -> list[str]:
         simulated = "Simulated noise, not a private release: random_state was given."

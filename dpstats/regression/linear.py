@@ -26,6 +26,7 @@ from dpstats.regression.design import Design
 from dpstats.regression.engine import mostly_left, read, release, walked
 from dpstats.regression.plan import RegressionPlan, regression_plan
 from dpstats.regression.rows import Rows
+from dpstats.regression.scoring import determination, paid_session, release_variation, variation_plan
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
 from dpstats.results import ConfidenceInterval, Summary, significant
@@ -176,6 +177,27 @@ class PrivateLinearRegression(RegressorMixin, Regression[RegressionPlan]):
             variance = variance + self.scale_**2
         words = {"mean": "the mean outcome of such rows", "outcome": "one outcome of such a row"}[what]
         return ConfidenceInterval.around(fitted, -ndtri((1 - level) / 2) * np.sqrt(variance), level, words)
+
+    def score(self, X: Any, y: Any, sample_weight: None = None) -> float:
+        """Return R^2 on private rows: a release of its own, which costs ``epsilon`` and ``delta`` once more.
+
+        Of outcomes cut to ``y_bounds``, and residuals cut at twice their half-width; NaN where noise leaves the
+        outcomes no variance. The budget is charged, so that a search over models pays for every fit and every score.
+        """
+        if sample_weight is not None:
+            raise InvalidParameter("sample_weight must be None: rows have one weight")
+        fitted, outcomes = self._scored(X, y)
+        design = self.plan_.design
+        plan = variation_plan(fitted.size, self.epsilon, self.delta)
+        session = paid_session(self, plan)
+        inside = np.clip((outcomes - design.y_center) / design.y_half, -1.0, 1.0)
+        said = (fitted - design.y_center) / design.y_half
+        with session:
+            release_variation(plan, session, (inside - said) / 2, inside)
+        return determination(session.released)
+
+    def _noise_only(self) -> bool:
+        return self.plan_.noise_only
 
     def summary(self, confidence_level: float = 0.95) -> Summary:
         """Return a table laid out as statsmodels' OLS is, with a privacy block above and what it assumes below."""

@@ -14,12 +14,13 @@ from sklearn.base import ClassifierMixin
 
 from dpstats.data.parameters import check_flag, check_integer, check_privacy_parameters
 from dpstats.data.tables import Table
-from dpstats.errors import InvalidData
+from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.regression.base import Regression
 from dpstats.regression.design import Design
 from dpstats.regression.engine import mostly_left, read, release, walked
 from dpstats.regression.plan import RegressionPlan, regression_plan
 from dpstats.regression.rows import Rows
+from dpstats.regression.scoring import CORRECT, accuracy_plan, paid_session, release_accuracy
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
 from dpstats.results import ConfidenceInterval, Summary, significant
@@ -91,10 +92,7 @@ class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
 
     def _read(self, table: Table, plan: RegressionPlan) -> Rows:
         assert table.y is not None
-        if not np.isin(table.y, (0.0, 1.0)).all():
-            raise InvalidData(
-                "y must be 0 or 1 (or False and True) for every row, got at least one other outcome"
-            )
+        _check_binary(table.y)
         return read(table, plan)
 
     def _release(self, private: Rows, plan: RegressionPlan, session: Session) -> None:
@@ -121,6 +119,21 @@ class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
     def predict(self, X: Any) -> NDArray[np.int64]:
         """Return the likelier outcome of rows: shape (n_samples,). Releases nothing new."""
         return (self.decision_function(X) > 0).astype(np.int64)
+
+    def score(self, X: Any, y: Any, sample_weight: None = None) -> float:
+        """Return the share of private rows that `predict` is right about: a release of its own, which is charged."""
+        if sample_weight is not None:
+            raise InvalidParameter("sample_weight must be None: rows have one weight")
+        fitted, outcomes = self._scored(X, y)
+        _check_binary(outcomes)
+        plan = accuracy_plan(fitted.size, self.epsilon, self.delta)
+        session = paid_session(self, plan)
+        with session:
+            release_accuracy(plan, session, (fitted > 0) == (outcomes > 0))
+        return float(np.clip(session.released[CORRECT][0], 0.0, 1.0))
+
+    def _noise_only(self) -> bool:
+        return self.plan_.noise_only
 
     @property
     def odds_ratios_(self) -> Floats:
@@ -176,4 +189,11 @@ class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
             list(table),
             list(zip(*table.values(), strict=True)),
             [*(separated if self.separated_ else []), *self._notes(), *self._simulated_note()],
+        )
+
+
+def _check_binary(y: Floats) -> None:
+    if not np.isin(y, (0.0, 1.0)).all():
+        raise InvalidData(
+            "y must be 0 or 1 (or False and True) for every row, got at least one other outcome"
         )

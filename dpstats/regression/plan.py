@@ -124,8 +124,8 @@ class RegressionPlan(ReleasePlan):
         ]
         if self.noise_only:
             notes.append(
-                "warning: noise only: coefficients are not identified at this n and epsilon, and intervals may miss more "
-                "often than they say. More rows, a larger epsilon or fewer columns help"
+                "warning: noise only: coefficients are not identified at this n and epsilon, and intervals may miss "
+                "more often than they say. More rows, a larger epsilon or fewer columns help"
             )
         return notes
 
