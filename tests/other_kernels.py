@@ -46,6 +46,7 @@ NUMERICAL = (
     "tests/privacy/test_plan.py",
     "tests/privacy/test_tradeoff.py",
     "tests/privacy/test_zcdp.py",
+    "tests/regression/formula",
     "dpstats/intervals.py",
     "dpstats/lattice",
     "dpstats/mechanisms",

@@ -25,6 +25,7 @@ ORDER = [
     "release",
     "mechanisms",
     "means",
+    "regression",
     "identity",
     "report",
     "simulation",
@@ -114,6 +115,7 @@ INSIDE = {
         "estimator",
         "__init__",
     ],
+    "regression.formula": ["expressions", "declared", "coding", "model", "__init__"],
     "identity": [
         "whitening",
         "signs",

@@ -1,0 +1,157 @@
+"""The columns of terms: products of numbers and of factors in treatment coding, as many as are of full rank."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpstats.data.categories import Categories
+from dpstats.errors import InvalidParameter
+from dpstats.regression.formula.declared import Declared, Table, listed
+from dpstats.regression.formula.expressions import Span, applied, evaluate, expression
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A column of the table, or an expression of several."""
+
+    text: str
+    source: str
+
+    @property
+    def is_column(self) -> bool:
+        return isinstance(expression(self.source), ast.Name)
+
+    def of(self, table: Table) -> Span:
+        return evaluate(expression(self.source), table.number)
+
+
+@dataclass(frozen=True, slots=True)
+class Indicator:
+    """Whether a row is in a level."""
+
+    text: str
+    factor: str
+    code: int
+
+    def of(self, table: Table) -> Span:
+        return Span(0.0, 1.0, (table.codes(self.factor) == self.code).astype(np.float64))
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """A column of categories, in treatment coding."""
+
+    text: str
+    name: str
+    levels: tuple[Any, ...]
+    reference: int
+
+    def indicators(self, every: bool) -> list[Indicator]:
+        mark = "" if every else "T."
+        return [
+            Indicator(f"{self.text}[{mark}{level}]", self.name, code)
+            for code, level in enumerate(self.levels)
+            if every or code != self.reference
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A product of numbers and indicators."""
+
+    parts: tuple[Number | Indicator, ...]
+
+    @property
+    def text(self) -> str:
+        return ":".join(part.text for part in self.parts)
+
+    def of(self, table: Table) -> Span:
+        times = functools.partial(applied, self.text, np.multiply)
+        return functools.reduce(times, [part.of(table) for part in self.parts])
+
+
+def columns_of(terms: list[Any], declared: Declared) -> list[Column]:
+    """Return the columns of the terms, less those that earlier ones span whatever the data.
+
+    The indicators of a factor add up to 1. So a term spans a part for each subset of its factors, the interaction of
+    the subset in treatment coding; of a term those parts are kept that no earlier one has.
+    """
+    columns: list[Column] = []
+    spanned: set[tuple[frozenset[str], frozenset[str]]] = set()
+    for term in terms:
+        parts = [part_of(factor, declared) for factor in term.factors if factor.expr != "1"]
+        numbers = frozenset(part.text for part in parts if isinstance(part, Number))
+        factors = {part.name: part for part in parts if isinstance(part, Factor)}
+        subsets = [some for size in range(len(factors) + 1) for some in itertools.combinations(factors, size)]
+        new = [subset for subset in subsets if (numbers, frozenset(subset)) not in spanned]
+        spanned |= {(numbers, frozenset(subset)) for subset in new}
+        for coding in _joined(new) if parts else []:
+            choices: list[Sequence[Number | Indicator]] = [
+                [part] if isinstance(part, Number) else part.indicators(coding[part.name])
+                for part in parts
+                if isinstance(part, Number) or (part.name in coding and part is factors[part.name])
+            ]
+            # The levels of the first factor change fastest.
+            columns += [Column(choice[::-1]) for choice in itertools.product(*reversed(choices))]
+    return columns
+
+
+def _joined(subsets: Iterable[tuple[str, ...]]) -> list[dict[str, bool]]:
+    """Return fewer interactions of the same span: for each of their factors, whether every level has a column."""
+    codings = [dict.fromkeys(subset, False) for subset in subsets]
+    while True:
+        for short, long in itertools.permutations(codings, 2):
+            more = dict(long.items() - short.items())
+            if len(short) == len(long) - 1 and list(more.values()) == [False]:
+                break
+        else:
+            return codings
+        # What lacks nothing but the reference of one factor, and the reference.
+        codings.remove(short)
+        long |= dict.fromkeys(more, True)
+
+
+def part_of(factor: Any, declared: Declared) -> Number | Factor:
+    """Return what formulaic calls a factor, anything that is multiplied in a term, as a number or a factor."""
+    text, kind = factor.expr, factor.eval_method.value
+    if kind == "literal":
+        raise InvalidParameter(f"formula must have no numbers but 0 and 1 outside of I(), got {text}")
+    source = f"`{text}`" if kind == "lookup" else text
+    levels = declared.levels
+    match expression(source):
+        case ast.Name(id=name) if name in levels and name not in declared.bounds:
+            return Factor(text, name, levels[name].values, 0)
+        case ast.Call(func=ast.Name(id="C"), args=[ast.Name(id=name), *coding], keywords=[]):
+            if name not in levels:
+                raise InvalidParameter(
+                    f"levels must have the categories of {name!r}, got levels of {listed(levels)}"
+                )
+            return Factor(text, name, levels[name].values, _reference(coding, levels[name]))
+    return Number(text, source)
+
+
+def _reference(coding: list[ast.expr], levels: Categories) -> int:
+    """Return the code of the level in ``contr.treatment(level)``, of the first one without that."""
+    code = -1 if coding else 0
+    match coding:
+        case [ast.Call(func=function, args=args, keywords=keywords)] if ast.unparse(function) in _CODINGS:
+            base = [*args, *(keyword.value for keyword in keywords)]
+            if len(base) == 1 and isinstance(base[0], ast.Constant):
+                code = int(levels.codes([base[0].value])[0])
+    if code < 0:
+        got = ", ".join(map(ast.unparse, coding))
+        raise InvalidParameter(
+            "C() must have the name of a column, and after it nothing or contr.treatment(level) with one of the levels "
+            f"{listed(levels.values)}, got {got}"
+        )
+    return code
+
+
+_CODINGS = ("contr.treatment", "Treatment")

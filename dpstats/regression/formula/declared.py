@@ -1,0 +1,127 @@
+"""Columns with declared bounds or levels: what is public about each, and how it is read, by its name, row by row."""
+
+from __future__ import annotations
+
+import functools
+import reprlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.categories import Categories
+from dpstats.data.labels import column_names
+from dpstats.data.parameters import check_real
+from dpstats.data.rows import column_of, frame_of, in_memory
+from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.regression.formula.expressions import Span
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Declared:
+    """The bounds of numbers and the levels of factors, by the names of their columns."""
+
+    bounds: Mapping[str, tuple[float, float]]
+    levels: Mapping[str, Categories]
+
+
+def check_declared(bounds: Any, levels: Any) -> Declared:
+    """Return the declarations, or raise `InvalidParameter`."""
+    levels = {} if levels is None else levels
+    for name, value in (("bounds", bounds), ("levels", levels)):
+        if not isinstance(value, Mapping):
+            raise InvalidParameter(
+                f"{name} must be a mapping by the names of columns, got {reprlib.repr(value)}"
+            )
+    return Declared(
+        {name: _check_pair(f"bounds[{name!r}]", pair) for name, pair in bounds.items()},
+        {name: _check_levels(f"levels[{name!r}]", values) for name, values in levels.items()},
+    )
+
+
+def _check_pair(name: str, pair: Any) -> tuple[float, float]:
+    pair = pair.tolist() if isinstance(pair, np.ndarray) else pair
+    if not isinstance(pair, Sequence) or len(pair) != 2:
+        raise InvalidParameter(f"{name} must be a pair (low, high), got {reprlib.repr(pair)}")
+    low = check_real(f"{name}[0]", pair[0])
+    return low, check_real(f"{name}[1]", pair[1], above=low)
+
+
+def _check_levels(name: str, values: Any) -> Categories:
+    categories = Categories(values, name)
+    if len(categories) < 2:
+        raise InvalidParameter(f"{name} must be at least two values, got {reprlib.repr(values)}")
+    return categories
+
+
+def listed(names: Iterable[Any]) -> str:
+    """Return public names for a message, of many the first ones."""
+    return reprlib.repr(list(names))
+
+
+class Table:
+    """The declared columns of private data, each read when it is first asked for.
+
+    Raises
+    ------
+    InvalidData
+        If the data are no table, or a column is not there, cannot be read, or is of another length.
+    """
+
+    def __init__(self, declared: Declared, data: Any) -> None:
+        self._declared, self._read = declared, _reader(data)
+        self._length: int | None = None
+        self.number = functools.cache(self._number)
+        self.codes = functools.cache(self._codes)
+
+    def _number(self, name: str) -> Span:
+        """Return a column of numbers, NaN where one is missing or infinite."""
+        bounds = self._declared.bounds
+        if name not in bounds:
+            raise InvalidParameter(
+                f"bounds must have the (low, high) of {name!r} (or levels its categories, if it is a factor), got "
+                f"bounds of {listed(bounds)} and levels of {listed(self._declared.levels)}"
+            )
+        values = column_of(f"data[{name!r}]", self._read(name))
+        self._check_length(name, len(values))
+        return Span(*bounds[name], np.where(np.isfinite(values), values, np.nan))
+
+    def _codes(self, name: str) -> NDArray[np.int64]:
+        """Return the position of each row's level; refuse a row in none."""
+        levels = self._declared.levels[name]
+        codes = levels.codes(self._read(name), f"data[{name!r}]")
+        self._check_length(name, len(codes))
+        if (codes < 0).any():
+            raise InvalidData(
+                f"data[{name!r}] must be one of its {len(levels)} declared levels in every row, got at least one row "
+                "in none of them (a missing category is a level if None is declared)"
+            )
+        return codes
+
+    def _check_length(self, name: str, length: int) -> None:
+        if self._length not in (None, length):
+            raise InvalidData(
+                f"data must have columns of one length, got {length} rows of {name!r} beside {self._length}"
+            )
+        self._length = length
+
+
+def _reader(data: Any) -> Callable[[str], Any]:
+    """Return how a column is got out of a table by its name."""
+    data = in_memory(data)
+    names = list(data) if isinstance(data, Mapping) else column_names(data) or []
+    if len(set(names)) < len(names):
+        raise InvalidData(f"data must have a name of its own for every column, got {listed(names)}")
+    frame = frame_of(data) if names and not isinstance(data, Mapping) else None
+    if frame is None and not isinstance(data, Mapping):
+        kind = type(data).__name__
+        raise InvalidData(f"data must be a data frame or a mapping of names to columns, got {kind}")
+
+    def read(name: str) -> Any:
+        if name not in names:
+            raise InvalidData(f"data must have the column {name!r} of the formula, got {listed(names)}")
+        return data[name] if frame is None else frame.get_column(name).to_native()
+
+    return read

@@ -1,0 +1,140 @@
+"""Expressions of columns with declared bounds: their numbers row by row, and an interval that holds them.
+
+The interval of a function is found where the intervals of its arguments end, and where they are nearest to zero:
+everything here is monotone on either side of zero, and infinite or undefined at one of these points if anywhere.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import itertools
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.parameters import check_integer, check_real
+from dpstats.errors import InvalidParameter
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A number for each row, and the interval that it is in while the columns it is made of are in their bounds."""
+
+    low: float
+    high: float
+    values: NDArray[np.float64]
+
+    def clipped(self) -> Span:
+        """Return the same with every number in the interval; NaN stays."""
+        return Span(self.low, self.high, np.clip(self.values, self.low, self.high))
+
+
+def expression(source: str) -> ast.expr:
+    """Return what Python reads, in which a name in backquotes is a name."""
+    stand_in = "name"
+    while stand_in in source:
+        stand_in += "_"
+    names: dict[str, str] = {}
+
+    def hide(match: re.Match[str]) -> str:
+        if match[1] is None:  # text in quotes
+            return match[0]
+        return names.setdefault(match[1], f"{stand_in}{len(names)}")
+
+    tree = ast.parse(re.sub(r"'[^']*'|\"[^\"]*\"|`([^`]*)`", hide, source).strip(), mode="eval").body
+    quoted = {hidden: name for name, hidden in names.items()}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            node.id = quoted.get(node.id, node.id)
+    return tree
+
+
+def evaluate(tree: ast.expr, column: Callable[[str], Span]) -> Span:
+    """Return an expression's numbers; columns are clipped to their bounds before anything is done with them.
+
+    Raises
+    ------
+    InvalidParameter
+        If it is more than numbers, columns, operations and functions of single rows, or not finite within the bounds.
+    """
+    return column(tree.id) if isinstance(tree, ast.Name) else _evaluate(tree, column)
+
+
+def _evaluate(node: ast.expr, column: Callable[[str], Span]) -> Span:
+    function: Callable[..., Any]
+    match node:
+        case ast.Name(id=name):
+            return column(name).clipped()
+        case ast.Constant(value=int() | float() as value):
+            value = check_real("a number in formula", value)
+            return Span(value, value, np.array(value))
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            function, arguments = np.negative, [operand]
+        case ast.BinOp(left=base, op=ast.Pow(), right=ast.Constant(value=exponent)):
+            power = check_integer("a power in formula", exponent, at_least=1, at_most=20)
+            # A product is rounded in one way only, which no library's pow promises.
+            function, arguments = lambda x: functools.reduce(np.multiply, [x] * power), [base]
+        case ast.BinOp(left=left, op=operation, right=right) if type(operation) in _OPERATIONS:
+            function, arguments = _OPERATIONS[type(operation)], [left, right]
+        case ast.Call(func=called, args=[argument], keywords=[]) if _name(called) in _FUNCTIONS:
+            function, arguments = _FUNCTIONS[_name(called)], [argument]
+        case _:
+            raise InvalidParameter(_refusal(node))
+    # Clipped: exp and log may round a number out of the interval.
+    return applied(ast.unparse(node), function, *(_evaluate(one, column) for one in arguments)).clipped()
+
+
+def applied(text: str, function: Callable[..., Any], *spans: Span) -> Span:
+    """Return a function of spans, called ``text`` in messages.
+
+    Numbers outside the intervals stay outside; what is finite stays so.
+    """
+    points = [(span.low, min(max(span.low, 0.0), span.high), span.high) for span in spans]
+    with np.errstate(all="ignore"):
+        ends = [float(function(*map(np.float64, point))) for point in itertools.product(*points)]
+        values = function(*(span.values for span in spans))
+    if not all(map(math.isfinite, ends)):
+        raise InvalidParameter(f"formula must be finite for all numbers within bounds, which {text} is not")
+    return Span(min(ends) + 0.0, max(ends) + 0.0, np.clip(values, -_LARGEST, _LARGEST))
+
+
+def _name(function: ast.expr) -> str:
+    return ast.unparse(function).removeprefix("np.")
+
+
+def _refusal(node: ast.expr) -> str:
+    text, name = ast.unparse(node), _name(node.func) if isinstance(node, ast.Call) else ""
+    if name in _OF_ALL_ROWS:
+        return (
+            f"formula must not have {name}(), which would be made of all rows, which are private: write it with "
+            f"public numbers, as I((x - 40) / 10), got {text}"
+        )
+    return (
+        "formula may have numbers, columns (`in backquotes` if need be), + - * /, powers and, of one argument, "
+        f"{', '.join(_FUNCTIONS)} in its expressions, got {text}"
+    )
+
+
+_LARGEST = float(np.finfo(np.float64).max)
+_OF_ALL_ROWS = ("center", "scale", "standardize", "poly", "bs", "cs", "cr", "cc", "te", "ns", "lag", "rank")
+_OPERATIONS: dict[type[ast.operator], Callable[..., Any]] = {
+    ast.Add: np.add,
+    ast.Sub: np.subtract,
+    ast.Mult: np.multiply,
+    ast.Div: np.divide,
+}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "I": np.positive,
+    "log": np.log,
+    "log1p": np.log1p,
+    "exp": np.exp,
+    "sqrt": np.sqrt,
+    "square": np.square,
+    "abs": np.abs,
+}
