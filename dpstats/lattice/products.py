@@ -76,6 +76,9 @@ def inside_ball(rows: Floats, radius: Floats | float, steps: int) -> Floats:
 
 def summed(work: Callable[[slice], Mapping[str, Integers]], n: int, p: int) -> Sums:
     """Return the sums over blocks of n rows of what ``work`` returns for each, on threads."""
+    if n <= ROWS:
+        with np.errstate(all="ignore"):
+            return dict(work(slice(0, n)))
     blocks = [slice(start, min(start + ROWS, n)) for start in range(0, n, ROWS)]
     threads = min(default_threads(n * p), len(blocks))
 
@@ -94,6 +97,13 @@ def summed(work: Callable[[slice], Mapping[str, Integers]], n: int, p: int) -> S
         with ThreadPoolExecutor(threads) as pool:
             parts: list[Any] = list(pool.map(piece, range(threads)))
     return {name: np.sum([part[name] for part in parts], axis=0) for name in parts[0]}
+
+
+@lru_cache(maxsize=8)
+def above_diagonal(p: int) -> tuple[Integers, Integers]:
+    """Return the places above the diagonal of a p by p matrix, row by row."""
+    rows, columns = np.triu_indices(p, 1)
+    return rows, columns
 
 
 @lru_cache(maxsize=1)

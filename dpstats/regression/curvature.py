@@ -12,6 +12,8 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.lattice.products import above_diagonal
+
 Floats = NDArray[np.float64]
 
 _KNOWN = 0.02
@@ -118,7 +120,7 @@ def symmetric(diagonal: Floats, above: Floats) -> Floats:
     """Return the symmetric matrix of what was released of it."""
     p = diagonal.size
     matrix = np.zeros((p, p))
-    matrix[np.triu_indices(p, 1)] = above
+    matrix[above_diagonal(p)] = above
     return matrix + matrix.T + np.diag(diagonal)
 
 

@@ -39,7 +39,7 @@ def release(rows: Rows, plan: RegressionPlan, session: Session) -> None:
         }
         released = session.add(stage.name, together if hasattr(stage, "blocks") else together[stage.name])
         for draw, path in enumerate(paths):
-            path.take(stage.name, _of(released, draw) if session.size else released)
+            path.take(stage.name, of_draw(released, draw) if session.size else released)
 
 
 def walked(released: Released, plan: RegressionPlan) -> Path:
@@ -50,7 +50,7 @@ def walked(released: Released, plan: RegressionPlan) -> Path:
     return path
 
 
-def _of(released: Any, draw: int) -> Any:
+def of_draw(released: Any, draw: int) -> Any:
     """Return what one draw released."""
     if isinstance(released, Mapping):
         return {name: values[draw] for name, values in released.items()}

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from dpstats.privacy.stages import JointStage
 from dpstats.regression.curvature import Curvature, Inverse, pooled, positive, symmetric
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
 from dpstats.regression.plan import (
@@ -230,9 +229,7 @@ class Path(ABC):
         return matrix, self._std(stage, diagonal)
 
     def _std(self, stage: str, block: str) -> float:
-        found = self.plan.stage(stage)
-        assert isinstance(found, JointStage)
-        return next(float(np.max(found.noise_std(item))) for item in found.blocks if item.name == block)
+        return self.plan.noise_of[stage, block]
 
     def _believed(self) -> Curvature:
         """Return the curvature as it is known: from the steps, and from the shape of the rows at their size."""

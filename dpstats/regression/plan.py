@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from dpstats.lattice.products import row_bits
 from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
-from dpstats.privacy.stages import Block
+from dpstats.privacy.stages import Block, JointStage
 from dpstats.regression.design import Design
 from dpstats.regression.movement import (
     box_integers,
@@ -87,7 +88,17 @@ class RegressionPlan(ReleasePlan):
         """How many coefficients there are, with the intercept."""
         return self.design.size
 
-    @property
+    @cached_property
+    def noise_of(self) -> dict[tuple[str, str], float]:
+        """Standard deviation of the noise, by the names of a joint stage and of its block."""
+        return {
+            (stage.name, block.name): float(np.max(stage.noise_std(block)))
+            for stage in self.stages
+            if isinstance(stage, JointStage)
+            for block in stage.blocks
+        }
+
+    @cached_property
     def norm_ends(self) -> Floats:
         """The ends between which norms of rows are counted: from an eightieth of the declared box to 16 of it."""
         return norm_ends(self.n_samples, self.n_features, self.mu)
@@ -114,7 +125,11 @@ class RegressionPlan(ReleasePlan):
 
     def share(self, name: str) -> float:
         """Return the share of mu^2 that a stage gets."""
-        return dict(shares(self.family, self.n_samples, self.mu, self.design.intercept))[name]
+        return self._shares[name]
+
+    @cached_property
+    def _shares(self) -> dict[str, float]:
+        return dict(shares(self.family, self.n_samples, self.mu, self.design.intercept))
 
     def notes(self) -> list[str]:
         """Return what a reader of the plan has to know, one line each."""

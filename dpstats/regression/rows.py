@@ -15,7 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from dpstats.lattice.products import Sums, dyadic, factor_bits, gram, inside_ball, summed, weighted
+from dpstats.lattice.products import (
+    Sums,
+    above_diagonal,
+    dyadic,
+    factor_bits,
+    gram,
+    inside_ball,
+    summed,
+    weighted,
+)
 from dpstats.lattice.rounding import squared_norms
 from dpstats.regression.design import Design
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
@@ -261,5 +270,5 @@ def _triangle(name: str, matrix: NDArray[np.int64]) -> Sums:
     p = matrix.shape[0]
     found = {f"{name}, diagonal": np.diagonal(matrix).copy()}
     if p > 1:
-        found[f"{name}, above the diagonal"] = matrix[np.triu_indices(p, 1)]
+        found[f"{name}, above the diagonal"] = matrix[above_diagonal(p)]
     return found

@@ -16,6 +16,7 @@ from registry import (
     histogram,
     identity,
     randomized_response,
+    regression,
     selection,
     sparse_mean,
     sparse_vector,
@@ -35,6 +36,7 @@ ENTRIES: tuple[Entry, ...] = (
     *adaptive_mean.entries(),
     *sparse_mean.entries(),
     *variance.entries(),
+    *regression.entries(),
 )
 
 __all__ = ["ENTRIES", "Entry", "PlantedBug", "Understated"]

@@ -1,0 +1,429 @@
+"""The regression engine: linear and logistic, each stage asked about the worst rows, and whole fits attacked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dpstats.data.tables import Table
+from dpstats.privacy import JointStage, Plan
+from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
+from dpstats.regression.engine import first_path, release
+from dpstats.regression.movement import GRADIENT
+from dpstats.regression.plan import STEPS, step_name
+from dpstats.regression.rows import LinearStep, LogisticStep, Question, Rows, Step
+from dpstats.release.session import Session
+from registry.entry import Dataset, Entry, PlantedBug, Understated, less_noise, quieter
+from registry.movement import vectors
+
+WHOLE = 800
+"""Trials of whole fits, which are drawn one at a time."""
+
+LINEAR = {"x_bounds": (-1.0, 1.0), "y_bounds": (-1.0, 1.0), "epsilon": 3.0, "delta": 1e-2}
+LOGISTIC = {"x_bounds": (-1.0, 1.0), "epsilon": 3.0, "delta": 1e-2}
+TIGHT = {"epsilon": 1.0}
+
+
+def table(data: Dataset) -> Table:
+    """Return rows whose last column is the outcome as a table."""
+    return Table(data[:, :-1], y=data[:, -1])
+
+
+def plan_of(estimator: Any, data: Dataset) -> Any:
+    return estimator.plan(data.shape[0], data.shape[1] - 1)
+
+
+def background(n: int, outcome: float = 0.0) -> Dataset:
+    """Return rows of one column that all reach the same norm in whitened coordinates."""
+    return np.stack([np.where(np.arange(n) % 2, 0.5, -0.5), np.full(n, outcome)], axis=1)
+
+
+def with_row(data: Dataset, *row: float) -> Dataset:
+    changed = data.copy()
+    changed[0] = row
+    return changed
+
+
+def raw(plan: Any, released: Any) -> np.ndarray:
+    """Return the first step's gradient."""
+    return np.asarray(released[step_name(1)][GRADIENT])
+
+
+def whole_fits(estimator: Any, seen: Callable[..., np.ndarray]) -> Any:
+    """Return the core of a fit, drawn many times: every draw goes its own way."""
+
+    def draw(data: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
+        plan = plan_of(estimator, data)
+        with Session.simulated(plan, rng, size) as session:
+            estimator._release(estimator._read(table(data), plan), plan, session)
+        return seen(plan, session.released)
+
+    return draw
+
+
+def on_one_way(estimator: Any, pair: tuple[Dataset, Dataset]) -> Any:
+    """Return all stages of a fit, drawn many times on one way that it could go, as an attacker best sees them.
+
+    An attacker knows both datasets: what tells them apart is the sum of what each stage released along the difference
+    of its answers, over the noise's variance.
+    """
+    plan, asked = questions(estimator, len(pair[0]), pair[0].shape[1] - 1)
+
+    def answers(data: Dataset) -> list[Any]:
+        # As the estimator reads and answers, bugs included.
+        rows = estimator._bent(estimator._read(table(data), plan))
+        return [rows.answer(question) for question in asked]
+
+    first, second = (answers(data) for data in pair)
+
+    def draw(data: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
+        found, total = answers(data), np.zeros(size)
+        with Session.simulated(plan, rng, size) as session:
+            for stage, steps, a, b in zip(plan.stages, found, first, second, strict=True):
+                joint = isinstance(stage, JointStage)
+                released = session.add(stage.name, steps if joint else steps[stage.name], units=False)
+                for vector in vectors(stage):
+                    noisy_steps = released[vector.name] if joint else released
+                    apart = (a[vector.name] - b[vector.name]) / vector.scale
+                    total += ((noisy_steps - b[vector.name]) / vector.scale) @ apart
+        return total[:, None]
+
+    return draw
+
+
+def public(estimator: Any) -> Any:
+    def call(data: Dataset, budget: Any) -> tuple[Plan, np.ndarray]:
+        made = type(estimator)(**{**estimator.get_params(), "random_state": None, "budget": budget})
+        made.fit(data[:, :-1], data[:, -1])
+        return made.plan_, made.params_
+
+    return call
+
+
+def questions(estimator: Any, n: int, d: int) -> tuple[Any, list[Question]]:
+    """Return a plan, and what its stages ask of the rows on one way that noise could lead to."""
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-0.8, 0.8, (n, d))
+    y = X @ np.full(d, 0.4) + rng.normal(scale=0.05, size=n)
+    data = np.column_stack(
+        [X, (y > 0).astype(float) if isinstance(estimator, PrivateLogisticRegression) else y]
+    )
+    plan = estimator.plan(n, d)
+    asked: list[Question] = []
+    path = first_path(plan)
+    rows = estimator._read(table(data), plan)
+    with Session.simulated(plan, rng) as session:
+        for stage in plan.stages:
+            question = path.question(stage.name)
+            asked.append(question)
+            found = rows.answer(question)
+            path.take(
+                stage.name,
+                session.add(stage.name, found if isinstance(stage, JointStage) else found[stage.name]),
+            )
+    return plan, asked
+
+
+def at_radius(question: Step, design: Any, direction: np.ndarray) -> np.ndarray:
+    """Return a row, in the units of the data, whose whitened norm is the radius at which rows are bounded."""
+    first = int(design.intercept)
+    low, high = 0.0, 2.0**12
+    for _ in range(80):
+        middle = (low + high) / 2
+        row = np.append(np.ones(first), middle * direction) * 2.0**18
+        low, high = (
+            (middle, high) if np.linalg.norm(question.whitening @ row) < question.radius else (low, middle)
+        )
+    return design.center + design.half * (low * direction + question.shift * 2.0**-18)
+
+
+def worst_rows(question: Question, design: Any, d: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield pairs of rows (x, y) that a stage can tell apart best; and any others."""
+    rng = np.random.default_rng(4)
+    corners = np.ones(d)
+    yield np.append(np.zeros(d), 0.0), np.append(1e5 * corners, 0.0)
+    far = [np.append(sign * corners, y) for sign in (-1, 1) for y in (0.0, 1.0)]
+    yield from ((a, b) for a in far for b in far)
+    for v in [*np.eye(d), *rng.standard_normal((6, d))]:
+        w = np.roll(v, 1) * np.append(-1, np.ones(d - 1)) if d > 1 else -v
+        for size in (1e-3, 1.0, 50.0):
+            for y, z in ((1.0, -1.0), (0.0, 1.0)):
+                yield np.append(size * v, y), np.append(size * w, z)
+                yield np.append(size * v, y), np.append(size * v, z)
+        if isinstance(question, LinearStep):
+            x = at_radius(question, design, v)
+            fitted = fit_of(question, design, x)
+            inside, beyond = fitted + question.width * (1 - 1e-9), fitted - 3 * question.width
+            yield np.append(x, inside), np.append(x, beyond)
+            yield np.append(x, beyond), np.append(x, fitted + 3 * question.width)
+        elif isinstance(question, LogisticStep):
+            x = at_radius(question, design, v)
+            for scale in (1.0, 1e2, 1e4):
+                for y in (0.0, 1.0):
+                    yield np.append(x, 1.0), np.append(scale * x, y)
+        elif hasattr(question, "theta"):
+            fitted = fit_of(question, design, v)
+            yield np.append(v, fitted), np.append(v, 1.0)
+            yield np.append(v, 1.0), np.append(v, -1.0)
+            yield np.append(v, fitted), np.append(v, 3.0)
+
+
+def fit_of(question: Any, design: Any, x: np.ndarray) -> float:
+    """Return what the model says of a row, in half-widths of the outcome."""
+    z = np.rint((x - design.center) / design.half * 2.0**18) - question.shift
+    row = np.append(np.full(int(design.intercept), 2.0**18), z)
+    return float(row @ question.theta)
+
+
+def _entry(
+    name: str,
+    estimator: Any,
+    pair: tuple[Dataset, Dataset],
+    draw: Any,
+    *,
+    d: int,
+    power: float,
+    bugs: tuple[PlantedBug, ...],
+    understated: tuple[Understated, ...] = (),
+) -> Entry:
+    plan, asked = questions(estimator, 500, d)
+
+    def integers(data: Dataset) -> list[Any]:
+        rows = Rows(data[:, :-1], data[:, -1], plan.design)
+        found = [rows.answer(question) for question in asked]
+        return [
+            answer if isinstance(stage, JointStage) else answer[stage.name]
+            for stage, answer in zip(plan.stages, found, strict=True)
+        ]
+
+    def pairs() -> Iterator[tuple[Dataset, Dataset]]:
+        for question in asked:
+            for first, second in worst_rows(question, plan.design, d):
+                yield first[None], second[None]
+
+    return Entry(
+        name=name,
+        covers=type(estimator),
+        proof="regression.md",
+        plan=plan,
+        integers=integers,
+        pairs=pairs,
+        draw=draw,
+        dataset=pair[0],
+        neighbor=pair[1],
+        power=power,
+        public=public(estimator),
+        slack=(2.0 * d * 2**10,),
+        slack_reason="rows are rounded into their ball, and the constant column keeps a row from its worst direction",
+        bugs=bugs,
+        understated=understated,
+        estimator=type(estimator)(**{**estimator.get_params(), "epsilon": 200.0, "random_state": 0}),
+    )
+
+
+class Linear(PrivateLinearRegression):
+    """The estimator, with a place where planted bugs bend what the rows answer."""
+
+    def _bent(self, rows: Rows) -> Rows:
+        return rows
+
+    def _release(self, private: Rows, plan: Any, session: Session) -> None:
+        release(self._bent(private), plan, session)
+
+
+class Logistic(PrivateLogisticRegression):
+    """The same."""
+
+    def _bent(self, rows: Rows) -> Rows:
+        return rows
+
+
+class LittleNoise(Linear):
+    """Planted bug: half the noise that the guarantee needs."""
+
+    def plan(self, n_samples: int, n_features: int) -> Any:
+        return less_noise(super().plan(n_samples, n_features))
+
+
+class LittleLogisticNoise(Logistic):
+    """Planted bug: a quarter of the noise."""
+
+    def plan(self, n_samples: int, n_features: int) -> Any:
+        return less_noise(super().plan(n_samples, n_features), 0.25)
+
+
+class EveryStepInFull(Linear):
+    """Planted bug: every step takes the noise of the whole budget."""
+
+    def plan(self, n_samples: int, n_features: int) -> Any:
+        plan = super().plan(n_samples, n_features)
+        stages = [
+            quieter(stage, math.sqrt(plan.share(stage.name))) if stage.name.startswith("step") else stage
+            for stage in plan.stages
+        ]
+        return replace(plan, stages=tuple(stages))
+
+
+class _OutcomeFree(Rows):
+    """Rows whose scaling forgets the outcome: x is bounded, and the residual as it is."""
+
+    def answer(self, question: Question) -> Any:
+        found = super().answer(question)
+        if isinstance(question, LinearStep):
+            block = self.block(slice(None))
+            rows, _, fitted = question.bounded(block)
+            v = np.rint((block.y - fitted) / question.width * 2.0**question.bits)
+            found[GRADIENT] = (v @ rows).astype(np.int64)
+        return found
+
+
+class OnlyRowsScaled(Linear):
+    """Planted bug: x is bounded, and y is not."""
+
+    def _bent(self, rows: Rows) -> Rows:
+        return _OutcomeFree(rows.X, rows.y, rows.design)
+
+
+class _OwnWidth(Rows):
+    """Rows whose residuals are clipped at a multiple of their own largest, which was never released."""
+
+    def answer(self, question: Question) -> Any:
+        if isinstance(question, LinearStep):
+            largest = float(np.abs(question.residuals(self.block(slice(None)))).max())
+            question = replace(question, width=max(largest, 1e-6))
+        return super().answer(question)
+
+
+class WidthFromTheResiduals(Linear):
+    """Planted bug: residuals are clipped at what they themselves reach."""
+
+    def _bent(self, rows: Rows) -> Rows:
+        return _OwnWidth(rows.X, rows.y, rows.design)
+
+
+class BoundsFromTheData(Linear):
+    """Planted bug: the outcome's bounds are its range."""
+
+    def _read(self, table: Table, plan: Any) -> Rows:
+        rows = super()._read(table, plan)
+        middle, half = (rows.y.max() + rows.y.min()) / 2, max(float(np.ptp(rows.y)) / 2, 1e-9)
+        return Rows(rows.X, rows.y, replace(rows.design, y_center=float(middle), y_half=half))
+
+
+def non_private_covariance(data: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
+    """Planted bug: standard errors from the sampling covariance of the rows themselves."""
+    Z = np.column_stack([np.ones(len(data)), data[:, :-1]])
+    r = data[:, -1] - Z @ np.linalg.lstsq(Z, data[:, -1], rcond=None)[0]
+    errors = np.sqrt(np.diag(np.linalg.inv(Z.T @ Z)) * (r @ r) / len(data))
+    return np.tile(errors, (size, 1))
+
+
+def product_clip() -> Understated:
+    """Return the Gram matrix taken as free beside a gradient whose product with the residual is clipped."""
+    estimator = PrivateLinearRegression(**LINEAR)
+    plan, asked = questions(estimator, 500, 2)
+    place = next(i for i, stage in enumerate(plan.stages) if stage.name == step_name(1))
+    question, stage = asked[place], plan.stages[place]
+    assert isinstance(question, LinearStep)
+
+    def integers(data: Dataset) -> list[Any]:
+        rows = Rows(data[:, :-1], data[:, -1], plan.design)
+        block = rows.block(slice(None))
+        found = rows.answer(question)
+        inside, _, fitted = question.bounded(block)
+        v = (block.y - fitted) / question.width
+        product = np.linalg.norm(inside, axis=1) * np.abs(v) * 2.0**-question.bits
+        # min(1, C/|x r|): short rows may pull as long ones do, and then the Gram matrix moves beside them.
+        pulls = inside * (v / np.maximum(product, 1.0))[:, None]
+        found[GRADIENT] = np.rint(pulls * (1 - 1e-5)).astype(np.int64).sum(axis=0) << question.bits
+        return [found]
+
+    def pairs() -> Iterator[tuple[Dataset, Dataset]]:
+        for v in np.eye(2):
+            x = at_radius(question, plan.design, v)
+            fitted = fit_of(question, plan.design, x)
+            for part in np.linspace(0.05, 0.95, 19):
+                short = part * x
+                at = fit_of(question, plan.design, short)
+                for pull in (0.5, 1.0, 2.0, 4.0, 8.0):
+                    yield (
+                        np.append(x, fitted + question.width)[None],
+                        np.append(short, at - pull * question.width)[None],
+                    )
+
+    one = replace(plan, stages=(stage,))
+    return Understated("Gram matrix free beside a product clip", one, integers, pairs)
+
+
+def _bug(
+    name: str, draw: Any, pair: tuple[Dataset, Dataset], options: dict[str, Any], trials: int
+) -> PlantedBug:
+    return PlantedBug(name, draw, *pair, options["epsilon"], options["delta"], trials)
+
+
+def pulling(estimator: Any, n: int, d: int) -> tuple[Dataset, Dataset]:
+    """Return neighbours whose differing row is as long as rows can be, with outcomes at either end."""
+    plan, asked = questions(estimator, n, d)
+    rng = np.random.default_rng(5)
+    binary = isinstance(estimator, PrivateLogisticRegression)
+    y = rng.integers(0, 2, n).astype(float) if binary else np.zeros(n)
+    data = np.column_stack([rng.uniform(-0.8, 0.8, (n, d)), y])
+    last = next(question for question in reversed(asked) if isinstance(question, Step))
+    x = at_radius(last, plan.design, np.ones(d))
+    return with_row(data, *x, 1.0), with_row(data, *x, 0.0 if binary else -1.0)
+
+
+def entries() -> Iterator[Entry]:
+    estimator, tight = PrivateLinearRegression(**LINEAR), LINEAR | TIGHT
+    pair = pulling(estimator, 200, 2)
+    rows = background(200)
+    beside = with_row(rows, 0.5, 1.0), rows  # a row that others look like, and one that they do not
+
+    yield _entry(
+        "linear regression",
+        estimator,
+        pair,
+        on_one_way(Linear(**LINEAR), pair),
+        d=2,
+        power=0.35,
+        bugs=(
+            _bug("half the noise", on_one_way(LittleNoise(**tight), pair), pair, tight, 20_000),
+            _bug(
+                "every step at the full budget",
+                on_one_way(EveryStepInFull(**tight), pair),
+                pair,
+                tight,
+                20_000,
+            ),
+            _bug("only x scaled and not y", on_one_way(OnlyRowsScaled(**tight), pair), pair, tight, 20_000),
+            _bug("non-private covariance", non_private_covariance, beside, tight, 20_000),
+            _bug(
+                "clip from unreleased residuals",
+                whole_fits(WidthFromTheResiduals(**tight), raw),
+                (with_row(background(200, 0.3), 0.5, 1.0), background(200, 0.3)),
+                tight,
+                WHOLE,
+            ),
+            _bug("bounds from the data", whole_fits(BoundsFromTheData(**tight), raw), beside, tight, WHOLE),
+        ),
+        understated=(product_clip(),),
+    )
+    logistic = PrivateLogisticRegression(**LOGISTIC)
+    both, tight = pulling(logistic, 200, 2), LOGISTIC | TIGHT
+    yield _entry(
+        "logistic regression",
+        logistic,
+        both,
+        on_one_way(Logistic(**LOGISTIC), both),
+        d=2,
+        power=0.15,
+        bugs=(
+            _bug(
+                "a quarter of the noise", on_one_way(LittleLogisticNoise(**tight), both), both, tight, 20_000
+            ),
+        ),
+    )
