@@ -14,7 +14,7 @@ from dpstats.privacy import JointStage, Plan
 from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
 from dpstats.regression.engine import first_path, release
 from dpstats.regression.movement import GRADIENT
-from dpstats.regression.plan import STEPS, step_name
+from dpstats.regression.plan import step_name
 from dpstats.regression.rows import LinearStep, LogisticStep, Question, Rows, Step
 from dpstats.release.session import Session
 from registry.entry import Dataset, Entry, PlantedBug, Understated, less_noise, quieter
