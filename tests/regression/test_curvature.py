@@ -1,0 +1,68 @@
+"""Public algebra of a noisy Newton step."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dpstats.regression.curvature import Curvature, pooled, positive, symmetric
+
+
+def test_averages_go_by_precision() -> None:
+    a = Curvature.noisy(np.eye(2), 1.0)
+    b = Curvature.noisy(3 * np.eye(2), 0.5)
+    both = a & b
+    assert both.mean[0, 0] == pytest.approx((1 + 3 * 4) / 5)
+    assert both.variance[0, 0] == pytest.approx(1 / 5)
+    assert both.variance[0, 1] == pytest.approx(1 / 10)  # half the variance beside the diagonal
+    assert np.allclose(pooled([a, b, a]).mean, ((a & b) & a).mean)
+    assert a.scaled(2.0).variance[0, 0] == 4
+    assert a.less_known(0.5).variance[0, 0] == 1.5
+
+
+def test_a_known_curvature_gives_newtons_step() -> None:
+    H = np.array([[2.0, 0.5], [0.5, 1.0]])
+    inverse = Curvature(H, np.full((2, 2), 1e-18)).inverted(1e-6)
+    g = np.array([1.0, -2.0])
+    assert np.allclose(inverse(g), np.linalg.solve(H, g), rtol=1e-6)
+    assert np.allclose(inverse.matrix, np.linalg.inv(H), rtol=1e-6)
+    assert np.abs(inverse.remainder).max() < 1e-6
+    left, noise = inverse.error_after(np.eye(2), 0.1)
+    assert np.abs(left).max() < 1e-12
+    assert np.allclose(noise, 0.01 * np.linalg.inv(H) @ np.linalg.inv(H), rtol=1e-6)
+
+
+def test_what_noise_hides_is_left() -> None:
+    H = np.diag([1.0, 0.0])
+    inverse = Curvature(H, np.full((2, 2), 0.04)).inverted(0.1)
+    before = np.diag([1.0, 5.0])
+    left, _ = inverse.error_after(before, 0.1)
+    # A direction without curvature keeps all that was unknown of it.
+    assert left[1, 1] >= 5.0 * 0.999
+    assert left[0, 0] < 0.5
+
+
+def test_errors_after_a_noisy_step_are_as_large_as_stated() -> None:
+    # Newton's step with a curvature that is noise off, from errors of known covariance: measured against stated.
+    rng = np.random.default_rng(0)
+    H, sd, noise = np.diag([1.0, 0.7, 0.4]), 0.08, 0.05
+    stated, found = np.zeros(3), []
+    for _ in range(4000):
+        N = rng.normal(size=(3, 3)) * sd / np.sqrt(2)
+        N = np.triu(N, 1) + np.triu(N, 1).T + np.diag(rng.normal(size=3) * sd)
+        inverse = Curvature.noisy(H + N, sd).inverted(0.02)
+        error = rng.normal(size=3) * 0.5
+        found.append(error - inverse(H @ error + noise * rng.normal(size=3)))
+        left, own = inverse.error_after(0.25 * np.eye(3), noise)
+        stated += np.diagonal(left + own) / 4000
+    actual = np.mean(np.square(found), axis=0)
+    assert (actual < 1.3 * stated).all()
+    assert (actual > 0.3 * stated).all()
+
+
+def test_matrices_are_put_together_and_made_positive() -> None:
+    matrix = symmetric(np.array([1.0, 2.0, 3.0]), np.array([4.0, 5.0, 6.0]))
+    assert matrix.tolist() == [[1, 4, 5], [4, 2, 6], [5, 6, 3]]
+    assert symmetric(np.array([7.0]), np.zeros(0)).tolist() == [[7]]
+    assert np.linalg.eigvalsh(positive(matrix)).min() >= -1e-12
+    assert np.allclose(positive(np.eye(2)), np.eye(2))

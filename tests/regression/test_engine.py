@@ -1,0 +1,42 @@
+"""The fit of the engine: a walk that the release and the report take alike."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpstats.data.tables import Table
+from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
+from dpstats.regression.engine import mostly_left, of_draw, walked
+from dpstats.release.session import Session
+
+
+def test_several_draws_go_ways_of_their_own() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-1, 1, (300, 2)), rng.uniform(-1, 1, 300)
+    for estimator, outcome in (
+        (PrivateLinearRegression(x_bounds=(-1, 1), y_bounds=(-1, 1), epsilon=5.0), y),
+        (PrivateLogisticRegression(x_bounds=(-1, 1), epsilon=5.0), (y > 0).astype(float)),
+    ):
+        plan = estimator.plan(300, 2)
+        with Session.simulated(plan, np.random.default_rng(1), 3) as session:
+            estimator._release(estimator._read(Table(X, y=outcome), plan), plan, session)
+        ways = [
+            {name: of_draw(values, draw) for name, values in session.released.items()} for draw in range(3)
+        ]
+        estimates = [walked(way, plan).estimate().params for way in ways]
+        assert len({tuple(params) for params in estimates}) == 3
+
+
+def test_a_fit_is_the_walk_through_what_it_released() -> None:
+    rng = np.random.default_rng(2)
+    X, y = rng.uniform(-1, 1, (500, 2)), rng.uniform(-1, 1, 500)
+    estimator = PrivateLinearRegression(x_bounds=(-1, 1), y_bounds=(-1, 1), random_state=3)
+    plan = estimator.plan(500, 2)
+    with Session.simulated(plan, np.random.default_rng(3)) as session:
+        estimator._release(estimator._read(Table(X, y=y), plan), plan, session)
+    expected = walked(session.released, plan).estimate().params
+    assert np.array_equal(estimator.fit(X, y).params_, expected)
+
+
+def test_what_is_mostly_left_is_not_identified() -> None:
+    assert mostly_left(np.diag([0.6, 0.4]), np.eye(2)).tolist() == [True, False]
