@@ -1,0 +1,114 @@
+"""What regressions report of coefficients: names, intervals, tests, summaries."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.regression import PrivateLinearRegression
+
+
+@pytest.fixture(scope="module")
+def model() -> PrivateLinearRegression:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(5000, 3)), columns=["age", "dose", "weight"])
+    y = 1 + X.to_numpy() @ [0.5, -0.5, 0.0] + rng.normal(size=5000)
+    bounds = {"weight": (-4, 4), "age": (-4, 4), "dose": (-5, 5)}
+    return PrivateLinearRegression(x_bounds=bounds, y_bounds=(-6, 8), random_state=1).fit(X, y)
+
+
+def test_everything_is_about_the_same_coefficients(model: PrivateLinearRegression) -> None:
+    assert model.coef_.shape == model.standard_errors_.shape == model.identified_.shape == (3,)
+    assert np.allclose(np.sqrt(np.diag(model.cov_params_)), model.standard_errors_)
+    assert model.params_[0] == model.intercept_
+    assert np.allclose(model.params_[1:], model.coef_)
+    low, high = model.confidence_interval()
+    assert np.allclose((low + high) / 2, model.coef_)
+    assert np.allclose((high - low) / 2, stats.norm.ppf(0.975) * model.standard_errors_)
+    all_low, all_high = model.confidence_interval(simultaneous=True)
+    assert (all_low < low).all()
+    assert (all_high > high).all()
+
+
+def test_a_test_agrees_with_its_interval(model: PrivateLinearRegression) -> None:
+    one = model.test("dose", value=-0.5)
+    z = (model.coef_[1] + 0.5) / model.standard_errors_[1]
+    assert one.statistic == pytest.approx([z])
+    assert one.pvalue == pytest.approx([2 * stats.norm.sf(abs(z))])
+    assert model.test(1, -0.5).pvalue == one.pvalue
+    assert model.test("Intercept").statistic[0] == pytest.approx(
+        model.intercept_ / model.intercept_standard_error_
+    )
+    less, greater = (model.test("dose", -0.5, side).pvalue[0] for side in ("less", "greater"))
+    assert less + greater == pytest.approx(1)
+    assert model.test("dose", -0.5, "less").confidence_interval().low[0] == -np.inf
+    all_at_once = model.test()
+    assert all_at_once.pvalue.shape == (3,)
+    assert "dose" in str(all_at_once.summary())
+
+
+def test_an_f_test_of_one_is_the_square_of_its_test(model: PrivateLinearRegression) -> None:
+    one = model.f_test("dose")
+    assert one.statistic == pytest.approx(model.test("dose").statistic[0] ** 2)
+    assert (one.df_num, one.df_denom) == (1, 4996)
+    several = model.f_test(["age", 1])
+    assert several.pvalue < 1e-10
+    assert several.names == ("age", "dose")
+    assert model.f_test().df_num == 3
+    assert "age, dose" in str(several.summary())
+    assert "<table" in several._repr_html_()
+
+
+@pytest.mark.parametrize("names", [[], ["age", "age"], ["height"], [7], [1.5], True])
+def test_wrong_coefficients_are_refused(model: PrivateLinearRegression, names: object) -> None:
+    with pytest.raises(InvalidParameter):
+        model.f_test(names)  # type: ignore[arg-type]
+
+
+def test_the_summary_is_laid_out_as_statsmodels_is(model: PrivateLinearRegression) -> None:
+    text = str(model.summary(0.9))
+    for word in ("coef", "std err", "P>|z|", "[0.05", "0.95]", "Intercept", "dose", "privacy", "Privacy:"):
+        assert word in text
+    assert "Simulated noise" in text
+    assert "<table" in model.summary()._repr_html_()
+
+
+def test_an_outcome_is_needed_and_of_the_right_length(model: PrivateLinearRegression) -> None:
+    X = np.zeros((10, 2))
+    made = PrivateLinearRegression(x_bounds=(-1, 1), y_bounds=(-1, 1), random_state=0)
+    with pytest.raises(InvalidData, match="requires y"):
+        made.fit(X)
+    with pytest.raises(InvalidData):
+        made.fit(X, np.zeros(9))
+    with pytest.raises(InvalidData, match="y must be finite"):
+        made.fit(X, np.full(10, np.nan))
+    with pytest.raises(InvalidData, match="NaN or infinity"):
+        made.fit(np.full((10, 2), np.inf), np.zeros(10))
+
+
+def test_labels_of_bounds_have_to_be_those_of_the_columns() -> None:
+    X = pd.DataFrame(np.zeros((10, 2)), columns=["a", "b"])
+    made = PrivateLinearRegression(x_bounds={"a": (0, 1), "c": (0, 1)}, y_bounds=(0, 1), random_state=0)
+    with pytest.raises(InvalidParameter, match="x_bounds"):
+        made.fit(X, np.zeros(10))
+
+
+def test_a_formula_gives_names_and_predictions() -> None:
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame(
+        {"y": rng.normal(size=3000), "x": rng.normal(size=3000), "plan": rng.choice(list("abc"), 3000)}
+    )
+    made = PrivateLinearRegression.from_formula(
+        "y ~ x + C(plan)",
+        frame,
+        bounds={"y": (-5, 5), "x": (-4, 4)},
+        levels={"plan": ["a", "b", "c"]},
+        random_state=0,
+    )
+    assert made._names() == ["Intercept", "x", "C(plan)[T.b]", "C(plan)[T.c]"] or len(made.coef_) == 3
+    assert made.predict(frame.drop(columns="y")).shape == (3000,)
+    refitted = made.set_params(x_bounds=(-4, 4)).fit(np.zeros((50, 2)), np.zeros(50))
+    assert refitted._names() == ["Intercept", "x0", "x1"]

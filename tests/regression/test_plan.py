@@ -1,0 +1,87 @@
+"""The plan of a regression: shares that add up, sensitivities as proved, and what it says before any data."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from dpstats.errors import InvalidParameter
+from dpstats.privacy import JointStage, compose
+from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
+from dpstats.regression.design import Design
+from dpstats.regression.movement import LAST_MOVEMENT
+from dpstats.regression.plan import RegressionPlan, norm_ends, regression_plan, shares, step_name
+
+
+def plan(n: int = 5000, d: int = 3, epsilon: float = 1.0, delta: float = 1e-6, family: str = "linear") -> RegressionPlan:
+    design = Design.check((-1, 1), None if family == "logistic" else (-2, 2), d, True)
+    return regression_plan(family, design, n, epsilon, delta)
+
+
+@pytest.mark.parametrize("family", ["linear", "logistic"])
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("n", [10, 1000, 10**7])
+def test_shares_add_up_to_one_and_the_last_step_gets_most(family: str, intercept: bool, n: int) -> None:
+    parts = shares(family, n, 0.24, intercept)
+    assert math.fsum(share for _, share in parts) == pytest.approx(1, abs=1e-12)
+    assert min(share for _, share in parts) > 0
+    assert dict(parts)[step_name(4)] == max(share for _, share in parts)
+    names = [name for name, _ in parts]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("family", ["linear", "logistic"])
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.05, 1e-9), (1.0, 1e-6), (8.0, 1e-2)])
+@pytest.mark.parametrize("n", [2, 300, 10**6, 10**9])
+def test_the_guarantee_is_what_stages_compose_to(family: str, epsilon: float, delta: float, n: int) -> None:
+    made = plan(n, 4, epsilon, delta, family)
+    assert (made.guarantee.epsilon, made.guarantee.delta) == (epsilon, delta)
+    total = compose(made.events, delta)
+    assert epsilon * (1 - 1e-5) <= total.epsilon <= epsilon
+
+
+def test_the_last_step_states_what_its_lemma_says() -> None:
+    made = plan()
+    last = made.stage(step_name(4))
+    assert isinstance(last, JointStage)
+    assert math.sqrt(LAST_MOVEMENT) <= last.sensitivity <= math.sqrt(LAST_MOVEMENT) * (1 + 1e-4)
+    assert {block.name.split(",")[0] for block in last.blocks} == {"gradient", "curvature", "meat"}
+
+
+def test_noise_falls_with_rows_and_epsilon() -> None:
+    assert plan(50_000).noise_ratio < plan(5000).noise_ratio < plan(5000, epsilon=0.5).noise_ratio
+    # The noise of a coefficient falls as 1/n, its sampling error as 1/sqrt(n).
+    assert plan(400_000).noise_ratio == pytest.approx(plan(100_000).noise_ratio / 2, rel=0.02)
+
+
+def test_what_is_noise_only_is_said_before() -> None:
+    few = plan(300, 30)
+    assert few.noise_only
+    assert "not identified" in str(few)
+    enough = plan(50_000)
+    assert not enough.noise_only
+    assert "warning" not in str(enough)
+
+
+def test_norms_are_counted_from_far_inside_the_box_to_far_outside() -> None:
+    ends = norm_ends(10_000, 9, 0.24)
+    assert ends[0] < 9 / 64
+    assert ends[-1] >= 9 * 16
+    assert (np.diff(ends) > 0).all()
+    assert norm_ends(100, 9, 0.24).size < ends.size
+
+
+def test_a_pure_guarantee_is_refused_with_where_to_go() -> None:
+    with pytest.raises(InvalidParameter, match="FunctionalMechanismRegression"):
+        plan(delta=0.0)
+
+
+@pytest.mark.parametrize("estimator", [PrivateLinearRegression, PrivateLogisticRegression])
+def test_bad_sizes_are_refused(estimator: type) -> None:
+    bounds = {} if estimator is PrivateLogisticRegression else {"y_bounds": (0, 1)}
+    made = estimator(x_bounds=(0, 1), **bounds)
+    for n, d in ((1, 1), (10, 0), (10.5, 1)):
+        with pytest.raises(InvalidParameter):
+            made.plan(n, d)
