@@ -176,9 +176,11 @@ INSIDE = {
     "cli": [
         "files",
         "options",
+        "declared",
         "release",
         "mean",
         "sparse_mean",
+        "regress",
         "identity_test",
         "audit",
         "simulate",

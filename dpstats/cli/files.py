@@ -11,7 +11,7 @@ import os
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +38,14 @@ def reading(path: Path, refusal: str) -> Iterator[None]:
     raise InvalidParameter(refusal if reason is None else f"{refusal} ({reason})")
 
 
-def read_table(path: Path, columns: list[str] | None, option: str = "--column") -> Any:
-    """Return the named columns of a file, or all numeric ones."""
+def read_table(
+    path: Path, columns: list[str] | None, option: str = "--column", text: Collection[str] = ()
+) -> Any:
+    """Return the named columns of a file, or all numeric ones; those in ``text`` entry by entry as text.
+
+    What a CSV file has in an entry of such a column is its text, whatever the other rows are; a missing entry of a
+    Parquet file is the empty text.
+    """
     import pandas as pd
 
     if columns is not None and len(set(columns)) < len(columns):
@@ -55,6 +61,7 @@ def read_table(path: Path, columns: list[str] | None, option: str = "--column") 
             twice = _repeated(names if parquet else _header(source, names))
             if columns is not None and frame.index.names != [None]:
                 frame = frame.reset_index()  # a column of a Parquet file that was the index of its table
+            words = frame if parquet else _read_text(source, [name for name in names if name in text])
     except ImportError as error:
         needed = "a Parquet reader: pip install pyarrow" if parquet else f"another package ({error})"
         raise InvalidParameter(f"reading {path.name} needs {needed}") from None
@@ -71,7 +78,28 @@ def read_table(path: Path, columns: list[str] | None, option: str = "--column") 
         )
     if twice & set(columns):
         raise InvalidParameter(f"{path.name} has more than one column of a name given as {option}")
-    return frame[columns]
+    frame = frame[columns]
+    return frame.assign(**{name: _as_text(words[name]) for name in columns if name in text})
+
+
+def _read_text(source: Any, names: list[str]) -> Any:
+    """Return columns of a CSV as they stand there: no type of all rows, and no word that means missing, comes in."""
+    import pandas as pd
+
+    if not names:
+        return None
+    if isinstance(source, io.BytesIO):
+        source.seek(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what is worth one was refused when numbers were read
+        return pd.read_csv(source, index_col=False, usecols=names, dtype=str, keep_default_na=False)
+
+
+def _as_text(column: Any) -> Any:
+    import pandas as pd
+
+    words = ["" if pd.api.types.is_scalar(entry) and pd.isna(entry) else str(entry) for entry in column]
+    return pd.Series(words, index=column.index, dtype=object)
 
 
 def _read_csv(source: Any, name: str) -> Any:

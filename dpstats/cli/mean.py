@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import math
 from typing import Any
 
-from dpstats.cli.options import add_privacy, per_column
+from dpstats.cli.options import add_privacy, check_ends, per_column
 from dpstats.cli.release import ReleaseCommand, estimates
 from dpstats.errors import InvalidParameter
 
@@ -77,10 +76,7 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
     if not adaptive and options.bounds is None:
         raise InvalidParameter("--method clipped needs --bounds")
     for low, high in options.bounds or []:
-        if not low < high:
-            raise InvalidParameter(f"--bounds must be two numbers LO < HI, got {low:g} {high:g}")
-        if not math.isfinite(high - low) or not math.isfinite(high + low):
-            raise InvalidParameter(f"--bounds must have a finite sum and difference, got {low:g} {high:g}")
+        check_ends(low, high)
     shared = {
         "epsilon": options.epsilon,
         "delta": options.delta,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
 from decimal import Decimal
 from typing import Any, NoReturn
@@ -43,8 +44,8 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_privacy(parser: argparse.ArgumentParser, delta: float | None = None) -> None:
-    """Add the guarantee of a release, and what it does with missing entries."""
+def add_privacy(parser: argparse.ArgumentParser, delta: float | None = None, *, missing: bool = True) -> None:
+    """Add the guarantee of a release, and what it does with missing entries if that can be chosen."""
     parser.add_argument("--epsilon", type=float, default=1.0, help="(default: 1)")
     if delta is not None:
         parser.add_argument(
@@ -53,6 +54,8 @@ def add_privacy(parser: argparse.ArgumentParser, delta: float | None = None) -> 
             default=delta,
             help=f"(default: {delta:g}); 0 is pure privacy, with Laplace noise",
         )
+    if not missing:
+        return
     parser.add_argument(
         "--missing",
         choices=["error", "center"],
@@ -61,8 +64,16 @@ def add_privacy(parser: argparse.ArgumentParser, delta: float | None = None) -> 
     )
 
 
-def per_column(option: str, values: list[float], d: int) -> Any:
-    """Return one number for all columns, or a list of one number per column."""
+def check_ends(low: float, high: float) -> None:
+    """Refuse public bounds of which no middle or width can be told."""
+    if not low < high:
+        raise InvalidParameter(f"--bounds must be two numbers LO < HI, got {low:g} {high:g}")
+    if not math.isfinite(high - low) or not math.isfinite(high + low):
+        raise InvalidParameter(f"--bounds must have a finite sum and difference, got {low:g} {high:g}")
+
+
+def per_column(option: str, values: list[Any], d: int) -> Any:
+    """Return one value for all columns, or a list of one per column."""
     if len(values) not in (1, d):
         raise InvalidParameter(
             f"{option} must be given once, or once per column ({d}), got {len(values)} times"

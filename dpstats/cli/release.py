@@ -6,7 +6,8 @@ A command is its parameters, its estimator and its report; see `dpstats.cli.mean
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +35,10 @@ class ReleaseCommand(NamedTuple):
         Whether no ``--column`` means all numeric ones.
     intervals : bool
         Whether the report has a confidence level.
+    read : callable, optional
+        options -> what a fit is given, a table first, where that is more than the rows of ``--column``.
+    width : callable, optional
+        options -> how many columns a plan is about, where the options say it; else None.
     """
 
     name: str
@@ -44,6 +49,8 @@ class ReleaseCommand(NamedTuple):
     report: Callable[[Any, argparse.Namespace], tuple[Any, dict[str, Any]]]
     all_columns: bool = False
     intervals: bool = True
+    read: Callable[[argparse.Namespace], tuple[Any, ...]] | None = None
+    width: Callable[[argparse.Namespace], int | None] | None = None
 
 
 def add_releases(commands: Any, releases: Iterable[ReleaseCommand]) -> None:
@@ -54,10 +61,12 @@ def add_releases(commands: Any, releases: Iterable[ReleaseCommand]) -> None:
         _add_release(commands, command)
         planned = plans.add_parser(command.name, help=f"the plan of '{command.name}' with these parameters")
         planned.add_argument("--rows", type=int, required=True, metavar="N", help="number of rows")
-        planned.add_argument("--columns", type=int, required=True, metavar="D", help="number of columns")
+        planned.add_argument(
+            "--columns", type=int, required=command.width is None, metavar="D", help="number of columns"
+        )
         command.add_parameters(planned)
         add_json(planned)
-        planned.set_defaults(run=_plan, build=command.build)
+        planned.set_defaults(run=_plan, build=command.build, width=command.width or _columns)
 
 
 def _add_release(commands: Any, command: ReleaseCommand) -> None:
@@ -66,7 +75,7 @@ def _add_release(commands: Any, command: ReleaseCommand) -> None:
     parser.add_argument(
         "--column",
         action="append",
-        required=not command.all_columns,
+        required=not command.all_columns and command.read is None,
         metavar="NAME",
         help="column to use; repeatable" + (" (default: all numeric ones)" if command.all_columns else ""),
     )
@@ -80,7 +89,15 @@ def _add_release(commands: Any, command: ReleaseCommand) -> None:
         "--budget", type=Path, metavar="LEDGER", help="charge this ledger (see 'dpstats budget')"
     )
     add_json(parser)
-    parser.set_defaults(run=_release, build=command.build, report=command.report)
+    parser.set_defaults(run=_release, read=command.read or _rows, build=command.build, report=command.report)
+
+
+def _rows(options: argparse.Namespace) -> tuple[Any, ...]:
+    return (read_table(options.file, options.column),)
+
+
+def _columns(options: argparse.Namespace) -> int | None:
+    return None
 
 
 def _release(options: argparse.Namespace) -> None:
@@ -95,21 +112,30 @@ def _release(options: argparse.Namespace) -> None:
         check_real("--confidence", options.confidence, above=0, below=1)
     keep_apart(options, "file", "cov", "budget", "json")
     budget = _budget(options.budget)
-    rows = read_table(options.file, options.column)
-    estimator = options.build(options, *rows.shape)
+    with _naming(options.file):
+        given = options.read(options)
+    estimator = options.build(options, *given[0].shape)
     estimator.set_params(random_state=options.seed, budget=budget)
     # Opened before anything is charged, so that a path that cannot be written costs nothing.
     with output(options.json) as show:
-        try:
-            estimator.fit(rows)
-        except InvalidData as error:
-            words = str(error).replace("missing='center'", "--missing center")
-            raise InvalidData(f"{options.file.name}: {words}") from None
+        with _naming(options.file):
+            estimator.fit(*given)
         table, facts = options.report(estimator, options)
         plan = estimator.plan_
         sizes = {"n_samples": plan.n_samples, "n_features": plan.n_features}
         named = {"estimator": type(estimator).__name__} | plan.facts()
         show(table, named | sizes | {"privacy": _guarantee(estimator.privacy_)} | facts)
+
+
+@contextlib.contextmanager
+def _naming(file: Path) -> Iterator[None]:
+    """Say of which file a refusal is, and parameters by the names of their options."""
+    try:
+        yield
+    except InvalidData as error:
+        words = str(error).replace("missing='center'", "--missing center")
+        words = words.replace("if None is declared", "if an empty one is declared: NAME=A,B,")
+        raise InvalidData(f"{file.name}: {words}") from None
 
 
 def _budget(ledger: Path | None) -> Any:
@@ -128,7 +154,12 @@ def _plan(options: argparse.Namespace) -> None:
     from dpstats.data.parameters import check_integer
 
     n = check_integer("--rows", options.rows, at_least=2, at_most=_MOST_ROWS)
-    d = check_integer("--columns", options.columns, at_least=1, at_most=_MOST_COLUMNS)
+    known = options.width(options)
+    if known is not None and options.columns is not None:
+        raise InvalidParameter(f"--columns must not be given beside a formula, which has {known} of them")
+    if known is None and options.columns is None:
+        raise InvalidParameter("--columns must be given: the number of columns")
+    d = known or check_integer("--columns", options.columns, at_least=1, at_most=_MOST_COLUMNS)
     keep_apart(options, "cov", "json")
     estimator = options.build(options, n, d)
     plan = estimator.plan(n, d)
@@ -141,7 +172,8 @@ def _plan(options: argparse.Namespace) -> None:
         "selections": [stage.facts() for stage in plan.selections],
         "stages": [stage.facts() for stage in plan.stages if stage not in plan.selections],
     }
-    lines = [f"{type(estimator).__name__}: {plan}", *(f"  {note}" for note in plan.notes())]
+    text = f"{type(estimator).__name__}: {plan}"
+    lines = [text, *(f"  {note}" for note in plan.notes() if note not in text)]
     with output(options.json) as show:
         show("\n".join(lines), facts)
 

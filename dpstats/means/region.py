@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import reprlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -53,12 +54,16 @@ class Region:
 
 
 def check_bounds(name: str, bounds: Any, d: int) -> tuple[Columns, Columns]:
-    """Return public ends, low below high: one pair, or one per column in an array of shape (n_features, 2)."""
+    """Return public ends, low below high: one pair, or one per column in an array of shape (n_features, 2).
+
+    A mapping {column: (low, high)} has its pairs in order: a fit has brought them into that of the columns, and a plan
+    knows no names.
+    """
     words = (
         f"{name} must be a pair (low, high) of numbers, or one pair per column: an array of shape ({d}, 2)"
     )
     try:
-        array = np.asarray(bounds)
+        array = np.asarray([*bounds.values()] if isinstance(bounds, Mapping) else bounds)
     except ValueError:
         array = np.array(None)
     if np.ma.isMaskedArray(bounds) or array.dtype.kind not in "fiu" or array.shape not in ((2,), (d, 2)):

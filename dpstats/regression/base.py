@@ -38,6 +38,7 @@ class Fitted(PrivateEstimator[Plan], ABC):
     intercept_standard_error_: float
     cov_params_: Floats
     privacy_share_: Floats
+    intercept_privacy_share_: float
     identified_: NDArray[np.bool_]
     formula_: Any
     _shares: Floats
@@ -76,6 +77,7 @@ class Regression(Fitted[Plan]):
             variance = np.maximum(np.diagonal(cov), 1e-300)
             self._shares = np.clip(np.diagonal(privacy) / variance, 0.0, 1.0)
             self.privacy_share_ = self._shares[first:]
+            self.intercept_privacy_share_ = float(self._shares[0]) if first else 0.0
 
     @property
     def _identified(self) -> NDArray[np.bool_]:

@@ -75,6 +75,7 @@ class PrivateLinearRegression(RegressorMixin, Regression[RegressionPlan]):
         their intervals rest on what the outcome's spread allows.
     privacy_share_ : ndarray of shape (n_features,)
         The part of the squared standard error that is privacy's.
+    intercept_privacy_share_ : float
     condition_ : float
         Of the released curvature: the largest eigenvalue over the smallest, noise allowed for.
     scale_ : float

@@ -51,7 +51,8 @@ class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
     coef_ : ndarray of shape (n_features,)
         Log odds ratios.
     intercept_ : float
-    standard_errors_, cov_params_, params_, params_cov_, identified_, privacy_share_, condition_
+    standard_errors_, cov_params_, params_, params_cov_, identified_, privacy_share_,
+    intercept_privacy_share_, condition_
         As for `PrivateLinearRegression`.
     outcome_rate_ : float
         Share of the outcomes that are 1, as released; NaN without an intercept.

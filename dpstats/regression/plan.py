@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,6 +131,10 @@ class RegressionPlan(ReleasePlan):
     @cached_property
     def _shares(self) -> dict[str, float]:
         return dict(shares(self.family, self.n_samples, self.mu, self.design.intercept))
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a reader of the plan has to know beside its stages, by name."""
+        return {"family": self.family, "noise_ratio": self.noise_ratio, "noise_only": self.noise_only}
 
     def notes(self) -> list[str]:
         """Return what a reader of the plan has to know, one line each."""

@@ -73,7 +73,7 @@ class PrivateEstimator(BaseEstimator, Generic[Plan]):
         """
         given = {name: getattr(self, name) for name in self._per_column}
         ordered = {
-            name: (pairs_by_name if name == "bounds" else by_name)(name, value, names)
+            name: (pairs_by_name if name.endswith("bounds") else by_name)(name, value, names)
             for name, value in given.items()
         }
         if all(ordered[name] is value for name, value in given.items()):

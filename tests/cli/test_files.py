@@ -214,11 +214,31 @@ def test_a_table_from_a_pipe(folder: Path) -> None:
         writer = threading.Thread(target=pipe.write_text, args=(text,))
         writer.start()
         if error is None:
-            assert read_table(pipe, columns)["b"].tolist() == [2]
+            assert read_table(pipe, columns, text=["b"])["b"].tolist() == ["2"]
         else:
             with pytest.raises(InvalidParameter, match=error):
                 read_table(pipe, columns)
         writer.join()
+
+
+def test_text_is_what_stands_in_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # pandas would make numbers of these, and of the words for "missing" entries without a value.
+    words, numbers = ["01", "NA", "", "1.0"], [1.0, np.nan, 3.0, 4.0]
+    pd.DataFrame({"code": words, "age": numbers}).to_csv("codes.csv", index=False)
+    frame = read_table(Path("codes.csv"), ["age", "code"], text=["code"])
+    assert list(frame.columns) == ["age", "code"] and frame["code"].tolist() == words
+    assert np.array_equal(frame["age"], numbers, equal_nan=True)
+    assert read_table(Path("codes.csv"), ["code"])["code"].isna().sum() == 2
+    # A row is what it is, whatever the others are.
+    for rest in ("7", "x"):
+        (folder / "codes.csv").write_text(f"code,age\n01,2\n{rest},3\n")
+        assert read_table(Path("codes.csv"), ["code"], text=["code"])["code"].tolist() == ["01", rest]
+    entries = ["01", None, 2, 2.0, True]
+    table = pd.DataFrame({"code": pd.Series(entries, dtype=object)})
+    monkeypatch.setattr(pd, "read_parquet", lambda path: table)
+    (folder / "codes.parquet").touch()
+    read = read_table(Path("codes.parquet"), ["code"], text=["code"])["code"].tolist()
+    assert read == ["01", "", "2", "2.0", "True"]
 
 
 def test_two_columns_of_a_name_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

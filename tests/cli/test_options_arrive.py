@@ -19,6 +19,7 @@ from dpstats.cli.budget import add_budget
 from dpstats.cli.demo import add_demo
 from dpstats.cli.identity_test import IDENTITY_TEST
 from dpstats.cli.mean import MEAN
+from dpstats.cli.regress import REGRESS
 from dpstats.cli.release import ReleaseCommand, add_releases
 from dpstats.cli.simulate import add_simulate
 from dpstats.cli.sparse_mean import SPARSE_MEAN
@@ -33,6 +34,10 @@ COV = [[2.0, 0.5], [0.5, 1.0]]
 Changes = dict[str, tuple[list[str], list[str], dict[str, Any]]]
 CLIPPED = ["--bounds", "0", "1"]
 SPARSE = ["--nonzero", "1", "--clip", "6", "--std", "1"]
+LINEAR = ["--outcome", "b", "--bounds", "-4", "4", "b=0,5"]
+LOGISTIC = ["--outcome", "b", "--bounds", "-4", "4", "--logistic"]
+NAMED = ["--bounds", "a=0,1", "b=0,5", "c=0,7"]
+FORMULA = ["--formula", "b ~ a + c", *NAMED]
 OPTIONS: dict[str, tuple[ReleaseCommand, Changes]] = {
     "mean": (
         MEAN,
@@ -81,6 +86,41 @@ OPTIONS: dict[str, tuple[ReleaseCommand, Changes]] = {
             "missing": (SPARSE, [*SPARSE, "--missing", "center"], {"missing": "center"}),
         },
     ),
+    "regress": (
+        REGRESS,
+        {
+            "outcome": (
+                [*LINEAR[:2], *NAMED],
+                ["--outcome", "c", *NAMED],
+                {"x_bounds": [[0.0, 1.0], [0.0, 5.0]], "y_bounds": [0.0, 7.0]},
+            ),
+            "bounds": (LINEAR, [*LINEAR[:3], "-1", "2", "b=0,5"], {"x_bounds": [-1.0, 2.0]}),
+            "formula": (
+                FORMULA,
+                ["--formula", "b ~ c + a", *NAMED],
+                {"x_bounds": [[0.0, 7.0], [0.0, 1.0]]},
+            ),
+            "levels": (
+                FORMULA,
+                ["--formula", "b ~ a + c", *NAMED[:3], "--levels", "c=x,y,z"],
+                {"x_bounds": [[0.0, 1.0]] * 3},
+            ),
+            "logistic": (LINEAR, LOGISTIC, {"class": "PrivateLogisticRegression"}),
+            "no_intercept": (LINEAR, [*LINEAR, "--no-intercept"], {"fit_intercept": False}),
+            "cov_type": (LINEAR, [*LINEAR, "--cov-type", "nonrobust"], {"cov_type": "nonrobust"}),
+            "epsilon": (LINEAR, [*LINEAR, "--epsilon", "0.3"], {"epsilon": 0.3}),
+            "delta": (LINEAR, [*LINEAR, "--delta", "1e-5"], {"delta": 1e-5}),
+        },
+    ),
+    "regress, logistic": (
+        REGRESS,
+        {
+            "bounds": (LOGISTIC, [*LOGISTIC[:3], "-1", "2", "--logistic"], {"x_bounds": [-1.0, 2.0]}),
+            "no_intercept": (LOGISTIC, [*LOGISTIC, "--no-intercept"], {"fit_intercept": False}),
+            "epsilon": (LOGISTIC, [*LOGISTIC, "--epsilon", "0.3"], {"epsilon": 0.3}),
+            "delta": (LOGISTIC, [*LOGISTIC, "--delta", "1e-5"], {"delta": 1e-5}),
+        },
+    ),
     "identity-test": (
         IDENTITY_TEST,
         {
@@ -96,6 +136,7 @@ OPTIONS: dict[str, tuple[ReleaseCommand, Changes]] = {
         },
     ),
 }
+REQUIRED = {"regress": LINEAR}
 CASES = [(name, option) for name, (_, changes) in OPTIONS.items() for option in changes]
 # What all commands that release have besides, and what a plan has in place of a file.
 OF_RELEASES = {"file", "column", "confidence", "seed", "budget", "json"}
@@ -122,7 +163,7 @@ def parameters(command: ReleaseCommand, arguments: list[str]) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    return np.asarray(value).tolist() if isinstance(value, np.ndarray | tuple) else value
+    return np.asarray(value).tolist() if isinstance(value, np.ndarray | tuple | list) else value
 
 
 @pytest.mark.parametrize(("name", "option"), CASES, ids=lambda word: word)
@@ -142,10 +183,10 @@ def test_options_reach_the_estimator(
         assert moved == set(expected)
 
 
-@pytest.mark.parametrize("name", ["mean", "sparse-mean", "identity-test"])
+@pytest.mark.parametrize("name", ["mean", "sparse-mean", "regress", "identity-test"])
 def test_the_tables_have_every_option(name: str) -> None:
     command, changes = OPTIONS[name]
-    required = next(iter(changes.values()))[0]
+    required = REQUIRED.get(name, next(iter(changes.values()))[0])
     column = ["--column", "a"]
     released = options_of(parsed(command, [name, "x.csv", *column, *required])).keys()
     sizes = ["--rows", "9", "--columns", "2"]
@@ -155,7 +196,7 @@ def test_the_tables_have_every_option(name: str) -> None:
     assert changes.keys() < released
 
 
-@pytest.mark.parametrize("name", ["mean", "sparse-mean", "identity-test"])
+@pytest.mark.parametrize("name", ["mean", "sparse-mean", "regress", "identity-test"])
 def test_options_of_every_release_arrive(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -178,7 +219,7 @@ def test_options_of_every_release_arrive(
         else []
     )
     level = ["--confidence", "0.8"] if command.intervals else []
-    required = next(iter(changes.values()))[0]
+    required = REQUIRED.get(name, next(iter(changes.values()))[0])
     common = [name, str(table), "--column", "c", "--column", "a", *required, *extra, *level]
     spied = command._replace(build=build)
 

@@ -30,6 +30,11 @@ PLANS = {
     ),
     "sparse-mean": (SPARSE, "SparseMean", "gaussian"),
     "identity-test": (["--mean", "0", "--level", "0.1"], "SpatialSignTest", "laplace"),  # of 5 columns
+    "regress": (
+        ["--outcome", "y", "--bounds", "0", "1", "y=0,1"],
+        "PrivateLinearRegression",
+        "gaussian",
+    ),
 }
 
 

@@ -34,6 +34,14 @@ def test_a_pair_per_column():
     assert given[0, 0] == 0.0  # a copy
 
 
+def test_pairs_by_name_go_by_place_where_there_are_no_names():
+    low, high = check_bounds("bounds", {"b": (0, 1), "a": (2, 6)}, 2)
+    assert low.tolist() == [0.0, 2.0] and high.tolist() == [1.0, 6.0]
+    for wrong in ({}, {"a": (0, 1)}, {"a": (0, 1), "b": 3}):
+        with pytest.raises(InvalidParameter, match=r"bounds must be a pair \(low, high\)"):
+            check_bounds("bounds", wrong, 2)
+
+
 @pytest.mark.parametrize(
     "bounds",
     [3, (1,), (1, 2, 3), "ab", (None, 1), [(0, 1)] * 3, {1, 2}, np.ma.masked_array([0.0, 1.0]), (0, np.nan)],

@@ -1,0 +1,75 @@
+"""What options declare of columns, by their names: public bounds, and levels of categories."""
+
+from __future__ import annotations
+
+import csv
+from typing import Any
+
+from dpstats.cli.options import check_ends, per_column
+from dpstats.errors import InvalidParameter
+
+Pair = tuple[float, float]
+Pairs = list[Pair]
+
+
+def bounds_of(given: list[list[str]] | None) -> tuple[Pairs, dict[str, Pair]]:
+    """Return the bounds in the words of ``--bounds``: those without a name (LO HI), and those with (NAME=LO,HI)."""
+    pairs: Pairs = []
+    named: dict[str, Pair] = {}
+    for words in given or []:
+        rest = iter(words)
+        for word in rest:
+            name, equals, ends = word.rpartition("=")
+            pair = _pair(ends.split(",") if equals else [word, next(rest, "")])
+            if not equals:
+                pairs.append(pair)
+            elif named.setdefault(name, pair) is not pair:
+                raise InvalidParameter(f"--bounds must name each column once, got {name!r} twice")
+    return pairs, named
+
+
+def _pair(texts: list[str]) -> Pair:
+    try:
+        low, high = map(float, texts)
+    except ValueError:
+        got = " ".join(texts).strip()
+        raise InvalidParameter(f"--bounds must be LO HI or NAME=LO,HI, got {got!r}") from None
+    check_ends(low, high)
+    return low, high
+
+
+def levels_of(given: list[str] | None) -> dict[str, list[str]]:
+    """Return the levels in the words of ``--levels``, NAME=A,B,...; one with a comma stands in double quotes."""
+    found: dict[str, list[str]] = {}
+    for text in given or []:
+        name, equals, words = text.partition("=")
+        levels = next(csv.reader([words]), [])
+        if not equals or len(levels) < 2 or len(set(levels)) < len(levels):
+            raise InvalidParameter(
+                f"--levels must be NAME=A,B,... of two different levels or more, got {text!r}"
+            )
+        if name in found:
+            raise InvalidParameter(f"--levels must name each column once, got {name!r} twice")
+        found[name] = levels
+    return found
+
+
+def by_column(columns: list[str], pairs: Pairs, named: dict[str, Pair]) -> Any:
+    """Return one pair for all columns, or a list of one per column.
+
+    Pairs without a name are of the columns without one: one for all of these, or one for each in their order.
+    """
+    others = [name for name in columns if name not in named]
+    if others and not pairs:
+        raise InvalidParameter(
+            f"--bounds must be given for every column (LO HI, or NAME=LO,HI), got none for {others[0]!r}"
+        )
+    if pairs and not others:
+        raise InvalidParameter(
+            "--bounds without a name must be of columns without one, got one for every column"
+        )
+    shared = per_column("--bounds", pairs, len(others)) if pairs else []
+    if not named:
+        return shared
+    rest = iter(shared if isinstance(shared, list) else [shared] * len(others))
+    return [named[name] if name in named else next(rest) for name in columns]

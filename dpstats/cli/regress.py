@@ -1,0 +1,253 @@
+"""``dpstats regress``: coefficients of a linear or logistic model, with intervals that count the noise."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dpstats.cli.declared import Pair, bounds_of, by_column, levels_of
+from dpstats.cli.files import read_table
+from dpstats.cli.options import add_privacy, per_column
+from dpstats.cli.release import ReleaseCommand
+from dpstats.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from dpstats.regression.formula import Formula
+
+
+def _add_parameters(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--outcome", metavar="NAME", help="column to explain by the others")
+    parser.add_argument(
+        "--formula",
+        metavar="F",
+        help="in place of --outcome and --column: 'y ~ x1 + C(plan)' (needs the extra 'formula')",
+    )
+    parser.add_argument(
+        "--bounds",
+        action="append",
+        nargs="+",
+        metavar=("LO HI", "NAME=LO,HI"),
+        help="public bounds, known without the data: of a column or the outcome by its name; without a name once for "
+        "all other columns, or once per column in their order",
+    )
+    parser.add_argument(
+        "--levels",
+        action="append",
+        metavar="NAME=A,B,...",
+        help="public levels of a column of categories; coefficients compare each with the first. A missing entry of a "
+        "file is the empty level",
+    )
+    parser.add_argument(
+        "--logistic", action="store_true", help="the outcome is 0 or 1; coefficients are log odds ratios"
+    )
+    parser.add_argument("--no-intercept", action="store_true", help="the model goes through the origin")
+    parser.add_argument(
+        "--cov-type",
+        choices=["HC", "nonrobust"],
+        help="linear: standard errors for residuals of any variance (default: HC), or of one variance",
+    )
+    parser.add_argument(
+        "--delta", type=float, default=1e-6, help="(default: 1e-06), greater than 0: the noise is Gaussian"
+    )
+    add_privacy(parser, missing=False)
+
+
+class _Model(NamedTuple):
+    """What the options say of the model, from public names and numbers alone.
+
+    Attributes
+    ----------
+    formula : Formula or None
+        How the design is made of columns; None where it is the columns themselves.
+    x_bounds, y_bounds
+        Of the design and of the outcome.
+    intercept : bool
+    columns : list of str
+        What is read of a file.
+    levels : dict
+        Of those that are categories.
+    """
+
+    formula: Formula | None
+    x_bounds: Any
+    y_bounds: Any
+    intercept: bool
+    columns: list[str]
+    levels: dict[str, list[str]]
+
+
+def _model(options: argparse.Namespace, d: int | None = None) -> _Model:
+    """Return the model: of a formula, of named columns, or in a plan of ``d`` columns."""
+    if options.formula is not None:
+        return _of_formula(options)
+    if options.outcome is None:
+        raise InvalidParameter("--outcome must be given, or --formula")
+    return _of_columns(options) if "column" in options else _of_plan(options, d or 0)
+
+
+def _of_plan(options: argparse.Namespace, d: int) -> _Model:
+    if options.levels is not None:
+        raise InvalidParameter("--levels need a --formula in a plan, which has no other names of columns")
+    pairs, named = bounds_of(options.bounds)
+    y_bounds = _outcome_bounds(named.pop(options.outcome, None), options.outcome, options.logistic)
+    if named and len(named) != d:
+        raise InvalidParameter(f"--bounds must name each of the --columns ({d}) or none, got {len(named)}")
+    x_bounds = by_column([*named], pairs, named) if named else per_column("--bounds", pairs, d)
+    return _Model(None, x_bounds, y_bounds, not options.no_intercept, [], {})
+
+
+def _of_formula(options: argparse.Namespace) -> _Model:
+    for name in ("outcome", "column", "no_intercept"):
+        if getattr(options, name, None):
+            raise InvalidParameter(f"--{name.replace('_', '-')} does not go with --formula, which says it")
+    pairs, named = bounds_of(options.bounds)
+    if pairs:
+        raise InvalidParameter("--bounds must name their columns where there is a formula: NAME=LO,HI")
+    return _parsed(options.formula, named, levels_of(options.levels), options.logistic)
+
+
+def _of_columns(options: argparse.Namespace) -> _Model:
+    columns, outcome, levels = options.column or [], options.outcome, levels_of(options.levels)
+    pairs, named = bounds_of(options.bounds)
+    y_bounds = _outcome_bounds(named.pop(outcome, None), outcome, options.logistic)
+    if not columns:
+        raise InvalidParameter("--column must be given, once for each column, or --formula")
+    if outcome in columns:
+        raise InvalidParameter(f"--outcome must be another column than each --column, got {outcome!r}")
+    for option, names in (("--bounds", named), ("--levels", levels)):
+        if unknown := [name for name in names if name not in columns]:
+            raise InvalidParameter(f"{option} must be of --column or --outcome, got {unknown[0]!r}")
+    if both := [name for name in named if name in levels]:
+        raise InvalidParameter(f"a column must have --bounds or --levels, not both, got {both[0]!r}")
+    numbers = [name for name in columns if name not in levels]
+    x_bounds = by_column(numbers, pairs, named)
+    if not levels:
+        return _Model(None, x_bounds, y_bounds, not options.no_intercept, [*columns, outcome], {})
+    each = x_bounds if isinstance(x_bounds, list) else [x_bounds] * len(numbers)
+    bounds = dict(zip(numbers, each, strict=True))
+    if not options.logistic:
+        bounds[outcome] = y_bounds
+    terms = " + ".join(f"`{name}`" for name in columns) + (" - 1" if options.no_intercept else "")
+    return _parsed(f"`{outcome}` ~ {terms}", bounds, levels, options.logistic)
+
+
+def _parsed(text: str, bounds: dict[str, Pair], levels: dict[str, list[str]], logistic: bool) -> _Model:
+    from dpstats.regression.formula import parse
+
+    formula = parse(text, bounds=bounds, levels=levels)
+    if formula.response is None:
+        raise InvalidParameter(f"--formula must have an outcome: 'y ~ x', got {text!r}")
+    y_bounds = _outcome_bounds(formula.y_bounds, formula.response, logistic)
+    columns = list(dict.fromkeys([*bounds, *levels, *([formula.response] if logistic else [])]))
+    return _Model(formula, formula.x_bounds, y_bounds, formula.has_intercept, columns, levels)
+
+
+def _outcome_bounds(bounds: Any, name: str, logistic: bool) -> Any:
+    if logistic and bounds is not None:
+        raise InvalidParameter(f"--bounds of {name!r} do not go with --logistic: the outcome is 0 or 1")
+    if not logistic and bounds is None:
+        raise InvalidParameter(f"--bounds must have those of the outcome: {name}=LO,HI")
+    return bounds
+
+
+def _width(options: argparse.Namespace) -> int | None:
+    return None if options.formula is None else len(_model(options).x_bounds)
+
+
+def _read(options: argparse.Namespace) -> tuple[Any, ...]:
+    model = _model(options)
+    words = "--column and --outcome" if options.formula is None else "--formula, --bounds and --levels"
+    frame = read_table(options.file, model.columns, words, text=model.levels)
+    if model.formula is None:
+        return frame[model.columns[:-1]], frame[model.columns[-1]]
+    import pandas as pd
+
+    X, y = model.formula.rows(frame)
+    return pd.DataFrame(X, columns=list(model.formula.names)), y
+
+
+def _build(options: argparse.Namespace, n: int, d: int) -> Any:
+    from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
+
+    model = _model(options, d)
+    shared = {
+        "x_bounds": model.x_bounds,
+        "epsilon": options.epsilon,
+        "delta": options.delta,
+        "fit_intercept": model.intercept,
+    }
+    if not options.logistic:
+        return PrivateLinearRegression(y_bounds=model.y_bounds, cov_type=options.cov_type or "HC", **shared)
+    if options.cov_type is not None:
+        raise InvalidParameter("--cov-type does not go with --logistic, whose covariance is the likelihood's")
+    return PrivateLogisticRegression(**shared)
+
+
+# What was released.
+
+
+def _report(model: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+    summary, together = model.summary(options.confidence), model.f_test()
+    names = ("cov_type", "scale_", "clipped_share_", "clipped_share_std_", "outcome_rate_", "separated_")
+    facts = {
+        "noise": model.plan_.stages[0].noise,
+        "formula": options.formula,
+        "outcome": options.outcome,
+        "confidence_level": options.confidence,
+        "params": _params(model, options.confidence),
+        "covariance": model.params_cov_.tolist(),
+        "condition": model.condition_,
+        **{name.rstrip("_"): getattr(model, name) for name in names if hasattr(model, name)},
+        "f_test": {name: getattr(together, name) for name in ("statistic", "pvalue", "df_num", "df_denom")},
+        "stages": [stage.facts() for stage in model.plan_.stages],
+        "notes": list(summary.notes),
+    }
+    return summary, facts
+
+
+def _params(model: Any, confidence: float) -> list[dict[str, Any]]:
+    """Return a record per parameter, the intercept first if there is one."""
+    import numpy as np
+
+    from dpstats.regression.base import INTERCEPT
+
+    tests = [*([model.test(INTERCEPT)] if model.fit_intercept else []), model.test()]
+    intervals = [test.confidence_interval(confidence) for test in tests]
+    first = [None] * (len(tests) - 1)
+    table = {
+        "name": [name for test in tests for name in test.names],
+        "estimate": model.params_.tolist(),
+        "standard_error": np.sqrt(np.diagonal(model.params_cov_)).tolist(),
+        "z": np.concatenate([test.statistic for test in tests]).tolist(),
+        "pvalue": np.concatenate([test.pvalue for test in tests]).tolist(),
+        "low": np.concatenate([interval.low for interval in intervals]).tolist(),
+        "high": np.concatenate([interval.high for interval in intervals]).tolist(),
+        "privacy_share": [
+            *([model.intercept_privacy_share_] if first else []),
+            *model.privacy_share_.tolist(),
+        ],
+        "identified": [
+            *first,
+            *model.identified_.tolist(),
+        ],  # null of the intercept, of which it is not asked
+    }
+    if hasattr(model, "odds_ratios_"):
+        ratios = {"odds_ratio": "estimate", "odds_ratio_low": "low", "odds_ratio_high": "high"}
+        for ratio, name in ratios.items():
+            with np.errstate(over="ignore"):
+                table[ratio] = np.exp(table[name]).tolist()
+    return [dict(zip(table, record, strict=True)) for record in zip(*table.values(), strict=True)]
+
+
+REGRESS = ReleaseCommand(
+    name="regress",
+    help="private linear or logistic regression, with intervals that count the noise",
+    description="Release the coefficients of a linear model, or a logistic one, with standard errors and intervals "
+    "that count sampling error and noise. The number of rows, the names of columns, bounds and levels are public; two "
+    "files of the same size that differ in one row are neighbours.",
+    add_parameters=_add_parameters,
+    build=_build,
+    report=_report,
+    read=_read,
+    width=_width,
+)
