@@ -1,6 +1,6 @@
 """Pages with examples: run one, and put into it what they print. The tests ask that this changes nothing.
 
-    python tests/pages.py docs/regression.md     # in place, with the pictures that its examples save
+python tests/pages.py docs/regression.md     # in place, with the pictures that its examples save
 """
 
 from __future__ import annotations

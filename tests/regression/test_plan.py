@@ -15,7 +15,9 @@ from dpstats.regression.movement import LAST_MOVEMENT
 from dpstats.regression.plan import RegressionPlan, norm_ends, regression_plan, shares, step_name
 
 
-def plan(n: int = 5000, d: int = 3, epsilon: float = 1.0, delta: float = 1e-6, family: str = "linear") -> RegressionPlan:
+def plan(
+    n: int = 5000, d: int = 3, epsilon: float = 1.0, delta: float = 1e-6, family: str = "linear"
+) -> RegressionPlan:
     design = Design.check((-1, 1), None if family == "logistic" else (-2, 2), d, True)
     return regression_plan(family, design, n, epsilon, delta)
 

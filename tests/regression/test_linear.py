@@ -1,0 +1,220 @@
+"""Private linear regression: intervals that hold, bad input, and what is said of it."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from dpstats.errors import InvalidParameter
+from dpstats.privacy import BudgetExceeded, PrivacyBudget
+from dpstats.regression import PrivateLinearRegression
+
+
+def rows(
+    n: int, d: int, rng: np.random.Generator, errors: str = "normal", scales: Any = 1.0
+) -> tuple[Any, Any, Any]:
+    X = rng.normal(size=(n, d)) * scales
+    beta = np.where(np.arange(d) % 2, -0.5, 0.5)
+    e = {
+        "normal": lambda: rng.normal(size=n),
+        "exponential": lambda: rng.exponential(size=n) - 1,
+        "t3": lambda: rng.standard_t(3, size=n) / np.sqrt(3),
+        "heteroskedastic": lambda: rng.normal(size=n) * np.sqrt((0.2 + X[:, 0] ** 2) / 1.2),
+    }[errors]()
+    return X, 1 + X @ beta + e, beta
+
+
+def covered(n: int, d: int, fits: int, seed: int, **options: Any) -> tuple[int, int, float]:
+    """Return how many coefficients their intervals cover, of how many, and the median width over least squares'."""
+    rng, hits, widths = np.random.default_rng(seed), 0, []
+    for _ in range(fits):
+        X, y, beta = rows(n, d, rng, **options)
+        made = PrivateLinearRegression(x_bounds=(-4, 4), y_bounds=(-8, 10), random_state=rng).fit(X, y)
+        low, high = made.confidence_interval()
+        hits += int(((low <= beta) & (beta <= high)).sum())
+        Z = np.column_stack([np.ones(n), X])
+        left = y - Z @ np.linalg.lstsq(Z, y, rcond=None)[0]
+        inverse = np.linalg.inv(Z.T @ Z)
+        errors = np.sqrt(np.diag(inverse @ (Z.T @ (Z * left[:, None] ** 2)) @ inverse))[1:]
+        widths.append(np.median((np.asarray(high) - np.asarray(low)) / 2 / 1.96 / errors))
+    return hits, fits * d, float(np.median(widths))
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "widest", "options"),
+    [
+        (5000, 3, 1.5, {}),
+        (5000, 3, 1.5, {"errors": "exponential"}),
+        (5000, 3, 1.5, {"errors": "t3"}),
+        (5000, 3, 1.5, {"errors": "heteroskedastic"}),
+        (5000, 5, 1.8, {"scales": np.geomspace(1, 0.2, 5)}),
+        (2000, 3, 2.2, {}),
+    ],
+)
+def test_intervals_cover_and_are_short(n: int, d: int, widest: float, options: dict[str, Any]) -> None:
+    fits = 120
+    hits, of, width = covered(n, d, fits, seed=n + d, **options)
+    # Coefficients of a fit are nearly independent given x; at coverage .93 so few are seen once in 10^4.
+    assert stats.binom.cdf(hits, of, 0.93) > 1e-4
+    assert width < widest
+
+
+def test_undercoverage_would_be_seen() -> None:
+    assert stats.binom.cdf(int(0.87 * 360), 360, 0.93) < 1e-4
+
+
+def test_more_rows_leave_little_of_the_noise() -> None:
+    rng = np.random.default_rng(0)
+    X, y, beta = rows(200_000, 3, rng)
+    made = PrivateLinearRegression(x_bounds=(-4, 4), y_bounds=(-8, 10), random_state=1).fit(X, y)
+    assert (made.privacy_share_ < 0.1).all()
+    assert np.abs((made.coef_ - beta) / made.standard_errors_).max() < 4
+    assert made.intercept_ == pytest.approx(1, abs=5 * made.intercept_standard_error_)
+    assert made.scale_ == pytest.approx(1, abs=0.1)
+
+
+def test_the_intercept_of_skewed_outcomes_is_a_mean() -> None:
+    rng = np.random.default_rng(3)
+    hits = 0
+    for _ in range(60):
+        X, y, _ = rows(20_000, 2, rng, "exponential")
+        made = PrivateLinearRegression(x_bounds=(-4, 4), y_bounds=(-8, 10), random_state=rng).fit(X, y)
+        low, high = made.intercept_confidence_interval()
+        hits += low <= 1 <= high
+    assert stats.binom.cdf(hits, 60, 0.93) > 1e-4
+
+
+def test_without_an_intercept() -> None:
+    rng = np.random.default_rng(4)
+    X = rng.uniform(0, 2, (20_000, 2))
+    y = X @ [1.0, -0.5] + rng.normal(size=20_000)
+    made = PrivateLinearRegression(
+        x_bounds=(0, 2), y_bounds=(-5, 5), fit_intercept=False, random_state=0
+    ).fit(X, y)
+    assert made.intercept_ == 0.0
+    assert made.params_.shape == (2,)
+    assert np.abs((made.coef_ - [1.0, -0.5]) / made.standard_errors_).max() < 4
+    assert "Intercept" not in str(made.summary())
+
+
+def test_rows_beyond_their_bounds_weigh_less_and_bend_nothing() -> None:
+    rng = np.random.default_rng(5)
+    X, y, beta = rows(20_000, 2, rng)
+    narrow = PrivateLinearRegression(x_bounds=(-1, 1), y_bounds=(-8, 10), random_state=0).fit(X, y)
+    assert np.abs((narrow.coef_ - beta) / narrow.standard_errors_).max() < 4
+    assert narrow.standard_errors_.max() < 1.5 / np.sqrt(20_000)
+
+
+def test_outcomes_beyond_their_bounds_are_counted() -> None:
+    rng = np.random.default_rng(6)
+    X, y, _ = rows(50_000, 2, rng)
+    made = PrivateLinearRegression(x_bounds=(-4, 4), y_bounds=(-0.5, 2.5), random_state=0).fit(X, y)
+    share = np.mean((y < -0.5) | (y > 2.5))
+    assert made.clipped_share_ == pytest.approx(share, abs=5 * made.clipped_share_std_)
+    assert "Outcomes outside bounds" in str(made.summary())
+
+
+@pytest.mark.parametrize("case", ["constant column", "collinear", "n < d", "constant outcome", "one value"])
+def test_degenerate_designs_end_in_wide_intervals(case: str) -> None:
+    rng = np.random.default_rng(7)
+    X, y, _ = rows(3000, 3, rng)
+    if case == "constant column":
+        X[:, 2] = 1.5
+    elif case == "collinear":
+        X[:, 2] = X[:, 0] + X[:, 1]
+    elif case == "n < d":
+        X, y, _ = rows(5, 8, rng)
+    elif case == "constant outcome":
+        y = np.full(3000, 2.0)
+    else:
+        X[:] = 0.0
+    made = PrivateLinearRegression(x_bounds=(-4, 4), y_bounds=(-8, 10), random_state=0).fit(X, y)
+    assert np.isfinite(made.params_).all()
+    assert np.isfinite(made.params_cov_).all()
+    assert (made.standard_errors_ > 0).all()
+    if case == "constant column":
+        assert not made.identified_[2]
+        assert "Not identified" in str(made.summary())
+    if case in ("n < d", "one value"):
+        assert not made.identified_.any()
+    if case == "constant outcome":
+        assert np.abs(made.coef_ / made.standard_errors_).max() < 4
+
+
+def test_prediction_intervals() -> None:
+    rng = np.random.default_rng(8)
+    X, y, beta = rows(20_000, 3, rng)
+    made = PrivateLinearRegression(x_bounds=(-4, 4), y_bounds=(-8, 10), random_state=0).fit(X, y)
+    new, outcomes, _ = rows(4000, 3, rng)
+    low, high = made.predict_interval(new, of="outcome")
+    inside = np.mean((low <= outcomes) & (outcomes <= high))
+    assert inside == pytest.approx(0.95, abs=0.02)
+    low, high = made.predict_interval(new)
+    truth = 1 + new @ beta
+    assert np.mean((low <= truth) & (truth <= high)) > 0.7  # of one fit: rows share its error
+    assert np.allclose(made.predict(new), made.intercept_ + new @ made.coef_)
+    with pytest.raises(InvalidParameter, match="of must be one of"):
+        made.predict_interval(new, of="row")
+
+
+def test_robust_and_model_errors_differ_where_they_should() -> None:
+    rng = np.random.default_rng(9)
+    X, y, _ = rows(200_000, 2, rng, "heteroskedastic")
+    options = {"x_bounds": (-4, 4), "y_bounds": (-8, 10), "random_state": 0}
+    robust = PrivateLinearRegression(**options).fit(X, y)
+    model = PrivateLinearRegression(cov_type="nonrobust", **options).fit(X, y)
+    assert np.array_equal(robust.coef_, model.coef_)
+    assert robust.standard_errors_[0] > 1.15 * model.standard_errors_[0]
+    assert "robust" in str(robust.summary())
+    assert "nonrobust" in str(model.summary())
+
+
+def test_the_budget_is_charged_once_and_before_anything() -> None:
+    rng = np.random.default_rng(10)
+    X, y, _ = rows(500, 2, rng)
+    budget = PrivacyBudget(1.0, 1e-6)
+    made = PrivateLinearRegression(x_bounds=(-4, 4), y_bounds=(-8, 10), budget=budget)
+    made.fit(X, y)
+    assert budget.spent.epsilon == pytest.approx(1.0)
+    with pytest.raises(BudgetExceeded):
+        clone(made).fit(X, y)
+    other = PrivacyBudget(1.0, 1e-6)
+    with pytest.raises(InvalidParameter, match="y_bounds must have low < high"):
+        PrivateLinearRegression(x_bounds=(-4, 4), y_bounds=(1, 0), budget=other).fit(X, y)
+    assert other.spent.epsilon == 0
+
+
+def test_works_in_a_pipeline_and_survives_pickle() -> None:
+    rng = np.random.default_rng(11)
+    X, y, _ = rows(2000, 2, rng)
+    steps = make_pipeline(
+        FunctionTransformer(np.tanh),
+        PrivateLinearRegression(x_bounds=(-1, 1), y_bounds=(-8, 10), random_state=0),
+    ).fit(X, y)
+    again = pickle.loads(pickle.dumps(steps))
+    assert np.array_equal(again.predict(X), steps.predict(X))
+    assert str(again[-1].summary()) == str(steps[-1].summary())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"x_bounds": None}, "x_bounds must be given"),
+        ({"y_bounds": None}, "y_bounds must be given"),
+        ({"delta": 0.0}, "delta must be greater than 0"),
+        ({"epsilon": -1.0}, "epsilon"),
+        ({"fit_intercept": "yes"}, "fit_intercept must be True or False"),
+        ({"cov_type": "HC9"}, "cov_type must be one of"),
+    ],
+)
+def test_bad_parameters_are_refused(options: dict[str, Any], words: str) -> None:
+    given = {"x_bounds": (-1, 1), "y_bounds": (-1, 1), **options}
+    with pytest.raises(InvalidParameter, match=words):
+        PrivateLinearRegression(**given).fit(np.zeros((10, 2)), np.zeros(10))
