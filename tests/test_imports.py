@@ -37,7 +37,18 @@ ORDER = [
 ]
 # Inside the subpackages that have a stated order.
 INSIDE = {
-    "lattice": ["rounding", "finite", "joint", "sums", "base", "norms", "box", "ball", "__init__"],
+    "lattice": [
+        "rounding",
+        "finite",
+        "joint",
+        "sums",
+        "products",
+        "base",
+        "norms",
+        "box",
+        "ball",
+        "__init__",
+    ],
     "privacy": [
         "rounding",
         "guarantee",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 from scipy.stats import f as f_law
+from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.parameters import check_choice, check_level, check_real
@@ -27,7 +29,7 @@ Floats = NDArray[np.float64]
 INTERCEPT = "Intercept"
 
 
-class Fitted(PrivateEstimator[Plan], ABC):
+class _Fitted(PrivateEstimator[Plan], ABC):
     """What a fit of a regression sets: attributes, and no parameters."""
 
     params_: Floats
@@ -38,14 +40,13 @@ class Fitted(PrivateEstimator[Plan], ABC):
     intercept_standard_error_: float
     cov_params_: Floats
     privacy_share_: Floats
-    intercept_privacy_share_: float
     identified_: NDArray[np.bool_]
     formula_: Any
-    _shares: Floats
+    intercept_privacy_share_: float
 
 
 @parameters
-class Regression(Fitted[Plan]):
+class Regression(_Fitted[Plan]):
     """Base of the regressions: of coefficients it knows estimates, and the covariance of their errors.
 
     A fit sets ``params_`` and ``params_cov_``, the intercept first if there is one, and from these what is below.
@@ -75,9 +76,9 @@ class Regression(Fitted[Plan]):
         self.cov_params_ = cov[first:, first:]
         if privacy is not None:
             variance = np.maximum(np.diagonal(cov), 1e-300)
-            self._shares = np.clip(np.diagonal(privacy) / variance, 0.0, 1.0)
-            self.privacy_share_ = self._shares[first:]
-            self.intercept_privacy_share_ = float(self._shares[0]) if first else 0.0
+            shares = np.clip(np.diagonal(privacy) / variance, 0.0, 1.0)
+            self.privacy_share_ = shares[first:]
+            self.intercept_privacy_share_ = float(shares[0]) if first else 0.0
 
     @property
     def _identified(self) -> NDArray[np.bool_]:
@@ -96,7 +97,17 @@ class Regression(Fitted[Plan]):
 
     def _outcome(self, y: Any) -> Any:
         """Return the outcome as numbers."""
+        if getattr(y, "ndim", 1) == 2 and y.shape[1] == 1:
+            # As scikit-learn has it.
+            warnings.warn(
+                "A column-vector y was passed when a 1d array was expected", DataConversionWarning, 2
+            )
         return y
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
 
     # What a user asks.
 
@@ -298,7 +309,8 @@ class Regression(Fitted[Plan]):
 
     def _all_shares(self) -> Floats:
         """Return the part of each parameter's squared standard error that is privacy's, intercept first."""
-        return self._shares
+        intercept = [self.intercept_privacy_share_] * int(self.fit_intercept)
+        return np.append(intercept, self.privacy_share_)
 
     def _notes(self) -> list[str]:
         """Return what coefficients assume, and advice where noise leaves little of them."""

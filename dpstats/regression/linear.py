@@ -26,7 +26,7 @@ from dpstats.regression.design import Design
 from dpstats.regression.engine import mostly_left, read, release, walked
 from dpstats.regression.plan import RegressionPlan, regression_plan
 from dpstats.regression.rows import Rows
-from dpstats.regression.scoring import determination, paid_session, release_variation, variation_plan
+from dpstats.regression.scoring import determination, release_variation, variation_plan
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
 from dpstats.results import ConfidenceInterval, Summary, significant
@@ -81,7 +81,9 @@ class PrivateLinearRegression(RegressorMixin, Regression[RegressionPlan]):
     scale_ : float
         Standard deviation of the residuals.
     clipped_share_ : float
-        Share of the outcomes outside ``y_bounds``, with noise (its deviation is ``clipped_share_std_``).
+        Share of the outcomes outside ``y_bounds``, with noise.
+    clipped_share_std_ : float
+        Standard deviation of that noise.
     privacy_ : PrivacyGuarantee
         For neighbours that differ in one row (x, y); n is public.
     plan_ : RegressionPlan
@@ -190,7 +192,7 @@ class PrivateLinearRegression(RegressorMixin, Regression[RegressionPlan]):
         fitted, outcomes = self._scored(X, y)
         design = self.plan_.design
         plan = variation_plan(fitted.size, self.epsilon, self.delta)
-        session = paid_session(self, plan)
+        session = self._session(plan, f"{type(self).__name__} score")
         inside = np.clip((outcomes - design.y_center) / design.y_half, -1.0, 1.0)
         said = (fitted - design.y_center) / design.y_half
         with session:

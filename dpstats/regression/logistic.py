@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import ClassifierMixin
 
+from dpstats.data.categories import Categories
 from dpstats.data.parameters import check_flag, check_integer, check_privacy_parameters
 from dpstats.data.tables import Table
 from dpstats.errors import InvalidData, InvalidParameter
@@ -20,7 +21,7 @@ from dpstats.regression.design import Design
 from dpstats.regression.engine import mostly_left, read, release, walked
 from dpstats.regression.plan import RegressionPlan, regression_plan
 from dpstats.regression.rows import Rows
-from dpstats.regression.scoring import CORRECT, accuracy_plan, paid_session, release_accuracy
+from dpstats.regression.scoring import CORRECT, accuracy_plan, release_accuracy
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
 from dpstats.results import ConfidenceInterval, Summary, significant
@@ -41,6 +42,8 @@ class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
     fit_intercept : bool, default=True
     delta : float, default=1e-6
         In (0, 1).
+    classes : pair, default=(0, 1)
+        The two values of the outcome, declared and not read from the data; the second is the one whose odds are modelled.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise: a release. Anything else is a simulation.
     budget : PrivacyBudget, optional
@@ -51,13 +54,13 @@ class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
     coef_ : ndarray of shape (n_features,)
         Log odds ratios.
     intercept_ : float
-    standard_errors_, cov_params_, params_, params_cov_, identified_, privacy_share_,
-    intercept_privacy_share_, condition_
-        As for `PrivateLinearRegression`.
+    standard_errors_, intercept_standard_error_, cov_params_, params_, params_cov_ : ndarrays
+        As for `PrivateLinearRegression`, as are the next.
+    identified_, privacy_share_, intercept_privacy_share_, condition_ : ndarrays
     outcome_rate_ : float
         Share of the outcomes that are 1, as released; NaN without an intercept.
     classes_ : ndarray of shape (2,)
-        0 and 1.
+        The declared values of the outcome.
     separated_ : bool
         Whether the rows may be separated, or the outcome constant: coefficients grew without end.
     privacy_ : PrivacyGuarantee
@@ -82,14 +85,34 @@ class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
     """
 
     delta: float = 1e-6
+    classes: Any = (0, 1)
 
     def plan(self, n_samples: int, n_features: int) -> RegressionPlan:
         """Return what a fit on data of this size would release, and at which cost."""
         n = check_integer("n_samples", n_samples, at_least=2)
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
+        self._categories()
         design = Design.check(self.x_bounds, None, d, check_flag("fit_intercept", self.fit_intercept))
         return regression_plan("logistic", design, n, epsilon, delta)
+
+    def _categories(self) -> Categories:
+        """Return the declared values of the outcome."""
+        found = Categories(self.classes, "classes")
+        if len(found) != 2:
+            raise InvalidParameter(f"classes must be two different values, got {len(found)}")
+        return found
+
+    def _outcome(self, y: Any) -> Any:
+        categories = self._categories()
+        if list(self.classes) == [0, 1]:
+            return super()._outcome(y)
+        codes = categories.codes(y, "y").astype(np.float64)
+        if (codes < 0).any():
+            raise InvalidData(
+                "y must be one of the declared classes for every row, got at least one other outcome"
+            )
+        return codes
 
     def _read(self, table: Table, plan: RegressionPlan) -> Rows:
         assert table.y is not None
@@ -106,7 +129,7 @@ class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
         self.condition_ = estimate.condition
         self.outcome_rate_ = float(released["outcome rate"][0]) if plan.design.intercept else float("nan")
         self.separated_ = estimate.separated
-        self.classes_ = np.array([0, 1])
+        self.classes_ = np.array(list(self.classes))
 
     def decision_function(self, X: Any) -> Floats:
         """Return the log odds of rows: shape (n_samples,). Releases nothing new."""
@@ -117,9 +140,10 @@ class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
         p = expit(self.decision_function(X))
         return np.stack([1 - p, p], axis=1)
 
-    def predict(self, X: Any) -> NDArray[np.int64]:
+    def predict(self, X: Any) -> NDArray[Any]:
         """Return the likelier outcome of rows: shape (n_samples,). Releases nothing new."""
-        return (self.decision_function(X) > 0).astype(np.int64)
+        likelier = (self.decision_function(X) > 0).astype(np.intp)
+        return self.classes_[likelier]
 
     def score(self, X: Any, y: Any, sample_weight: None = None) -> float:
         """Return the share of private rows that `predict` is right about: a release of its own, which is charged."""
@@ -128,13 +152,18 @@ class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
         fitted, outcomes = self._scored(X, y)
         _check_binary(outcomes)
         plan = accuracy_plan(fitted.size, self.epsilon, self.delta)
-        session = paid_session(self, plan)
+        session = self._session(plan, f"{type(self).__name__} score")
         with session:
             release_accuracy(plan, session, (fitted > 0) == (outcomes > 0))
         return float(np.clip(session.released[CORRECT][0], 0.0, 1.0))
 
     def _noise_only(self) -> bool:
         return self.plan_.noise_only
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
 
     @property
     def odds_ratios_(self) -> Floats:

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 from dpstats.lattice.joint import FREE_SQUARES, FREE_SQUARES_L1, box_movement, free_weight
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.privacy.plan import Plan, ReleasePlan
+from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Block
 from dpstats.release.additive import Integers, JointIntegers, additive_stages
-from dpstats.release.noise import noise_source
 from dpstats.release.session import Session
 
 Floats = NDArray[np.float64]
@@ -26,7 +25,7 @@ MEANS, SQUARES, CORRECT = "means", "squares", "share that is right"
 VARIATION = "residuals and outcomes"
 
 
-def variation_plan(n: int, epsilon: float, delta: float) -> Plan:
+def variation_plan(n: int, epsilon: float, delta: float) -> ReleasePlan:
     """Return the plan of releasing means and squares of residuals and outcomes, each in [-1, 1], of n rows."""
     norm = "l2" if delta > 0 else "l1"
     weight = free_weight(FREE_SQUARES, _BITS) if delta > 0 else FREE_SQUARES_L1
@@ -39,13 +38,13 @@ def variation_plan(n: int, epsilon: float, delta: float) -> Plan:
     return ReleasePlan(additive_stages([item], epsilon, delta), PrivacyGuarantee(epsilon, delta), n, 2)
 
 
-def accuracy_plan(n: int, epsilon: float, delta: float) -> Plan:
+def accuracy_plan(n: int, epsilon: float, delta: float) -> ReleasePlan:
     """Return the plan of releasing how many of n rows are predicted right."""
     item = Integers(CORRECT, 1, 2.0**-_BITS / n, 1 << _BITS, 1 << _BITS)
     return ReleasePlan(additive_stages([item], epsilon, delta), PrivacyGuarantee(epsilon, delta), n, 1)
 
 
-def release_variation(plan: Plan, session: Session, residuals: Floats, outcomes: Floats) -> None:
+def release_variation(plan: ReleasePlan, session: Session, residuals: Floats, outcomes: Floats) -> None:
     """Release the moments of residuals and outcomes, cut to [-1, 1]."""
     both = np.clip(np.stack([residuals, outcomes], axis=1), -1.0, 1.0)
     steps = np.rint(both * 2.0**_BITS).astype(np.int64)
@@ -53,7 +52,7 @@ def release_variation(plan: Plan, session: Session, residuals: Floats, outcomes:
     session.add(VARIATION, {MEANS: steps.sum(axis=0), SQUARES: squares.sum(axis=0)})
 
 
-def release_accuracy(plan: Plan, session: Session, right: NDArray[np.bool_]) -> None:
+def release_accuracy(plan: ReleasePlan, session: Session, right: NDArray[np.bool_]) -> None:
     """Release how many are right."""
     session.add(CORRECT, np.array([np.count_nonzero(right) << _BITS]))
 
@@ -66,12 +65,3 @@ def determination(released: Any) -> float:
         return math.nan
     # Residuals are cut at twice the half-width: their square is in units of 4.
     return float(np.clip(1 - 4 * max(float(squares[0]), 0.0) / total, -1e6, 1.0))
-
-
-def paid_session(estimator: Any, plan: Plan) -> Session:
-    """Return the session of a score, checked with the estimator's budget."""
-    session = Session(
-        plan, noise_source(estimator.random_state), estimator.budget, f"{type(estimator).__name__} score"
-    )
-    session.check()
-    return session

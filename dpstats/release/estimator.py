@@ -131,6 +131,12 @@ class PrivateEstimator(BaseEstimator, Generic[Plan]):
         self._report(session.released, plan)
         return self
 
+    def _session(self, plan: ReleasePlan, label: str) -> Session:
+        """Return the session of a release beside the fit, which the budget can pay."""
+        session = Session(plan, noise_source(self.random_state), self.budget, label)
+        session.check()
+        return session
+
     def _table(self, X: Any, y: Any) -> Table:
         """Read the data that a fit was given; an estimator of rows alone ignores ``y``."""
         return read_table(self, X, reset=True, min_samples=self._min_samples)

@@ -37,6 +37,7 @@ from dpstats.privacy import (
     zcdp_epsilon,
 )
 from dpstats.privacy.events import BoundedRange
+from dpstats.regression import PrivateLogisticRegression
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.mechanism import Mechanism
 from dpstats.release.noise import ExactNoise, SimulatedNoise
@@ -54,6 +55,27 @@ ANSWERS_ONCE = {
     "check_methods_sample_order_invariance": "predict of a test answers for the dataset as a whole",
     "check_methods_subset_invariance": "predict of a test answers for the dataset as a whole",
 }
+
+
+# The two values of an outcome are declared, as 0 and 1 if nothing else is said, and not read from the data.
+DECLARED_CLASSES = {
+    f"check_{name}": "classes are declared, not read from the data"
+    for name in (
+        "estimators_dtypes",
+        "classifier_data_not_an_array",
+        "classifiers_classes",
+        "classifiers_regression_target",
+        "classifier_not_supporting_multiclass",
+        "fit2d_1feature",
+    )
+}
+
+
+def excused(estimator: PrivateEstimator) -> dict[str, str]:
+    """Return the checks that an estimator fails, by name, and why."""
+    if isinstance(estimator, PrivateTest):
+        return ANSWERS_ONCE
+    return DECLARED_CLASSES if isinstance(estimator, PrivateLogisticRegression) else {}
 
 
 def additive(entry: Entry) -> tuple[Stage | JointStage, ...]:
@@ -285,8 +307,7 @@ def test_what_has_no_estimator_is_none(entry: Entry) -> None:
 
 @pytest.mark.parametrize("estimator", [pytest.param(made, id=name) for name, made in CHECKED.values()])
 def test_scikit_learn_conventions(estimator: PrivateEstimator) -> None:
-    excused = ANSWERS_ONCE if isinstance(estimator, PrivateTest) else {}
-    check_estimator(estimator, on_skip=None, expected_failed_checks=excused)
+    check_estimator(estimator, on_skip=None, expected_failed_checks=excused(estimator))
 
 
 @entries

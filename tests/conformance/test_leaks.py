@@ -19,7 +19,7 @@ import pandas as pd
 import pytest
 from registry import ENTRIES, Entry
 from registry.calls import CALLS
-from registry.reading import settings, width
+from registry.reading import fit_rows, outcomes, settings, width
 from scipy import sparse
 
 from dpstats.cli import main
@@ -136,10 +136,12 @@ def bad_rows(n: int, d: int) -> dict[str, Any]:
 def test_refused_rows_are_not_shown(entry: Entry) -> None:
     options = entry.estimator.get_params()
     budget = PrivacyBudget(1000.0, 0.9)
-    made = type(entry.estimator)(**{**options, "missing": "error", "random_state": None, "budget": budget})
+    missing = {"missing": "error"} if "missing" in options else {}
+    made = type(entry.estimator)(**{**options, **missing, "random_state": None, "budget": budget})
+    outcome = () if outcomes(made, np.zeros((6, 1))) is None else (np.zeros(6),)
     for data in bad_rows(6, width(entry)).values():
         with nothing_shown(InvalidData):
-            made.fit(data)
+            made.fit(data, *outcome)
     assert budget.history() == ()
 
 
@@ -182,7 +184,7 @@ def test_a_source_that_fails_shows_nothing(entry: Entry, no_noise: None) -> None
     signs = getattr(entry.estimator, "null", "") == "product"
     made = type(entry.estimator)(**options)
     with nothing_shown(OSError):
-        made.fit(np.full((6, width(entry)), 1.0 if signs else NUMBER))
+        fit_rows(made, np.full((6, width(entry)), 1.0 if signs else NUMBER))
     # Charged, and nothing fitted.
     assert len(budget.history()) == 1 and not hasattr(made, "plan_") and not hasattr(made, "privacy_")
 

@@ -70,8 +70,8 @@ def check_rows_add_up(estimator: Any, n: int, d: int) -> None:
     """Fail unless what is read of rows is what is read of each, added up, and each of them moves all of it."""
     plan = estimator.plan(n, d)
     moving: set[str] = set()
-    # Above zero: scores are the sizes of sums. Far out too: some integers are counts of what is there.
-    for size in (0.9, 3.0, 1e9):
+    # Above zero: scores are the sizes of sums. Near and far out too: some integers are counts of what is there.
+    for size in (0.03, 0.9, 3.0, 1e9):
         X = np.random.default_rng(0).uniform(0.1 * size, size, size=(n, d))
         nothing, everything = given(estimator, plan, np.zeros((n, d))), given(estimator, plan, X)
         alone = [given(estimator, plan, np.where(np.arange(n)[:, None] == i, X, 0.0)) for i in range(n)]

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from registry import ENTRIES, Entry
 from registry.calls import CALLS
-from registry.reading import settings, width
+from registry.reading import fit_rows, settings, width
 
 from dpstats.data.tables import Table
 from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
@@ -69,12 +69,12 @@ def fresh(estimator: Any, **changes: Any) -> Any:
 def check_second_fit(estimator: Any, first: np.ndarray, *others: np.ndarray) -> None:
     """Fail unless every further fit, with other parameters, leaves what a fresh object has."""
     changes = with_other_parameters(estimator)
-    again = fresh(estimator, random_state=5).fit(first)
+    again = fit_rows(fresh(estimator, random_state=5), first)
     before = again.plan_
     again.set_params(**changes)
     for X in others:
-        again.fit(X)
-        new = fresh(estimator, **changes, random_state=5).fit(X)
+        fit_rows(again, X)
+        new = fit_rows(fresh(estimator, **changes, random_state=5), X)
         assert same(again.plan_, new.plan_) and not same(new.plan_, before)
         assert again.privacy_ == new.privacy_
         assert same(vars(again), vars(new)), "a second fit is not the fit of a fresh object"
@@ -104,14 +104,14 @@ def check_both_are_charged(estimator: Any, first: np.ndarray, second: np.ndarray
     """Fail unless two fits with exact noise are two charges, each that of its own plan."""
     budget = PrivacyBudget(1000.0, 0.9)
     changes = with_other_parameters(estimator)
-    made = fresh(estimator, budget=budget).fit(first)
-    plans = [made.plan_, made.set_params(**changes).fit(second).plan_]
+    made = fit_rows(fresh(estimator, budget=budget), first)
+    plans = [made.plan_, fit_rows(made.set_params(**changes), second).plan_]
     expected = [fresh(estimator).plan(*first.shape), fresh(estimator, **changes).plan(*second.shape)]
     assert [charge.guarantee for charge in budget.history()] == [plan.guarantee for plan in expected]
     assert [plan.stages for plan in plans] == [plan.stages for plan in expected]
     assert budget.spent.epsilon > expected[0].guarantee.epsilon
     # Three of one plan are three charges.
-    made.fit(second)
+    fit_rows(made, second)
     assert len(budget.history()) == 3 and budget.history()[2].guarantee == expected[1].guarantee
 
 
@@ -250,7 +250,7 @@ def test_a_fitted_object_holds_no_data(entry: Entry, source: str, recorded: list
     made = fresh(entry.estimator, random_state=None if source == "exact" else 3)
     if source == "exact":
         made.set_params(budget=PrivacyBudget(1000.0, 0.9))
-    made.fit(X)
+    fit_rows(made, X)
     check_attributes(made)
     # With exact noise a release equals its exact integers now and then: there, only the rows themselves.
     private = private_numbers(X, recorded if source == "simulated" else [])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpstats.errors import InvalidData
+from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.regression import PrivateLogisticRegression
 
 BETA = np.array([0.6, -0.6, 0.0])
@@ -87,6 +87,24 @@ def test_bools_are_outcomes_and_other_numbers_are_not() -> None:
     for bad in (np.arange(20), np.full(20, 0.5)):
         with pytest.raises(InvalidData, match="y must be 0 or 1"):
             made.fit(X, bad)
+
+
+def test_declared_classes() -> None:
+    rng = np.random.default_rng(5)
+    X, y = rows(5000, rng)
+    words = np.where(y > 0, "yes", "no")
+    options: dict[str, Any] = {"x_bounds": (-4, 4), "random_state": 0}
+    made = PrivateLogisticRegression(classes=("no", "yes"), **options).fit(X, words)
+    assert np.array_equal(made.coef_, PrivateLogisticRegression(**options).fit(X, y).coef_)
+    assert set(made.predict(X)) == {"no", "yes"}
+    assert made.score(X, words) > 0.5
+    words[3] = "maybe"
+    with pytest.raises(InvalidData, match="declared classes") as refused:
+        PrivateLogisticRegression(classes=("no", "yes"), **options).fit(X, words)
+    assert "maybe" not in str(refused.value)
+    for bad in (("no",), ("a", "b", "c"), ("a", "a"), "no"):
+        with pytest.raises(InvalidParameter, match="classes must"):
+            PrivateLogisticRegression(classes=bad, **options).fit(X, words)
 
 
 def test_without_an_intercept() -> None:

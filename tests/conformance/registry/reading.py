@@ -8,6 +8,8 @@ import numpy as np
 
 from dpstats.data.tables import Table
 from dpstats.privacy import Plan, Selection
+from dpstats.regression import PrivateLogisticRegression
+from dpstats.regression.base import Regression
 from dpstats.release.noise import SimulatedNoise
 from dpstats.release.session import Session
 from registry.entry import Entry
@@ -46,8 +48,22 @@ class Still(Session):
 def given(estimator: Any, plan: Plan, X: Any) -> Integers:
     """Return the integers of every stage of a fit."""
     with Still(plan) as session:
-        estimator._release(estimator._read(Table(X), plan), plan, session)
+        estimator._release(estimator._read(Table(X, y=outcomes(estimator, X)), plan), plan, session)
     return session.given
+
+
+def outcomes(estimator: Any, X: Any) -> np.ndarray | None:
+    """Return an outcome for each row, made of it alone, where an estimator needs any."""
+    if not isinstance(estimator, Regression):
+        return None
+    first = np.asarray(X, dtype=np.float64)[:, 0]
+    return (first > 0).astype(float) if isinstance(estimator, PrivateLogisticRegression) else 0.5 * first
+
+
+def fit_rows(estimator: Any, X: Any) -> Any:
+    """Fit an estimator to rows, with outcomes made of them where it needs any."""
+    y = outcomes(estimator, X)
+    return estimator.fit(X) if y is None else estimator.fit(X, y)
 
 
 def width(entry: Entry) -> int:

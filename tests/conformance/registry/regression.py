@@ -190,7 +190,7 @@ def _entry(
     bugs: tuple[PlantedBug, ...],
     understated: tuple[Understated, ...] = (),
 ) -> Entry:
-    plan, asked = questions(estimator, 500, d)
+    plan, asked = questions(estimator, len(pair[0]), d)
 
     def integers(data: Dataset) -> list[Any]:
         rows = Rows(data[:, :-1], data[:, -1], plan.design)
