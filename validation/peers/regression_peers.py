@@ -3,17 +3,23 @@
 All are given the same public bounds as ours, and are for datasets of one public size that differ in one row. They
 work in coordinates in which every column, and the outcome of a linear regression, lies in [-1, 1]; a column of ones
 stands for the intercept, so that a row has norm at most sqrt(d + 1). Noise is Gaussian, of the exact curve, and k
-releases take shares of mu^2 = 1/sigma(epsilon, delta)^2. None of these papers gives intervals, and none are reported.
+releases take shares of mu^2 = 1/sigma(epsilon, delta)^2. Neither method comes with intervals, and none are reported.
+Nothing here is of `dpstats`: `regression_libraries.py` runs in an environment of its own.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "studies"))
+from regression_designs import most_likely
 
 Numbers = NDArray[np.float64]
 
@@ -107,3 +113,38 @@ def gradient_descent(
         if t >= STEPS - AVERAGED:
             total += theta
     return (total / AVERAGED).T
+
+
+# What a statistician fits without privacy: parameters with the intercept first, and their covariance.
+
+
+def ols(X: Numbers, y: Numbers) -> tuple[Numbers, Numbers]:
+    """Return least squares and its robust covariance (HC1)."""
+    U, back = _standardised(X)
+    inverse = np.linalg.pinv(U.T @ U)
+    theta = inverse @ (U.T @ y)
+    scores = U * (y - U @ theta)[:, None]
+    cov = len(y) / (len(y) - U.shape[1]) * inverse @ (scores.T @ scores) @ inverse
+    return back @ theta, back @ cov @ back.T
+
+
+def logit(X: Numbers, y: Numbers) -> tuple[Numbers, Numbers]:
+    """Return the fit of largest likelihood and the inverse of its information; not numbers where there is none."""
+    theta = most_likely(X, y)
+    if np.isnan(theta).any():
+        return theta, np.full((theta.size, theta.size), np.nan)
+    U, back = _standardised(X)
+    p = special.expit(theta[0] + X @ theta[1:])
+    return theta, back @ np.linalg.pinv((U * (p * (1 - p))[:, None]).T @ U) @ back.T
+
+
+def _standardised(X: Numbers) -> tuple[Numbers, Numbers]:
+    """Return ones and standardised columns, and the matrix that takes their parameters to those of X."""
+    center, scale = X.mean(axis=0), X.std(axis=0)
+    scale = np.where(scale > 0, scale, 1.0)
+    U = np.empty((len(X), X.shape[1] + 1))
+    U[:, 0] = 1.0
+    np.divide(X - center, scale, out=U[:, 1:])
+    back = np.diag(np.concatenate([[1.0], 1 / scale]))
+    back[0, 1:] = -center / scale
+    return U, back

@@ -20,6 +20,7 @@ from scipy import optimize, special
 Numbers = NDArray[np.float64]
 Columns = Callable[[int, int, np.random.Generator], Numbers]
 
+DELTA = 1e-6
 NORMAL = 4.0  # standard deviations at which normal columns are recorded
 LOGNORMAL = 12.0  # what exp(z) is recorded up to: one row in 150 has more
 RARE = 0.05  # share of ones, where they are rare
@@ -196,6 +197,11 @@ DIMENSIONS = {"RAND, log expenses": (10, 17), "RAND, any visit": (10, 17), "fair
 def dimensions(name: str) -> tuple[int, ...]:
     """Return the numbers of columns that a design is studied with; of real rows the first ones, or all."""
     return DIMENSIONS.get(name, (3, 10, 50))
+
+
+def family_design(family: str, name: str, d: int) -> Design:
+    """Return a design of the "linear" or the "logistic" family."""
+    return (linear_design if family == "linear" else logistic_design)(name, d)
 
 
 @cache
