@@ -33,32 +33,48 @@ class Design:
     Attributes
     ----------
     name : str
-    draw : callable
-        ``draw(n, rng)`` returns X (n, d) and y (n,).
     coef, intercept : ndarray (d,), float
         What is to be estimated, in units of the data.
     x_bounds : ndarray (d, 2)
     y_bounds : tuple of float
-    columns : tuple of str
+    rows : callable
+        ``rows(n, rng)`` returns X (n, d).
+    outcome : callable
+        ``outcome(X, index, rng)`` returns y (n,) of the model, where the index is x'b + a.
+    real : tuple of ndarray, optional
+        Real rows and their outcomes, of which datasets are drawn, with replacement; the model is only near them.
     """
 
     name: str
-    draw: Callable[[int, np.random.Generator], tuple[Numbers, Numbers]]
     coef: Numbers
     intercept: float
     x_bounds: Numbers
     y_bounds: tuple[float, float]
-    columns: tuple[str, ...]
+    rows: Callable[[int, np.random.Generator], Numbers]
+    outcome: Callable[[Numbers, Numbers, np.random.Generator], Numbers]
+    real: tuple[Numbers, Numbers] | None = None
 
     @property
     def d(self) -> int:
         """Number of columns."""
         return self.coef.size
 
+    def generator(self, n: int, seed: int, place: int) -> np.random.Generator:
+        """Return the generator of one dataset."""
+        return np.random.default_rng([seed, zlib.crc32(self.name.encode()), self.d, n, place])
+
     def dataset(self, n: int, seed: int, place: int) -> tuple[Numbers, Numbers]:
-        """Return one dataset of n rows: the same for everyone who asks for this seed and place."""
-        named = zlib.crc32(self.name.encode())
-        return self.draw(n, np.random.default_rng([seed, named, self.d, n, place]))
+        """Return X and y of one dataset: the same for everyone who asks for this seed and place."""
+        rng = self.generator(n, seed, place)
+        if self.real is not None:
+            drawn = rng.integers(len(self.real[0]), size=n)
+            return self.real[0][drawn], self.real[1][drawn]
+        return self.of_model(self.coef, n, rng)
+
+    def of_model(self, coef: Numbers, n: int, rng: np.random.Generator) -> tuple[Numbers, Numbers]:
+        """Return X and y of the model with these coefficients."""
+        X = self.rows(n, rng)
+        return X, self.outcome(X, X @ coef + self.intercept, rng)
 
 
 # Columns that are simulated, recorded within their bounds.
@@ -209,37 +225,35 @@ def linear_design(name: str, d: int) -> Design:
     """Return a design whose outcome is a number."""
     if name == "RAND, log expenses":
         X, y = _rand(d, "lnmeddol")
-        return _resampled(name, X, y, least_squares(X, y), list(RAND.items())[:d], LOG_DOLLARS)
+        theta = least_squares(X, y)
+        left = y - theta[0] - X @ theta[1:]
+        return _resampled(name, X, y, theta, RAND, LOG_DOLLARS, partial(_residual_outcomes, left))
     law = LINEAR_LAWS[name]
     coef, intercept = index_of(law.columns, d)
-
-    def draw(n: int, rng: np.random.Generator) -> tuple[Numbers, Numbers]:
-        X = law.columns(n, d, rng)
-        return X, X @ coef + intercept + law.errors(X, rng)
-
-    return _simulated(name, law, draw, coef, intercept)
+    return _simulated(name, law, coef, intercept, lambda X, index, rng: index + law.errors(X, rng))
 
 
 @cache
 def logistic_design(name: str, d: int) -> Design:
     """Return a design whose outcome is 0 or 1."""
-    if name == "RAND, any visit":
-        X, y = _rand(d, "mdvis")
+    if name in ("RAND, any visit", "fair, any affair"):
+        X, y = _rand(d, "mdvis") if name == "RAND, any visit" else _fair()
         y = (y > 0).astype(float)
-        return _resampled(name, X, y, most_likely(X, y), list(RAND.items())[:d], (0.0, 1.0))
-    if name == "fair, any affair":
-        X, y = _fair()
-        return _resampled(name, X, y, most_likely(X, y), list(FAIR.items()), (0.0, 1.0))
+        bounds = RAND if name == "RAND, any visit" else FAIR
+        return _resampled(name, X, y, most_likely(X, y), bounds, (0.0, 1.0), _binary_outcomes)
     law = LOGISTIC_LAWS[name]
     coef, intercept = index_of(law.columns, d)
     if name == "5% outcomes":
         intercept += _rare_intercept()
+    return _simulated(name, law, coef, intercept, _binary_outcomes)
 
-    def draw(n: int, rng: np.random.Generator) -> tuple[Numbers, Numbers]:
-        X = law.columns(n, d, rng)
-        return X, (rng.random(n) < special.expit(X @ coef + intercept)).astype(float)
 
-    return _simulated(name, law, draw, coef, intercept)
+def _binary_outcomes(X: Numbers, index: Numbers, rng: np.random.Generator) -> Numbers:
+    return (rng.random(len(X)) < special.expit(index)).astype(float)
+
+
+def _residual_outcomes(left: Numbers, X: Numbers, index: Numbers, rng: np.random.Generator) -> Numbers:
+    return index + rng.choice(left, len(X))
 
 
 def _rare_intercept() -> float:
@@ -249,10 +263,10 @@ def _rare_intercept() -> float:
     return float(optimize.brentq(lambda a: weights @ special.expit(nodes + a) - RARE, -10, 0))
 
 
-def _simulated(name: str, law: Simulated, draw: Callable, coef: Numbers, intercept: float) -> Design:
+def _simulated(name: str, law: Simulated, coef: Numbers, intercept: float, outcome: Callable) -> Design:
     d = coef.size
     bounds = np.tile([law.low, law.high], (d, 1))
-    return Design(name, draw, coef, intercept, bounds, law.y_bounds, tuple(f"x{j}" for j in range(d)))
+    return Design(name, coef, intercept, bounds, law.y_bounds, lambda n, rng: law.columns(n, d, rng), outcome)
 
 
 def _resampled(
@@ -260,18 +274,22 @@ def _resampled(
     X: Numbers,
     y: Numbers,
     theta: Numbers,
-    columns: list[tuple[str, tuple[float, float]]],
+    bounds: dict[str, tuple[float, float]],
     y_bounds: tuple[float, float],
+    outcome: Callable,
 ) -> Design:
     """Return the design whose rows are drawn from real ones, with replacement."""
-    names, bounds = zip(*columns, strict=True)
-    draw = partial(_resample, X, y)
-    return Design(name, draw, theta[1:], float(theta[0]), np.array(bounds), y_bounds, names)
-
-
-def _resample(X: Numbers, y: Numbers, n: int, rng: np.random.Generator) -> tuple[Numbers, Numbers]:
-    rows = rng.integers(len(X), size=n)
-    return X[rows], y[rows]
+    ends = np.array(list(bounds.values())[: X.shape[1]])
+    return Design(
+        name,
+        theta[1:],
+        float(theta[0]),
+        ends,
+        y_bounds,
+        lambda n, rng: X[rng.integers(len(X), size=n)],
+        outcome,
+        (X, y),
+    )
 
 
 @cache
@@ -286,10 +304,11 @@ def _rand(d: int, outcome: str) -> tuple[Numbers, Numbers]:
 
 @cache
 def _fair() -> tuple[Numbers, Numbers]:
+    """Return the answers of Redbook's survey and its measure of affairs."""
     from statsmodels.datasets import fair
 
     frame = fair.load_pandas().data
-    return frame[list(FAIR)].to_numpy(dtype=float), (frame["affairs"].to_numpy() > 0).astype(float)
+    return frame[list(FAIR)].to_numpy(dtype=float), frame["affairs"].to_numpy(dtype=float)
 
 
 # What a statistician fits without privacy.
