@@ -15,6 +15,7 @@ import itertools
 import math
 import sys
 import time
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -100,7 +101,8 @@ def block(task: Task, rng: np.random.Generator) -> dict[float, Numbers]:
     coef[: len(task.effect)] += task.multiple * np.array(task.effect)
     found: dict[float, list[Numbers]] = {epsilon: [] for epsilon in (math.inf, *EPSILONS)}
     for place in range(task.start, task.start + task.size):
-        seed = [task.seed, place, round(task.multiple), task.together]
+        named = zlib.crc32(f"{task.family} {task.design}".encode())
+        seed = [task.seed, named, place, round(task.multiple), task.together]
         X, y = design.of_model(coef, task.n, np.random.default_rng([*seed, task.n, task.d]))
         alone, several = pvalues(*REPORTS[task.family].family.fit(X, y), task.n)
         found[math.inf].append(np.array([*(alone < LEVEL), several < LEVEL, 1.0]))
@@ -152,7 +154,9 @@ def study(
             count = max(2, replications // (1 if multiple == 0 else 5) // (5 if n > 20_000 else 1))
             place = 0
             for size in cut(count, max(1, min(50, _ENTRIES // (n * d)))):
-                tasks.append(Task(family, name, n, d, together, multiple, effects[together], seed, place, size))
+                tasks.append(
+                    Task(family, name, n, d, together, multiple, effects[together], seed, place, size)
+                )
                 place += size
         done = run_blocks(block, [(task,) for task in tasks], random_state=seed, n_jobs=jobs)
         for multiple, epsilon in itertools.product(MULTIPLES, (math.inf, *EPSILONS)):
