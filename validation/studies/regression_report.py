@@ -216,7 +216,13 @@ def picture(report: Report, cells: dict[Key, Cell], path: Path) -> None:
             axes[row, 0].set_ylim(0.5, {"error": 3000, "width": 100}[quantity])
     figure.supxlabel("n")
     handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="center right", fontsize=8, title=f"epsilon = {epsilon:g}")
+    figure.legend(
+        handles,
+        labels,
+        loc="center right",
+        fontsize=8,
+        title=f"epsilon = {epsilon:g}\nringed: noise, says the output",
+    )
     figure.tight_layout(rect=(0.01, 0, 1 - 2.5 / (2.15 * len(report.designs) + 2.6), 1))
     figure.savefig(path, dpi=110)
     plt.close(figure)
