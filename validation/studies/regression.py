@@ -70,6 +70,13 @@ class Ours:
             return None
 
 
+OURS = {
+    "PrivateLinearRegression": Ours("PrivateLinearRegression"),
+    "SufficientStatisticsRegression": Ours("SufficientStatisticsRegression"),
+    "FunctionalMechanismRegression": Ours("FunctionalMechanismRegression", intervals=False),
+}
+
+
 def mu_of(epsilon: float) -> float:
     """Return the mu of Gaussian noise of (epsilon, DELTA)."""
     return 1 / gaussian_sigma(epsilon, DELTA)
@@ -106,9 +113,7 @@ REPORT = Report(
         "OLS",
         ols,
         {
-            "PrivateLinearRegression": Ours("PrivateLinearRegression"),
-            "SufficientStatisticsRegression": Ours("SufficientStatisticsRegression"),
-            "FunctionalMechanismRegression": Ours("FunctionalMechanismRegression", intervals=False),
+            **{name: method for name, method in OURS.items() if name in regression.__all__},
             "AdaSSP": by_adassp,
             "noisy gradient descent": by_descent,
         },
