@@ -43,7 +43,7 @@ class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
     delta : float, default=1e-6
         In (0, 1).
     classes : pair, default=(0, 1)
-        The two values of the outcome, declared and not read from the data; the second is the one whose odds are modelled.
+        The two values of the outcome, declared and not read from the data; the odds are those of the second.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise: a release. Anything else is a simulation.
     budget : PrivacyBudget, optional
