@@ -38,6 +38,7 @@ bench: $(INSTALLED)
 	$(BIN)/python validation/benchmarks/mechanisms.py
 	$(BIN)/python validation/benchmarks/adaptive_sparse.py
 	$(BIN)/python validation/benchmarks/identity.py
+	$(BIN)/python validation/benchmarks/regression.py
 	$(BIN)/python validation/benchmarks/simulation.py
 
 validate: $(INSTALLED)

@@ -56,10 +56,12 @@ class Block:
 
     def rows(self, shift: Floats, intercept: bool) -> Floats:
         """Return integer rows about a shift, in steps, behind a constant column if there is an intercept."""
-        centered = self.z - shift if shift.any() else self.z
         if not intercept:
-            return centered
-        return np.concatenate([np.full((centered.shape[0], 1), 2.0**X_BITS), centered], axis=1)
+            return self.z - shift if shift.any() else self.z
+        rows = np.empty((self.z.shape[0], self.z.shape[1] + 1))
+        rows[:, 0] = 2.0**X_BITS
+        np.subtract(self.z, shift, out=rows[:, 1:])
+        return rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +75,8 @@ class Rows:
     def block(self, where: slice) -> Block:
         """Return some rows."""
         design = self.design
-        z = (self.X[where] - design.center) * (2.0**X_BITS / design.half)
+        z = self.X[where] - design.center
+        z *= 2.0**X_BITS / design.half
         np.clip(z, -(2.0 ** (X_BITS + REACH)), 2.0 ** (X_BITS + REACH), out=z)
         np.rint(z, out=z)
         y = (self.y[where] - design.y_center) / design.y_half
@@ -153,12 +156,16 @@ class Model(Question):
     intercept: bool
     theta: Floats
 
-    def rows_and_fitted(self, block: Block) -> tuple[Floats, Floats]:
-        rows = block.rows(self.shift, self.intercept)
-        return rows, rows @ self.theta
+    def fitted(self, block: Block) -> Floats:
+        """Return what the model says of rows: exact, so that the shift can be taken off at the end."""
+        first = int(self.intercept)
+        constant = float(self.theta[:first].sum()) * 2.0**X_BITS - float(self.shift @ self.theta[first:])
+        found: Floats = block.z @ self.theta[first:] + constant
+        return found
 
     def residuals(self, block: Block) -> Floats:
-        return block.y - self.rows_and_fitted(block)[1]
+        """Return the outcomes less that."""
+        return block.y - self.fitted(block)
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,11 +223,10 @@ class Step(Model):
 
     def bounded(self, block: Block) -> tuple[Floats, Floats, Floats]:
         """Return integer rows in a ball of 2^bits steps, the factors that they were scaled by, and fitted outcomes."""
-        rows, fitted = self.rows_and_fitted(block)
-        white = rows @ self.whitening.T
+        white = block.rows(self.shift, self.intercept) @ self.whitening.T
         norms = np.sqrt(squared_norms(white))
         longest = np.maximum(norms, self.radius)
-        return inside_ball(white, longest, 2**self.bits), self.radius / longest, fitted
+        return inside_ball(white, longest, 2**self.bits), self.radius / longest, self.fitted(block)
 
 
 @dataclass(frozen=True, eq=False)
