@@ -130,7 +130,7 @@ class Path(ABC):
         """Return what a stage asks of the rows."""
         shift = np.rint(self.shift * 2.0**X_BITS)
         if name == CENTRE:
-            return Centre(name)
+            return Centre(name, self.plan.family == "linear")
         if name == DIRECTIONS:
             return Directions(shift, self.plan.bits)
         if name == NORMS:
@@ -155,7 +155,10 @@ class Path(ABC):
     def take(self, name: str, released: Any) -> None:
         """Go on with what a stage released, in its units."""
         if name == CENTRE:
-            self.shift = np.clip(released, -1.0, 1.0)
+            inside = np.clip(released, -1.0, 1.0)
+            self.shift = inside[: self.d]
+            # The intercept starts at the outcome's mean: what is unknown of the slopes is then of their own size.
+            self.b[: inside.size - self.d] = inside[self.d :]
         elif name == DIRECTIONS:
             self._take_directions(name, released)
         elif name == NORMS:

@@ -193,8 +193,9 @@ def regression_plan(family: str, design: Design, n: int, epsilon: float, delta: 
     def made(bits: int) -> RegressionPlan:
         def integers(name: str, share: float) -> Integers | JointIntegers:
             if name == CENTRE:
-                moved = box_integers(d, 2**X_BITS)
-                return Integers(name, d, 2.0**-X_BITS / n, 2 * d * 2**X_BITS, moved, share)
+                size = d + (family == "linear")  # a number of the outcome, too
+                moved = box_integers(size, 2**X_BITS)
+                return Integers(name, size, 2.0**-X_BITS / n, 2 * size * 2**X_BITS, moved, share)
             if name == DIRECTIONS:
                 return gram_integers(name, d, n, 2**bits, share)
             if name in (NORMS, LAST_NORMS):

@@ -98,13 +98,16 @@ class Question(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Centre(Question):
-    """The sum of the rows, cut to the declared box."""
+    """The sum of the rows, cut to the declared box, and of their outcomes if asked for."""
 
     name: str
+    outcome: bool
 
     def of(self, block: Block) -> Sums:
-        inside = np.clip(block.z, -(2.0**X_BITS), 2.0**X_BITS)
-        return {self.name: inside.sum(axis=0).astype(np.int64)}
+        inside = np.clip(block.z, -(2.0**X_BITS), 2.0**X_BITS).sum(axis=0)
+        if self.outcome:
+            inside = np.append(inside, np.rint(block.y * 2.0**X_BITS).sum())
+        return {self.name: inside.astype(np.int64)}
 
 
 @dataclass(frozen=True, eq=False)

@@ -70,6 +70,19 @@ def test_undercoverage_would_be_seen() -> None:
     assert stats.binom.cdf(int(0.87 * 360), 360, 0.93) < 1e-4
 
 
+def test_where_in_its_bounds_the_outcome_lies_does_not_matter() -> None:
+    # Beside a rare indicator, whose direction is known worst: with an intercept that started at the middle of the
+    # bounds, what was unknown of it went to that direction, and the sum of the squares below was 1056.
+    squares = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X = np.column_stack([rng.random((20_000, 8)) < 0.3, rng.random(20_000) < 0.015]).astype(float)
+        y = 18 + X @ np.full(9, 0.1) + rng.normal(size=20_000)
+        made = PrivateLinearRegression(x_bounds=(0, 1), y_bounds=(-20, 24), random_state=seed).fit(X, y)
+        squares.append(((made.coef_[8] - 0.1) / made.standard_errors_[8]) ** 2)
+    assert stats.chi2.sf(sum(squares), 20) > 1e-6
+
+
 def test_more_rows_leave_little_of_the_noise() -> None:
     rng = np.random.default_rng(0)
     X, y, beta = rows(200_000, 3, rng)

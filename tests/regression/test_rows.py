@@ -43,7 +43,8 @@ def questions() -> list[Question]:
     white = coordinates(rng.normal(size=(D + 1, D + 1)), D + 1)
     slopes = coordinates(rng.normal(size=(D, D)), D)
     return [
-        Centre("centre"),
+        Centre("centre", False),
+        Centre("centre", True),
         Directions(shift, BITS),
         Norms("norms", shift, False, slopes, np.array([0.5, 1.0, 2.0])),
         Outcome("rate"),
@@ -100,8 +101,8 @@ def test_the_kind_of_array_does_not_matter(kind: str) -> None:
 def test_a_step_is_what_its_formula_says() -> None:
     X, y = data(200)
     X = X.clip(-5, 10)
-    white, (shift, _, theta) = questions()[8].whitening, model()  # type: ignore[attr-defined]
-    found = answer(questions()[8], X, y)
+    white, (shift, _, theta) = questions()[9].whitening, model()  # type: ignore[attr-defined]
+    found = answer(questions()[9], X, y)
     z = np.rint((X - DESIGN.center) / DESIGN.half * 2**X_BITS) - shift
     rows = np.column_stack([np.full(200, 2.0**X_BITS), z])
     xt = rows @ white.T

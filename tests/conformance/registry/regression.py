@@ -146,7 +146,7 @@ def worst_rows(question: Question, design: Any, d: int) -> Iterator[tuple[np.nda
     rng = np.random.default_rng(4)
     corners = np.ones(d)
     yield np.append(np.zeros(d), 0.0), np.append(1e5 * corners, 0.0)
-    far = [np.append(sign * corners, y) for sign in (-1, 1) for y in (0.0, 1.0)]
+    far = [np.append(sign * corners, y) for sign in (-1, 1) for y in (-1.0, 0.0, 1.0)]
     yield from ((a, b) for a in far for b in far)
     for v in [*np.eye(d), *rng.standard_normal((6, d))]:
         w = np.roll(v, 1) * np.append(-1, np.ones(d - 1)) if d > 1 else -v
