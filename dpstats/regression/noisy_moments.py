@@ -78,7 +78,7 @@ def divisor(matrix: Floats, noise: MatrixNoise) -> Floats:
 
 
 def _inverse(matrix: Floats) -> Floats:
-    inverse: Floats = np.linalg.inv(matrix)
+    inverse = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
     return (inverse + inverse.T) / 2
 
 
