@@ -59,19 +59,24 @@ def weighted(weights: Floats, rows: Floats) -> Integers:
     return (weights @ rows).astype(np.int64)
 
 
-def inside_ball(rows: Floats, radius: Floats | float, steps: int) -> Floats:
+def inside_ball(rows: Floats, radius: Floats | float, steps: int, norm: str = "l2") -> Floats:
     """Return integer rows whose norm is at most ``steps``, for rows whose norm is at most ``radius``, each its own.
 
     What rounding could add is left free; a row that is not what it should be becomes zero.
     """
-    room = np.sqrt(rows.shape[1]) / 2 + 1
+    p = rows.shape[1]
+    room = (np.sqrt(p) if norm == "l2" else p) / 2 + 1
     scale = np.reshape((steps - room) / radius, (-1, 1))
     rounded = np.rint(rows * scale)
-    squares = squared_norms(rounded)
-    beyond = ~(squares <= float(steps) ** 2)
+    beyond = ~(powered_norms(rounded, norm) <= float(steps) ** (2 if norm == "l2" else 1))
     if beyond.any():
         rounded[beyond] = 0.0
     return rounded
+
+
+def powered_norms(rows: Floats, norm: str) -> Floats:
+    """Return the squared "l2" norm of each row, or its "l1" norm: exact for integers whose sums are below 2^53."""
+    return squared_norms(rows) if norm == "l2" else np.einsum("ij->i", np.abs(rows))
 
 
 def summed(work: Callable[[slice], Mapping[str, Integers]], n: int, p: int) -> Sums:

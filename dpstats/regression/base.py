@@ -6,12 +6,10 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
-from scipy.stats import f as f_law
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -20,6 +18,7 @@ from dpstats.data.rows import column_of
 from dpstats.data.tables import Table, check_rows, read_table
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.lattice import check_finite
+from dpstats.regression.error_laws import NORMAL, ErrorLaw
 from dpstats.release.estimator import Plan, PrivateEstimator
 from dpstats.release.parameters import parameters
 from dpstats.results import ConfidenceInterval, JointTest, Summary, ValueTest, significant
@@ -41,6 +40,10 @@ class _Fitted(PrivateEstimator[Plan], ABC):
     cov_params_: Floats
     privacy_share_: Floats
     identified_: NDArray[np.bool_]
+    condition_: float
+    scale_: float
+    clipped_share_: float
+    clipped_share_std_: float
     formula_: Any
     intercept_privacy_share_: float
 
@@ -59,6 +62,7 @@ class Regression(_Fitted[Plan]):
     budget: Any = None
 
     _per_column = ("x_bounds",)
+    _law: ClassVar[ErrorLaw] = NORMAL
 
     # What a fit has set.
 
@@ -170,13 +174,13 @@ class Regression(_Fitted[Plan]):
         errors, first = self._errors(), int(self.fit_intercept)
         level = check_level("confidence_level", confidence_level)
         tail = (1 - level) / 2 / (self.coef_.size if simultaneous else 1)
-        half = -ndtri(tail) * errors[first:]
+        half = self._law.reach(tail) * errors[first:]
         return ConfidenceInterval.around(self.coef_, half, level, self._estimand, bool(simultaneous))
 
     def intercept_confidence_interval(self, confidence_level: float = 0.95) -> ConfidenceInterval:
         """Return an interval for ``intercept_``."""
         level = check_level("confidence_level", confidence_level)
-        half = -ndtri((1 - level) / 2) * self._errors()[0] if self.fit_intercept else 0.0
+        half = self._law.reach((1 - level) / 2) * self._errors()[0] if self.fit_intercept else 0.0
         return ConfidenceInterval.around(self.intercept_, half, level, "the intercept of the model")
 
     def test(self, coefficient: Any = None, value: float = 0.0, alternative: str = "two-sided") -> ValueTest:
@@ -205,16 +209,16 @@ class Regression(_Fitted[Plan]):
             else np.array([self._place(coefficient)])
         )
         estimates, spread = self.params_[places], errors[places]
-        z = (estimates - at) / spread
-        pvalues = {"less": ndtr(z), "greater": ndtr(-z), "two-sided": 2 * ndtr(-np.abs(z))}
+        z, law = (estimates - at) / spread, self._law
+        pvalues = {"less": law.tail(-z), "greater": law.tail(z), "two-sided": 2 * law.tail(np.abs(z))}
 
         def interval(confidence_level: float = 0.95) -> ConfidenceInterval:
             level = check_level("confidence_level", confidence_level)
             if side == "two-sided":
                 return ConfidenceInterval.around(
-                    estimates, -ndtri((1 - level) / 2) * spread, level, self._estimand
+                    estimates, law.reach((1 - level) / 2) * spread, level, self._estimand
                 )
-            half, far = ndtri(level) * spread, np.full(spread.shape, math.inf)
+            half, far = law.reach(1 - level) * spread, np.full(spread.shape, math.inf)
             low, high = (-far, estimates + half) if side == "less" else (estimates - half, far)
             return ConfidenceInterval(low, high, level, self._estimand)
 
@@ -246,7 +250,7 @@ class Regression(_Fitted[Plan]):
         b, cov = self.params_[places], np.asarray(self.params_cov_)[np.ix_(places, places)]
         q, left = len(places), self.plan_.n_samples - self.params_.size
         statistic = float(b @ np.linalg.lstsq(cov, b, rcond=None)[0]) / q
-        pvalue = float(f_law.sf(statistic, q, max(left, 1)))
+        pvalue = self._law.joint_tail(statistic, q, left)
         return JointTest(statistic, pvalue, q, max(left, 1), tuple(self._names()[place] for place in places))
 
     def _linear_predictor(self, X: Any) -> tuple[Floats, Floats]:
@@ -286,14 +290,14 @@ class Regression(_Fitted[Plan]):
         errors = self._errors()
         level = check_level("confidence_level", confidence_level)
         z = self.params_ / errors
-        half = -ndtri((1 - level) / 2) * errors
         tail = (1 - level) / 2
+        half = self._law.reach(tail) * errors
         return {
             "": self._names(),
             "coef": [significant(*pair) for pair in zip(self.params_, errors, strict=True)],
             "std err": [significant(*pair) for pair in zip(errors, errors, strict=True)],
             "z": [f"{value:.3f}" for value in z],
-            "P>|z|": [f"{value:.3f}" for value in 2 * ndtr(-np.abs(z))],
+            "P>|z|": [f"{value:.3f}" for value in 2 * self._law.tail(np.abs(z))],
             f"[{tail:.3g}": [significant(*pair) for pair in zip(self.params_ - half, errors, strict=True)],
             f"{1 - tail:.3g}]": [
                 significant(*pair) for pair in zip(self.params_ + half, errors, strict=True)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.tables import Table
 from dpstats.lattice import check_finite
+from dpstats.regression.design_plan import DesignPlan
 from dpstats.regression.path import LinearPath, LogisticPath, Path
 from dpstats.regression.plan import RegressionPlan
 from dpstats.regression.rows import Rows
@@ -21,7 +22,7 @@ def first_path(plan: RegressionPlan) -> Path:
     return (LinearPath if plan.family == "linear" else LogisticPath)(plan)
 
 
-def read(table: Table, plan: RegressionPlan) -> Rows:
+def read(table: Table, plan: DesignPlan) -> Rows:
     """Return the rows of a table as a fit reads them, or refuse them."""
     check_finite(table.X)
     assert table.y is not None

@@ -5,37 +5,18 @@ Proof: docs/proofs/regression.md.
 
 from __future__ import annotations
 
-from typing import Any, Self
-
-import numpy as np
-from numpy.typing import NDArray
-from scipy.special import ndtri
-from sklearn.base import RegressorMixin
-
-from dpstats.data.parameters import (
-    check_choice,
-    check_flag,
-    check_integer,
-    check_level,
-    check_privacy_parameters,
-)
+from dpstats.data.parameters import check_choice, check_privacy_parameters
 from dpstats.data.tables import Table
-from dpstats.errors import InvalidParameter
-from dpstats.regression.base import Regression
-from dpstats.regression.design import Design
 from dpstats.regression.engine import mostly_left, read, release, walked
+from dpstats.regression.least_squares import LeastSquares
 from dpstats.regression.plan import RegressionPlan, regression_plan
 from dpstats.regression.rows import Rows
-from dpstats.regression.scoring import determination, release_variation, variation_plan
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
-from dpstats.results import ConfidenceInterval, Summary, significant
-
-Floats = NDArray[np.float64]
 
 
 @parameters
-class PrivateLinearRegression(RegressorMixin, Regression[RegressionPlan]):
+class PrivateLinearRegression(LeastSquares[RegressionPlan]):
     """Private least squares, with intervals that count sampling error and privacy noise.
 
     Parameters
@@ -116,9 +97,10 @@ class PrivateLinearRegression(RegressorMixin, Regression[RegressionPlan]):
     (array([ 0.49, -0.51]), 1.0)
     """
 
-    y_bounds: Any = None
     delta: float = 1e-6
     cov_type: str = "HC"
+
+    _title = "Private linear regression"
 
     def plan(self, n_samples: int, n_features: int) -> RegressionPlan:
         """Return what a fit on data of this size would release, and at which cost.
@@ -128,15 +110,9 @@ class PrivateLinearRegression(RegressorMixin, Regression[RegressionPlan]):
         n_samples, n_features : int
             Public sizes.
         """
-        n = check_integer("n_samples", n_samples, at_least=2)
-        d = check_integer("n_features", n_features, at_least=1)
+        n, design = self._declared(n_samples, n_features)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         check_choice("cov_type", self.cov_type, ["HC", "nonrobust"])
-        if self.y_bounds is None:
-            raise InvalidParameter("y_bounds must be given: a pair (low, high)")
-        design = Design.check(
-            self.x_bounds, self.y_bounds, d, check_flag("fit_intercept", self.fit_intercept)
-        )
         return regression_plan("linear", design, n, epsilon, delta)
 
     def _read(self, table: Table, plan: RegressionPlan) -> Rows:
@@ -152,83 +128,12 @@ class PrivateLinearRegression(RegressorMixin, Regression[RegressionPlan]):
         self.identified_ = ~mostly_left(estimate.left, estimate.robust)[int(self.fit_intercept) :]
         self.condition_ = estimate.condition
         self.scale_ = estimate.scale
-        self.clipped_share_ = estimate.outside
-        self.clipped_share_std_ = float(np.max(plan.noise("share outside").std))
+        self._set_outside(estimate.outside)
 
-    def predict(self, X: Any) -> Floats:
-        """Return what the model says of rows: shape (n_samples,). Releases nothing new."""
-        return self._linear_predictor(X)[1]
-
-    def predict_interval(
-        self, X: Any, confidence_level: float = 0.95, *, of: str = "mean"
-    ) -> ConfidenceInterval:
-        """Return an interval for each row: for the mean outcome of such rows, or for one outcome.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        confidence_level : float, default=0.95
-        of : {"mean", "outcome"}, default="mean"
-            "outcome" adds the spread of a single outcome, and takes residuals to be normal, of one variance.
-        """
-        rows, fitted = self._linear_predictor(X)
-        level = check_level("confidence_level", confidence_level)
-        what = check_choice("of", of, ["mean", "outcome"])
-        assert self.params_cov_ is not None
-        variance = np.einsum("ij,jk,ik->i", rows, self.params_cov_, rows)
-        if what == "outcome":
-            variance = variance + self.scale_**2
-        words = {"mean": "the mean outcome of such rows", "outcome": "one outcome of such a row"}[what]
-        return ConfidenceInterval.around(fitted, -ndtri((1 - level) / 2) * np.sqrt(variance), level, words)
-
-    def score(self, X: Any, y: Any, sample_weight: None = None) -> float:
-        """Return R^2 on private rows: a release of its own, which costs ``epsilon`` and ``delta`` once more.
-
-        Of outcomes cut to ``y_bounds``, and residuals cut at twice their half-width; NaN where noise leaves the
-        outcomes no variance. The budget is charged, so that a search over models pays for every fit and every score.
-        """
-        if sample_weight is not None:
-            raise InvalidParameter("sample_weight must be None: rows have one weight")
-        fitted, outcomes = self._scored(X, y)
-        design = self.plan_.design
-        plan = variation_plan(fitted.size, self.epsilon, self.delta)
-        session = self._session(plan, f"{type(self).__name__} score")
-        inside = np.clip((outcomes - design.y_center) / design.y_half, -1.0, 1.0)
-        said = (fitted - design.y_center) / design.y_half
-        with session:
-            release_variation(plan, session, (inside - said) / 2, inside)
-        return determination(session.released)
-
-    def _noise_only(self) -> bool:
-        return self.plan_.noise_only
-
-    def summary(self, confidence_level: float = 0.95) -> Summary:
-        """Return a table laid out as statsmodels' OLS is, with a privacy block above and what it assumes below."""
-        table = self._table_of(confidence_level)
-        facts = [
-            *self._facts(),
+    def _method(self) -> list[tuple[str, str]]:
+        robust = self.cov_type == "HC"
+        return [
             ("Method", "noisy Newton steps, whitened; bounded rows, clipped residuals"),
-            (
-                "Covariance",
-                "robust (HC)" if self.cov_type == "HC" else "nonrobust (residuals of one variance)",
-            ),
-            ("Residual scale", significant(self.scale_, self.scale_ / 10)),
-            (
-                "Outcomes outside bounds",
-                f"{100 * max(self.clipped_share_, 0.0):.1f}% (noise sd {100 * self.clipped_share_std_:.1g}%)",
-            ),
+            ("Covariance", "robust (HC)" if robust else "nonrobust (residuals of one variance)"),
             ("Condition of the design", f"{self.condition_:.3g} (released, whitened)"),
         ]
-        shares = [f"{100 * share:.0f}%" for share in self._all_shares()]
-        table["privacy"] = shares
-        return Summary(
-            "Private linear regression",
-            facts,
-            list(table),
-            list(zip(*table.values(), strict=True)),
-            [*self._notes(), *self._simulated_note()],
-        )
-
-    @classmethod
-    def _of_formula(cls, described: Any, given: dict[str, Any]) -> Self:
-        return super()._of_formula(described, {"y_bounds": described.y_bounds, **given})

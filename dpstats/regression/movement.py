@@ -1,6 +1,9 @@
 """How far replacing a row moves a gradient, a Gram matrix and a meat together: much less than one after another.
 
-A row is u in the unit ball and v in [-1, 1]. Norms of matrices are Frobenius'. Proofs: docs/proofs/regression.md.
+A row is u in the unit ball and v in [-1, 1]. Norms of matrices are Frobenius'. Proofs: docs/proofs/regression.md,
+and of Gram matrices alone docs/proofs/sufficient-statistics.md and docs/proofs/functional-mechanism.md.
+
+* A Gram matrix alone: ||uu' - u'u''||^2 <= 2; and for u in the unit ball of l1 its entries move by 2 in l1.
 
 * ||vu - v'u'||^2 + ||uu' - u'u''||^2/2 <= 4, the value for the gradient alone.
 * With the meat: ||vu - v'u'||^2 + (||Iuu' - ..||^2 + ||v^2 uu' - ..||^2)/4 <= 4.25, where I is 0 only if |v| is as
@@ -18,7 +21,7 @@ from dpstats.lattice import isqrt_up
 from dpstats.privacy.stages import Block
 from dpstats.release.additive import JointIntegers
 
-GRADIENT, CURVATURE, MEAT = "gradient", "curvature", "meat"
+GRADIENT, CURVATURE, MEAT, MOMENTS = "gradient", "curvature", "meat", "moments"
 
 STEP_WEIGHT = 0.5
 LAST_WEIGHT = 0.25
@@ -31,16 +34,17 @@ _SAFE = 1 + 1e-12
 _ROUNDING = 0.51  # of an entry, in steps: half a step, and what computing it in floats can add
 
 
-def gram_blocks(name: str, p: int, n: int, steps: int, weight: float) -> tuple[Block, ...]:
+def gram_blocks(name: str, p: int, n: int, steps: int, weight: float, norm: str = "l2") -> tuple[Block, ...]:
     """Return the blocks of a Gram matrix of rows of norm at most ``steps``: its diagonal, and what is above it.
 
     An entry beside the diagonal counts twice in the norm, and so gets less noise. In units the rows have norm 1.
     """
+    twice = math.sqrt(2) if norm == "l2" else 2.0
     unit = steps**2 / math.sqrt(weight)
     spacing = 1.0 / steps**2 / n
     blocks = [Block(f"{name}, diagonal", p, spacing, unit)]
     if p > 1:
-        blocks.append(Block(f"{name}, above the diagonal", p * (p - 1) // 2, spacing, unit / math.sqrt(2)))
+        blocks.append(Block(f"{name}, above the diagonal", p * (p - 1) // 2, spacing, unit / twice))
     return tuple(blocks)
 
 

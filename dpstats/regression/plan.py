@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.errors import InvalidParameter, ScaleOutOfRange
+from dpstats.errors import InvalidParameter
 from dpstats.lattice.joint import FREE_SQUARES, box_movement, free_weight
 from dpstats.lattice.products import row_bits
 from dpstats.privacy.gaussian import gaussian_sigma
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.privacy.plan import ReleasePlan
-from dpstats.privacy.stages import Block, JointStage
+from dpstats.privacy.stages import Block
 from dpstats.regression.design import Design
+from dpstats.regression.design_plan import DesignPlan, finest
 from dpstats.regression.movement import (
     box_integers,
     gram_integers,
@@ -51,7 +50,6 @@ _SHARES = {CENTRE: 0.04, DIRECTIONS: 0.10, RATE: 0.01, RESIDUALS: 0.04}
 _NORMS = 0.01  # at least, of either count of norms
 
 OUTSIDE_WEIGHT = 0.5
-_COARSEST = 8
 
 
 def step_name(t: int) -> str:
@@ -65,39 +63,22 @@ def size_name(t: int) -> str:
 
 
 @dataclass(frozen=True)
-class RegressionPlan(ReleasePlan):
+class RegressionPlan(DesignPlan):
     """The plan of a private regression. All of it is public.
 
     Attributes
     ----------
-    design : Design
-        The declared bounds.
+    design, bits
+        As for `DesignPlan`.
     family : {"linear", "logistic"}
-    bits : int
-        Bounded rows have norms of at most 2^bits steps.
     mu : float
         What the guarantee is worth: the distance of two normal laws that are as hard to tell apart.
     """
 
-    design: Design = field(repr=False, compare=False)
     family: str
-    bits: int
     mu: float
 
-    @property
-    def size(self) -> int:
-        """How many coefficients there are, with the intercept."""
-        return self.design.size
-
-    @cached_property
-    def noise_of(self) -> dict[tuple[str, str], float]:
-        """Standard deviation of the noise, by the names of a joint stage and of its block."""
-        return {
-            (stage.name, block.name): float(np.max(stage.noise_std(block)))
-            for stage in self.stages
-            if isinstance(stage, JointStage)
-            for block in stage.blocks
-        }
+    _columns: ClassVar[str] = "columns of one scale"
 
     @cached_property
     def norm_ends(self) -> Floats:
@@ -134,23 +115,7 @@ class RegressionPlan(ReleasePlan):
 
     def facts(self) -> dict[str, Any]:
         """Return what a reader of the plan has to know beside its stages, by name."""
-        return {"family": self.family, "noise_ratio": self.noise_ratio, "noise_only": self.noise_only}
-
-    def notes(self) -> list[str]:
-        """Return what a reader of the plan has to know, one line each."""
-        ratio = f"{self.noise_ratio:.2g}"
-        notes = [
-            f"for columns of one scale the noise of a coefficient is about {ratio} times its sampling error"
-        ]
-        if self.noise_only:
-            notes.append(
-                "warning: noise only: coefficients are not identified at this n and epsilon, and intervals may miss "
-                "more often than they say. More rows, a larger epsilon or fewer columns help"
-            )
-        return notes
-
-    def __str__(self) -> str:
-        return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
+        return {"family": self.family, **super().facts()}
 
 
 def norm_ends(n: int, d: int, mu: float) -> Floats:
@@ -231,17 +196,7 @@ def regression_plan(family: str, design: Design, n: int, epsilon: float, delta: 
             mu=mu,
         )
 
-    return _finest(made, row_bits(n))
-
-
-def _finest(made: Callable[[int], RegressionPlan], bits: int) -> RegressionPlan:
-    """Return the plan on the finest lattice for which noise can be drawn: a public choice."""
-    for fewer in range(bits, _COARSEST, -2):
-        try:
-            return made(fewer)
-        except ScaleOutOfRange:
-            continue
-    return made(_COARSEST)
+    return finest(made, row_bits(n))
 
 
 def _unit(name: str, n: int, weight: float) -> Block:

@@ -22,12 +22,13 @@ from dpstats.lattice.products import (
     factor_bits,
     gram,
     inside_ball,
+    powered_norms,
     summed,
     weighted,
 )
 from dpstats.lattice.rounding import squared_norms
 from dpstats.regression.design import Design
-from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
+from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT, MOMENTS
 
 Floats = NDArray[np.float64]
 
@@ -149,6 +150,32 @@ class Outcome(Question):
 
     def of(self, block: Block) -> Sums:
         return {self.name: np.array([np.count_nonzero(block.y > 0) << UNIT_BITS])}
+
+
+@dataclass(frozen=True, eq=False)
+class SecondMoments(Question):
+    """The Gram matrix of (constant, x, y), and the outcomes outside their bounds.
+
+    Rows are scaled into a ball by a factor of x alone, as if their outcomes were at the bounds: rows that are longer
+    weigh less, which distorts nothing if the model holds. All lengths are in steps.
+    """
+
+    constant: float
+    outcome: float  # of a half-width
+    bound: float
+    norm: str
+    bits: int
+
+    def of(self, block: Block) -> Sums:
+        m, d = block.z.shape
+        rows = np.empty((m, d + 2))
+        rows[:, 0], rows[:, 1:-1], rows[:, -1] = self.constant, block.z, self.outcome
+        norms = powered_norms(rows, self.norm)
+        longest = np.maximum(np.sqrt(norms) if self.norm == "l2" else norms, self.bound)
+        rows[:, -1] = np.rint(block.y * self.outcome)
+        inside = inside_ball(rows, longest, 2**self.bits, self.norm)
+        outside = np.array([np.count_nonzero(block.outside) << COUNT_BITS])
+        return {**_triangle(MOMENTS, gram(inside)), OUTSIDE: outside}
 
 
 @dataclass(frozen=True, eq=False)

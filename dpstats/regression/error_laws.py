@@ -1,0 +1,76 @@
+"""Laws of a coefficient's error in standard deviations: their tails, and how far these reach."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, kve, ndtr, ndtri
+from scipy.stats import f as f_law
+
+
+class ErrorLaw(Protocol):
+    """What intervals and tests need to know of errors."""
+
+    def tail(self, z: Any) -> NDArray[np.float64]:
+        """Return the probability of an error above z."""
+
+    def reach(self, tail: float) -> float:
+        """Return what an error is above with this probability."""
+
+    def joint_tail(self, statistic: float, q: int, left: int) -> float:
+        """Return that of Wald's statistic of q errors together, over q, above ``statistic``."""
+
+
+class Normal:
+    """Errors that are normal."""
+
+    def tail(self, z: Any) -> NDArray[np.float64]:
+        """Return the probability of an error above z."""
+        return np.asarray(ndtr(-np.asarray(z)))
+
+    def reach(self, tail: float) -> float:
+        """Return what an error is above with this probability."""
+        return -float(ndtri(tail))
+
+    def joint_tail(self, statistic: float, q: int, left: int) -> float:
+        """Return that of Wald's statistic of q errors together, over q, above ``statistic``."""
+        return float(f_law.sf(statistic, q, max(left, 1)))
+
+
+class NormalAndLaplace(Normal):
+    """Errors that are sums of Laplace noise, in whatever proportions, and a normal error.
+
+    A normal law whose variance is random, a weighted sum of exponential ones: between a normal law and that of a single
+    Laplace number. The larger tail of both is taken, than which that of no sum is larger by a part in ten thousand
+    (tests/regression/test_error_laws.py).
+    """
+
+    def tail(self, z: Any) -> NDArray[np.float64]:
+        """Return the probability of an error above z."""
+        z = np.asarray(z, dtype=np.float64)
+        far = np.maximum(ndtr(-np.abs(z)), np.exp(-math.sqrt(2) * np.abs(z)) / 2)
+        return np.where(z < 0, 1 - far, far)
+
+    def reach(self, tail: float) -> float:
+        """Return what an error is above with this probability."""
+        side = 1 if tail <= 0.5 else -1
+        laplace = -side * math.log(2 * min(tail, 1 - tail)) / math.sqrt(2)
+        return max(super().reach(tail), laplace)
+
+    def joint_tail(self, statistic: float, q: int, left: int) -> float:
+        """Return that of Wald's statistic of q errors together, over q, above ``statistic``.
+
+        Of normal errors whose common variance is exponential, the heaviest tails: an integral that is Bessel's.
+        """
+        normal, half, root = super().joint_tail(statistic, q, left), q / 2, math.sqrt(2 * q * statistic)
+        if root == 0 or not math.isfinite(root):
+            return normal
+        bessel = math.log(kve(half, root)) - root if kve(half, root) > 0 else -math.inf
+        mixed = math.exp(math.log(2) + half * math.log(root / 2) + bessel - float(gammaln(half)))
+        return max(normal, min(mixed, 1.0))
+
+
+NORMAL, NORMAL_AND_LAPLACE = Normal(), NormalAndLaplace()

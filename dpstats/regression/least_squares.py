@@ -1,0 +1,119 @@
+"""What the linear regressions share: how they are declared, what they predict, how they are scored and printed."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import RegressorMixin
+
+from dpstats.data.parameters import check_choice, check_flag, check_integer, check_level
+from dpstats.errors import InvalidParameter
+from dpstats.regression.base import Regression
+from dpstats.regression.design import Design
+from dpstats.regression.design_plan import DesignPlan
+from dpstats.regression.rows import OUTSIDE
+from dpstats.regression.scoring import determination, release_variation, variation_plan
+from dpstats.release.parameters import parameters
+from dpstats.results import ConfidenceInterval, Summary, significant
+
+Floats = NDArray[np.float64]
+SomePlan = TypeVar("SomePlan", bound=DesignPlan)
+
+
+@parameters
+class LeastSquares(RegressorMixin, Regression[SomePlan]):
+    """Base of the linear regressions: a number is the outcome, within public bounds."""
+
+    y_bounds: Any = None
+
+    _title: ClassVar[str]
+
+    def _declared(self, n_samples: int, n_features: int) -> tuple[int, Design]:
+        """Return what is public of the rows: how many there are, and the design."""
+        n = check_integer("n_samples", n_samples, at_least=2)
+        d = check_integer("n_features", n_features, at_least=1)
+        if self.y_bounds is None:
+            raise InvalidParameter("y_bounds must be given: a pair (low, high)")
+        intercept = check_flag("fit_intercept", self.fit_intercept)
+        return n, Design.check(self.x_bounds, self.y_bounds, d, intercept)
+
+    def _set_outside(self, share: float) -> None:
+        self.clipped_share_ = share
+        self.clipped_share_std_ = float(np.max(self.plan_.noise(OUTSIDE).std))
+
+    def predict(self, X: Any) -> Floats:
+        """Return what the model says of rows: shape (n_samples,). Releases nothing new."""
+        return self._linear_predictor(X)[1]
+
+    def predict_interval(
+        self, X: Any, confidence_level: float = 0.95, *, of: str = "mean"
+    ) -> ConfidenceInterval:
+        """Return an interval for each row: for the mean outcome of such rows, or for one outcome.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        confidence_level : float, default=0.95
+        of : {"mean", "outcome"}, default="mean"
+            "outcome" adds the spread of a single outcome, and takes residuals to be normal, of one variance.
+        """
+        rows, fitted = self._linear_predictor(X)
+        level = check_level("confidence_level", confidence_level)
+        what = check_choice("of", of, ["mean", "outcome"])
+        assert self.params_cov_ is not None
+        variance = np.einsum("ij,jk,ik->i", rows, self.params_cov_, rows)
+        if what == "outcome":
+            variance = variance + self.scale_**2
+        words = {"mean": "the mean outcome of such rows", "outcome": "one outcome of such a row"}[what]
+        half = self._law.reach((1 - level) / 2) * np.sqrt(variance)
+        return ConfidenceInterval.around(fitted, half, level, words)
+
+    def score(self, X: Any, y: Any, sample_weight: None = None) -> float:
+        """Return R^2 on private rows: a release of its own, which costs what the fit did once more.
+
+        Of outcomes cut to ``y_bounds``, and residuals cut at twice their half-width; NaN where noise leaves the
+        outcomes no variance. The budget is charged, so that a search over models pays for every fit and every score.
+        """
+        if sample_weight is not None:
+            raise InvalidParameter("sample_weight must be None: rows have one weight")
+        fitted, outcomes = self._scored(X, y)
+        design = self.plan_.design
+        plan = variation_plan(fitted.size, self.epsilon, getattr(self, "delta", 0.0))
+        session = self._session(plan, f"{type(self).__name__} score")
+        inside = np.clip((outcomes - design.y_center) / design.y_half, -1.0, 1.0)
+        said = (fitted - design.y_center) / design.y_half
+        with session:
+            release_variation(plan, session, (inside - said) / 2, inside)
+        return determination(session.released)
+
+    def _noise_only(self) -> bool:
+        return self.plan_.noise_only
+
+    @abstractmethod
+    def _method(self) -> list[tuple[str, str]]:
+        """Return how coefficients and their covariance were found, for a summary."""
+
+    def summary(self, confidence_level: float = 0.95) -> Summary:
+        """Return a table laid out as statsmodels' OLS is, with a privacy block above and what it assumes below."""
+        table = self._table_of(confidence_level)
+        outside = (
+            f"{100 * max(self.clipped_share_, 0.0):.1f}% (noise sd {100 * self.clipped_share_std_:.1g}%)"
+        )
+        method = self._method()
+        facts = [
+            *self._facts(),
+            *method[:-1],
+            ("Residual scale", significant(self.scale_, self.scale_ / 10)),
+            ("Outcomes outside bounds", outside),
+            *method[-1:],
+        ]
+        table["privacy"] = [f"{100 * share:.0f}%" for share in self._all_shares()]
+        rows = list(zip(*table.values(), strict=True))
+        return Summary(self._title, facts, list(table), rows, [*self._notes(), *self._simulated_note()])
+
+    @classmethod
+    def _of_formula(cls, described: Any, given: dict[str, Any]) -> Self:
+        return super()._of_formula(described, {"y_bounds": described.y_bounds, **given})

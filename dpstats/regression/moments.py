@@ -1,0 +1,152 @@
+"""The second moments of (1, x, y), released once: how rows are bounded, and the plan.
+
+In half-widths about the middle of the bounds a row is (w, x, v y), scaled into a ball by a factor of x alone. The
+weights w, v and the size of the ball are public: it holds rows whose columns are all half a half-width from the middle
+("l2"), or a third ("l1"). Most rows of most columns are not further, and noise grows with the square of it. Proofs:
+docs/proofs/sufficient-statistics.md and docs/proofs/functional-mechanism.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.lattice.products import row_bits
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.stages import Block
+from dpstats.regression.design import Design
+from dpstats.regression.design_plan import DesignPlan, finest
+from dpstats.regression.movement import MOMENTS, gram_blocks
+from dpstats.regression.noisy_moments import MatrixNoise
+from dpstats.regression.rows import COUNT_BITS, OUTSIDE, X_BITS, SecondMoments
+from dpstats.release.additive import JointIntegers, additive_stages
+
+Floats = NDArray[np.float64]
+
+STAGE = "second moments"
+
+_ROOM = {"l2": 0.25, "l1": 1 / 3}
+"""Of a column, in the square of the ball's radius (l2) or in the radius (l1)."""
+_UNUSED = 0.25
+"""The constant of a model without an intercept, which only tells how rows were scaled: over the outcome's weight."""
+_COUNT = {"l2": 0.14, "l1": 0.04}
+"""Weight of the count of outcomes outside: it costs the moments 0.5% and 2% more noise."""
+_SPREAD = 0.25
+"""Of half-widths: what the notes of a plan take columns and outcome to spread by."""
+_SAFE = 1 + 1e-12
+
+
+def weights(norm: str, d: int, intercept: bool) -> tuple[float, float, float]:
+    """Return the weights of the constant and of the outcome, and the radius of the ball.
+
+    Under Gaussian noise the columns have half of the squared radius, the constant and the outcome a quarter each. The
+    noise of a slope has a variance of radius^4 (1/v^2 + theta^2), which is near its least there for any slopes.
+    """
+    room = _ROOM[norm] * d
+    outcome = math.sqrt(room / 2)
+    constant = outcome if intercept else _UNUSED * outcome
+    if norm == "l2":
+        return constant, outcome, math.sqrt(room + constant**2 + outcome**2)
+    return constant, outcome, room + constant + outcome
+
+
+def question(norm: str, d: int, intercept: bool, bits: int) -> SecondMoments:
+    """Return what is asked of the rows."""
+    constant, outcome, radius = (float(round(w * 2**X_BITS)) for w in weights(norm, d, intercept))
+    return SecondMoments(constant, outcome, radius, norm, bits)
+
+
+@dataclass(frozen=True)
+class MomentsPlan(DesignPlan):
+    """The plan of releasing the second moments of (1, x, y). All of it is public.
+
+    Attributes
+    ----------
+    design, bits
+        As for `DesignPlan`.
+    norm : {"l2", "l1"}
+        In which rows are bounded: "l2" under Gaussian noise, "l1" under Laplace noise.
+    """
+
+    norm: str
+
+    _columns: ClassVar[str] = "columns that spread by a quarter of their half-widths"
+
+    @property
+    def question(self) -> SecondMoments:
+        """What is asked of the rows."""
+        return question(self.norm, self.n_features, self.design.intercept, self.bits)
+
+    @property
+    def matrix_noise(self) -> MatrixNoise:
+        """The noise of the released matrix, where the ball has radius 1."""
+        diagonal, above = (self.noise_of[STAGE, f"{MOMENTS}, {part}"] for part in _PARTS)
+        return MatrixNoise(diagonal, above)
+
+    @property
+    def constant(self) -> float:
+        """The constant of a row in the unit ball."""
+        return self.question.constant / self.question.bound
+
+    def to_units(self) -> tuple[Floats, Floats]:
+        """Return L and o: coefficients in the units of the data are L theta + o, theta about rows in the unit ball."""
+        matrix, offset = self.design.to_units(np.zeros(self.n_features))
+        asked, first = self.question, int(self.design.intercept)
+        scale = np.full(self.size, 2.0**X_BITS)
+        scale[:first] = asked.constant
+        return matrix * scale / asked.outcome, offset
+
+    @property
+    def outcome_unit(self) -> float:
+        """The unit of a row's outcome in the unit ball, in the units of the data."""
+        return self.design.y_half * self.question.bound / self.question.outcome
+
+    @property
+    def _spread(self) -> float:
+        """The variance of such columns in the unit ball."""
+        return (_SPREAD * 2.0**X_BITS / self.question.bound) ** 2
+
+    @property
+    def noise_ratio(self) -> float:
+        """Noise of a coefficient over its sampling error, where such columns explain half of such an outcome."""
+        slopes = (
+            self.question.outcome / 2.0**X_BITS
+        ) ** 2 / 2  # squared, together; also the residuals' variance
+        noise = self.matrix_noise.above * math.sqrt(1 + slopes) / self._spread
+        return noise / math.sqrt(slopes / self.n_samples)
+
+    @property
+    def noise_only(self) -> bool:
+        """Whether the noise of the matrix hides such columns."""
+        return self.matrix_noise.hides(self.size, self._spread)
+
+
+_PARTS = ("diagonal", "above the diagonal")
+
+
+def moments_integers(p: int, n: int, bits: int, norm: str) -> JointIntegers:
+    """Return what a stage about second moments of p numbers, and the count of outcomes outside, needs to know.
+
+    Rows are in a ball of 2^bits steps. In its radius a row moves the matrix by sqrt(2) in l2, and by 2 in l1.
+    """
+    weight = _COUNT[norm]
+    count = Block(OUTSIDE, 1, 2.0**-COUNT_BITS / n, 2**COUNT_BITS / weight)
+    blocks = (*gram_blocks(MOMENTS, p, n, 2**bits, 1.0, norm), count)
+    return JointIntegers(STAGE, blocks, (2 + weight) * _SAFE, math.sqrt(2 + weight**2) * _SAFE)
+
+
+def moments_plan(norm: str, design: Design, n: int, epsilon: float, delta: float) -> MomentsPlan:
+    """Return the plan of releasing the second moments of n rows of declared columns."""
+    d = design.center.size
+
+    def made(bits: int) -> MomentsPlan:
+        item = moments_integers(d + 2, n, bits, norm)
+        stages = additive_stages([item], epsilon, delta)
+        guarantee = PrivacyGuarantee(epsilon, delta)
+        return MomentsPlan(stages, guarantee, n, d, design=design, bits=bits, norm=norm)
+
+    return finest(made, row_bits(n))
