@@ -2,8 +2,8 @@
 
 A regression has to form X'X once: numpy's product of the same 1,000,000 x 20 float64 numbers, on as many threads as
 there are cores, is the limit of one pass. A fit takes four steps, of a product for the coordinates and one for the
-curvature each, and about ten shorter looks at the rows; that it stays within T + 3 = 7 passes, and its extra memory below
-64 MiB, is what is asked of it. Beside it are statsmodels' OLS and Logit and scikit-learn's, which protect nobody.
+curvature each, and about ten shorter looks at the rows; that it stays within T + 3 = 7 passes, and its extra memory
+below 64 MiB, is what is asked of it. Beside it are statsmodels' OLS and Logit and scikit-learn's, which protect nobody.
 
     python validation/benchmarks/regression.py            print the table
     python validation/benchmarks/regression.py --write    and write validation/results/benchmark_regression.md
