@@ -17,6 +17,7 @@ from registry import (
     identity,
     randomized_response,
     regression,
+    regression_simple,
     selection,
     sparse_mean,
     sparse_vector,
@@ -37,6 +38,7 @@ ENTRIES: tuple[Entry, ...] = (
     *sparse_mean.entries(),
     *variance.entries(),
     *regression.entries(),
+    *regression_simple.entries(),
 )
 
 __all__ = ["ENTRIES", "Entry", "PlantedBug", "Understated"]
