@@ -40,14 +40,21 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--logistic", action="store_true", help="the outcome is 0 or 1; coefficients are log odds ratios"
     )
+    parser.add_argument(
+        "--method",
+        choices=["newton", "sufficient", "functional"],
+        default="newton",
+        help="newton (default): the least noise, robust standard errors; sufficient: second moments, released once; "
+        "functional: the same with Laplace noise, pure privacy",
+    )
     parser.add_argument("--no-intercept", action="store_true", help="the model goes through the origin")
     parser.add_argument(
         "--cov-type",
         choices=["HC", "nonrobust"],
-        help="linear: standard errors for residuals of any variance (default: HC), or of one variance",
+        help="newton, linear: standard errors for residuals of any variance (default: HC), or of one variance",
     )
     parser.add_argument(
-        "--delta", type=float, default=1e-6, help="(default: 1e-06), greater than 0: the noise is Gaussian"
+        "--delta", type=float, help="(default: 1e-06), greater than 0; functional is pure and has none"
     )
     add_privacy(parser, missing=False)
 
@@ -167,20 +174,31 @@ def _read(options: argparse.Namespace) -> tuple[Any, ...]:
 
 
 def _build(options: argparse.Namespace, n: int, d: int) -> Any:
-    from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
+    from dpstats import regression
 
+    method = "logistic" if options.logistic else options.method
+    if options.logistic and options.method != "newton":
+        raise InvalidParameter(f"--method {options.method} does not go with --logistic")
+    if options.cov_type is not None and method != "newton":
+        raise InvalidParameter(f"--cov-type goes with linear regression by newton only, got {method}")
+    if options.delta is not None and method == "functional":
+        raise InvalidParameter("--delta does not go with --method functional, which is pure")
+    kind = {
+        "newton": regression.PrivateLinearRegression,
+        "logistic": regression.PrivateLogisticRegression,
+        "sufficient": regression.SufficientStatisticsRegression,
+        "functional": regression.FunctionalMechanismRegression,
+    }[method]
     model = _model(options, d)
-    shared = {
-        "x_bounds": model.x_bounds,
-        "epsilon": options.epsilon,
-        "delta": options.delta,
-        "fit_intercept": model.intercept,
-    }
-    if not options.logistic:
-        return PrivateLinearRegression(y_bounds=model.y_bounds, cov_type=options.cov_type or "HC", **shared)
-    if options.cov_type is not None:
-        raise InvalidParameter("--cov-type does not go with --logistic, whose covariance is the likelihood's")
-    return PrivateLogisticRegression(**shared)
+    given: dict[str, Any] = {"x_bounds": model.x_bounds, "fit_intercept": model.intercept}
+    given["epsilon"] = options.epsilon
+    if method != "functional":
+        given["delta"] = 1e-6 if options.delta is None else options.delta
+    if method == "newton":
+        given["cov_type"] = options.cov_type or "HC"
+    if method != "logistic":
+        given["y_bounds"] = model.y_bounds
+    return kind(**given)
 
 
 # What was released.
@@ -213,7 +231,7 @@ def _params(model: Any, confidence: float) -> list[dict[str, Any]]:
 
     tests = [*([model.test(INTERCEPT)] if model.fit_intercept else []), model.test()]
     intervals = [test.confidence_interval(confidence) for test in tests]
-    first = [None] * (len(tests) - 1)
+    first = [getattr(model, "intercept_identified_", None)] * (len(tests) - 1)
     table = {
         "name": [name for test in tests for name in test.names],
         "estimate": model.params_.tolist(),

@@ -36,6 +36,8 @@ CLIPPED = ["--bounds", "0", "1"]
 SPARSE = ["--nonzero", "1", "--clip", "6", "--std", "1"]
 LINEAR = ["--outcome", "b", "--bounds", "-4", "4", "b=0,5"]
 LOGISTIC = ["--outcome", "b", "--bounds", "-4", "4", "--logistic"]
+FUNCTIONAL = [*LINEAR, "--method", "functional"]
+SUFFICIENT = [*LINEAR, "--method", "sufficient"]
 NAMED = ["--bounds", "a=0,1", "b=0,5", "c=0,7"]
 FORMULA = ["--formula", "b ~ a + c", *NAMED]
 OPTIONS: dict[str, tuple[ReleaseCommand, Changes]] = {
@@ -106,10 +108,32 @@ OPTIONS: dict[str, tuple[ReleaseCommand, Changes]] = {
                 {"x_bounds": [[0.0, 1.0]] * 3},
             ),
             "logistic": (LINEAR, LOGISTIC, {"class": "PrivateLogisticRegression"}),
+            "method": (LINEAR, FUNCTIONAL, {"class": "FunctionalMechanismRegression"}),
             "no_intercept": (LINEAR, [*LINEAR, "--no-intercept"], {"fit_intercept": False}),
             "cov_type": (LINEAR, [*LINEAR, "--cov-type", "nonrobust"], {"cov_type": "nonrobust"}),
             "epsilon": (LINEAR, [*LINEAR, "--epsilon", "0.3"], {"epsilon": 0.3}),
             "delta": (LINEAR, [*LINEAR, "--delta", "1e-5"], {"delta": 1e-5}),
+        },
+    ),
+    "regress, functional": (
+        REGRESS,
+        {
+            "method": (FUNCTIONAL, SUFFICIENT, {"class": "SufficientStatisticsRegression"}),
+            "bounds": (
+                FUNCTIONAL,
+                [*FUNCTIONAL[:5], "b=-1,5", *FUNCTIONAL[6:]],
+                {"y_bounds": [-1.0, 5.0]},
+            ),
+            "no_intercept": (FUNCTIONAL, [*FUNCTIONAL, "--no-intercept"], {"fit_intercept": False}),
+            "epsilon": (FUNCTIONAL, [*FUNCTIONAL, "--epsilon", "0.3"], {"epsilon": 0.3}),
+        },
+    ),
+    "regress, sufficient": (
+        REGRESS,
+        {
+            "no_intercept": (SUFFICIENT, [*SUFFICIENT, "--no-intercept"], {"fit_intercept": False}),
+            "epsilon": (SUFFICIENT, [*SUFFICIENT, "--epsilon", "0.3"], {"epsilon": 0.3}),
+            "delta": (SUFFICIENT, [*SUFFICIENT, "--delta", "1e-5"], {"delta": 1e-5}),
         },
     ),
     "regress, logistic": (

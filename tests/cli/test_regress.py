@@ -110,6 +110,26 @@ def test_the_json_of_a_logistic_regression(costs: Path, capsys: pytest.CaptureFi
     assert result["outcome_rate"] == model.outcome_rate_ and "scale" not in result
 
 
+@pytest.mark.parametrize(
+    ("method", "noise", "estimator"),
+    [
+        ("sufficient", "gaussian", "SufficientStatisticsRegression"),
+        ("functional", "laplace", "FunctionalMechanismRegression"),
+    ],
+)
+def test_methods_of_one_release(
+    method: str, noise: str, estimator: str, costs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["regress", str(costs), *LINEAR, "--method", method]
+    result = json_of([*arguments, "--epsilon", "20"], capsys)
+    assert (result["estimator"], result["noise"]) == (estimator, noise)
+    assert result["privacy"]["delta"] == (0 if method == "functional" else 1e-6)
+    intercept, age = result["params"]
+    assert near(age, SLOPES["age"]) and age["identified"] and intercept["identified"]
+    assert main(arguments) == 0
+    assert estimator in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("epsilon", ["1", "8"])
 def test_without_an_intercept(epsilon: str, costs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["regress", str(costs), *LINEAR, "--no-intercept", "--epsilon", epsilon, "--seed", "1"]
@@ -192,7 +212,19 @@ BAD = {
         "costs.csv: y must be 0 or 1 (or False and True) for every row",
     ),
     "bounds of an indicator": ([*LOGISTIC, "--bounds", "any=0,1"], "do not go with --logistic"),
-    "a covariance": ([*LOGISTIC, "--cov-type", "HC"], "--cov-type does not go with --logistic"),
+    "a covariance": (
+        [*LOGISTIC, "--cov-type", "HC"],
+        "--cov-type goes with linear regression by newton only",
+    ),
+    "a covariance of moments": (
+        [*LINEAR, "--cov-type", "HC", "--method", "sufficient"],
+        "--cov-type goes with linear regression by newton only, got sufficient",
+    ),
+    "a method": ([*LOGISTIC, "--method", "functional"], "--method functional does not go with --logistic"),
+    "delta of what is pure": (
+        [*LINEAR, "--method", "functional", "--delta", "1e-6"],
+        "--delta does not go with --method functional, which is pure",
+    ),
     "delta 0": ([*LINEAR, "--delta", "0"], "delta must be greater than 0"),
     "epsilon 0": ([*LINEAR, "--epsilon", "0"], "epsilon must be a finite number greater than 0, got 0"),
     "confidence": ([*LINEAR, "--confidence", "95"], "--confidence must be"),

@@ -25,7 +25,8 @@ def test_scores_are_near_the_exact_ones_and_cost() -> None:
     X, y = rows()
     budget = PrivacyBudget(10.0, 1e-4)
     linear = PrivateLinearRegression(x_bounds=(-4, 4), y_bounds=(-8, 8), budget=budget).fit(X, y)
-    assert linear.score(X, y) == pytest.approx(r2_score(y, linear.predict(X)), abs=0.05)
+    # Exact noise, of a standard deviation of .032: six of them are a false alarm of 2e-9.
+    assert linear.score(X, y) == pytest.approx(r2_score(y, linear.predict(X)), abs=0.19)
     assert budget.spent.epsilon == pytest.approx(2.0)
     assert [entry.label for entry in budget.history()] == [
         "PrivateLinearRegression",
