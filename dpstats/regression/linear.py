@@ -57,6 +57,9 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
     privacy_share_ : ndarray of shape (n_features,)
         The part of the squared standard error that is privacy's.
     intercept_privacy_share_ : float
+    uneven_ : bool
+        Whether clipped residuals have another mean than all of them, beyond noise: tails are uneven, and where these
+        depend on the row, slopes may be off by more than their intervals say.
     condition_ : float
         Of the released curvature: the largest eigenvalue over the smallest, noise allowed for.
     scale_ : float
@@ -121,6 +124,15 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
     def _release(self, private: Rows, plan: RegressionPlan, session: Session) -> None:
         release(private, plan, session)
 
+    def _notes(self) -> list[str]:
+        notes = super()._notes()
+        if self.uneven_:
+            notes.append(
+                "Residuals are uneven beyond their clip: where that depends on the row, slopes may be off by more than "
+                "their intervals say. Another scale of the outcome (its logarithm, say) helps."
+            )
+        return notes
+
     def _report(self, released: Released, plan: RegressionPlan) -> None:
         estimate = walked(released, plan).estimate()
         robust = self.cov_type == "HC"
@@ -129,6 +141,7 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
         self.condition_ = estimate.condition
         self.scale_ = estimate.scale
         self._set_outside(estimate.outside)
+        self.uneven_ = estimate.uneven
 
     def _method(self) -> list[tuple[str, str]]:
         robust = self.cov_type == "HC"

@@ -70,6 +70,8 @@ _ABSOLUTE = math.sqrt(math.pi / 2)  # standard deviation over mean absolute devi
 _LEAST_SIZE = 0.02
 _FIRST_WIDTH = 1.5
 _LEAST_TAIL = 0.01
+_COMMON_TAIL = 0.08
+"""The mean of what is beyond 1.5 standard deviations, in these, for exponential residuals."""
 _MOST_LOG_ODDS = 12.0
 _WIDTHS = np.linspace(1.5, 5.0, 71)
 
@@ -93,6 +95,8 @@ class Estimate:
         Standard deviation of the residuals; NaN if there are none.
     outside : float
         Share of the outcomes outside their bounds; NaN if it was not released.
+    separated, uneven : bool
+        Whether log odds grew without end; and whether clipped residuals have another mean than all of them.
     """
 
     params: Floats
@@ -104,6 +108,7 @@ class Estimate:
     scale: float
     outside: float
     separated: bool = False
+    uneven: bool = False
 
 
 class Path(ABC):
@@ -208,13 +213,14 @@ class Path(ABC):
         """Choose the norm at which rows are bounded, as a multiple of a typical one: noise grows with it.
 
         What is cut off of long rows moves the coefficients where the model does not hold, by as much as it is taken to
-        be off, and at worst all in one direction. Counts that noise could have made are none.
+        be off, and at worst all in one direction. Counts that noise could have made are none, and what is beyond the
+        largest multiple is cut off anyway.
         """
         plan, typical = self.plan, self._typical(counts)
         ends = self.plan.norm_ends / typical
         middles = np.append(ends[0], ends * math.sqrt(ends[1] / ends[0]))
         noise = float(np.max(plan.noise(name).std))
-        seen = np.where((counts > _SEEN * noise) & (middles > 0.8), counts, 0.0)
+        seen = np.where((counts > _SEEN * noise) & (middles > 0.8) & (middles < _LEVERAGES[-1]), counts, 0.0)
         cut = np.array([seen @ np.maximum(middles**2 - factor**2, 0.0) for factor in _LEVERAGES])
         information = plan.n_samples * plan.mu**2 * plan.share(step_name(STEPS))
         costs = self.p * (16 * _LEVERAGES**2 / information + plan.n_samples * (_MODEL_ERROR * cut) ** 2)
@@ -309,10 +315,11 @@ class LinearPath(Path):
         self.sizes: list[float] = []
         self.most = 1.0
         self.width = _FIRST_WIDTH
-        self.tail = _LEAST_TAIL
+        self.tail = _COMMON_TAIL
         self.outside = math.nan
         self.kept = 1.0
         self.meat: tuple[Floats, float] | None = None
+        self.uneven = False
 
     @property
     def sigma(self) -> float:
@@ -353,12 +360,15 @@ class LinearPath(Path):
     def _take_tail(self, released: float) -> None:
         """Choose where residuals are clipped: further out where tails are uneven, or noise is small."""
         plan = self.plan
-        noise = 4 * float(plan.noise(TAIL).std)  # in scales of the residuals
-        self.tail = math.sqrt(max((4 * released) ** 2 - noise**2, 0.0) + _LEAST_TAIL**2)
+        noise, tail = 4 * float(plan.noise(TAIL).std), 4 * released  # in scales of the residuals
+        likely = max(tail**2 - noise**2, 0.0) + _LEAST_TAIL**2
         information = plan.n_samples * plan.mu**2 * plan.share(step_name(STEPS))
         costs = 4 * (self.leverage * _WIDTHS) ** 2 * self.p**2 / information
-        costs += plan.n_samples / 4 * self.tail**2 * np.exp(-2.4 * (_WIDTHS - _FIRST_WIDTH))
+        costs += plan.n_samples / 4 * likely * np.exp(-2.4 * (_WIDTHS - _FIRST_WIDTH))
         self.width = float(_WIDTHS[np.argmin(costs)])
+        # What the intercept may be off by: as it was released, and as skewed as outcomes commonly are.
+        known = 1 / (1 / _COMMON_TAIL**2 + 1 / noise**2)
+        self.tail = math.sqrt((known * tail / noise**2) ** 2 + known)
 
     def _take_step(self, name: str, released: Mapping[str, Floats]) -> None:
         last = name == step_name(STEPS)
@@ -397,9 +407,10 @@ class LinearPath(Path):
         scale = self._set_intercept(theta, [robust, model], noise, left)
         privacy = noise + left
         y_half = self.plan.design.y_half
-        return self._in_units(
+        found = self._in_units(
             theta, [robust + privacy, model + privacy, privacy, left], scale * y_half, self.outside
         )
+        return replace(found, uneven=self.uneven)
 
     def _set_intercept(self, theta: Floats, samples: list[Floats], noise: Floats, left: Floats) -> float:
         """Set the intercept right by the mean residual, and return the residuals' standard deviation.
@@ -414,11 +425,14 @@ class LinearPath(Path):
         scale = most * math.sqrt(min(max(square - mean**2 + mean_noise**2, least), 1.0))
         if not self.plan.design.intercept:
             return scale
-        old = float(samples[0][0, 0] + noise[0, 0] + left[0, 0]) + (self.tail * self.sigma) ** 2
+        error = float(samples[0][0, 0] + noise[0, 0] + left[0, 0])
+        old = error + (self.tail * self.sigma) ** 2
         sampling, own = scale**2 / n, (most * mean_noise) ** 2
         # The centre of the rows is known up to its noise: slopes that are wrong tilt the mean residual.
         tilt = float(self.plan.noise(CENTRE).std) ** 2 * float(np.trace((samples[0] + noise + left)[1:, 1:]))
         new = sampling + own + tilt
+        # What the residuals' tails add to their mean, beyond what noise and sampling explain.
+        self.uneven = (most * mean) ** 2 > 4 * (error + new)
         weight = old / (old + new)
         theta[0] += weight * most * mean
         for matrix, variance in [

@@ -35,8 +35,8 @@ Floats = NDArray[np.float64]
 X_BITS = 18
 """A declared half-width is 2^18 steps."""
 
-REACH = 4
-"""Columns are cut at 2^4 half-widths from the middle of their bounds: the rows beyond these weigh little."""
+REACH = 2
+"""Rows beyond 2^2 half-widths from the middle of the bounds, in any column, do not count: that depends on x alone."""
 
 UNIT_BITS = 30
 """Scalars and counts: the largest is 2^30 steps."""
@@ -54,14 +54,16 @@ class Block:
     z: Floats  # integers, shape (m, n_features)
     y: Floats  # in half-widths, shape (m,)
     outside: NDArray[np.bool_]  # whether the outcome was beyond its bounds
+    far: NDArray[np.bool_]  # whether the row was beyond reach
 
     def rows(self, shift: Floats, intercept: bool) -> Floats:
         """Return integer rows about a shift, in steps, behind a constant column if there is an intercept."""
-        if not intercept:
-            return self.z - shift if shift.any() else self.z
-        rows = np.empty((self.z.shape[0], self.z.shape[1] + 1))
-        rows[:, 0] = 2.0**X_BITS
-        np.subtract(self.z, shift, out=rows[:, 1:])
+        first = int(intercept)
+        rows = np.empty((self.z.shape[0], self.z.shape[1] + first))
+        rows[:, :first] = 2.0**X_BITS
+        np.subtract(self.z, shift, out=rows[:, first:])
+        if self.far.any():
+            rows[self.far] = 0.0
         return rows
 
 
@@ -78,10 +80,14 @@ class Rows:
         design = self.design
         z = self.X[where] - design.center
         z *= 2.0**X_BITS / design.half
-        np.clip(z, -(2.0 ** (X_BITS + REACH)), 2.0 ** (X_BITS + REACH), out=z)
+        far: NDArray[np.bool_] = np.zeros(len(z), dtype=np.bool_)
+        reach = 2.0 ** (X_BITS + REACH)
+        if not (z.max(initial=0.0) <= reach and z.min(initial=0.0) >= -reach):
+            far[:] = ~(np.abs(z) <= reach).all(axis=1)
+            np.clip(z, -reach, reach, out=z)
         np.rint(z, out=z)
         y = (self.y[where] - design.y_center) / design.y_half
-        return Block(z, np.clip(y, -1.0, 1.0), np.abs(y) > 1.0)
+        return Block(z, np.clip(y, -1.0, 1.0), np.abs(y) > 1.0, far)
 
     def answer(self, question: Question) -> Sums:
         """Return the sums that a question is about."""
@@ -195,7 +201,8 @@ class Model(Question):
 
     def residuals(self, block: Block) -> Floats:
         """Return the outcomes less that."""
-        return block.y - self.fitted(block)
+        found: Floats = np.where(block.far, 0.0, block.y - self.fitted(block))
+        return found
 
 
 @dataclass(frozen=True, eq=False)
