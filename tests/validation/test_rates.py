@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,21 +13,24 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "validation" / "studies" / "rates"))
 import accuracy_bounds
 import identity_tests
+import linear_regression
 import mean_bounded
 import mean_gaussian
 import run_all
 import sparse_mean
 from outcomes import LEVEL, Options
+from sklearn.base import clone
 
 from dpstats.identity import SpatialSignTest
 from dpstats.means import ClippedMean
 from dpstats.means.moments import MEAN, TOGETHER
+from dpstats.regression import PrivateLinearRegression
 from dpstats.simulation import Gaussian, Study, StudyResults, compare, fit_formula
 from dpstats.simulation.table import CellResult
 from dpstats.simulation.verdicts import reproduced
 
 FAST = Options("fast")
-# Every interval is at 1 - .05/72, so all verdicts of this file together fail falsely with probability 5% at most
+# Every interval is at 1 - .05/84, so all verdicts of this file together fail falsely with probability 5% at most
 # over seeds; the seeds are fixed.
 
 
@@ -52,6 +56,37 @@ def test_gaussian_mean_shows_the_logarithm() -> None:
 def test_accuracy_bounds() -> None:
     outcome = accuracy_bounds.run(FAST)
     assert all(map(reproduced, verdicts(outcome).values())), verdicts(outcome)
+
+
+def test_linear_regression() -> None:
+    outcome = linear_regression.run(FAST)
+    found = verdicts(outcome)
+    assert len(found) == 10 and all(map(reproduced, found.values())), found
+
+
+class SpendsLess(PrivateLinearRegression):
+    """Noise of the mean that shrinks with n^-1/2 only: rows are added, and epsilon is taken away."""
+
+    def plan(self, n_samples: int, n_features: int) -> Any:
+        less = self.epsilon * math.sqrt(3000 / n_samples)
+        return PrivateLinearRegression.plan(clone(self).set_params(epsilon=less), n_samples, n_features)
+
+
+def test_a_regression_of_another_rate_is_not_reproduced() -> None:
+    grid = {"n": [3000, 6000, 12_000], "d": [8], "epsilon": [0.4, 0.8]}
+    fits = []
+    for kind in (SpendsLess, PrivateLinearRegression):
+        estimator = kind(**linear_regression.ESTIMATOR.get_params())
+        results = Study(linear_regression.LinearModel(), estimator, grid, 12, loss="squared_error").run()
+        fits.append(
+            fit_formula(
+                results,
+                linear_regression.TERMS,
+                accuracy=2 * linear_regression.ACCURACY,
+                confidence_level=LEVEL,
+            ).verdict
+        )
+    assert fits[0] == "not reproduced" != fits[1]
 
 
 class HalfTheNoise(ClippedMean):

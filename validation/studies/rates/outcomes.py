@@ -15,7 +15,7 @@ from dpstats.simulation.comparison import CheckedCell
 from dpstats.simulation.rate_fit import fit_rate
 from dpstats.simulation.verdicts import REPRODUCED, UNDECIDED
 
-ROWS = 72
+ROWS = 84
 """At most this many verdicts are given in one run: intervals are at 1 - .05/ROWS each, so at 95% together."""
 LEVEL = 1 - 0.05 / ROWS
 

@@ -37,8 +37,9 @@ SCRIPTS = (
     "filtering_test",
     "accuracy_bounds",
     "coverage",
+    "linear_regression",
 )
-FAST = ("mean_bounded", "mean_gaussian")
+FAST = ("mean_bounded", "mean_gaussian", "linear_regression")
 LEAD = (
     f"Intervals hold for all lines together with probability 95% (each at {100 * LEVEL:.2f}%, for up to {ROWS} "
     'lines). "Predicted here" is what the whole formula gives for the very cells that were measured. A line is '
