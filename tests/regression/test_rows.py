@@ -100,7 +100,7 @@ def test_the_kind_of_array_does_not_matter(kind: str) -> None:
 
 def test_a_step_is_what_its_formula_says() -> None:
     X, y = data(200)
-    X = X.clip(-5, 10)
+    X = X.clip([-5, -5, -3], [7, 15, 3])  # within reach
     white, (shift, _, theta) = questions()[9].whitening, model()  # type: ignore[attr-defined]
     found = answer(questions()[9], X, y)
     z = np.rint((X - DESIGN.center) / DESIGN.half * 2**X_BITS) - shift
@@ -145,6 +145,15 @@ def test_products_with_the_furthest_row_are_exact() -> None:
     rows = block.rows(shift, True)
     exact = sum(Fraction(a) * Fraction(b) for a, b in zip(rows[0], theta, strict=True))
     assert Fraction(float((rows @ theta)[0])) == exact
+
+
+def test_rows_beyond_reach_add_nothing() -> None:
+    far = DESIGN.center + DESIGN.half * np.array([[0.0, 0.0, 2.0**REACH * 1.01]])
+    for question in questions():
+        if isinstance(question, Directions | LinearStep | LogisticStep | Tail | Moments):
+            assert not any(value.any() for value in answer(question, far, np.ones(1)).values())
+    near = DESIGN.center + DESIGN.half * np.array([[0.0, 0.0, 2.0**REACH * 0.99]])
+    assert answer(questions()[7], near, np.ones(1))[GRADIENT].any()
 
 
 def test_outcomes_beyond_their_bounds_are_counted_and_moved() -> None:
