@@ -153,7 +153,7 @@ def test_rows_beyond_reach_add_nothing() -> None:
         if isinstance(question, Directions | LinearStep | LogisticStep | Tail | Moments):
             assert not any(value.any() for value in answer(question, far, np.ones(1)).values())
     near = DESIGN.center + DESIGN.half * np.array([[0.0, 0.0, 2.0**REACH * 0.99]])
-    assert answer(questions()[7], near, np.ones(1))[GRADIENT].any()
+    assert answer(questions()[8], near, np.ones(1))[GRADIENT].any()
 
 
 def test_outcomes_beyond_their_bounds_are_counted_and_moved() -> None:
