@@ -13,6 +13,7 @@ from dpstats.lattice.products import (
     factor_bits,
     gram,
     inside_ball,
+    powered_norms,
     row_bits,
     summed,
     weighted,
@@ -82,6 +83,20 @@ def test_rows_stay_inside_their_ball() -> None:
     squares = (found.astype(int) ** 2).sum(axis=1)
     assert squares.max() <= 4**10
     assert squares.min() > 4**10 * 0.99
+
+
+def test_rows_stay_inside_their_ball_in_l1() -> None:
+    rng = np.random.default_rng(2)
+    rows = rng.normal(size=(2000, 7))
+    norms = powered_norms(rows, "l1")
+    assert np.allclose(norms, np.linalg.norm(rows, 1, axis=1))
+    found = inside_ball(rows, norms, 2**10, "l1")
+    sums = np.abs(found.astype(int)).sum(axis=1)
+    assert sums.max() <= 2**10
+    assert sums.min() > 2**10 * 0.98
+    assert not inside_ball(np.full((1, 2), 0.6), 1.0, 2**10, "l1").any()
+    # Which the ball of l2 would let through.
+    assert inside_ball(np.full((1, 2), 0.6), 1.0, 2**10).all()
 
 
 def test_a_row_that_is_beyond_its_radius_becomes_zero() -> None:

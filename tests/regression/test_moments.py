@@ -34,7 +34,9 @@ def entries(norm: str, u: tuple[int, ...], w: tuple[int, ...]) -> Fraction:
 def test_a_ball_on_a_small_lattice(norm: str, p: int, K: int) -> None:
     power = 2 if norm == "l2" else 1
     rows = [
-        row for row in itertools.product(range(-K, K + 1), repeat=p) if sum(abs(k) ** power for k in row) <= K**power
+        row
+        for row in itertools.product(range(-K, K + 1), repeat=p)
+        if sum(abs(k) ** power for k in row) <= K**power
     ]
     most = max(entries(norm, u, w) for u, w in itertools.combinations(rows, 2))
     # 2 in units of the ball, attained by two axes.
@@ -116,7 +118,7 @@ def test_rows_keep_their_length_inside_and_outcomes_do_not_matter_outside(norm: 
 
 def test_the_note_is_what_errors_are() -> None:
     made = plan(n=100_000, d=3)
-    constant, outcome, radius = weights("l2", 3, True)
+    _, outcome, radius = weights("l2", 3, True)
     # Columns and outcome spread by a quarter, slopes explain half: the error of a slope by hand.
     noise = made.matrix_noise.above * math.sqrt(1 + outcome**2 / 2) / (0.25 / radius) ** 2
     sampling = math.sqrt(0.5) * 0.25 / 0.25 / math.sqrt(100_000) * outcome

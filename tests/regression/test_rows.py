@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from dpstats.regression.design import Design
-from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
+from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT, MOMENTS
 from dpstats.regression.rows import (
+    OUTSIDE,
     REACH,
     X_BITS,
     Centre,
@@ -22,6 +23,7 @@ from dpstats.regression.rows import (
     Outcome,
     Question,
     Rows,
+    SecondMoments,
     Size,
     Tail,
     coordinates,
@@ -54,6 +56,8 @@ def questions() -> list[Question]:
         LinearStep(*model(), white, 1.5, BITS, 0.3, False),
         LinearStep(*model(), white, 1.5, BITS, 0.3, True),
         LogisticStep(*model(), white, 1.5, BITS),
+        SecondMoments(*(float(round(w * 2**X_BITS)) for w in (0.4, 0.5, 1.2)), "l2", BITS),
+        SecondMoments(*(float(round(w * 2**X_BITS)) for w in (0.4, 0.5, 2.0)), "l1", BITS),
     ]
 
 
@@ -133,6 +137,11 @@ def test_every_row_is_inside_its_bounds() -> None:
                 assert sum(k * k for k in g) <= 2 ** (4 * BITS)
                 trace = int(found[f"{CURVATURE}, diagonal"].sum())
                 assert 0 <= trace <= 4**BITS * (1 + Fraction(1, 2**15))
+            elif isinstance(question, SecondMoments):
+                own = int(found[f"{MOMENTS}, diagonal"].sum())
+                beside = int(np.abs(found[f"{MOMENTS}, above the diagonal"]).sum())
+                assert 0 < (own if question.norm == "l2" else own + 2 * beside) <= 4**BITS
+                assert found[OUTSIDE].tolist() == [(not -3 <= y[i] <= 5) << 20]
 
 
 def test_products_with_the_furthest_row_are_exact() -> None:

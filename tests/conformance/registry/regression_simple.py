@@ -88,9 +88,8 @@ def rows_of_every_kind(d: int) -> list[np.ndarray]:
     """Return rows (x, y) inside, at the edge of and far outside their ball and their bounds."""
     rng = np.random.default_rng(1)
     directions = [*np.eye(d), np.ones(d), *rng.standard_normal((8, d))]
-    columns = [
-        size * v for v in directions for size in (0.0, 0.3, 0.5, 1.0, 1.7, 16.0, 1e9) for v in (v, -v)
-    ]
+    sizes = (0.0, 0.3, 0.5, 1.0, 1.7, 16.0, 1e9)
+    columns = [sign * size * v for v in directions for size in sizes for sign in (1, -1)]
     return [np.append(x, y) for x in columns for y in (-1.0, 0.0, 1.0, 1e12)]
 
 
