@@ -70,6 +70,7 @@ def plot_intervals_by_epsilon(
     intervals: Sequence[ConfidenceInterval],
     *,
     reference: Any = None,
+    reference_interval: ConfidenceInterval | None = None,
     labels: Sequence[str] = (),
     title: str = "",
 ) -> Figure:
@@ -85,6 +86,8 @@ def plot_intervals_by_epsilon(
     intervals : sequence of ConfidenceInterval
     reference : array of shape (n_features,), optional
         A non-private value to draw as a line; for public data only.
+    reference_interval : ConfidenceInterval, optional
+        Its interval, drawn as a band.
     labels : sequence of str, optional
         Titles of the panels (default: the names).
     title : str, optional
@@ -110,6 +113,9 @@ def plot_intervals_by_epsilon(
         )
         if reference is not None:
             axis.axhline(reference[j], color=_REFERENCE, lw=1, ls="--", label="not private")
+        if reference_interval is not None:
+            low, high = (np.atleast_1d(end)[j] for end in reference_interval)
+            axis.axhspan(low, high, color=_REFERENCE, alpha=0.15, lw=0, label="its interval")
         axis.set_xscale("log")
         axis.set_xticks(list(epsilons), [f"{epsilon:g}" for epsilon in epsilons])
         axis.minorticks_off()

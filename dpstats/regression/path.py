@@ -162,8 +162,10 @@ class Path(ABC):
         if name == CENTRE:
             inside = np.clip(released, -1.0, 1.0)
             self.shift = inside[: self.d]
-            # The intercept starts at the outcome's mean: what is unknown of the slopes is then of their own size.
-            self.b[: inside.size - self.d] = inside[self.d :]
+            # The intercept starts at the outcome's mean: what is unknown of the slopes is then of their own size. Less
+            # than two deviations of noise are none.
+            start, seen = inside[self.d :], 2 * float(np.max(self.plan.noise(CENTRE).std))
+            self.b[: start.size] = start * (1 - (seen / np.maximum(np.abs(start), seen)) ** 2)
         elif name == DIRECTIONS:
             self._take_directions(name, released)
         elif name == NORMS:
