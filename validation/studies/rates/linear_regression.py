@@ -3,9 +3,13 @@
 The chapter states d/n of sampling and d^2 log(1/delta)/(n^2 epsilon^2) of privacy for means (theorem 9.2.1), and sets
 regression as an exercise (9.4, 5); for regression the same rate is in section 4 of Cai, Wang and Zhang (2021), The cost
 of privacy. Neither states constants: both are fitted, to all cells at once. Rows are isotropic, so that the squared
-distance of coefficients is the prediction norm, and cells are those of which the plan does not say "noise only": that
-keeps the noise below 4 sampling errors of a coefficient, so the privacy term below 97% of the error, and its slopes
-are compared with what the whole formula predicts.
+distance of coefficients is the prediction norm.
+
+Cells are those of which the plan does not say "noise only", whose directions are clear of the noise, and which have
+eight columns or more: the last two limits were set after pilot runs, which departed beyond them. No such cell is of
+the privacy term alone: local slopes are compared with what the whole formula predicts. Elsewhere the constant of
+privacy is no constant: it grows in fewer columns, and where the directions' noise passes half of a column's variance.
+A last study says by how much.
 
     python validation/studies/rates/linear_regression.py [--scale full|reduced|fast]
 """
@@ -31,10 +35,9 @@ DELTA = 1e-6
 BOUND = 4.0
 """Of the columns, in standard deviations: recorded within it, their variance is 1 to within .02%."""
 TOLERANCE = 0.1
-SHARE = 0.5
-"""Of the privacy term, where its slopes are measured."""
 ACCURACY = 0.03
-"""The privacy term is known to this relative error: clips are chosen from what is released, and follow n and d."""
+"""Allowed to the formula, as to those of the identity tests; not derived. Clips are chosen from what is released, and
+follow n and d: a privacy term with one constant is a leading term, and a note says how it fits without allowance."""
 BLUR = 0.5
 """Noise of the columns' directions over their average variance, at most: beyond it steps do not arrive."""
 EPSILONS, COLUMNS, SIZES = [0.2, 0.4, 0.8, 1.6], [8, 16, 32], [3000, 6000, 12_000, 24_000]
@@ -139,6 +142,11 @@ def run(options: Options, estimator: Any = None) -> Outcome:
     whole = study("whole", cells, options.pick(80, 40, 30), 962)
     fit = fit_formula(whole, TERMS, accuracy=2 * ACCURACY, confidence_level=LEVEL)
     outcome.formula(name, fit, "all cells")
+    strict = fit_formula(whole, TERMS, confidence_level=LEVEL)
+    outcome.notes.append(
+        f"The verdict on the constants allows the formula a relative error of {2 * ACCURACY:g} in every cell. "
+        f"To within Monte Carlo error alone it is {strict.verdict} (p = {strict.pvalue:.2g})."
+    )
     for words, terms in WRONG.items():
         wrong = fit_formula(whole, terms, accuracy=2 * ACCURACY, confidence_level=LEVEL)
         outcome.control(name, words, wrong)
@@ -149,8 +157,7 @@ def run(options: Options, estimator: Any = None) -> Outcome:
             parameter,
             theory=theory,
             terms=TERMS,
-            term="privacy",
-            share=SHARE,
+            regime="local slope of the error",
             accuracy=ACCURACY,
             tolerance=tolerance,
         )
@@ -161,7 +168,10 @@ def run(options: Options, estimator: Any = None) -> Outcome:
         f"(standard error {error / TERMS['privacy'](cell.parameters):.0f}) at d = {cell.parameters['d']}"
         for cell, mean, error in rows
     )
-    outcome.notes.append(f"Constant of privacy in few columns, n = 6000, epsilon = 0.4: {shown}.")
+    outcome.notes.append(
+        "Outside these cells the constant of privacy departs, in few columns and (d = 16) where the directions' noise "
+        f"passes {BLUR:g} of a column's variance. At n = 6000, epsilon = 0.4: {shown}."
+    )
     outcome.pictures["Error in prediction norm against n"] = lambda: plot_risk(whole, "n")
     return outcome
 
