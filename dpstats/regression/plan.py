@@ -43,6 +43,7 @@ MEAN, SQUARES = "mean residual", "squared residual"
 
 STEPS = 4
 _HOPELESS = 4.0  # noise over sampling error
+_BLURRED = 0.6  # noise of the directions over their average eigenvalue
 _LEVERAGE = 1.2  # as rows of one length are bounded, in planning
 _EARLY = (0.08, 0.10, 0.15)
 _SHARES = {CENTRE: 0.04, DIRECTIONS: 0.10, RATE: 0.01, RESIDUALS: 0.04}
@@ -94,7 +95,7 @@ class RegressionPlan(DesignPlan):
 
     @property
     def blur(self) -> float:
-        """Noise of the directions over the average eigenvalue: above 1 the shape of the columns is not seen."""
+        """Noise of the directions over the average eigenvalue: near 1 the shape of the columns is not seen."""
         d = self.n_features
         return (
             math.sqrt(2 * d) * d * math.sqrt(2) / (self.n_samples * self.mu * math.sqrt(_SHARES[DIRECTIONS]))
@@ -103,7 +104,7 @@ class RegressionPlan(DesignPlan):
     @property
     def noise_only(self) -> bool:
         """Whether noise is all that there will be: the columns' shape is not seen, or coefficients are lost in it."""
-        return self.blur > 1 or self.noise_ratio > _HOPELESS
+        return self.blur > _BLURRED or self.noise_ratio > _HOPELESS
 
     def share(self, name: str) -> float:
         """Return the share of mu^2 that a stage gets."""
