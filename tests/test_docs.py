@@ -5,12 +5,17 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
+from dpstats.cli import main
+from tests.pages import rewritten
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "validation").rglob("*.md")])
+WITH_EXAMPLES = [page for page in PAGES if ">>> " in page.read_text(encoding="utf-8")]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -39,6 +44,36 @@ def test_readme_example_prints_what_it_says() -> None:
         return [re.sub(r"\d\.\d+ of", "... of", word) for word in " ".join(lines.split()).split(". ")]
 
     assert fixed(printed.getvalue()) == fixed(stated)
+
+
+@pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: page.stem)
+def test_examples_of_pages_print_what_they_say(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = page.read_text(encoding="utf-8")
+    assert rewritten(text, page.name) == text  # else: python tests/pages.py, and the page
+
+
+def test_an_example_that_prints_something_else_is_noticed() -> None:
+    page = "Text.\n\n    >>> for x in (1, 2):\n    ...     print(x)\n    1\n    3\n\nMore.\n"
+    assert rewritten(page, "page") == page.replace("3", "2")
+
+
+def test_commands_of_the_page_on_regression_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from statsmodels.datasets import randhie
+
+    monkeypatch.chdir(tmp_path)
+    data = randhie.load_pandas().data
+    data.assign(idp=data["idp"].astype(int)).to_csv("rand.csv", index=False)
+    page = (ROOT / "docs" / "regression.md").read_text(encoding="utf-8")
+    commands = re.search(r"```shell\n(.*?)```", page, re.DOTALL).group(1).splitlines()
+    for command in commands:
+        assert main(shlex.split(command)[1:]) == 0
+        assert "Intercept" in capsys.readouterr().out
+    assert len(commands) == 2 and (tmp_path / "out.json").exists()
 
 
 def test_readme_commands_are_targets() -> None:
