@@ -64,6 +64,7 @@ validate-regression: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python validation/studies/regression.py
 	OMP_NUM_THREADS=1 $(BIN)/python validation/studies/logistic.py
 	OMP_NUM_THREADS=1 $(BIN)/python validation/studies/regression_tests.py
+	OMP_NUM_THREADS=1 $(BIN)/python validation/studies/moment_regressions.py
 
 real: $(INSTALLED)
 	$(BIN)/python validation/real/adaptive_real.py --replications 100
