@@ -61,7 +61,9 @@ class SufficientStatisticsRegression(FromMoments):
     scale_ : float
         Standard deviation of the residuals.
     clipped_share_ : float
-        Share of the outcomes outside ``y_bounds``, with noise (its deviation is ``clipped_share_std_``).
+        Share of the outcomes outside ``y_bounds``, with noise.
+    clipped_share_std_ : float
+        Standard deviation of that noise.
     privacy_ : PrivacyGuarantee
         For neighbours that differ in one row (x, y); n is public.
     plan_ : MomentsPlan
