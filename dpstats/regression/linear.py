@@ -23,8 +23,9 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
     ----------
     x_bounds : (low, high), or array of shape (n_features, 2)
         Public ends of the columns, known without the data. A row beyond them is not clipped: it weighs less, as any row
-        does that is far from the others. With labels (a mapping {column: (low, high)}, or a data frame with a row per
-        column) a fit takes them by the names of a data frame's columns.
+        does that is far from the others, and one that is four half-widths from the middle in any column does not
+        count. With labels (a mapping {column: (low, high)}, or a data frame with a row per column) a fit takes them by
+        the names of a data frame's columns.
     epsilon : float, default=1.0
         Privacy parameter, greater than 0.
     fit_intercept : bool, default=True
