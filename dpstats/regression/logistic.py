@@ -37,7 +37,7 @@ class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
     ----------
     x_bounds : (low, high), or array of shape (n_features, 2)
         Public ends of the columns, known without the data. A row beyond them is not clipped: it weighs less, and
-        not at all four half-widths from the middle. With labels a fit takes them by the names of a data frame's columns.
+        not at all four half-widths from the middle. With labels a fit takes them by the names of a frame's columns.
     epsilon : float, default=1.0
     fit_intercept : bool, default=True
     delta : float, default=1e-6
