@@ -180,6 +180,8 @@ class SecondMoments(Question):
         longest = np.maximum(np.sqrt(norms) if self.norm == "l2" else norms, self.bound)
         rows[:, -1] = np.rint(block.y * self.outcome)
         inside = inside_ball(rows, longest, 2**self.bits, self.norm)
+        if block.far.any():
+            inside[block.far] = 0.0
         outside = np.array([np.count_nonzero(block.outside) << COUNT_BITS])
         return {**_triangle(MOMENTS, gram(inside)), OUTSIDE: outside}
 

@@ -39,6 +39,8 @@ NAMES = (
     "l1 extension, sign rows",
     "inner products, surrogate",
     "filtering",
+    "linear regression",
+    "logistic regression",
     "regression from sufficient statistics",
     "regression by the functional mechanism",
 )
