@@ -35,8 +35,11 @@ Floats = NDArray[np.float64]
 X_BITS = 18
 """A declared half-width is 2^18 steps."""
 
-REACH = 2
-"""Rows beyond 2^2 half-widths from the middle of the bounds, in any column, do not count: that depends on x alone."""
+REACH = 4
+"""Columns are cut at 2^4 half-widths from the middle of their bounds: the rows beyond these weigh little."""
+
+COUNTED = 2
+"""Rows beyond 2^2 half-widths, in any column, do not count in the steps of the engine: that depends on x alone."""
 
 UNIT_BITS = 30
 """Scalars and counts: the largest is 2^30 steps."""
@@ -81,9 +84,9 @@ class Rows:
         z = self.X[where] - design.center
         z *= 2.0**X_BITS / design.half
         far: NDArray[np.bool_] = np.zeros(len(z), dtype=np.bool_)
-        reach = 2.0 ** (X_BITS + REACH)
-        if not (z.max(initial=0.0) <= reach and z.min(initial=0.0) >= -reach):
-            far[:] = ~(np.abs(z) <= reach).all(axis=1)
+        near, reach = 2.0 ** (X_BITS + COUNTED), 2.0 ** (X_BITS + REACH)
+        if not (z.max(initial=0.0) <= near and z.min(initial=0.0) >= -near):
+            far[:] = ~(np.abs(z) <= near).all(axis=1)
             np.clip(z, -reach, reach, out=z)
         np.rint(z, out=z)
         y = (self.y[where] - design.y_center) / design.y_half
@@ -180,8 +183,6 @@ class SecondMoments(Question):
         longest = np.maximum(np.sqrt(norms) if self.norm == "l2" else norms, self.bound)
         rows[:, -1] = np.rint(block.y * self.outcome)
         inside = inside_ball(rows, longest, 2**self.bits, self.norm)
-        if block.far.any():
-            inside[block.far] = 0.0
         outside = np.array([np.count_nonzero(block.outside) << COUNT_BITS])
         return {**_triangle(MOMENTS, gram(inside)), OUTSIDE: outside}
 

@@ -11,6 +11,7 @@ import pytest
 from dpstats.regression.design import Design
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT, MOMENTS
 from dpstats.regression.rows import (
+    COUNTED,
     OUTSIDE,
     REACH,
     X_BITS,
@@ -157,11 +158,11 @@ def test_products_with_the_furthest_row_are_exact() -> None:
 
 
 def test_rows_beyond_reach_add_nothing() -> None:
-    far = DESIGN.center + DESIGN.half * np.array([[0.0, 0.0, 2.0**REACH * 1.01]])
+    far = DESIGN.center + DESIGN.half * np.array([[0.0, 0.0, 2.0**COUNTED * 1.01]])
     for question in questions():
         if isinstance(question, Directions | LinearStep | LogisticStep | Tail | Moments):
             assert not any(value.any() for value in answer(question, far, np.ones(1)).values())
-    near = DESIGN.center + DESIGN.half * np.array([[0.0, 0.0, 2.0**REACH * 0.99]])
+    near = DESIGN.center + DESIGN.half * np.array([[0.0, 0.0, 2.0**COUNTED * 0.99]])
     assert answer(questions()[8], near, np.ones(1))[GRADIENT].any()
 
 
