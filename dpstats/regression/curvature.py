@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,18 +31,43 @@ class Curvature:
         """Return one whose diagonal has noise of this deviation, and the rest of this over sqrt(2)."""
         return cls(mean, std**2 * (1 + np.eye(len(mean))) / 2)
 
-    def __and__(self, other: Curvature) -> Curvature:
-        """Return the average of two, entry by entry by precision."""
-        a, b = 1 / self.variance, 1 / other.variance
-        return Curvature((self.mean * a + other.mean * b) / (a + b), 1 / (a + b))
-
     def scaled(self, factor: float) -> Curvature:
         """Return that of a multiple."""
         return Curvature(self.mean * factor, self.variance * factor**2)
 
-    def less_known(self, variance: float | Floats) -> Curvature:
-        """Return the same with more variance in every entry."""
-        return Curvature(self.mean, self.variance + variance)
+    def toward(self, likely: Floats) -> Curvature:
+        """Return what is likelier where ``likely`` is near: nearer to it, the more of the difference may be noise.
+
+        What entries are off is taken to be normal, of one variance on the diagonal and one beside it: each is
+        estimated from all entries, a standard error up.
+        """
+        rest, own = self.mean - likely, np.zeros_like(self.mean)
+        diagonal = np.eye(len(rest), dtype=bool)
+        for part, count in ((diagonal, len(rest)), (~diagonal, diagonal.sum() * (len(rest) - 1) / 2)):
+            if count:
+                seen = float((rest[part] ** 2).mean()) * (1 + math.sqrt(2 / count))
+                own[part] = max(seen - float(self.variance[part].mean()), 0.0)
+        gain = own / (own + self.variance)
+        return Curvature(likely + gain * rest, gain * self.variance)
+
+    def surprise(self, moved: Floats, change: Floats, noise: float) -> float:
+        """Return how many times as much as is thought entries are off, where a move changed the gradient by this."""
+        p = moved.size
+        off = change - self.mean @ moved
+        seen = float(off @ off) - p * noise**2 * (1 + math.sqrt(2 / p))
+        return max(seen / max((p + 1) * float(self.variance.mean()) * float(moved @ moved), 1e-300), 1.0)
+
+    def along(self, moved: Floats, change: Floats, noise: float) -> Curvature:
+        """Return the same when a move is known to have changed the gradient by this, with noise of this deviation.
+
+        The likeliest symmetric matrix where entries are off independently, by one variance. What is left unknown of
+        them is not counted as less.
+        """
+        p = moved.size
+        own = float(self.variance.mean())
+        spread = (own * float(moved @ moved) + noise**2) * np.eye(p) + own * np.outer(moved, moved)
+        pull = np.outer(np.linalg.solve(spread, change - self.mean @ moved), moved) * own
+        return Curvature(self.mean + pull + pull.T, self.variance)
 
     def inverted(self, least: float) -> Inverse:
         """Return what a Newton step divides by: eigenvalues raised by what noise of this size could have taken."""
@@ -54,9 +78,13 @@ class Curvature:
         return Inverse(known, raised, vectors, noise)
 
 
-def pooled(parts: list[Curvature]) -> Curvature:
-    """Return the average of several estimates."""
-    return reduce(lambda a, b: a & b, parts)
+def pooled(parts: list[Curvature], doubts: list[float]) -> Curvature:
+    """Return the average of several estimates, entry by entry, by the precision of each and how far it may be off."""
+    weights = np.array([1 / (part.variance + doubt**2) for part, doubt in zip(parts, doubts, strict=True)])
+    weights /= weights.sum(axis=0)
+    mean = sum(weight * part.mean for weight, part in zip(weights, parts, strict=True))
+    variance = sum(weight**2 * part.variance for weight, part in zip(weights, parts, strict=True))
+    return Curvature(np.asarray(mean), np.asarray(variance))
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,17 +123,18 @@ class Inverse:
         size = spread**2 / len(self.known) / np.maximum(self.known, _KNOWN)
         return (self.vectors * size) @ self.vectors.T
 
-    def error_after(self, before: Floats, noise: float) -> tuple[Floats, Floats]:
+    def error_after(self, before: Floats, noise: float, again: float = 1.0) -> tuple[Floats, Floats]:
         """Return the covariance of the error after a step: what is left of that before it, and the gradient's noise.
 
         A step leaves what the raised eigenvalues do not remove, and what the noise of the curvature mistakes. An error
-        in a direction of curvature e pulls with e at most, so that its noise cannot count for more than that.
+        in a direction of curvature e pulls with e at most, so that its noise cannot count for more than that. Where
+        steps mistake the same directions, theirs count ``again`` times as much.
         """
         old = self.vectors.T @ before @ self.vectors
         kept = (self.raised - self.known) / self.raised
         pull = self.known + self.noise / 2
         mistaken = np.minimum(
-            self.noise**2 * (1 + np.eye(len(pull))) / 2, np.outer(pull, pull)
+            again * self.noise**2 * (1 + np.eye(len(pull))) / 2, np.outer(pull, pull)
         ) @ np.diagonal(old)
         left = kept[:, None] * old * kept + np.diag(mistaken / self.raised**2)
         size = np.maximum(self.known, _KNOWN)

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from dpstats.data.tables import Table
 from dpstats.lattice import check_finite
 from dpstats.regression.design_plan import DesignPlan
-from dpstats.regression.path import LinearPath, LogisticPath, Path
+from dpstats.regression.linear_path import LinearPath
+from dpstats.regression.logistic_path import LogisticPath
+from dpstats.regression.path import Path
 from dpstats.regression.plan import RegressionPlan
 from dpstats.regression.rows import Rows
 from dpstats.release.session import Released, Session
@@ -58,7 +60,9 @@ def of_draw(released: Any, draw: int) -> Any:
     return released[draw]
 
 
-def mostly_left(left: NDArray[np.float64], cov: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Say of which parameters what noise may hide is the larger part of the squared standard error."""
-    result: NDArray[np.bool_] = np.diagonal(left) > np.diagonal(cov) / 2
-    return result
+def told_apart(
+    left: NDArray[np.float64], cov: NDArray[np.float64], plan: RegressionPlan
+) -> NDArray[np.bool_]:
+    """Say which slopes are more than noise: of whose error less than half is what steps have left of the unknown."""
+    most = 2 * np.diagonal(left) > np.diagonal(cov)
+    return ~most[int(plan.design.intercept) :] & (not plan.noise_only)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dpstats.data.parameters import check_choice, check_privacy_parameters
 from dpstats.data.tables import Table
-from dpstats.regression.engine import mostly_left, read, release, walked
+from dpstats.regression.engine import read, release, told_apart, walked
 from dpstats.regression.least_squares import LeastSquares
 from dpstats.regression.plan import RegressionPlan, regression_plan
 from dpstats.regression.rows import Rows
@@ -138,7 +138,7 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
         estimate = walked(released, plan).estimate()
         robust = self.cov_type == "HC"
         self._set_params(estimate.params, estimate.robust if robust else estimate.model, estimate.privacy)
-        self.identified_ = ~mostly_left(estimate.left, estimate.robust)[int(self.fit_intercept) :]
+        self.identified_ = told_apart(estimate.left, estimate.robust, plan)
         self.condition_ = estimate.condition
         self.scale_ = estimate.scale
         self._set_outside(estimate.outside)

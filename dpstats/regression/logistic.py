@@ -18,7 +18,7 @@ from dpstats.data.tables import Table
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.regression.base import Regression
 from dpstats.regression.design import Design
-from dpstats.regression.engine import mostly_left, read, release, walked
+from dpstats.regression.engine import read, release, told_apart, walked
 from dpstats.regression.plan import RegressionPlan, regression_plan
 from dpstats.regression.rows import Rows
 from dpstats.regression.scoring import CORRECT, accuracy_plan, release_accuracy
@@ -27,6 +27,8 @@ from dpstats.release.session import Released, Session
 from dpstats.results import ConfidenceInterval, Summary, significant
 
 Floats = NDArray[np.float64]
+
+_EVENTS = 10  # rows with the rarer outcome for each coefficient: what is commonly asked for
 
 
 @parameters
@@ -125,7 +127,7 @@ class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
     def _report(self, released: Released, plan: RegressionPlan) -> None:
         estimate = walked(released, plan).estimate()
         self._set_params(estimate.params, estimate.model, estimate.privacy)
-        self.identified_ = ~mostly_left(estimate.left, estimate.model)[int(self.fit_intercept) :]
+        self.identified_ = told_apart(estimate.left, estimate.model, plan)
         self.condition_ = estimate.condition
         self.outcome_rate_ = float(released["outcome rate"][0]) if plan.design.intercept else float("nan")
         self.separated_ = estimate.separated
@@ -159,6 +161,19 @@ class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
 
     def _noise_only(self) -> bool:
         return self.plan_.noise_only
+
+    def _notes(self) -> list[str]:
+        rarer = (
+            min(self.outcome_rate_, 1 - self.outcome_rate_) * self.plan_.n_samples
+        )  # NaN without an intercept
+        notes = super()._notes()
+        if rarer < _EVENTS * self.params_.size:
+            notes.append(
+                f"Few rows ({max(rarer, 0.0):.0f}, with noise) have the rarer outcome, fewer than {_EVENTS} for each "
+                "coefficient: the likelihood is far from normal, and intervals, that of the intercept above all, may "
+                "miss more often than they say."
+            )
+        return notes
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

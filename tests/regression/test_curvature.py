@@ -11,13 +11,53 @@ from dpstats.regression.curvature import Curvature, pooled, positive, symmetric
 def test_averages_go_by_precision() -> None:
     a = Curvature.noisy(np.eye(2), 1.0)
     b = Curvature.noisy(3 * np.eye(2), 0.5)
-    both = a & b
+    both = pooled([a, b], [0.0, 0.0])
     assert both.mean[0, 0] == pytest.approx((1 + 3 * 4) / 5)
     assert both.variance[0, 0] == pytest.approx(1 / 5)
     assert both.variance[0, 1] == pytest.approx(1 / 10)  # half the variance beside the diagonal
-    assert np.allclose(pooled([a, b, a]).mean, ((a & b) & a).mean)
     assert a.scaled(2.0).variance[0, 0] == 4
-    assert a.less_known(0.5).variance[0, 0] == 1.5
+    # What is doubtful counts less, and the noise is that of the average.
+    doubted = pooled([a, b], [0.0, 10.0])
+    assert doubted.mean[0, 0] == pytest.approx(1, abs=0.03)
+    assert doubted.variance[0, 0] == pytest.approx(1, abs=0.03)
+
+
+def test_what_may_be_noise_is_taken_nearer_to_what_is_likely() -> None:
+    rng = np.random.default_rng(0)
+
+    def noisy(matrix: np.ndarray, sd: float) -> Curvature:
+        p = len(matrix)
+        N = np.triu(rng.normal(size=(p, p)) * sd / np.sqrt(2), 1)
+        return Curvature.noisy(matrix + N + N.T + np.diag(rng.normal(size=p) * sd), sd)
+
+    turned = np.linalg.qr(rng.normal(size=(30, 30)))[0]
+    for matrix in (
+        np.eye(30),
+        np.diag(np.linspace(0.1, 2, 30)),
+        turned @ np.diag(np.linspace(0.5, 1.5, 30)) @ turned.T,
+    ):
+        seen = noisy(matrix, 0.1)
+        nearer = seen.toward(np.eye(30))
+        assert np.linalg.norm(nearer.mean - matrix) < np.linalg.norm(seen.mean - matrix)
+        # The variance left is not below that of the errors there are.
+        assert 0.05 < ((nearer.mean - matrix) ** 2).mean() / nearer.variance.mean() < 1.5
+    # Far from what was thought nothing is taken nearer.
+    far = noisy(turned @ np.diag(np.linspace(1, 40, 30)) @ turned.T, 0.01)
+    assert np.allclose(far.toward(np.eye(30)).mean, far.mean, atol=1e-3)
+
+
+def test_a_move_and_its_gradient_tell_of_the_curvature() -> None:
+    rng = np.random.default_rng(1)
+    H, thought = np.diag([1.0, 0.2, 1.0]), Curvature.noisy(np.eye(3), 0.3)
+    moved = np.array([0.1, 1.0, 0.0])
+    told = thought.along(moved, H @ moved, 1e-6)
+    assert np.allclose(told.mean @ moved, H @ moved, atol=1e-6)
+    assert np.allclose(told.mean, told.mean.T)
+    # Noise that is larger than what could be learnt teaches nothing.
+    assert np.allclose(thought.along(moved, H @ moved + rng.normal(size=3), 100.0).mean, np.eye(3), atol=1e-3)
+    assert thought.surprise(moved, H @ moved, 1e-6) > 1
+    assert thought.surprise(moved, thought.mean @ moved, 1e-6) == 1
+    assert thought.surprise(moved, H @ moved, 10.0) == 1
 
 
 def test_a_known_curvature_gives_newtons_step() -> None:

@@ -6,7 +6,9 @@ import numpy as np
 
 from dpstats.data.tables import Table
 from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
-from dpstats.regression.engine import mostly_left, of_draw, walked
+from dpstats.regression.design import Design
+from dpstats.regression.engine import of_draw, told_apart, walked
+from dpstats.regression.plan import regression_plan
 from dpstats.release.session import Session
 
 
@@ -38,5 +40,10 @@ def test_a_fit_is_the_walk_through_what_it_released() -> None:
     assert np.array_equal(estimator.fit(X, y).params_, expected)
 
 
-def test_what_is_mostly_left_is_not_identified() -> None:
-    assert mostly_left(np.diag([0.6, 0.4]), np.eye(2)).tolist() == [True, False]
+def test_what_is_mostly_left_is_not_told_apart() -> None:
+    design = Design.check((-1, 1), (-1, 1), 2, False)
+    left = np.diag([0.6, 0.4])
+    for n, expected in ((100_000, [False, True]), (100, [False, False])):  # noise only, as the plan says
+        assert (
+            told_apart(left, np.eye(2), regression_plan("linear", design, n, 1.0, 1e-6)).tolist() == expected
+        )

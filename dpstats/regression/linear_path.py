@@ -1,0 +1,181 @@
+"""The path of a linear regression: least squares with bounded rows and residuals (Mallows weights, Huber's psi)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from dpstats.regression.curvature import Curvature, positive
+from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
+from dpstats.regression.path import Estimate, Path
+from dpstats.regression.plan import (
+    CENTRE,
+    MEAN,
+    RESIDUALS,
+    SQUARES,
+    STEPS,
+    TAIL,
+    RegressionPlan,
+    size_name,
+    step_name,
+)
+from dpstats.regression.rows import OUTSIDE, SIZE, LinearStep, Moments, Question, Size, Tail, coordinates
+
+Floats = NDArray[np.float64]
+
+_ABSOLUTE = math.sqrt(math.pi / 2)  # standard deviation over mean absolute deviation, of a normal law
+_LEAST_SIZE = 0.02
+_FIRST_WIDTH = 1.5
+_LEAST_TAIL = 0.01
+_COMMON_TAIL = 0.08
+"""The mean of what is beyond 1.5 standard deviations, in these, for exponential residuals."""
+_WIDTHS = np.linspace(1.5, 5.0, 71)
+
+
+class LinearPath(Path):
+    """Least squares with bounded rows and residuals (Mallows weights, Huber's psi)."""
+
+    def __init__(self, plan: RegressionPlan) -> None:
+        super().__init__(plan)
+        self.sizes: list[float] = []
+        self.most = 1.0
+        self.width = _FIRST_WIDTH
+        self.tail = _COMMON_TAIL
+        self.outside = math.nan
+        self.kept = 1.0
+        self.meat: tuple[Floats, float] | None = None
+        self.uneven = False
+
+    @property
+    def sigma(self) -> float:
+        """The residuals' scale, in half-widths of the outcome."""
+        return self.sizes[-1]
+
+    @property
+    def most_residual(self) -> float:
+        """Where residuals are cut when the intercept is set right."""
+        reach = float(np.clip(5 * (self.plan.n_samples * self.plan.mu / 4700) ** (1 / 3), 4.0, 10.0))
+        return min(reach * self.sigma, 2.0)
+
+    def _own_question(self, name: str) -> Question:
+        if name == TAIL:
+            return Tail(*self._model(), name, _FIRST_WIDTH * self.sigma, 4 * self.sigma)
+        if name == RESIDUALS:
+            return Moments(*self._model(), MEAN, SQUARES, self.most_residual)
+        for t in range(1, STEPS + 1):
+            if name == size_name(t):
+                return Size(*self._model(), name, self.most, t == 1)
+        last, white = name == step_name(STEPS), coordinates(self.whitening, self.p)
+        return LinearStep(*self._model(), white, self.radius, self.plan.bits, self.width * self.sigma, last)
+
+    def _take_own(self, name: str, released: Any) -> None:
+        if name == TAIL:
+            self._take_tail(float(released[0]))
+        elif name == RESIDUALS:
+            self.moments = float(released[MEAN][0]), float(released[SQUARES][0])
+        elif name.startswith("residual size"):
+            if isinstance(released, Mapping):
+                self.outside = float(released[OUTSIDE][0])
+            size = float((released[SIZE] if isinstance(released, Mapping) else released)[0])
+            self.sizes.append(float(np.clip(_ABSOLUTE * size * self.most, _LEAST_SIZE, 1.0)))
+            self.most = min(self.most, 4 * self.sigma)
+        else:
+            self._take_step(name, released)
+
+    def _take_tail(self, released: float) -> None:
+        """Choose where residuals are clipped: further out where tails are uneven, or noise is small."""
+        plan = self.plan
+        noise, tail = 4 * float(plan.noise(TAIL).std), 4 * released  # in scales of the residuals
+        likely = max(tail**2 - noise**2, 0.0) + _LEAST_TAIL**2
+        information = plan.n_samples * plan.mu**2 * plan.share(step_name(STEPS))
+        costs = 4 * (self.leverage * _WIDTHS) ** 2 * self.p**2 / information
+        costs += plan.n_samples / 4 * likely * np.exp(-2.4 * (_WIDTHS - _FIRST_WIDTH))
+        self.width = float(_WIDTHS[np.argmin(costs)])
+        # What the intercept may be off by: as it was released, and as skewed as outcomes commonly are.
+        known = 1 / (1 / _COMMON_TAIL**2 + 1 / noise**2)
+        self.tail = math.sqrt((known * tail / noise**2) ** 2 + known)
+
+    def _take_step(self, name: str, released: Mapping[str, Floats]) -> None:
+        last = name == step_name(STEPS)
+        self.kept = kept = 2 * float(ndtr(self.width)) - 1
+        clip = self.width * self.sigma
+        gradient = released[GRADIENT] * self.radius * clip / kept
+        noise = self._std(name, GRADIENT) * self.radius * clip / kept
+        matrix, std = self._matrix(name, CURVATURE, released, self.p)
+        size = self.radius**2 / (kept if last else 1.0)
+        self.found.append(Curvature.noisy(matrix * size, std * size))
+        self.seen.append((self.b, gradient, noise))
+        inverse = self._believed().inverted(0.1)
+        if name == step_name(1):
+            # What the outcome's spread leaves open.
+            self.left = inverse.unknown(self.sigma)
+        if last:
+            meat, meat_std = self._matrix(name, MEAT, released, self.p)
+            pull = (self.radius * clip) ** 2
+            self.meat = meat * pull, meat_std * pull
+        self._step(name, gradient, noise, inverse)
+
+    def estimate(self) -> Estimate:
+        inverse, n = self.inverse, self.plan.n_samples
+        assert inverse is not None and self.meat is not None
+        meat, meat_std = self.meat
+        curvature = (inverse.vectors * inverse.known) @ inverse.vectors.T
+        even = (
+            curvature * max(float(np.trace(meat)), meat_std * self.p) / max(float(inverse.known.sum()), 1e-9)
+        )
+        doubt = 4 * (meat_std * self.p / max(float(np.trace(meat)), 1e-12)) ** 2
+        mixed = (meat + doubt * even) / (1 + doubt)
+        around = inverse.of_sampling / (math.sqrt(n) * self.kept)
+        samples = [positive(around @ middle @ around) for middle in (mixed, even)]
+        theta = self.whitening.T @ self.b
+        parts = [*samples, self.noise, self.left]
+        robust, model, noise, left = (self.whitening.T @ part @ self.whitening for part in parts)
+        scale = self._set_intercept(theta, [robust, model], noise, left)
+        privacy = noise + left
+        y_half = self.plan.design.y_half
+        found = self._in_units(
+            theta, [robust + privacy, model + privacy, privacy, left], scale * y_half, self.outside
+        )
+        return replace(found, uneven=self.uneven)
+
+    def _set_intercept(self, theta: Floats, samples: list[Floats], noise: Floats, left: Floats) -> float:
+        """Set the intercept right by the mean residual, and return the residuals' standard deviation.
+
+        Clipped residuals have another location than their mean where tails are uneven. The mean residual sets
+        that right, whatever the intercept was; both are averaged by precision.
+        """
+        n, most = self.plan.n_samples, self.most_residual
+        mean, square = self.moments
+        mean_noise, square_noise = (float(self.plan.noise(name).std) for name in (MEAN, SQUARES))
+        least = max(square_noise, _LEAST_SIZE**2 * self.sigma**2 / most**2)
+        scale = most * math.sqrt(min(max(square - mean**2 + mean_noise**2, least), 1.0))
+        if not self.plan.design.intercept:
+            return scale
+        error = float(samples[0][0, 0] + noise[0, 0] + left[0, 0])
+        old = error + (self.tail * self.sigma) ** 2
+        sampling, own = scale**2 / n, (most * mean_noise) ** 2
+        # The centre of the rows is known up to its noise: slopes that are wrong tilt the mean residual.
+        tilt = float(self.plan.noise(CENTRE).std) ** 2 * float(np.trace((samples[0] + noise + left)[1:, 1:]))
+        new = sampling + own + tilt
+        # What the residuals' tails add to their mean, beyond what noise and sampling explain.
+        self.uneven = (most * mean) ** 2 > 4 * (error + new)
+        weight = old / (old + new)
+        theta[0] += weight * most * mean
+        for matrix, variance in [
+            *((sample, weight**2 * sampling + (1 - weight) ** 2 * float(sample[0, 0])) for sample in samples),
+            (noise, weight**2 * own + (1 - weight) ** 2 * float(noise[0, 0])),
+            (
+                left,
+                weight**2 * tilt + (1 - weight) ** 2 * (float(left[0, 0]) + (self.tail * self.sigma) ** 2),
+            ),
+        ]:
+            matrix[0, 1:] *= 1 - weight
+            matrix[1:, 0] *= 1 - weight
+            matrix[0, 0] = variance
+        return scale

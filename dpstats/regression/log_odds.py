@@ -1,0 +1,46 @@
+"""Log odds that are normal: what a step at coefficients of 0 makes of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import expit
+
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+_MOST = 8.0
+
+
+def derivative(odds: Any) -> NDArray[np.float64]:
+    """Return p(1 - p) at log odds."""
+    p = expit(odds)
+    return np.asarray(p * (1 - p))
+
+
+def _center(rate: float, spread: float) -> float:
+    """Return the mean of normal log odds of this spread for which outcomes have this rate."""
+    reach = 40 + 4 * spread
+    return float(brentq(lambda a: expit(a + spread * _NODES) @ _WEIGHTS - rate, -reach, reach))
+
+
+def normal_log_odds(start: float, spread: float) -> tuple[float, float]:
+    """Return by how much a first Newton step is to be longer, and what to add to its intercept.
+
+    By Stein's lemma the gradient at coefficients of 0 is E[p(1 - p)] times the coefficients, where log odds are normal
+    with the coefficients that are looked for; the step divides by p(1 - p) at ``start`` instead. ``spread`` is the
+    deviation of the log odds after that step; both ends keep the rate of outcomes.
+    """
+    if spread <= 0:
+        return 1.0, 0.0
+    rate, pull = float(expit(start)), float(derivative(start)) * spread
+
+    def short(s: float) -> float:
+        return s * float(derivative(_center(rate, s) + s * _NODES) @ _WEIGHTS) - pull
+
+    end = max(_MOST, spread)
+    found = end if short(end) <= 0 else float(brentq(short, 0.0, end, xtol=1e-6))
+    farther = max(found / spread, 1.0)
+    return farther, _center(rate, farther * spread) - start

@@ -1,0 +1,102 @@
+"""The path of a logistic regression: the likelihood with bounded rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.regression.curvature import Curvature, Inverse
+from dpstats.regression.log_odds import derivative, normal_log_odds
+from dpstats.regression.movement import CURVATURE, GRADIENT
+from dpstats.regression.path import Estimate, Path
+from dpstats.regression.plan import RATE, STEPS, RegressionPlan, step_name
+from dpstats.regression.rows import LogisticStep, Outcome, Question, coordinates
+
+Floats = NDArray[np.float64]
+
+_MOST_LOG_ODDS = 12.0
+_NOT_NORMAL = 0.5
+"""How far off the first step may be of what it is taken farther, as log odds are not normal."""
+
+
+class LogisticPath(Path):
+    """The logistic likelihood with bounded rows."""
+
+    _least_size = 0.02
+    _changes = 0.3
+    _model_off = 0.3
+
+    def __init__(self, plan: RegressionPlan) -> None:
+        super().__init__(plan)
+        self.separated = False
+        self.start = 0.0  # of the intercept
+
+    def _own_question(self, name: str) -> Question:
+        if name == RATE:
+            return Outcome(name)
+        white = coordinates(self.whitening, self.p)
+        return LogisticStep(*self._model(), white, self.radius, self.plan.bits)
+
+    def _take_own(self, name: str, released: Any) -> None:
+        if name == RATE:
+            noise = float(self.plan.noise(name).std)
+            least = max(noise, 1 / self.plan.n_samples)
+            rate = float(np.clip(released[0], min(least, 0.5), max(1 - least, 0.5)))
+            # The intercept comes first, in coordinates of its own.
+            self.b[0] = self.start = math.log(rate / (1 - rate)) / self.whitening[0, 0]
+            return
+        gradient, noise = released[GRADIENT] * self.radius, self._std(name, GRADIENT) * self.radius
+        matrix, std = self._matrix(name, CURVATURE, released, self.p)
+        size = self.radius**2 / 4
+        self.found.append(Curvature.noisy(matrix * size, std * size))
+        self.seen.append((self.b, gradient, noise))
+        inverse = self._believed().inverted(0.02)
+        if name == step_name(1):
+            self.left = inverse.unknown(1.0)
+        self._step(name, gradient, noise, inverse)
+        if name == step_name(1):
+            self._stretch(inverse)
+        # Of a typical row: log odds beyond these are as good as certain.
+        reached = float(np.linalg.norm(self.b))
+        if reached > _MOST_LOG_ODDS:
+            self.b, self.separated = self.b * _MOST_LOG_ODDS / reached, name == step_name(STEPS)
+
+    def _sized(self, part: Curvature, now: Curvature) -> Curvature:
+        # What noise could have made of the size is not seen in it.
+        noise = 2 * math.sqrt(float(np.trace(part.variance + now.variance)))
+        ratio = (float(np.trace(now.mean)) + noise) / max(float(np.trace(part.mean)), 1e-9)
+        return part.scaled(min(max(ratio, 0.25), 1.0))
+
+    def _stretch(self, inverse: Inverse) -> None:
+        """Take the first step as far as it would reach if log odds were normal.
+
+        It is of one curvature, that at coefficients of 0, and falls short where log odds are large.
+        """
+        first = int(self.plan.design.intercept)
+        slopes: Floats = np.zeros(self.p)
+        slopes[first:] = self.b[first:]
+        known = (inverse.vectors * inverse.known) @ inverse.vectors.T
+        pulled = slopes @ known @ slopes - float(np.einsum("ij,ij->", self.noise, known))
+        start = self.start * self.whitening[0, 0] if first else 0.0
+        spread = math.sqrt(max(float(pulled), 0.0) / float(derivative(start)))
+        farther, shift = normal_log_odds(start, spread)
+        self.b = self.b + (farther - 1) * slopes
+        self.b[0] += shift / self.whitening[0, 0] if first else 0.0
+        self.left = self.left + (_NOT_NORMAL * (farther - 1)) ** 2 * np.outer(slopes, slopes)
+
+    def estimate(self) -> Estimate:
+        assert self.inverse is not None
+        sampling = self.inverse.of_sampling / self.plan.n_samples
+        theta = self.whitening.T @ self.b
+        sample, noise, left = (
+            self.whitening.T @ part @ self.whitening for part in (sampling, self.noise, self.left)
+        )
+        privacy = noise + left
+        design = self.plan.design
+        assert design.y_half == 1.0
+        found = self._in_units(theta, [sample + privacy, sample + privacy, privacy, left])
+        return replace(found, separated=self.separated)
