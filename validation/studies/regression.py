@@ -113,7 +113,7 @@ REPORT = Report(
         "OLS",
         ols,
         {
-            **{name: method for name, method in OURS.items() if name in regression.__all__},
+            **OURS,
             "AdaSSP": by_adassp,
             "noisy gradient descent": by_descent,
         },
