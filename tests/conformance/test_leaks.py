@@ -138,7 +138,8 @@ def test_refused_rows_are_not_shown(entry: Entry) -> None:
     budget = PrivacyBudget(1000.0, 0.9)
     missing = {"missing": "error"} if "missing" in options else {}
     made = type(entry.estimator)(**{**options, **missing, "random_state": None, "budget": budget})
-    outcome = () if outcomes(made, np.zeros((6, 1))) is None else (np.zeros(6),)
+    found = outcomes(made, np.zeros((6, 1)))
+    outcome = () if found is None else (found,)
     for data in bad_rows(6, width(entry)).values():
         with nothing_shown(InvalidData):
             made.fit(data, *outcome)

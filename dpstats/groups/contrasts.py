@@ -1,0 +1,85 @@
+"""Differences of means of groups: intervals, p-values, and all pairs together.
+
+Two means are asked together: those that are as far from what was released as a normal variable's z in all, in the root
+of the sum of their squares. How far apart these can be are the ends of the interval for the difference. Where both
+intervals are symmetric these are the usual ones; where noise leaves one of them open, they are open too.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import ndtr, ndtri
+
+from dpstats.groups.ratio import Ratio
+
+Floats = NDArray[np.float64]
+
+_ANGLES = 25
+_GRID, _ROUNDS = 48, 6
+_NODES = 400
+
+
+def apart(first: Ratio, second: Ratio, z: float) -> tuple[Floats, Floats]:
+    """Return the least and the largest difference of two ratios that are within z, both together."""
+    angles = np.linspace(0.0, math.pi / 2, _ANGLES)
+    low = high = first.estimate - second.estimate
+    for angle in angles:
+        a, b = first.ends(z * math.sin(angle)), second.ends(z * math.cos(angle))
+        low, high = np.minimum(low, a[0] - b[1]), np.maximum(high, a[1] - b[0])
+    return low, high
+
+
+def difference_score(first: Ratio, second: Ratio) -> Floats:
+    """Return how far two ratios are apart, as a standard normal variable: the least z that lets them be equal.
+
+    Its sign is that of the difference of the estimates.
+    """
+    a, b = np.broadcast_arrays(first.estimate, second.estimate)
+    low, high = np.minimum(a, b), np.maximum(a, b)
+    best = np.full(a.shape, np.inf)
+    # Between the estimates both are further off in one direction; what noise has made of small groups may be anywhere.
+    ends = (np.full(a.shape, -1.0), np.full(a.shape, 1.0)), (low, high)
+    for left, right in ends:
+        for _ in range(_ROUNDS):
+            grid = np.linspace(left, right, _GRID + 1)
+            both = first.score(grid) ** 2 + second.score(grid) ** 2
+            least = np.argmin(both, axis=0)
+            best = np.minimum(best, np.take_along_axis(both, least[None], axis=0)[0])
+            left = np.take_along_axis(grid, np.maximum(least - 1, 0)[None], axis=0)[0]
+            right = np.take_along_axis(grid, np.minimum(least + 1, _GRID)[None], axis=0)[0]
+    return np.where(a < b, -1.0, 1.0) * np.sqrt(best)
+
+
+def range_tail(distance: Floats, count: int) -> Floats:
+    """Return P(max - min > x) for ``count`` independent standard normal variables (Tukey's studentized range)."""
+    x = np.asarray(distance, dtype=np.float64)
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    # The largest is where it is, and all others within x below it.
+    largest, density = 8.5 * nodes, 8.5 * weights * np.exp(-((8.5 * nodes) ** 2) / 2) / math.sqrt(2 * math.pi)
+    within = ndtr(largest) - ndtr(largest - x[..., None])
+    inside = (count * density * within ** (count - 1)).sum(axis=-1)
+    return np.clip(1 - inside, 0.0, 1.0)
+
+
+def range_quantile(tail: float, count: int) -> float:
+    """Return x with P(max - min > x) = tail."""
+    # At most the union over pairs of normal variables of variance 2.
+    most = math.sqrt(2) * -float(ndtri(tail / (count * (count - 1)))) + 1e-6
+    return float(brentq(lambda x: float(range_tail(np.array(x), count)) - tail, 0.0, most, xtol=1e-10))
+
+
+def holm(pvalues: Floats) -> Floats:
+    """Return Holm's adjusted p-values, along the first axis."""
+    m = len(pvalues)
+    order = np.argsort(pvalues, axis=0)
+    stepped = np.take_along_axis(pvalues, order, axis=0) * np.arange(m, 0, -1).reshape(
+        -1, *[1] * (pvalues.ndim - 1)
+    )
+    adjusted = np.minimum(np.maximum.accumulate(stepped, axis=0), 1.0)
+    result = np.empty_like(pvalues)
+    np.put_along_axis(result, order, adjusted, axis=0)
+    return result
