@@ -18,19 +18,17 @@ from dpstats.groups.ratio import Ratio
 
 Floats = NDArray[np.float64]
 
-_ANGLES = 25
+_ANGLES = 17
 _GRID, _ROUNDS = 48, 6
 _NODES = 400
 
 
 def apart(first: Ratio, second: Ratio, z: float) -> tuple[Floats, Floats]:
     """Return the least and the largest difference of two ratios that are within z, both together."""
-    angles = np.linspace(0.0, math.pi / 2, _ANGLES)
-    low = high = first.estimate - second.estimate
-    for angle in angles:
-        a, b = first.ends(z * math.sin(angle)), second.ends(z * math.cos(angle))
-        low, high = np.minimum(low, a[0] - b[1]), np.maximum(high, a[1] - b[0])
-    return low, high
+    shape = np.broadcast_shapes(first.shape, second.shape)
+    angles = np.linspace(0.0, math.pi / 2, _ANGLES).reshape(-1, *[1] * len(shape))
+    a, b = first.ends(z * np.sin(angles)), second.ends(z * np.cos(angles))
+    return (a[0] - b[1]).min(axis=0), (a[1] - b[0]).max(axis=0)
 
 
 def difference_score(first: Ratio, second: Ratio) -> Floats:

@@ -20,7 +20,7 @@ from dpstats.intervals import error_tails
 
 Floats = NDArray[np.float64]
 
-_GRID, _HALVINGS = 64, 44
+_GRID, _HALVINGS = 48, 32
 _RAISED = 1.0
 """By how many standard deviations of its noise a released spread is raised: it is as often too small as too large."""
 _APART = 1.02
@@ -103,7 +103,7 @@ class Ratio:
         Of a T beyond what N allows the nearest that is allowed: no further from any value in the bounds.
         """
         m, count = np.asarray(value, dtype=np.float64), self.N
-        total = np.where(count > 0, np.clip(self.T, -np.abs(count), np.abs(count)), self.T)
+        total = np.clip(self.T, -np.abs(count), np.abs(count))
         distance, sampling = total - m * count, self.sampling_variance(m)
         noise = self.noise
         if not noise.laplace:
@@ -151,9 +151,8 @@ def hull(ratio: Ratio, z: Floats) -> tuple[Floats, Floats]:
     places = np.linspace(-1.0, 1.0, _GRID + 1).reshape(-1, *[1] * len(shape))
     grid = np.sort(np.concatenate([np.broadcast_to(places, (_GRID + 1, *shape)), start[None]]), axis=0)
     kept = np.abs(ratio.score(grid)) <= z
-    # The estimate is inside, whatever noise has made of the rest; where nothing else is, the count may be noise alone.
-    nowhere = ~kept.any(axis=0) & (np.broadcast_to(ratio.N, shape) < 2 * ratio.noise.count)
-    kept |= (grid == start) | nowhere
+    # The estimate is inside, also where a count that is noise takes it to be somewhere else.
+    kept |= grid == start
     first = np.argmax(kept, axis=0)
     last = len(grid) - 1 - np.argmax(kept[::-1], axis=0)
     low = _halved(ratio, z, grid, first, np.maximum(first - 1, 0))
