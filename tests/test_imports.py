@@ -234,6 +234,7 @@ INSIDE = {
         "release",
         "mean",
         "sparse_mean",
+        "group_means",
         "regress",
         "identity_test",
         "audit",

@@ -58,6 +58,8 @@ def _groups(options: argparse.Namespace) -> list[str]:
 
 
 def _read(options: argparse.Namespace) -> tuple[Any, ...]:
+    if not options.column:
+        raise InvalidParameter("--column must be given, once for each column")
     columns = list(dict.fromkeys(options.column))
     if len(columns) < len(options.column) or options.by in columns:
         raise InvalidParameter("--column must name each column once, and not the column of --by")
@@ -87,7 +89,9 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
         bounds = by_column(options.column, pairs, named)
     elif named:
         if len(named) != d or pairs:
-            raise InvalidParameter(f"--bounds must name each of the --columns ({d}) or none, got {len(named)}")
+            raise InvalidParameter(
+                f"--bounds must name each of the --columns ({d}) or none, got {len(named)}"
+            )
         bounds = list(named.values())
     else:
         bounds = per_column("--bounds", pairs, d)
@@ -117,7 +121,9 @@ def _report(model: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any
         texts.append(str(found.summary()))
         facts["anova"] = [
             {"column": name, "statistic": statistic, "pvalue": pvalue, "simulations": found.n_simulations}
-            for name, statistic, pvalue in zip(names, found.statistic.tolist(), found.pvalue.tolist(), strict=True)
+            for name, statistic, pvalue in zip(
+                names, found.statistic.tolist(), found.pvalue.tolist(), strict=True
+            )
         ]
     if options.pairwise:
         pairs = model.pairwise(options.pairwise)

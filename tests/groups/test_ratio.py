@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -45,7 +47,7 @@ def test_intervals_hold_the_estimate_and_are_nested(noise: Noise, N: float, part
     ends = [ratio.ends(z) for z in (0.0, 0.5, 1.0, 2.0, 4.0)]
     for low, high in ends:
         assert -1 <= low[0] <= ratio.estimate[0] <= high[0] <= 1
-    for (low, high), (lower, higher) in zip(ends, ends[1:], strict=False):
+    for (low, high), (lower, higher) in itertools.pairwise(ends):
         assert lower[0] <= low[0] + 1e-9 and higher[0] >= high[0] - 1e-9
 
 

@@ -63,7 +63,7 @@ def table_of(estimator: Any, X: Any) -> Table:
 
 
 def outcomes(estimator: Any, X: Any) -> np.ndarray | None:
-    """Return an outcome or a label for each row, made of it alone, or a unit of its own, where an estimator needs it."""
+    """Return an outcome or a label for each row, made of it alone, or a unit of its own, where one is needed."""
     if isinstance(estimator, MeanPerRow):
         return np.arange(len(X))
     if not isinstance(estimator, Regression | GroupMeans):
