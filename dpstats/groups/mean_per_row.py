@@ -45,7 +45,7 @@ class MeanPerRowPlan(RatioPlan[UnitTotals]):
     def mean_noise(self, n_rows: float) -> Floats:
         """Return the standard deviation of the noise in a mean of so many rows, in units of the data.
 
-        For a mean in the middle of its bounds; at an end it is root 2 of it.
+        For a mean in the middle of its bounds; at an end the noise of the count adds a fifth to it.
         """
         return self.half * self.totals_noise.total * self.totals.max_rows / n_rows
 

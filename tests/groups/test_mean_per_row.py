@@ -65,7 +65,7 @@ def test_the_count_is_free_and_products_cost_three_percent() -> None:
     noise = MeanPerRow(bounds=(0, 1), max_rows=4).plan(1000, 2).totals_noise
     sums_alone = 2 * np.sqrt(2) * gaussian_sigma(1.0, 1e-6)
     assert noise.total == pytest.approx(sums_alone * np.sqrt(1 + 1 / 16), rel=1e-4)
-    assert noise.count == pytest.approx(noise.total / np.sqrt(2))
+    assert noise.count == pytest.approx(noise.total / np.sqrt(2) / 1.5)
     # In proportion to the number of rows that count.
     wide = MeanPerRow(bounds=(0, 1), max_rows=40).plan(1000, 2)
     assert wide.mean_noise(100)[0] == pytest.approx(

@@ -31,15 +31,19 @@ def largest_square(a: float, w: float, v: float, b: float, points: int = 41) -> 
 
 
 def test_the_weights_are_free_and_products_cost_what_they_are_said_to() -> None:
-    assert COUNT_WEIGHT <= 1 and SQUARE_WEIGHT**2 + SPREAD_WEIGHT**2 <= 2
+    squares = SQUARE_WEIGHT**2 + SPREAD_WEIGHT**2
+    assert COUNT_WEIGHT**2 + squares <= 3 and squares <= 2
     assert largest_square(COUNT_WEIGHT, SQUARE_WEIGHT, SPREAD_WEIGHT, 0.0) == pytest.approx(4.0, abs=1e-12)
     assert largest_square(1.0, np.sqrt(2), 0.0, 0.0) == pytest.approx(4.0, abs=1e-12)
     assert largest_square(1.0, 0.0, np.sqrt(2), 0.0) == pytest.approx(4.0, abs=1e-12)
+    assert largest_square(np.sqrt(3), 0.0, 0.0, 0.0) == pytest.approx(4.0, abs=1e-12)
     for b in (PRODUCT_WEIGHT, 1.0, 3.0):
         assert largest_square(COUNT_WEIGHT, SQUARE_WEIGHT, SPREAD_WEIGHT, b) == pytest.approx(4 * (1 + b**2))
 
 
-@pytest.mark.parametrize(("a", "w", "v"), [(1.8, 0.0, 0.0), (1.0, 1.7, 0.0), (1.0, 1.3, 1.3)])
+@pytest.mark.parametrize(
+    ("a", "w", "v"), [(1.8, 0.0, 0.0), (1.0, 1.7, 0.0), (1.0, 1.3, 1.3), (1.6, 0.7, 0.5)]
+)
 def test_heavier_weights_are_not(a: float, w: float, v: float) -> None:
     assert largest_square(a, w, v, 0.0) > 4.01
 
