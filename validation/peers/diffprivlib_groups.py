@@ -2,9 +2,9 @@
 
     python validation/peers/diffprivlib_groups.py '["normal", [1840, 920], -4.0, 4.0, 1.0, 100, 1]'
 
-The task is a law, the sizes of the groups, bounds, epsilon, the number of runs and a seed. A row that goes from one group
-to another is in both, so that each group gets half of epsilon, in three equal parts: for its count, mean and standard
-deviation, each taken by diffprivlib as of a public number of rows, which it is not.
+The task is a law, the sizes of the groups, bounds, epsilon, the number of runs and a seed. A row that goes from one
+group to another is in both, so that each group gets half of epsilon, in three equal parts: for its count, mean and
+standard deviation, each taken by diffprivlib as of a public number of rows, which it is not.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Means of groups beside intervals made by hand from releases of OpenDP and diffprivlib, at epsilon for a row replaced.
 
-What others have are counts, sums and means; a user makes intervals of these. Two ways are usual: the standard deviation that
-was released over the root of the count that was released, as if neither had noise ("plugged in"), and the same with the
-noise of the mean beside it ("with noise"). Epsilon is halved, for a row that goes from one group to another is in both,
-and divided by three, for count, mean (sum) and spread (squares).
+What others have are counts, sums and means; a user makes intervals of these. Two ways are usual: the standard deviation
+that was released over the root of the count that was released, as if neither had noise ("plugged in"), and the same
+with the noise of the mean beside it ("with noise"). Epsilon is halved, for a row that goes from one group to another is
+in both, and divided by three, for count, mean (sum) and spread (squares).
 
     python validation/studies/group_means_peers.py
 """
@@ -76,6 +76,9 @@ def of_opendp(law: Law, sizes: Numbers, rng: np.random.Generator) -> dict[str, E
     import opendp.domains as domains
     import opendp.measurements as measurements
     import opendp.metrics as metrics
+    from opendp.mod import enable_features
+
+    enable_features("contrib")
 
     low, high = law.bounds
     size, each = max(abs(low), abs(high)), EPSILON / 6
