@@ -419,8 +419,13 @@ class GroupMeans(_Fitted):
     def _rows_of(self, place: int) -> str:
         """Return how many rows a group has, to what its noise leaves of that."""
         if self.counts_[place] < 2 * self.counts_noise_std_:
-            return f"fewer than {max(self.counts_[place], 0.0) + 2 * self.counts_noise_std_:.0f}"
-        return f"{significant(float(self.counts_[place]), self.counts_noise_std_)}"
+            return f"fewer than {max(self.counts_[place], 0.0) + 2 * self.counts_noise_std_:.0f} rows"
+        return f"{self._count(place)} rows"
+
+    def _count(self, place: int) -> str:
+        """Return a count in whole rows, unless its noise is smaller than that."""
+        count, noise = float(self.counts_[place]), self.counts_noise_std_
+        return f"{count:,.0f}" if noise >= 1 else significant(count, noise)
 
     def _all_names(self) -> list[str]:
         """Return a name for each group and column, groups first."""
@@ -437,7 +442,7 @@ class GroupMeans(_Fitted):
         errors = (high - low) / 4
         percent = f"{100 * interval.confidence_level:g}%"
         columns = ["", "rows", "mean", f"[{percent} low", f"{percent} high]", "std"]
-        counts = [significant(float(count), self.counts_noise_std_) for count in self.counts_]
+        counts = [self._count(k) for k in range(len(self.groups_))]
         rows = [
             (name, counts[i // d], *(significant(float(value), float(errors[i])) for value in values))
             for i, (name, *values) in enumerate(

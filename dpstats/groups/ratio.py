@@ -20,7 +20,7 @@ from dpstats.intervals import error_tails
 
 Floats = NDArray[np.float64]
 
-_GRID, _HALVINGS = 48, 32
+_GRID, _HALVINGS = 48, 28
 _RAISED = 1.0
 """By how many standard deviations of its noise a released spread is raised: it is as often too small as too large."""
 _APART = 1.02

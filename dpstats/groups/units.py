@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,8 +16,7 @@ from dpstats.data.columns import distinct
 from dpstats.data.labels import UNIT, column_names
 from dpstats.data.parameters import check_integer
 from dpstats.data.rows import column_of, in_memory
-from dpstats.data.tables import unit_codes
-from dpstats.data.values import is_missing, key_of
+from dpstats.data.values import MISSING, is_built_in, is_missing, key_of
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.groups.frames import column, refuse_unknown, take
 
@@ -113,29 +114,27 @@ class Units:
     def __init__(self, firsts: NDArray[np.int64], codes: NDArray[np.int64]) -> None:
         self.firsts, self.codes = firsts, codes
 
-    def __len__(self) -> int:
-        return len(self.firsts)
-
     @classmethod
     def of(cls, data: Any, parameter: str = "units") -> Units:
         """Return the units of rows, or refuse a missing one."""
-        try:
-            codes = unit_codes(data)
-        except InvalidData as error:
-            message = str(error).replace("units must", f"{parameter} must")
-        else:
-            message = ""
-        if message:
-            raise InvalidData(message)
-        if not codes.size:
-            raise InvalidData(f"{parameter} must have at least one row")
         values, where = distinct(parameter, data)
-        firsts = np.unique(codes, return_index=True)[1]
-        keys = [key_of(values[row if where is None else where[row]]) for row in firsts]
-        order = sorted(range(len(keys)), key=lambda i: _order(keys[i]))
-        place = np.empty(len(keys), dtype=np.int64)
-        place[order] = np.arange(len(keys))
-        return cls(firsts[order], place[codes])
+        places = np.arange(len(values)) if where is None else where
+        # Of a column of one type, its different values; not all that it could have need be there.
+        present, place = np.unique(places, return_inverse=True)
+        keys = [key_of(values[i]) for i in present]
+        if any(key is None or key == MISSING or not is_built_in(key) for key in keys):
+            raise InvalidData(
+                f"{parameter} must be text, numbers, bytes, times or tuples of these, got at least one entry that is "
+                "missing or something else"
+            )
+        if not keys:
+            raise InvalidData(f"{parameter} must have at least one row")
+        ordered = {key: i for i, key in enumerate(sorted(set(keys), key=_order))}
+        codes = np.array([ordered[key] for key in keys], dtype=np.int64)[place]
+        return cls(np.unique(codes, return_index=True)[1], codes)
+
+    def __len__(self) -> int:
+        return len(self.firsts)
 
     def rows(self, columns: Any, max_rows: int | None) -> list[NDArray[np.int64]]:
         """Return the rows of each unit in the order of the data, at most so many."""
@@ -150,6 +149,8 @@ class Units:
 def _order(key: Any) -> tuple[str, Any]:
     """Return what units are sorted by: numbers by size, all else by their text."""
     kind, *rest = key
+    if rest and isinstance(rest[0], Decimal):  # which does not compare with fractions
+        rest = [Fraction(rest[0]) if rest[0].is_finite() else float(rest[0])]
     return (kind, (0, rest[0], "")) if kind == "number" else (kind, (1, 0, repr(rest)))
 
 

@@ -208,6 +208,7 @@ COMMANDS = {
     "mean": ["--column", "a", "--bounds", "0", "1"],
     "adaptive": ["--column", "a", "--method", "adaptive", "--bound", "9", "--std", "1", "--delta", "1e-6"],
     "sparse-mean": ["--nonzero", "1", "--clip", "6", "--std", "1", "--epsilon", "5"],
+    "group-means": ["--column", "a", "--by", "b", "--groups", "x,y", "--bounds", "0", "1"],
     "identity-test": ["--column", "a", "--mean", "0", "--level", "0.4", "--test", "spatial-sign"],
     "audit": ["--epsilon", "1", "--columns", "a", "b"],
 }
@@ -315,7 +316,7 @@ def test_a_command_that_shows_data_would_be_noticed(
     def shown(path: Path, *args: Any, **options: Any) -> Any:
         raise InvalidData(f"cannot read {path.read_text().splitlines()[1]!r}")
 
-    for module in ("release", "audit"):
+    for module in ("release", "audit", "group_means"):
         monkeypatch.setattr(f"dpstats.cli.{module}.read_table", shown)
     assert files.read_table is not shown
     for command in COMMANDS:

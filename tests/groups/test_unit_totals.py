@@ -77,6 +77,7 @@ def test_totals_of_units() -> None:
 def test_rows_beyond_the_cap_do_not_count_and_order_is_nothing() -> None:
     rng = np.random.default_rng(0)
     own = rng.uniform(-1, 1, 9).tolist()
+    assert made([[0.1, 0.2, 0.3, 0.4]])[ROWS][0] == 3 << 20
     first = made([own, [0.3]])
     assert first[ROWS][0] == (3 + 1) << 20
     for _ in range(5):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -80,6 +82,10 @@ def test_names_of_any_kind() -> None:
     assert len(units) == 7 and units.codes[1] == units.codes[4] and units.codes[2] == units.codes[7]
     again = Units.of(names[::-1])
     assert np.array_equal(again.codes[::-1], units.codes)
+    numbers = Units.of([3, Decimal("0.5"), Fraction(1, 3), 1e300, Decimal("Infinity"), -2.5, True])
+    assert numbers.codes.tolist() == [4, 2, 1, 5, 6, 0, 3]
+    # A category that no row has is nobody.
+    assert len(Units.of(pd.Categorical(["b", "a", "b"], categories=["a", "b", "c"]))) == 2
 
 
 def test_missing_entries_are_passed_over() -> None:
