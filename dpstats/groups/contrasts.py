@@ -20,6 +20,7 @@ Floats = NDArray[np.float64]
 
 _ANGLES = 17
 _GRID, _ROUNDS = 48, 6
+_MOST = 1024
 _NODES = 400
 _FAR = 1e-10
 
@@ -27,6 +28,10 @@ _FAR = 1e-10
 def apart(first: Ratio, second: Ratio, z: float) -> tuple[Floats, Floats]:
     """Return the least and the largest difference of two ratios that are within z, both together."""
     shape = np.broadcast_shapes(first.shape, second.shape)
+    if shape[0] > _MOST:
+        ends = [apart(first[part], second[part], z) for part in _parts(shape[0])]
+        low, high = (np.concatenate(parts) for parts in zip(*ends, strict=True))
+        return low, high
     angles = np.linspace(0.0, math.pi / 2, _ANGLES).reshape(-1, *[1] * len(shape))
     a, b = first.ends(z * np.sin(angles)), second.ends(z * np.cos(angles))
     return (a[0] - b[1]).min(axis=0), (a[1] - b[0]).max(axis=0)
@@ -38,6 +43,8 @@ def difference_score(first: Ratio, second: Ratio) -> Floats:
     Its sign is that of the difference of the estimates.
     """
     a, b = np.broadcast_arrays(first.estimate, second.estimate)
+    if len(a) > _MOST:
+        return np.concatenate([difference_score(first[part], second[part]) for part in _parts(len(a))])
     low, high = np.minimum(a, b), np.maximum(a, b)
     best = np.full(a.shape, np.inf)
     # Between the estimates both are further off in one direction; what noise has made of small groups may be anywhere.
@@ -51,6 +58,11 @@ def difference_score(first: Ratio, second: Ratio) -> Floats:
             left = np.take_along_axis(grid, np.maximum(least - 1, 0)[None], axis=0)[0]
             right = np.take_along_axis(grid, np.minimum(least + 1, _GRID)[None], axis=0)[0]
     return np.where(a < b, -1.0, 1.0) * np.sqrt(best)
+
+
+def _parts(count: int) -> list[slice]:
+    """Cut many pairs into parts that fit in memory with their grids."""
+    return [slice(start, start + _MOST) for start in range(0, count, _MOST)]
 
 
 def range_tail(distance: Floats, count: int) -> Floats:

@@ -33,7 +33,7 @@ from dpstats.groups.base import (
     rows_that_count,
     tail_of,
 )
-from dpstats.groups.frames import label_and_columns
+from dpstats.groups.frames import column, label_and_columns
 from dpstats.groups.plan import GroupMeansPlan, group_means_plan
 from dpstats.groups.ratio import Ratio
 from dpstats.groups.results import AnalysisOfVariance, Difference, PairwiseDifferences
@@ -487,10 +487,6 @@ class GroupMeans(_Fitted):
 
 def _one_dimensional(labels: Any) -> Any:
     """Return labels as a sequence; of a table of one column that column."""
-    if getattr(labels, "ndim", 1) == 2 and labels.shape[1] == 1:
-        return (
-            labels[:, 0]
-            if isinstance(labels, np.ndarray)
-            else label_and_columns(labels, labels.columns[0])[1]
-        )
+    if getattr(labels, "shape", ())[1:] == (1,):
+        return labels[:, 0] if isinstance(labels, np.ndarray) else column(labels, next(iter(labels.columns)))
     return labels

@@ -49,6 +49,18 @@ def test_groups_that_noise_hides_may_be_anywhere() -> None:
     assert low[0] == pytest.approx(-2.0, abs=0.01) and high[0] == pytest.approx(2.0, abs=0.01)
 
 
+def test_many_pairs_are_as_each_alone() -> None:
+    rng = np.random.default_rng(4)
+    N = rng.uniform(5, 500, (2, 2500, 1))
+    T = rng.uniform(-1, 1, N.shape) * N
+    first, second = (Ratio(T[i], N[i], 0.3 * N[i], T[i], N[i], NOISE) for i in range(2))
+    scores, (low, high) = difference_score(first, second), apart(first, second, Z)
+    for i in (0, 1023, 1024, 2499):
+        assert difference_score(first[i : i + 1], second[i : i + 1]) == pytest.approx(scores[i : i + 1])
+        alone = apart(first[i : i + 1], second[i : i + 1], Z)
+        assert np.allclose(alone, (low[i : i + 1], high[i : i + 1]))
+
+
 def test_differences_cover() -> None:
     # 2000 runs: a standard error of .005.
     rng = np.random.default_rng(0)

@@ -111,6 +111,19 @@ def test_a_row_without_a_group_counts_nowhere() -> None:
     assert numbers.counts_ == pytest.approx([300, 300], abs=2)
 
 
+def test_labels_in_a_table_of_one_column() -> None:
+    frame = rows(500)
+    made = GroupMeans(groups=GROUPS, bounds=(0, 20), random_state=0)
+    expected = made.fit(frame[["visits"]], frame["plan"]).means_
+    for labels in (
+        frame[["plan"]],
+        frame[["plan"]].to_numpy(),
+        pl.DataFrame({"plan": frame["plan"].tolist()}),
+    ):
+        assert np.array_equal(made.fit(frame[["visits"]], labels).means_, expected)
+    assert made.predict(frame[["plan"]]).shape == (500, 1)
+
+
 def test_an_empty_group_has_the_bounds_and_is_named() -> None:
     frame = rows(5000)
     made = GroupMeans(groups=[*GROUPS, "none"], bounds=(0, 20), random_state=1)
