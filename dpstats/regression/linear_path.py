@@ -35,6 +35,8 @@ _FIRST_WIDTH = 1.5
 _LEAST_TAIL = 0.01
 _COMMON_TAIL = 0.08
 """The mean of what is beyond 1.5 standard deviations, in these, for exponential residuals."""
+_SPREADS = 2.0
+"""A bias is no deviation: it counts twice, so that a normal law's end is as far off."""
 _WIDTHS = np.linspace(1.5, 5.0, 71)
 
 
@@ -99,7 +101,7 @@ class LinearPath(Path):
         self.width = float(_WIDTHS[np.argmin(costs)])
         # What the intercept may be off by: as it was released, and as skewed as outcomes commonly are.
         known = 1 / (1 / _COMMON_TAIL**2 + 1 / noise**2)
-        self.tail = math.sqrt((known * tail / noise**2) ** 2 + known)
+        self.tail = _SPREADS * math.sqrt((known * tail / noise**2) ** 2 + known)
 
     def _take_step(self, name: str, released: Mapping[str, Floats]) -> None:
         last = name == step_name(STEPS)

@@ -33,7 +33,10 @@ class LogisticPath(Path):
     def __init__(self, plan: RegressionPlan) -> None:
         super().__init__(plan)
         self.separated = False
-        self.start = 0.0  # of the intercept
+        self.start, self.first_scale = (
+            0.0,
+            1.0,
+        )  # of the intercept, in coordinates that were those of the first step
 
     def _own_question(self, name: str) -> Question:
         if name == RATE:
@@ -47,6 +50,7 @@ class LogisticPath(Path):
             least = max(noise, 1 / self.plan.n_samples)
             rate = float(np.clip(released[0], min(least, 0.5), max(1 - least, 0.5)))
             # The intercept comes first, in coordinates of its own.
+            self.first_scale = float(self.whitening[0, 0])
             self.b[0] = self.start = math.log(rate / (1 - rate)) / self.whitening[0, 0]
             return
         gradient, noise = released[GRADIENT] * self.radius, self._std(name, GRADIENT) * self.radius
@@ -88,6 +92,17 @@ class LogisticPath(Path):
         self.b[0] += shift / self.whitening[0, 0] if first else 0.0
         self.left = self.left + (_NOT_NORMAL * (farther - 1)) ** 2 * np.outer(slopes, slopes)
 
+    def _spread_of_index(self) -> float:
+        """Return the variance that errors of the slopes give log odds: half of it is what the intercept makes up for.
+
+        For rare outcomes E exp(a + z) = exp(a + v/2), for normal z of variance v.
+        """
+        inverse = self.inverse
+        assert inverse is not None
+        error = inverse.vectors.T @ (self.noise + self.left) @ inverse.vectors
+        start = self.start * self.first_scale
+        return float(inverse.known @ np.diagonal(error)) / float(derivative(start))
+
     def estimate(self) -> Estimate:
         assert self.inverse is not None
         sampling = self.inverse.of_sampling / self.plan.n_samples
@@ -95,6 +110,8 @@ class LogisticPath(Path):
         sample, noise, left = (
             self.whitening.T @ part @ self.whitening for part in (sampling, self.noise, self.left)
         )
+        if self.plan.design.intercept:
+            left[0, 0] += self._spread_of_index() ** 2 / 4
         privacy = noise + left
         design = self.plan.design
         assert design.y_half == 1.0
