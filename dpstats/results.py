@@ -64,9 +64,9 @@ class ValueTest:
 
     Attributes
     ----------
-    statistic : array
+    statistic : float or array
         The estimate's distance from the value, in its standard errors; the p-value is from the error's own law.
-    pvalue : array
+    pvalue : float or array
     value : float or array
         Under the null hypothesis.
     alternative : {"two-sided", "less", "greater"}
@@ -91,9 +91,8 @@ class ValueTest:
     def summary(self) -> Summary:
         """Return a table; prints as text, shows as HTML in a notebook."""
         count = len(self.names)
-        columns = zip(
-            self.names, np.broadcast_to(self.value, count), self.statistic, self.pvalue, strict=True
-        )
+        given = (np.broadcast_to(item, count) for item in (self.value, self.statistic, self.pvalue))
+        columns = zip(self.names, *given, strict=True)
         words = {"two-sided": "is not", "less": "is less than", "greater": "is greater than"}[
             self.alternative
         ]
