@@ -132,7 +132,7 @@ INSIDE = {
         "estimator",
         "__init__",
     ],
-    "tables": ["cells", "shares", "effects", "null_tests", "result", "proportion", "contingency", "__init__"],
+    "tables": ["shares", "cells", "effects", "null_tests", "result", "proportion", "contingency", "__init__"],
     "ranks": ["statistics", "null", "result", "rank_tests", "calls", "__init__"],
     "regression": [
         "formula",
@@ -225,6 +225,9 @@ INSIDE = {
         "release",
         "mean",
         "sparse_mean",
+        "proportion",
+        "table",
+        "histogram",
         "regress",
         "identity_test",
         "audit",

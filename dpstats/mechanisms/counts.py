@@ -136,8 +136,8 @@ class DensityEstimate(CountEstimate):
             return counts
         band = self.density_interval(confidence_level)
         percent = f"{100 * band.confidence_level:g}%"
-        error = self.scale / (self.n_rows * np.diff(self.edges))
         ends = np.atleast_1d(band.low), np.atleast_1d(band.high)
+        error = np.maximum(ends[1] - ends[0], self.scale / (self.n_rows * np.diff(self.edges))) / 4
         columns = [
             [significant(*pair) for pair in zip(values, error, strict=True)]
             for values in (self.densities, *ends)

@@ -78,7 +78,7 @@ class Histogram(Mechanism):
     array([55., 25.,  1.])
     >>> ages = Histogram(bins=[0, 20, 40, 100], epsilon=1.0, random_state=0).release([31, 8, 15, 62, 20] * 20)
     >>> ages.densities.round(4)
-    array([0.0205, 0.0205, 0.003 ])
+    array([0.0205, 0.0205, 0.0028])
     """
 
     def __init__(

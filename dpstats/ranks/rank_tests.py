@@ -108,6 +108,8 @@ class RankTest(PrivateEstimator[RankPlan], ABC):
         return None if n is None else (n, 1)
 
     def _values(self, X: Any) -> np.ndarray:
+        if np.ma.isMaskedArray(X):
+            raise InvalidData("X must not be a masked array: leave rows out by a public rule, or fill it")
         values = column_of("X", X)
         if not np.isfinite(values).all():
             raise InvalidData("X must be finite, got at least one NaN or infinite entry")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +14,9 @@ from numpy.typing import NDArray
 
 from dpstats.data.categories import Categories
 from dpstats.errors import InvalidParameter
-from dpstats.noisy_counts import CountNoise
+from dpstats.noisy_counts import CountNoise, limits
+from dpstats.results import ConfidenceInterval
+from dpstats.tables.shares import NoisyShare
 
 Numbers = NDArray[np.float64]
 
@@ -101,9 +104,30 @@ class Cells:
             tuple(self.levels[j] for j in attributes),
         )
 
-    def margin(self, attribute: int) -> Numbers:
-        """Return the noisy counts of the levels of one attribute."""
-        return self.over([attribute]).counts
+    def intervals(
+        self, confidence_level: float, over: Sequence[int] | None, simultaneous: bool = False
+    ) -> ConfidenceInterval:
+        """Return an interval for every proportion, of those that add up to 1 over some attributes (None: all)."""
+        shape = self.counts.shape
+        along = tuple(range(len(shape))) if over is None else tuple(over)
+        tail = (1 - confidence_level) / 2 / (self.counts.size if simultaneous else 1)
+        within = len(along) < len(shape)
+        sums = np.broadcast_to(self.counts.sum(axis=along, keepdims=True), shape)
+        others = self.noise.of(max(math.prod(shape[j] for j in along) - 1, 1))
+        low, high = np.empty(shape), np.empty(shape)
+        for place, count in np.ndenumerate(self.counts):
+            if within or self.total_noise is not None:
+                share = NoisyShare(float(count), float(sums[place] - count), self.noise, others)
+                low[place], high[place] = share.limits(tail)
+            else:
+                half = self.noise.half
+                low[place], high[place] = limits(
+                    count - half, count + half, int(self.total), self.noise, tail
+                )
+        words = "the proportions in the population" + (
+            f" that add up to 1 over {', '.join(str(self.names[j]) for j in along)}" if within else ""
+        )
+        return ConfidenceInterval(low, high, confidence_level, words, simultaneous)
 
 
 def projection(points: Numbers, totals: Numbers, least: float = 0.0) -> Numbers:

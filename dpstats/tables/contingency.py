@@ -18,11 +18,17 @@ from sklearn.utils.validation import check_is_fitted
 from dpstats.data.attributes import codes_of, rows_stated
 from dpstats.data.categories import Categories
 from dpstats.data.labels import column_names
-from dpstats.data.parameters import check_choice, check_integer, check_level, check_privacy_parameters
+from dpstats.data.parameters import (
+    check_choice,
+    check_flag,
+    check_integer,
+    check_level,
+    check_privacy_parameters,
+)
 from dpstats.data.tables import Table
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.mechanisms.histogram import count_stage, count_steps
-from dpstats.noisy_counts import CountNoise, limits
+from dpstats.noisy_counts import CountNoise
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
@@ -311,28 +317,10 @@ class ContingencyTable(PrivateEstimator[TablePlan]):
             ``low`` and ``high`` of the table's shape. Over all cells, of rows that were all counted, they cover with at
             least the level, whatever n. Within groups, whose sizes are private, they are from an inverted score test.
         """
-        level, cells = check_level("confidence_level", confidence_level), self._cells
-        over = tuple(range(cells.counts.ndim)) if axis is None else cells.positions("axis", axis)
-        tail = (1 - level) / 2 / (cells.counts.size if simultaneous else 1)
-        within = len(over) < cells.counts.ndim
-        low, high = np.empty(cells.counts.shape), np.empty(cells.counts.shape)
-        sums = np.broadcast_to(cells.counts.sum(axis=over, keepdims=True), cells.counts.shape)
-        times = math.prod(cells.counts.shape[j] for j in over)
-        for place, count in np.ndenumerate(cells.counts):
-            if within or cells.total_noise is not None:
-                share = NoisyShare(
-                    float(count), float(sums[place] - count), cells.noise, cells.noise.of(times - 1)
-                )
-                low[place], high[place] = share.limits(tail)
-            else:
-                half = cells.noise.half
-                low[place], high[place] = limits(
-                    count - half, count + half, self.plan_.n_samples, cells.noise, tail
-                )
-        words = "the proportions in the population" + (
-            f" that add up to 1 over {', '.join(str(cells.names[j]) for j in over)}" if within else ""
-        )
-        return ConfidenceInterval(low, high, level, words, bool(simultaneous))
+        cells = self._cells
+        over = None if axis is None else cells.positions("axis", axis)
+        together = check_flag("simultaneous", simultaneous)
+        return cells.intervals(check_level("confidence_level", confidence_level), over, together)
 
     def independence(self, attributes: Any = None, *, n_simulations: int = 9999) -> TableTest:
         """Test whether attributes are independent of each other, from what was released: it costs no privacy.
@@ -348,7 +336,7 @@ class ContingencyTable(PrivateEstimator[TablePlan]):
         -------
         TableTest
         """
-        cells = self._chosen(attributes)
+        cells = self.cells(attributes)
         if cells.counts.ndim < 2:
             raise InvalidParameter(
                 f"attributes must be two or more, got {cells.counts.ndim}: is goodness_of_fit meant?"
@@ -379,7 +367,7 @@ class ContingencyTable(PrivateEstimator[TablePlan]):
         TableTest
             Its null distribution is known, so that the p-value is exact.
         """
-        cells = self._chosen(attributes)
+        cells = self.cells(attributes)
         shares = _check_shares(p, cells.counts.shape)
         size = check_integer("n_simulations", n_simulations, at_least=99)
         statistic, pvalue = fit_pvalue(cells, shares, size)
@@ -419,7 +407,7 @@ class ContingencyTable(PrivateEstimator[TablePlan]):
         return self._effect(ODDS_RATIO, groups, outcome, attributes)
 
     def _effect(self, measure: Measure, groups: Any, outcome: Any, attributes: Any) -> Effect:
-        cells = self._chosen(attributes)
+        cells = self.cells(attributes)
         if cells.counts.ndim != 2:
             raise InvalidParameter(
                 "attributes must be two, that of the groups and that of the outcome, of "
@@ -450,7 +438,8 @@ class ContingencyTable(PrivateEstimator[TablePlan]):
         )
         return effect(shares[0], shares[1], measure, words)
 
-    def _chosen(self, attributes: Any) -> Cells:
+    def cells(self, attributes: Any = None) -> Cells:
+        """Return the released counts with the law of their noise, of some attributes added up over the others."""
         cells = self._cells
         return cells if attributes is None else cells.over(cells.positions("attributes", attributes))
 
@@ -459,14 +448,15 @@ class ContingencyTable(PrivateEstimator[TablePlan]):
         cells, plan = self._cells, self.plan_
         estimates, interval = self.proportions(), self.confidence_interval(confidence_level)
         percent = f"{100 * interval.confidence_level:g}%"
-        error = cells.noise.std / plan.n_samples
         ends = np.asarray(interval.low), np.asarray(interval.high)
+        errors = np.maximum(ends[1] - ends[0], cells.noise.std / plan.n_samples) / 4
+        whole = cells.noise.law == "laplace"
         places = list(np.ndindex(cells.counts.shape))
         rows = [
             (
                 ", ".join(str(cells.levels[j][code]) for j, code in enumerate(place)),
-                significant(float(cells.counts[place]), max(self.noise_std_, 1.0)),
-                *(significant(float(values[place]), error) for values in (estimates, *ends)),
+                f"{float(cells.counts[place]):,.{0 if whole else 1}f}",
+                *(significant(float(values[place]), float(errors[place])) for values in (estimates, *ends)),
             )
             for place in places[:_SHOWN]
         ]

@@ -186,7 +186,7 @@ class PrivateProportion(PrivateEstimator[ProportionPlan]):
 
     def _report(self, released: Released, plan: ProportionPlan) -> None:
         self.count_ = float(released[COUNT][0])
-        self.statistic_ = self.count_ + (_uniform(released[UNIFORM]) if UNIFORM in released else 0.0)
+        self.statistic_ = self.count_ + (float(uniform(released[UNIFORM])) if UNIFORM in released else 0.0)
         self.proportion_ = min(max(self.count_ / plan.n_samples, 0.0), 1.0)
         self.noise_std_ = plan.count_noise.std / plan.n_samples
 
@@ -240,9 +240,11 @@ class PrivateProportion(PrivateEstimator[ProportionPlan]):
     def summary(self, confidence_level: float = 0.95) -> Summary:
         """Return a table of the estimate and its interval; prints as text, shows as HTML in a notebook."""
         interval = self.confidence_interval(confidence_level)
-        plan, error = self.plan_, self.noise_std_
+        plan, width = self.plan_, float(interval.high) - float(interval.low)
+        error = max(self.noise_std_, width / 4)
         percent = f"{100 * interval.confidence_level:g}%"
-        values = (self.proportion_, error, interval.low, interval.high)
+        values = (self.proportion_, interval.low, interval.high)
+        estimate, *ends = (significant(float(value), error) for value in values)
         notes = ["The interval counts sampling error and noise, by their exact law, if rows are independent."]
         if interval.low == interval.high:
             notes.append("Noise has put the count so far outside [0, n] that every proportion is rejected.")
@@ -259,7 +261,7 @@ class PrivateProportion(PrivateEstimator[ProportionPlan]):
                 ("Intervals cover", _ESTIMAND),
             ],
             ["", "estimate", "noise sd", f"[{percent} low", f"{percent} high]"],
-            [("proportion", *(significant(float(value), error) for value in values))],
+            [("proportion", estimate, significant(self.noise_std_), *ends)],
             notes,
         )
 
@@ -270,7 +272,8 @@ class PrivateProportion(PrivateEstimator[ProportionPlan]):
         return tags
 
 
-def _uniform(signs: NDArray[np.int64]) -> float:
-    """Return a uniform number in (-1/2, 1/2) made of coins, its bits; never at an end."""
+def uniform(signs: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return uniform numbers in (-1/2, 1/2) made of coins (..., bits); never at an end."""
     bits = (np.asarray(signs) + 1) // 2
-    return float(bits @ 2.0 ** -np.arange(1, bits.size + 1)) + 2.0 ** -(bits.size + 1) - 0.5
+    width = bits.shape[-1]
+    return np.asarray(bits @ 2.0 ** -np.arange(1, width + 1) + 2.0 ** -(width + 1) - 0.5)

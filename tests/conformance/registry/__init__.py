@@ -16,11 +16,13 @@ from registry import (
     histogram,
     identity,
     randomized_response,
+    ranks,
     regression,
     regression_simple,
     selection,
     sparse_mean,
     sparse_vector,
+    tables,
     variance,
 )
 from registry.entry import Entry, PlantedBug, Understated
@@ -39,6 +41,8 @@ ENTRIES: tuple[Entry, ...] = (
     *variance.entries(),
     *regression.entries(),
     *regression_simple.entries(),
+    *tables.entries(),
+    *ranks.entries(),
 )
 
 __all__ = ["ENTRIES", "Entry", "PlantedBug", "Understated"]

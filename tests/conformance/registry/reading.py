@@ -8,10 +8,12 @@ import numpy as np
 
 from dpstats.data.tables import Table
 from dpstats.privacy import Plan, Selection
+from dpstats.ranks.rank_tests import GroupRankTest
 from dpstats.regression import PrivateLogisticRegression
 from dpstats.regression.base import Regression
 from dpstats.release.noise import SimulatedNoise
 from dpstats.release.session import Session
+from dpstats.tables import ContingencyTable, PrivateProportion
 from registry.entry import Entry
 
 Integers = dict[str, list[int]]
@@ -48,21 +50,37 @@ class Still(Session):
 def given(estimator: Any, plan: Plan, X: Any) -> Integers:
     """Return the integers of every stage of a fit."""
     with Still(plan) as session:
-        estimator._release(estimator._read(Table(X, y=outcomes(estimator, X)), plan), plan, session)
+        estimator._release(estimator._read(table(estimator, X), plan), plan, session)
     return session.given
+
+
+def table(estimator: Any, X: Any) -> Table:
+    """Return what a fit reads of rows of numbers."""
+    if isinstance(estimator, PrivateProportion | ContingencyTable):
+        return Table((np.asarray(X) > 0).astype(np.int64))
+    if isinstance(estimator, GroupRankTest):
+        return Table(np.floor(X), groups=outcomes(estimator, X))
+    return Table(X, y=outcomes(estimator, X))
 
 
 def outcomes(estimator: Any, X: Any) -> np.ndarray | None:
     """Return an outcome for each row, made of it alone, where an estimator needs any."""
+    first = np.asarray(X, dtype=np.float64)[:, 0]
+    if isinstance(estimator, GroupRankTest):
+        # Of digits behind the point, which ranks of whole parts do not depend on.
+        return np.floor(1000 * (np.abs(first) % 1)).astype(np.int64) % len(estimator.groups)
     if not isinstance(estimator, Regression):
         return None
-    first = np.asarray(X, dtype=np.float64)[:, 0]
     return (first > 0).astype(float) if isinstance(estimator, PrivateLogisticRegression) else 0.5 * first
 
 
 def fit_rows(estimator: Any, X: Any) -> Any:
     """Fit an estimator to rows, with outcomes made of them where it needs any."""
     y = outcomes(estimator, X)
+    if isinstance(estimator, PrivateProportion | ContingencyTable):
+        X = (np.asarray(X) > 0).astype(np.int64)
+    if isinstance(estimator, GroupRankTest):
+        X = np.floor(X)
     return estimator.fit(X) if y is None else estimator.fit(X, y)
 
 
