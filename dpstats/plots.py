@@ -350,7 +350,7 @@ def _mosaic(axis: Axes, cells: Cells, rows: Any, counts: Any, away: Any) -> None
             bottom += height
         ticks.append(left + width / 2)
         left += float(width)
-    turned = {"rotation": 40, "ha": "right"} if min(rows) < 0.08 else {}
+    turned: dict[str, Any] = {"rotation": 40, "ha": "right"} if min(rows) < 0.08 else {}
     axis.set_xticks(ticks, [str(level) for level in cells.levels[0]], **turned)
     axis.set_xlim(0, 1)
     axis.set_ylim(0, 1)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.categories import Categories
+from dpstats.data.labels import column_names
 from dpstats.data.rows import frame_of, in_memory
 from dpstats.errors import InvalidData
 
@@ -51,6 +52,9 @@ def rows_stated(X: Any) -> int | None:
 
 def _columns(X: Any, k: int, names: Sequence[Any] | None) -> list[Any]:
     refusal = _ROWS.format(k)
+    given = column_names(X)
+    if given is not None and len(set(map(str, given))) < len(given):
+        raise InvalidData(f"X must have a name of its own for every column, got {reprlib.repr(given)}")
     frame = frame_of(X)
     if frame is not None:
         return _of_frame(frame, k, names)
@@ -77,8 +81,6 @@ def _columns(X: Any, k: int, names: Sequence[Any] | None) -> list[Any]:
 
 def _of_frame(frame: Any, k: int, names: Sequence[Any] | None) -> list[Any]:
     given = list(frame.columns)
-    if len(set(given)) < len(given):
-        raise InvalidData(f"X must have a name of its own for every column, got {reprlib.repr(given)}")
     if names is None:
         if len(given) != k:
             raise InvalidData(f"X must have {k} columns, as levels are declared for, got {len(given)}")

@@ -22,7 +22,7 @@ _RAISED = 1.0
 _CONTINUITY = 0.5
 """Counts are whole numbers, of which a tail includes the one observed."""
 _STEPS = 400
-_HALVINGS = 40
+_HALVINGS = 26
 
 
 @dataclass(frozen=True)
@@ -79,19 +79,15 @@ class NoisyShare:
             least = float(grid[np.argmax(np.minimum(*self.pvalues(grid)))])
             return least, least
         first, last = int(np.argmax(kept)), int(kept.size - 1 - np.argmax(kept[::-1]))
-        low = self._end(grid[first], grid[first - 1], tail) if first else 0.0
-        high = self._end(grid[last], grid[last + 1], tail) if last + 1 < grid.size else 1.0
-        return low, high
+        inside = grid[[first, last]]
+        outside = grid[[max(first - 1, 0), min(last + 1, grid.size - 1)]]
+        for _ in range(_HALVINGS):
+            middle = (inside + outside) / 2
+            good = self._kept(middle, tail)
+            inside, outside = np.where(good, middle, inside), np.where(good, outside, middle)
+        # Outward, by next to nothing; an end of [0, 1] that is kept is the limit.
+        return float(outside[0]), float(outside[1])
 
     def _kept(self, shares: Numbers, tail: float) -> NDArray[np.bool_]:
         below, above = self.pvalues(shares)
         return np.asarray((below >= tail) & (above >= tail))
-
-    def _end(self, inside: float, outside: float, tail: float) -> float:
-        for _ in range(_HALVINGS):
-            middle = (inside + outside) / 2
-            if self._kept(np.array([middle]), tail)[0]:
-                inside = middle
-            else:
-                outside = middle
-        return float(outside)
