@@ -104,12 +104,13 @@ def effect(first: NoisyShare, second: NoisyShare, measure: Measure, estimand: st
 
     def interval(confidence_level: float = 0.95) -> ConfidenceInterval:
         level = check_level("confidence_level", confidence_level)
-        low, high = _range(first, second, measure, level)
+        low, high = _range(first, second, scores, measure, level)
         return ConfidenceInterval(low, high, level, f"{estimand}, in the population")
 
+    scores = _Score(first), _Score(second)
     # Where the shares are equal: the best of all values that both can have.
-    shares = np.union1d(_grid(first, _NEARLY_ALL), _grid(second, _NEARLY_ALL))
-    pvalue = float(chi2.sf(np.min(_Score(first)(shares) + _Score(second)(shares)), 1))
+    shares = np.union1d(scores[0].grid, scores[1].grid)
+    pvalue = float(chi2.sf(np.min(scores[0](shares) + scores[1](shares)), 1))
     return Effect(
         float(measure.of(first.estimate, second.estimate)), pvalue, measure.name, estimand, interval
     )
@@ -120,7 +121,8 @@ class _Score:
 
     def __init__(self, share: NoisyShare) -> None:
         self._share = share
-        self.least = float(self._squared(_grid(share, _NEARLY_ALL)).min())
+        self.grid = _grid(share, _NEARLY_ALL)
+        self.least = float(self._squared(self.grid).min())
 
     def __call__(self, values: Numbers) -> Numbers:
         return np.asarray(np.maximum(self._squared(values) - self.least, 0.0))
@@ -141,10 +143,11 @@ def _grid(share: NoisyShare, tail: float) -> Numbers:
     return np.clip(np.unique(np.concatenate(parts)), low, high)
 
 
-def _range(first: NoisyShare, second: NoisyShare, measure: Measure, level: float) -> tuple[float, float]:
+def _range(
+    first: NoisyShare, second: NoisyShare, scores: tuple[_Score, _Score], measure: Measure, level: float
+) -> tuple[float, float]:
     """Return the least and the largest value of a measure over all pairs of shares whose score is small enough."""
     allowed = float(chi2.ppf(level, 1))
-    scores = _Score(first), _Score(second)
     x, y = (
         _grid(share, float(ndtr(-np.sqrt(allowed + score.least))))
         for share, score in zip((first, second), scores, strict=True)

@@ -36,7 +36,7 @@ from dpstats.release.session import Released, Session
 from dpstats.results import ConfidenceInterval, Summary, ValueTest, significant
 
 COUNT, UNIFORM = "count", "uniform"
-_BITS = 53  # of the uniform: as many as a float keeps
+_BITS = 52  # of the uniform: as many as a float keeps beside a half
 _ESTIMAND = "the proportion in the population that the rows are a sample of"
 
 
