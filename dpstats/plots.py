@@ -311,8 +311,7 @@ def plot_table(table: ContingencyTable, *, attributes: Any = None, confidence_le
     away = (cells.counts - expected) / np.sqrt(expected + cells.noise.variance)
     _mosaic(left, cells, rows, counts, away)
     low, high = (np.asarray(end) for end in cells.intervals(confidence_level, (1,)))
-    with np.errstate(invalid="ignore"):
-        within = counts / counts.sum(axis=1, keepdims=True)
+    within = cells.shares((1,))
     colors = _shades(shape[1])
     height = 1 / (shape[1] + 1)
     for j in range(shape[1]):

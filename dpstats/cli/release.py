@@ -92,13 +92,11 @@ def _add_release(commands: Any, command: ReleaseCommand) -> None:
         "--budget", type=Path, metavar="LEDGER", help="charge this ledger (see 'dpstats budget')"
     )
     add_json(parser)
-    draw = None
     if command.picture is not None:
         words, draw = command.picture
         add_plot(parser, words)
-    parser.set_defaults(
-        run=_release, read=command.read or _rows, build=command.build, report=command.report, draw=draw
-    )
+        parser.set_defaults(draw=draw)
+    parser.set_defaults(run=_release, read=command.read or _rows, build=command.build, report=command.report)
 
 
 def _rows(options: argparse.Namespace) -> tuple[Any, ...]:

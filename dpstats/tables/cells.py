@@ -104,6 +104,16 @@ class Cells:
             tuple(self.levels[j] for j in attributes),
         )
 
+    def shares(self, over: Sequence[int] | None) -> Numbers:
+        """Return the estimated proportions that add up to 1 over some attributes (None: all).
+
+        Over all the total is known, and the counts are brought to the nearest possible ones. Within groups, whose
+        sizes are not, they are taken as they are, and those below 0 for 0; NaN where nothing is left of a group.
+        """
+        counts = self.projected if over is None else np.maximum(self.counts, 0.0)
+        with np.errstate(invalid="ignore"):
+            return np.asarray(counts / counts.sum(axis=None if over is None else tuple(over), keepdims=True))
+
     def intervals(
         self, confidence_level: float, over: Sequence[int] | None, simultaneous: bool = False
     ) -> ConfidenceInterval:

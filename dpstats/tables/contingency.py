@@ -279,7 +279,7 @@ class ContingencyTable(PrivateEstimator[TablePlan]):
         )
 
     def proportions(self, axis: Any = None) -> Numbers:
-        """Return the estimated proportions, from the counts brought to the nearest possible ones.
+        """Return the estimated proportions: of all cells, from the nearest possible counts; or within groups.
 
         Parameters
         ----------
@@ -293,10 +293,7 @@ class ContingencyTable(PrivateEstimator[TablePlan]):
             NaN in groups of which noise left nothing.
         """
         cells = self._cells
-        counts = cells.projected
-        over = None if axis is None else cells.positions("axis", axis)
-        with np.errstate(invalid="ignore"):
-            return np.asarray(counts / counts.sum(axis=over, keepdims=True))
+        return cells.shares(None if axis is None else cells.positions("axis", axis))
 
     def confidence_interval(
         self, confidence_level: float = 0.95, axis: Any = None, simultaneous: bool = False
