@@ -156,13 +156,13 @@ def entries() -> Iterator[Entry]:
             bugs=(bug,) if replace_one else (),
         )
     bins = partial(Histogram, bins=[0.0, 1.0, 2.0, 3.0], epsilon=1.0)
-    half_bins = _counts(bins, noise=0.5)
+    half_bins, binned = _counts(bins, noise=0.5), bins()
     yield Entry(
         name="histogram of bins",
         covers=Histogram,
         proof="histogram.md",
-        plan=bins().plan,
-        integers=lambda rows, made=bins(): [made._steps(rows)],
+        plan=binned.plan,
+        integers=lambda rows: [binned._steps(rows)],
         pairs=_count_pairs(3, Neighbors.REPLACE_ONE),
         draw=_counts(bins),
         dataset=(0.5, 2.5),
