@@ -118,7 +118,7 @@ def as_markdown(replications: int, seed: int, command: str) -> str:
         f"## Level of tests at .05 (one standard error: {error:.4f})",
         "",
         f"From {min(row[-1] for row in levels):.3f} to {max(row[-1] for row in levels):.3f}; where nothing makes a "
-        f"test conservative (no ties; equal groups, share .5, or one sample) from {min(exact):.3f} to {max(exact):.3f}.",
+        f"test conservative (no ties; equal groups or one sample) from {min(exact):.3f} to {max(exact):.3f}.",
         "",
         "| test | n | epsilon | share of the first group (of zeros) | ties | level |",
         "|---" * 6 + "|",
