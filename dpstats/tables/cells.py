@@ -7,6 +7,7 @@ import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -115,17 +116,24 @@ class Cells:
             return np.asarray(counts / counts.sum(axis=None if over is None else tuple(over), keepdims=True))
 
     def intervals(
-        self, confidence_level: float, over: Sequence[int] | None, simultaneous: bool = False
+        self,
+        confidence_level: float,
+        over: Sequence[int] | None,
+        simultaneous: bool = False,
+        first: int | None = None,
     ) -> ConfidenceInterval:
-        """Return an interval for every proportion, of those that add up to 1 over some attributes (None: all)."""
+        """Return an interval for every proportion, of those that add up to 1 over some attributes (None: all).
+
+        With ``first`` only for so many cells; those of the others are NaN.
+        """
         shape = self.counts.shape
         along = tuple(range(len(shape))) if over is None else tuple(over)
         tail = (1 - confidence_level) / 2 / (self.counts.size if simultaneous else 1)
         within = len(along) < len(shape)
         sums = np.broadcast_to(self.counts.sum(axis=along, keepdims=True), shape)
         others = self.noise.of(max(math.prod(shape[j] for j in along) - 1, 1))
-        low, high = np.empty(shape), np.empty(shape)
-        for place, count in np.ndenumerate(self.counts):
+        low, high = np.full(shape, np.nan), np.full(shape, np.nan)
+        for place, count in islice(np.ndenumerate(self.counts), first):
             if within or self.total_noise is not None:
                 share = NoisyShare(float(count), float(sums[place] - count), self.noise, others)
                 low[place], high[place] = share.limits(tail)

@@ -9,6 +9,7 @@ import math
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -443,26 +444,27 @@ class ContingencyTable(PrivateEstimator[TablePlan]):
     def summary(self, confidence_level: float = 0.95) -> Summary:
         """Return a table of the cells with proportions and intervals; prints as text, shows as HTML in a notebook."""
         cells, plan = self._cells, self.plan_
-        estimates, interval = self.proportions(), self.confidence_interval(confidence_level)
+        level = check_level("confidence_level", confidence_level)
+        estimates, interval = self.proportions(), cells.intervals(level, None, first=_SHOWN)
         percent = f"{100 * interval.confidence_level:g}%"
         ends = np.asarray(interval.low), np.asarray(interval.high)
         errors = np.maximum(ends[1] - ends[0], cells.noise.std / plan.n_samples) / 4
         whole = cells.noise.law == "laplace"
-        places = list(np.ndindex(cells.counts.shape))
+        places = list(islice(np.ndindex(cells.counts.shape), _SHOWN))
         rows = [
             (
                 ", ".join(str(cells.levels[j][code]) for j, code in enumerate(place)),
                 f"{float(cells.counts[place]):,.{0 if whole else 1}f}",
                 *(significant(float(values[place]), float(errors[place])) for values in (estimates, *ends)),
             )
-            for place in places[:_SHOWN]
+            for place in places
         ]
         notes = [
             "Counts are as released: unbiased, and maybe negative. Proportions are of the nearest possible counts.",
             "Intervals count sampling error and noise, if rows are independent.",
         ]
-        if len(places) > _SHOWN:
-            notes.append(f"The first {_SHOWN} of {len(places):,} cells; all are in counts_.")
+        if cells.counts.size > _SHOWN:
+            notes.append(f"The first {_SHOWN} of {cells.counts.size:,} cells; all are in counts_.")
         if plan.unknown == "drop":
             notes.append(f"Rows in no cell: {self.dropped_:g} (noisy); proportions are of the others.")
         if self.privacy_.simulated:
