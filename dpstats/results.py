@@ -90,9 +90,8 @@ class ValueTest:
 
     def summary(self) -> Summary:
         """Return a table; prints as text, shows as HTML in a notebook."""
-        count = len(self.names)
-        given = (np.broadcast_to(item, count) for item in (self.value, self.statistic, self.pvalue))
-        columns = zip(self.names, *given, strict=True)
+        values = np.ravel(np.broadcast_to(self.value, np.shape(self.statistic)))
+        columns = zip(self.names, values, np.ravel(self.statistic), np.ravel(self.pvalue), strict=True)
         words = {"two-sided": "is not", "less": "is less than", "greater": "is greater than"}[
             self.alternative
         ]

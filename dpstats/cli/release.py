@@ -92,11 +92,13 @@ def _add_release(commands: Any, command: ReleaseCommand) -> None:
         "--budget", type=Path, metavar="LEDGER", help="charge this ledger (see 'dpstats budget')"
     )
     add_json(parser)
+    draw = None
     if command.picture is not None:
         words, draw = command.picture
         add_plot(parser, words)
-        parser.set_defaults(draw=draw)
-    parser.set_defaults(run=_release, read=command.read or _rows, build=command.build, report=command.report)
+    parser.set_defaults(
+        run=_release, read=command.read or _rows, build=command.build, report=command.report, draw=draw
+    )
 
 
 def _rows(options: argparse.Namespace) -> tuple[Any, ...]:
@@ -190,11 +192,13 @@ def _plan(options: argparse.Namespace) -> None:
 
 
 def _guarantee(privacy: Any) -> dict[str, Any]:
+    unit = {} if privacy.unit == "row" else {"unit": privacy.unit}
     return {
         "epsilon": privacy.epsilon,
         "delta": privacy.delta,
         "neighbors": privacy.neighbors.name,
         "simulated": privacy.simulated,
+        **unit,
     }
 
 

@@ -43,6 +43,8 @@ NAMES = (
     "logistic regression",
     "regression from sufficient statistics",
     "regression by the functional mechanism",
+    "means of groups, Laplace",
+    "mean per row, of units",
     "proportion, Laplace",
     "contingency table, Laplace",
     "signed rank",

@@ -13,6 +13,7 @@ from registry import (
     additive,
     clipped_mean,
     filtering,
+    groups,
     histogram,
     identity,
     randomized_response,
@@ -41,6 +42,7 @@ ENTRIES: tuple[Entry, ...] = (
     *variance.entries(),
     *regression.entries(),
     *regression_simple.entries(),
+    *groups.entries(),
     *tables.entries(),
     *ranks.entries(),
 )

@@ -17,7 +17,7 @@ from dpstats.ranks.rank_tests import STATISTIC, KruskalWallisTest, MannWhitneyTe
 from dpstats.release.session import Session
 from registry.entry import Dataset, Draw, Entry, PlantedBug, Understated, less_noise
 from registry.movement import Steps
-from registry.reading import fit_rows, table
+from registry.reading import fit_rows, table_of
 
 Pair = tuple[Dataset, Dataset]
 FEW = {"n_simulations": 199}
@@ -37,14 +37,14 @@ def core(estimator: RankTest) -> Draw:
     def draw(data: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
         plan = estimator.plan(*data.shape)
         with Session.simulated(plan, rng, size) as session:
-            estimator._release(estimator._read(table(estimator, data), plan), plan, session)
+            estimator._release(estimator._read(table_of(estimator, data), plan), plan, session)
         return np.asarray(session.released[STATISTIC])
 
     return draw
 
 
 def integers(estimator: RankTest, plan: Any) -> Callable[[Dataset], list[Steps]]:
-    return lambda data: [estimator._read(table(estimator, data), plan)[STATISTIC]]
+    return lambda data: [estimator._read(table_of(estimator, data), plan)[STATISTIC]]
 
 
 def public(estimator: RankTest) -> Callable[[Dataset, Any], tuple[Any, np.ndarray]]:
