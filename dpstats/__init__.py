@@ -15,7 +15,17 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_SUBPACKAGES = ("auditing", "groups", "identity", "means", "mechanisms", "privacy", "simulation")
+_SUBPACKAGES = (
+    "auditing",
+    "groups",
+    "identity",
+    "means",
+    "mechanisms",
+    "privacy",
+    "ranks",
+    "simulation",
+    "tables",
+)
 _NAMES = {
     "ClippedMean": "dpstats.means",
     "PrivacyBudget": "dpstats.privacy",

@@ -64,9 +64,9 @@ class ValueTest:
 
     Attributes
     ----------
-    statistic : array
+    statistic : float or array
         The estimate's distance from the value, in its standard errors; the p-value is from the error's own law.
-    pvalue : array
+    pvalue : float or array
     value : float or array
         Under the null hypothesis.
     alternative : {"two-sided", "less", "greater"}

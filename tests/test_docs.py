@@ -76,6 +76,25 @@ def test_commands_of_the_page_on_regression_run(
     assert len(commands) == 2 and (tmp_path / "out.json").exists()
 
 
+def test_commands_of_the_page_on_tables_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import numpy as np
+    from statsmodels.datasets import randhie
+
+    monkeypatch.chdir(tmp_path)
+    data = randhie.load_pandas().data
+    kinds = [data[name] == 1 for name in ("hlthg", "hlthf", "hlthp")]
+    health = np.select(kinds, ["good", "fair", "poor"], "excellent")
+    data.assign(visited=data["mdvis"] > 0, health=health).to_csv("rand.csv", index=False)
+    page = (ROOT / "docs" / "tables.md").read_text(encoding="utf-8")
+    commands = re.search(r"```shell\n(.*?)```", page, re.DOTALL).group(1).splitlines()
+    for command in commands:
+        assert main(shlex.split(command)[1:]) == 0
+        assert "20,190 (public)" in capsys.readouterr().out
+    assert len(commands) == 3 and (tmp_path / "out.json").exists() and (tmp_path / "table.png").exists()
+
+
 def test_readme_commands_are_targets() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for target in re.findall(r"make ([a-z]+)", (ROOT / "README.md").read_text(encoding="utf-8")):

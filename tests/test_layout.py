@@ -18,6 +18,8 @@ TESTED_ELSEWHERE = {
     "identity/workload.py": "tests/identity/test_power.py runs into its bounds",
     "identity/result.py": "tests/identity/test_base.py reads every result and summary",
     "means/whitening.py": "tests/means/test_adaptive.py fits every shape of covariance",
+    "tables/result.py": "tests/tables/test_contingency.py reads results and summaries",
+    "ranks/result.py": "tests/ranks/test_rank_tests.py reads results and summaries",
     "identity/spatial_limit.py": "tests/identity/test_spatial_sign_test.py compares the limit with rows",
 }
 # Of the folders below, every test file has a module, or is in this list with the reason.

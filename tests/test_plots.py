@@ -7,8 +7,17 @@ import pytest
 
 from dpstats.auditing import AuditResult, audit
 from dpstats.errors import InvalidParameter
-from dpstats.plots import plot_audit, plot_intervals_by_epsilon
+from dpstats.mechanisms import Histogram
+from dpstats.plots import (
+    plot_audit,
+    plot_counts,
+    plot_density,
+    plot_intervals_by_epsilon,
+    plot_proportion,
+    plot_table,
+)
 from dpstats.results import ConfidenceInterval
+from dpstats.tables import ContingencyTable, PrivateProportion
 
 
 def laplace(value, rng, size):
@@ -54,3 +63,37 @@ def test_intervals_by_epsilon_are_where_they_are() -> None:
     assert words == ["not private", "its interval", "private"]
     # Without a reference there is no band.
     assert not plot_intervals_by_epsilon(names, epsilons, estimates, intervals).axes[0].patches
+
+
+def test_the_curve_of_a_proportion_crosses_its_interval() -> None:
+    made = PrivateProportion(random_state=0).fit([1] * 30 + [0] * 70)
+    (axis,) = plot_proportion(made, confidence_level=0.9).axes
+    x, p = axis.lines[0].get_data()
+    low, high = made.confidence_interval(0.9)
+    assert np.interp(low, x, p) == pytest.approx(0.1, abs=5e-3) == np.interp(high, x, p)
+    assert "90%" in axis.get_legend().get_texts()[1].get_text()
+
+
+def test_a_mosaic_has_the_areas_of_the_proportions() -> None:
+    rows = [("a", 0)] * 40 + [("a", 1)] * 20 + [("b", 1)] * 140
+    made = ContingencyTable(levels={"g": ["a", "b"], "y": [0, 1]}, epsilon=60.0).fit(rows)
+    left, right = plot_table(made).axes
+    areas = [patch.get_width() * patch.get_height() for patch in left.patches]
+    assert areas == pytest.approx([0.2, 0.1, 0.0, 0.7])
+    ends = [segment[:, 0].tolist() for segment in right.containers[0].lines[2][0].get_segments()]
+    interval = made.confidence_interval(axis="y")
+    assert np.allclose(ends, np.stack([interval.low[:, 0], interval.high[:, 0]], axis=1))
+    (bars,) = plot_table(made, attributes=["g"]).axes
+    assert [label.get_text() for label in bars.get_yticklabels()] == ["a", "b"]
+    # Nothing left of a group is drawn, too.
+    noisy = ContingencyTable(levels={"g": ["a", "b"], "y": [0, 1]}, epsilon=0.01, random_state=0).fit(rows)
+    assert len(plot_table(noisy).axes) == 2
+
+
+def test_histograms_are_drawn() -> None:
+    numbers = Histogram(bins=[0, 1, 3], epsilon=60.0).release([0.5] * 3 + [2.0])
+    (axis,) = plot_density(numbers, title="x").axes
+    assert axis.patches[0].get_data().values.tolist() == [0.75, 0.125] and axis.get_title() == "x"
+    words = Histogram(["u", "v"], epsilon=60.0).release(["u", "u", "v"])
+    (axis,) = plot_counts(words, title="y").axes
+    assert [patch.get_width() for patch in axis.patches] == [2.0, 1.0]

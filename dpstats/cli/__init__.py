@@ -15,13 +15,16 @@ from dpstats.cli.audit import add_audit
 from dpstats.cli.budget import add_budget
 from dpstats.cli.demo import add_demo
 from dpstats.cli.group_means import GROUP_MEANS
+from dpstats.cli.histogram import HISTOGRAM
 from dpstats.cli.identity_test import IDENTITY_TEST
 from dpstats.cli.mean import MEAN
 from dpstats.cli.options import Parser, one_line, plain_number
+from dpstats.cli.proportion import PROPORTION
 from dpstats.cli.regress import REGRESS
 from dpstats.cli.release import add_releases
 from dpstats.cli.simulate import add_simulate
 from dpstats.cli.sparse_mean import SPARSE_MEAN
+from dpstats.cli.table import TABLE
 from dpstats.errors import DPStatsError
 
 
@@ -49,7 +52,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     # In the order of the help.
     add_demo(commands)
-    add_releases(commands, (MEAN, SPARSE_MEAN, GROUP_MEANS, REGRESS, IDENTITY_TEST))
+    add_releases(
+        commands, (MEAN, SPARSE_MEAN, GROUP_MEANS, PROPORTION, TABLE, HISTOGRAM, REGRESS, IDENTITY_TEST)
+    )
     add_audit(commands)
     add_simulate(commands)
     add_budget(commands)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dpstats.cli.files import keep_apart, opened, output, read_table
-from dpstats.cli.options import add_json
+from dpstats.cli.options import add_json, add_plot, check_plot
 from dpstats.errors import InvalidParameter
 
 
@@ -30,9 +30,7 @@ def add_audit(commands: Any) -> None:
         metavar=("DATASET", "NEIGHBOR"),
         help="the columns that hold the outputs (default: dataset neighbor)",
     )
-    parser.add_argument(
-        "--plot", type=Path, metavar="FILE", help="draw the trade-off curve (png, pdf or svg)"
-    )
+    add_plot(parser, "the trade-off curve")
     add_json(parser)
     parser.set_defaults(run=_audit)
 
@@ -42,8 +40,7 @@ def _audit(options: argparse.Namespace) -> None:
 
     from dpstats.auditing import audit_outputs
 
-    if options.plot is not None and options.plot.suffix.lower() not in (".png", ".pdf", ".svg"):
-        raise InvalidParameter(f"--plot must name a png, pdf or svg file, got {options.plot}")
+    check_plot(options.plot)
     keep_apart(options, "file", "plot", "json")
     frame = read_table(options.file, options.columns, "--columns")
     if frame.isna().any(axis=None):

@@ -169,7 +169,7 @@ def _plan(options: argparse.Namespace) -> None:
     n = check_integer("--rows", options.rows, at_least=2, at_most=_MOST_ROWS)
     known = options.width(options)
     if known is not None and options.columns is not None:
-        raise InvalidParameter(f"--columns must not be given beside a formula, which has {known} of them")
+        raise InvalidParameter(f"--columns must not be given: by the other options there are {known} of them")
     if known is None and options.columns is None:
         raise InvalidParameter("--columns must be given: the number of columns")
     d = known or check_integer("--columns", options.columns, at_least=1, at_most=_MOST_COLUMNS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,8 @@ class Categories:
     values : tuple
         As they were declared; numpy's scalars as Python's, except for times.
     """
+
+    kind: ClassVar[str] = "categories"
 
     def __init__(self, values: Any, name: str = "categories") -> None:
         if isinstance(values, str | bytes) or not hasattr(type(values), "__iter__"):

@@ -2,7 +2,8 @@
 
 from dpstats.errors import Exhausted
 from dpstats.mechanisms.additive import GaussianMechanism, LaplaceMechanism
-from dpstats.mechanisms.histogram import Count, CountEstimate, Histogram
+from dpstats.mechanisms.counts import CountEstimate, DensityEstimate
+from dpstats.mechanisms.histogram import Count, Histogram
 from dpstats.mechanisms.randomized_response import ProportionEstimate, RandomizedResponse
 from dpstats.mechanisms.selection import ExponentialMechanism, NoisyTopK, PermuteAndFlip, ReportNoisyMax
 from dpstats.mechanisms.sparse_vector import AboveThreshold, NumericSparseVector, SparseVector
@@ -11,6 +12,7 @@ __all__ = [
     "AboveThreshold",
     "Count",
     "CountEstimate",
+    "DensityEstimate",
     "Exhausted",
     "ExponentialMechanism",
     "GaussianMechanism",

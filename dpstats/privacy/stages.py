@@ -426,23 +426,26 @@ class Comparisons:
 
 @dataclass(frozen=True, slots=True)
 class Coins:
-    """Private uniform signs that an algorithm tosses; they are not released and cost nothing.
+    """Uniform signs that an algorithm tosses; they depend on no row and cost nothing.
 
     Attributes
     ----------
     name : str
     shape : tuple of int
+    released : bool, default=False
+        Whether a report is given them, as that of a randomised test is; else they are private.
     """
 
     name: str
     shape: tuple[int, ...]
+    released: bool = field(default=False, kw_only=True)
     part: str = field(default="", kw_only=True)
 
     noise: ClassVar[str] = "coins"
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """Nothing: coins are not released."""
+        """Nothing: coins depend on no row."""
         return ()
 
     def facts(self) -> dict[str, Any]:
@@ -451,7 +454,7 @@ class Coins:
 
     def describe(self, n_candidates: int | None = None) -> str:
         """Return a line of a plan as it is printed."""
-        return f"{self.name}: {math.prod(self.shape)} private coins, not released"
+        return f"{self.name}: {math.prod(self.shape)} {'coins' if self.released else 'private coins, not released'}"
 
 
 AnyStage = Stage | JointStage | Selection | Responses | Comparisons | Coins

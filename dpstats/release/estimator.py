@@ -111,7 +111,7 @@ class PrivateEstimator(BaseEstimator, Generic[Plan]):
         noise = noise_source(self.random_state)
         budget = check_budget(self.budget, simulated=noise.simulated)
         planner = self._in_order(column_names(X))
-        plan, stated = None, public_shape(X)
+        plan, stated = None, self._stated_shape(X)
         if budget is not None and stated is not None and min(stated) > 0:
             # Before the data are touched, so that a refusal depends on public facts only.
             plan = planner.plan(max(stated[0], self._min_samples), stated[1])
@@ -130,6 +130,10 @@ class PrivateEstimator(BaseEstimator, Generic[Plan]):
         self.plan_, self.privacy_ = plan, guarantee
         self._report(session.released, plan)
         return self
+
+    def _stated_shape(self, X: Any) -> tuple[int, int] | None:
+        """Return the public shape of data that state one, without looking into them."""
+        return public_shape(X)
 
     def _session(self, plan: ReleasePlan, label: str) -> Session:
         """Return the session of a release beside the fit, which the budget can pay."""

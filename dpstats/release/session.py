@@ -225,10 +225,13 @@ class Session:
         return self._released[name]
 
     def coins(self, name: str) -> NDArray[np.int64]:
-        """Toss private coins: uniform -1 and 1, of the stage's shape, or (size, *shape). They are not released."""
+        """Toss coins: uniform -1 and 1, of the stage's shape, or (size, *shape); private, if the stage says no more."""
         stage: Coins = self._stage(name, Coins)
         self._take(name)
-        return 2 * self._noise.integers(2, self._shape(*stage.shape)) - 1
+        signs = 2 * self._noise.integers(2, self._shape(*stage.shape)) - 1
+        if stage.released:
+            self._released[name] = signs
+        return signs
 
     def stream(self, name: str) -> Stream:
         """Return the stream of a `Comparisons`, once; it lives on when the session does not."""

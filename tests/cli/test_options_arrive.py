@@ -18,12 +18,15 @@ from dpstats.cli.audit import add_audit
 from dpstats.cli.budget import add_budget
 from dpstats.cli.demo import add_demo
 from dpstats.cli.group_means import GROUP_MEANS
+from dpstats.cli.histogram import HISTOGRAM
 from dpstats.cli.identity_test import IDENTITY_TEST
 from dpstats.cli.mean import MEAN
+from dpstats.cli.proportion import PROPORTION
 from dpstats.cli.regress import REGRESS
 from dpstats.cli.release import ReleaseCommand, add_releases
 from dpstats.cli.simulate import add_simulate
 from dpstats.cli.sparse_mean import SPARSE_MEAN
+from dpstats.cli.table import TABLE
 from dpstats.privacy import PrivacyBudget
 
 ADAPTIVE = ["--method", "adaptive", "--bound", "9", "--std", "1"]
@@ -173,6 +176,36 @@ OPTIONS: dict[str, tuple[ReleaseCommand, Changes]] = {
         },
     ),
 }
+WORDS = ["--levels", "a=x,y", "--levels", "c=u,v"]
+BINS = ["--bins", "0", "1", "4"]
+OPTIONS |= {
+    "proportion": (
+        PROPORTION,
+        {
+            "epsilon": ([], ["--epsilon", "0.3"], {"epsilon": 0.3}),
+            "delta": ([], ["--delta", "1e-5"], {"delta": 1e-5}),
+        },
+    ),
+    "table": (
+        TABLE,
+        {
+            "levels": (WORDS, [*WORDS[:3], "c=u,v,w"], {"levels": {"a": ["x", "y"], "c": ["u", "v", "w"]}}),
+            "unknown": (WORDS, [*WORDS, "--unknown", "drop"], {"unknown": "drop"}),
+            "epsilon": (WORDS, [*WORDS, "--epsilon", "0.3"], {"epsilon": 0.3}),
+            "delta": (WORDS, [*WORDS, "--delta", "1e-5"], {"delta": 1e-5}),
+        },
+    ),
+    "histogram": (
+        HISTOGRAM,
+        {
+            "bins": (BINS, ["--bins", "0", "2"], {"bins": [0.0, 2.0]}),
+            "categories": (BINS, ["--categories", 'a,"b,c"'], {"categories": ["a", "b,c"], "bins": None}),
+            "unknown": (BINS, [*BINS, "--unknown", "drop"], {"unknown": "drop"}),
+            "epsilon": (BINS, [*BINS, "--epsilon", "0.3"], {"epsilon": 0.3}),
+            "delta": (BINS, [*BINS, "--delta", "1e-5"], {"delta": 1e-5}),
+        },
+    ),
+}
 REQUIRED = {"regress": LINEAR}
 CASES = [(name, option) for name, (_, changes) in OPTIONS.items() for option in changes]
 # What all commands that release have besides, and what a plan has in place of a file.
@@ -192,9 +225,15 @@ def parsed(command: ReleaseCommand, arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def counts(command: ReleaseCommand) -> bool:
+    """Return whether a command counts: its other options say how many columns it has."""
+    return command.name in ("proportion", "table", "histogram")
+
+
 def parameters(command: ReleaseCommand, arguments: list[str]) -> dict[str, Any]:
     """Return the parameters of the estimator that a command builds, and its class."""
-    options = parsed(command, ["plan", command.name, "--rows", "50", "--columns", "2", *arguments])
+    sizes = ["--rows", "50"] if counts(command) else ["--rows", "50", "--columns", "2"]
+    options = parsed(command, ["plan", command.name, *sizes, *arguments])
     estimator = command.build(options, 50, 2)
     return estimator.get_params() | {"class": type(estimator).__name__}
 
@@ -220,7 +259,9 @@ def test_options_reach_the_estimator(
         assert moved == set(expected)
 
 
-@pytest.mark.parametrize("name", ["mean", "sparse-mean", "regress", "identity-test"])
+@pytest.mark.parametrize(
+    "name", ["mean", "sparse-mean", "proportion", "table", "histogram", "regress", "identity-test"]
+)
 def test_the_tables_have_every_option(name: str) -> None:
     command, changes = OPTIONS[name]
     required = REQUIRED.get(name, next(iter(changes.values()))[0])
@@ -228,7 +269,8 @@ def test_the_tables_have_every_option(name: str) -> None:
     released = options_of(parsed(command, [name, "x.csv", *column, *required])).keys()
     sizes = ["--rows", "9", "--columns", "2"]
     planned = options_of(parsed(command, ["plan", name, *sizes, *required])).keys()
-    assert released - changes.keys() == OF_RELEASES - (set() if command.intervals else {"confidence"})
+    drawn = {"plot"} if counts(command) else set()
+    assert released - changes.keys() == OF_RELEASES - (set() if command.intervals else {"confidence"}) | drawn
     assert planned - changes.keys() == OF_PLANS
     assert changes.keys() < released
 
@@ -301,6 +343,36 @@ def spy(seen: dict[str, Any]) -> Any:
         raise Called
 
     return called
+
+
+@pytest.mark.parametrize("name", ["proportion", "table", "histogram"])
+def test_options_of_counts_arrive(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command, changes = OPTIONS[name]
+    table, ledger = tmp_path / "x.csv", tmp_path / "b.db"
+    target, picture = tmp_path / "out.json", tmp_path / "p.png"
+    table.write_text("a,b,c\n" + "x,1,u\ny,0,v\n" * 30)
+    PrivacyBudget(epsilon=9.0, delta=1e-3, ledger=ledger)
+    required = next(iter(changes.values()))[0]
+    common = [
+        name,
+        str(table),
+        *([] if name == "table" else ["--column", "b"]),
+        *required,
+        "--confidence",
+        "0.8",
+    ]
+
+    def run(*more: str) -> dict[str, Any]:
+        options = parsed(command, [*common, *more, "--json", str(target)])
+        options.run(options)
+        return json.loads(target.read_text())
+
+    simulated = run("--seed", "7")
+    assert simulated["privacy"]["simulated"] and simulated["confidence_level"] == 0.8
+    assert run("--seed", "7") == simulated != run("--seed", "8")
+    paid = run("--budget", str(ledger), "--plot", str(picture))
+    assert not paid["privacy"]["simulated"] and len(PrivacyBudget.open(ledger).history()) == 1
+    assert picture.stat().st_size > 5000 and capsys.readouterr().out
 
 
 def test_options_of_audits_arrive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

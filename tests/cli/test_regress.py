@@ -270,7 +270,10 @@ PLAN = ["plan", "regress", "--rows", "4000"]
             "--bounds must name each of the --columns (2) or none, got 1",
         ),
         (["--columns", "2", *LINEAR[:2], *LEVELS], "--levels need a --formula in a plan"),
-        (["--columns", "3", *FORMULA], "--columns must not be given beside a formula, which has 3 of them"),
+        (
+            ["--columns", "3", *FORMULA],
+            "--columns must not be given: by the other options there are 3 of them",
+        ),
         (["--columns", "2", "--bounds", "0", "1"], "--outcome must be given, or --formula"),
         (
             ["--columns", "2", "--outcome", "y", "--bounds", "y=0,1"],

@@ -19,7 +19,19 @@ from registry.additive import low_bits
 from registry.movement import in_steps, moved, noisy, stated, vectors
 from scipy import stats
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import check_estimator
+from sklearn.utils import get_tags
+from sklearn.utils.estimator_checks import (
+    check_do_not_raise_errors_in_init_or_set_params,
+    check_estimator,
+    check_estimator_cloneable,
+    check_estimator_repr,
+    check_estimator_tags_renamed,
+    check_get_params_invariance,
+    check_no_attributes_set_in_init,
+    check_parameters_default_constructible,
+    check_set_params,
+    check_valid_tag_types,
+)
 
 import dpstats
 from dpstats.auditing import audit
@@ -320,6 +332,20 @@ CHECKED = {
     if entry.estimator is not None
     for made in [checked_estimator(entry)]
 }
+# scikit-learn's checks are for tables of numbers. Of labels, and of a single column, there are those of parameters.
+OF_NUMBERS = [(name, made) for name, made in CHECKED.values() if get_tags(made).input_tags.two_d_array]
+OTHERS = [(name, made) for name, made in CHECKED.values() if not get_tags(made).input_tags.two_d_array]
+OF_PARAMETERS = (
+    check_estimator_cloneable,
+    check_estimator_repr,
+    check_estimator_tags_renamed,
+    check_valid_tag_types,
+    check_no_attributes_set_in_init,
+    check_do_not_raise_errors_in_init_or_set_params,
+    check_parameters_default_constructible,
+    check_get_params_invariance,
+    check_set_params,
+)
 
 
 @entries
@@ -327,7 +353,13 @@ def test_what_has_no_estimator_is_none(entry: Entry) -> None:
     assert entry.estimator is not None or not issubclass(entry.covers, PrivateEstimator)
 
 
-@pytest.mark.parametrize("estimator", [pytest.param(made, id=name) for name, made in CHECKED.values()])
+@pytest.mark.parametrize("estimator", [pytest.param(made, id=name) for name, made in OTHERS])
+@pytest.mark.parametrize("check", OF_PARAMETERS, ids=lambda check: check.__name__)
+def test_conventions_of_parameters(estimator: PrivateEstimator, check: Any) -> None:
+    check(type(estimator).__name__, clone(estimator))
+
+
+@pytest.mark.parametrize("estimator", [pytest.param(made, id=name) for name, made in OF_NUMBERS])
 def test_scikit_learn_conventions(estimator: PrivateEstimator) -> None:
     check_estimator(estimator, on_skip=None, expected_failed_checks=excused(estimator))
 

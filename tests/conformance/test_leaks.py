@@ -27,6 +27,7 @@ from dpstats.data.tables import Table
 from dpstats.errors import InvalidData
 from dpstats.means import ClippedMean, SparseMean
 from dpstats.privacy import PrivacyBudget
+from dpstats.ranks.rank_tests import RankTest
 from dpstats.release.noise import ExactNoise
 
 SECRET = "hushhush"
@@ -132,6 +133,11 @@ def bad_rows(n: int, d: int) -> dict[str, Any]:
     }
 
 
+def takes(estimator: Any, name: str) -> bool:
+    """Return whether rows that most estimators refuse are good for this one."""
+    return name.startswith("one dimension") and isinstance(estimator, RankTest)
+
+
 @fits
 def test_refused_rows_are_not_shown(entry: Entry) -> None:
     options = entry.estimator.get_params()
@@ -140,7 +146,9 @@ def test_refused_rows_are_not_shown(entry: Entry) -> None:
     made = type(entry.estimator)(**{**options, **missing, "random_state": None, "budget": budget})
     found = outcomes(made, np.zeros((6, 1)))
     outcome = () if found is None else (found,)
-    for data in bad_rows(6, width(entry)).values():
+    # To who takes a single column, one dimension is not bad.
+    bad = {name: rows for name, rows in bad_rows(6, width(entry)).items() if not takes(made, name)}
+    for data in bad.values():
         with nothing_shown(InvalidData):
             made.fit(data, *outcome)
     assert budget.history() == ()

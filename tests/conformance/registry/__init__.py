@@ -17,11 +17,13 @@ from registry import (
     histogram,
     identity,
     randomized_response,
+    ranks,
     regression,
     regression_simple,
     selection,
     sparse_mean,
     sparse_vector,
+    tables,
     variance,
 )
 from registry.entry import Entry, PlantedBug, Understated
@@ -41,6 +43,8 @@ ENTRIES: tuple[Entry, ...] = (
     *regression.entries(),
     *regression_simple.entries(),
     *groups.entries(),
+    *tables.entries(),
+    *ranks.entries(),
 )
 
 __all__ = ["ENTRIES", "Entry", "PlantedBug", "Understated"]

@@ -155,6 +155,22 @@ def entries() -> Iterator[Entry]:
             public=_released(build),
             bugs=(bug,) if replace_one else (),
         )
+    bins = partial(Histogram, bins=[0.0, 1.0, 2.0, 3.0], epsilon=1.0)
+    half_bins, binned = _counts(bins, noise=0.5), bins()
+    yield Entry(
+        name="histogram of bins",
+        covers=Histogram,
+        proof="histogram.md",
+        plan=binned.plan,
+        integers=lambda rows: [binned._steps(rows)],
+        pairs=_count_pairs(3, Neighbors.REPLACE_ONE),
+        draw=_counts(bins),
+        dataset=(0.5, 2.5),
+        neighbor=(1.0, 2.5),
+        power=0.4,
+        public=_released(bins),
+        bugs=(PlantedBug("half the noise", half_bins, (0.5, 2.5), (1.0, 2.5), 1.0, 0.0, trials=100_000),),
+    )
     half = _counts(partial(Count, 1.0), _true, noise=0.5)
     yield Entry(
         name="count",

@@ -10,10 +10,12 @@ from dpstats.data.tables import Table
 from dpstats.groups import GroupMeans, MeanPerRow
 from dpstats.groups.mean_per_row import units_table
 from dpstats.privacy import Plan, Selection
+from dpstats.ranks.rank_tests import GroupRankTest
 from dpstats.regression import PrivateLogisticRegression
 from dpstats.regression.base import Regression
 from dpstats.release.noise import SimulatedNoise
 from dpstats.release.session import Session
+from dpstats.tables import ContingencyTable, PrivateProportion
 from registry.entry import Entry
 
 Integers = dict[str, list[int]]
@@ -57,6 +59,10 @@ def given(estimator: Any, plan: Plan, X: Any) -> Integers:
 def table_of(estimator: Any, X: Any) -> Table:
     """Return rows as a fit has them, with what it needs beside."""
     beside = outcomes(estimator, X)
+    if isinstance(estimator, PrivateProportion | ContingencyTable):
+        return Table((np.asarray(X) > 0).astype(np.int64))
+    if isinstance(estimator, GroupRankTest):
+        return Table(np.floor(X), groups=beside)
     if isinstance(estimator, GroupMeans):
         return Table(X, groups=estimator._categories().codes(beside))
     return units_table(X, beside) if isinstance(estimator, MeanPerRow) else Table(X, y=beside)
@@ -66,9 +72,12 @@ def outcomes(estimator: Any, X: Any) -> np.ndarray | None:
     """Return an outcome or a label for each row, made of it alone, or a unit of its own, where one is needed."""
     if isinstance(estimator, MeanPerRow):
         return np.arange(len(X))
-    if not isinstance(estimator, Regression | GroupMeans):
+    if not isinstance(estimator, Regression | GroupMeans | GroupRankTest):
         return None
     first = np.asarray(X, dtype=np.float64)[:, 0]
+    if isinstance(estimator, GroupRankTest):
+        # Of digits behind the point, which ranks of whole parts do not depend on.
+        return np.floor(1000 * (np.abs(first) % 1)).astype(np.int64) % len(estimator.groups)
     if isinstance(estimator, GroupMeans):
         return (first > 0).astype(int)
     return (first > 0).astype(float) if isinstance(estimator, PrivateLogisticRegression) else 0.5 * first
@@ -77,6 +86,10 @@ def outcomes(estimator: Any, X: Any) -> np.ndarray | None:
 def fit_rows(estimator: Any, X: Any) -> Any:
     """Fit an estimator to rows, with outcomes made of them where it needs any."""
     y = outcomes(estimator, X)
+    if isinstance(estimator, PrivateProportion | ContingencyTable):
+        X = (np.asarray(X) > 0).astype(np.int64)
+    if isinstance(estimator, GroupRankTest):
+        X = np.floor(X)
     return estimator.fit(X) if y is None else estimator.fit(X, y)
 
 

@@ -1,0 +1,145 @@
+"""``dpstats histogram``: private counts of declared categories, or of bins of numbers with densities."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from typing import TYPE_CHECKING, Any
+
+from dpstats.cli.files import read_table
+from dpstats.cli.options import add_privacy
+from dpstats.cli.release import ReleaseCommand
+from dpstats.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from dpstats.mechanisms import CountEstimate
+    from dpstats.privacy import PrivacyGuarantee, ReleasePlan
+
+
+def _add_parameters(parser: argparse.ArgumentParser) -> None:
+    kind = parser.add_mutually_exclusive_group(required=True)
+    kind.add_argument(
+        "--bins", nargs="+", type=float, metavar="E", help="public and increasing edges of bins of numbers"
+    )
+    kind.add_argument("--categories", metavar="A,B,...", help="public categories, as text")
+    parser.add_argument(
+        "--unknown",
+        choices=["error", "drop"],
+        default="error",
+        help="what a row outside of them does: refuse the file (default), or count nowhere",
+    )
+    add_privacy(parser, 0.0, missing=False)
+
+
+def _read(options: argparse.Namespace) -> tuple[Any, ...]:
+    if options.column is None or len(options.column) != 1:
+        raise InvalidParameter("--column must be given once")
+    return (read_table(options.file, options.column, text=[] if options.bins else options.column),)
+
+
+class ColumnHistogram:
+    """A `Histogram` of a column of a table, called as estimators are."""
+
+    plan_: ReleasePlan
+    privacy_: PrivacyGuarantee
+    result_: CountEstimate
+
+    def __init__(self, **given: Any) -> None:
+        self._given = given
+
+    def get_params(self) -> dict[str, Any]:
+        """Return the parameters of the histogram."""
+        return dict(self._given)
+
+    def set_params(self, **given: Any) -> ColumnHistogram:
+        """Set parameters of the histogram."""
+        self._given |= given
+        return self
+
+    def plan(self, n_samples: int, n_features: int = 1) -> ReleasePlan:
+        """Return what a release of so many rows consists of."""
+        from dpstats.mechanisms import Histogram
+        from dpstats.privacy import ReleasePlan
+
+        plan = Histogram(**self._given).plan
+        return ReleasePlan(plan.stages, plan.target, n_samples, n_features)
+
+    def fit(self, X: Any) -> ColumnHistogram:
+        """Release the counts of the only column."""
+        from dpstats.mechanisms import Histogram
+
+        made = Histogram(**self._given)
+        self.result_ = made.release(X.iloc[:, 0])
+        self.plan_, self.privacy_ = self.plan(len(X)), made.guarantee
+        return self
+
+
+def _one(options: argparse.Namespace) -> int:
+    return 1
+
+
+def _build(options: argparse.Namespace, n: int, d: int) -> Any:
+    words = None if options.categories is None else next(csv.reader([options.categories]), [])
+    return ColumnHistogram(
+        categories=words,
+        bins=options.bins,
+        epsilon=options.epsilon,
+        delta=options.delta,
+        unknown=options.unknown,
+    )
+
+
+def _report(made: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+    import numpy as np
+
+    result = made.result_
+    interval = result.confidence_interval(options.confidence)
+    summary = result.summary(options.confidence)
+    records = [
+        {"name": str(name), "count": count, "low": low, "high": high}
+        for name, count, low, high in zip(
+            result.categories,
+            result.counts.tolist(),
+            interval.low.tolist(),
+            interval.high.tolist(),
+            strict=True,
+        )
+    ]
+    if options.bins:
+        band = result.density_interval(options.confidence)
+        columns = np.column_stack([result.densities, band.low, band.high]).tolist()
+        names = ("density", "density_low", "density_high")
+        for record, values in zip(records, columns, strict=True):
+            record |= dict(zip(names, values, strict=True))
+    facts = {
+        "noise": result.noise,
+        "noise_scale": result.scale,
+        "estimand": interval.estimand,
+        "confidence_level": interval.confidence_level,
+        "column": options.column[0],
+        "bins" if options.bins else "categories": records,
+        "notes": list(summary.notes),
+    }
+    return summary, facts
+
+
+def _draw(made: Any, options: argparse.Namespace) -> Any:
+    from dpstats.plots import plot_counts, plot_density
+
+    draw = plot_density if options.bins else plot_counts
+    return draw(made.result_, confidence_level=options.confidence, title=options.column[0])
+
+
+HISTOGRAM = ReleaseCommand(
+    name="histogram",
+    help="private counts of categories, or of bins of numbers with densities",
+    description="Release how many rows are in each of declared categories, or in each bin of numbers between declared "
+    "edges, there with densities and a band for all of them. The number of rows, the column's name, categories and "
+    "edges are public; two files of the same size that differ in one row are neighbours.",
+    add_parameters=_add_parameters,
+    build=_build,
+    report=_report,
+    read=_read,
+    width=_one,
+    picture=("the counts, or the densities with their band", _draw),
+)

@@ -1,0 +1,80 @@
+"""``dpstats proportion``: the private proportion of rows with a property."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from dpstats.cli.files import read_table
+from dpstats.cli.options import add_privacy
+from dpstats.cli.release import ReleaseCommand
+from dpstats.errors import InvalidParameter
+
+
+def _add_parameters(parser: argparse.ArgumentParser) -> None:
+    add_privacy(parser, 0.0, missing=False)
+
+
+def _read(options: argparse.Namespace) -> tuple[Any, ...]:
+    name, equals, word = _column(options).partition("=")
+    if not equals:
+        return (read_table(options.file, [name]),)
+    # Entry by entry, as text: a missing one is the empty word.
+    frame = read_table(options.file, [name], text=[name])
+    return (frame.assign(**{name: frame[name] == word}),)
+
+
+def _column(options: argparse.Namespace) -> str:
+    if options.column is None or len(options.column) != 1:
+        raise InvalidParameter("--column must be given once: NAME (of 0 and 1), or NAME=WORD")
+    return str(options.column[0])
+
+
+def _one(options: argparse.Namespace) -> int:
+    return 1
+
+
+def _build(options: argparse.Namespace, n: int, d: int) -> Any:
+    from dpstats.tables import PrivateProportion
+
+    return PrivateProportion(epsilon=options.epsilon, delta=options.delta)
+
+
+def _report(share: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+    interval = share.confidence_interval(options.confidence)
+    summary = share.summary(options.confidence)
+    facts = {
+        "noise": share.plan_.additive[0].noise,
+        "estimand": interval.estimand,
+        "confidence_level": interval.confidence_level,
+        "column": _column(options),
+        "proportion": share.proportion_,
+        "noise_std": share.noise_std_,
+        "low": interval.low,
+        "high": interval.high,
+        "count": share.count_,
+        "statistic": share.statistic_,
+        "notes": list(summary.notes),
+    }
+    return summary, facts
+
+
+def _draw(share: Any, options: argparse.Namespace) -> Any:
+    from dpstats.plots import plot_proportion
+
+    return plot_proportion(share, confidence_level=options.confidence)
+
+
+PROPORTION = ReleaseCommand(
+    name="proportion",
+    help="private proportion of rows with a property, with an exact interval",
+    description="Release the private proportion of rows in which a column is 1 (--column NAME), or a word (--column "
+    "NAME=WORD), with an interval that counts sampling error and noise exactly. The number of rows is public; two "
+    "files of the same size that differ in one row are neighbours.",
+    add_parameters=_add_parameters,
+    build=_build,
+    report=_report,
+    read=_read,
+    width=_one,
+    picture=("the p-value of every proportion", _draw),
+)

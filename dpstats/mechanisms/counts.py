@@ -1,0 +1,151 @@
+"""What a release of counts reports: counts with the law of their noise, and of bins also densities."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.parameters import check_flag, check_level, check_real
+from dpstats.errors import InvalidParameter
+from dpstats.intervals import half_widths, simultaneous_level
+from dpstats.noisy_counts import CountNoise, limits
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.results import ConfidenceInterval, Summary, significant
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CountEstimate:
+    """Released counts, with the law of their noise.
+
+    Attributes
+    ----------
+    categories : tuple
+    counts : ndarray of shape (n_categories,)
+        Whole numbers under Laplace noise; may be negative.
+    guarantee : PrivacyGuarantee
+    noise : {"laplace", "gaussian"}
+    scale : float
+        Scale (Laplace) or standard deviation (Gaussian) of the noise.
+    """
+
+    categories: tuple[Any, ...]
+    counts: NDArray[np.float64]
+    guarantee: PrivacyGuarantee
+    noise: str
+    scale: float
+
+    def confidence_interval(
+        self, confidence_level: float = 0.95, simultaneous: bool = False
+    ) -> ConfidenceInterval:
+        """Return an interval for each count in these data, from the law of the noise alone.
+
+        ``simultaneous=True`` makes all of them cover together; exact, as the noise is independent.
+        """
+        level = check_real("confidence_level", confidence_level, above=0, below=1)
+        each = simultaneous_level(level, self.counts.size) if simultaneous else level
+        if self.noise == "laplace":
+            # The smallest k with P(|Z| > k) = 2 a^(k+1)/(1 + a) at most 1 - each, a = e^(-1/scale).
+            log_tail = math.log1p(-each) + math.log1p(math.exp(-1 / self.scale)) - math.log(2)
+            half = float(max(0, math.ceil(-log_tail * self.scale - 1 - 1e-9)))
+        else:
+            half = float(half_widths(each, np.zeros(1), self.noise, np.array([self.scale]))[0])
+        return ConfidenceInterval.around(
+            self.counts, half, level, "the counts in these data", bool(simultaneous)
+        )
+
+    def summary(self, confidence_level: float = 0.95) -> Summary:
+        """Return a table of the counts with intervals; prints as text, shows as HTML in a notebook."""
+        interval = self.confidence_interval(confidence_level)
+        low, high = np.atleast_1d(interval.low), np.atleast_1d(interval.high)
+        percent = f"{100 * interval.confidence_level:g}%"
+        rows = [
+            (str(name), *(significant(value, max(self.scale, 1.0)) for value in values))
+            for name, *values in zip(self.categories, self.counts, low, high, strict=True)
+        ]
+        facts = [
+            ("Privacy", str(self.guarantee)),
+            ("Noise", f"{self.noise.capitalize()} of scale {self.scale:.4g}"),
+            ("Intervals cover", interval.estimand),
+        ]
+        return Summary("Private counts", facts, ("", "count", f"[{percent} low", f"{percent} high]"), rows)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DensityEstimate(CountEstimate):
+    """Released counts of the bins of numbers, and the density that they estimate.
+
+    Attributes
+    ----------
+    edges : ndarray of shape (n_bins + 1,)
+        Public.
+    n_rows : int or None
+        Public number of rows, if neighbours have the same; densities need it.
+    """
+
+    edges: NDArray[np.float64]
+    n_rows: int | None
+
+    @property
+    def densities(self) -> NDArray[np.float64]:
+        """Share of the rows in each bin over its width; at least 0."""
+        return np.asarray(np.maximum(self.counts, 0.0) / (self._rows() * np.diff(self.edges)))
+
+    def density_interval(
+        self, confidence_level: float = 0.95, simultaneous: bool = True
+    ) -> ConfidenceInterval:
+        """Return a band for the mean density in each bin in the population, counting sampling error and noise.
+
+        Parameters
+        ----------
+        confidence_level : float, default=0.95
+        simultaneous : bool, default=True
+            Whether all bins are covered together (Bonferroni's).
+
+        Returns
+        -------
+        ConfidenceInterval
+            At least of the level, whatever the number of rows, if these are independent.
+        """
+        level, n = check_level("confidence_level", confidence_level), self._rows()
+        together = check_flag("simultaneous", simultaneous)
+        noise = CountNoise(self.noise, self.scale)
+        tail = (1 - level) / 2 / (self.counts.size if together else 1)
+        ends = np.array(
+            [limits(k - noise.half, k + noise.half, n, noise, tail) for k in self.counts.tolist()]
+        )
+        low, high = (ends / np.diff(self.edges)[:, None]).T
+        return ConfidenceInterval(
+            low, high, level, "the mean density of the population in each bin", together
+        )
+
+    def _rows(self) -> int:
+        if not self.n_rows:
+            raise InvalidParameter(
+                "densities need a public number of rows, 1 or more: neighbors must be Neighbors.REPLACE_ONE"
+            )
+        return self.n_rows
+
+    def summary(self, confidence_level: float = 0.95) -> Summary:
+        """Return a table of counts and densities with bands; prints as text, shows as HTML in a notebook."""
+        counts = CountEstimate.summary(self, confidence_level)
+        if not self.n_rows:
+            return counts
+        band = self.density_interval(confidence_level)
+        percent = f"{100 * band.confidence_level:g}%"
+        ends = np.atleast_1d(band.low), np.atleast_1d(band.high)
+        error = np.maximum(ends[1] - ends[0], self.scale / (self.n_rows * np.diff(self.edges))) / 4
+        columns = [
+            [significant(*pair) for pair in zip(values, error, strict=True)]
+            for values in (self.densities, *ends)
+        ]
+        rows = [
+            (row[0], row[1], *more) for row, more in zip(counts.rows, zip(*columns, strict=True), strict=True)
+        ]
+        facts = [*counts.facts[:-1], ("Rows", f"{self.n_rows:,} (public)"), ("Bands cover", band.estimand)]
+        header = ("", "count", "density", f"[{percent} low", f"{percent} high]")
+        notes = ["Bands count sampling error and noise, and hold for all bins together."]
+        return Summary("Private histogram", facts, header, rows, notes)

@@ -1,0 +1,15 @@
+"""Private rank tests for one sample, two groups and several, with p-values that count the noise."""
+
+from dpstats.ranks.calls import kruskal_wallis, mann_whitney, wilcoxon_signed_rank
+from dpstats.ranks.rank_tests import KruskalWallisTest, MannWhitneyTest, SignedRankTest
+from dpstats.ranks.result import RankTestResult
+
+__all__ = [
+    "KruskalWallisTest",
+    "MannWhitneyTest",
+    "RankTestResult",
+    "SignedRankTest",
+    "kruskal_wallis",
+    "mann_whitney",
+    "wilcoxon_signed_rank",
+]

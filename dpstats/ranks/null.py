@@ -1,0 +1,75 @@
+"""What rank tests release under the null hypothesis: public, simulated once for each size and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.noisy_counts import CountNoise
+from dpstats.parallel import cut
+
+Numbers = NDArray[np.float64]
+
+PUBLIC_SEED = 19_450_619
+"""Of all simulations of the null hypothesis. A number, not a secret."""
+
+_EXACT_ROWS = 2000
+"""Beyond, ranks are drawn from their normal limit: no probability is off by more than 1e-4 (the error is .08/n)."""
+_BLOCK = 1 << 21
+
+
+@lru_cache(maxsize=64)
+def null_statistics(kind: str, sizes: tuple[int, ...], scale: float, size: int) -> Numbers:
+    """Return draws of a released statistic, in half ranks, where the null hypothesis is true.
+
+    Parameters
+    ----------
+    kind : {"signed", "two groups", "groups"}
+    sizes : tuple of int
+        Of the groups; of a single sample its size.
+    scale : float
+        Of the discrete Laplace noise.
+    size : int
+        How many draws.
+    """
+    rng = np.random.default_rng(PUBLIC_SEED)
+    n = sum(sizes)
+    draw: dict[str, Callable[[int], Numbers]] = {
+        "signed": lambda count: _signed(n, count, rng),
+        "two groups": lambda count: _sums(sizes, count, rng)[:, 0],
+        "groups": lambda count: np.abs(_sums(sizes, count, rng)).sum(axis=1),
+    }
+    drawn = np.concatenate([draw[kind](count) for count in cut(size, max(1, _BLOCK // min(n, _EXACT_ROWS)))])
+    found = drawn + CountNoise("laplace", scale).draw(rng, (size,))
+    found.flags.writeable = False
+    return np.asarray(found)
+
+
+def _signed(n: int, count: int, rng: np.random.Generator) -> Numbers:
+    if n > _EXACT_ROWS:
+        return rng.normal(scale=np.sqrt(4 * n * (n + 1) * (2 * n + 1) / 6), size=count)
+    signs = 2.0 * rng.integers(2, size=(count, n), dtype=np.int8) - 1
+    return np.asarray(signs @ (2.0 * np.arange(1, n + 1)))
+
+
+def _sums(sizes: tuple[int, ...], count: int, rng: np.random.Generator) -> Numbers:
+    """Return centred rank sums (count, K) of groups of these sizes, in half ranks."""
+    n, each = sum(sizes), np.asarray(sizes, dtype=np.float64)
+    if n > _EXACT_ROWS:
+        normal = rng.normal(size=(count, each.size)) * np.sqrt(each)
+        return np.asarray(np.sqrt(n * (n + 1) / 3) * (normal - normal.sum(axis=1, keepdims=True) * each / n))
+    ranks = rng.permuted(np.tile(2.0 * np.arange(1, n + 1) - (n + 1), (count, 1)), axis=1)
+    ends = np.concatenate([np.zeros((count, 1)), np.cumsum(ranks, axis=1)], axis=1)
+    return np.asarray(np.diff(ends[:, np.concatenate([[0], np.cumsum(sizes)])], axis=1))
+
+
+def pvalue(null: Numbers, observed: float, alternative: str) -> float:
+    """Return (1 + #{null at least as extreme}) / (B + 1)."""
+    if alternative == "two-sided":
+        extreme = np.abs(null) >= abs(observed)
+    else:
+        extreme = null >= observed if alternative == "greater" else null <= observed
+    return float((1 + extreme.sum()) / (null.size + 1))

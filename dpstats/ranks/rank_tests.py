@@ -1,0 +1,448 @@
+"""Private rank tests: Wilcoxon's signed rank, Mann and Whitney's, Kruskal and Wallis's.
+
+Proof: docs/proofs/rank-tests.md.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from dpstats.data.attributes import rows_stated
+from dpstats.data.categories import Categories
+from dpstats.data.parameters import check_choice, check_integer, check_real
+from dpstats.data.rows import column_of
+from dpstats.data.tables import Table
+from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.privacy.budget import PrivacyBudget
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.plan import ReleasePlan
+from dpstats.privacy.stages import Stage
+from dpstats.ranks.null import null_statistics, pvalue
+from dpstats.ranks.result import RankTestResult
+from dpstats.ranks.statistics import (
+    all_rank_sums_sensitivity,
+    centred_rank_sums,
+    rank_sum_sensitivity,
+    signed_rank_sensitivity,
+    signed_rank_sum,
+)
+from dpstats.release.additive import Integers, additive_stages
+from dpstats.release.estimator import PrivateEstimator
+from dpstats.release.parameters import parameters
+from dpstats.release.session import Released
+from dpstats.results import Summary
+
+STATISTIC = "rank statistic"
+_MOST_ROWS = 10**9  # whose ranks add up to less than 2^63
+_ALTERNATIVES = ["two-sided", "less", "greater"]
+
+
+@dataclass(frozen=True)
+class RankPlan(ReleasePlan):
+    """The plan of a rank test: one number.
+
+    Attributes
+    ----------
+    sizes : tuple of int
+        Of the groups that the null distribution is of.
+    public_sizes : bool
+        Whether they are those of the data, and public.
+    """
+
+    sizes: tuple[int, ...] = field(repr=False)
+    public_sizes: bool = field(repr=False)
+
+    def notes(self) -> list[str]:
+        """Return what is to be known beside the stages."""
+        if not self.public_sizes:
+            return []
+        return ["the group of every row is public: one value is replaced, and stays in its group"]
+
+
+@parameters
+class RankTest(PrivateEstimator[RankPlan], ABC):
+    """Base of the rank tests: one integer with discrete Laplace noise, and its simulated null distribution."""
+
+    epsilon: float = 1.0
+    n_simulations: int = 9999
+    random_state: Any = None
+    budget: PrivacyBudget | None = None
+
+    @abstractmethod
+    def plan(self, n_samples: int, n_features: int = 1) -> RankPlan:
+        """Return what a fit on data of this size would release, and at which cost."""
+
+    @abstractmethod
+    def _asked(self) -> tuple[str, str, str, str]:
+        """Return the kind of statistic, the alternative, and the names of the test and of the null hypothesis."""
+
+    def _planned(
+        self, n: int, n_features: int, sensitivity: int, sizes: tuple[int, ...], public: bool
+    ) -> RankPlan:
+        if check_integer("n_features", n_features, at_least=1) != 1:
+            raise InvalidParameter(f"n_features must be 1: ranks are of one column, got {n_features}")
+        guarantee = PrivacyGuarantee(check_real("epsilon", self.epsilon, above=0))
+        check_integer("n_simulations", self.n_simulations, at_least=99)
+        # Sums of squares are not needed: the noise is Laplace.
+        item = Integers(STATISTIC, 1, 0.5, sensitivity, sensitivity)
+        return RankPlan(additive_stages([item], guarantee.epsilon, 0.0), guarantee, n, 1, sizes, public)
+
+    def _prepare(self, plan: RankPlan) -> RankPlan:
+        self._null(plan)  # kept
+        return plan
+
+    def _null(self, plan: RankPlan) -> Any:
+        (stage,) = plan.stages
+        assert isinstance(stage, Stage)
+        return null_statistics(self._asked()[0], plan.sizes, stage.scale_steps, self.n_simulations)
+
+    def _stated_shape(self, X: Any) -> tuple[int, int] | None:
+        n = rows_stated(X)
+        return None if n is None else (n, 1)
+
+    def _values(self, X: Any) -> np.ndarray:
+        if np.ma.isMaskedArray(X):
+            raise InvalidData("X must not be a masked array: leave rows out by a public rule, or fill it")
+        values = column_of("X", X)
+        if not np.isfinite(values).all():
+            raise InvalidData("X must be finite, got at least one NaN or infinite entry")
+        if values.size < self._min_samples:
+            raise InvalidData(f"X must have at least {self._min_samples} rows, got n_samples = {values.size}")
+        self.n_features_in_ = 1
+        return values[:, None]
+
+    def _report(self, released: Released, plan: RankPlan) -> None:
+        kind, alternative, name, null = self._asked()
+        released_half_ranks = 2 * float(released[STATISTIC][0])
+        self.statistic_ = released_half_ranks / 2
+        self.pvalue_ = pvalue(
+            self._null(plan), released_half_ranks, alternative if kind != "groups" else "greater"
+        )
+        self.result_ = RankTestResult(
+            name,
+            self.statistic_,
+            self.pvalue_,
+            alternative,
+            null,
+            plan.n_samples,
+            plan.sizes if plan.public_sizes else None,
+            float(np.asarray(plan.noise(STATISTIC).std)),
+            self.privacy_,
+            self.n_simulations,
+        )
+
+    def summary(self) -> Summary:
+        """Return a table; prints as text, shows as HTML in a notebook."""
+        check_is_fitted(self)
+        return self.result_.summary()
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array, tags.input_tags.one_d_array = False, True
+        return tags
+
+
+@parameters
+class SignedRankTest(RankTest):
+    """Private signed-rank test of Wilcoxon: are differences symmetric about 0?
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy parameter, greater than 0; pure privacy, for neighbours that differ in one row.
+    n_simulations : int, default=9999
+        Of the null distribution; of a public and fixed seed, and kept.
+    random_state : None, int or numpy.random.Generator, default=None
+        None draws exact noise: a release. Anything else is a simulation.
+    budget : PrivacyBudget, optional
+        Charged by every fit, before noise is drawn; shared by clones.
+    alternative : {"two-sided", "less", "greater"}, default="two-sided"
+        That differences tend to be less, or greater, than 0.
+
+    Attributes
+    ----------
+    statistic_ : float
+        Noisy sum of the ranks of |x|, each with the sign of x. Zeros are ranked, and count nothing (Pratt).
+    pvalue_ : float
+    result_ : RankTestResult
+    privacy_ : PrivacyGuarantee
+    plan_ : RankPlan
+    n_features_in_ : int
+        1.
+
+    Notes
+    -----
+    The p-value is exact where no two differences have the same size. With ties and zeros the statistic varies less
+    under the null hypothesis, so that the test is conservative.
+
+    References
+    ----------
+    Couch, Kazan, Shi, Bray and Groce (2019), Differentially private nonparametric hypothesis testing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.ranks import SignedRankTest
+    >>> differences = np.random.default_rng(0).normal(0.5, 1.0, size=200)
+    >>> SignedRankTest(epsilon=1.0, random_state=0).fit(differences).pvalue_
+    0.0001
+    """
+
+    alternative: str = "two-sided"
+
+    def plan(self, n_samples: int, n_features: int = 1) -> RankPlan:
+        """Return what a fit on data of this size would release, and at which cost.
+
+        Parameters
+        ----------
+        n_samples, n_features : int
+            Public sizes; of one column.
+        """
+        n = check_integer("n_samples", n_samples, at_least=2, at_most=_MOST_ROWS)
+        check_choice("alternative", self.alternative, _ALTERNATIVES)
+        return self._planned(n, n_features, signed_rank_sensitivity(n), (n,), False)
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Release the test's statistic.
+
+        Parameters
+        ----------
+        X : sequence of numbers, of length n
+            Private differences, or values less a public one; finite. Each is read by itself.
+        y : ignored
+        """
+        return super().fit(X, y)
+
+    def _asked(self) -> tuple[str, str, str, str]:
+        return "signed", self.alternative, "Signed-rank test", "differences are symmetric about 0"
+
+    def _table(self, X: Any, y: Any) -> Table:
+        return Table(self._values(X))
+
+    def _read(self, table: Table, plan: RankPlan) -> Mapping[str, Any]:
+        return {STATISTIC: np.array([signed_rank_sum(np.asarray(table.X)[:, 0])])}
+
+
+@parameters
+class GroupRankTest(RankTest):
+    """Base of the rank tests of several groups, whose labels are declared."""
+
+    groups: Any = None
+    sizes: Any = None
+
+    def _declared(self, n_samples: Any) -> tuple[int, int, tuple[int, ...] | None]:
+        """Return n, the number of groups and their sizes, where these are public."""
+        n = check_integer("n_samples", n_samples, at_least=2, at_most=_MOST_ROWS)
+        count = len(self._kinds())
+        if self.sizes is None:
+            return n, count, None
+        words = (
+            f"sizes must be None (private), or {count} integers of at least 1 that add up to n_samples = {n}"
+        )
+        given = self.sizes
+        if isinstance(given, str | bytes) or not hasattr(type(given), "__len__") or len(given) != count:
+            raise InvalidParameter(f"{words}, got {reprlib.repr(given)}")
+        sizes = tuple(check_integer(f"sizes[{j}]", size, at_least=1) for j, size in enumerate(given))
+        if sum(sizes) != n:
+            raise InvalidParameter(f"{words}, got {reprlib.repr(given)}")
+        return n, count, sizes
+
+    def _kinds(self) -> Categories:
+        if self.groups is None:
+            raise InvalidParameter("groups must be given: the public labels of the groups")
+        return Categories(self.groups, "groups")
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Release the test's statistic.
+
+        Parameters
+        ----------
+        X : sequence of numbers, of length n
+            Private; finite. Each is read by itself.
+        y : sequence of labels, of length n
+            The group of each row; private, unless ``sizes`` are public.
+
+        Raises
+        ------
+        InvalidData
+            If a value is no finite number, a label is not declared, or the groups are not of the public sizes.
+        """
+        return super().fit(X, y)
+
+    def _table(self, X: Any, y: Any) -> Table:
+        if y is None:
+            raise InvalidData("y must be given: the label of each row's group")
+        return Table(self._values(X), groups=self._kinds().codes(y, "y"))
+
+    def _sums(self, table: Table, plan: RankPlan) -> Any:
+        codes = table.groups
+        assert codes is not None
+        if (codes < 0).any():
+            raise InvalidData(
+                "y must hold declared groups only, got at least one label outside them, or missing"
+            )
+        if plan.public_sizes and tuple(np.bincount(codes, minlength=len(plan.sizes))) != plan.sizes:
+            raise InvalidData(f"y must have the public sizes that were declared, {plan.sizes}")
+        return centred_rank_sums(np.asarray(table.X)[:, 0], codes, len(plan.sizes))
+
+
+@parameters
+class MannWhitneyTest(GroupRankTest):
+    """Private test of Mann and Whitney: does one group tend to larger values than the other?
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy parameter, greater than 0; pure privacy, for neighbours that differ in one row.
+    n_simulations : int, default=9999
+        Of the null distribution; of a public and fixed seed, and kept.
+    random_state : None, int or numpy.random.Generator, default=None
+        None draws exact noise: a release. Anything else is a simulation.
+    budget : PrivacyBudget, optional
+        Charged by every fit, before noise is drawn; shared by clones.
+    groups : pair of labels
+        Public and declared.
+    sizes : None or pair of int, default=None
+        None: how many rows are in which group is private. Else public sizes, in the order of ``groups``: the group of
+        every row is then public, and one value is protected. Less noise.
+    alternative : {"two-sided", "less", "greater"}, default="two-sided"
+        That the first group tends to smaller, or larger, values than the second.
+
+    Attributes
+    ----------
+    statistic_ : float
+        Noisy U - n_a n_b / 2, for the first group.
+    pvalue_ : float
+    result_ : RankTestResult
+    privacy_ : PrivacyGuarantee
+    plan_ : RankPlan
+    n_features_in_ : int
+        1.
+
+    Notes
+    -----
+    With private sizes the null distribution is that of groups of equal sizes, at which the statistic varies most: the
+    test is conservative for others, and so it is where there are ties.
+
+    References
+    ----------
+    Couch, Kazan, Shi, Bray and Groce (2019), Differentially private nonparametric hypothesis testing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.ranks import MannWhitneyTest
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.choice(["old", "new"], size=400)
+    >>> values = rng.exponential(size=400) + 0.5 * (labels == "new")
+    >>> MannWhitneyTest(groups=["old", "new"], random_state=0).fit(values, labels).pvalue_
+    0.0001
+    """
+
+    alternative: str = "two-sided"
+
+    def plan(self, n_samples: int, n_features: int = 1) -> RankPlan:
+        """Return what a fit on data of this size would release, and at which cost.
+
+        Parameters
+        ----------
+        n_samples, n_features : int
+            Public sizes; of one column.
+        """
+        n, count, sizes = self._declared(n_samples)
+        check_choice("alternative", self.alternative, _ALTERNATIVES)
+        if count != 2:
+            raise InvalidParameter(f"groups must be two labels, got {count}: is KruskalWallisTest meant?")
+        moved = rank_sum_sensitivity(n, sizes)
+        return self._planned(n, n_features, moved, sizes or balanced(n, 2), sizes is not None)
+
+    def _asked(self) -> tuple[str, str, str, str]:
+        return "two groups", self.alternative, "Mann-Whitney test", "values have one law in both groups"
+
+    def _read(self, table: Table, plan: RankPlan) -> Mapping[str, Any]:
+        return {STATISTIC: self._sums(table, plan)[:1]}
+
+
+@parameters
+class KruskalWallisTest(GroupRankTest):
+    """Private test of Kruskal and Wallis: do any of several groups tend to larger values than others?
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy parameter, greater than 0; pure privacy, for neighbours that differ in one row.
+    n_simulations : int, default=9999
+        Of the null distribution; of a public and fixed seed, and kept.
+    random_state : None, int or numpy.random.Generator, default=None
+        None draws exact noise: a release. Anything else is a simulation.
+    budget : PrivacyBudget, optional
+        Charged by every fit, before noise is drawn; shared by clones.
+    groups : sequence of two labels or more
+        Public and declared.
+    sizes : None or sequence of int, default=None
+        None: how many rows are in which group is private. Else public sizes, in the order of ``groups``: the group of
+        every row is then public, and one value is protected.
+
+    Attributes
+    ----------
+    statistic_ : float
+        Noisy sum over groups of the absolute value of the sum of the ranks less the mean rank.
+    pvalue_ : float
+    result_ : RankTestResult
+    privacy_ : PrivacyGuarantee
+    plan_ : RankPlan
+    n_features_in_ : int
+        1.
+
+    Notes
+    -----
+    Absolute values (Couch et al. 2019) have a smaller sensitivity, beside what they vary by, than the squares of the
+    classical statistic. With private sizes the null distribution is that of groups of equal sizes, at which the
+    statistic is largest: the test is conservative for others, and so it is where there are ties.
+
+    References
+    ----------
+    Couch, Kazan, Shi, Bray and Groce (2019), Differentially private nonparametric hypothesis testing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.ranks import KruskalWallisTest
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(3, size=600)
+    >>> values = rng.exponential(size=600) + 0.5 * (labels == 2)
+    >>> KruskalWallisTest(groups=[0, 1, 2], random_state=0).fit(values, labels).pvalue_
+    0.0001
+    """
+
+    def plan(self, n_samples: int, n_features: int = 1) -> RankPlan:
+        """Return what a fit on data of this size would release, and at which cost.
+
+        Parameters
+        ----------
+        n_samples, n_features : int
+            Public sizes; of one column.
+        """
+        n, count, sizes = self._declared(n_samples)
+        if count < 2:
+            raise InvalidParameter(f"groups must be two labels or more, got {count}")
+        moved = all_rank_sums_sensitivity(n, sizes)
+        return self._planned(n, n_features, moved, sizes or balanced(n, count), sizes is not None)
+
+    def _asked(self) -> tuple[str, str, str, str]:
+        return "groups", "groups differ", "Kruskal-Wallis test", "values have one law in all groups"
+
+    def _read(self, table: Table, plan: RankPlan) -> Mapping[str, Any]:
+        return {STATISTIC: np.abs(self._sums(table, plan)).sum(keepdims=True)}
+
+
+def balanced(n: int, count: int) -> tuple[int, ...]:
+    """Return sizes as equal as can be."""
+    return tuple(n // count + (j < n % count) for j in range(count))

@@ -1,0 +1,71 @@
+"""What a rank test reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.results import Summary, significant
+
+
+@dataclass(frozen=True, slots=True)
+class RankTestResult:
+    """The outcome of a private rank test.
+
+    Attributes
+    ----------
+    test : str
+    statistic : float
+        As released, noise included, in ranks.
+    pvalue : float
+        (1 + #{simulated at least as extreme}) / (n_simulations + 1), of the statistic with its noise.
+    alternative : str
+    null : str
+        The null hypothesis in words.
+    n_samples : int
+    sizes : tuple of int or None
+        Of the groups, where they are public.
+    noise_std : float
+        Standard deviation of the noise in the statistic.
+    privacy : PrivacyGuarantee
+    n_simulations : int
+    """
+
+    test: str
+    statistic: float
+    pvalue: float
+    alternative: str
+    null: str
+    n_samples: int
+    sizes: tuple[int, ...] | None
+    noise_std: float
+    privacy: PrivacyGuarantee
+    n_simulations: int
+
+    def summary(self) -> Summary:
+        """Return a table; prints as text, shows as HTML in a notebook."""
+        notes = [
+            f"The p-value counts sampling and noise: {self.n_simulations:,} simulations of what is released. It is "
+            "exact for values without ties, and conservative with them."
+        ]
+        if self.sizes is not None:
+            notes.append("The group of every row is public: what is protected is its value.")
+        elif self.test != "Signed-rank test":
+            notes.append(
+                "The sizes of the groups are private: the p-value is that of equal ones, the most cautious."
+            )
+        if self.privacy.simulated:
+            notes.append("Simulated noise, not a private release: random_state was given.")
+        facts = [
+            ("Null hypothesis", self.null),
+            ("Alternative", self.alternative),
+            ("Rows", f"{self.n_samples:,} (public)"),
+            *([("Group sizes", f"{', '.join(map(str, self.sizes))} (public)")] if self.sizes else []),
+            ("Privacy", str(self.privacy)),
+        ]
+        numbers = significant(self.statistic, self.noise_std), significant(self.noise_std)
+        row = (self.test, *numbers, f"{self.pvalue:.4g}")
+        return Summary(f"Private {self.test}", facts, ["", "statistic", "noise sd", "p-value"], [row], notes)
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()

@@ -1,0 +1,8 @@
+"""Private proportions and contingency tables: counts of declared levels, with tests and intervals that hold."""
+
+from dpstats.tables.contingency import ContingencyTable
+from dpstats.tables.effects import Effect
+from dpstats.tables.proportion import PrivateProportion
+from dpstats.tables.result import TableTest
+
+__all__ = ["ContingencyTable", "Effect", "PrivateProportion", "TableTest"]

@@ -1,0 +1,164 @@
+"""Released counts of a table and the law of their noise: all that its reports are made from."""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.categories import Categories
+from dpstats.errors import InvalidParameter
+from dpstats.noisy_counts import CountNoise, limits
+from dpstats.results import ConfidenceInterval
+from dpstats.tables.shares import NoisyShare
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The counts of a table, each with independent noise of one law.
+
+    Attributes
+    ----------
+    counts : array of shape (r_1, ..., r_k)
+        As released; a cell may be negative.
+    total : float
+        Number of rows in all cells: public; or, where there were rows in none, that number less what was released of
+        those.
+    noise : CountNoise
+        Of a cell.
+    total_noise : CountNoise or None
+        Of the total, where it is not public.
+    names : tuple
+        Of the attributes.
+    levels : tuple of tuples
+        Of each attribute.
+    """
+
+    counts: Numbers
+    total: float
+    noise: CountNoise
+    total_noise: CountNoise | None
+    names: tuple[Any, ...]
+    levels: tuple[tuple[Any, ...], ...]
+
+    @cached_property
+    def projected(self) -> Numbers:
+        """The counts brought to the nearest ones that are not negative and add up to the total."""
+        flat = projection(self.counts.ravel()[None], np.array([max(self.total, 0.0)]))
+        return flat.reshape(self.counts.shape)
+
+    def position(self, attribute: Any) -> int:
+        """Return the position of an attribute, given by its name or by the position itself."""
+        if attribute in self.names:
+            return self.names.index(attribute)
+        count = len(self.names)
+        if (
+            isinstance(attribute, int | np.integer)
+            and not isinstance(attribute, bool)
+            and 0 <= attribute < count
+        ):
+            return int(attribute)
+        known = ", ".join(map(repr, self.names))
+        raise InvalidParameter(
+            f"an attribute must be one of {known}, or a position below {count}, got {reprlib.repr(attribute)}"
+        )
+
+    def positions(self, name: str, attributes: Any) -> tuple[int, ...]:
+        """Return the positions of one attribute, or of several different ones."""
+        several = isinstance(attributes, list | tuple) and attributes not in self.names
+        found = tuple(self.position(item) for item in (attributes if several else [attributes]))
+        if len(set(found)) < len(found) or not found:
+            raise InvalidParameter(f"{name} must be different attributes, got {reprlib.repr(attributes)}")
+        return found
+
+    def code(self, attribute: int, level: Any, name: str) -> int:
+        """Return the position of a level of an attribute."""
+        (code,) = Categories(self.levels[attribute]).codes([level])
+        if code < 0:
+            known = ", ".join(map(repr, self.levels[attribute]))
+            raise InvalidParameter(
+                f"{name} must be of the levels {known} of {self.names[attribute]!r}, got {reprlib.repr(level)}"
+            )
+        return int(code)
+
+    def over(self, attributes: Sequence[int]) -> Cells:
+        """Return the table of some attributes, in the order given, added up over the others."""
+        others = tuple(j for j in range(self.counts.ndim) if j not in attributes)
+        kept = sorted(attributes)
+        summed = self.counts.sum(axis=others)
+        times = int(np.prod([self.counts.shape[j] for j in others], dtype=np.int64))
+        return Cells(
+            np.transpose(summed, [kept.index(j) for j in attributes]),
+            self.total,
+            self.noise.of(times),
+            self.total_noise,
+            tuple(self.names[j] for j in attributes),
+            tuple(self.levels[j] for j in attributes),
+        )
+
+    def shares(self, over: Sequence[int] | None) -> Numbers:
+        """Return the estimated proportions that add up to 1 over some attributes (None: all).
+
+        Over all the total is known, and the counts are brought to the nearest possible ones. Within groups, whose
+        sizes are not, they are taken as they are, and those below 0 for 0; NaN where nothing is left of a group.
+        """
+        counts = self.projected if over is None else np.maximum(self.counts, 0.0)
+        with np.errstate(invalid="ignore"):
+            return np.asarray(counts / counts.sum(axis=None if over is None else tuple(over), keepdims=True))
+
+    def intervals(
+        self,
+        confidence_level: float,
+        over: Sequence[int] | None,
+        simultaneous: bool = False,
+        first: int | None = None,
+    ) -> ConfidenceInterval:
+        """Return an interval for every proportion, of those that add up to 1 over some attributes (None: all).
+
+        With ``first`` only for so many cells; those of the others are NaN.
+        """
+        shape = self.counts.shape
+        along = tuple(range(len(shape))) if over is None else tuple(over)
+        tail = (1 - confidence_level) / 2 / (self.counts.size if simultaneous else 1)
+        within = len(along) < len(shape)
+        sums = np.broadcast_to(self.counts.sum(axis=along, keepdims=True), shape)
+        others = self.noise.of(max(math.prod(shape[j] for j in along) - 1, 1))
+        low, high = np.full(shape, np.nan), np.full(shape, np.nan)
+        for place, count in islice(np.ndenumerate(self.counts), first):
+            if within or self.total_noise is not None:
+                share = NoisyShare(float(count), float(sums[place] - count), self.noise, others)
+                low[place], high[place] = share.limits(tail)
+            else:
+                half = self.noise.half
+                low[place], high[place] = limits(
+                    count - half, count + half, int(self.total), self.noise, tail
+                )
+        words = "the proportions in the population" + (
+            f" that add up to 1 over {', '.join(str(self.names[j]) for j in along)}" if within else ""
+        )
+        return ConfidenceInterval(low, high, confidence_level, words, simultaneous)
+
+
+def projection(points: Numbers, totals: Numbers, least: float = 0.0) -> Numbers:
+    """Return the nearest vectors with entries of at least ``least`` that add up to ``totals``, row by row.
+
+    Where that is too small a total, ``least`` is lowered to their mean.
+    """
+    floor = np.minimum(least, totals / points.shape[1])
+    above = points - floor[:, None]
+    left = totals - points.shape[1] * floor
+    descending = -np.sort(-above, axis=1)
+    # As much is taken off every entry as brings the positive ones to the total (Held, Wolfe and Crowder 1974).
+    taken = (np.cumsum(descending, axis=1) - left[:, None]) / np.arange(1, points.shape[1] + 1)
+    last = np.maximum((descending > taken).sum(axis=1) - 1, 0)
+    threshold = taken[np.arange(len(points)), last]
+    return np.asarray(np.maximum(above - threshold[:, None], 0.0) + floor[:, None])

@@ -1,0 +1,140 @@
+"""Tests of noisy tables: the projected chi-square statistic, and its null distribution by public simulation.
+
+The statistic is that of Kifer and Rogers (2017), in closed form; what is simulated is the whole release, noise and
+estimated margins included. Proof: docs/proofs/contingency-table.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import reduce
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.noisy_counts import CountNoise
+from dpstats.parallel import cut
+from dpstats.tables.cells import Cells, projection
+
+Numbers = NDArray[np.float64]
+
+PUBLIC_SEED = 20_170_420
+"""Of all simulated null tables, so that a release has one p-value. A number, not a secret."""
+
+_LEAST = 0.5
+"""Margins are brought to at least so many rows: a level that none seems to have is not taken for impossible."""
+_CONCENTRATED = 2.0
+"""By how many standard deviations of their noise margins are lowered for the second bootstrap."""
+_BLOCK = 1 << 20  # cells that are simulated at once
+
+
+def projected_statistic(counts: Numbers, totals: Numbers, shares: Numbers, variance: float) -> Numbers:
+    """Return Q for each table: how far noisy counts are from expected ones, in all directions that keep the total.
+
+    Parameters
+    ----------
+    counts : array of shape (size, K)
+    totals : array of shape (size,)
+    shares : array of shape (size, K) or (K,)
+        Under the null hypothesis; they add up to 1.
+    variance : float
+        Of the noise of a cell.
+    """
+    expected = totals[:, None] * shares
+    away = counts - expected
+    spread = expected + variance
+    ratio = shares / spread
+    norm = variance * ratio.sum(axis=1)
+
+    def weighed(v: Numbers) -> Numbers:
+        # The inverse of diag(spread) - n p p', which is what sampling and noise together vary by.
+        return v / spread + totals[:, None] * ratio * ((ratio * v).sum(axis=1) / norm)[:, None]
+
+    # A total of 0 has nothing to weigh by the shares, which is the formula's limit.
+    ones = weighed(np.ones_like(away))
+    along = (ones * away).sum(axis=1)
+    return np.asarray((away * weighed(away)).sum(axis=1) - along**2 / ones.sum(axis=1))
+
+
+def independence_statistic(
+    counts: Numbers, totals: Numbers, shape: Sequence[int], noise: CountNoise
+) -> Numbers:
+    """Return Q of noisy tables (size, *shape) against the independence that their own margins estimate."""
+    size = len(counts)
+    shares = margins_product([_margin_shares(counts, totals, axis) for axis in range(len(shape))])
+    return projected_statistic(
+        counts.reshape(size, -1), np.maximum(totals, 1.0), shares.reshape(size, -1), noise.variance
+    )
+
+
+def margins_product(margins: Sequence[Numbers]) -> Numbers:
+    """Return the shares (size, r_1, ..., r_k) of independent attributes with margins (size, r_j)."""
+    return reduce(lambda table, margin: table[..., None] * _last(margin, table.ndim), margins)
+
+
+def _last(margin: Numbers, ndim: int) -> Numbers:
+    return margin.reshape(len(margin), *[1] * (ndim - 1), -1)
+
+
+def _margin_shares(counts: Numbers, totals: Numbers, axis: int) -> Numbers:
+    margin = counts.sum(axis=tuple(j + 1 for j in range(counts.ndim - 1) if j != axis))
+    whole = np.maximum(totals, 1.0)
+    return projection(margin, whole, _LEAST) / whole[:, None]
+
+
+def concentrated(margin: Numbers, total: float, std: float) -> Numbers:
+    """Return a margin with all levels but the largest lowered by their noise, and the rest given to that one."""
+    lowered = np.maximum(margin * total - _CONCENTRATED * std, min(_LEAST, total / margin.size))
+    largest = int(np.argmax(margin))
+    lowered[largest] = 0.0
+    lowered[largest] = max(total - lowered.sum(), 0.0)
+    return lowered / lowered.sum()
+
+
+def independence_pvalue(cells: Cells, n_simulations: int) -> tuple[float, float]:
+    """Return the statistic and the larger p-value of two bootstraps: at the margins released, and concentrated."""
+    shape = cells.counts.shape
+    total = max(cells.total, 1.0)
+    observed = independence_statistic(cells.counts[None], np.array([total]), shape, cells.noise)[0]
+    margins = [_margin_shares(cells.counts[None], np.array([total]), axis)[0] for axis in range(len(shape))]
+    # A level's count is a sum over the other attributes.
+    spreads = [cells.noise.of(cells.counts.size // size).std for size in shape]
+    lowered = [concentrated(m, total, std) for m, std in zip(margins, spreads, strict=True)]
+    pvalues = []
+    for place, given in enumerate((margins, lowered)):
+        shares = margins_product([m[None] for m in given])[0]
+        rng = np.random.default_rng((PUBLIC_SEED, place))
+        above = 0
+        for size in cut(n_simulations, max(1, _BLOCK // shares.size)):
+            tables, totals = _simulated(cells, shares, size, rng)
+            above += int(np.sum(independence_statistic(tables, totals, shape, cells.noise) >= observed))
+        pvalues.append((1 + above) / (n_simulations + 1))
+    return float(observed), max(pvalues)
+
+
+def fit_pvalue(cells: Cells, shares: Numbers, n_simulations: int) -> tuple[float, float]:
+    """Return the statistic and the p-value of a table against stated shares, whose null law is known."""
+    flat = shares.ravel()
+
+    def statistic(counts: Numbers, totals: Numbers) -> Numbers:
+        return projected_statistic(
+            counts.reshape(len(counts), -1), np.maximum(totals, 1.0), flat, cells.noise.variance
+        )
+
+    observed = statistic(cells.counts[None], np.array([cells.total]))[0]
+    rng = np.random.default_rng((PUBLIC_SEED, 2))
+    above = 0
+    for size in cut(n_simulations, max(1, _BLOCK // flat.size)):
+        above += int(np.sum(statistic(*_simulated(cells, shares, size, rng)) >= observed))
+    return float(observed), (1 + above) / (n_simulations + 1)
+
+
+def _simulated(cells: Cells, shares: Numbers, size: int, rng: np.random.Generator) -> tuple[Numbers, Numbers]:
+    """Return tables as they would be released under the null hypothesis, and their totals."""
+    n = max(1, math.floor(cells.total + 0.5))
+    drawn = rng.multinomial(n, shares.ravel(), size) + cells.noise.draw(rng, (size, shares.size))
+    totals = np.full(size, float(n))
+    if cells.total_noise is not None:
+        totals = totals + cells.total_noise.draw(rng, (size,))
+    return drawn.reshape(size, *shares.shape).astype(np.float64), totals

@@ -1,0 +1,279 @@
+"""The private proportion of rows with a property: one noisy count, whose law is known exactly.
+
+Proof: docs/proofs/proportion.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from dpstats.data.attributes import codes_of, rows_stated
+from dpstats.data.categories import Categories
+from dpstats.data.parameters import (
+    check_choice,
+    check_integer,
+    check_level,
+    check_privacy_parameters,
+    check_real,
+)
+from dpstats.data.tables import Table
+from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.mechanisms.histogram import count_stage, count_steps
+from dpstats.noisy_counts import CountNoise, at_least, at_most, limits
+from dpstats.privacy.budget import PrivacyBudget
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.plan import ReleasePlan
+from dpstats.privacy.stages import AnyStage, Coins
+from dpstats.release.estimator import PrivateEstimator
+from dpstats.release.parameters import parameters
+from dpstats.release.session import Released, Session
+from dpstats.results import ConfidenceInterval, Summary, ValueTest, significant
+
+COUNT, UNIFORM = "count", "uniform"
+_BITS = 52  # of the uniform: as many as a float keeps beside a half
+_ESTIMAND = "the proportion in the population that the rows are a sample of"
+
+
+@dataclass(frozen=True)
+class ProportionPlan(ReleasePlan):
+    """The plan of a `PrivateProportion`: a count, and the coins of the uniform that its tests need."""
+
+    @property
+    def count_noise(self) -> CountNoise:
+        """The noise of the count."""
+        noise = self.noise(COUNT)
+        return CountNoise(noise.law, float(np.asarray(noise.scale)))
+
+    def expected_error(self, std: float | NDArray[np.float64] | None = None) -> float:
+        """Return the expected squared error of ``count_ / n``, ``std`` (at most 1/2) the root of share (1 - share)."""
+        spread = 0.5 if std is None else check_real("std", std, at_least=0, at_most=0.5)
+        return spread**2 / self.n_samples + self.count_noise.variance / self.n_samples**2
+
+
+@parameters
+class PrivateProportion(PrivateEstimator[ProportionPlan]):
+    """Private proportion of rows that are 1, with the most powerful private test and exact intervals.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy parameter, greater than 0.
+    delta : float, default=0.0
+        0 adds discrete Laplace noise of scale 1/epsilon to the count: the choice for one proportion. In (0, 1) Gaussian
+        noise, which is larger, for budgets that add up many releases by ``method="gdp"`` or "zcdp".
+    random_state : None, int or numpy.random.Generator, default=None
+        None draws exact noise: a release. Anything else is a simulation.
+    budget : PrivacyBudget, optional
+        Charged by every fit, before noise is drawn; shared by clones.
+
+    Attributes
+    ----------
+    proportion_ : float
+        ``count_ / n``, brought into [0, 1].
+    count_ : float
+        The noisy count, as released: a whole number at delta = 0; may be negative, or more than n.
+    statistic_ : float
+        What tests and intervals are from: ``count_``, at delta = 0 plus a uniform number in (-1/2, 1/2) that was drawn
+        after the release, once. It does not depend on the data.
+    noise_std_ : float
+        Standard deviation of the noise in ``proportion_``.
+    privacy_ : PrivacyGuarantee
+        For neighbours that differ in one row; n is public.
+    plan_ : ReleasePlan
+    n_features_in_ : int
+        1.
+
+    Notes
+    -----
+    With X binomial, X + discrete Laplace + uniform has a law that is computed exactly (to 1e-17). Its one-sided tests
+    are uniformly most powerful among all tests that are epsilon-private (Awan and Slavkovic 2018), and intervals are
+    what two of them, at equal tails, do not reject. Intervals cover with the level that they state, whatever n, the
+    proportion and epsilon: rows are assumed to be independent, and nothing else. Where a statistic is so far outside
+    [0, n] that every proportion is rejected the interval is the nearer end alone.
+
+    References
+    ----------
+    Awan and Slavkovic (2018), Differentially private uniformly most powerful tests for binomial data. Awan and
+    Slavkovic (2020), Differentially private inference for binomial data.
+
+    Examples
+    --------
+    >>> from dpstats.tables import PrivateProportion
+    >>> answers = [1] * 130 + [0] * 70
+    >>> share = PrivateProportion(epsilon=1.0, random_state=0).fit(answers)
+    >>> share.proportion_, [round(float(end), 3) for end in share.confidence_interval()]
+    (0.645, [0.573, 0.708])
+    >>> round(share.test(0.5, alternative="greater").pvalue, 6)
+    3.5e-05
+    """
+
+    epsilon: float = 1.0
+    delta: float = 0.0
+    random_state: Any = None
+    budget: PrivacyBudget | None = None
+
+    _min_samples = 1
+
+    def plan(self, n_samples: int, n_features: int = 1) -> ProportionPlan:
+        """Return what a fit on data of this size would release, and at which cost.
+
+        Parameters
+        ----------
+        n_samples, n_features : int
+            Public sizes; a proportion is of one column.
+        """
+        n = check_integer("n_samples", n_samples, at_least=1, at_most=2**31)
+        if check_integer("n_features", n_features, at_least=1) != 1:
+            raise InvalidParameter(f"n_features must be 1: a proportion is of one column, got {n_features}")
+        guarantee = PrivacyGuarantee(*check_privacy_parameters(self.epsilon, self.delta))
+        stages: list[AnyStage] = [count_stage(1, guarantee, COUNT)]
+        if guarantee.delta == 0:
+            stages.append(Coins(UNIFORM, (_BITS,), released=True))
+        return ProportionPlan(tuple(stages), guarantee, n, 1)
+
+    def fit(self, X: Any, y: Any = None) -> PrivateProportion:
+        """Release the proportion of ones among the values.
+
+        Parameters
+        ----------
+        X : sequence of 0 and 1, or of booleans, of length n
+            Private: a list, an array of shape (n,) or (n, 1), a column of a data frame. Each is read by itself. How
+            many there are is public.
+        y : ignored
+
+        Raises
+        ------
+        InvalidParameter
+            If epsilon or delta is outside what is allowed.
+        InvalidData
+            If X is not of one dimension, or has a value that is neither 0 nor 1 (nor a boolean), a missing one say:
+            this shows that there was one.
+        BudgetExceeded
+            If the budget cannot pay.
+        """
+        return super().fit(X, y)
+
+    def _stated_shape(self, X: Any) -> tuple[int, int] | None:
+        n = rows_stated(X)
+        return None if n is None else (n, 1)
+
+    def _table(self, X: Any, y: Any) -> Table:
+        codes = codes_of(X, [Categories((0, 1))])
+        if len(codes) == 0:
+            raise InvalidData("X must have at least one row, got none")
+        self.n_features_in_ = 1
+        return Table(codes)
+
+    def _read(self, table: Table, plan: ProportionPlan) -> Mapping[str, Any]:
+        values = np.asarray(table.X)
+        if (values < 0).any():
+            raise InvalidData(
+                "X must be 0 or 1 (or booleans), got at least one that is missing or something else"
+            )
+        return {COUNT: count_steps(plan.additive[0], values.sum(keepdims=True)[0], plan.n_samples)}
+
+    def _release(self, private: Mapping[str, Any], plan: ProportionPlan, session: Session) -> None:
+        session.add(COUNT, private[COUNT])
+        if plan.target.delta == 0:
+            # After the count, on which it does not depend.
+            session.coins(UNIFORM)
+
+    def _report(self, released: Released, plan: ProportionPlan) -> None:
+        self.count_ = float(released[COUNT][0])
+        self.statistic_ = self.count_ + (float(uniform(released[UNIFORM])) if UNIFORM in released else 0.0)
+        self.proportion_ = min(max(self.count_ / plan.n_samples, 0.0), 1.0)
+        self.noise_std_ = plan.count_noise.std / plan.n_samples
+
+    def confidence_interval(self, confidence_level: float = 0.95) -> ConfidenceInterval:
+        """Return the proportions that neither one-sided test rejects, each at half of what the level leaves.
+
+        It counts sampling error and noise, by their exact law.
+        """
+        check_is_fitted(self)
+        level = check_level("confidence_level", confidence_level)
+        low, high = self._limits((1 - level) / 2)
+        return ConfidenceInterval(low, high, level, _ESTIMAND)
+
+    def test(self, value: float, alternative: str = "two-sided") -> ValueTest:
+        """Test whether the proportion is ``value``, from what was released: it costs no privacy.
+
+        Parameters
+        ----------
+        value : float
+            In (0, 1).
+        alternative : {"two-sided", "less", "greater"}, default="two-sided"
+            What speaks against the null hypothesis. "less" and "greater" are the most powerful private tests at delta =
+            0; "two-sided" rejects where the interval excludes the value.
+
+        Returns
+        -------
+        ValueTest
+            ``pvalue``, ``statistic`` (``statistic_``) and ``confidence_interval()``.
+        """
+        check_is_fitted(self)
+        share = check_real("value", value, above=0, below=1)
+        side = check_choice("alternative", alternative, ["two-sided", "less", "greater"])
+        given = self.statistic_, self.plan_.n_samples, share, self.plan_.count_noise
+        less, greater = at_most(*given), at_least(*given)
+        pvalue = {"less": less, "greater": greater, "two-sided": min(1.0, 2 * min(less, greater))}[side]
+
+        def interval(confidence_level: float = 0.95) -> ConfidenceInterval:
+            if side == "two-sided":
+                return self.confidence_interval(confidence_level)
+            level = check_level("confidence_level", confidence_level)
+            low, high = self._limits(1 - level)
+            ends = (0.0, high) if side == "less" else (low, 1.0)
+            return ConfidenceInterval(*ends, level, _ESTIMAND)
+
+        return ValueTest(self.statistic_, pvalue, share, side, _ESTIMAND, ("proportion",), interval)
+
+    def _limits(self, tail: float) -> tuple[float, float]:
+        z = self.statistic_
+        return limits(z, z, self.plan_.n_samples, self.plan_.count_noise, tail)
+
+    def summary(self, confidence_level: float = 0.95) -> Summary:
+        """Return a table of the estimate and its interval; prints as text, shows as HTML in a notebook."""
+        interval = self.confidence_interval(confidence_level)
+        plan, width = self.plan_, float(interval.high) - float(interval.low)
+        error = max(self.noise_std_, width / 4)
+        percent = f"{100 * interval.confidence_level:g}%"
+        values = (self.proportion_, interval.low, interval.high)
+        estimate, *ends = (significant(float(value), error) for value in values)
+        notes = ["The interval counts sampling error and noise, by their exact law, if rows are independent."]
+        if interval.low == interval.high:
+            notes.append("Noise has put the count so far outside [0, n] that every proportion is rejected.")
+        if self.privacy_.simulated:
+            notes.append("Simulated noise, not a private release: random_state was given.")
+        noise = plan.count_noise
+        return Summary(
+            "Private proportion",
+            [
+                ("Estimator", type(self).__name__),
+                ("Rows", f"{plan.n_samples:,} (public)"),
+                ("Privacy", str(self.privacy_)),
+                ("Noise", f"{noise.law.capitalize()} of scale {noise.scale:.4g} on the count"),
+                ("Intervals cover", _ESTIMAND),
+            ],
+            ["", "estimate", "noise sd", f"[{percent} low", f"{percent} high]"],
+            [("proportion", estimate, significant(self.noise_std_), *ends)],
+            notes,
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array, tags.input_tags.one_d_array = False, True
+        tags.input_tags.categorical = True
+        return tags
+
+
+def uniform(signs: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return uniform numbers in (-1/2, 1/2) made of coins (..., bits); never at an end."""
+    bits = (np.asarray(signs) + 1) // 2
+    width = bits.shape[-1]
+    return np.asarray(bits @ 2.0 ** -np.arange(1, width + 1) + 2.0 ** -(width + 1) - 0.5)

@@ -1,0 +1,62 @@
+"""What a test of a table reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.results import Summary
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableTest:
+    """A test of a table that was released before: it costs no privacy.
+
+    Attributes
+    ----------
+    statistic : float
+        The projected statistic of Kifer and Rogers (2017): about chi-square where there are many rows.
+    pvalue : float
+        (1 + #{simulated >= statistic}) / (n_simulations + 1), of whole releases under the null hypothesis.
+    expected : ndarray
+        Counts under the null hypothesis, as estimated.
+    null : str
+        The null hypothesis in words.
+    level_note : str
+        What is known of the level.
+    n_simulations : int
+        In each bootstrap.
+    privacy : PrivacyGuarantee
+        Of the release.
+    """
+
+    statistic: float
+    pvalue: float
+    expected: NDArray[np.float64]
+    null: str
+    level_note: str
+    n_simulations: int
+    privacy: PrivacyGuarantee
+
+    def summary(self) -> Summary:
+        """Return a table; prints as text, shows as HTML in a notebook."""
+        notes = [f"From what was released before: it costs no privacy. {self.level_note}"]
+        if self.privacy.simulated:
+            notes.append("Simulated noise, not a private release: random_state was given.")
+        return Summary(
+            "Private test of a table",
+            [
+                ("Null hypothesis", self.null),
+                ("Privacy", str(self.privacy)),
+                ("Null distribution", f"{self.n_simulations:,} simulated releases"),
+            ],
+            ["", "statistic", "p-value"],
+            [("projected chi-square", f"{self.statistic:.4g}", f"{self.pvalue:.4g}")],
+            notes,
+        )
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()

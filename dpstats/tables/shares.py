@@ -1,0 +1,93 @@
+"""The share of a group that has a property, from two noisy counts: which values these do not refute.
+
+Of a group the rows with the property and those without it are counted, each with noise; how many there are is private.
+For a share t the statistic (1 - t) * with - t * without has mean 0, whatever the size of the group, so that no noisy
+number is divided by. Proof: docs/proofs/contingency-table.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.intervals import error_tails
+from dpstats.noisy_counts import CountNoise
+
+Numbers = NDArray[np.float64]
+
+_RAISED = 1.0
+"""By how many standard deviations of its noise the size of a group is raised, which sampling errors are from."""
+_CONTINUITY = 0.5
+"""Counts are whole numbers, of which a tail includes the one observed."""
+_STEPS = 400
+_HALVINGS = 26
+
+
+@dataclass(frozen=True)
+class NoisyShare:
+    """Two noisy counts: of the rows of a group with a property, and without it."""
+
+    having: float
+    lacking: float
+    having_noise: CountNoise
+    lacking_noise: CountNoise
+
+    @property
+    def estimate(self) -> float:
+        """The share, between 0 and 1; NaN where both counts are at most 0."""
+        having, lacking = max(self.having, 0.0), max(self.lacking, 0.0)
+        return having / (having + lacking) if having + lacking > 0 else float("nan")
+
+    @property
+    def size(self) -> float:
+        """How many rows there are at most, by the noise's standard deviation; no fewer than 1."""
+        spread = np.sqrt(self.having_noise.variance + self.lacking_noise.variance)
+        return float(max(self.having + self.lacking + _RAISED * spread, 1.0))
+
+    def pvalues(self, shares: Numbers) -> tuple[Numbers, Numbers]:
+        """Return P(statistic so small) and P(statistic so large) where the share is one of these.
+
+        The statistic is a binomial deviation, of which the skewness counts, plus Laplace or Gaussian noise, of which
+        two cumulants count.
+        """
+        t = np.asarray(shares, dtype=np.float64)
+        away = (1 - t) * self.having - t * self.lacking
+        sampling = self.size * t * (1 - t)
+        noise = (1 - t) ** 2 * self.having_noise.variance + t**2 * self.lacking_noise.variance
+        fourth = (1 - t) ** 4 * self.having_noise.fourth + t**4 * self.lacking_noise.fourth
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # A tail on the longer side of the binomial is that of a larger variance: Bernstein's.
+            skew = sampling / (sampling + noise) * np.maximum(np.sign(away) * (1 - 2 * t), 0.0) / 3
+            variance = sampling + noise + np.abs(away) * np.nan_to_num(skew)
+            # One Laplace variable of this part of the variance has the same fourth cumulant: 12 b^4 = 3 (2 b^2)^2.
+            heavy = np.minimum(np.sqrt(fourth / 3), variance)
+            std = np.sqrt(np.maximum(variance - heavy, 0.0))
+        scale = np.sqrt(heavy / 2)
+        below, above = (error_tails(side * away - _CONTINUITY, std, "laplace", scale) for side in (-1, 1))
+        return below, above
+
+    def limits(self, tail: float) -> tuple[float, float]:
+        """Return the least and the largest share that are not refuted; where all are, the one that is least so."""
+        grid = np.linspace(0.0, 1.0, _STEPS + 1)
+        # Near the ends as closely as counts of a group of this size can tell.
+        fine = np.geomspace(0.01 / self.size, 0.5, _STEPS // 4) if self.size > 1 else grid
+        grid = np.unique(np.concatenate([grid, fine, 1 - fine]))
+        kept = self._kept(grid, tail)
+        if not kept.any():
+            least = float(grid[np.argmax(np.minimum(*self.pvalues(grid)))])
+            return least, least
+        first, last = int(np.argmax(kept)), int(kept.size - 1 - np.argmax(kept[::-1]))
+        inside = grid[[first, last]]
+        outside = grid[[max(first - 1, 0), min(last + 1, grid.size - 1)]]
+        for _ in range(_HALVINGS):
+            middle = (inside + outside) / 2
+            good = self._kept(middle, tail)
+            inside, outside = np.where(good, middle, inside), np.where(good, outside, middle)
+        # Outward, by next to nothing; an end of [0, 1] that is kept is the limit.
+        return float(outside[0]), float(outside[1])
+
+    def _kept(self, shares: Numbers, tail: float) -> NDArray[np.bool_]:
+        below, above = self.pvalues(shares)
+        return np.asarray((below >= tail) & (above >= tail))

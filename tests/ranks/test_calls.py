@@ -1,0 +1,44 @@
+"""Rank tests in one call: what the estimators say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dpstats.privacy import PrivacyBudget
+from dpstats.ranks import (
+    KruskalWallisTest,
+    MannWhitneyTest,
+    SignedRankTest,
+    kruskal_wallis,
+    mann_whitney,
+    wilcoxon_signed_rank,
+)
+
+RNG = np.random.default_rng(0)
+X, LABELS = RNG.normal(size=80), RNG.integers(2, size=80)
+GIVEN = {"epsilon": 0.7, "n_simulations": 199, "random_state": 4}
+
+
+@pytest.mark.parametrize("more", [{}, {"alternative": "less"}], ids=str)
+def test_one_sample_and_two_groups(more: dict[str, str]) -> None:
+    assert wilcoxon_signed_rank(X, **GIVEN, **more) == SignedRankTest(**GIVEN, **more).fit(X).result_
+    sizes = np.bincount(LABELS).tolist()
+    for given in ({}, {"sizes": sizes}):
+        found = mann_whitney(X, LABELS, groups=[0, 1], **given, **GIVEN, **more)
+        assert found == MannWhitneyTest(groups=[0, 1], **given, **GIVEN, **more).fit(X, LABELS).result_
+    assert found.alternative == more.get("alternative", "two-sided") and found.privacy.epsilon == 0.7
+
+
+def test_several_groups_and_a_budget() -> None:
+    found = kruskal_wallis(X, LABELS, groups=[0, 1], **GIVEN)
+    assert found == KruskalWallisTest(groups=[0, 1], **GIVEN).fit(X, LABELS).result_
+    budget = PrivacyBudget(3.0)
+    wilcoxon_signed_rank(X, n_simulations=99, budget=budget)
+    mann_whitney(X, LABELS, groups=[0, 1], n_simulations=99, budget=budget)
+    kruskal_wallis(X, LABELS, groups=[0, 1], n_simulations=99, budget=budget)
+    assert [charge.label for charge in budget.history()] == [
+        "SignedRankTest",
+        "MannWhitneyTest",
+        "KruskalWallisTest",
+    ]

@@ -1,0 +1,164 @@
+"""Private rank tests: level at every share of the groups, without and with ties, and power beside scipy's.
+
+Levels are of tests at .05. Values are exponential; with ties they are rounded down to multiples of one half. With
+private sizes the null distribution is that of equal groups, so that levels at other shares are what this study is for.
+
+    python validation/studies/ranks.py
+    python validation/studies/ranks.py --replications 100 --no-write
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+import dpstats
+from dpstats.ranks import KruskalWallisTest, MannWhitneyTest, SignedRankTest
+
+RESULTS = Path(__file__).resolve().parents[1] / "results" / "ranks.md"
+LEVEL, SIMULATIONS = 0.05, 9999
+SIZES, EPSILONS, SHARES = (30, 100, 1000), (0.1, 1.0), (0.1, 0.3, 0.5)
+Floats = NDArray[np.float64]
+Plain = Callable[[Floats, Any], float]
+
+
+def signed_rows(
+    n: int, share: float, shift: float, ties: bool, rng: np.random.Generator
+) -> tuple[Floats, Any]:
+    """Return differences; ``share`` of them are 0 where there are ties."""
+    x = rng.standard_t(3, n) + shift
+    return (np.where(rng.random(n) < share, 0.0, np.round(x)), None) if ties else (x, None)
+
+
+def grouped_rows(
+    groups: int, n: int, share: float, shift: float, ties: bool, rng: np.random.Generator
+) -> tuple[Floats, Any]:
+    """Return values and labels: the first group has a share of the rows, the others the rest alike."""
+    labels = rng.choice(groups, size=n, p=[share, *[(1 - share) / (groups - 1)] * (groups - 1)])
+    x = rng.exponential(size=n) + shift * (labels == 0)
+    return (np.floor(2 * x) / 2 if ties else x), labels
+
+
+def plain_signed(x: Floats, labels: Any) -> float:
+    return float(stats.wilcoxon(x, zero_method="pratt", method="approx").pvalue)
+
+
+def plain_two(x: Floats, labels: Any) -> float:
+    return float(stats.mannwhitneyu(x[labels == 0], x[labels == 1]).pvalue)
+
+
+def plain_three(x: Floats, labels: Any) -> float:
+    return float(stats.kruskal(*(x[labels == group] for group in range(3))).pvalue)
+
+
+FAMILIES: dict[str, tuple[Any, Callable[..., tuple[Floats, Any]], Plain]] = {
+    "signed rank": (SignedRankTest, signed_rows, plain_signed),
+    "Mann-Whitney": (
+        lambda **given: MannWhitneyTest(groups=[0, 1], **given),
+        lambda *given: grouped_rows(2, *given),
+        plain_two,
+    ),
+    "Kruskal-Wallis": (
+        lambda **given: KruskalWallisTest(groups=[0, 1, 2], **given),
+        lambda *given: grouped_rows(3, *given),
+        plain_three,
+    ),
+}
+
+
+def rate(
+    name: str, n: int, epsilon: float, share: float, shift: float, ties: bool, replications: int, seed: int
+) -> tuple[float, float]:
+    """Return how often the private test and scipy's reject."""
+    build, rows, plain = FAMILIES[name]
+    # Every cell has draws of its own.
+    cell = [
+        sorted(FAMILIES).index(name),
+        n,
+        round(1000 * epsilon),
+        round(1000 * share),
+        round(1000 * shift),
+        ties,
+    ]
+    rng = np.random.default_rng([seed, *cell])
+    made = build(epsilon=epsilon, n_simulations=SIMULATIONS, random_state=rng)
+    found = []
+    for _ in range(replications):
+        x, labels = rows(n, share, shift, ties, rng)
+        private = made.fit(x) if labels is None else made.fit(x, labels)
+        empty = labels is not None and np.unique(labels).size < len(made.groups)
+        found.append((private.pvalue_ <= LEVEL, False if empty else plain(x, labels) <= LEVEL))
+    return tuple(np.mean(found, axis=0).tolist())  # type: ignore[return-value]
+
+
+def as_markdown(replications: int, seed: int, command: str) -> str:
+    """Return the report."""
+    error = np.sqrt(LEVEL * (1 - LEVEL) / replications)
+    levels, powers = [], []
+    for name, n, epsilon, share, ties in itertools.product(FAMILIES, SIZES, EPSILONS, SHARES, (False, True)):
+        if name == "signed rank" and not ties and share != SHARES[0]:
+            continue  # without ties there is no share
+        own, _ = rate(name, n, epsilon, share, 0.0, ties, replications, seed)
+        levels.append((name, n, epsilon, share, ties, own))
+    for name, n, epsilon in itertools.product(FAMILIES, SIZES, EPSILONS):
+        shift = {30: 1.0, 100: 0.6, 1000: 0.2}[n]
+        powers.append(
+            (name, n, epsilon, shift, *rate(name, n, epsilon, 0.5, shift, False, replications, seed))
+        )
+    sharp = [row for row in levels if not row[4] and (row[0] == "signed rank" or row[3] == SHARES[-1])]
+    # Three groups are equal at none of the shares.
+    exact = [row[-1] for row in sharp if row[0] != "Kruskal-Wallis"]
+    lines = [
+        "# Private rank tests",
+        "",
+        f"{time.strftime('%Y-%m-%d')}, dpstats {dpstats.__version__}, numpy {np.__version__}; simulated noise; "
+        f"{replications} datasets a cell, {SIMULATIONS} simulations of the null distribution.",
+        "",
+        f"    {command}",
+        "",
+        f"## Level of tests at .05 (one standard error: {error:.4f})",
+        "",
+        f"From {min(row[-1] for row in levels):.3f} to {max(row[-1] for row in levels):.3f}; where nothing makes a "
+        f"test conservative (no ties; equal groups or one sample) from {min(exact):.3f} to {max(exact):.3f}.",
+        "",
+        "| test | n | epsilon | share of the first group (of zeros) | ties | level |",
+        "|---" * 6 + "|",
+    ]
+    for name, n, epsilon, share, ties, own in levels:
+        words = "" if name == "signed rank" and not ties else f"{share:g}"
+        lines.append(f"| {name} | {n} | {epsilon:g} | {words} | {'yes' if ties else 'no'} | {own:.3f} |")
+    lines += [
+        "",
+        "## Power (half of the rows in the first group, moved by a shift)",
+        "",
+        "| test | n | epsilon | shift | private | scipy, not private |",
+        "|---" * 6 + "|",
+    ]
+    for name, n, epsilon, shift, own, plain in powers:
+        lines.append(f"| {name} | {n} | {epsilon:g} | {shift:g} | {own:.3f} | {plain:.3f} |")
+    return "\n".join([*lines, ""])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--replications", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=2026)
+    parser.add_argument("--no-write", action="store_true")
+    options = parser.parse_args()
+    asked = f"--replications {options.replications} --seed {options.seed}"
+    text = as_markdown(options.replications, options.seed, f"python validation/studies/ranks.py {asked}")
+    print(text)
+    if not options.no_write:
+        RESULTS.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
