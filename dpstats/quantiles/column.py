@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
@@ -11,10 +12,15 @@ from dpstats.data.parameters import check_integer
 from dpstats.data.rows import column_of
 from dpstats.errors import InvalidData
 from dpstats.release.estimator import Plan, PrivateEstimator
+from dpstats.results import Summary
 
 
-class OneColumn(PrivateEstimator[Plan]):
+class OneColumn(PrivateEstimator[Plan], ABC):
     """Base of the estimators of one column of numbers."""
+
+    @abstractmethod
+    def summary(self) -> Summary:
+        """Return a table; prints as text, shows as HTML in a notebook."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release the estimate from the rows of ``X``.

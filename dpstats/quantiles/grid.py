@@ -47,8 +47,8 @@ class Grid:
         """How many there are."""
         return self.steps + 1
 
-    def places(self, X: Any) -> NDArray[np.integer[Any]]:
-        """Return the place of the nearest point to every row: of a row alone, whatever the others are."""
+    def places(self, X: Any, up: bool = False) -> NDArray[np.integer[Any]]:
+        """Return the place of the nearest point to every row, or the next one ``up``: of a row alone."""
         values = np.asarray(X)
         found = np.empty(values.shape, dtype=np.int32 if self.steps < 2**31 else np.int64)
         factor = self.steps / (self.high - self.low)
@@ -59,7 +59,10 @@ class Grid:
                 block -= self.low
                 block *= factor
             np.clip(block, 0.0, float(self.steps), out=block)
-            found[part] = np.rint(block, out=block)
+            if up:
+                # A row on a point is at it, whichever way the product was rounded.
+                block *= 1 - 2.0**-48
+            found[part] = (np.ceil if up else np.rint)(block, out=block)
         return found
 
     def values(self, places: Any) -> NDArray[np.float64]:
@@ -103,8 +106,8 @@ def check_grid(bounds: Any, step: Any) -> Grid:
     return Grid(low, high, steps, True)
 
 
-def sorted_places(X: Any, grid: Grid) -> NDArray[np.integer[Any]]:
-    """Return the places of a column's rows in increasing order, or refuse data that are not finite."""
+def finite_places(X: Any, grid: Grid, up: bool = False) -> NDArray[np.integer[Any]]:
+    """Return the places of a column's rows, or refuse data that are not finite."""
     column = np.asarray(X)[:, 0]
     for start in range(0, column.size, _BLOCK):
         if not np.isfinite(column[start : start + _BLOCK]).all():
@@ -112,6 +115,11 @@ def sorted_places(X: Any, grid: Grid) -> NDArray[np.integer[Any]]:
                 "X must be finite, got at least one NaN or infinite entry: drop or fill them by a rule that looks at "
                 "each row alone"
             )
-    places = grid.places(column)
+    return grid.places(column, up)
+
+
+def sorted_places(X: Any, grid: Grid) -> NDArray[np.integer[Any]]:
+    """Return the same in increasing order."""
+    places = finite_places(X, grid)
     places.sort()
     return places

@@ -35,7 +35,7 @@ LOW, POINT, HIGH = range(3)
 
 
 class Target(NamedTuple):
-    """What one of the chosen points is: the rank that it aims at, its kind (LOW, POINT, HIGH), and of which quantile."""
+    """The rank that a chosen point aims at, its kind (LOW, POINT, HIGH), and of which quantile it is."""
 
     rank: int
     kind: int
