@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.release.groups import Cells
-from dpstats.release.session import Session
+from dpstats.release.session import Part, Session
 
 _LARGEST_DENOMINATOR = 10**6
 
@@ -113,30 +113,20 @@ def release(
     count = 1 if session.size is None else session.size
     chosen: dict[int, NDArray[np.int64]] = {}
     for level, name in zip(levels, names, strict=True):
-        ends = np.array(
-            [
-                [
-                    np.zeros(count, dtype=np.int64) if node.lower is None else chosen[node.lower],
-                    np.full(count, steps) if node.upper is None else chosen[node.upper],
-                ]
-                for node in level
-            ]
-        )
-        different, case = np.unique(ends.reshape(-1, count).T, axis=0, return_inverse=True)
-        ways = [
-            [
-                _of_part(places, node, low, high)
-                for node, (low, high) in zip(level, way.reshape(-1, 2), strict=True)
-            ]
-            for way in different
-        ]
-        drawn = session.choose(name, ways, case.reshape(-1)).reshape(count, len(level))
+        parts = []
+        for node in level:
+            low = np.zeros(count, dtype=np.int64) if node.lower is None else chosen[node.lower]
+            high = np.full(count, steps) if node.upper is None else chosen[node.upper]
+            ends, case = np.unique(np.stack([low, high], axis=1), axis=0, return_inverse=True)
+            parts.append(Part([part(places, node, *pair) for pair in ends.tolist()], case.reshape(-1)))
+        drawn = session.choose(name, parts).reshape(count, len(level))
         for node, column in zip(level, drawn.T, strict=True):
             chosen[node.index] = column
 
 
-def _of_part(places: Places, node: Node, low: int, high: int) -> Cells:
+def part(places: Places, node: Node, low: int, high: int) -> Cells:
+    """Return what a quantile is chosen among, in the part between two points that were chosen before."""
     # A row at the lower end is in the part below, except at the end of the grid.
     first = 0 if node.lower is None else int(np.searchsorted(places, low, side="right"))
     last = places.size if node.upper is None else int(np.searchsorted(places, high, side="right"))
-    return cells(places[first:last], node.share, int(low), int(high))
+    return cells(places[first:last], node.share, low, high)

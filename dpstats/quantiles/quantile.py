@@ -30,7 +30,7 @@ from dpstats.quantiles.plan import (
     place_of_targets,
     points_plan,
 )
-from dpstats.release.session import Released, Session
+from dpstats.release.session import Part, Released, Session
 from dpstats.results import ConfidenceInterval, Summary, significant
 
 _MOST_TOGETHER = 20
@@ -190,7 +190,7 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
             release_by_halving(private, plan.levels, names, steps, session)
             return
         ranks = tuple(target.rank for target in plan.targets)
-        chosen = session.choose(POINTS, [[windows(private, ranks, steps)]])
+        chosen = session.choose(POINTS, [Part([windows(private, ranks, steps)])])
         if plan.accepted:
             ordered = np.sort(chosen, axis=-1)
             low, high = (

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType, TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, NamedTuple, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,21 @@ Released = Mapping[str, Any]
 """What was released of each stage, by its name, in its units: public, and all that a report is given."""
 
 _BLOCK = 1 << 16  # responses that stay in cache
+
+
+class Part(NamedTuple):
+    """What is chosen by itself, of a `Choice`.
+
+    Attributes
+    ----------
+    cases : sequence of Groups
+        The weights of its candidates: one case for every way that earlier releases went.
+    case : array of shape (size,), optional
+        The case of each draw; None: the only one.
+    """
+
+    cases: Sequence[Groups]
+    case: NDArray[np.intp] | None = None
 
 
 class Session:
@@ -214,38 +229,40 @@ class Session:
         self._released[name] = chosen
         return chosen
 
-    def choose(
-        self, name: str, cases: Sequence[Sequence[Groups]], case: NDArray[np.intp] | None = None
-    ) -> NDArray[np.int64]:
+    def choose(self, name: str, parts: Sequence[Part]) -> NDArray[np.int64]:
         """Choose candidates by their utility, and return them.
 
         Parameters
         ----------
         name : str
             A `Choice`.
-        cases : sequence of sequences of Groups
-            The weights of the candidates, in steps of utility, which add up to the stage's size: several where the
-            numbers are chosen one by one. There is one case for every way that earlier releases went.
-        case : array of shape (size,), optional
-            The case of each draw; None: the only one.
+        parts : sequence of Part
+            The weights of what is chosen by itself, in steps of utility; together of the stage's size.
 
         Returns
         -------
         int64 array of shape (k,), or (size, k)
         """
         stage: Choice = self._stage(name, Choice)
-        if any(sum(groups.size for groups in one) != stage.size for one in cases):
+        if any(len({groups.size for groups in part.cases}) != 1 for part in parts) or (
+            sum(part.cases[0].size for part in parts) != stage.size
+        ):
             raise DPStatsError(f"stage {name!r} is about {stage.size} numbers")
         self._take(name)
         count = 1 if self._size is None else self._size
-        which = np.zeros(count, dtype=np.intp) if case is None else case
-        chosen = np.empty((count, stage.size), dtype=np.int64)
-        for place in np.unique(which).tolist():
-            draws = np.flatnonzero(which == place)
-            drawn = [self._noise.candidate(groups, stage.scale_steps, draws.size) for groups in cases[place]]
-            chosen[draws] = np.concatenate(drawn, axis=1)
+        drawn = [self._chosen(part, stage.scale_steps, count) for part in parts]
+        chosen = np.concatenate(drawn, axis=1)
         self._released[name] = chosen[0] if self._size is None else chosen
         return self._released[name]
+
+    def _chosen(self, part: Part, scale: float, count: int) -> NDArray[np.int64]:
+        if part.case is None:
+            return self._noise.candidate(part.cases[0], scale, count)
+        found = np.empty((count, part.cases[0].size), dtype=np.int64)
+        for place, groups in enumerate(part.cases):
+            draws = np.flatnonzero(part.case == place)
+            found[draws] = self._noise.candidate(groups, scale, draws.size)
+        return found
 
     def smooth(self, name: str, integer: int, level: int) -> NDArray[np.float64]:
         """Release an integer with noise of one of the levels of a `Smooth`, which is private as the integer is.

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from registry import ENTRIES, Entry
 from registry.calls import CALLS
-from registry.reading import fit_rows, settings, width
+from registry.reading import ends_of, fit_rows, settings, width
 
 from dpstats.data.tables import Table
 from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
@@ -159,6 +159,19 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     watch("add")
     watch("select")
+    choose, smooth = Session.choose, Session.smooth
+
+    def chosen(self: Session, stage: str, parts: Any) -> Any:
+        if self.size is None:
+            found.extend(k for part in parts for groups in part.cases for k in ends_of(groups))
+        return choose(self, stage, parts)
+
+    def smoothed(self: Session, stage: str, integer: int, level: int) -> Any:
+        found.extend([integer, level])
+        return smooth(self, stage, integer, level)
+
+    monkeypatch.setattr(Session, "choose", chosen)
+    monkeypatch.setattr(Session, "smooth", smoothed)
     return found
 
 

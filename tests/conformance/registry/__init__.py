@@ -15,6 +15,7 @@ from registry import (
     filtering,
     histogram,
     identity,
+    quantiles,
     randomized_response,
     regression,
     regression_simple,
@@ -37,6 +38,7 @@ ENTRIES: tuple[Entry, ...] = (
     *adaptive_mean.entries(),
     *sparse_mean.entries(),
     *variance.entries(),
+    *quantiles.entries(),
     *regression.entries(),
     *regression_simple.entries(),
 )
