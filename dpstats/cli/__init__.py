@@ -17,6 +17,7 @@ from dpstats.cli.demo import add_demo
 from dpstats.cli.identity_test import IDENTITY_TEST
 from dpstats.cli.mean import MEAN
 from dpstats.cli.options import Parser, one_line, plain_number
+from dpstats.cli.quantile import QUANTILE
 from dpstats.cli.regress import REGRESS
 from dpstats.cli.release import add_releases
 from dpstats.cli.simulate import add_simulate
@@ -48,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     # In the order of the help.
     add_demo(commands)
-    add_releases(commands, (MEAN, SPARSE_MEAN, REGRESS, IDENTITY_TEST))
+    add_releases(commands, (MEAN, SPARSE_MEAN, QUANTILE, REGRESS, IDENTITY_TEST))
     add_audit(commands)
     add_simulate(commands)
     add_budget(commands)

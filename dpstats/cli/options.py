@@ -6,6 +6,7 @@ import argparse
 import math
 import re
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, NoReturn
 
 from dpstats.cli.files import give_up_stdout
@@ -42,6 +43,17 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", metavar="FILE", help="write the result as JSON ('-': print it instead of the table)"
     )
+
+
+def add_plot(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add where a picture goes."""
+    parser.add_argument("--plot", type=Path, metavar="FILE", help=f"draw {what} (png, pdf or svg)")
+
+
+def check_plot(path: Path | None) -> None:
+    """Refuse a picture of a kind that cannot be drawn."""
+    if path is not None and path.suffix.lower() not in (".png", ".pdf", ".svg"):
+        raise InvalidParameter(f"--plot must name a png, pdf or svg file, got {path}")
 
 
 def add_privacy(parser: argparse.ArgumentParser, delta: float | None = None, *, missing: bool = True) -> None:

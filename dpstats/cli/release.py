@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dpstats.cli.files import keep_apart, output, read_table
-from dpstats.cli.options import add_json
+from dpstats.cli.files import keep_apart, opened, output, read_table
+from dpstats.cli.options import add_json, add_plot, check_plot
 from dpstats.errors import InvalidData, InvalidParameter, LedgerError
 
 # Larger sizes are typing errors: plans for them would run out of memory or leave floating point.
@@ -39,6 +39,8 @@ class ReleaseCommand(NamedTuple):
         options -> what a fit is given, a table first, where that is more than the rows of ``--column``.
     width : callable, optional
         options -> how many columns a plan is about, where the options say it; else None.
+    picture : (str, callable), optional
+        What ``--plot`` draws, in words; and (fitted estimator, options) -> the figure.
     """
 
     name: str
@@ -51,6 +53,7 @@ class ReleaseCommand(NamedTuple):
     intervals: bool = True
     read: Callable[[argparse.Namespace], tuple[Any, ...]] | None = None
     width: Callable[[argparse.Namespace], int | None] | None = None
+    picture: tuple[str, Callable[[Any, argparse.Namespace], Any]] | None = None
 
 
 def add_releases(commands: Any, releases: Iterable[ReleaseCommand]) -> None:
@@ -89,7 +92,13 @@ def _add_release(commands: Any, command: ReleaseCommand) -> None:
         "--budget", type=Path, metavar="LEDGER", help="charge this ledger (see 'dpstats budget')"
     )
     add_json(parser)
-    parser.set_defaults(run=_release, read=command.read or _rows, build=command.build, report=command.report)
+    draw = None
+    if command.picture is not None:
+        words, draw = command.picture
+        add_plot(parser, words)
+    parser.set_defaults(
+        run=_release, read=command.read or _rows, build=command.build, report=command.report, draw=draw
+    )
 
 
 def _rows(options: argparse.Namespace) -> tuple[Any, ...]:
@@ -110,20 +119,24 @@ def _release(options: argparse.Namespace) -> None:
         raise InvalidParameter(f"--seed must be a non-negative integer, got {options.seed}")
     if "confidence" in options:
         check_real("--confidence", options.confidence, above=0, below=1)
-    keep_apart(options, "file", "cov", "budget", "json")
+    picture = getattr(options, "plot", None)
+    check_plot(picture)
+    keep_apart(options, "file", "cov", "budget", "plot", "json")
     budget = _budget(options.budget)
     with _naming(options.file):
         given = options.read(options)
     estimator = options.build(options, *given[0].shape)
     estimator.set_params(random_state=options.seed, budget=budget)
     # Opened before anything is charged, so that a path that cannot be written costs nothing.
-    with output(options.json) as show:
+    with opened("--plot", picture), output(options.json) as show:
         with _naming(options.file):
             estimator.fit(*given)
         table, facts = options.report(estimator, options)
         plan = estimator.plan_
         sizes = {"n_samples": plan.n_samples, "n_features": plan.n_features}
         named = {"estimator": type(estimator).__name__} | plan.facts()
+        if picture is not None:
+            options.draw(estimator, options).savefig(picture, dpi=150)
         show(table, named | sizes | {"privacy": _guarantee(estimator.privacy_)} | facts)
 
 
@@ -156,7 +169,7 @@ def _plan(options: argparse.Namespace) -> None:
     n = check_integer("--rows", options.rows, at_least=2, at_most=_MOST_ROWS)
     known = options.width(options)
     if known is not None and options.columns is not None:
-        raise InvalidParameter(f"--columns must not be given beside a formula, which has {known} of them")
+        raise InvalidParameter(f"--columns must not be given: by the other options there are {known} of them")
     if known is None and options.columns is None:
         raise InvalidParameter("--columns must be given: the number of columns")
     d = known or check_integer("--columns", options.columns, at_least=1, at_most=_MOST_COLUMNS)

@@ -119,6 +119,7 @@ def points_plan(
     # What has no bounded range as a whole gains nothing by delta.
     each = _largest_range(1, guarantee.epsilon, 0.0 if counts else guarantee.delta)
     scale = quotient_up(2, (each - counts) * (1 - 2.0**-50) if counts else each)
+    first_reach(scale, len(q))  # a law that is too wide to be drawn is too wide to be tabulated
     ranks = _ranks(n, q, scale, level, counts)
     targets = _targets(n, grid, q, ranks, coverage)
     first_reach(scale, len(targets))
@@ -140,6 +141,7 @@ def halving_plan(n: int, grid: Grid, q: tuple[float, ...], guarantee: PrivacyGua
     levels = levels_of(q)
     each = _largest_range(len(levels), guarantee.epsilon, guarantee.delta)
     scale = quotient_up(4, each)
+    first_reach(scale, 1)
     stages = tuple(
         Choice(f"{POINTS}, level {k}", len(level), 4, scale, grid.points) for k, level in enumerate(levels, 1)
     )
