@@ -117,4 +117,5 @@ def test_a_refusal_charges_nothing(
     refused(["quantile", str(table), *AGE, "--step", "0.3", "--budget", "b.db"], capsys)
     assert main(["quantile", str(table), *AGE, "--budget", "b.db", "--json", "out.json"]) == 0
     assert json.loads(Path("out.json").read_text())["privacy"]["epsilon"] == 1.0
+    capsys.readouterr()
     assert "Nothing was charged" in failed(["quantile", str(table), *AGE, "--budget", "b.db"], capsys)

@@ -34,21 +34,13 @@ def largest_delta(levels: tuple[float, ...], share: float, epsilon: float) -> fl
 def test_levels_and_shifts_cost_what_is_claimed(epsilon: float, delta: float) -> None:
     plan = PrivateMedian(bounds=(0, 60), step=1, epsilon=epsilon, delta=delta).plan(50)
     (stage,) = plan.stages
-    some = stage.levels[:: max(1, len(stage.levels) // 25)]
-    pairs = [level for low in some for level in stage.levels[stage.levels.index(low) :][:2]]
-    worst = max(
-        largest_delta((low, high), stage.sensitivity_share, epsilon)
-        for low, high in zip(pairs[::2], pairs[1::2], strict=False)
-    )
-    assert worst <= delta
+    share, every = stage.sensitivity_share, max(1, len(stage.levels) // 25)
+    pairs = list(pairwise(stage.levels))[::every]
+    assert max(largest_delta(pair, share, epsilon) for pair in pairs) <= delta
     assert plan.guarantee.epsilon == epsilon and stage.event.delta <= delta
-    # The other way round, with levels three times as far apart it is more.
-    apart = [low * float(stage.ratio) ** 12 for low in some[-3:]]
-    wrong = max(
-        largest_delta((low, high), stage.sensitivity_share, epsilon)
-        for low, high in zip(some[-3:], apart, strict=True)
-    )
-    assert wrong > delta
+    # With levels twelve times as far apart it is more.
+    apart = [(low, low * float(stage.ratio) ** 12) for low, _ in pairs[-3:]]
+    assert max(largest_delta(pair, share, epsilon) for pair in apart) > delta
 
 
 def test_limits_are_what_noise_of_a_level_may_hide() -> None:

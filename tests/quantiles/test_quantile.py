@@ -100,7 +100,7 @@ def test_intervals_are_of_the_planned_level() -> None:
     x = np.random.default_rng(0).normal(size=500)
     made = PrivateQuantile(bounds=(-5, 5), confidence_level=0.8, random_state=0).fit(x)
     assert made.confidence_interval(0.8).confidence_level == 0.8
-    with pytest.raises(InvalidParameter, match="confidence_level must be 0.8"):
+    with pytest.raises(InvalidParameter, match="confidence_level must be 0"):
         made.confidence_interval(0.9)
     alone = PrivateQuantile(bounds=(-5, 5), confidence_level=None, random_state=0).fit(x)
     assert np.isnan(alone.low_)
