@@ -85,7 +85,7 @@ class DistributionPlan(ReleasePlan):
             return (1 + float(beyond.sum())) / (_SIMULATED + 1) - (1 - level)
 
         most = float(noise.max()) + math.sqrt(math.log(4 * _SIMULATED) / self.n_samples)
-        return 1.0 if missed(most) > 0 else float(brentq(missed, 0.0, most, xtol=1e-9))
+        return 1.0 if missed(most) > 0 else min(1.0, float(brentq(missed, 0.0, most, xtol=1e-9)))
 
     def facts(self) -> dict[str, Any]:
         """Return what a reader of the plan has to know beside its stages, by name."""

@@ -124,10 +124,11 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> Drawn:
     monkeypatch.setattr(Session, "select", watched_choice)
     choose = Session.choose
 
-    def watched_points(self: Session, *args: Any) -> Any:
-        # One of them: points that are chosen together go together.
-        chosen = choose(self, *args)
-        found.keep(self, np.atleast_1d(chosen[..., 0])[:, None].astype(float))
+    def watched_points(self: Session, name: str, *args: Any) -> Any:
+        # One of them: points that are chosen together go together, and those of later levels with the first.
+        chosen = choose(self, name, *args)
+        if name in {stage.name for stage in self.plan.stages[:1]}:
+            found.keep(self, np.atleast_1d(chosen[..., 0])[:, None].astype(float))
         return chosen
 
     monkeypatch.setattr(Session, "choose", watched_points)

@@ -26,6 +26,7 @@ from dpstats.data.tables import Table
 from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
 from dpstats.mechanisms import GaussianMechanism, LaplaceMechanism
 from dpstats.privacy import PrivacyBudget
+from dpstats.quantiles import PrivateDistribution
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.mechanism import Mechanism
 from dpstats.release.session import Session
@@ -232,6 +233,7 @@ UNDECLARED = {
     },
     AdaptiveMean: {"_located": "the released average before it is shrunk, and its error, for the intervals"},
     SparseMean: {"_found": "what was released of the selected columns, for the intervals"},
+    PrivateDistribution: {"_fit": "the released cdf before it is made to rise, for the band"},
     PrivateVariance: {"_score": "the same of the released variance, before it is cut to its range"},
 }
 
