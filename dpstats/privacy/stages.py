@@ -409,7 +409,7 @@ class Smooth:
         # A list could be changed after it was paid for.
         object.__setattr__(self, "levels", tuple(self.levels))
         _check_counts(levels=len(self.levels))
-        if not all(0 < low < high for low, high in pairwise((0.0, *self.levels)) if low):
+        if not self.levels[0] > 0 or not all(low < high for low, high in pairwise(self.levels)):
             raise InvalidParameter("levels must be positive and rise")
 
     @property

