@@ -20,7 +20,7 @@ class Law(NamedTuple):
     quantile: Callable[[float], float]
 
 
-_NORMAL = {0.5: 0.0, 0.9: 1.2815515655446004}
+_NORMAL = {0.5: 0.0, 0.75: 0.6744897501960817, 0.9: 1.2815515655446004}
 
 
 def _poisson(q: float, rate: float = 3.0) -> float:
