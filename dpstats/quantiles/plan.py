@@ -120,7 +120,7 @@ def points_plan(
     each = _largest_range(1, guarantee.epsilon, 0.0 if counts else guarantee.delta)
     scale = quotient_up(2, (each - counts) * (1 - 2.0**-50) if counts else each)
     first_reach(scale, len(q))  # a law that is too wide to be drawn is too wide to be tabulated
-    ranks = _ranks(n, q, scale, level, counts)
+    ranks = _ranks(n, q, scale, level, counts, grid.points)
     targets = _targets(n, grid, q, ranks, coverage)
     first_reach(scale, len(targets))
     stages: list[Choice | Stage] = [Choice(POINTS, len(targets), 2, scale, grid.points)]
@@ -160,7 +160,9 @@ def _largest_range(count: int, epsilon: float, delta: float) -> float:
 _Ranks = list[tuple[int | None, int | None]]
 
 
-def _ranks(n: int, q: tuple[float, ...], scale: float, level: float | None, counts: float) -> _Ranks:
+def _ranks(
+    n: int, q: tuple[float, ...], scale: float, level: float | None, counts: float, points: int
+) -> _Ranks:
     """Return the ranks of the ends of every quantile's interval; None where there is none inside the bounds.
 
     Ends that are left out make the others' errors smaller, and so theirs are looked for again.
@@ -181,6 +183,16 @@ def _ranks(n: int, q: tuple[float, ...], scale: float, level: float | None, coun
             low = None if below is None or below < missed else below - missed
             high = None if above is None or above > n - missed else above + missed
             found.append((low, high))
+        # Nearer to the edge than this, all that lies between the rows and the bound would draw an end out there, and
+        # with it all other points.
+        margin = scale * math.log(points)
+        found = [
+            (
+                None if low is None or low < margin else low,
+                None if high is None or high > n - margin else high,
+            )
+            for low, high in found
+        ]
         kept = own + sum(end is not None for pair in found for end in pair)
         if kept >= size or kept == own:
             return found
