@@ -80,9 +80,9 @@ def test_draws_that_floats_cannot_tell_are_told_by_integers(monkeypatch: pytest.
     # One window on a side, and a rest that may be anything: most draws have to look closer.
     monkeypatch.setattr(groups, "first_reach", lambda scale, size: 2)
     monkeypatch.setattr(groups, "_DOUBLINGS", 1)
-    draws = ExactNoise().candidate(windows((2,)), 1.0, 600)
+    draws = ExactNoise().candidate(windows((2,)), 1.0, 900)
     assert pvalue(draws, law((2,), 1.0)) > 1e-6
-    assert pvalue(draws, law((2,), 2.0)) < 1e-6
+    assert pvalue(draws, law((2,), 8.0)) < 1e-6
 
 
 @pytest.mark.parametrize("ranks", [(2,), (1, 2), (0, 2, 3)])
