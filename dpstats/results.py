@@ -90,10 +90,8 @@ class ValueTest:
 
     def summary(self) -> Summary:
         """Return a table; prints as text, shows as HTML in a notebook."""
-        count = len(self.names)
-        columns = zip(
-            self.names, np.broadcast_to(self.value, count), self.statistic, self.pvalue, strict=True
-        )
+        values = np.ravel(np.broadcast_to(self.value, np.shape(self.statistic)))
+        columns = zip(self.names, values, np.ravel(self.statistic), np.ravel(self.pvalue), strict=True)
         words = {"two-sided": "is not", "less": "is less than", "greater": "is greater than"}[
             self.alternative
         ]

@@ -14,6 +14,7 @@ from dpstats import __version__
 from dpstats.cli.audit import add_audit
 from dpstats.cli.budget import add_budget
 from dpstats.cli.demo import add_demo
+from dpstats.cli.group_means import GROUP_MEANS
 from dpstats.cli.identity_test import IDENTITY_TEST
 from dpstats.cli.mean import MEAN
 from dpstats.cli.options import Parser, one_line, plain_number
@@ -49,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     # In the order of the help.
     add_demo(commands)
-    add_releases(commands, (MEAN, SPARSE_MEAN, QUANTILE, REGRESS, IDENTITY_TEST))
+    add_releases(commands, (MEAN, SPARSE_MEAN, GROUP_MEANS, QUANTILE, REGRESS, IDENTITY_TEST))
     add_audit(commands)
     add_simulate(commands)
     add_budget(commands)

@@ -192,11 +192,13 @@ def _plan(options: argparse.Namespace) -> None:
 
 
 def _guarantee(privacy: Any) -> dict[str, Any]:
+    unit = {} if privacy.unit == "row" else {"unit": privacy.unit}
     return {
         "epsilon": privacy.epsilon,
         "delta": privacy.delta,
         "neighbors": privacy.neighbors.name,
         "simulated": privacy.simulated,
+        **unit,
     }
 
 

@@ -22,6 +22,17 @@ def column_names(X: Any) -> list[Any] | None:
     return _labels(getattr(X, "columns", None)) if hasattr(X, "shape") else None
 
 
+UNIT = "dpstats.unit"
+"""The attribute of a pandas data frame that says what its rows are."""
+
+
+def unit_of(X: Any) -> str:
+    """Return what a row of a data frame is declared to be (see `dpstats.groups.one_row_per_unit`), or "row"."""
+    attributes = getattr(X, "attrs", None)
+    found = attributes.get(UNIT) if isinstance(attributes, dict) else None
+    return found if isinstance(found, str) and found.strip() else "row"
+
+
 def by_name(name: str, value: Any, names: list[Any] | None) -> Any:
     """Return a public parameter with one entry per column, or a matrix, in the order of the columns ``names``.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dpstats.errors import InvalidParameter
 from dpstats.privacy.rounding import check_cost
@@ -51,6 +51,8 @@ class PrivacyGuarantee:
     simulated : bool, default=False
         True if the noise was drawn from a seeded generator: the numbers say what the same
         release with exact noise would guarantee; this one guarantees nothing.
+    unit : str, default="row"
+        What a row of the data is: a person, say, where each has one row. A label, which no comparison looks at.
 
     Examples
     --------
@@ -63,15 +65,23 @@ class PrivacyGuarantee:
     delta: float = 0.0
     neighbors: Neighbors = Neighbors.REPLACE_ONE
     simulated: bool = False
+    unit: str = field(default="row", compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", check_cost("epsilon", self.epsilon))
         object.__setattr__(self, "delta", check_cost("delta", self.delta, at_most=1))
         if not isinstance(self.neighbors, Neighbors):
             raise InvalidParameter(f"neighbors must be a member of Neighbors, got {self.neighbors!r}")
+        if not isinstance(self.unit, str) or not self.unit.strip():
+            raise InvalidParameter(f"unit must be the name of what a row is, got {self.unit!r}")
+
+    @property
+    def relation(self) -> str:
+        """The neighbouring relation in words, of the unit: "one person replaced"."""
+        return self.neighbors.value.replace("row", self.unit)
 
     def __str__(self) -> str:
-        numbers = f"(epsilon = {self.epsilon:.6g}, delta = {self.delta:.6g}), {self.neighbors.value}"
+        numbers = f"(epsilon = {self.epsilon:.6g}, delta = {self.delta:.6g}), {self.relation}"
         return f"{numbers} [simulated noise, not a private release]" if self.simulated else numbers
 
     def as_replace_one(self) -> PrivacyGuarantee:
@@ -83,7 +93,7 @@ class PrivacyGuarantee:
         if self.neighbors is Neighbors.REPLACE_ONE:
             return self
         delta = delta_of_two(self.epsilon, self.delta)
-        return PrivacyGuarantee(2 * self.epsilon, delta, Neighbors.REPLACE_ONE, self.simulated)
+        return PrivacyGuarantee(2 * self.epsilon, delta, Neighbors.REPLACE_ONE, self.simulated, self.unit)
 
     def explain(self) -> str:
         """Say in plain words what the guarantee means for one person.
@@ -107,21 +117,24 @@ class PrivacyGuarantee:
         replaced = self.neighbors is Neighbors.REPLACE_ONE
         if self.delta == 0:
             what = (
-                "that a row had one value rather than another" if replaced else "that a row was in the data"
+                f"that a {self.unit} had one value rather than another"
+                if replaced
+                else f"that a {self.unit} was in the data"
             )
             effect = (
                 f"Whatever is known beforehand, the release changes the odds {what}\nby a factor of at most"
             )
             effect = f"{effect} {factor:.3g}."
         else:
-            other = "had that row another value" if replaced else "with that row out of (or in) the data"
+            that = f"that {self.unit}"
+            other = f"had {that} another value" if replaced else f"with {that} out of (or in) the data"
             effect = (
                 f"Anything the release may show is at most {factor:.3g} times as probable as it would be\n"
                 f"{other}, plus {self.delta:.3g}."
             )
         hypotheses = "one value against the other" if replaced else "in against out"
         lines = [
-            f"epsilon = {self.epsilon:.6g}, delta = {self.delta:.6g}, neighbours: {self.neighbors.value}.",
+            f"epsilon = {self.epsilon:.6g}, delta = {self.delta:.6g}, neighbours: {self.relation}.",
             effect,
             f"Any test at level 5% of {hypotheses} has power at most {100 * power:.1f}%.",
         ]
@@ -135,7 +148,7 @@ class PrivacyGuarantee:
         facts = [
             ("epsilon", f"{self.epsilon:.6g}"),
             ("delta", f"{self.delta:.6g}"),
-            ("Neighbours", self.neighbors.value),
+            ("Neighbours", self.relation),
         ]
         meaning = " ".join(self.explain().splitlines()[1:])
         return Summary("Privacy guarantee", facts, (), (), [meaning]).as_html()

@@ -13,7 +13,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from sklearn.base import BaseEstimator
 
-from dpstats.data.labels import by_name, column_names, pairs_by_name
+from dpstats.data.labels import by_name, column_names, pairs_by_name, unit_of
 from dpstats.data.tables import Table, public_shape, read_table
 from dpstats.privacy.budget import PrivacyBudget, check_budget
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -123,7 +123,7 @@ class PrivateEstimator(BaseEstimator, Generic[Plan]):
                 budget.check(plan)
         plan = self._prepare(plan)
         session = Session(plan, noise, budget, type(self).__name__)
-        guarantee = replace(plan.guarantee, simulated=noise.simulated)
+        guarantee = replace(plan.guarantee, simulated=noise.simulated, unit=self._row_is(X))
         private = self._read(table, plan)
         with session:
             self._release(private, plan, session)
@@ -136,6 +136,10 @@ class PrivateEstimator(BaseEstimator, Generic[Plan]):
         session = Session(plan, noise_source(self.random_state), self.budget, label)
         session.check()
         return session
+
+    def _row_is(self, X: Any) -> str:
+        """Return what a row of the data is, for the guarantee."""
+        return unit_of(X)
 
     def _table(self, X: Any, y: Any) -> Table:
         """Read the data that a fit was given; an estimator of rows alone ignores ``y``."""

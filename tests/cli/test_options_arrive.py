@@ -17,6 +17,7 @@ import pytest
 from dpstats.cli.audit import add_audit
 from dpstats.cli.budget import add_budget
 from dpstats.cli.demo import add_demo
+from dpstats.cli.group_means import GROUP_MEANS
 from dpstats.cli.identity_test import IDENTITY_TEST
 from dpstats.cli.mean import MEAN
 from dpstats.cli.regress import REGRESS
@@ -40,6 +41,7 @@ FUNCTIONAL = [*LINEAR, "--method", "functional"]
 SUFFICIENT = [*LINEAR, "--method", "sufficient"]
 NAMED = ["--bounds", "a=0,1", "b=0,5", "c=0,7"]
 FORMULA = ["--formula", "b ~ a + c", *NAMED]
+LABELS = ["--by", "b", "--groups", "x,y", "--bounds", "0", "1"]
 OPTIONS: dict[str, tuple[ReleaseCommand, Changes]] = {
     "mean": (
         MEAN,
@@ -145,6 +147,17 @@ OPTIONS: dict[str, tuple[ReleaseCommand, Changes]] = {
             "delta": (LOGISTIC, [*LOGISTIC, "--delta", "1e-5"], {"delta": 1e-5}),
         },
     ),
+    "group-means": (
+        GROUP_MEANS,
+        {
+            "groups": (LABELS, [*LABELS[:3], 'x,"y,z"', *LABELS[4:]], {"groups": ["x", "y,z"]}),
+            "bounds": (LABELS, [*LABELS[:4], "--bounds", "0", "7"], {"bounds": [0.0, 7.0]}),
+            "hard": (LABELS, [*LABELS, "--hard"], {"bounds_are": "hard"}),
+            "missing": (LABELS, [*LABELS, "--missing", "drop"], {"missing": "drop"}),
+            "epsilon": (LABELS, [*LABELS, "--epsilon", "0.3"], {"epsilon": 0.3}),
+            "delta": (LABELS, [*LABELS, "--delta", "1e-5"], {"delta": 1e-5}),
+        },
+    ),
     "identity-test": (
         IDENTITY_TEST,
         {
@@ -169,7 +182,7 @@ OF_PLANS = {"rows", "columns", "json"}
 
 def options_of(namespace: argparse.Namespace) -> dict[str, Any]:
     """Return the options by name, without the words and functions that say which command it is."""
-    words = {"command", "planned", "action"}
+    words = {"command", "planned", "action", "draw"}
     return {key: value for key, value in vars(namespace).items() if key not in words and not callable(value)}
 
 
@@ -218,6 +231,13 @@ def test_the_tables_have_every_option(name: str) -> None:
     assert released - changes.keys() == OF_RELEASES - (set() if command.intervals else {"confidence"})
     assert planned - changes.keys() == OF_PLANS
     assert changes.keys() < released
+
+
+def test_the_table_of_groups_has_every_option() -> None:
+    # The others are in test_group_means.py: what is asked of a release that was made.
+    command, changes = OPTIONS["group-means"]
+    released = options_of(parsed(command, ["group-means", "x.csv", "--column", "a", *LABELS])).keys()
+    assert released - changes.keys() == OF_RELEASES | {"by", "unit", "anova", "pairwise", "plot"}
 
 
 @pytest.mark.parametrize("name", ["mean", "sparse-mean", "regress", "identity-test"])

@@ -139,7 +139,8 @@ def test_refused_rows_are_not_shown(entry: Entry) -> None:
     budget = PrivacyBudget(1000.0, 0.9)
     missing = {"missing": "error"} if "missing" in options else {}
     made = type(entry.estimator)(**{**options, **missing, "random_state": None, "budget": budget})
-    outcome = () if outcomes(made, np.zeros((6, 1))) is None else (np.zeros(6),)
+    found = outcomes(made, np.zeros((6, 1)))
+    outcome = () if found is None else (found,)
     refused = bad_rows(6, width(entry))
     if not get_tags(made).input_tags.two_d_array:
         # One dimension is a column.
@@ -212,6 +213,7 @@ COMMANDS = {
     "mean": ["--column", "a", "--bounds", "0", "1"],
     "adaptive": ["--column", "a", "--method", "adaptive", "--bound", "9", "--std", "1", "--delta", "1e-6"],
     "sparse-mean": ["--nonzero", "1", "--clip", "6", "--std", "1", "--epsilon", "5"],
+    "group-means": ["--column", "a", "--by", "b", "--groups", "x,y", "--bounds", "0", "1"],
     "identity-test": ["--column", "a", "--mean", "0", "--level", "0.4", "--test", "spatial-sign"],
     "quantile": ["--column", "a", "--bounds", "0", "1"],
     "audit": ["--epsilon", "1", "--columns", "a", "b"],
@@ -320,7 +322,7 @@ def test_a_command_that_shows_data_would_be_noticed(
     def shown(path: Path, *args: Any, **options: Any) -> Any:
         raise InvalidData(f"cannot read {path.read_text().splitlines()[1]!r}")
 
-    for module in ("release", "audit"):
+    for module in ("release", "audit", "group_means"):
         monkeypatch.setattr(f"dpstats.cli.{module}.read_table", shown)
     assert files.read_table is not shown
     for command in COMMANDS:

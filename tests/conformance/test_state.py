@@ -23,6 +23,7 @@ from registry.calls import CALLS
 from registry.reading import ends_of, fit_rows, settings, width
 
 from dpstats.data.tables import Table
+from dpstats.groups import GroupMeans, MeanPerRow
 from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
 from dpstats.mechanisms import GaussianMechanism, LaplaceMechanism
 from dpstats.privacy import PrivacyBudget
@@ -235,6 +236,8 @@ UNDECLARED = {
     SparseMean: {"_found": "what was released of the selected columns, for the intervals"},
     PrivateDistribution: {"_fit": "the released cdf before it is made to rise, for the band"},
     PrivateVariance: {"_score": "the same of the released variance, before it is cut to its range"},
+    GroupMeans: {"_ratio": "what was released of the groups, for intervals and tests"},
+    MeanPerRow: {"_ratio": "what was released of the units, for intervals and tests"},
 }
 
 

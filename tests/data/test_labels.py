@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from dpstats.data.labels import by_name, column_names
+from dpstats.data.labels import UNIT, by_name, column_names, unit_of
 from dpstats.errors import InvalidParameter
 
 SECRET, SECRET_NUMBERS = "secret", [4242.5, 1.0]
@@ -44,3 +44,13 @@ def test_parameters_by_name():
         InvalidParameter, match=r"^mean must have the columns of X as its labels, .* \['a', 'b'\]"
     ):
         by_name("mean", given, ["b", "c"])
+
+
+def test_what_a_row_is():
+    frame = pd.DataFrame({"a": [1.0]})
+    assert unit_of(frame) == unit_of(np.ones((2, 2))) == unit_of(pl.DataFrame({"a": [1.0]})) == "row"
+    frame.attrs[UNIT] = "person"
+    assert unit_of(frame) == unit_of(frame[["a"]]) == "person"
+    for other in (3, "", " "):
+        frame.attrs[UNIT] = other
+        assert unit_of(frame) == "row"

@@ -83,6 +83,21 @@ def test_explain_speaks_of_the_relation_and_of_simulation():
     assert "not a private release" not in PrivacyGuarantee(1.0).explain()
 
 
+def test_a_guarantee_says_what_a_row_is():
+    person = PrivacyGuarantee(1.0, 1e-6, unit="person")
+    assert str(person) == "(epsilon = 1, delta = 1e-06), one person replaced"
+    assert (
+        "had that person another value" in person.explain() and "one person replaced" in person._repr_html_()
+    )
+    assert "that a person had one value" in PrivacyGuarantee(1.0, unit="person").explain()
+    added = PrivacyGuarantee(1.0, 0.0, Neighbors.ADD_OR_REMOVE_ONE, unit="person")
+    assert "one person added or removed" in str(added) and added.as_replace_one().unit == "person"
+    # A label: what is promised is the same number.
+    assert person == PrivacyGuarantee(1.0, 1e-6)
+    with pytest.raises(InvalidParameter, match="unit must be the name of what a row is"):
+        PrivacyGuarantee(1.0, unit="")
+
+
 def test_group_privacy_reference_value():
     # delta (e^{k eps} - 1)/(e^eps - 1) = 1e-6 * .6487212707/.1051709181 = 6.168257e-6
     group = group_privacy(PrivacyGuarantee(0.1, 1e-6), 5)

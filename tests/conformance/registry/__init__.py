@@ -13,6 +13,7 @@ from registry import (
     additive,
     clipped_mean,
     filtering,
+    groups,
     histogram,
     identity,
     quantiles,
@@ -41,6 +42,7 @@ ENTRIES: tuple[Entry, ...] = (
     *quantiles.entries(),
     *regression.entries(),
     *regression_simple.entries(),
+    *groups.entries(),
 )
 
 __all__ = ["ENTRIES", "Entry", "PlantedBug", "Understated"]

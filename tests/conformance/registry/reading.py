@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from dpstats.data.tables import Table
+from dpstats.groups import GroupMeans, MeanPerRow
+from dpstats.groups.mean_per_row import units_table
 from dpstats.privacy import Choice, Plan, Selection
 from dpstats.regression import PrivateLogisticRegression
 from dpstats.regression.base import Regression
@@ -72,15 +74,27 @@ def ends_of(groups: Any) -> list[int]:
 def given(estimator: Any, plan: Plan, X: Any) -> Integers:
     """Return the integers of every stage of a fit."""
     with Still(plan) as session:
-        estimator._release(estimator._read(Table(X, y=outcomes(estimator, X)), plan), plan, session)
+        estimator._release(estimator._read(table_of(estimator, X), plan), plan, session)
     return session.given
 
 
+def table_of(estimator: Any, X: Any) -> Table:
+    """Return rows as a fit has them, with what it needs beside."""
+    beside = outcomes(estimator, X)
+    if isinstance(estimator, GroupMeans):
+        return Table(X, groups=estimator._categories().codes(beside))
+    return units_table(X, beside) if isinstance(estimator, MeanPerRow) else Table(X, y=beside)
+
+
 def outcomes(estimator: Any, X: Any) -> np.ndarray | None:
-    """Return an outcome for each row, made of it alone, where an estimator needs any."""
-    if not isinstance(estimator, Regression):
+    """Return an outcome or a label for each row, made of it alone, or a unit of its own, where one is needed."""
+    if isinstance(estimator, MeanPerRow):
+        return np.arange(len(X))
+    if not isinstance(estimator, Regression | GroupMeans):
         return None
     first = np.asarray(X, dtype=np.float64)[:, 0]
+    if isinstance(estimator, GroupMeans):
+        return (first > 0).astype(int)
     return (first > 0).astype(float) if isinstance(estimator, PrivateLogisticRegression) else 0.5 * first
 
 

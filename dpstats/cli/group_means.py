@@ -1,0 +1,185 @@
+"""``dpstats group-means``: private means of declared groups, and how they compare."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from typing import Any
+
+from dpstats.cli.declared import bounds_of, by_column
+from dpstats.cli.files import read_table
+from dpstats.cli.options import add_privacy, per_column
+from dpstats.cli.release import ReleaseCommand
+from dpstats.errors import InvalidParameter
+
+
+def _add_parameters(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--by", required=True, metavar="NAME", help="the column that has the labels")
+    parser.add_argument(
+        "--groups",
+        required=True,
+        metavar="A,B,...",
+        help="the labels, which are public; one with a comma stands in double quotes",
+    )
+    parser.add_argument(
+        "--bounds",
+        action="append",
+        nargs="+",
+        required=True,
+        metavar="BOUNDS",
+        help="public bounds: LO HI for columns without a name (once, or once per column), or NAME=LO,HI",
+    )
+    parser.add_argument("--hard", action="store_true", help="the bounds hold by nature, for every row")
+    parser.add_argument(
+        "--pairwise",
+        nargs="?",
+        const="tukey",
+        choices=["tukey", "holm"],
+        help="compare all pairs of groups, by Tukey's range (default) or Holm's p-values",
+    )
+    parser.add_argument("--anova", action="store_true", help="test whether all means are equal")
+    parser.add_argument(
+        "--missing",
+        choices=["error", "drop"],
+        default="error",
+        help="refuse missing entries (default), or let their rows count nowhere",
+    )
+    parser.add_argument(
+        "--unit",
+        metavar="NAME",
+        help="the column that says whose row it is: rows of one unit become one, with the mean of its entries and its "
+        "first label, and the guarantee is for the unit",
+    )
+    add_privacy(parser, 1e-6, missing=False)
+
+
+def _groups(options: argparse.Namespace) -> list[str]:
+    return next(csv.reader([options.groups]), [])
+
+
+def _read(options: argparse.Namespace) -> tuple[Any, ...]:
+    if not options.column:
+        raise InvalidParameter("--column must be given, once for each column")
+    columns = list(dict.fromkeys(options.column))
+    if len(columns) < len(options.column) or options.by in columns:
+        raise InvalidParameter("--column must name each column once, and not the column of --by")
+    unit = options.unit
+    if unit is not None and unit in (options.by, *columns):
+        raise InvalidParameter(f"--unit must be another column than --by and --column, got {unit!r}")
+    if unknown := [name for name in bounds_of(options.bounds)[1] if name not in columns]:
+        raise InvalidParameter(f"--bounds must be of --column, got {unknown[0]!r}")
+    beside = [options.by] if unit is None else [options.by, unit]
+    frame = read_table(options.file, [*columns, *beside], "--column, --by and --unit", text=beside)
+    if unit is not None:
+        from dpstats.groups import one_row_per_unit
+
+        # In a file what is missing is an empty entry.
+        missing = frame[unit] == ""
+        frame = frame.assign(**{unit: frame[unit].where(~missing, None)})
+        how = {**dict.fromkeys(columns, "mean"), options.by: "first"}
+        frame = one_row_per_unit(frame, unit, how)
+    return frame[columns], frame[options.by]
+
+
+def _build(options: argparse.Namespace, n: int, d: int) -> Any:
+    from dpstats.groups import GroupMeans
+
+    pairs, named = bounds_of(options.bounds)
+    if "column" in options:
+        bounds = by_column(options.column, pairs, named)
+    elif named:
+        if len(named) != d or pairs:
+            raise InvalidParameter(
+                f"--bounds must name each of the --columns ({d}) or none, got {len(named)}"
+            )
+        bounds = list(named.values())
+    else:
+        bounds = per_column("--bounds", pairs, d)
+    return GroupMeans(
+        groups=_groups(options),
+        bounds=bounds,
+        bounds_are="hard" if options.hard else "clip",
+        epsilon=options.epsilon,
+        delta=options.delta,
+        missing=options.missing,
+    )
+
+
+def _report(model: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+    summary = model.summary(options.confidence)
+    names = [str(name) for name in model.feature_names_in_]
+    facts: dict[str, Any] = {
+        "noise": model.plan_.stages[0].noise,
+        "estimand": model.estimand_,
+        "confidence_level": options.confidence,
+        "count_noise_std": model.counts_noise_std_,
+        "group_means": _records(model, names, options.confidence),
+    }
+    texts = [str(summary)]
+    if options.anova:
+        found = model.anova()
+        texts.append(str(found.summary()))
+        facts["anova"] = [
+            {"column": name, "statistic": statistic, "pvalue": pvalue, "simulations": found.n_simulations}
+            for name, statistic, pvalue in zip(
+                names, found.statistic.tolist(), found.pvalue.tolist(), strict=True
+            )
+        ]
+    if options.pairwise:
+        pairs = model.pairwise(options.pairwise)
+        texts.append(str(pairs.summary(options.confidence)))
+        facts["pairwise"] = _pairs(pairs, names, options.confidence)
+    facts["notes"] = list(summary.notes)
+    return "\n\n".join(texts), facts
+
+
+def _records(model: Any, names: list[str], confidence: float) -> list[dict[str, Any]]:
+    """Return a record per group and column."""
+    low, high = model.confidence_interval(confidence)
+    return [
+        {
+            "group": str(group),
+            "rows": float(model.counts_[k]),
+            "column": name,
+            "mean": float(model.means_[k, j]),
+            "low": float(low[k, j]),
+            "high": float(high[k, j]),
+            "std": float(model.std_[k, j]),
+        }
+        for k, group in enumerate(model.groups_)
+        for j, name in enumerate(names)
+    ]
+
+
+def _pairs(found: Any, names: list[str], confidence: float) -> list[dict[str, Any]]:
+    """Return a record per pair and column."""
+    low, high = found.confidence_interval(confidence)
+    return [
+        {
+            "first": str(first),
+            "second": str(second),
+            "column": name,
+            "difference": float(found.estimate[i, j]),
+            "pvalue": float(found.pvalue[i, j]),
+            "low": float(low[i, j]),
+            "high": float(high[i, j]),
+            "method": found.method,
+        }
+        for i, (first, second) in enumerate(found.pairs)
+        for j, name in enumerate(names)
+    ]
+
+
+GROUP_MEANS = ReleaseCommand(
+    name="group-means",
+    help="private means of declared groups, with intervals and comparisons",
+    description="Release the means of the named columns in each declared group, with the sizes of the groups, at the "
+    "price of the sums alone, and compare them. The number of rows, the names of columns, the labels of the groups and "
+    "the bounds are public; sizes of groups are private; two files of the same size that differ in one row are "
+    "neighbours (with --unit: in one unit, with all its rows).",
+    add_parameters=_add_parameters,
+    build=_build,
+    report=_report,
+    read=_read,
+    picture=("the means with their intervals", lambda model, options: model.plot(options.confidence)),
+)

@@ -1,0 +1,7 @@
+"""Private means of declared groups, and data of people who have several rows."""
+
+from dpstats.groups.group_means import GroupMeans
+from dpstats.groups.mean_per_row import MeanPerRow
+from dpstats.groups.units import one_row_per_unit
+
+__all__ = ["GroupMeans", "MeanPerRow", "one_row_per_unit"]

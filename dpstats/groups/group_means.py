@@ -1,0 +1,492 @@
+"""Means of declared groups, with intervals, tests and comparisons that count sampling error and privacy noise.
+
+Proof: docs/proofs/group-means.md.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from dpstats.data.categories import Categories
+from dpstats.data.parameters import (
+    check_choice,
+    check_integer,
+    check_level,
+    check_privacy_parameters,
+    check_random_state,
+)
+from dpstats.data.rows import in_memory
+from dpstats.data.tables import Table, read_table
+from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.groups import anova, contrasts
+from dpstats.groups.base import (
+    ALTERNATIVES,
+    RatioEstimator,
+    normal_quantile,
+    pvalue_of,
+    rows_that_count,
+    tail_of,
+)
+from dpstats.groups.frames import column, label_and_columns
+from dpstats.groups.plan import GroupMeansPlan, group_means_plan
+from dpstats.groups.ratio import Ratio
+from dpstats.groups.results import AnalysisOfVariance, Difference, PairwiseDifferences
+from dpstats.groups.totals import TOTALS, group_sums
+from dpstats.means.region import Region
+from dpstats.release.parameters import parameters
+from dpstats.release.session import Released
+from dpstats.results import ConfidenceInterval, Summary, significant
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Floats = NDArray[np.float64]
+
+_SHOWN = 6
+
+
+class _Fitted(RatioEstimator[GroupMeansPlan]):
+    """What a fit sets: attributes, and no parameters."""
+
+    groups_: tuple[Any, ...]
+    counts_: Floats
+    counts_noise_std_: float
+    means_: Floats
+    std_: Floats
+
+
+@parameters
+class GroupMeans(_Fitted):
+    """Private means of declared groups, and how they compare.
+
+    Counts, sums and squares of every group are released together, once, with the noise that the sums alone would need
+    (delta > 0), however many groups there are. All questions that follow are answered from that release.
+
+    Parameters
+    ----------
+    groups : sequence
+        The labels of the groups: public, distinct and declared, never read off the data. A row belongs to a group
+        whose label it equals: numbers by value, text and bytes never each other. Rows of no declared group, and rows
+        without a label, count nowhere (declare None to make a group of these). Of a single group there is a mean and
+        nothing to compare.
+    bounds : (low, high), or array of shape (n_features, 2)
+        Public ends of every column, known without the data. With labels (a mapping {column: (low, high)}, or a data
+        frame with a row per column) a fit takes them by the names of a data frame's columns.
+    epsilon : float, default=1.0
+        Privacy parameter, greater than 0.
+    delta : float, default=1e-6
+        In (0, 1) Gaussian noise, which grows with the root of the number of columns; 0 Laplace noise (pure privacy),
+        which grows with that number, and at epsilon = 1 is the smaller of the two for up to four columns.
+    by : column name, optional
+        The column of a data frame that has the labels: ``fit(frame)`` then takes them from there, and no ``y``.
+    columns : sequence of column names, optional
+        Those whose means are wanted, where ``by`` is given: by default those that ``bounds`` names, or else all others.
+    bounds_are : {"clip", "hard"}, default="clip"
+        Chosen ends, beyond which entries are moved to them; or ends by nature, beyond which there is nothing.
+    missing : {"error", "drop"}, default="error"
+        A row with a NaN or infinite entry: refuse the data (which shows that there was one), or count it nowhere.
+    random_state : None, int or numpy.random.Generator, default=None
+        None draws exact noise: a release. Anything else is a simulation.
+    budget : PrivacyBudget, optional
+        Charged by every fit, before anything is drawn; shared by clones.
+
+    Attributes
+    ----------
+    groups_ : tuple
+        The declared groups, in their order.
+    counts_ : ndarray of shape (n_groups,)
+        Rows of each group, with noise: not whole, and perhaps negative.
+    counts_noise_std_ : float
+        Standard deviation of that noise.
+    means_ : ndarray of shape (n_groups, n_features)
+        In the units of the data, inside the bounds. Of a group whose count is below its noise the mean is drawn
+        towards the middle of the bounds.
+    std_ : ndarray of shape (n_groups, n_features)
+        Standard deviations of the clipped rows; 0 where noise leaves nothing of one.
+    privacy_ : PrivacyGuarantee
+        For neighbours that differ in one row, its label or its entries; n is public, the sizes of the groups are not.
+    plan_ : GroupMeansPlan
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Where X has column names.
+
+    Notes
+    -----
+    Intervals ask of every value whether the released totals refute it (Fieller 1954), measured by the spread that the
+    group has about that value: nothing is divided by a count that noise may have made small, and the interval of a
+    group that noise hides is as wide as the bounds. They cover the mean that the group's population would have if
+    entries beyond the bounds were moved to the nearer one (that is its mean where bounds are hard), for rows of any law
+    whose sums are near normal.
+
+    References
+    ----------
+    Fieller (1954), Some problems in interval estimation. Hayter (1984), A proof of the conjecture that the
+    Tukey-Kramer multiple comparisons procedure is conservative. Holm (1979), A simple sequentially rejective multiple
+    test procedure.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.groups import GroupMeans
+    >>> rng = np.random.default_rng(0)
+    >>> plan = rng.choice(["free", "half", "full"], size=20_000, p=[0.5, 0.3, 0.2])
+    >>> visits = rng.poisson(np.where(plan == "free", 4.0, 3.0))[:, None]
+    >>> model = GroupMeans(groups=["free", "half", "full"], bounds=(0, 20), epsilon=1.0, random_state=0)
+    >>> model.fit(visits, plan).means_.round(1).ravel()
+    array([4., 3., 3.])
+    >>> low, high = model.difference("free", "half").confidence_interval()
+    >>> bool(low[0] < 1.0 < high[0])
+    True
+    >>> bool(model.anova().pvalue[0] < 0.01)
+    True
+    """
+
+    groups: Any = None
+    bounds: Any = None
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    by: Any = None
+    columns: Any = None
+    bounds_are: str = "clip"
+    missing: str = "error"
+    random_state: Any = None
+    budget: Any = None
+
+    def plan(self, n_samples: int, n_features: int) -> GroupMeansPlan:
+        """Return what a fit on data of this size would release, and at which cost.
+
+        Parameters
+        ----------
+        n_samples, n_features : int
+            Public: the number of rows, of all groups together, and of columns whose means are wanted.
+
+        Examples
+        --------
+        >>> from dpstats.groups import GroupMeans
+        >>> print(GroupMeans(groups=["a", "b"], bounds=(0, 10)).plan(5000, 1))
+        Release plan for n = 5000, d = 1: (epsilon = 1, delta = 1e-06), one row replaced
+          totals of the groups, together:
+            rows: 2 numbers, gaussian noise of scale 8.89406
+            sums about the middle: 2 numbers, gaussian noise of scale 8.44936
+            squares about the middle: 2 numbers, gaussian noise of scale 6.25878
+          a group of n/2 = 2500 rows: noise of its mean 0.0169
+        """
+        n = check_integer("n_samples", n_samples, at_least=2)
+        d = check_integer("n_features", n_features, at_least=1)
+        epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
+        missing = check_choice("missing", self.missing, ["error", "drop"])
+        groups = self._categories().values
+        if self.bounds is None:
+            raise InvalidParameter("bounds must be given: a pair (low, high), or one per column")
+        region = Region.check(self.bounds, self.bounds_are, None, 0.0, d)
+        return group_means_plan(groups, region, n, d, epsilon, delta, missing)
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Release the totals of all groups.
+
+        Bad parameters and bad data raise before anything is charged; the budget, if there is one, is charged before any
+        noise is drawn. A fit that fails after that has spent the charge.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or a data frame
+            Private rows. With ``by`` a data frame that has the labels too.
+        y : sequence of length n_samples
+            Private: the label of each row. Not given with ``by``.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidParameter
+            If a parameter is outside what is allowed.
+        InvalidData
+            If X is no table of finite numbers, or has not as many rows as there are labels.
+        BudgetExceeded
+            If the budget cannot pay.
+        """
+        if self.by is None and self.columns is not None:
+            raise InvalidParameter("columns must be given with by, the column that has the labels")
+        if self.by is not None:
+            if y is not None:
+                raise InvalidParameter("y must not be given with by: the labels are the column of that name")
+            X, y = label_and_columns(in_memory(X), self.by, self.columns, self.bounds)
+        return super().fit(X, y)
+
+    def _categories(self) -> Categories:
+        if self.groups is None:
+            raise InvalidParameter("groups must be given: the labels of the groups, which are public")
+        return Categories(self.groups, "groups")
+
+    def _table(self, X: Any, y: Any) -> Table:
+        if y is None:
+            raise InvalidData(
+                f"{type(self).__name__} requires y to be passed, but the target y is None: a label for each row (or "
+                "by, the column of a data frame that has them)"
+            )
+        return read_table(
+            self,
+            X,
+            groups=_one_dimensional(y),
+            categories=self._categories(),
+            reset=True,
+            min_samples=self._min_samples,
+        )
+
+    def _read(self, table: Table, plan: GroupMeansPlan) -> Mapping[str, Any]:
+        codes = table.groups
+        assert codes is not None
+        codes = np.where(rows_that_count(table.X, plan.missing), codes, -1)
+        return {TOTALS: group_sums(table.X, codes, plan.lattice, plan.totals)}
+
+    def _report(self, released: Released, plan: GroupMeansPlan) -> None:
+        noise = plan.totals_noise
+        self._ratio = ratio = plan.totals.ratio(released[TOTALS], noise)
+        self.groups_ = plan.groups
+        self.counts_ = ratio.N[:, 0].copy()
+        self.counts_noise_std_ = noise.count
+        m, rows = ratio.estimate, np.maximum(ratio.N, noise.count)
+        self.means_ = self._in_units(m)
+        variance = (ratio.Q - 2 * m * ratio.X + m**2 * ratio.R) / rows
+        self.std_ = self.plan_.half * np.sqrt(np.clip(variance, 0.0, (1 - m) * (1 + m)))
+
+    # What a user asks.
+
+    def _place(self, name: str, group: Any) -> int:
+        """Return the position of a declared group."""
+        check_is_fitted(self)
+        place = int(Categories(self.groups_).codes([group])[0])
+        if place < 0:
+            shown = ", ".join(map(repr, self.groups_[:_SHOWN])) + (
+                ", ..." if len(self.groups_) > _SHOWN else ""
+            )
+            raise InvalidParameter(f"{name} must be a declared group ({shown}), got {group!r}")
+        return place
+
+    def _several(self) -> Ratio:
+        """Return what is known of the groups, of which a comparison needs two."""
+        check_is_fitted(self)
+        if len(self.groups_) < 2:
+            raise InvalidParameter("groups must be at least two to be compared, got one")
+        return self._ratio
+
+    @property
+    def estimand_(self) -> str:
+        """In words, what intervals cover."""
+        check_is_fitted(self)
+        if self.plan_.region.hard:
+            return "the mean of each group's population (by the declared bounds no row is clipped)"
+        return "the mean of each group's population if it were clipped, E[clip(x)]"
+
+    def difference(self, a: Any, b: Any, alternative: str = "two-sided") -> Difference:
+        """Compare the means of two groups, from what was released: it costs no privacy.
+
+        Parameters
+        ----------
+        a, b : labels of declared groups
+        alternative : {"two-sided", "less", "greater"}, default="two-sided"
+            What speaks against equal means: that a's mean less b's is not, is less than, or is greater than 0.
+
+        Returns
+        -------
+        Difference
+            ``estimate``, ``statistic`` and ``pvalue`` of shape (n_features,), and ``confidence_interval()``.
+        """
+        side = check_choice("alternative", alternative, ALTERNATIVES)
+        ratio, first, second = self._several(), self._place("a", a), self._place("b", b)
+        if first == second:
+            raise InvalidParameter(f"a and b must be different groups, got {a!r} for both")
+        one, other, half = ratio[first], ratio[second], self.plan_.half
+        z = contrasts.difference_score(one, other)
+
+        def interval(confidence_level: float = 0.95) -> ConfidenceInterval:
+            level = check_level("confidence_level", confidence_level)
+            low, high = contrasts.apart(one, other, normal_quantile(tail_of(level, side)))
+            if side != "two-sided":
+                far = np.full(z.shape, 2.0)
+                low, high = (-far, high) if side == "less" else (low, far)
+            return ConfidenceInterval(half * low, half * high, level, "the difference of the two means")
+
+        return Difference(
+            self.means_[first] - self.means_[second],
+            z,
+            pvalue_of(z, side),
+            side,
+            (self.groups_[first], self.groups_[second]),
+            self._names(),
+            interval,
+        )
+
+    def pairwise(self, method: str = "tukey") -> PairwiseDifferences:
+        """Compare the means of all pairs of groups, from what was released: it costs no privacy.
+
+        Parameters
+        ----------
+        method : {"tukey", "holm"}, default="tukey"
+            How p-values and intervals hold for all pairs together. Tukey's range is conservative for groups of
+            different precision (Hayter 1984); Holm's p-values assume nothing, and their intervals are Bonferroni's.
+
+        Returns
+        -------
+        PairwiseDifferences
+            ``estimate``, ``statistic`` and ``pvalue`` of shape (n_pairs, n_features), and ``confidence_interval()``.
+        """
+        how = check_choice("method", method, ["tukey", "holm"])
+        ratio, half, K = self._several(), self.plan_.half, len(self.groups_)
+        firsts, seconds = (
+            np.array(places) for places in zip(*itertools.combinations(range(K), 2), strict=True)
+        )
+        one, other = ratio[firsts], ratio[seconds]
+        z = contrasts.difference_score(one, other)
+        if how == "tukey":
+            pvalues = contrasts.range_tail(np.sqrt(2.0) * np.abs(z), K)
+        else:
+            pvalues = contrasts.holm(pvalue_of(z, "two-sided"))
+
+        def interval(confidence_level: float = 0.95) -> ConfidenceInterval:
+            tail = 1 - check_level("confidence_level", confidence_level)
+            within = (
+                contrasts.range_quantile(tail, K) / np.sqrt(2.0)
+                if how == "tukey"
+                else normal_quantile(tail / 2 / len(firsts))
+            )
+            low, high = contrasts.apart(one, other, within)
+            return ConfidenceInterval(half * low, half * high, 1 - tail, "the differences of the means", True)
+
+        pairs = tuple((self.groups_[i], self.groups_[j]) for i, j in zip(firsts, seconds, strict=True))
+        estimate = self.means_[firsts] - self.means_[seconds]
+        return PairwiseDifferences(pairs, estimate, z, pvalues, how, self._names(), interval)
+
+    def anova(self, n_simulations: int = 9999, random_state: Any = 0) -> AnalysisOfVariance:
+        """Test whether the means of all groups are equal, column by column: it costs no privacy.
+
+        The p-value is from simulated releases of groups of the released sizes and spreads with one mean.
+
+        Parameters
+        ----------
+        n_simulations : int, default=9999
+        random_state : int or numpy.random.Generator, default=0
+            Of the simulation, which is public.
+
+        Returns
+        -------
+        AnalysisOfVariance
+            ``statistic`` and ``pvalue``, of shape (n_features,).
+        """
+        ratio = self._several()
+        count = check_integer("n_simulations", n_simulations, at_least=19)
+        rng = check_random_state(random_state)
+        if rng is None:
+            raise InvalidParameter(
+                "random_state must be a seed or a generator, got None: the simulation is public"
+            )
+        found = anova.statistic(ratio)[0]
+        larger = (anova.null_statistics(ratio, count, rng) >= found).sum(axis=0)
+        return AnalysisOfVariance(found, (1 + larger) / (1 + count), len(self.groups_), count, self._names())
+
+    def predict(self, labels: Any) -> Floats:
+        """Return the mean of each label's group: shape (n, n_features), NaN for a label of none. Releases nothing.
+
+        Parameters
+        ----------
+        labels : sequence of length n
+        """
+        check_is_fitted(self)
+        codes = Categories(self.groups_).codes(_one_dimensional(labels), "labels")
+        return np.vstack([self.means_, np.full(self.plan_.n_features, np.nan)])[codes]
+
+    def plot(self, confidence_level: float = 0.95) -> Figure:
+        """Return a forest plot: the mean of every group with its interval, a panel for each column.
+
+        Needs matplotlib.
+        """
+        from dpstats.figures import forest
+
+        interval = self.confidence_interval(confidence_level)
+        labels = [f"{group}  ({self._rows_of(k)})" for k, group in enumerate(self.groups_)]
+        title = f"Private means of groups, {100 * interval.confidence_level:g}% intervals"
+        simulated = " (simulated noise)" if self.privacy_.simulated else ""
+        return forest(labels, self._names(), self.means_, interval, title=title + simulated)
+
+    def _rows_of(self, place: int) -> str:
+        """Return how many rows a group has, to what its noise leaves of that."""
+        if self.counts_[place] < 2 * self.counts_noise_std_:
+            return f"fewer than {max(self.counts_[place], 0.0) + 2 * self.counts_noise_std_:.0f} rows"
+        return f"{self._count(place)} rows"
+
+    def _count(self, place: int) -> str:
+        """Return a count in whole rows, unless its noise is smaller than that."""
+        count, noise = float(self.counts_[place]), self.counts_noise_std_
+        return f"{count:,.0f}" if noise >= 1 else significant(count, noise)
+
+    def _all_names(self) -> list[str]:
+        """Return a name for each group and column, groups first."""
+        names = self._names()
+        return [
+            f"{group}: {name}" if len(names) > 1 else str(group) for group in self.groups_ for name in names
+        ]
+
+    def summary(self, confidence_level: float = 0.95) -> Summary:
+        """Return a table of counts, means, intervals and spreads; prints as text, shows as HTML in a notebook."""
+        check_is_fitted(self)
+        interval, d = self.confidence_interval(confidence_level), self.plan_.n_features
+        low, high = np.ravel(interval.low), np.ravel(interval.high)
+        errors = (high - low) / 4
+        percent = f"{100 * interval.confidence_level:g}%"
+        columns = ["", "rows", "mean", f"[{percent} low", f"{percent} high]", "std"]
+        counts = [self._count(k) for k in range(len(self.groups_))]
+        rows = [
+            (name, counts[i // d], *(significant(float(value), float(errors[i])) for value in values))
+            for i, (name, *values) in enumerate(
+                zip(self._all_names(), self.means_.ravel(), low, high, self.std_.ravel(), strict=True)
+            )
+        ]
+        law = "Gaussian, exact curve" if self.delta else "Laplace"
+        facts = [
+            ("Estimator", type(self).__name__),
+            ("Rows, columns, groups", f"{self.plan_.n_samples:,}, {d:,}, {len(self.groups_):,} (public)"),
+            ("Privacy", str(self.privacy_)),
+            ("Noise", law),
+            ("Noise of a count", f"sd {self.counts_noise_std_:.3g} rows"),
+            ("Intervals cover", self.estimand_),
+        ]
+        return Summary("Private means of groups", facts, columns, rows, self._notes())
+
+    def _notes(self) -> list[str]:
+        notes = self._simulated_note()
+        hidden = [
+            str(group)
+            for group, count in zip(self.groups_, self.counts_, strict=True)
+            if count < 2 * self.counts_noise_std_
+        ]
+        if hidden:
+            shown = ", ".join(hidden[:_SHOWN]) + (
+                f" and {len(hidden) - _SHOWN} more" if len(hidden) > _SHOWN else ""
+            )
+            notes.append(
+                f"Noise only: {shown}. The count cannot be told from 0, and the interval is what the bounds leave open."
+            )
+        notes.append(
+            "Each interval on its own. Rows of no declared group count nowhere; sizes of groups are private."
+        )
+        if not self.plan_.region.hard:
+            notes.append(
+                "E[clip(x)]: the mean that a group would have if every entry beyond the bounds were moved to the "
+                "nearer one. If nothing lies beyond, say so by bounds_are='hard'."
+            )
+        return notes
+
+
+def _one_dimensional(labels: Any) -> Any:
+    """Return labels as a sequence; of a table of one column that column."""
+    if getattr(labels, "shape", ())[1:] == (1,):
+        return labels[:, 0] if isinstance(labels, np.ndarray) else column(labels, next(iter(labels.columns)))
+    return labels

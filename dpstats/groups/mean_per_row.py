@@ -1,0 +1,338 @@
+"""The mean of all rows where a unit has several: a ratio of sums over units, which are what is protected.
+
+Proof: docs/proofs/mean-per-row.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from dpstats.data.labels import unit_of
+from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters
+from dpstats.data.rows import in_memory
+from dpstats.data.tables import Table, check_rows
+from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.groups.base import RatioEstimator, rows_that_count
+from dpstats.groups.frames import label_and_columns
+from dpstats.groups.plan import RatioPlan
+from dpstats.groups.unit_totals import TOTALS, UnitTotals, unit_sums
+from dpstats.groups.units import Units
+from dpstats.lattice import BITS, BoxLattice
+from dpstats.means.moments import finest
+from dpstats.means.region import Region
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.release.additive import additive_stages
+from dpstats.release.parameters import parameters
+from dpstats.release.session import Released
+from dpstats.results import Summary, significant
+
+Floats = NDArray[np.float64]
+
+_MOST_ROWS = 1 << 16
+
+
+@dataclass(frozen=True)
+class MeanPerRowPlan(RatioPlan[UnitTotals]):
+    """The plan of a `MeanPerRow`; ``n_samples`` is the number of units."""
+
+    def mean_noise(self, n_rows: float) -> Floats:
+        """Return the standard deviation of the noise in a mean of so many rows, in units of the data.
+
+        For a mean in the middle of its bounds; at an end the noise of the count adds a fifth to it.
+        """
+        return self.half * self.totals_noise.total * self.totals.max_rows / n_rows
+
+    def notes(self) -> list[str]:
+        """Return what a reader of the plan has to know, one line each."""
+        noise = ", ".join(f"{value:.3g}" for value in self.mean_noise(self.n_samples)[:6])
+        most, more = self.totals.max_rows, ", ..." if self.n_features > 6 else ""
+        return [
+            f"totals are in half-widths of the bounds, and parts of {most} rows",
+            f"if each has one row: noise of the mean {noise}{more}; with k rows each, of which at most {most} count, a "
+            "k-th of it",
+        ]
+
+    def __str__(self) -> str:
+        return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class _OfUnits(Table):
+    """Rows of units: a table whose public size is the number of units."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        assert self.units is not None
+        return int(self.units.max()) + 1, int(self.X.shape[1])
+
+
+def units_table(rows: Any, units: Any) -> Table:
+    """Return checked rows, and whose they are, as a table of units."""
+    return _OfUnits(rows, units=Units.of(units).codes)
+
+
+class _Fitted(RatioEstimator[MeanPerRowPlan]):
+    """What a fit sets: attributes, and no parameters."""
+
+    mean_: Floats
+    rows_: float
+    rows_noise_std_: float
+    noise_std_: Floats
+
+
+@parameters
+class MeanPerRow(_Fitted):
+    """Private mean of all rows where a person (any unit) may have several, with a guarantee for the person.
+
+    A person of ten rows counts ten times, as in the mean of the rows. For the mean of people, each counting once, make
+    one row of each (`one_row_per_unit`) and take any other estimator.
+
+    Parameters
+    ----------
+    bounds : (low, high), or array of shape (n_features, 2)
+        Public ends of every column, known without the data. With labels (a mapping {column: (low, high)}, or a data
+        frame with a row per column) a fit takes them by the names of a data frame's columns.
+    max_rows : int
+        Public: how many rows of a unit count. Of more, those count whose entries have the smallest hashes, whatever
+        their order. Noise grows in proportion to it.
+    epsilon : float, default=1.0
+        Privacy parameter, greater than 0: for a unit with all its rows.
+    delta : float, default=1e-6
+        In (0, 1).
+    unit : column name, optional
+        The column of a data frame that says whose row it is: ``fit(frame)`` then takes it from there, and no ``y``.
+    columns : sequence of column names, optional
+        Those whose means are wanted, where ``unit`` is given: by default those that ``bounds`` names, or all others.
+    called : str, optional
+        What a unit is called where the guarantee is printed: "person", say. By default the name of the column, or
+        "unit".
+    bounds_are : {"clip", "hard"}, default="clip"
+        Chosen ends, beyond which entries are moved to them; or ends by nature, beyond which there is nothing.
+    missing : {"error", "drop"}, default="error"
+        A row with a NaN or infinite entry: refuse the data (which shows that there was one), or count it nowhere.
+    random_state : None, int or numpy.random.Generator, default=None
+        None draws exact noise: a release. Anything else is a simulation.
+    budget : PrivacyBudget, optional
+        Charged by every fit, before anything is drawn; shared by clones.
+
+    Attributes
+    ----------
+    mean_ : ndarray of shape (n_features,)
+        In the units of the data, inside the bounds.
+    rows_ : float
+        How many rows count, with noise.
+    rows_noise_std_ : float
+        Standard deviation of that noise.
+    noise_std_ : ndarray of shape (n_features,)
+        Standard deviation of the noise in ``mean_``, for as many rows as ``rows_`` says.
+    privacy_ : PrivacyGuarantee
+        For neighbours that differ in one unit, with all its rows. The number of units is public, that of rows is not.
+    plan_ : MeanPerRowPlan
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Where X has column names.
+
+    Notes
+    -----
+    Units are taken as independent draws, and rows of one unit as anything. Intervals ask of every value whether the
+    released sums over units refute it (Fieller 1954); they cover the mean that the population's rows would have if at
+    most ``max_rows`` of a unit counted, and entries beyond the bounds were moved to the nearer one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.groups import MeanPerRow
+    >>> rng = np.random.default_rng(0)
+    >>> person = np.repeat(np.arange(4000), rng.integers(1, 6, 4000))
+    >>> visits = rng.poisson(3.0, (person.size, 1))
+    >>> mean = MeanPerRow(bounds=(0, 20), max_rows=5, called="person", random_state=0).fit(visits, person)
+    >>> mean.mean_.round(2)
+    array([3.])
+    >>> print(mean.privacy_)
+    (epsilon = 1, delta = 1e-06), one person replaced [simulated noise, not a private release]
+    """
+
+    bounds: Any = None
+    max_rows: Any = None
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    unit: Any = None
+    columns: Any = None
+    called: Any = None
+    bounds_are: str = "clip"
+    missing: str = "error"
+    random_state: Any = None
+    budget: Any = None
+
+    def plan(self, n_samples: int, n_features: int) -> MeanPerRowPlan:
+        """Return what a fit on data of this size would release, and at which cost.
+
+        Parameters
+        ----------
+        n_samples : int
+            The number of units, which is public.
+        n_features : int
+            The number of columns whose means are wanted.
+        """
+        n = check_integer("n_samples", n_samples, at_least=2)
+        d = check_integer("n_features", n_features, at_least=1)
+        epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
+        if delta == 0:
+            raise InvalidParameter(
+                "delta must be greater than 0: the noise is Gaussian. With delta = 0 make one row of each unit "
+                "(one_row_per_unit) and take ClippedMean, for the mean of units"
+            )
+        if self.max_rows is None:
+            raise InvalidParameter("max_rows must be given: how many rows of a unit count, which is public")
+        most = check_integer("max_rows", self.max_rows, at_least=1, at_most=_MOST_ROWS)
+        missing = check_choice("missing", self.missing, ["error", "drop"])
+        if self.bounds is None:
+            raise InvalidParameter("bounds must be given: a pair (low, high), or one per column")
+        word = self._word()
+        region = Region.check(self.bounds, self.bounds_are, None, 0.0, d)
+
+        def made(bits: int) -> MeanPerRowPlan:
+            # A unit's sum has as many bits as an entry has elsewhere.
+            own = bits - math.ceil(math.log2(most))
+            lattice = BoxLattice.build(
+                region.clip, region.center, d, common=False, bits=own, ends=(region.low, region.high)
+            )
+            totals = UnitTotals(d, most, own)
+            stages = additive_stages([totals.integers()], epsilon, delta)
+            guarantee = PrivacyGuarantee(epsilon, delta, unit=word)
+            return MeanPerRowPlan(
+                stages, guarantee, n, d, region=region, lattice=lattice, totals=totals, missing=missing
+            )
+
+        return made(BITS) if most > 2**4 else finest(made)
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Release the sums over units.
+
+        Bad parameters and bad data raise before anything is charged; the budget, if there is one, is charged before any
+        noise is drawn. A fit that fails after that has spent the charge.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features), or a data frame
+            Private rows. With ``unit`` a data frame that says whose they are, too.
+        y : sequence of length n_rows
+            Private: whose row it is. A missing one is refused. Not given with ``unit``.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidParameter
+            If a parameter is outside what is allowed.
+        InvalidData
+            If X is no table of finite numbers, if there are not as many units as rows, or if one is missing.
+        BudgetExceeded
+            If the budget cannot pay.
+        """
+        if self.unit is None and self.columns is not None:
+            raise InvalidParameter("columns must be given with unit, the column that says whose row it is")
+        if self.unit is not None:
+            if y is not None:
+                raise InvalidParameter("y must not be given with unit: the units are the column of that name")
+            X, y = label_and_columns(in_memory(X), self.unit, self.columns, self.bounds, parameter="unit")
+        return super().fit(X, y)
+
+    def _word(self) -> str:
+        """Return what a unit is called."""
+        if self.called is not None and not (isinstance(self.called, str) and self.called.strip()):
+            raise InvalidParameter(f"called must be the name of what a unit is, got {self.called!r}")
+        return self.called or (str(self.unit) if self.unit is not None else "unit")
+
+    def _row_is(self, X: Any) -> str:
+        own = unit_of(X)
+        return self._word() if own == "row" else own
+
+    def _table(self, X: Any, y: Any) -> Table:
+        if y is None:
+            raise InvalidData(
+                f"{type(self).__name__} requires y to be passed, but the target y is None: whose row it is (or "
+                "unit, the column of a data frame that says so)"
+            )
+        rows = check_rows(self, in_memory(X), reset=True, min_samples=self._min_samples)
+        table = units_table(rows, y)
+        if table.shape[0] < self._min_samples:
+            raise InvalidData(
+                f"y must be of at least {self._min_samples} units, got {table.shape[0]} (public)"
+            )
+        return table
+
+    def _read(self, table: Table, plan: MeanPerRowPlan) -> Mapping[str, Any]:
+        assert table.units is not None
+        kept = rows_that_count(table.X, plan.missing)
+        return {TOTALS: unit_sums(table.X, table.units, plan.n_samples, kept, plan.lattice, plan.totals)}
+
+    def _report(self, released: Released, plan: MeanPerRowPlan) -> None:
+        noise, most = plan.totals_noise, plan.totals.max_rows
+        self._ratio = ratio = plan.totals.ratio(released[TOTALS], noise)
+        self.rows_, self.rows_noise_std_ = float(ratio.N[0]) * most, noise.count * most
+        self.mean_ = self._in_units(ratio.estimate)
+        rows = max(self.rows_, self.rows_noise_std_)
+        self.noise_std_ = plan.mean_noise(rows) * np.sqrt(
+            1 + (ratio.estimate * noise.count / noise.total) ** 2
+        )
+
+    @property
+    def estimand_(self) -> str:
+        """In words, what intervals cover."""
+        check_is_fitted(self)
+        word, most = self.privacy_.unit, self.plan_.totals.max_rows
+        clipped = "" if self.plan_.region.hard else ", clipped"
+        return f"the mean of the population's rows, at most {most} of a {word}{clipped}"
+
+    def _all_names(self) -> list[str]:
+        return self._names()
+
+    def summary(self, confidence_level: float = 0.95) -> Summary:
+        """Return a table of means, noise and intervals; prints as text, shows as HTML in a notebook."""
+        check_is_fitted(self)
+        interval, word = self.confidence_interval(confidence_level), self.privacy_.unit
+        percent = f"{100 * interval.confidence_level:g}%"
+        columns = ["", "mean", "noise sd", f"[{percent} low", f"{percent} high]"]
+        rows = [
+            (name, *(significant(float(value), float(values[1])) for value in values))
+            for name, *values in zip(
+                self._names(),
+                self.mean_,
+                self.noise_std_,
+                np.asarray(interval.low),
+                np.asarray(interval.high),
+                strict=True,
+            )
+        ]
+        facts = [
+            ("Estimator", type(self).__name__),
+            (f"Of each {word}", f"at most {self.plan_.totals.max_rows} rows"),
+            (
+                f"Number of each {word}, columns",
+                f"{self.plan_.n_samples:,}, {self.plan_.n_features:,} (public)",
+            ),
+            (
+                "Rows",
+                f"{significant(self.rows_, self.rows_noise_std_)} (noise sd {self.rows_noise_std_:.3g})",
+            ),
+            ("Privacy", str(self.privacy_)),
+            ("Noise", "Gaussian, exact curve"),
+            ("Intervals cover", self.estimand_),
+        ]
+        notes = [
+            *self._simulated_note(),
+            f"Intervals take each {word} as an independent draw, and its rows as anything.",
+        ]
+        if self.rows_ < 2 * self.rows_noise_std_:
+            notes.append("Noise only: the number of rows cannot be told from 0.")
+        return Summary("Private mean of rows", facts, columns, rows, notes)

@@ -1,0 +1,136 @@
+"""Plans of releasing totals whose ratios are means, in half-widths of declared bounds; and that of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.groups.ratio import Noise
+from dpstats.groups.totals import GaussianTotals, LaplaceTotals
+from dpstats.lattice import BoxLattice
+from dpstats.means.moments import finest
+from dpstats.means.region import Region
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.plan import ReleasePlan
+from dpstats.privacy.stages import JointStage
+from dpstats.release.additive import additive_stages
+
+
+class Totals(Protocol):
+    """What is released, as far as its noise is concerned."""
+
+    def noise(self, stage: JointStage) -> Noise: ...
+
+
+Of = TypeVar("Of", bound=Totals)
+
+
+@dataclass(frozen=True)
+class RatioPlan(ReleasePlan, Generic[Of]):
+    """The plan of releasing sums whose ratios are means, with the public facts that the fit and its report go by.
+
+    Attributes
+    ----------
+    region : Region
+        The declared bounds of the columns.
+    lattice : BoxLattice
+    totals : GaussianTotals, LaplaceTotals or UnitTotals
+    missing : {"error", "drop"}
+    """
+
+    region: Region = field(repr=False, compare=False)
+    lattice: BoxLattice = field(repr=False, compare=False)
+    totals: Of
+    missing: str
+
+    @property
+    def totals_noise(self) -> Noise:
+        """The noise of the totals: see `Ratio` for their units."""
+        (stage,) = self.stages
+        assert isinstance(stage, JointStage)
+        return self.totals.noise(stage)
+
+    @property
+    def half(self) -> NDArray[np.float64]:
+        """Half the width of the bounds of each column."""
+        return np.full(self.n_features, self.region.clip, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class GroupMeansPlan(RatioPlan[GaussianTotals | LaplaceTotals]):
+    """The plan of a `GroupMeans`.
+
+    Attributes
+    ----------
+    region, lattice, totals, missing
+        As for `RatioPlan`.
+    groups : tuple
+        The declared groups.
+    """
+
+    groups: tuple[Any, ...]
+
+    def mean_noise(self, n_rows: float) -> NDArray[np.float64]:
+        """Return the standard deviation of the noise in the mean of a group of so many rows, in units of the data.
+
+        For a mean in the middle of its bounds; at an end that of the count comes to it, which is about as large.
+        """
+        return self.half * self.totals_noise.total / n_rows
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a reader of the plan has to know beside its stages, by name."""
+        return {"groups": [str(group) for group in self.groups]}
+
+    def notes(self) -> list[str]:
+        """Return the same in words, one line each."""
+        each = self.n_samples / len(self.groups)
+        noise = ", ".join(f"{value:.3g}" for value in self.mean_noise(each)[:6])
+        more = ", ..." if self.n_features > 6 else ""
+        enough = 2 * self.totals_noise.count
+        found = [f"a group of n/{len(self.groups)} = {each:.6g} rows: noise of its mean {noise}{more}"]
+        if each < enough:
+            found.append(
+                f"warning: groups of fewer than {enough:.0f} rows cannot be told from noise, and n/{len(self.groups)} "
+                "is fewer: their intervals will be the bounds (more rows, a larger epsilon, fewer columns or groups "
+                "help)"
+            )
+        return found
+
+    def __str__(self) -> str:
+        return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
+
+
+def group_means_plan(
+    groups: Sequence[Any],
+    region: Region,
+    n: int,
+    d: int,
+    epsilon: float,
+    delta: float,
+    missing: str,
+) -> GroupMeansPlan:
+    """Return the plan of releasing the totals of declared groups of n rows."""
+
+    def made(bits: int) -> GroupMeansPlan:
+        lattice = BoxLattice.build(
+            region.clip, region.center, d, common=False, bits=bits, ends=(region.low, region.high)
+        )
+        totals = (GaussianTotals if delta else LaplaceTotals)(len(groups), d, bits)
+        stages = additive_stages([totals.integers()], epsilon, delta)
+        return GroupMeansPlan(
+            stages,
+            PrivacyGuarantee(epsilon, delta),
+            n,
+            d,
+            groups=tuple(groups),
+            region=region,
+            lattice=lattice,
+            totals=totals,
+            missing=missing,
+        )
+
+    return finest(made)

@@ -1,0 +1,151 @@
+"""What a row adds to its group's totals, in integers, and how far replacing a row moves all totals together.
+
+A row is its group and z in [-1, 1]^d. Under Gaussian noise a group's totals are its count, the sums of z and those of
+z^2 - c, with weights that cost what the sums alone do, however many groups there are. Under Laplace noise they are the
+sums of (1-y)^2, 2y(1-y) and y^2, y = (1+z)/2, which a row has one of in all. Proof: docs/proofs/group-means.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.groups.ratio import Noise, Ratio
+from dpstats.lattice import BoxLattice
+from dpstats.lattice.joint import box_movement
+from dpstats.lattice.products import summed
+from dpstats.privacy.stages import Block, JointStage
+from dpstats.release.additive import JointIntegers
+
+Floats = NDArray[np.float64]
+Steps = NDArray[np.int64]
+
+TOTALS = "totals of the groups"
+COUNTS, SUMS, SQUARES = "rows", "sums about the middle", "squares about the middle"
+FIRST, MIDDLE, LAST = "shares of the lower end", "shares between", "shares of the upper end"
+
+COUNT_WEIGHT, SQUARE_WEIGHT, CENTER = 0.95, 1.35, 0.77
+"""Free: a^2 + w^2 (1 - c)^2 <= 1, a^2 + w^2 c^2 <= 2 and w <= phi^(5/2)/2."""
+
+_SAFE = 1 + 1e-12
+
+
+@dataclass(frozen=True)
+class GaussianTotals:
+    """Counts, sums and squares about a public centre, under Gaussian noise; d columns of 2^bits steps each."""
+
+    n_groups: int
+    n_features: int
+    bits: int
+
+    @property
+    def center(self) -> int:
+        """What is taken off a square, in steps."""
+        return round(CENTER * 2**self.bits)
+
+    def integers(self) -> JointIntegers:
+        """Return what a stage about them needs to know, in half-widths of the bounds."""
+        steps, spacing, size = 2.0**self.bits, 2.0**-self.bits, self.n_groups * self.n_features
+        blocks = (
+            Block(COUNTS, self.n_groups, spacing, 1 / (COUNT_WEIGHT * math.sqrt(self.n_features))),
+            Block(SUMS, size, spacing, 1.0),
+            Block(SQUARES, size, spacing, 1 / SQUARE_WEIGHT),
+        )
+        # Of a column: two values in one group, or in two; a row in none is nearer to all of them.
+        K, center = steps, float(self.center)
+        at_end = (COUNT_WEIGHT**2 + 1) * K**2 + (SQUARE_WEIGHT * (K - center)) ** 2
+        in_middle = COUNT_WEIGHT**2 * K**2 + K + (SQUARE_WEIGHT * center) ** 2
+        moved = max(box_movement((1.0, SQUARE_WEIGHT), 2**self.bits, "l2"), 2 * max(at_end, in_middle))
+        return JointIntegers(TOTALS, blocks, math.inf, math.sqrt(self.n_features * moved) * _SAFE)
+
+    def rows(self, steps: Steps) -> dict[str, Steps]:
+        """Return what rows of lattice points add, each to its group: a function of the row alone."""
+        count = np.full((len(steps), 1), 1 << self.bits, dtype=np.int64)
+        return {COUNTS: count, SUMS: steps, SQUARES: (steps * steps >> self.bits) - self.center}
+
+    def noise(self, stage: JointStage) -> Noise:
+        """Return the noise of T, N and Q, in half-widths."""
+        count, total, about = (float(np.max(stage.noise_std(block))) for block in stage.blocks)
+        c = self.center * 2.0**-self.bits
+        return Noise(total, count, math.hypot(about, c * count), total, count, c * count**2)
+
+    def ratio(self, released: dict[str, Floats], noise: Noise) -> Ratio:
+        """Return what released totals say of the means, of shape (..., n_groups, n_features)."""
+        N = released[COUNTS][..., None]
+        T, about = (self._shaped(released[name]) for name in (SUMS, SQUARES))
+        return Ratio(T, N, about + self.center * 2.0**-self.bits * N, T, N, noise)
+
+    def _shaped(self, values: Floats) -> Floats:
+        return values.reshape(*values.shape[:-1], self.n_groups, self.n_features)
+
+
+@dataclass(frozen=True)
+class LaplaceTotals:
+    """The three shares of every entry, which add up to one, under Laplace noise; d columns of 2^bits steps each."""
+
+    n_groups: int
+    n_features: int
+    bits: int
+
+    def integers(self) -> JointIntegers:
+        """Return what a stage about them needs to know: a row moves two entries' shares, whole, in every column."""
+        size, spacing = self.n_groups * self.n_features, 2.0**-self.bits
+        blocks = tuple(Block(name, size, spacing, 1.0) for name in (FIRST, MIDDLE, LAST))
+        return JointIntegers(TOTALS, blocks, 2.0 * self.n_features * 2**self.bits, math.inf)
+
+    def rows(self, steps: Steps) -> dict[str, Steps]:
+        """Return what rows of lattice points add, each to its group: a function of the row alone."""
+        whole, shift = 1 << self.bits, self.bits + 2
+        up, down = steps + whole, whole - steps
+        first, last = down * down >> shift, up * up >> shift
+        # What is left, so that the three are exactly one row.
+        return {FIRST: first, MIDDLE: whole - first - last, LAST: last}
+
+    def noise(self, stage: JointStage) -> Noise:
+        """Return the noise of T, N and Q, in half-widths: each of the three shares has the same."""
+        scale = float(np.max(stage.noise_scale(stage.blocks[0])))
+        one, d = 2 * scale**2, self.n_features
+        count = math.sqrt(3 * one / d)
+        return Noise(
+            math.sqrt(2 * one), count, math.sqrt(3 * one), math.sqrt(2 * one), count, one / d, scale, d
+        )
+
+    def ratio(self, released: dict[str, Floats], noise: Noise) -> Ratio:
+        """Return what released totals say of the means, of shape (..., n_groups, n_features)."""
+        first, middle, last = (
+            released[name].reshape(*released[name].shape[:-1], self.n_groups, self.n_features)
+            for name in (FIRST, MIDDLE, LAST)
+        )
+        # Every column counts the same rows.
+        N = (first + middle + last).mean(axis=-1, keepdims=True)
+        T = last - first
+        return Ratio(T, N, first - middle + last, T, N, noise)
+
+
+Totals = GaussianTotals | LaplaceTotals
+
+
+def group_sums(X: NDArray[np.generic], codes: Steps, lattice: BoxLattice, totals: Totals) -> dict[str, Steps]:
+    """Return the exact totals of every group; a row whose code is -1 adds nothing.
+
+    Blocks are added up as floats below 2^53, which is exact in any order, and then as 64-bit integers.
+    """
+    K = totals.n_groups
+
+    def work(part: slice) -> dict[str, Steps]:
+        inside = codes[part] >= 0
+        own = codes[part][inside]
+        found = totals.rows(lattice.round_rows(X[part][inside]))
+        return {name: _by_group(values, own, K) for name, values in found.items()}
+
+    return summed(work, len(X), totals.n_features)
+
+
+def _by_group(values: Steps, codes: Steps, n_groups: int) -> Steps:
+    width = values.shape[1]
+    place = codes[:, None] * width + np.arange(width)
+    sums = np.bincount(place.ravel(), weights=values.ravel().astype(np.float64), minlength=n_groups * width)
+    return sums.astype(np.int64)

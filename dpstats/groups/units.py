@@ -1,0 +1,243 @@
+"""From several rows of a unit (a person, say) to one: what a unit's row is depends on that unit's rows alone."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.columns import distinct
+from dpstats.data.labels import UNIT, column_names
+from dpstats.data.parameters import check_integer
+from dpstats.data.rows import column_of, in_memory
+from dpstats.data.values import MISSING, is_built_in, is_missing, key_of
+from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.groups.frames import column, refuse_unknown, take
+
+Floats = NDArray[np.float64]
+
+
+def one_row_per_unit(
+    frame: Any, unit: Any, how: Mapping[Any, str], max_rows: int | None = None, *, called: str | None = None
+) -> Any:
+    """Return a data frame with one row for each unit, so that every release from it protects units.
+
+    A unit's row is made of its own rows alone, and of nothing else. A guarantee for a row replaced is then one for a
+    unit replaced, with all its rows: how many units there are is public, how many rows each has is not.
+
+    Parameters
+    ----------
+    frame : data frame
+        Private, of pandas, polars or another library that narwhals knows.
+    unit : column name
+        Whose row it is: text, numbers, bytes, times, or tuples of these. A missing one is refused (which shows that
+        there was one): nobody would be protected by it.
+    how : mapping {column: "mean" | "sum" | "min" | "max" | "first" | "count"}
+        What is kept of each column. Missing entries are passed over; a unit that has none but these has a missing
+        entry, or the count 0. "first" is of the first row that the frame has of the unit, and takes columns of any
+        type; use it for what is the same in all rows of a unit. Functions are refused: of a function nothing says that
+        it looks at one unit only, and does the same for each.
+    max_rows : int, optional
+        How many rows of a unit are looked at. Of more, those are kept whose entries have the smallest hashes: the same
+        whatever the order of the rows, and whatever other units there are. It bounds sums and counts.
+    called : str, optional
+        What a unit is called where a guarantee is printed, "person", say. By default the name of the column ``unit``.
+
+    Returns
+    -------
+    data frame
+        Of the same library, the columns ``unit`` and those of ``how``, in the order of the units. One of pandas carries
+        what its rows are: guarantees of fits then say "one person replaced". Other libraries have no place for that.
+
+    Notes
+    -----
+    Releases that do not depend on the order of rows protect a unit whose name is replaced, too. Those that cut rows by
+    their position (``SparseMean(split=True)``, ``RandomizedResponse``) protect a unit's rows, and take its name to
+    be public.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from dpstats.groups import one_row_per_unit
+    >>> visits = pd.DataFrame({"person": ["b", "a", "b"], "visits": [1, 5, 4], "sex": ["f", "m", "f"]})
+    >>> people = one_row_per_unit(visits, "person", {"visits": "mean", "sex": "first"})
+    >>> people
+      person  visits sex
+    0      a     5.0   m
+    1      b     2.5   f
+    >>> from dpstats.means import ClippedMean
+    >>> print(ClippedMean(bounds=(0, 50), random_state=0).fit(people[["visits"]]).privacy_)
+    (epsilon = 1, delta = 0), one person replaced [simulated noise, not a private release]
+    """
+    frame = in_memory(frame)
+    names = column_names(frame)
+    if names is None:
+        raise InvalidData(f"frame must be a data frame, got {type(frame).__name__}")
+    _check_how(how)
+    refuse_unknown("unit", [unit], names)
+    refuse_unknown("how", list(how), names)
+    if unit in how:
+        raise InvalidParameter(f"how must not have {unit!r}, the unit")
+    if max_rows is not None:
+        check_integer("max_rows", max_rows, at_least=1)
+    word = str(unit) if called is None else called
+    if not isinstance(word, str) or not word.strip():
+        raise InvalidParameter(f"called must be the name of what a unit is, got {called!r}")
+
+    units = Units.of(column(frame, unit), "unit")
+    read = {name: _column(frame, name, kind) for name, kind in how.items()}
+    rows = units.rows(read.values(), max_rows)
+    made = {unit: take(frame, unit, units.firsts)}
+    for name, kind in how.items():
+        kept = _KINDS[kind](read[name], rows)
+        made[name] = take(frame, name, kept) if kind == "first" else kept
+    return _framed(frame, made, word)
+
+
+class Units:
+    """Which rows belong to which unit, units in the order of their names: a place that other units' rows do not move.
+
+    Attributes
+    ----------
+    firsts : int64 array
+        The first row of each unit.
+    codes : int64 array
+        The place of each row's unit.
+    """
+
+    def __init__(self, firsts: NDArray[np.int64], codes: NDArray[np.int64]) -> None:
+        self.firsts, self.codes = firsts, codes
+
+    @classmethod
+    def of(cls, data: Any, parameter: str = "units") -> Units:
+        """Return the units of rows, or refuse a missing one."""
+        values, where = distinct(parameter, data)
+        places = np.arange(len(values)) if where is None else where
+        # Of a column of one type, its different values; not all that it could have need be there.
+        present, place = np.unique(places, return_inverse=True)
+        keys = [key_of(values[i]) for i in present]
+        if any(key is None or key == MISSING or not is_built_in(key) for key in keys):
+            raise InvalidData(
+                f"{parameter} must be text, numbers, bytes, times or tuples of these, got at least one entry that is "
+                "missing or something else"
+            )
+        if not keys:
+            raise InvalidData(f"{parameter} must have at least one row")
+        ordered = {key: i for i, key in enumerate(sorted(set(keys), key=_order))}
+        codes = np.array([ordered[key] for key in keys], dtype=np.int64)[place]
+        return cls(np.unique(codes, return_index=True)[1], codes)
+
+    def __len__(self) -> int:
+        return len(self.firsts)
+
+    def rows(self, columns: Any, max_rows: int | None) -> list[NDArray[np.int64]]:
+        """Return the rows of each unit in the order of the data, at most so many."""
+        order = np.argsort(self.codes, kind="stable")
+        found = np.split(order, np.flatnonzero(np.diff(self.codes[order])) + 1)
+        if max_rows is None:
+            return found
+        columns = list(columns)
+        return [own if len(own) <= max_rows else _kept(own, columns, max_rows) for own in found]
+
+
+def _order(key: Any) -> tuple[str, Any]:
+    """Return what units are sorted by: numbers by size, all else by their text."""
+    kind, *rest = key
+    if rest and isinstance(rest[0], Decimal):  # which does not compare with fractions
+        rest = [Fraction(rest[0]) if rest[0].is_finite() else float(rest[0])]
+    return (kind, (0, rest[0], "")) if kind == "number" else (kind, (1, 0, repr(rest)))
+
+
+def _kept(own: NDArray[np.int64], columns: Sequence[Sequence[Any]], most: int) -> NDArray[np.int64]:
+    """Return the rows of a unit that are kept: those of the smallest hashes of their entries."""
+    hashes = [
+        hashlib.sha256(repr([key_of(values[row]) for values in columns]).encode()).digest() for row in own
+    ]
+    chosen = sorted(range(len(own)), key=hashes.__getitem__)[:most]
+    return own[np.sort(chosen)]
+
+
+def _check_how(how: Any) -> None:
+    allowed = ", ".join(map(repr, _KINDS))
+    if not isinstance(how, Mapping) or not how:
+        raise InvalidParameter(
+            f"how must be a mapping {{column: one of {allowed}}}, got {type(how).__name__}"
+        )
+    for name, kind in how.items():
+        if not isinstance(kind, str) or kind not in _KINDS:
+            shown = "a function" if callable(kind) else repr(kind)
+            reason = ": it might look at more than one unit" if callable(kind) else ""
+            raise InvalidParameter(f"how must have one of {allowed} for {name!r}, got {shown}{reason}")
+
+
+def _column(frame: Any, name: Any, kind: str) -> Any:
+    """Return a column's entries: numbers, or whatever they are where no arithmetic is done."""
+    values = column(frame, name)
+    if kind not in ("first", "count"):
+        return column_of(f"frame[{name!r}]", values)
+    found, where = distinct(f"frame[{name!r}]", values)
+    return found if where is None else [found[place] for place in where]
+
+
+# What is kept of a unit's entries. Sums are rounded once, so that the order of rows is nothing to them.
+
+
+def _present(values: Floats, own: NDArray[np.int64]) -> list[float]:
+    found = values[own]
+    return [value for value in found.tolist() if value == value]
+
+
+def _sum(values: list[float]) -> float:
+    if not values:
+        return math.nan
+    try:
+        return math.fsum(values)
+    except (OverflowError, ValueError):  # beyond the largest float, or infinities of both signs
+        return math.nan
+
+
+def _mean(values: list[float]) -> float:
+    return _sum(values) / len(values) if values else math.nan
+
+
+def _of_numbers(kept: Callable[[list[float]], float]) -> Callable[[Any, list[NDArray[np.int64]]], Any]:
+    return lambda values, rows: np.array([kept(_present(values, own)) for own in rows], dtype=np.float64)
+
+
+def _first(values: Any, rows: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Return where each unit's first entry is; of a unit that has none, where a missing one is."""
+    return np.array([next((row for row in own if not is_missing(values[row])), own[0]) for own in rows])
+
+
+def _count(values: Any, rows: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    return np.array([sum(not is_missing(values[row]) for row in own) for own in rows], dtype=np.int64)
+
+
+_KINDS: dict[str, Callable[[Any, list[NDArray[np.int64]]], Any]] = {
+    "mean": _of_numbers(_mean),
+    "sum": _of_numbers(_sum),
+    "min": _of_numbers(lambda values: min(values, default=math.nan)),
+    "max": _of_numbers(lambda values: max(values, default=math.nan)),
+    "first": _first,
+    "count": _count,
+}
+
+
+def _framed(like: Any, made: Mapping[Any, Any], word: str) -> Any:
+    """Return columns as a data frame of the library of another, which says what its rows are where it can."""
+    if hasattr(like, "iloc"):
+        import pandas as pd
+
+        frame = pd.DataFrame(dict(made))
+        frame.attrs[UNIT] = word
+        return frame
+    import narwhals as nw
+
+    backend = nw.get_native_namespace(like)
+    return nw.from_dict({str(name): values for name, values in made.items()}, backend=backend).to_native()

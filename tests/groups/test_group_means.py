@@ -1,0 +1,262 @@
+"""GroupMeans: what users do with it, from arrays and frames, and what it refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import check_estimator
+
+from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
+from dpstats.groups import GroupMeans
+from dpstats.privacy import PrivacyBudget, gaussian_sigma
+
+GROUPS = ["free", "half", "full"]
+
+
+def rows(n: int = 20_000) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    plan = rng.choice(GROUPS, n, p=[0.5, 0.3, 0.2])
+    visits = rng.poisson(np.where(plan == "free", 4.0, 3.0))
+    return pd.DataFrame({"plan": plan, "visits": visits, "age": rng.uniform(20, 60, n)})
+
+
+def fitted(**given: object) -> GroupMeans:
+    frame = rows()
+    made = GroupMeans(groups=GROUPS, bounds=[(0, 20), (0, 80)], random_state=0, **given)
+    return made.fit(frame[["visits", "age"]], frame["plan"])
+
+
+def test_estimates_are_near_the_rows_and_tests_agree_with_intervals() -> None:
+    frame, model = rows(), fitted()
+    expected = frame.groupby("plan")[["visits", "age"]].mean().loc[GROUPS].to_numpy()
+    counts = frame["plan"].value_counts().loc[GROUPS].to_numpy()
+    spreads = frame.groupby("plan")[["visits", "age"]].std().loc[GROUPS].to_numpy()
+    # Six standard deviations of the noise.
+    assert np.all(np.abs(model.counts_ - counts) < 6 * model.counts_noise_std_)
+    assert np.all(np.abs(model.means_ - expected) < 6 * 1.5 * model.plan_.mean_noise(counts.min()))
+    assert model.std_ == pytest.approx(spreads, rel=0.2)
+    low, high = model.confidence_interval()
+    assert low.shape == high.shape == model.means_.shape == (3, 2)
+    wide = model.confidence_interval(simultaneous=True)
+    assert np.all(wide.low < low) and np.all(wide.high > high) and wide.simultaneous
+    for value in (low[0], high[0]):
+        inside = model.test(value + 1e-6 * (model.means_[0] - value)).pvalue[0]
+        assert inside == pytest.approx([0.05, 0.05], abs=1e-4)
+    less = model.test(5.0, "less")
+    assert less.pvalue[1, 0] < 1e-6 and less.pvalue[1, 1] > 0.999
+    assert np.all(less.confidence_interval().low == [0, 0]) and "half: age" in str(less.summary())
+
+
+def test_differences_and_pairs() -> None:
+    model = fitted()
+    one = model.difference("free", "half")
+    low, high = one.confidence_interval()
+    assert low[0] < 1.0 < high[0] and low[1] < 0.0 < high[1]
+    assert one.pvalue[0] < 1e-6 and one.estimate == pytest.approx(model.means_[0] - model.means_[1])
+    greater = model.difference("free", "half", "greater")
+    assert greater.pvalue[0] == pytest.approx(one.pvalue[0] / 2)
+    ends = greater.confidence_interval()
+    assert ends.low[0] > low[0] and ends.high[0] == 20.0
+    assert model.difference("half", "free").pvalue == pytest.approx(one.pvalue)
+    for method in ("tukey", "holm"):
+        pairs = model.pairwise(method)
+        assert pairs.pairs == (("free", "half"), ("free", "full"), ("half", "full"))
+        assert pairs.estimate.shape == pairs.pvalue.shape == (3, 2)
+        assert np.all(pairs.pvalue[0] >= one.pvalue)
+        together = pairs.confidence_interval()
+        assert np.all(together.low[0] <= low) and np.all(together.high[0] >= high)
+        assert "free - half: visits" in str(pairs.summary())
+    assert model.anova().pvalue.tolist() == model.anova().pvalue.tolist()
+    assert model.anova().pvalue[0] < 0.001 < model.anova().pvalue[1]
+
+
+def test_predictions_are_means_by_label() -> None:
+    model = fitted()
+    found = model.predict(["half", "free", "nobody", None])
+    assert np.array_equal(found[:2], model.means_[[1, 0]]) and np.isnan(found[2:]).all()
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, lambda data: pl.DataFrame(data).lazy()])
+def test_a_frame_and_the_name_of_its_labels(kind: object) -> None:
+    frame = rows(500)
+    data = kind(frame.to_dict("list"))  # type: ignore[operator]
+    given = {"groups": GROUPS, "random_state": 3}
+    by_name = GroupMeans(by="plan", bounds={"age": (0, 80), "visits": (0, 20)}, **given).fit(data)
+    assert by_name.feature_names_in_.tolist() == ["age", "visits"]
+    beside = GroupMeans(bounds=[(0, 80), (0, 20)], **given).fit(
+        frame[["age", "visits"]], frame["plan"].to_numpy()
+    )
+    assert np.array_equal(by_name.means_, beside.means_)
+    all_others = GroupMeans(by="plan", bounds=(0, 80), **given).fit(data)
+    assert all_others.feature_names_in_.tolist() == ["visits", "age"]
+    one = GroupMeans(by="plan", columns=["visits"], bounds=(0, 20), **given).fit(data)
+    assert one.means_.shape == (3, 1)
+
+
+def test_a_row_without_a_group_counts_nowhere() -> None:
+    X = np.r_[np.full(300, 1.0), np.full(300, 9.0)][:, None]
+    given = {"bounds": (0, 10), "delta": 0.0, "epsilon": 50.0, "random_state": 0}
+    labels = ["a"] * 300 + [None] * 200 + ["z"] * 100
+    alone = GroupMeans(groups=["a", "b"], **given).fit(X, labels)
+    assert alone.counts_ == pytest.approx([300, 0], abs=2) and alone.means_[0, 0] == pytest.approx(
+        1.0, abs=0.1
+    )
+    with_missing = GroupMeans(groups=["a", None], **given).fit(X, labels)
+    assert with_missing.counts_ == pytest.approx([300, 200], abs=2)
+    # Numbers by value, whatever their type.
+    numbers = GroupMeans(groups=[1, 2], **given).fit(X, np.r_[np.full(300, 1.0), np.full(300, 2.0)])
+    assert numbers.counts_ == pytest.approx([300, 300], abs=2)
+
+
+def test_labels_in_a_table_of_one_column() -> None:
+    frame = rows(500)
+    made = GroupMeans(groups=GROUPS, bounds=(0, 20), random_state=0)
+    expected = made.fit(frame[["visits"]], frame["plan"]).means_
+    for labels in (
+        frame[["plan"]],
+        frame[["plan"]].to_numpy(),
+        pl.DataFrame({"plan": frame["plan"].tolist()}),
+    ):
+        assert np.array_equal(made.fit(frame[["visits"]], labels).means_, expected)
+    assert made.predict(frame[["plan"]]).shape == (500, 1)
+
+
+def test_an_empty_group_has_the_bounds_and_is_named() -> None:
+    frame = rows(5000)
+    made = GroupMeans(groups=[*GROUPS, "none"], bounds=(0, 20), random_state=1)
+    model = made.fit(frame[["visits"]], frame["plan"])
+    low, high = model.confidence_interval()
+    assert (high - low)[3, 0] > 15 and "Noise only: none" in str(model.summary())
+    assert model.difference("free", "none").pvalue[0] > 0.05
+
+
+def test_one_group_is_a_mean_of_a_subset() -> None:
+    frame = rows(5000)
+    model = GroupMeans(groups=["half"], bounds=(0, 20), random_state=0).fit(frame[["visits"]], frame["plan"])
+    assert model.means_[0, 0] == pytest.approx(3.0, abs=0.3)
+    for ask in (model.anova, model.pairwise, lambda: model.difference("half", "half")):
+        with pytest.raises(InvalidParameter, match="groups must be at least two"):
+            ask()
+
+
+def test_missing_entries() -> None:
+    X = np.full((600, 2), 3.0)
+    X[:100, 1] = np.nan
+    y = np.zeros(600)
+    with pytest.raises(InvalidData, match="NaN or infinity"):
+        GroupMeans(groups=[0, 1], bounds=(0, 10)).fit(X, y)
+    dropped = GroupMeans(groups=[0, 1], bounds=(0, 10), missing="drop", delta=0.0, epsilon=50, random_state=0)
+    assert dropped.fit(X, y).counts_[0] == pytest.approx(500, abs=2)
+
+
+BAD = [
+    ({"groups": None}, "groups must be given"),
+    ({"groups": ["a", "a"]}, "groups must be distinct, got 'a' twice"),
+    ({"groups": [1, 1.0]}, "groups must be distinct"),
+    ({"groups": "ab"}, "groups must be a sequence"),
+    ({"groups": []}, "groups must not be empty"),
+    ({"groups": [["a"], "b"]}, "groups must be hashable"),
+    ({"bounds": None}, "bounds must be given"),
+    ({"bounds": (10, 0)}, "bounds must have low < high"),
+    ({"bounds": [(0, 1), (0, 1)]}, "bounds must be a pair"),
+    ({"epsilon": 0}, "epsilon must be"),
+    ({"delta": 1.0}, "delta must be"),
+    ({"missing": "center"}, "missing must be one of 'error', 'drop'"),
+    ({"bounds_are": "soft"}, "bounds_are must be one of"),
+    ({"columns": ["a"]}, "columns must be given with by"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "message"), BAD, ids=[message for _, message in BAD])
+def test_bad_parameters_are_refused_before_anything_is_charged(
+    wrong: dict[str, object], message: str
+) -> None:
+    budget = PrivacyBudget(5.0, 1e-5)
+    given = {"groups": ["a", "b"], "bounds": (0, 10), "budget": budget, **wrong}
+    with pytest.raises(InvalidParameter, match=message):
+        GroupMeans(**given).fit(np.ones((6, 1)), ["a"] * 6)
+    assert budget.history() == ()
+
+
+def test_bad_data_are_refused_before_anything_is_charged() -> None:
+    budget = PrivacyBudget(5.0, 1e-5)
+    made = GroupMeans(groups=["a", "b"], bounds=(0, 10), budget=budget)
+    X = np.ones((6, 1))
+    for y, message in (
+        (["a"] * 5, "groups must have an entry for each row"),
+        (None, "requires y to be passed"),
+    ):
+        with pytest.raises(InvalidData, match=message):
+            made.fit(X, y)
+    frame = pd.DataFrame({"x": [1.0, 2.0], "g": ["a", "b"]})
+    named = clone(made).set_params(by="g")
+    with pytest.raises(InvalidParameter, match="y must not be given with by"):
+        named.fit(frame, ["a", "b"])
+    with pytest.raises(
+        InvalidParameter, match=r"by must name columns of the data frame \(\['x', 'g'\]\), got 'h'"
+    ):
+        clone(made).set_params(by="h").fit(frame)
+    with pytest.raises(InvalidParameter, match="columns must name columns"):
+        named.set_params(columns=["q"]).fit(frame)
+    with pytest.raises(InvalidParameter, match="columns must not have 'g'"):
+        named.set_params(columns=["g"]).fit(frame)
+    with pytest.raises(InvalidData, match="X must be a data frame with a column 'g', got ndarray"):
+        named.set_params(columns=None).fit(X)
+    assert budget.history() == ()
+    with pytest.raises(BudgetExceeded):
+        made.set_params(epsilon=9.0).fit(X, ["a"] * 6)
+
+
+def test_bad_questions_are_refused() -> None:
+    model = fitted()
+    with pytest.raises(
+        InvalidParameter, match=r"b must be a declared group \('free', 'half', 'full'\), got 'paid'"
+    ):
+        model.difference("free", "paid")
+    with pytest.raises(InvalidParameter, match="a and b must be different groups"):
+        model.difference("free", "free")
+    with pytest.raises(InvalidParameter, match="value must lie inside the declared bounds"):
+        model.test(50.0)
+    with pytest.raises(InvalidParameter, match="method must be one of"):
+        model.pairwise("bonferroni")
+    with pytest.raises(InvalidParameter, match="random_state must be a seed"):
+        model.anova(random_state=None)
+    with pytest.raises(InvalidParameter, match="alternative must be one of"):
+        model.difference("free", "half", "more")
+
+
+def test_the_price_is_that_of_the_sums_alone_whatever_the_number_of_groups() -> None:
+    sums_alone = 2 * np.sqrt(3) * gaussian_sigma(1.0, 1e-6)
+    for K in (2, 50, 1000):
+        noise = GroupMeans(groups=range(K), bounds=(0, 1)).plan(1000, 3).totals_noise
+        assert noise.total == pytest.approx(sums_alone, rel=1e-3)
+    pure = GroupMeans(groups=range(9), bounds=(0, 1), delta=0.0, epsilon=0.5).plan(1000, 1).totals_noise
+    # Three shares with Laplace noise of scale 2/epsilon each: root 8 of it, times root 2 and root 3.
+    assert pure.total == pytest.approx(np.sqrt(2 * 8) / 0.5) and pure.count == pytest.approx(
+        np.sqrt(3 * 8) / 0.5
+    )
+
+
+def test_summary_and_picture() -> None:
+    model = fitted()
+    text = str(model.summary())
+    assert "Rows, columns, groups: 20,000, 2, 3 (public)" in text and "full: age" in text
+    assert "E[clip(x)]" in text and "E[clip(x)]" not in str(fitted(bounds_are="hard").summary())
+    figure = model.plot()
+    assert [axis.get_xlabel() for axis in figure.axes] == ["visits", "age"]
+    assert figure.axes[0].get_yticklabels()[0].get_text().startswith("free")
+
+
+class WithoutPredict(GroupMeans):
+    """The estimator, as scikit-learn's checks know one that predicts nothing."""
+
+    @property
+    def predict(self) -> None:  # type: ignore[override]
+        raise AttributeError
+
+
+def test_scikit_learn_conventions_without_predictions() -> None:
+    check_estimator(WithoutPredict(groups=[0, 1, 2], bounds=(-1, 1)), on_skip=None)

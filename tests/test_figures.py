@@ -1,0 +1,28 @@
+"""Forest plots: estimates and intervals are where they are, rows from above, a panel for each column."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dpstats.figures import forest
+from dpstats.results import ConfidenceInterval
+
+
+@pytest.mark.parametrize("columns", [1, 2, 5])
+def test_intervals_are_where_they_are(columns: int) -> None:
+    rng = np.random.default_rng(columns)
+    values = rng.normal(size=(3, columns))
+    interval = ConfidenceInterval(values - 1.0, values + 0.5)
+    names = [f"c{j}" for j in range(columns)]
+    figure = forest(["first", "second", "third"], names, values, interval, title="Means")
+    shown = [axis for axis in figure.axes if axis.get_visible()]
+    assert len(shown) == columns and figure.get_suptitle() == "Means"
+    for j, axis in enumerate(shown):
+        (points, _, (bars,)) = axis.containers[0]
+        assert np.allclose(points.get_xdata(), values[:, j]) and axis.get_xlabel() == f"c{j}"
+        # The first row is the uppermost.
+        assert points.get_ydata().tolist() == [2, 1, 0]
+        for k, segment in enumerate(bars.get_segments()):
+            assert np.allclose(segment[:, 0], [values[k, j] - 1.0, values[k, j] + 0.5])
+    assert [label.get_text() for label in shown[0].get_yticklabels()] == ["first", "second", "third"]

@@ -1,0 +1,55 @@
+"""The study of means of groups, reduced: intervals cover, levels hold, and a planted defect shows in the same cells."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "validation" / "studies"))
+import group_means as study
+
+# Two hundred runs: a standard error of .015 for a level, and less for coverage over groups.
+RUNS = 200
+
+
+@pytest.mark.parametrize("law", study.LAWS)
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_cells_hold(law: str, delta: float) -> None:
+    rng = np.random.default_rng(1)
+    for K, shape, n in ((2, "equal", 500), (8, "1/k", 5000)):
+        for found in study.cell(K, shape, law, n, (1.0,), RUNS, delta, rng).values():
+            assert found.means > 0.92 and found.differences > 0.92 and found.level < 0.11
+            # Wider than without privacy, the more so the smaller the group.
+            assert 1.0 < found.largest_width < found.smallest_width * 1.1
+
+
+def test_half_the_noise_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = study.anova.draw
+
+    def twice(*given: object) -> tuple[np.ndarray, ...]:
+        return tuple(2 * part for part in draw(*given))  # type: ignore[arg-type]
+
+    monkeypatch.setattr(study.anova, "draw", twice)
+    (found,) = study.cell(8, "equal", "normal", 500, (1.0,), RUNS, 1e-6, np.random.default_rng(2)).values()
+    assert found.means < 0.9
+
+
+def test_sizes_and_exact_totals() -> None:
+    sizes = study.sizes_of(8, "1/k", 500)
+    assert (
+        sizes.sum() == 500
+        and np.all(np.diff(sizes) <= 0)
+        and study.sizes_of(50, "equal", 500).tolist() == [10] * 50
+    )
+    sums, squares = study.exact_totals(study.LAWS["Bernoulli(.1)"], sizes, 3, np.random.default_rng(0))
+    # Rows of -1 and 1.
+    assert np.all(squares == sizes) and np.all((sums + sizes) % 2 == 0)
+
+
+def test_the_report_has_every_cell() -> None:
+    cells = study.study((2,), (500,), (1.0,), 40)
+    report = study.as_markdown(cells, 40, 1e-6, "command")
+    assert report.count("\n| ") == 1 + len(cells) == 7 and "Over cells" in report
