@@ -39,6 +39,7 @@ bench: $(INSTALLED)
 	$(BIN)/python validation/benchmarks/adaptive_sparse.py
 	$(BIN)/python validation/benchmarks/identity.py
 	$(BIN)/python validation/benchmarks/regression.py
+	$(BIN)/python validation/benchmarks/quantiles.py
 	$(BIN)/python validation/benchmarks/simulation.py
 
 validate: $(INSTALLED)

@@ -20,6 +20,7 @@ from dpstats.cli.identity_test import IDENTITY_TEST
 from dpstats.cli.mean import MEAN
 from dpstats.cli.options import Parser, one_line, plain_number
 from dpstats.cli.proportion import PROPORTION
+from dpstats.cli.quantile import QUANTILE
 from dpstats.cli.regress import REGRESS
 from dpstats.cli.release import add_releases
 from dpstats.cli.simulate import add_simulate
@@ -53,7 +54,8 @@ def _parser() -> argparse.ArgumentParser:
     # In the order of the help.
     add_demo(commands)
     add_releases(
-        commands, (MEAN, SPARSE_MEAN, GROUP_MEANS, PROPORTION, TABLE, HISTOGRAM, REGRESS, IDENTITY_TEST)
+        commands,
+        (MEAN, SPARSE_MEAN, GROUP_MEANS, PROPORTION, TABLE, HISTOGRAM, QUANTILE, REGRESS, IDENTITY_TEST),
     )
     add_audit(commands)
     add_simulate(commands)

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_integer
 from dpstats.errors import DPStatsError, InvalidParameter
-from dpstats.privacy.events import ZCDP, BoundedRange, DiscreteLaplace, Event, Gaussian, Pure
+from dpstats.privacy.events import ZCDP, Approximate, BoundedRange, DiscreteLaplace, Event, Gaussian, Pure
 from dpstats.privacy.gaussian import SMALLEST_STEPS, TOTAL_VARIATION
 from dpstats.privacy.guarantee import Neighbors
 from dpstats.privacy.rounding import quotient_up, up
@@ -33,15 +34,16 @@ class Stage:
     ----------
     name : str
         What is released.
-    noise : {"laplace", "gaussian"}
-        The law of the noise: discrete, on the lattice of the release.
+    noise : {"laplace", "gaussian", "joint"}
+        The law of the noise: discrete, on the lattice of the release. "joint" is for numbers that a row moves all the
+        same way: P(v) falls by e in every ``scale_steps`` of max(0, v) - min(0, v).
     size : int
         How many numbers are released.
     spacing : float or tuple of float
         The length of one step of the released numbers, in their units; one per number or common.
     sensitivity_steps : int
         Largest distance of the integers between neighbouring datasets, in steps: l1 for Laplace noise, l2 for
-        Gaussian noise.
+        Gaussian noise, max(0, v) - min(0, v) of their difference v for joint noise.
     scale_steps : float
         Scale (Laplace) or standard deviation (Gaussian) of the noise, in steps.
     neighbors : Neighbors
@@ -79,6 +81,8 @@ class Stage:
         sensitivity, scale = self.sensitivity_steps, self.scale_steps
         if self.noise == "laplace":
             return DiscreteLaplace(sensitivity, scale, neighbors=self.neighbors)
+        if self.noise == "joint":
+            return Pure(quotient_up(sensitivity, scale), neighbors=self.neighbors)
         return _gaussian(
             quotient_up(sensitivity, scale),
             [(self.size // self.times, scale)],
@@ -93,8 +97,8 @@ class Stage:
 
     @property
     def norm(self) -> str:
-        """The norm of the sensitivity: "l1" or "l2"."""
-        return "l1" if self.noise == "laplace" else "l2"
+        """The norm of the sensitivity: "l1", "l2" or "range"."""
+        return {"laplace": "l1", "gaussian": "l2", "joint": "range"}[self.noise]
 
     @property
     def sensitivity(self) -> float | NDArray[np.float64]:
@@ -112,7 +116,10 @@ class Stage:
 
     @property
     def noise_std(self) -> float | NDArray[np.float64]:
-        """Standard deviation of the noise, in the units of the release."""
+        """Standard deviation of the noise of a number, in the units of the release."""
+        if self.noise == "joint":
+            # Of n numbers that are not discrete, which it nears from above as the scale grows.
+            return self.noise_scale * math.sqrt((self.size + 2) * (self.size + 3) / 6)
         return self.noise_scale * _std_of(self.noise)
 
     def facts(self) -> dict[str, Any]:
@@ -305,6 +312,139 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
+class Choice:
+    """Whole numbers chosen by their utility, among more candidates than could be listed.
+
+    The probability of a candidate is proportional to e^(utility/scale): the exponential mechanism.
+
+    Attributes
+    ----------
+    name : str
+        What is chosen.
+    size : int
+        How many numbers.
+    range_steps : int
+        By how much more a row can raise the utility of one candidate than of another, in steps.
+    scale_steps : float
+        By how many steps of utility a candidate has to be better to be e times as likely.
+    candidates : int
+        How many places each number can have.
+    neighbors, part
+        As for `Stage`.
+    """
+
+    name: str
+    size: int
+    range_steps: int
+    scale_steps: float
+    candidates: int
+    neighbors: Neighbors = field(default=Neighbors.REPLACE_ONE, kw_only=True)
+    part: str = field(default="", kw_only=True)
+
+    noise: ClassVar[str] = "exponential mechanism"
+
+    def __post_init__(self) -> None:
+        _check_counts(size=self.size, range_steps=self.range_steps, candidates=self.candidates)
+
+    @property
+    def event(self) -> Event:
+        """What an accountant sees: log-probabilities move within this range."""
+        return BoundedRange(quotient_up(self.range_steps, self.scale_steps), neighbors=self.neighbors)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """All that an accountant sees."""
+        return (self.event,)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a reader of the plan has to know, by name."""
+        return {
+            "name": self.name,
+            "noise": self.noise,
+            "size": self.size,
+            "candidates": self.candidates,
+            "scale": self.scale_steps,
+        }
+
+    def describe(self, n_candidates: int | None = None) -> str:
+        """Return a line of a plan as it is printed."""
+        return (
+            f"{self.name}: {self.size} of {self.candidates:,} points, exponential mechanism of scale "
+            f"{self.scale_steps:.6g} in ranks"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Smooth:
+    """One integer with Laplace noise whose scale is private: one of public ``levels``, that neighbours are next to.
+
+    Attributes
+    ----------
+    name : str
+    spacing : float
+        The length of one step of the integer, in its units.
+    levels : tuple of float
+        Rising scales, in steps: the public ones that there are.
+    sensitivity_share : float
+        A level is at least the integer's own sensitivity at these data over this.
+    far : float
+        The exponent, at the larger of two neighbouring levels, beyond which noise is given up: this and
+        ``sensitivity_share`` are the epsilon, and 2 e^(-far/(ratio - 1)) the delta, ratio that of the levels.
+    neighbors, part
+        As for `Stage`.
+    """
+
+    name: str
+    spacing: float
+    levels: tuple[float, ...]
+    sensitivity_share: float
+    far: float
+    neighbors: Neighbors = field(default=Neighbors.REPLACE_ONE, kw_only=True)
+    part: str = field(default="", kw_only=True)
+
+    noise: ClassVar[str] = "laplace"
+    size: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        # A list could be changed after it was paid for.
+        object.__setattr__(self, "levels", tuple(self.levels))
+        _check_counts(levels=len(self.levels))
+        if not self.levels[0] > 0 or not all(low < high for low, high in pairwise(self.levels)):
+            raise InvalidParameter("levels must be positive and rise")
+
+    @property
+    def ratio(self) -> Fraction:
+        """The largest ratio of a level to the one below it."""
+        steps = [Fraction(high) / Fraction(low) for low, high in pairwise(self.levels)]
+        return max(steps, default=Fraction(1))
+
+    @property
+    def event(self) -> Event:
+        """What an accountant sees: docs/proofs/smooth-sensitivity.md, theorem 2."""
+        epsilon = up(Fraction(self.sensitivity_share) + Fraction(self.far))
+        if self.ratio <= 1:
+            return Pure(up(Fraction(self.sensitivity_share)), neighbors=self.neighbors)
+        if Fraction(self.far) < Fraction(_log_up(self.ratio)):
+            raise DPStatsError("levels are further apart than what is set aside for it. This is a defect")
+        return Approximate(
+            epsilon, _twice_exp_up(-Fraction(self.far) / (self.ratio - 1)), neighbors=self.neighbors
+        )
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """All that an accountant sees."""
+        return (self.event,)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a reader of the plan has to know, by name: the scale is private, and no one knows it."""
+        return {"name": self.name, "noise": self.noise, "size": 1, "levels": len(self.levels)}
+
+    def describe(self, n_candidates: int | None = None) -> str:
+        """Return a line of a plan as it is printed."""
+        return f"{self.name}: 1 number, Laplace noise of a private scale, by the smooth sensitivity"
+
+
+@dataclass(frozen=True, slots=True)
 class Responses:
     """Every row's own answer, kept with a public probability, else another one at random.
 
@@ -457,8 +597,8 @@ class Coins:
         return f"{self.name}: {math.prod(self.shape)} {'coins' if self.released else 'private coins, not released'}"
 
 
-AnyStage = Stage | JointStage | Selection | Responses | Comparisons | Coins
-KINDS = (Stage, JointStage, Selection, Responses, Comparisons, Coins)
+AnyStage = Stage | JointStage | Selection | Choice | Smooth | Responses | Comparisons | Coins
+KINDS = (Stage, JointStage, Selection, Choice, Smooth, Responses, Comparisons, Coins)
 
 
 def _check_counts(**counts: int) -> None:
@@ -489,6 +629,15 @@ def _log_up(odds: Fraction) -> float:
         context.prec = 60
         # ln is right to the last of 60 digits; what is added is far more than that, and far less than an ulp.
         exact = (Decimal(odds.numerator) / Decimal(odds.denominator)).ln() * (1 + Decimal(10) ** -35)
+    return up(Fraction(exact))
+
+
+def _twice_exp_up(exponent: Fraction) -> float:
+    """Return a float that is at least 2 e^exponent, to within an ulp, for an exponent of at most 0."""
+    with localcontext() as context:
+        context.prec = 60
+        # Both operations are right to the last of 60 digits, and an exponent below a thousand loses three of them.
+        exact = (Decimal(exponent.numerator) / Decimal(exponent.denominator)).exp() * (2 + Decimal(10) ** -35)
     return up(Fraction(exact))
 
 

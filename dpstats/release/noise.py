@@ -1,6 +1,6 @@
 """Noise on the integers: exact for a release, reproducible for a simulation.
 
-Both sources have the same two methods and return int64 steps:
+Both sources have the same methods and return int64 steps:
 
 * `ExactNoise` draws discrete Laplace and discrete Gaussian noise from the operating system's
   entropy with OpenDP's samplers (Canonne, Kamath and Steinke 2020), in rational arithmetic:
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_random_state
 from dpstats.errors import ScaleOutOfRange
+from dpstats.release.groups import Groups, Windows, choose
 
 MIN_SCALE = 1e-3
 MAX_SCALE = 1e16
@@ -50,6 +51,12 @@ class Noise(Protocol):
 
         ``noise`` is "laplace", "exponential" (one-sided) or "gumbel". With ``size``, that many draws: (size, k).
         """
+
+    def joint(self, scale: float, size: Size) -> NDArray[np.int64]:
+        """Draw vectors, along the last axis, with P(v) proportional to exp(-(max(0, v) - min(0, v))/scale)."""
+
+    def candidate(self, groups: Groups, scale: float, size: int) -> NDArray[np.int64]:
+        """Draw candidates by their weights: shape (size, groups.size)."""
 
 
 def noise_source(random_state: Any) -> Noise:
@@ -103,6 +110,38 @@ class ExactNoise:
         if size is None:
             return np.array(measurement(values), dtype=np.intp)
         return np.array([measurement(values) for _ in range(size)], dtype=np.intp)
+
+    def joint(self, scale: float, size: Size) -> NDArray[np.int64]:
+        return _joint(self, scale, size)
+
+    def candidate(self, groups: Groups, scale: float, size: int) -> NDArray[np.int64]:
+        found = np.empty((size, groups.size), dtype=np.int64)
+        for draw in found:
+            row = choose(_bits, lambda level: groups.rows(scale, level))
+            column = choose(_bits, lambda level, row=row: groups.columns(scale, level, row))  # type: ignore[misc]
+            low, high = groups.box(row, column)
+            draw[:] = [
+                a + self.integers(b - a + 1, 1)[0] for a, b in zip(low.tolist(), high.tolist(), strict=True)
+            ]
+        return found
+
+
+def _bits(count: int) -> int:
+    return int.from_bytes(os.urandom(count // 8), "little")
+
+
+def _joint(source: Noise, scale: float, size: Size) -> NDArray[np.int64]:
+    """Draw vectors whose range with 0 falls off exponentially, from windows about 0."""
+    shape = (size,) if isinstance(size, int) else tuple(size)
+    *draws, length = shape
+
+    def ends(
+        below: NDArray[np.int64], above: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        return np.tile(-below, (length, 1)), np.tile(above, (length, 1))
+
+    windows = Windows(ends, length)
+    return source.candidate(windows, check_scale(scale), int(np.prod(draws, dtype=int))).reshape(shape)
 
 
 @lru_cache(maxsize=64)
@@ -188,3 +227,26 @@ class SimulatedNoise:
             np.argmax(noisy, axis=1)[:, None] if k == 1 else np.argsort(-noisy, axis=1, kind="stable")[:, :k]
         )
         return ranked[0] if size is None else ranked
+
+    def joint(self, scale: float, size: Size) -> NDArray[np.int64]:
+        return _joint(self, scale, size)
+
+    def candidate(self, groups: Groups, scale: float, size: int) -> NDArray[np.int64]:
+        found = np.empty((size, groups.size), dtype=np.int64)
+        rows = self._places(groups.rows(scale, 0).low, size)
+        for row in np.unique(rows).tolist():
+            of_row = np.flatnonzero(rows == row)
+            columns = self._places(groups.columns(scale, 0, row).low, of_row.size)
+            for column in np.unique(columns).tolist():
+                draws = of_row[columns == column]
+                low, high = groups.box(row, column)
+                found[draws] = self.generator.integers(
+                    low, high, size=(draws.size, groups.size), endpoint=True
+                )
+        return found
+
+    def _places(self, cumulative: Any, size: int) -> NDArray[np.intp]:
+        """Draw positions by cumulative weights: floats, or integers of any size."""
+        total = cumulative[-1]
+        shares = np.array([weight / total for weight in cumulative], dtype=np.float64)
+        return np.minimum(np.searchsorted(shares, self.generator.random(size), side="right"), shares.size - 1)

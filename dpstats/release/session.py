@@ -8,10 +8,10 @@ the plan lacks, a second use, a wrong length and a stage that is forgotten are e
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType, TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, NamedTuple, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,14 +22,17 @@ from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import (
     KINDS,
     AnyStage,
+    Choice,
     Coins,
     Comparisons,
     JointStage,
     Responses,
     Selection,
+    Smooth,
     Spacing,
     Stage,
 )
+from dpstats.release.groups import Groups
 from dpstats.release.noise import Noise, SimulatedNoise
 from dpstats.release.stream import Stream
 
@@ -37,6 +40,21 @@ Released = Mapping[str, Any]
 """What was released of each stage, by its name, in its units: public, and all that a report is given."""
 
 _BLOCK = 1 << 16  # responses that stay in cache
+
+
+class Part(NamedTuple):
+    """What is chosen by itself, of a `Choice`.
+
+    Attributes
+    ----------
+    cases : sequence of Groups
+        The weights of its candidates: one case for every way that earlier releases went.
+    case : array of shape (size,), optional
+        The case of each draw; None: the only one.
+    """
+
+    cases: Sequence[Groups]
+    case: NDArray[np.intp] | None = None
 
 
 class Session:
@@ -211,6 +229,56 @@ class Session:
         self._released[name] = chosen
         return chosen
 
+    def choose(self, name: str, parts: Sequence[Part]) -> NDArray[np.int64]:
+        """Choose candidates by their utility, and return them.
+
+        Parameters
+        ----------
+        name : str
+            A `Choice`.
+        parts : sequence of Part
+            The weights of what is chosen by itself, in steps of utility; together of the stage's size.
+
+        Returns
+        -------
+        int64 array of shape (k,), or (size, k)
+        """
+        stage: Choice = self._stage(name, Choice)
+        if any(len({groups.size for groups in part.cases}) != 1 for part in parts) or (
+            sum(part.cases[0].size for part in parts) != stage.size
+        ):
+            raise DPStatsError(f"stage {name!r} is about {stage.size} numbers")
+        self._take(name)
+        count = 1 if self._size is None else self._size
+        drawn = [self._chosen(part, stage.scale_steps, count) for part in parts]
+        chosen = np.concatenate(drawn, axis=1)
+        self._released[name] = chosen[0] if self._size is None else chosen
+        return self._released[name]
+
+    def _chosen(self, part: Part, scale: float, count: int) -> NDArray[np.int64]:
+        if part.case is None:
+            return self._noise.candidate(part.cases[0], scale, count)
+        found = np.empty((count, part.cases[0].size), dtype=np.int64)
+        for place, groups in enumerate(part.cases):
+            draws = np.flatnonzero(part.case == place)
+            found[draws] = self._noise.candidate(groups, scale, draws.size)
+        return found
+
+    def smooth(self, name: str, integer: int, level: int) -> NDArray[np.float64]:
+        """Release an integer with noise of one of the levels of a `Smooth`, which is private as the integer is.
+
+        Both have to be those of the data: the level moves by at most one between neighbours, and is at least what the
+        integer moves by, as the stage says.
+        """
+        stage: Smooth = self._stage(name, Smooth)
+        if not 0 <= level < len(stage.levels):
+            raise DPStatsError(f"stage {name!r} has {len(stage.levels)} levels")
+        steps = self._checked(name, np.array([integer]), 1)
+        self._take(name)
+        _, released = self._noisy(stage.noise, stage.levels[level], steps, 1, stage.spacing, True)
+        self._released[name] = released
+        return released
+
     def respond(self, name: str, answers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return a randomized response to every answer in 0, ..., n_categories - 1: shape (n,), or (size, n)."""
         stage: Responses = self._stage(name, Responses)
@@ -294,9 +362,8 @@ class Session:
         kept = np.asarray(where)
         if not kept.any():
             return np.zeros(shape, dtype=np.int64), np.full(shape, np.nan)
-        draw: Callable[..., NDArray[np.int64]] = (
-            self._noise.laplace if noise == "laplace" else self._noise.gaussian
-        )
+        # A law is drawn by the method of its name.
+        draw: Callable[..., NDArray[np.int64]] = getattr(self._noise, noise)
         noisy = steps + draw(scale, shape)
         fits = noisy.dtype != object
         released = noisy.astype(np.float64) * np.asarray(spacing) if fits else to_units(noisy, spacing)

@@ -6,19 +6,24 @@ import ast
 import importlib
 import inspect
 import math
+import pickle
 import pkgutil
 from fractions import Fraction
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from registry import ENTRIES, Entry, PlantedBug, Understated
 from registry.additive import low_bits
 from registry.movement import in_steps, moved, noisy, stated, vectors
 from scipy import stats
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import (
     check_do_not_raise_errors_in_init_or_set_params,
@@ -35,21 +40,26 @@ from sklearn.utils.estimator_checks import (
 
 import dpstats
 from dpstats.auditing import audit
+from dpstats.errors import InvalidData
 from dpstats.groups import GroupMeans
 from dpstats.identity.base import PrivateTest
 from dpstats.identity.filtering_test import FilteringPlan
 from dpstats.mechanisms import LaplaceMechanism
 from dpstats.privacy import (
+    Choice,
     Coins,
     Comparisons,
     JointStage,
     Responses,
     Selection,
+    Smooth,
     Stage,
     compose,
     zcdp_epsilon,
 )
 from dpstats.privacy.events import BoundedRange
+from dpstats.quantiles import PrivateDistribution, PrivateMedian, PrivateQuantile
+from dpstats.quantiles.rank_errors import rank_errors
 from dpstats.regression import PrivateLogisticRegression
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.mechanism import Mechanism
@@ -191,28 +201,37 @@ def test_events_are_those_of_the_noise(entry: Entry) -> None:
         expected = costs_of(stage)
         assert len(stage.events) == len(expected)
         for event, (kind, cost) in zip(stage.events, expected, strict=True):
-            found = event.pure_cost() if kind == "pure" else event.zcdp_cost()
+            found = event.pure_cost() if kind in ("pure", "range") else event.zcdp_cost()
+            if kind == "approximate":
+                assert (event.epsilon, event.delta) == (cost[0], pytest.approx(cost[1], rel=1e-9))
+                continue
             # By an ulp or so, and never below.
             assert cost * (1 - 1e-14) <= found <= cost * (1 + 1e-12)
             assert event.neighbors is stage.neighbors
-            assert isinstance(event, BoundedRange) == (stage.noise == "gumbel")
+            assert isinstance(event, BoundedRange) == (stage.noise == "gumbel" or kind == "range")
     if not isinstance(entry.plan, FilteringPlan) and not entry.plan.disjoint:
         assert entry.plan.events == tuple(event for stage in entry.plan.stages for event in stage.events)
 
 
-def costs_of(stage: Any) -> list[tuple[str, float]]:
-    """Return what every event of a stage costs: its pure epsilon, or its rho."""
+def costs_of(stage: Any) -> list[tuple[str, Any]]:
+    """Return what every event of a stage costs: its pure epsilon, its rho, or both epsilon and delta."""
     if isinstance(stage, Stage | JointStage):
         # Of a joint stage one event, of all blocks together: each in its unit has noise of one scale.
         joint = isinstance(stage, JointStage)
         ratio = stage.sensitivity / stage.scale if joint else stage.sensitivity_steps / stage.scale_steps
         for vector in vectors(stage) if joint else []:
             assert vector.scale == pytest.approx(stage.scale * vector.unit, rel=1e-15)
-        one = ("pure", ratio) if stage.noise == "laplace" else ("zcdp", ratio**2 / 2)
+        one = ("zcdp", ratio**2 / 2) if stage.noise == "gaussian" else ("pure", ratio)
         return [one] * (1 if joint else stage.times)
     if isinstance(stage, Selection):
         width = 1 if stage.monotone else 2
         return [("pure", width * stage.sensitivity_steps / stage.scale_steps)] * stage.size
+    if isinstance(stage, Choice):
+        return [("range", stage.range_steps / stage.scale_steps)]
+    if isinstance(stage, Smooth):
+        ratio = max(high / low for low, high in pairwise(stage.levels))
+        delta = 2 * math.exp(-stage.far / (ratio - 1))
+        return [("approximate", (stage.sensitivity_share + stage.far, delta))]
     if isinstance(stage, Responses):
         keep = stage.keep_grains / 2**62
         return [("pure", math.log(keep * (stage.n_categories - 1) / (1 - keep)))]
@@ -268,6 +287,14 @@ def laplace_steps(scale: float) -> np.ndarray:
 
 def law_pvalue(steps: np.ndarray, noise: str, scale: float) -> float:
     """Return a p-value that noise has this law and scale: the smaller of a test of scale and one of shape."""
+    if noise == "joint":
+        # Of one number; the other is in tests/quantiles/test_rank_errors.py.
+        law = rank_errors(JOINT, scale)
+        expected, at = steps.size * law.pmf, law.first + np.arange(law.pmf.size)
+        inside = expected >= 10
+        counts = np.array([np.count_nonzero(steps == k) for k in at[inside]])
+        both = [np.append(values, steps.size - values.sum()) for values in (counts, expected[inside])]
+        return float(stats.chisquare(*both).pvalue)
     if noise == "laplace" and scale < 100:
         # On few steps: chi-square over |noise|, the tail pooled where fewer than ten are expected.
         expected = steps.size * laplace_steps(scale)
@@ -291,17 +318,27 @@ def law_size(noise: str, scale: float) -> int:
     sqrt(n), and has to be 4.9 sqrt(n) short; the sum of squares 0.174 n, 0.83 sqrt(2 n) and 4.9 sqrt(2 n). On few steps
     a chi-square over several cells is blunter.
     """
+    if noise == "joint":
+        return 20_000
     return 6_000 if noise == "gaussian" else 12_000 if scale >= 200 else 20_000
+
+
+JOINT = 2
+"""How many numbers joint noise is drawn for."""
 
 
 @cache
 def check_law(source: str, noise: str, scale: float) -> None:
     """Fail unless noise has a law and scale; once for each, however many stages have it."""
     drawn = ExactNoise() if source == "exact" else SimulatedNoise(np.random.default_rng(11))
-    draw = drawn.laplace if noise == "laplace" else drawn.gaussian
-    steps = draw(scale, law_size(noise, scale)).astype(float)
+    size = law_size(noise, scale)
+    if noise == "joint":
+        # With exact noise a draw takes milliseconds: of two numbers, which go together, either has the law.
+        size = (size if source == "simulated" else 1500, JOINT)
+    steps = np.atleast_2d(getattr(drawn, noise)(scale, size).T)[0].astype(float)
     assert law_pvalue(steps, noise, scale) > 1e-6
-    for factor in (0.9, 1.1):
+    few = noise == "joint" and source == "exact"
+    for factor in (0.6, 1.6) if few else (0.9, 1.1):
         assert law_pvalue(steps, noise, factor * scale) < 1e-6
 
 
@@ -331,6 +368,11 @@ CHECKED = {
     for entry in reversed(ENTRIES)
     if entry.estimator is not None
     for made in [checked_estimator(entry)]
+}
+ONE_COLUMN = {
+    type(entry.estimator): entry.estimator
+    for entry in ENTRIES
+    if isinstance(entry.estimator, PrivateQuantile | PrivateMedian | PrivateDistribution)
 }
 # scikit-learn's checks are for tables of numbers. Of labels, and of a single column, there are those of parameters.
 OF_NUMBERS = [(name, made) for name, made in CHECKED.values() if get_tags(made).input_tags.two_d_array]
@@ -362,6 +404,34 @@ def test_conventions_of_parameters(estimator: PrivateEstimator, check: Any) -> N
 @pytest.mark.parametrize("estimator", [pytest.param(made, id=name) for name, made in OF_NUMBERS])
 def test_scikit_learn_conventions(estimator: PrivateEstimator) -> None:
     check_estimator(estimator, on_skip=None, expected_failed_checks=excused(estimator))
+
+
+@pytest.mark.parametrize("estimator", ONE_COLUMN.values(), ids=lambda made: type(made).__name__)
+def test_what_takes_one_column_is_an_estimator(estimator: PrivateEstimator) -> None:
+    made = clone(estimator).set_params(random_state=3)
+    assert made.get_params() == {**estimator.get_params(), "random_state": 3}
+    x = np.random.default_rng(4).normal(size=40)
+    kept = x.copy()
+    assert made.fit(x) is made and np.array_equal(x, kept)
+    frame = pd.DataFrame({"a": x})
+    for same in (
+        x[:, None],
+        x.tolist(),
+        x[:, None].tolist(),
+        pd.Series(x, name="a"),
+        frame,
+        pl.DataFrame(frame),
+    ):
+        again = clone(made).fit(same)
+        assert str(again.summary()).replace(" a,", " x,").replace("\na ", "\nx ") == str(made.summary())
+        assert again.n_features_in_ == 1
+    assert list(clone(made).fit(frame).feature_names_in_) == ["a"]
+    assert list(clone(made).fit(frame["a"]).feature_names_in_) == ["a"]
+    with pytest.raises(InvalidData, match="one column"):
+        clone(made).fit(np.column_stack([x, x]))
+    assert str(pickle.loads(pickle.dumps(made)).summary()) == str(made.summary())
+    with pytest.raises(NotFittedError):
+        clone(made).summary()
 
 
 @entries
@@ -430,7 +500,7 @@ def test_every_entry_has_an_honest_stage() -> None:
     for entry in ENTRIES:
         for stage in additive(entry):
             for vector in vectors(stage):
-                assert stage.noise == "laplace" or vector.scale >= 10
+                assert stage.noise != "gaussian" or vector.scale >= 10
                 assert math.isfinite(vector.scale)
 
 

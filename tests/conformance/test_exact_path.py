@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +21,18 @@ import pytest
 from registry import ENTRIES, Entry
 from registry.entry import less_noise
 
-from dpstats.privacy import Coins, Comparisons, JointStage, Plan, PrivacyBudget, Responses, Selection, Stage
+from dpstats.privacy import (
+    Choice,
+    Coins,
+    Comparisons,
+    JointStage,
+    Plan,
+    PrivacyBudget,
+    Responses,
+    Selection,
+    Smooth,
+    Stage,
+)
 from dpstats.release import noise as sources
 from dpstats.release.noise import ExactNoise
 from dpstats.release.session import Session
@@ -39,6 +51,7 @@ class Recorder:
     def __init__(self) -> None:
         self.calls: list[Call] = []
         self.uniform: list[tuple[int, int]] = []
+        self.inside = False  # another draw, which has integers of its own
         self.plans: list[Plan] = []
 
     def measurement(
@@ -54,6 +67,13 @@ class Recorder:
             return built(values)
 
         return invoke
+
+
+@contextmanager
+def inside(found: Recorder) -> Iterator[None]:
+    found.inside = True
+    yield
+    found.inside = False
 
 
 @pytest.fixture
@@ -72,10 +92,27 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorder]:
     integers = ExactNoise.integers
 
     def uniform(self: ExactNoise, below: int, size: Any) -> Any:
-        found.uniform.append((below, int(np.prod(size))))
+        if not found.inside:
+            found.uniform.append((below, int(np.prod(size))))
         return integers(self, below, size)
 
     monkeypatch.setattr(ExactNoise, "integers", uniform)
+    candidate, joint = ExactNoise.candidate, ExactNoise.joint
+
+    def chosen(self: ExactNoise, groups: Any, scale: float, size: int) -> Any:
+        if found.inside:
+            return candidate(self, groups, scale, size)
+        found.calls.append(("choice", scale, size * groups.size))
+        with inside(found):
+            return candidate(self, groups, scale, size)
+
+    def together(self: ExactNoise, scale: float, size: Any) -> Any:
+        found.calls.append(("joint", scale, int(np.prod(size))))
+        with inside(found):
+            return joint(self, scale, size)
+
+    monkeypatch.setattr(ExactNoise, "candidate", chosen)
+    monkeypatch.setattr(ExactNoise, "joint", together)
     opened = Session.open
 
     def watched(self: Session) -> Session:
@@ -95,6 +132,20 @@ def expected_calls(stage: Any, found: Counter[Call]) -> list[Call]:
         return [(stage.noise, stage.scale_steps, stage.size)]
     if isinstance(stage, JointStage):
         return [(stage.noise, stage.scale_steps(block), block.size) for block in stage.blocks]
+    if isinstance(stage, Smooth):
+        # Which level is private; it is one of them.
+        levels = [call for call in found if call[1] in stage.levels and call[0] == stage.noise]
+        assert len(levels) == 1
+        return [(stage.noise, levels[0][1], 1)]
+    if isinstance(stage, Choice):
+        # Of a part each, where there are several.
+        sizes = [n for kind, scale, n in found.elements() if (kind, scale) == ("choice", stage.scale_steps)]
+        known = {n for n in sizes if n != stage.size}
+        return (
+            [("choice", stage.scale_steps, 1)] * stage.size
+            if known
+            else [("choice", stage.scale_steps, stage.size)]
+        )
     if isinstance(stage, Selection):
         law = f"gumbel {stage.size}" if stage.noise == "gumbel" else stage.noise
         given = [n for kind, scale, n in found if (kind, scale) == (law, stage.scale_steps)]

@@ -97,7 +97,9 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> Drawn:
     def watched_noise(self: Session, noise: str, scale: float, steps: Any, *rest: Any) -> Any:
         result = noisy(self, noise, scale, steps, *rest)
         if np.all(rest[-1]):
-            found.keep(self, (result[0] - steps).astype(float))
+            # Of joint noise one number: the others go with it by their nature.
+            some = slice(0, 1) if noise == "joint" else slice(None)
+            found.keep(self, (result[0] - steps)[..., some].astype(float))
         return result
 
     def watched(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -120,6 +122,16 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> Drawn:
         return chosen
 
     monkeypatch.setattr(Session, "select", watched_choice)
+    choose = Session.choose
+
+    def watched_points(self: Session, name: str, *args: Any) -> Any:
+        # One of them: points that are chosen together go together, and those of later levels with the first.
+        chosen = choose(self, name, *args)
+        if name in {stage.name for stage in self.plan.stages[:1]}:
+            found.keep(self, np.atleast_1d(chosen[..., 0])[:, None].astype(float))
+        return chosen
+
+    monkeypatch.setattr(Session, "choose", watched_points)
     return found
 
 

@@ -21,13 +21,13 @@ from registry import ENTRIES, Entry
 from registry.calls import CALLS
 from registry.reading import fit_rows, outcomes, settings, width
 from scipy import sparse
+from sklearn.utils import get_tags
 
 from dpstats.cli import main
 from dpstats.data.tables import Table
 from dpstats.errors import InvalidData
 from dpstats.means import ClippedMean, SparseMean
 from dpstats.privacy import PrivacyBudget
-from dpstats.ranks.rank_tests import RankTest
 from dpstats.release.noise import ExactNoise
 
 SECRET = "hushhush"
@@ -135,7 +135,7 @@ def bad_rows(n: int, d: int) -> dict[str, Any]:
 
 def takes(estimator: Any, name: str) -> bool:
     """Return whether rows that most estimators refuse are good for this one."""
-    return name.startswith("one dimension") and isinstance(estimator, RankTest)
+    return name.startswith("one dimension") and not get_tags(estimator).input_tags.two_d_array
 
 
 @fits
@@ -182,7 +182,7 @@ def no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*args: Any, **options: Any) -> Any:
         raise OSError("the source of randomness is not there")
 
-    for name in ("laplace", "gaussian", "integers", "top"):
+    for name in ("laplace", "gaussian", "joint", "integers", "top", "candidate"):
         monkeypatch.setattr(ExactNoise, name, fail)
 
 
@@ -218,6 +218,7 @@ COMMANDS = {
     "sparse-mean": ["--nonzero", "1", "--clip", "6", "--std", "1", "--epsilon", "5"],
     "group-means": ["--column", "a", "--by", "b", "--groups", "x,y", "--bounds", "0", "1"],
     "identity-test": ["--column", "a", "--mean", "0", "--level", "0.4", "--test", "spatial-sign"],
+    "quantile": ["--column", "a", "--bounds", "0", "1"],
     "audit": ["--epsilon", "1", "--columns", "a", "b"],
 }
 FILES: dict[str, str | bytes] = {

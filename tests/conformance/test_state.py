@@ -20,13 +20,14 @@ import numpy as np
 import pytest
 from registry import ENTRIES, Entry
 from registry.calls import CALLS
-from registry.reading import fit_rows, settings, width
+from registry.reading import ends_of, fit_rows, settings, width
 
 from dpstats.data.tables import Table
 from dpstats.groups import GroupMeans, MeanPerRow
 from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
 from dpstats.mechanisms import GaussianMechanism, LaplaceMechanism
 from dpstats.privacy import PrivacyBudget
+from dpstats.quantiles import PrivateDistribution
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.mechanism import Mechanism
 from dpstats.release.session import Session
@@ -160,6 +161,19 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     watch("add")
     watch("select")
+    choose, smooth = Session.choose, Session.smooth
+
+    def chosen(self: Session, stage: str, parts: Any) -> Any:
+        if self.size is None:
+            found.extend(k for part in parts for groups in part.cases for k in ends_of(groups))
+        return choose(self, stage, parts)
+
+    def smoothed(self: Session, stage: str, integer: int, level: int) -> Any:
+        found.extend([integer, level])
+        return smooth(self, stage, integer, level)
+
+    monkeypatch.setattr(Session, "choose", chosen)
+    monkeypatch.setattr(Session, "smooth", smoothed)
     return found
 
 
@@ -220,6 +234,7 @@ UNDECLARED = {
     },
     AdaptiveMean: {"_located": "the released average before it is shrunk, and its error, for the intervals"},
     SparseMean: {"_found": "what was released of the selected columns, for the intervals"},
+    PrivateDistribution: {"_fit": "the released cdf before it is made to rise, for the band"},
     PrivateVariance: {"_score": "the same of the released variance, before it is cut to its range"},
     GroupMeans: {"_ratio": "what was released of the groups, for intervals and tests"},
     MeanPerRow: {"_ratio": "what was released of the units, for intervals and tests"},

@@ -8,7 +8,18 @@ import numpy as np
 import pytest
 
 from dpstats.errors import DPStatsError, InvalidParameter
-from dpstats.privacy import Block, Coins, Comparisons, JointStage, Neighbors, Responses, Selection, Stage
+from dpstats.privacy import (
+    Block,
+    Choice,
+    Coins,
+    Comparisons,
+    JointStage,
+    Neighbors,
+    Responses,
+    Selection,
+    Smooth,
+    Stage,
+)
 from dpstats.privacy.events import ZCDP, BoundedRange, DiscreteLaplace, Gaussian, Pure
 
 ADD = Neighbors.ADD_OR_REMOVE_ONE
@@ -150,3 +161,33 @@ def test_blocks_that_are_changed_later_do_not_change_the_stage():
     joint = JointStage("joint", "laplace", blocks, 0.5, 5.0)
     blocks[0] = Block("a", 1, 1.0, 1.0)
     assert joint.blocks == (Block("a", 1, 1.0, 100.0),)
+
+
+def test_a_choice_costs_the_range_that_a_row_moves_over_its_scale() -> None:
+    stage = Choice("points", 3, 2, 4.0, 1000)
+    assert stage.event == BoundedRange(0.5) and stage.events == (stage.event,)
+    assert dataclasses.replace(stage, scale_steps=2.0).event.pure_cost() == 1.0
+    assert stage.facts()["candidates"] == 1000 and "3 of 1,000 points" in stage.describe()
+    with pytest.raises(InvalidParameter, match="range_steps"):
+        Choice("points", 1, 0, 4.0, 10)
+
+
+def test_joint_noise_costs_its_range_over_its_scale() -> None:
+    stage = Stage("counts", "joint", 2, 1.0, 1, 4.0)
+    assert stage.event == Pure(0.25) and stage.norm == "range"
+    # Of two continuous numbers: (m + 2)(m + 3)/6 times the square of the scale.
+    assert stage.noise_std == pytest.approx(4 * math.sqrt(20 / 6))
+
+
+def test_a_private_scale_costs_what_its_levels_are_apart() -> None:
+    stage = Smooth("median", 1.0, (1.0, 1.5, 2.0), 0.5, 0.5)
+    assert stage.ratio == Fraction(3, 2)
+    assert stage.event.epsilon == 1.0 and stage.event.delta == pytest.approx(2 * math.exp(-1.0), rel=1e-14)
+    # Further apart it is dearer; with one level it is Laplace noise.
+    assert dataclasses.replace(stage, levels=(1.0, 1.6)).event.delta > stage.event.delta
+    assert dataclasses.replace(stage, levels=(1.0,)).event == Pure(0.5)
+    with pytest.raises(DPStatsError, match="further apart"):
+        _ = dataclasses.replace(stage, levels=(1.0, 2.0)).event
+    for levels in ((1.0, 1.0), (2.0, 1.0), (0.0, 1.0)):
+        with pytest.raises(InvalidParameter, match="levels"):
+            dataclasses.replace(stage, levels=levels)

@@ -14,6 +14,7 @@ import pytest
 from dpstats.errors import BudgetExceeded, DPStatsError, InvalidParameter
 from dpstats.privacy import (
     Block,
+    Choice,
     Coins,
     Comparisons,
     JointStage,
@@ -22,10 +23,12 @@ from dpstats.privacy import (
     PrivacyGuarantee,
     Responses,
     Selection,
+    Smooth,
     Stage,
 )
+from dpstats.release.groups import Bounds
 from dpstats.release.noise import ExactNoise, SimulatedNoise
-from dpstats.release.session import Session
+from dpstats.release.session import Part, Session
 
 SUM = Stage("sum", "laplace", 3, (1.0, 0.5, 4.0), 10, 100.0)
 COUNT = Stage("count", "gaussian", 1, 0.25, 10, 400.0, concentrated=True)
@@ -371,3 +374,52 @@ def test_integers_of_any_width_stay_exact():
     with Session(plan(SUM), Silent()) as made:
         released = made.add("sum", np.array([2**70, 3, -(2**1100)], dtype=object))
     assert released.tolist() == [2.0**70, 1.5, -np.finfo(np.float64).max]
+
+
+class Whole:
+    """A number from 0 to the last, all alike."""
+
+    size, unit = 1, 1
+
+    def __init__(self, last):
+        self.last = last
+
+    def rows(self, scale, level):
+        return Bounds([1], [1])
+
+    def columns(self, scale, level, row):
+        return Bounds([1], [1])
+
+    def box(self, row, column):
+        return np.array([0]), np.array([self.last])
+
+
+def test_candidates_are_chosen_part_by_part_and_case_by_case():
+    plan = Plan((Choice("points", 2, 2, 4.0, 10),), PrivacyGuarantee(0.5))
+    with Session.simulated(plan, np.random.default_rng(0)) as session:
+        chosen = session.choose("points", [Part([Whole(0)]), Part([Whole(9)])])
+    assert chosen.shape == (2,) and chosen[0] == 0 and session.released["points"] is chosen
+    with Session.simulated(plan, np.random.default_rng(0), 6) as session:
+        case = np.array([0, 1, 0, 1, 0, 1])
+        chosen = session.choose("points", [Part([Whole(0), Whole(9)], case), Part([Whole(0)])])
+    assert chosen.shape == (6, 2) and not chosen[::2, 0].any() and chosen[1::2, 0].any()
+
+
+def test_a_choice_of_another_length_and_a_level_that_is_none_are_refused():
+    plan = Plan(
+        (Choice("points", 2, 2, 4.0, 10), Smooth("median", 1.0, (1.0, 1.1), 0.5, 0.5)),
+        PrivacyGuarantee(2.0, 0.1),
+    )
+    session = Session.simulated(plan, np.random.default_rng(0)).open()
+    with pytest.raises(DPStatsError, match="is about 2 numbers"):
+        session.choose("points", [Part([Whole(3)])])
+    with pytest.raises(DPStatsError, match="has 2 levels"):
+        session.smooth("median", 3, 2)
+    session.choose("points", [Part([Whole(3)]), Part([Whole(3)])])
+    assert session.smooth("median", 3, 1).shape == (1,)
+    for again in (
+        lambda: session.choose("points", [Part([Whole(3)])] * 2),
+        lambda: session.smooth("median", 3, 1),
+    ):
+        with pytest.raises(DPStatsError, match="released before"):
+            again()

@@ -113,7 +113,7 @@ def test_far_outside_an_end_is_printed() -> None:
         pl.Series([1, 0, 1, 1]),
         iter([1, 0, 1, 1]),
     ],
-    ids=str,
+    ids=lambda values: type(values).__name__,
 )
 def test_every_kind_of_values(values: Any) -> None:
     made = PrivateProportion(epsilon=60.0).fit(values)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpstats.data.tables import Table
-from dpstats.privacy import JointStage, Plan, PrivacyGuarantee, Selection, Stage
+from dpstats.privacy import JointStage, Plan, PrivacyGuarantee, Selection, Smooth, Stage
 from dpstats.release.session import Session
 from registry.movement import Steps, joined, noisy
 
@@ -147,4 +147,6 @@ def quieter(stage: Any, factor: float) -> Any:
     """Return a stage with less noise, where it has any."""
     if isinstance(stage, JointStage):
         return replace(stage, scale=stage.scale * factor)
+    if isinstance(stage, Smooth):
+        return replace(stage, levels=tuple(level * factor for level in stage.levels))
     return replace(stage, scale_steps=stage.scale_steps * factor) if hasattr(stage, "scale_steps") else stage

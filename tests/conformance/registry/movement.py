@@ -43,7 +43,13 @@ def joined(stage: Stage | JointStage, released: Any) -> np.ndarray:
 
 
 def moved(stage: Stage | JointStage, first: Steps, second: Steps) -> Fraction:
-    """Return the l1 distance, or the square of the l2 distance, of all integers of a stage together: exact."""
+    """Return the l1 distance, or the square of the l2 distance, of all integers of a stage together: exact.
+
+    For joint noise it is the range of 0 and what each moves by.
+    """
+    if stage.noise == "joint":
+        moves = [int(x) - int(y) for x, y in zip(first, second, strict=True)]
+        return Fraction(max(0, *moves) - min(0, *moves))
     total = Fraction(0)
     power = 1 if stage.noise == "laplace" else 2
     for vector in vectors(stage):
@@ -56,9 +62,9 @@ def moved(stage: Stage | JointStage, first: Steps, second: Steps) -> Fraction:
 def stated(stage: Stage | JointStage) -> Fraction:
     """Return what a stage states that this is at most."""
     largest = Fraction(stage.sensitivity if isinstance(stage, JointStage) else stage.sensitivity_steps)
-    return largest if stage.noise == "laplace" else largest**2
+    return largest**2 if stage.noise == "gaussian" else largest
 
 
 def in_steps(stage: Stage | JointStage, distance: Fraction) -> float:
     """Return such a distance as a number of steps (units, of a joint stage)."""
-    return float(distance) if stage.noise == "laplace" else float(distance) ** 0.5
+    return float(distance) ** 0.5 if stage.noise == "gaussian" else float(distance)

@@ -9,14 +9,18 @@ import numpy as np
 from dpstats.data.tables import Table
 from dpstats.groups import GroupMeans, MeanPerRow
 from dpstats.groups.mean_per_row import units_table
-from dpstats.privacy import Plan, Selection
+from dpstats.privacy import Choice, Plan, Selection
 from dpstats.ranks.rank_tests import GroupRankTest
 from dpstats.regression import PrivateLogisticRegression
 from dpstats.regression.base import Regression
+from dpstats.release.groups import Windows
 from dpstats.release.noise import SimulatedNoise
 from dpstats.release.session import Session
 from dpstats.tables import ContingencyTable, PrivateProportion
 from registry.entry import Entry
+
+FIRST = np.arange(50)
+"""Windows whose ends are read: more than there are rows."""
 
 Integers = dict[str, list[int]]
 """Exact integers, by the names of the stages (and blocks) that they reached."""
@@ -47,6 +51,26 @@ class Still(Session):
         self._take(name)
         self._released[name] = np.arange(stage.size)
         return self._released[name]
+
+    def choose(self, name: str, parts: Any) -> Any:
+        self.given[name] = [k for part in parts for groups in part.cases for k in ends_of(groups)]
+        stage = self._stage(name, Choice)
+        self._take(name)
+        self._released[name] = np.zeros(stage.size, dtype=np.int64)
+        return self._released[name]
+
+    def smooth(self, name: str, integer: int, level: int) -> Any:
+        self.given[name] = [integer, level]
+        self._take(name)
+        self._released[name] = np.zeros(1)
+        return self._released[name]
+
+
+def ends_of(groups: Any) -> list[int]:
+    """Return the exact integers that the weights of candidates are made of."""
+    if isinstance(groups, Windows):
+        return [int(k) for side in groups.ends(FIRST, FIRST) for k in side.ravel()]
+    return [int(k) for k in (*groups.low, *groups.high, groups.best, groups.left, groups.right, groups.step)]
 
 
 def given(estimator: Any, plan: Plan, X: Any) -> Integers:

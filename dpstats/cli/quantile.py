@@ -1,0 +1,106 @@
+"""``dpstats quantile``: private quantiles of a column, with intervals."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from dpstats.cli.options import add_privacy, check_ends
+from dpstats.cli.release import ReleaseCommand
+from dpstats.errors import InvalidParameter
+
+
+def _add_parameters(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-q",
+        "--quantile",
+        action="append",
+        type=float,
+        metavar="Q",
+        help="fraction in (0, 1); repeatable (default: 0.5)",
+    )
+    parser.add_argument(
+        "--bounds",
+        nargs=2,
+        type=float,
+        required=True,
+        metavar=("LO", "HI"),
+        help="public ends, known without the data; wide ones cost little",
+    )
+    parser.add_argument(
+        "--step", type=float, help="what the data are whole multiples of (1 for counts), from LO on"
+    )
+    parser.add_argument(
+        "--coverage",
+        choices=["regular", "any"],
+        default="regular",
+        help="what intervals hold for: laws without a gap beside the quantile (default), or any law, which is wider",
+    )
+    parser.add_argument(
+        "--no-intervals", action="store_true", help="points alone, with smaller errors where there are many"
+    )
+    parser.add_argument(
+        "--level",
+        type=float,
+        default=0.95,
+        metavar="P",
+        help="confidence level of the intervals (default: 0.95)",
+    )
+    add_privacy(parser, 0.0, missing=False)
+
+
+def _build(options: argparse.Namespace, n: int, d: int) -> Any:
+    from dpstats.quantiles import PrivateQuantile
+
+    check_ends(*options.bounds)
+    if d != 1:
+        raise InvalidParameter(f"--column must be given once, got {d} columns")
+    return PrivateQuantile(
+        options.quantile or [0.5],
+        bounds=tuple(options.bounds),
+        step=options.step,
+        epsilon=options.epsilon,
+        delta=options.delta,
+        confidence_level=None if options.no_intervals else options.level,
+        coverage=options.coverage,
+    )
+
+
+def _report(quantile: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+    summary = quantile.summary()
+    ends = [quantile.quantile_, quantile.low_, quantile.high_]
+    keys = ("q", "quantile", "low", "high")[: 2 if options.no_intervals else 4]
+    records = [
+        dict(zip(keys, row, strict=False))
+        for row in zip(quantile.q, *(x.tolist() for x in ends), strict=True)
+    ]
+    facts = {
+        "column": options.column[0],
+        "confidence_level": None if options.no_intervals else options.level,
+        "coverage": options.coverage,
+        "quantiles": records,
+        "stages": [stage.facts() for stage in quantile.plan_.stages],
+        "notes": list(summary.notes),
+    }
+    return summary, facts
+
+
+def _picture(quantile: Any, options: argparse.Namespace) -> Any:
+    from dpstats.plots import plot_quantiles
+
+    return plot_quantiles(quantile, title=f"{options.column[0]} of {options.file.name}")
+
+
+QUANTILE = ReleaseCommand(
+    name="quantile",
+    help="private quantiles of a column: one or many, with intervals",
+    description="Release quantiles of a column, chosen together, with intervals for those of the population. The "
+    "number of rows, the column's name, bounds and step are public; two files of the same size that differ in one row "
+    "are neighbours.",
+    add_parameters=_add_parameters,
+    build=_build,
+    report=_report,
+    intervals=False,
+    width=lambda options: 1,
+    picture=("the quantiles with their intervals", _picture),
+)

@@ -1,0 +1,7 @@
+"""Private quantiles: one or many of them, a median, a whole distribution."""
+
+from dpstats.quantiles.distribution import PrivateDistribution
+from dpstats.quantiles.median import PrivateMedian
+from dpstats.quantiles.quantile import PrivateQuantile
+
+__all__ = ["PrivateDistribution", "PrivateMedian", "PrivateQuantile"]

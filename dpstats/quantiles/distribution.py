@@ -1,0 +1,384 @@
+"""The private distribution of a column: its cdf with a band, and every quantile.
+
+Proof: docs/proofs/distribution.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from sklearn.isotonic import isotonic_regression
+
+from dpstats.data.numbers import exact_numbers
+from dpstats.data.parameters import check_integer, check_level, check_privacy_parameters
+from dpstats.data.tables import Table
+from dpstats.errors import InvalidParameter
+from dpstats.lattice import isqrt_up
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.plan import ReleasePlan
+from dpstats.quantiles.column import OneColumn, check_sizes
+from dpstats.quantiles.dyadic import consistent_leaves, height_of, tree_counts
+from dpstats.quantiles.grid import Grid, check_bounds, check_grid, finite_places
+from dpstats.quantiles.quantile import check_fractions
+from dpstats.release.additive import Integers, additive_stages
+from dpstats.release.session import Released, Session
+from dpstats.results import ConfidenceInterval, Summary, significant
+
+COUNTS = "rows in dyadic intervals"
+
+_FRACTION_BITS = 30  # Gaussian noise needs a lattice finer than whole counts
+_MOST_CELLS = 1 << 20
+_SIMULATED = 2000
+_SHOWN = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class DistributionPlan(ReleasePlan):
+    """What a fit of a `PrivateDistribution` will release.
+
+    Attributes
+    ----------
+    grid : Grid
+        The ends of the cells; where a step is declared, the values themselves.
+    """
+
+    grid: Grid
+
+    @property
+    def cells(self) -> int:
+        """How many cells there are."""
+        return self.grid.points if self.grid.declared else self.grid.steps
+
+    @property
+    def height(self) -> int:
+        """How often the cells are halved."""
+        return height_of(self.cells)
+
+    @property
+    def edges(self) -> Numbers:
+        """Where the cdf is known but for noise: the upper end of every cell."""
+        first = 0 if self.grid.declared else 1
+        return self.grid.values(np.arange(first, self.grid.steps + 1))
+
+    @property
+    def cdf_noise_std(self) -> float:
+        """Standard deviation of the cdf's noise, where it is largest; of all ends of cells."""
+        return float(_simulated(self).std(axis=0).max()) / self.n_samples
+
+    def band_half_width(self, level: float) -> float:
+        """Return by how much the estimated cdf is off at most, anywhere, with a probability: sampling and noise.
+
+        Sampling by Massart's inequality, for any law and any n; noise, which is independent of the rows, as simulated.
+        """
+        noise = np.abs(_simulated(self)).max(axis=1) / self.n_samples
+
+        def missed(width: float) -> float:
+            beyond = np.minimum(1.0, 2 * np.exp(-2 * self.n_samples * np.maximum(width - noise, 0.0) ** 2))
+            return (1 + float(beyond.sum())) / (_SIMULATED + 1) - (1 - level)
+
+        most = float(noise.max()) + math.sqrt(math.log(4 * _SIMULATED) / self.n_samples)
+        return 1.0 if missed(most) > 0 else min(1.0, float(brentq(missed, 0.0, most, xtol=1e-9)))
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a reader of the plan has to know beside its stages, by name."""
+        return {"cells": self.cells, "band_half_width": self.band_half_width(0.95)}
+
+    def notes(self) -> list[str]:
+        """Return the same in words, one line each."""
+        return [f"half-width of the 95% band of the cdf: {self.band_half_width(0.95):.3g}"]
+
+
+class PrivateDistribution(OneColumn[DistributionPlan]):
+    """The whole distribution of one column from one release: the cdf with a band, and every quantile.
+
+    Parameters
+    ----------
+    bounds : (low, high)
+        Public ends, known without the data. A row beyond them counts as the nearer end.
+    step : float, optional
+        What the data are whole multiples of, counted from the lower bound; the cells are then single values. At most
+        2^20 of them.
+    bins : int, default=1024
+        Cells of equal width, where no step is declared. Their number costs little: noise grows with its logarithm.
+    epsilon : float, default=1.0
+        Privacy parameter, greater than 0.
+    delta : float, default=0.0
+        0 adds Laplace noise (pure privacy); in (0, 1) Gaussian noise, which is less for many cells.
+    random_state : None, int or numpy.random.Generator, default=None
+        None draws exact noise: a release. Anything else is a simulation.
+    budget : PrivacyBudget, optional
+        Charged by every fit, before anything is drawn; shared by clones.
+
+    Attributes
+    ----------
+    edges_ : ndarray of shape (n_cells,)
+        The upper ends of the cells, or the values of the grid.
+    cdf_ : ndarray of shape (n_cells,)
+        The estimated share of rows at or below each: it never falls, lies in [0, 1] and ends at 1.
+    privacy_ : PrivacyGuarantee
+        For neighbours that differ in one row; n is public.
+    plan_ : DistributionPlan
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (1,)
+        Where X has a column name.
+
+    Notes
+    -----
+    Rows are counted in all dyadic intervals of cells, the counts get noise, and least squares makes them add up to n.
+    The band covers the whole cdf of the population at once, for independent rows of any law: any number of quantiles,
+    shares and intervals may be read from it.
+
+    References
+    ----------
+    Hay, Rastogi, Miklau and Suciu (2010), Boosting the accuracy of differentially private histograms through
+    consistency. Massart (1990), The tight constant in the Dvoretzky-Kiefer-Wolfowitz inequality.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.quantiles import PrivateDistribution
+    >>> x = np.random.default_rng(0).normal(size=20_000)
+    >>> distribution = PrivateDistribution(bounds=(-8, 8), epsilon=1.0, random_state=0).fit(x)
+    >>> distribution.cdf([-1, 0, 1]).round(2)
+    array([0.15, 0.5 , 0.84])
+    >>> low, high = distribution.confidence_interval([0.5, 0.9])
+    >>> bool(np.all((low < [0, 1.28]) & (high > [0, 1.29])))
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        bounds: Any = None,
+        step: float | None = None,
+        bins: int = 1024,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        random_state: Any = None,
+        budget: Any = None,
+    ) -> None:
+        self.bounds = bounds
+        self.step = step
+        self.bins = bins
+        self.epsilon = epsilon
+        self.delta = delta
+        self.random_state = random_state
+        self.budget = budget
+
+    def plan(self, n_samples: int, n_features: int = 1) -> DistributionPlan:
+        """Return what a fit on data of this size would release, and at which cost.
+
+        Examples
+        --------
+        >>> from dpstats.quantiles import PrivateDistribution
+        >>> plan = PrivateDistribution(bounds=(0, 100), bins=64, delta=1e-6).plan(5000)
+        >>> print(plan)
+        Release plan for n = 5000, d = 1: (epsilon = 1, delta = 1e-06), one row replaced
+          rows in dyadic intervals: 126 numbers, gaussian noise of scale 14.6347
+        >>> round(plan.band_half_width(0.95), 2)
+        0.03
+        """
+        n = check_sizes(n_samples, n_features)
+        epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
+        bins = check_integer("bins", self.bins, at_least=2, at_most=_MOST_CELLS)
+        if self.step is None:
+            grid = Grid(*check_bounds(self.bounds), bins, False)
+        else:
+            grid = check_grid(self.bounds, self.step)
+        if grid.points > _MOST_CELLS:
+            raise InvalidParameter(
+                f"step must leave at most 2^20 values between the bounds, got {grid.points:,} of them"
+            )
+        height = height_of(grid.points if grid.declared else grid.steps)
+        # A replaced row leaves a node of every level and enters another.
+        bits = 0 if delta == 0 else _FRACTION_BITS
+        size = (2 << height) - 2
+        item = Integers(COUNTS, size, 2.0**-bits, 2 * height << bits, isqrt_up(2 * height << 2 * bits))
+        return DistributionPlan(
+            additive_stages([item], epsilon, delta), PrivacyGuarantee(epsilon, delta), n, 1, grid
+        )
+
+    def _read(self, table: Table, plan: DistributionPlan) -> dict[str, NDArray[np.int64]]:
+        places = finite_places(table.X, plan.grid, up=not plan.grid.declared)
+        # The first cell has its lower end, too.
+        codes = places if plan.grid.declared else np.maximum(places - 1, 0)
+        one = round(1 / float(np.asarray(plan.additive[0].spacing)))
+        return {COUNTS: tree_counts(codes, plan.height) * one}
+
+    def _report(self, released: Released, plan: DistributionPlan) -> None:
+        leaves = consistent_leaves(released[COUNTS], plan.height, plan.n_samples)
+        self._fit = np.cumsum(leaves)[: plan.cells] / plan.n_samples
+        self.edges_ = plan.edges
+        shape = isotonic_regression(self._fit[:-1], y_min=0.0, y_max=1.0)
+        self.cdf_ = np.append(shape, 1.0)
+
+    def cdf(self, x: Any) -> Any:
+        """Return the estimated share of rows at or below numbers: a float, or an array of their shape.
+
+        In a cell the cdf rises evenly; between declared values it stands still. It is that of the rows moved to the
+        bounds: 0 below them and 1 from the upper one on.
+        """
+        self._fitted()
+        at = _numbers(x)
+        grid = self.plan_.grid
+        if grid.declared:
+            found = np.append(self.cdf_, 0.0)[np.searchsorted(self.edges_, at, side="right") - 1]
+        else:
+            found = np.interp(at, np.append(grid.low, self.edges_), np.append(0.0, self.cdf_), left=0.0)
+        return float(found) if found.ndim == 0 else found
+
+    def quantile(self, q: Any) -> Any:
+        """Return estimated quantiles for fractions in (0, 1): a float, or an array."""
+        self._fitted()
+        fractions = np.array(check_fractions(q))
+        grid = self.plan_.grid
+        if grid.declared:
+            found = self.edges_[np.searchsorted(self.cdf_, fractions, side="left")]
+        else:
+            found = _inverse(np.append(grid.low, self.edges_), np.append(0.0, self.cdf_), fractions)
+        return float(found[0]) if np.ndim(q) == 0 else found
+
+    def band(self, x: Any = None, confidence_level: float = 0.95) -> ConfidenceInterval:
+        """Return a band that holds the population's cdf everywhere at once.
+
+        Parameters
+        ----------
+        x : array-like, optional
+            Where; default: at ``edges_``.
+        confidence_level : float, default=0.95
+
+        Returns
+        -------
+        ConfidenceInterval
+            ``low`` and ``high`` at every x. It assumes nothing but independent rows.
+        """
+        self._fitted()
+        level = check_level("confidence_level", confidence_level)
+        low, high = self._ends(level)
+        if x is not None:
+            at, grid = _numbers(x), self.plan_.grid
+            if grid.declared:
+                place = np.searchsorted(self.edges_, at, side="right") - 1
+                low, high = np.append(low, 0.0)[place], np.append(high, 0.0)[place]
+            else:
+                # Of a number inside a cell: not below what its lower end has, and not above what its upper end has.
+                low = np.append(0.0, low)[np.searchsorted(self.edges_, at, side="right")]
+                high = np.append(high, 1.0)[np.searchsorted(self.edges_, at, side="left")]
+                high = np.where(at < grid.low, 0.0, high)
+        estimand = "the cdf of the population, rows beyond the bounds moved to them"
+        return ConfidenceInterval(low, high, level, estimand, simultaneous=True)
+
+    def _ends(self, level: float) -> tuple[Numbers, Numbers]:
+        """Return the band at the edges: about the unsorted fit, made as narrow as a cdf between its ends allows."""
+        width = self.plan_.band_half_width(level)
+        low = np.maximum.accumulate(np.clip(self._fit - width, 0.0, 1.0))
+        high = np.minimum.accumulate(np.clip(self._fit + width, 0.0, 1.0)[::-1])[::-1]
+        # The estimate is never outside, however large the noise was.
+        low, high = np.minimum(low, self.cdf_), np.maximum(high, self.cdf_)
+        low[-1] = high[-1] = 1.0
+        return low, high
+
+    def confidence_interval(self, q: Any = 0.5, confidence_level: float = 0.95) -> ConfidenceInterval:
+        """Return intervals of quantiles, read from the band: all fractions covered at once.
+
+        Parameters
+        ----------
+        q : float or sequence of float, default=0.5
+            Fractions in (0, 1).
+        confidence_level : float, default=0.95
+
+        Returns
+        -------
+        ConfidenceInterval
+        """
+        self._fitted()
+        level, fractions = check_level("confidence_level", confidence_level), np.array(check_fractions(q))
+        low, high = self._ends(level)
+        grid = self.plan_.grid
+        # The quantile is above every edge whose cdf is below q for sure, and not above the first that has q for sure.
+        first = np.searchsorted(high, fractions, side="left")
+        last = np.searchsorted(low, fractions, side="left")
+        starts = self.edges_ if grid.declared else np.append(grid.low, self.edges_)
+        ends = starts[first], self.edges_[np.minimum(last, self.edges_.size - 1)]
+        low_end, high_end = (float(e[0]) if np.ndim(q) == 0 else e for e in ends)
+        words = "the quantiles of the population, within the bounds"
+        return ConfidenceInterval(low_end, high_end, level, words, simultaneous=True)
+
+    def summary(self, q: Any = _SHOWN, confidence_level: float = 0.95) -> Summary:
+        """Return a table of quantiles with intervals; prints as text, shows as HTML in a notebook."""
+        self._fitted()
+        plan = self.plan_
+        fractions, points = check_fractions(q), np.atleast_1d(self.quantile(q))
+        interval = self.confidence_interval(q, confidence_level)
+        low, high = np.atleast_1d(interval.low), np.atleast_1d(interval.high)
+        percent = f"{100 * interval.confidence_level:g}%"
+        rows = [
+            (f"{x:g}", *(self._shown(value, (b - a) / 4) for value in (point, a, b)))
+            for x, point, a, b in zip(fractions, points, low, high, strict=True)
+        ]
+        stage = plan.additive[0]
+        scale = float(np.asarray(stage.noise_scale))
+        facts = [
+            *self._first_facts(),
+            ("Cells", f"{plan.cells:,} from {plan.grid.low:g} to {plan.grid.high:g} (public)"),
+            ("Noise", f"{stage.noise.capitalize()} of scale {scale:.4g} on each of {stage.size:,} counts"),
+            ("Band", f"the cdf +- {plan.band_half_width(confidence_level):.3g}, everywhere at once"),
+            ("Intervals cover", f"{interval.estimand}, all at once"),
+        ]
+        notes = [
+            "The band assumes nothing but independent rows; intervals are read from it.",
+            *self._simulated_note(),
+        ]
+        return Summary(
+            "Private distribution",
+            facts,
+            ("q", "quantile", f"[{percent} low", f"{percent} high]"),
+            rows,
+            notes,
+        )
+
+    def _shown(self, value: float, error: float) -> str:
+        grid = self.plan_.grid
+        return f"{value:.10g}" if grid.declared else significant(value, max(error, grid.spacing / 4))
+
+
+@lru_cache(maxsize=8)
+def _simulated(plan: DistributionPlan) -> NDArray[np.float32]:
+    """Return the noise of the cdf times n at every edge, many times over: public."""
+    rng = np.random.default_rng(0)
+    stage = plan.additive[0]
+    parts = []
+    step = max(1, (1 << 22) // stage.size)
+    for start in range(0, _SIMULATED, step):
+        with Session.simulated(plan, rng, min(step, _SIMULATED - start)) as session:
+            noise = session.add(COUNTS, np.zeros(stage.size, dtype=np.int64))
+        leaves = consistent_leaves(noise, plan.height, 0.0)
+        parts.append(np.cumsum(leaves, axis=1)[:, : plan.cells].astype(np.float32))
+    found = np.concatenate(parts)
+    found.setflags(write=False)
+    return found
+
+
+def _inverse(x: Numbers, cdf: Numbers, fractions: Numbers) -> Numbers:
+    """Return where a cdf that rises evenly between points first reaches fractions."""
+    place = np.searchsorted(cdf, fractions, side="left")
+    below, above = cdf[place - 1], cdf[place]
+    return x[place - 1] + (x[place] - x[place - 1]) * (fractions - below) / (above - below)
+
+
+def _numbers(x: Any) -> Numbers:
+    try:
+        at = exact_numbers("x", x).astype(np.float64)
+    except Exception:
+        raise InvalidParameter("x must be a number or an array of numbers") from None
+    if np.isnan(at).any():
+        raise InvalidParameter("x must be numbers, got at least one NaN")
+    return at

@@ -1,0 +1,125 @@
+"""The public points that quantiles are chosen among, and where rows are between them."""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.parameters import check_real
+from dpstats.errors import InvalidData, InvalidParameter
+
+_STEPS = 1 << 20
+_MOST_STEPS = 1 << 40
+_BLOCK = 1 << 16
+_SLACK = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Equally spaced public points, from one bound to the other.
+
+    Attributes
+    ----------
+    low, high : float
+    steps : int
+        Points are at places 0, ..., steps.
+    declared : bool
+        Whether the step was declared, as that of the data; else it is a fraction of the range.
+    """
+
+    low: float
+    high: float
+    steps: int
+    declared: bool
+
+    @property
+    def spacing(self) -> float:
+        """What the points are apart."""
+        return (self.high - self.low) / self.steps
+
+    @property
+    def points(self) -> int:
+        """How many there are."""
+        return self.steps + 1
+
+    def places(self, X: Any, up: bool = False) -> NDArray[np.integer[Any]]:
+        """Return the place of the nearest point to every row, or the next one ``up``: of a row alone."""
+        values = np.asarray(X)
+        found = np.empty(values.shape, dtype=np.int32 if self.steps < 2**31 else np.int64)
+        factor = self.steps / (self.high - self.low)
+        for start in range(0, values.size, _BLOCK):
+            part = slice(start, start + _BLOCK)
+            block = values[part].astype(np.float64)
+            with np.errstate(over="ignore"):
+                block -= self.low
+                block *= factor
+            np.clip(block, 0.0, float(self.steps), out=block)
+            if up:
+                # A row on a point is at it, whichever way the product was rounded.
+                block *= 1 - 2.0**-48
+            found[part] = (np.ceil if up else np.rint)(block, out=block)
+        return found
+
+    def values(self, places: Any) -> NDArray[np.float64]:
+        """Return the points at places."""
+        at = np.asarray(places, dtype=np.float64)
+        inner = self.low + at * (self.high - self.low) / self.steps
+        return np.where(at == self.steps, self.high, inner)
+
+
+def check_bounds(bounds: Any) -> tuple[float, float]:
+    """Return public bounds as two floats, the lower one first."""
+    words = "bounds must be a pair (low, high) of finite numbers with low < high, known without the data"
+    if bounds is None:
+        raise InvalidParameter(f"{words}; got none")
+    ends = list(bounds) if np.ndim(bounds) == 1 else []
+    if len(ends) != 2:
+        raise InvalidParameter(f"{words}, got {reprlib.repr(bounds)}")
+    low, high = ends
+    low, high = check_real("bounds[0]", low), check_real("bounds[1]", high)
+    if not low < high or not math.isfinite(high - low):
+        raise InvalidParameter(f"{words}, got ({low:g}, {high:g})")
+    return low, high
+
+
+def check_grid(bounds: Any, step: Any) -> Grid:
+    """Return the grid that bounds and a step (None: a 2^20th of the range) declare."""
+    low, high = check_bounds(bounds)
+    if step is None:
+        if not (high - low) / _STEPS > 8 * math.ulp(max(abs(low), abs(high))):
+            raise InvalidParameter(
+                f"bounds must be further apart than floating-point numbers of their size, got ({low:g}, {high:g})"
+            )
+        return Grid(low, high, _STEPS, False)
+    step = check_real("step", step, above=0)
+    ratio = (high - low) / step
+    steps = round(ratio) if math.isfinite(ratio) else 0
+    if not 1 <= steps <= _MOST_STEPS or abs(ratio - steps) > _SLACK * steps:
+        raise InvalidParameter(
+            f"step must divide the range of the bounds into at most 2^40 parts, got {step:g} for ({low:g}, {high:g})"
+        )
+    return Grid(low, high, steps, True)
+
+
+def finite_places(X: Any, grid: Grid, up: bool = False) -> NDArray[np.integer[Any]]:
+    """Return the places of a column's rows, or refuse data that are not finite."""
+    column = np.asarray(X)[:, 0]
+    for start in range(0, column.size, _BLOCK):
+        if not np.isfinite(column[start : start + _BLOCK]).all():
+            raise InvalidData(
+                "X must be finite, got at least one NaN or infinite entry: drop or fill them by a rule that looks at "
+                "each row alone"
+            )
+    return grid.places(column, up)
+
+
+def sorted_places(X: Any, grid: Grid) -> NDArray[np.integer[Any]]:
+    """Return the same in increasing order."""
+    places = finite_places(X, grid)
+    places.sort()
+    return places

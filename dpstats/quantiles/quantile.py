@@ -1,0 +1,363 @@
+"""Private quantiles of a column: one or many, with intervals.
+
+Proof: docs/proofs/quantiles.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.parameters import check_choice, check_level, check_privacy_parameters, check_real
+from dpstats.data.tables import Table
+from dpstats.errors import DPStatsError, InvalidParameter
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.quantiles.column import OneColumn, check_sizes
+from dpstats.quantiles.grid import check_grid, sorted_places
+from dpstats.quantiles.halving import release as release_by_halving
+from dpstats.quantiles.joint import counts_beside, windows
+from dpstats.quantiles.plan import (
+    COUNTS,
+    CROWDED,
+    HIGH,
+    LOW,
+    POINT,
+    POINTS,
+    QuantilePlan,
+    halving_plan,
+    place_of_targets,
+    points_plan,
+)
+from dpstats.release.session import Part, Released, Session
+from dpstats.results import ConfidenceInterval, Summary, significant
+
+_MOST_TOGETHER = 20
+"""From how many quantiles on halving has the smaller errors."""
+_MOST_POINTS = 200
+
+Numbers = NDArray[np.float64]
+
+
+class PrivateQuantile(OneColumn[QuantilePlan]):
+    """Private quantiles of one column, chosen together, with intervals for the population's.
+
+    Points are chosen among those of a public grid, with probabilities that fall by how many rows they are off: only
+    ranks count, so that wide bounds cost next to nothing, and ties are no trouble.
+
+    Parameters
+    ----------
+    q : float or sequence of float, default=0.5
+        Fractions in (0, 1), of which each is given once; in any order, which is that of the results.
+    bounds : (low, high)
+        Public ends, known without the data. A row beyond them counts as the nearer end, so that a quantile between
+        them is that of the rows as they are.
+    step : float, optional
+        What the data are whole multiples of, counted from the lower bound: 1 for counts. It must divide the range.
+        Rows are rounded to it, and so are results. None: rows are rounded to a 2^20th of the range.
+    epsilon : float, default=1.0
+        Privacy parameter, greater than 0.
+    delta : float, default=0.0
+        In [0, 1). Only halving gains by it.
+    confidence_level : float or None, default=0.95
+        Of the intervals, each on its own: their ends are what is chosen. None: points alone, with smaller errors where
+        there are many.
+    coverage : {"regular", "any"}, default="regular"
+        What intervals hold for. "regular": rows whose law has no gap beside the quantile, and enough of them (the plan
+        and the summary say if there are not). "any": any law, by noisy counts of the rows beyond each end, which are
+        wider; an end that fails its check is the bound.
+    method : {"auto", "joint", "halving"}, default="auto"
+        How points alone are chosen. "joint": all at once. "halving": the middle one first, then those on either side;
+        rows that are tied at a chosen point make those above it too high. "auto": halving from 21 quantiles on where no
+        step is declared.
+    random_state : None, int or numpy.random.Generator, default=None
+        None draws exactly: a release. Anything else is a simulation.
+    budget : PrivacyBudget, optional
+        Charged by every fit, before anything is drawn; shared by clones.
+
+    Attributes
+    ----------
+    quantile_ : float, or ndarray of shape (m,)
+        Never falling as q rises. The middle of the interval's ends; where a step is declared, an end is a bound, or
+        ``coverage="any"``, a point of its own.
+    low_, high_ : float, or ndarray of shape (m,)
+        Ends of the intervals; the bounds where there is no better one; NaN without intervals.
+    privacy_ : PrivacyGuarantee
+        For neighbours that differ in one row; n is public.
+    plan_ : QuantilePlan
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (1,)
+        Where X has a column name.
+
+    Notes
+    -----
+    One exponential mechanism for all points of a fit: the utility of a tuple is minus the range of 0 and of how many
+    rows each point is beyond its rank. A replaced row moves it by at most one, so that a tuple has weight
+    e^(epsilon u/2). Ends of intervals aim at ranks that are beyond the quantile's, by sampling and by the choice
+    itself, with half the stated error each.
+
+    References
+    ----------
+    Smith (2011), Privacy-preserving statistical estimation with optimal convergence rates. Gillenwater, Joseph and
+    Kulesza (2021), Differentially private quantiles. Kaplan, Schnapp and Stemmer (2022), Differentially private
+    approximate quantiles. Drechsler, Globus-Harris, McMillan, Sarathy and Smith (2022), Nonparametric differentially
+    private confidence intervals for the median.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.quantiles import PrivateQuantile
+    >>> x = np.random.default_rng(0).lognormal(size=5_000)
+    >>> quartiles = PrivateQuantile([0.25, 0.5, 0.75], bounds=(0, 1000), epsilon=1.0, random_state=0).fit(x)
+    >>> quartiles.quantile_.round(2)
+    array([0.5 , 0.97, 1.97])
+    >>> low, high = quartiles.confidence_interval()
+    >>> bool(np.all((low < [0.51, 1, 1.96]) & (high > [0.51, 1, 1.96])))
+    True
+    """
+
+    def __init__(
+        self,
+        q: Any = 0.5,
+        *,
+        bounds: Any = None,
+        step: float | None = None,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        confidence_level: float | None = 0.95,
+        coverage: str = "regular",
+        method: str = "auto",
+        random_state: Any = None,
+        budget: Any = None,
+    ) -> None:
+        self.q = q
+        self.bounds = bounds
+        self.step = step
+        self.epsilon = epsilon
+        self.delta = delta
+        self.confidence_level = confidence_level
+        self.coverage = coverage
+        self.method = method
+        self.random_state = random_state
+        self.budget = budget
+
+    def plan(self, n_samples: int, n_features: int = 1) -> QuantilePlan:
+        """Return what a fit on data of this size would release, and at which cost.
+
+        Examples
+        --------
+        >>> from dpstats.quantiles import PrivateQuantile
+        >>> plan = PrivateQuantile(0.5, bounds=(0, 100)).plan(5000)
+        >>> print(plan)
+        Release plan for n = 5000, d = 1: (epsilon = 1, delta = 0), one row replaced
+          points: 2 of 1,048,577 points, exponential mechanism of scale 2 in ranks
+        >>> [target.rank for target in plan.targets], round(plan.rank_error, 2)
+        ([2430, 2570], 3.63)
+        """
+        n = check_sizes(n_samples, n_features)
+        epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
+        q, grid = tuple(sorted(check_fractions(self.q))), check_grid(self.bounds, self.step)
+        level = (
+            None if self.confidence_level is None else check_level("confidence_level", self.confidence_level)
+        )
+        coverage = check_choice("coverage", self.coverage, ["regular", "any"])
+        method = check_choice("method", self.method, ["auto", "joint", "halving"])
+        guarantee = PrivacyGuarantee(epsilon, delta)
+        if method == "auto":
+            many = level is None and len(q) > _MOST_TOGETHER and not grid.declared
+            method = "halving" if many else "joint"
+        if method == "halving":
+            if level is not None:
+                raise InvalidParameter("method='halving' has no intervals: give confidence_level=None")
+            return halving_plan(n, grid, q, guarantee)
+        if level is None and coverage == "any":
+            raise InvalidParameter("coverage='any' is about intervals: give a confidence_level")
+        if len(q) * (1 if level is None else 3) > _MOST_POINTS:
+            raise InvalidParameter(
+                f"q must have at most {_MOST_POINTS} points to be chosen together, three for each quantile with an "
+                f"interval, got {len(q)} quantiles; PrivateDistribution has them all"
+            )
+        return points_plan(n, grid, q, guarantee, level, coverage)
+
+    def _read(self, table: Table, plan: QuantilePlan) -> Any:
+        return sorted_places(table.X, plan.grid)
+
+    def _release(self, private: Any, plan: QuantilePlan, session: Session) -> None:
+        steps = plan.grid.steps
+        if plan.halving:
+            names = tuple(stage.name for stage in plan.stages)
+            release_by_halving(private, plan.levels, names, steps, session)
+            return
+        ranks = tuple(target.rank for target in plan.targets)
+        chosen = session.choose(POINTS, [Part([windows(private, ranks, steps)])])
+        if plan.accepted:
+            ordered = np.sort(chosen, axis=-1)
+            low, high = (
+                ordered[..., [i for i, target in enumerate(plan.targets) if target.kind == kind]]
+                for kind in (LOW, HIGH)
+            )
+            session.add(COUNTS, counts_beside(private, low, high))
+
+    def _report(self, released: Released, plan: QuantilePlan) -> None:
+        grid, m = plan.grid, len(plan.q)
+        points, low, high = np.empty(m), np.full(m, np.nan), np.full(m, np.nan)
+        if plan.halving:
+            chosen = {
+                node.index: place
+                for level, stage in zip(plan.levels, plan.stages, strict=True)
+                for node, place in zip(level, released[stage.name].tolist(), strict=True)
+            }
+            points = grid.values(np.sort([chosen[i] for i in range(m)]))
+        else:
+            found = place_of_targets(plan, released[POINTS])
+            if plan.confidence_level is not None:
+                low, high = self._ends(found, released, plan)
+            for i in range(m):
+                own = found.get((POINT, i))
+                ends = [grid.values(found[kind, i]) for kind in (LOW, HIGH)] if own is None else []
+                points[i] = float(np.mean(ends)) if own is None else grid.values(own)
+        # In the order in which the fractions were given.
+        given = np.argsort(np.argsort(check_fractions(self.q)))
+        one = np.ndim(self.q) == 0
+        self.quantile_, self.low_, self.high_ = (
+            float(values[0]) if one else values[given] for values in (points, low, high)
+        )
+
+    def _ends(self, found: Any, released: Released, plan: QuantilePlan) -> tuple[Numbers, Numbers]:
+        """Return the ends of the intervals in the units of the data."""
+        grid, m = plan.grid, len(plan.q)
+        ends = [dict.fromkeys(range(m), bound) for bound in (grid.low, grid.high)]
+        counts = iter(np.atleast_1d(released[COUNTS]).tolist()) if plan.accepted else None
+        # Rows are within half a step of where they were, unless the step is theirs.
+        half = 0.0 if grid.declared else grid.spacing / 2
+        for side, kind in enumerate((LOW, HIGH)):
+            for target in plan.targets:
+                if target.kind != kind:
+                    continue
+                if counts is not None:
+                    limit, count = plan.accepted[target.of][side], next(counts)
+                    if limit is None or (count > limit if kind == LOW else count < limit):
+                        continue
+                moved = float(grid.values(found[kind, target.of])) + (half if kind == HIGH else -half)
+                ends[side][target.of] = min(max(moved, grid.low), grid.high)
+        low, high = (np.array([end[i] for i in range(m)]) for end in ends)
+        return low, high
+
+    def confidence_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
+        """Return an interval for each quantile of the population, counting sampling error and the choice's.
+
+        Parameters
+        ----------
+        confidence_level : float, optional
+            That of the estimator: the ends were chosen for it, and there are none of another level.
+
+        Returns
+        -------
+        ConfidenceInterval
+            Each covers on its own; its ends are bounds where nothing better can be said.
+
+        Raises
+        ------
+        InvalidParameter
+            If the level is another one.
+        DPStatsError
+            If points alone were released.
+        """
+        self._fitted()
+        level = self.plan_.confidence_level
+        if level is None:
+            raise DPStatsError("there are no intervals: points alone were chosen, by confidence_level=None")
+        if confidence_level is not None and check_level("confidence_level", confidence_level) != level:
+            raise InvalidParameter(
+                f"confidence_level must be {level:g}, for which the ends were chosen, got {confidence_level:g}; give "
+                "another one to the estimator"
+            )
+        return ConfidenceInterval(self.low_, self.high_, level, self.estimand_)
+
+    @property
+    def estimand_(self) -> str:
+        """In words, what intervals cover."""
+        self._fitted()
+        grid = self.plan_.grid
+        if grid.declared:
+            return f"the quantiles of the population, rounded to steps of {grid.spacing:g} within the bounds"
+        return "the quantiles of the population, within the bounds"
+
+    def summary(self) -> Summary:
+        """Return a table of quantiles and intervals; prints as text, shows as HTML in a notebook."""
+        self._fitted()
+        plan = self.plan_
+        q = check_fractions(self.q)
+        points, low, high = (np.atleast_1d(x) for x in (self.quantile_, self.low_, self.high_))
+        table: dict[str, list[str]] = {"q": [f"{x:g}" for x in q]}
+        if plan.confidence_level is None:
+            table["quantile"] = [self._shown(x, plan.grid.spacing) for x in points]
+        else:
+            percent = f"{100 * plan.confidence_level:g}%"
+            for header, values in (
+                ("quantile", points),
+                (f"[{percent} low", low),
+                (f"{percent} high]", high),
+            ):
+                table[header] = [self._shown(*row) for row in zip(values, (high - low) / 4, strict=True)]
+        how, of = (
+            ("level by level", "of the last level") if plan.halving else ("together", "where rows lie evenly")
+        )
+        facts = [
+            *self._first_facts(),
+            ("Bounds", f"{plan.grid.low:g} to {plan.grid.high:g} (public)"),
+            ("Chosen", f"{plan.chosen} points, {how}"),
+            ("Rank error", f"{plan.rank_error:.3g} rows (sd, {of})"),
+        ]
+        if plan.confidence_level is not None:
+            facts.append(("Intervals cover", self.estimand_))
+        return Summary(
+            "Private quantiles", facts, list(table), list(zip(*table.values(), strict=True)), self._notes()
+        )
+
+    def _shown(self, value: float, error: float) -> str:
+        """Return a number to the digits that its error leaves; one on a declared grid as it is."""
+        grid = self.plan_.grid
+        return f"{value:.10g}" if grid.declared else significant(value, max(error, grid.spacing))
+
+    def _notes(self) -> list[str]:
+        plan, notes = self.plan_, []
+        if plan.halving:
+            notes.append(
+                "Chosen level by level: where many rows are tied at one value, quantiles above it come out too high."
+            )
+        if plan.confidence_level is None:
+            return notes + self._simulated_note()
+        if plan.coverage == "any":
+            notes.append(
+                "Intervals hold for independent rows of any law. An end at a bound failed its check, or could not pass."
+            )
+        else:
+            notes.append(
+                "Intervals hold for independent rows of a law without a gap beside the quantile, such as between two "
+                "groups of rows far apart; coverage='any' holds for every law."
+            )
+        if plan.crowded:
+            where = ", ".join(f"{q:g}" for q in plan.crowded)
+            notes.append(
+                f"Few rows for this epsilon about q = {where}: a rank is off by more than {100 * CROWDED:g}% of the "
+                "rows on the nearer side. Intervals there may cover less than they say."
+            )
+        if len(plan.q) > 1:
+            notes.append("Each interval covers on its own.")
+        if np.any((self.low_ == plan.grid.low) | (self.high_ == plan.grid.high)):
+            notes.append("An end that is a bound says no more than that.")
+        return notes + self._simulated_note()
+
+
+def check_fractions(q: Any) -> list[float]:
+    """Return fractions in (0, 1), of which each is given once, as they are given."""
+    if isinstance(q, str) or (np.ndim(q) == 1 and np.size(q) == 0) or np.ndim(q) > 1:
+        raise InvalidParameter(f"q must be a fraction in (0, 1), or a sequence of some, got {q!r}"[:300])
+    given = list(q) if np.ndim(q) == 1 else [q]
+    checked = [check_real("q", x, above=0, below=1) for x in given]
+    if len(set(checked)) < len(checked):
+        twice = next(x for x in checked if checked.count(x) > 1)
+        raise InvalidParameter(f"q must have each fraction once, got {twice:g} twice")
+    return checked

@@ -1,0 +1,89 @@
+"""How far the ranks of chosen points are off, and which ranks the ends of an interval aim at.
+
+Proof: docs/proofs/quantiles.md, "Intervals".
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.signal import fftconvolve
+from scipy.stats import binom
+
+Numbers = NDArray[np.float64]
+
+_LEFT_OUT = 1e-13
+_FAR = 60.0
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Law:
+    """The probabilities of integers ``first``, ``first`` + 1, ..."""
+
+    first: int
+    pmf: Numbers
+
+    @property
+    def std(self) -> float:
+        """Standard deviation."""
+        at = self.first + np.arange(self.pmf.size)
+        mean = float(self.pmf @ at)
+        return math.sqrt(float(self.pmf @ (at - mean) ** 2))
+
+    def plus(self, other: Law) -> Law:
+        """Return the law of the sum with an independent number."""
+        return Law(self.first + other.first, np.maximum(fftconvolve(self.pmf, other.pmf), 0.0))
+
+    def below(self, tail: float, half: bool = False) -> int:
+        """Return the largest t with P(. <= t) at most ``tail``; with ``half``, P(. < t) + P(. = t)/2.
+
+        A probability counts as more than ``tail`` where rounding may have made it less.
+        """
+        up_to = np.cumsum(self.pmf) - (self.pmf / 2 if half else 0.0)
+        return self.first + int(np.count_nonzero(np.maximum.accumulate(up_to) <= tail - _ROUNDING)) - 1
+
+    def above(self, tail: float, half: bool = False) -> int:
+        """Return the least t with P(. >= t) at most ``tail``, or half of P(. = t) less."""
+        mirrored = Law(-(self.first + self.pmf.size - 1), self.pmf[::-1])
+        return -mirrored.below(tail, half)
+
+
+@lru_cache(maxsize=256)
+def rank_errors(size: int, scale: float) -> Law:
+    """Return by how much the rank of one of ``size`` points chosen together is off, where rows lie evenly.
+
+    It is also the law of one of so many numbers with joint noise of the scale: P(k) is proportional to the sum over
+    R >= |k| of e^(-R/scale) (R + 1)^(size - 1) (R + 1 - |k|).
+    """
+    reach = math.ceil(scale * (size + 1 + 8 * math.sqrt(size + 1) + _FAR)) + 1
+    R = np.arange(reach + 1)
+    logs = (size - 1) * np.log1p(R) - R / scale
+    weights = np.exp(logs - logs.max())
+    # The sum over R >= k of w_R (R + 1 - k) is the sum over j >= k of the sum over R >= j of w_R.
+    tails = np.cumsum(np.cumsum(weights[::-1]))[::-1]
+    both = np.concatenate([tails[:0:-1], tails])
+    return Law(-reach, both / both.sum())
+
+
+def binomial(n: int, q: float) -> Law:
+    """Return the law of how many of n rows are below the quantile, but for a probability of 1e-13."""
+    first, last = (int(binom.ppf(p, n, q)) for p in (_LEFT_OUT, 1 - _LEFT_OUT))
+    first, last = max(first - 1, 0), min(last + 1, n)
+    return Law(first, binom.pmf(np.arange(first, last + 1), n, q))
+
+
+def offset_ranks(q: float, n: int, size: int, scale: float, tail: float) -> tuple[int | None, int | None]:
+    """Return the ranks of points that are beyond the quantile with probability ``tail`` each; None where there is none.
+
+    The lower one is the largest r with P(r + E > B) + P(r + E = B)/2 at most ``tail``, where B is the number of rows
+    below the quantile and E the error of the rank.
+    """
+    errors = rank_errors(size, scale)  # symmetric
+    together = binomial(n, q).plus(errors)
+    low, high = together.below(tail, half=True), together.above(tail, half=True)
+    return (low if low >= 0 else None), (high if high <= n else None)

@@ -1,0 +1,389 @@
+"""Exact choice of one of very many candidates, which come in groups of equally good ones.
+
+A weight is a whole number of candidates times an exponential. Weights are enclosed from both sides, uniform bits are
+drawn, and where these do not say which group it is, both get finer. Proof: docs/proofs/quantiles.md, "The draw".
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.errors import ScaleOutOfRange
+
+Integers = NDArray[np.int64]
+
+WORD = 64
+"""Uniform bits that are drawn at a time."""
+LARGEST_REACH = 1 << 14
+"""Windows that are looked at on either side at first: its square is a matter of seconds."""
+_REST = 2.0**-44  # of the total, that may be left out at first
+_TINY = 1e-290  # what products of numbers below 1 lose by underflow, each
+_CHUNK = 1 << 20  # weights that are computed at a time
+_SHELLS = 12
+_DOUBLINGS = 7
+
+
+class Bounds(NamedTuple):
+    """Cumulative weights from below and from above; the last are of the total.
+
+    Floats, or Python integers: in either case each is exactly what it says, a bound.
+    """
+
+    low: Any
+    high: Any
+
+
+class Groups(Protocol):
+    """Candidates of several whole numbers each, in groups by row and column."""
+
+    @property
+    def size(self) -> int:
+        """How many numbers a candidate has."""
+
+    @property
+    def unit(self) -> int:
+        """What multiplies the scale of the stage: weights fall by e in so many steps."""
+
+    def rows(self, scale: float, level: int) -> Bounds:
+        """Return bounds of the weights of rows; of a higher level, closer ones."""
+
+    def columns(self, scale: float, level: int, row: int) -> Bounds:
+        """Return those of the groups of a row."""
+
+    def box(self, row: int, column: int) -> tuple[Integers, Integers]:
+        """Return the least and the largest numbers of a group's candidates, which are all between."""
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """Tuples between windows' ends: weight e^(-(a + b)/scale) times the product of what is in the windows.
+
+    A tuple that is in all windows (a, b) with a >= L and b >= M has weight e^(-(L + M)/scale) in all, up to a factor
+    common to all tuples.
+
+    Attributes
+    ----------
+    ends : callable
+        Maps whole numbers a to the lower ends of the windows, and b to the upper ones: arrays of shape (size, len(a)),
+        that fall in a and rise in b.
+    size : int
+        Numbers of a tuple.
+    candidates : int, optional
+        How many places a number can have; None: no end.
+    """
+
+    ends: Callable[[Integers, Integers], tuple[Integers, Integers]]
+    size: int
+    candidates: int | None = None
+    unit: int = 1
+
+    def rows(self, scale: float, level: int) -> Bounds:
+        reach, fall, rest = self._extent(scale, level)
+        lower, upper = self._within(reach)
+        cumulative = _cumulative(self._row_sums(lower, upper, fall, exact=level > 0))
+        return _widened(cumulative, rest, 2 * reach, self.size, exact=level > 0)
+
+    def columns(self, scale: float, level: int, row: int) -> Bounds:
+        reach, fall, rest = self._extent(scale, level)
+        reached = max(reach, row)
+        lower, upper = self._within(reached)
+        lower = lower[:, row : row + 1]
+        if level == 0:
+            powers = fall.floats(reached)
+            weights = (_products(lower, upper, self._sides(reach)) * powers)[0] * powers[row]
+            return _widened(np.cumsum(weights), rest, 2 * reached, self.size, exact=False)
+        counts = _counts(lower, upper)[0]
+        sides = (
+            [count * power * side[row] for count, power in zip(counts, side, strict=True)]
+            for side in fall.integers(reached, fall.bits)
+        )
+        return _widened(tuple(map(_running, sides)), rest, 2 * reached, self.size, exact=True)
+
+    def box(self, row: int, column: int) -> tuple[Integers, Integers]:
+        lower, upper = self.ends(np.array([row]), np.array([column]))
+        return lower[:, 0], upper[:, 0]
+
+    def _within(self, reach: int) -> tuple[Integers, Integers]:
+        steps = np.arange(reach + 1)
+        return self.ends(steps, steps)
+
+    def _sides(self, reach: int) -> NDArray[np.float64]:
+        """Return how long the largest window is on each side, with which lengths are measured in floats."""
+        lower, upper = self.ends(np.array([reach]), np.array([reach]))
+        return (upper - lower + 1).astype(np.float64)
+
+    def _row_sums(self, lower: Integers, upper: Integers, fall: Exponentials, *, exact: bool) -> Any:
+        reach = lower.shape[1] - 1
+        if exact:
+            low, high = fall.integers(reach, fall.bits)
+            counts = _counts(lower, upper)
+            return tuple(
+                [
+                    power * sum(count * other for count, other in zip(row, side, strict=True))
+                    for row, power in zip(counts, side, strict=True)
+                ]
+                for side in (low, high)
+            )
+        powers, sides = fall.floats(reach), self._sides(reach)
+        step = max(1, _CHUNK // (reach + 1))
+        parts = [
+            (_products(lower[:, start : start + step], upper, sides) * powers).sum(axis=1)
+            for start in range(0, reach + 1, step)
+        ]
+        return np.concatenate(parts) * powers
+
+    def _extent(self, scale: float, level: int) -> tuple[int, Exponentials, Any]:
+        """Return how many windows on a side are looked at, their exponentials, and a bound of what is left out."""
+        fall = Exponentials(Fraction(1) / (Fraction(scale) * self.unit), _precision(level))
+        reach = first_reach(float(scale) * self.unit, self.size) << level
+        for _ in range(_DOUBLINGS):
+            rest = self._rest(reach, fall, exact=level > 0)
+            if level > 0 or rest <= _REST * self._least(reach, fall):
+                break
+            reach *= 2
+        return reach, fall, rest
+
+    def _least(self, reach: int, fall: Exponentials) -> float:
+        """Return about what the heaviest windows weigh, to say when the rest is small; no bound rests on it."""
+        some = np.unique(np.geomspace(1, reach + 1, 32).astype(np.int64)) - 1
+        lower, upper = self.ends(some, some)
+        weights = _products(lower, upper, self._sides(reach))
+        powers = fall.floats(reach)[some]
+        return float((weights * powers * powers[:, None]).max())
+
+    def _rest(self, reach: int, fall: Exponentials, *, exact: bool) -> Any:
+        """Return a bound of the weight of all windows with a or b beyond the reach.
+
+        Windows grow with a and b: those up to 2^i times the reach hold no more than the last, and their exponentials
+        add up to less than 2 e^(-reach 2^(i-1)/scale)/(1 - e^(-1/scale))^2.
+        """
+        total: Any = 0 if exact else 0.0
+        one = fall.above(1)
+        if one >= 1:
+            raise ScaleOutOfRange("the scale of a selection is too large for exact weights")
+        both = Fraction(2) / (1 - one) ** 2
+        end = 1
+        for shell in range(_SHELLS):
+            outer = reach << (shell + 1)
+            last = shell == _SHELLS - 1
+            lower, upper = self.ends(np.array([outer]), np.array([outer]))
+            power = fall.above((reach << shell) + 1)
+            if last and self.candidates is not None:
+                counts = [self.candidates] * self.size
+            elif last:
+                # Without an end: each further window is one longer on each side, and outweighed twice over.
+                counts, end = [2 * int(k) for k in (upper - lower + 1)[:, 0]], 2
+            else:
+                counts = [int(k) for k in (upper - lower + 1)[:, 0]]
+            weight = end * both * power
+            if exact:
+                for count in counts:
+                    weight *= count
+                total += -((-weight.numerator << 2 * fall.bits) // weight.denominator)
+            else:
+                sides = self._sides(reach)
+                with np.errstate(over="ignore"):
+                    ratio = float(np.prod(np.array(counts, dtype=np.float64) / sides))
+                total += max(float(weight), 1e-300) * ratio * (1 + 1e-9) + _TINY
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Single numbers in intervals side by side, of which one is best: weight e^(-distance/scale) times the length.
+
+    Attributes
+    ----------
+    low, high : int64 arrays of shape (k,)
+        The intervals' ends; an interval whose end is below its start is empty.
+    best : int
+        The place of the interval at distance 0.
+    left, right, step : int
+        Distances: to the left left, left + step, left + 2 step, ..., and to the right likewise.
+    unit : int
+    """
+
+    low: Integers
+    high: Integers
+    best: int
+    left: int
+    right: int
+    step: int
+    unit: int = 1
+    size: int = 1
+
+    def rows(self, scale: float, level: int) -> Bounds:
+        return Bounds([1], [1])
+
+    def columns(self, scale: float, level: int, row: int) -> Bounds:
+        lengths = np.maximum(self.high - self.low + 1, 0).tolist()
+        bits, rate = _precision(level), Fraction(1) / (Fraction(scale) * self.unit)
+        below, above = [0] * len(lengths), [0] * len(lengths)
+        below[self.best] = above[self.best] = lengths[self.best] << bits
+        fall = _exponential(rate * self.step, bits)
+        for places, first in (
+            (range(self.best - 1, -1, -1), self.left),
+            (range(self.best + 1, len(lengths)), self.right),
+        ):
+            low, high = _exponential(rate * first, bits)
+            for i in places:
+                below[i], above[i] = lengths[i] * low, lengths[i] * high
+                if low:
+                    low, high = low * fall[0] >> bits, -((-high * fall[1]) >> bits)
+        return Bounds(_running(below), _running(above))
+
+    def box(self, row: int, column: int) -> tuple[Integers, Integers]:
+        return self.low[column : column + 1], self.high[column : column + 1]
+
+
+@dataclass(frozen=True)
+class Exponentials:
+    """Enclosures of e^(-rate k) for k = 0, 1, ..."""
+
+    rate: Fraction
+    bits: int
+
+    def integers(self, count: int, bits: int) -> tuple[list[int], list[int]]:
+        """Return whole numbers below and above 2^bits e^(-rate k), k = 0, ..., count."""
+        low, high = _exponential(self.rate, bits)
+        below, above = [1 << bits], [1 << bits]
+        for _ in range(count):
+            below.append(below[-1] * low >> bits)
+            above.append(-((-above[-1] * high) >> bits))
+        return below, above
+
+    def floats(self, count: int) -> NDArray[np.float64]:
+        """Return the same as floats, each within four units in its last place, or 0 for less than 1e-300."""
+        return _floats(self.rate, count)
+
+    def above(self, k: int) -> Fraction:
+        """Return a number above e^(-rate k)."""
+        if self.rate * k > self.bits:
+            # log2(e) is above 1.44.
+            return Fraction(1, 1 << min(int(self.rate * k * 144 / 100), 1 << 14))
+        return Fraction(_exponential(self.rate * k, self.bits)[1], 1 << self.bits)
+
+
+@lru_cache(maxsize=64)
+def _floats(rate: Fraction, count: int) -> NDArray[np.float64]:
+    # With 1,100 bits a number of 2^-996 still has a hundred of its own, less than twenty of which are lost on the way.
+    below, above = Exponentials(rate, 1100).integers(count, 1100)
+    found = np.array([_ratio(low, high) for low, high in zip(below, above, strict=True)])
+    found.setflags(write=False)
+    return found
+
+
+def _ratio(low: int, high: int) -> float:
+    return (low + high) / (1 << 1101) if low >= 1 << 104 else 0.0
+
+
+@lru_cache(maxsize=1 << 16)
+def _exponential(rate: Fraction, bits: int) -> tuple[int, int]:
+    """Return whole numbers below and above 2^bits e^(-rate), for a rate of at least 0."""
+    if rate == 0:
+        return 1 << bits, 1 << bits
+    if rate > bits:  # e^-rate < 2^-bits
+        return 0, 1
+    with localcontext() as context:
+        context.prec = bits * 3 // 10 + 40
+        # Both operations are right to the last digit; an error of the quotient multiplies by at most e^(it).
+        found = Fraction((Decimal(-rate.numerator) / Decimal(rate.denominator)).exp())
+    slack = Fraction(int(rate) + 3, 10 ** (bits * 3 // 10 + 38))
+    low, high = found * (1 - slack) * (1 << bits), found * (1 + slack) * (1 << bits)
+    return low.numerator // low.denominator, -(-high.numerator // high.denominator)
+
+
+def first_reach(scale: float, size: int) -> int:
+    """Return how many windows on a side are looked at first, or refuse a scale that makes them too many."""
+    reach = int(scale * (size + 3 * size**0.5 + 40)) + 2
+    if reach > LARGEST_REACH:
+        raise ScaleOutOfRange(
+            f"epsilon is too small for an exact selection of {size} points at once: give at least "
+            f"{2 * (size + 3 * size**0.5 + 40) / LARGEST_REACH:.2g} to it"
+        )
+    return reach
+
+
+def _precision(level: int) -> int:
+    return 256 << level
+
+
+def _products(lower: Integers, upper: Integers, sides: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the product of the windows' lengths, each over the largest: shape (rows, columns)."""
+    found = np.ones((lower.shape[1], upper.shape[1]))
+    for low, high, side in zip(lower, upper, sides, strict=True):
+        found *= (high[None, :] - low[:, None] + 1) / side
+    return found
+
+
+def _counts(lower: Integers, upper: Integers) -> list[list[int]]:
+    found = np.ones((lower.shape[1], upper.shape[1]), dtype=object)
+    for low, high in zip(lower, upper, strict=True):
+        found = found * (high[None, :] - low[:, None] + 1).astype(object)
+    return [list(row) for row in found]
+
+
+def _running(values: Sequence[int]) -> list[int]:
+    total, found = 0, []
+    for value in values:
+        total += value
+        found.append(total)
+    return found
+
+
+def _cumulative(weights: Any) -> Any:
+    if isinstance(weights, tuple):
+        return tuple(_running(side) for side in weights)
+    return np.cumsum(weights)
+
+
+def _widened(cumulative: Any, rest: Any, terms: int, size: int, *, exact: bool) -> Bounds:
+    """Return bounds of cumulative weights that leave out no more than a rest.
+
+    In floats all terms are positive: of k products of s quotients and two powers, added up in any order, each within
+    (2 s + 12 + k) 2^-53 of itself.
+    """
+    if exact:
+        low, high = cumulative
+        return Bounds(low, [value + rest for value in high])
+    error = (2 * size + 16 + terms) * 2.0**-52
+    lost = (terms + 2.0) ** 2 * size * _TINY
+    return Bounds(np.maximum(cumulative * (1 - error) - lost, 0.0), cumulative * (1 + error) + lost + rest)
+
+
+def choose(draw_bits: Callable[[int], int], bounds: Callable[[int], Bounds]) -> int:
+    """Return i with probability exactly proportional to its weight, of which there are bounds of every level."""
+    level, count, drawn = 0, WORD, draw_bits(WORD)
+    while True:
+        place = located(bounds(level), drawn, count)
+        if place is not None:
+            return place
+        level, count, drawn = level + 1, count + WORD, (drawn << WORD) | draw_bits(WORD)
+
+
+def located(bounds: Bounds, drawn: int, count: int) -> int | None:
+    """Return whose weight all numbers of [drawn, drawn + 1) 2^-count of the total are in, if bounds can tell."""
+    low, high = bounds
+    least, most = _exact(low[-1]), _exact(high[-1])
+    if isinstance(low, list):
+        guess = bisect_right(low, int(least * drawn / 2**count))
+    else:
+        guess = int(np.searchsorted(low, float(low[-1]) * (drawn / 2**count), side="right"))
+    for i in range(max(0, guess - 1), min(len(low), guess + 2)):
+        starts = i == 0 or _exact(high[i - 1]) * 2**count <= drawn * least
+        if starts and (drawn + 1) * most <= _exact(low[i]) * 2**count:
+            return i
+    return None
+
+
+def _exact(value: Any) -> Fraction:
+    return Fraction(int(value)) if isinstance(value, int) else Fraction(float(value))

@@ -1,0 +1,68 @@
+"""Windows of ranks and counts beside points: against what they are by definition, and what a row moves."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from dpstats.quantiles.joint import counts_beside, windows
+
+LAST = 4
+
+
+def beyond(rows: np.ndarray, g: int, rank: int) -> int:
+    """Return how many rows a point is beyond a rank."""
+    below, up_to = int((rows < g).sum()), int((rows <= g).sum())
+    return max(below - rank, 0) + min(up_to - rank, 0)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_a_window_holds_the_points_that_are_no_further_off(n: int) -> None:
+    for rows in itertools.combinations_with_replacement(range(LAST + 1), n):
+        z = np.array(rows)
+        for rank in range(n + 1):
+            made = windows(z, (rank,), LAST)
+            for a, b in itertools.product(range(n + 2), repeat=2):
+                low, high = made.box(a, b)
+                inside = [g for g in range(LAST + 1) if -a <= beyond(z, g, rank) <= b]
+                assert inside == list(range(low[0], high[0] + 1))
+
+
+@pytest.mark.parametrize("ranks", [(1,), (2,), (1, 2), (0, 2, 3)])
+def test_utilities_move_by_one_and_apart_by_two(ranks: tuple[int, ...]) -> None:
+    tuples = list(itertools.product(range(LAST + 1), repeat=len(ranks)))
+
+    def utilities(rows: tuple[int, ...]) -> np.ndarray:
+        z = np.array(rows)
+        s = [[beyond(z, g, r) for g, r in zip(one, ranks, strict=True)] for one in tuples]
+        return np.array([min(0, *x) - max(0, *x) for x in s])
+
+    apart, most = [], []
+    for rest in itertools.combinations_with_replacement(range(LAST + 1), 2):
+        for first, second in itertools.combinations(range(LAST + 1), 2):
+            moves = utilities((*rest, first)) - utilities((*rest, second))
+            apart.append(moves.max() - moves.min())
+            most.append(np.abs(moves).max())
+    assert max(most) == 1 and max(apart) == 2
+
+
+def test_sorting_makes_no_tuple_worse() -> None:
+    ranks = (1, 2, 3)
+    for rows in itertools.combinations_with_replacement(range(LAST + 1), 4):
+        z = np.array(rows)
+        for one in itertools.product(range(LAST + 1), repeat=3):
+            s, t = ([beyond(z, g, r) for g, r in zip(x, ranks, strict=True)] for x in (one, sorted(one)))
+            assert max(0, *t) - min(0, *t) <= max(0, *s) - min(0, *s)
+
+
+def test_counts_move_together() -> None:
+    low, high = np.array([1, 3]), np.array([2, 4])
+    z = np.array([0, 1, 1, 3, 4])
+    assert counts_beside(z, low, high).tolist() == [1, 3, 3, 5]
+    assert counts_beside(z, np.stack([low, low]), np.stack([high, high])).shape == (2, 4)
+    for rest in itertools.combinations_with_replacement(range(5), 2):
+        for first, second in itertools.combinations(range(5), 2):
+            a, b = (counts_beside(np.sort([*rest, x]), low, high) for x in (first, second))
+            assert set(a - b) <= {0, 1}

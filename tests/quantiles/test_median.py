@@ -1,0 +1,102 @@
+"""PrivateMedian: what it costs, summed over levels and shifts; what it never shows."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from dpstats.errors import InvalidParameter
+from dpstats.quantiles import PrivateMedian
+from dpstats.quantiles.grid import sorted_places
+from dpstats.sensitivity import median_smooth_sensitivity
+
+
+def largest_delta(levels: tuple[float, ...], share: float, epsilon: float) -> float:
+    """Return the largest delta of noise of neighbouring levels and every shift that they allow, at epsilon: summed."""
+    worst = 0.0
+    for first, second in pairwise(levels):
+        reach = math.ceil(60 * second) + 2
+        z = np.arange(-reach, reach + 1)
+        for s, t in ((first, second), (second, first), (second, second)):
+            for shift in {0, math.floor(min(s, t) * share)}:
+                p, r = (
+                    math.tanh(0.5 / x) * np.exp(-np.abs(z - move) / x) for x, move in ((s, 0), (t, shift))
+                )
+                worst = max(worst, float(np.maximum(p - math.exp(epsilon) * r, 0).sum()))
+    return worst
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-3), (0.5, 1e-6), (4.0, 1e-2)])
+def test_levels_and_shifts_cost_what_is_claimed(epsilon: float, delta: float) -> None:
+    plan = PrivateMedian(bounds=(0, 60), step=1, epsilon=epsilon, delta=delta).plan(50)
+    (stage,) = plan.stages
+    share, every = stage.sensitivity_share, max(1, len(stage.levels) // 25)
+    pairs = list(pairwise(stage.levels))[::every]
+    assert max(largest_delta(pair, share, epsilon) for pair in pairs) <= delta
+    assert plan.guarantee.epsilon == epsilon and stage.event.delta <= delta
+    # With levels twelve times as far apart it is more.
+    apart = [(low, low * float(stage.ratio) ** 12) for low, _ in pairs[-3:]]
+    assert max(largest_delta(pair, share, epsilon) for pair in apart) > delta
+
+
+def test_limits_are_what_noise_of_a_level_may_hide() -> None:
+    plan = PrivateMedian(bounds=(0, 1), epsilon=1.0).plan(50)
+    (stage,) = plan.stages
+    assert all(limit <= level / 2 for limit, level in zip(plan.limits.tolist(), stage.levels, strict=True))
+    assert plan.limits[-1] >= plan.grid.steps and np.all(np.diff(plan.limits) >= 0)
+
+
+def test_the_level_is_that_of_the_smooth_sensitivity() -> None:
+    x = np.random.default_rng(0).normal(size=301)
+    made = PrivateMedian(bounds=(-5, 5), epsilon=1.0, delta=1e-3)
+    plan = made.plan(301)
+    from dpstats.data.tables import Table
+
+    private = made._read(Table(x[:, None]), plan)
+    (stage,) = plan.stages
+    beta = math.log(float(stage.ratio))
+    smooth = median_smooth_sensitivity(plan.grid.places(x), lower=0, upper=plan.grid.steps, beta=beta)
+    # Scales are twice the limits, and a level is at most one step of the ratio above.
+    assert smooth <= stage.levels[private.level] / 2 * (1 + 1e-9) <= smooth * math.exp(beta) * 1.01
+    assert private.place == sorted_places(x[:, None], plan.grid)[150]
+
+
+def test_the_median_is_near_where_rows_are_dense() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=20_000)
+    errors = [
+        PrivateMedian(bounds=(-100, 100), random_state=rng).fit(x).median_ - np.median(x) for _ in range(40)
+    ]
+    assert np.std(errors) < 0.02
+    tied = PrivateMedian(bounds=(0, 100), step=1).fit(np.repeat([3, 5], [10, 500]))  # exact noise
+    assert tied.median_ == 5.0
+
+
+def test_the_scale_is_nowhere_to_be_found() -> None:
+    x = np.random.default_rng(0).normal(size=301)
+    made = PrivateMedian(bounds=(-5, 5), random_state=0).fit(x)
+    other = PrivateMedian(bounds=(-5, 5), random_state=0).fit(np.repeat([-4.0, 4.0], [150, 151]))
+    # Of the plan, the guarantee and the words only the median differs.
+    assert made.plan_ == other.plan_ and made.privacy_ == other.privacy_
+    words = [str(fit.summary()).replace(f"{fit.median_:.6g}", "").split() for fit in (made, other)]
+    assert words[0] == words[1]
+    assert set(vars(made)) - set(made.get_params()) == {"plan_", "privacy_", "median_", "n_features_in_"}
+    assert pickle.loads(pickle.dumps(made)).median_ == made.median_
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"delta": 0}, "delta must be greater than 0"),
+        ({"delta": 0.7}, "at most 0.5"),
+        ({"epsilon": 1e-7}, "epsilon is too small"),
+        ({"bounds": (1, 0)}, "low < high"),
+    ],
+)
+def test_bad_parameters_are_named(options: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidParameter, match=message):
+        PrivateMedian(**{"bounds": (0, 1), **options}).plan(50)

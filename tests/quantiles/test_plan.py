@@ -1,0 +1,107 @@
+"""Plans: what is chosen, at which cost, from public facts only."""
+
+from __future__ import annotations
+
+import pytest
+
+from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.privacy import Choice, Stage, compose
+from dpstats.quantiles import PrivateQuantile
+from dpstats.quantiles.plan import HIGH, LOW, POINT
+
+
+def plan_of(n: int = 5000, q: object = 0.5, **options: object) -> object:
+    return PrivateQuantile(q, **{"bounds": (0, 100), **options}).plan(n)
+
+
+def test_an_interval_is_a_pair_of_ends_and_on_a_declared_grid_a_point_too() -> None:
+    assert [target.kind for target in plan_of().targets] == [LOW, HIGH]
+    assert [target.kind for target in plan_of(step=1).targets] == [LOW, POINT, HIGH]
+    assert [target.kind for target in plan_of(coverage="any").targets] == [LOW, POINT, HIGH]
+    assert [target.kind for target in plan_of(confidence_level=None).targets] == [POINT]
+    # Too few rows for a pair: a point of its own, and bounds for ends.
+    assert [target.kind for target in plan_of(5).targets] == [POINT]
+    assert [target.kind for target in plan_of(60, 0.95).targets] == [LOW, POINT]
+
+
+def test_targets_rise_within_and_between_quantiles() -> None:
+    plan = plan_of(5000, (0.9, 0.5, 0.1, 0.52))
+    assert plan.q == (0.1, 0.5, 0.52, 0.9)
+    ranks = [target.rank for target in plan.targets]
+    assert ranks == sorted(ranks)
+    for kind in (LOW, HIGH):
+        of_kind = [target.of for target in plan.targets if target.kind == kind]
+        assert of_kind == sorted(of_kind) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"coverage": "any"},
+        {"q": (0.1, 0.5, 0.9), "confidence_level": None},
+        {"q": (0.1, 0.5, 0.9), "confidence_level": None, "method": "halving"},
+        {"q": (0.1, 0.5, 0.9), "confidence_level": None, "method": "halving", "delta": 1e-6},
+        {"delta": 1e-6},
+    ],
+)
+def test_what_is_spent_is_what_was_asked(options: dict[str, object]) -> None:
+    plan = plan_of(**options)
+    total = compose(plan.events, plan.target.delta)
+    assert total.epsilon <= 1.0 and total.epsilon == pytest.approx(1.0, rel=2e-3)
+    assert plan.guarantee.epsilon == pytest.approx(1.0, rel=2e-3)
+
+
+def test_scales_are_two_over_epsilon_and_four_over_a_level() -> None:
+    (choice,) = plan_of(epsilon=0.5).stages
+    assert isinstance(choice, Choice) and (choice.range_steps, choice.scale_steps) == (2, 4.0)
+    levels = plan_of(q=(0.1, 0.5, 0.9), confidence_level=None, method="halving").stages
+    assert [(stage.size, stage.range_steps) for stage in levels] == [(1, 4), (2, 4)]
+    assert [stage.scale_steps for stage in levels] == pytest.approx([8.0, 8.0], rel=1e-14)
+    points, counts = plan_of(coverage="any").stages
+    assert isinstance(counts, Stage) and (counts.noise, counts.sensitivity_steps) == ("joint", 1)
+    # Shares .55 and .45.
+    assert (2 / points.scale_steps, 1 / counts.scale_steps) == pytest.approx((0.55, 0.45))
+
+
+def test_few_rows_are_said_to_be() -> None:
+    assert plan_of(500, epsilon=0.1).crowded == (0.5,)
+    assert plan_of(5000).crowded == () and plan_of(500, epsilon=0.1, coverage="any").crowded == ()
+    assert "3.63 of 5,000 rows" in plan_of().notes()[0]
+    assert plan_of().facts()["rank_error"] == pytest.approx(3.63, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"q": 0}, "q must be a finite number greater than 0"),
+        ({"q": 1.0}, "less than 1"),
+        ({"q": float("nan")}, "q must be"),
+        ({"q": ()}, "q must be a fraction"),
+        ({"q": "0.5"}, "q must be a fraction"),
+        ({"q": [[0.5]]}, "q must be a fraction"),
+        ({"q": (0.5, 0.2, 0.5)}, "q must have each fraction once, got 0.5 twice"),
+        ({"bounds": (1, 0)}, "low < high"),
+        ({"step": 7}, "step must divide"),
+        ({"epsilon": 0}, "epsilon must be"),
+        ({"epsilon": 1e-9}, "epsilon is too small"),
+        ({"epsilon": 1e-9, "method": "halving", "confidence_level": None}, "epsilon is too small"),
+        ({"delta": 1}, "delta must be"),
+        ({"confidence_level": 95}, "confidence_level must be"),
+        ({"coverage": "all"}, "coverage must be one of"),
+        ({"coverage": "any", "confidence_level": None}, "coverage='any' is about intervals"),
+        ({"method": "split"}, "method must be one of"),
+        ({"method": "halving"}, "method='halving' has no intervals"),
+        ({"q": [k / 100 for k in range(1, 100)]}, "q must have at most 200 points"),
+    ],
+)
+def test_bad_parameters_are_named(options: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidParameter, match=message):
+        plan_of(**options)
+
+
+def test_a_plan_is_of_one_column() -> None:
+    with pytest.raises(InvalidData, match="X must be one column"):
+        PrivateQuantile(bounds=(0, 1)).plan(10, 2)
+    with pytest.raises(InvalidParameter, match="n_samples"):
+        PrivateQuantile(bounds=(0, 1)).plan(1)

