@@ -33,7 +33,6 @@ FRAME = pd.DataFrame({"z": [9, 9, 9, 9], "y": [1, None, 2, 3], "x": ["a", "b", "
         (POLARS, ["x", "y"]),
         (POLARS.lazy(), ["x", "y"]),
     ],
-    ids=str,
 )
 def test_every_container(X: Any, names: Any) -> None:
     assert codes_of(X, KINDS, names).tolist() == CODES

@@ -55,7 +55,6 @@ TWO, THREE = {"groups": [0, 1]}, {"groups": [0, 1, 2]}
         (KruskalWallisTest(**THREE), labelled(60, 1 / 3, 3), True),
         (KruskalWallisTest(**THREE), labelled(60, 0.8, 3, ties=True), False),
     ],
-    ids=str,
 )
 def test_levels(made: Any, rows: Rows, exact: bool) -> None:
     found = rejected(made, rows)
@@ -71,7 +70,6 @@ def test_levels(made: Any, rows: Rows, exact: bool) -> None:
         (MannWhitneyTest(**TWO, epsilon=2.0), labelled(200, 0.5, 2, shift=0.7)),
         (KruskalWallisTest(**THREE, epsilon=2.0), labelled(200, 1 / 3, 3, shift=0.9)),
     ],
-    ids=str,
 )
 def test_power(made: Any, rows: Rows) -> None:
     assert rejected(made, rows, 60) > 0.6
