@@ -7,9 +7,9 @@ import csv
 from typing import Any
 
 from dpstats.cli.declared import bounds_of, by_column
-from dpstats.cli.files import read_table
 from dpstats.cli.options import add_privacy, per_column
 from dpstats.cli.release import ReleaseCommand
+from dpstats.cli.units import add_unit, read_rows
 from dpstats.errors import InvalidParameter
 
 
@@ -44,12 +44,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         default="error",
         help="refuse missing entries (default), or let their rows count nowhere",
     )
-    parser.add_argument(
-        "--unit",
-        metavar="NAME",
-        help="the column that says whose row it is: rows of one unit become one, with the mean of its entries and its "
-        "first label, and the guarantee is for the unit",
-    )
+    add_unit(parser, "the mean of its entries and its first label")
     add_privacy(parser, 1e-6, missing=False)
 
 
@@ -63,21 +58,10 @@ def _read(options: argparse.Namespace) -> tuple[Any, ...]:
     columns = list(dict.fromkeys(options.column))
     if len(columns) < len(options.column) or options.by in columns:
         raise InvalidParameter("--column must name each column once, and not the column of --by")
-    unit = options.unit
-    if unit is not None and unit in (options.by, *columns):
-        raise InvalidParameter(f"--unit must be another column than --by and --column, got {unit!r}")
     if unknown := [name for name in bounds_of(options.bounds)[1] if name not in columns]:
         raise InvalidParameter(f"--bounds must be of --column, got {unknown[0]!r}")
-    beside = [options.by] if unit is None else [options.by, unit]
-    frame = read_table(options.file, [*columns, *beside], "--column, --by and --unit", text=beside)
-    if unit is not None:
-        from dpstats.groups import one_row_per_unit
-
-        # In a file what is missing is an empty entry.
-        missing = frame[unit] == ""
-        frame = frame.assign(**{unit: frame[unit].where(~missing, None)})
-        how = {**dict.fromkeys(columns, "mean"), options.by: "first"}
-        frame = one_row_per_unit(frame, unit, how)
+    how = {**dict.fromkeys(columns, "mean"), options.by: "first"}
+    frame = read_rows(options, how, "--column and --by", text=[options.by])
     return frame[columns], frame[options.by]
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import csv
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from dpstats.cli.files import read_table
 from dpstats.cli.options import add_privacy
 from dpstats.cli.release import ReleaseCommand
+from dpstats.cli.units import add_unit, read_rows
+from dpstats.data.labels import unit_of
 from dpstats.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         "--bins", nargs="+", type=float, metavar="E", help="public and increasing edges of bins of numbers"
     )
     kind.add_argument("--categories", metavar="A,B,...", help="public categories, as text")
+    add_unit(parser, "the mean of its numbers, or its first category")
     parser.add_argument(
         "--unknown",
         choices=["error", "drop"],
@@ -34,7 +37,10 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
 def _read(options: argparse.Namespace) -> tuple[Any, ...]:
     if options.column is None or len(options.column) != 1:
         raise InvalidParameter("--column must be given once")
-    return (read_table(options.file, options.column, text=[] if options.bins else options.column),)
+    (name,) = options.column
+    return (
+        read_rows(options, {name: "mean" if options.bins else "first"}, text=[] if options.bins else [name]),
+    )
 
 
 class ColumnHistogram:
@@ -69,8 +75,9 @@ class ColumnHistogram:
         from dpstats.mechanisms import Histogram
 
         made = Histogram(**self._given)
-        self.result_ = made.release(X.iloc[:, 0])
-        self.plan_, self.privacy_ = self.plan(len(X)), made.guarantee
+        self.privacy_ = dataclasses.replace(made.guarantee, unit=unit_of(X))
+        self.result_ = dataclasses.replace(made.release(X.iloc[:, 0]), guarantee=self.privacy_)
+        self.plan_ = self.plan(len(X))
         return self
 
 

@@ -5,23 +5,26 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from dpstats.cli.files import read_table
 from dpstats.cli.options import add_privacy
 from dpstats.cli.release import ReleaseCommand
+from dpstats.cli.units import add_unit, read_rows
 from dpstats.errors import InvalidParameter
 
 
 def _add_parameters(parser: argparse.ArgumentParser) -> None:
+    add_unit(parser, "whether any of them has the property")
     add_privacy(parser, 0.0, missing=False)
 
 
 def _read(options: argparse.Namespace) -> tuple[Any, ...]:
     name, equals, word = _column(options).partition("=")
     if not equals:
-        return (read_table(options.file, [name]),)
+        return (read_rows(options, {name: "max"}),)
     # Entry by entry, as text: a missing one is the empty word.
-    frame = read_table(options.file, [name], text=[name])
-    return (frame.assign(**{name: frame[name] == word}),)
+    has = read_rows(
+        options, {name: "max"}, text=[name], changed=lambda frame: frame.assign(**{name: frame[name] == word})
+    )
+    return (has,)
 
 
 def _column(options: argparse.Namespace) -> str:

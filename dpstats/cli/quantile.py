@@ -7,6 +7,7 @@ from typing import Any
 
 from dpstats.cli.options import add_privacy, check_ends
 from dpstats.cli.release import ReleaseCommand
+from dpstats.cli.units import add_unit, read_rows
 from dpstats.errors import InvalidParameter
 
 
@@ -46,7 +47,14 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         metavar="P",
         help="confidence level of the intervals (default: 0.95)",
     )
+    add_unit(parser, "the mean of its entries")
     add_privacy(parser, 0.0, missing=False)
+
+
+def _read(options: argparse.Namespace) -> tuple[Any, ...]:
+    if options.column is None or len(options.column) != 1:
+        raise InvalidParameter("--column must be given once")
+    return (read_rows(options, {options.column[0]: "mean"}),)
 
 
 def _build(options: argparse.Namespace, n: int, d: int) -> Any:
@@ -101,6 +109,7 @@ QUANTILE = ReleaseCommand(
     build=_build,
     report=_report,
     intervals=False,
+    read=_read,
     width=lambda options: 1,
     picture=("the quantiles with their intervals", _picture),
 )

@@ -6,9 +6,9 @@ import argparse
 from typing import Any
 
 from dpstats.cli.declared import levels_of
-from dpstats.cli.files import read_table
 from dpstats.cli.options import add_privacy
 from dpstats.cli.release import ReleaseCommand
+from dpstats.cli.units import add_unit, read_rows
 from dpstats.errors import InvalidParameter
 
 
@@ -20,6 +20,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=A,B,...",
         help="public levels of a column, as text; once for each attribute. A missing entry is the empty level",
     )
+    add_unit(parser, "the first level of each attribute")
     parser.add_argument(
         "--unknown",
         choices=["error", "drop"],
@@ -42,7 +43,7 @@ def _names(options: argparse.Namespace) -> dict[str, list[str]]:
 
 def _read(options: argparse.Namespace) -> tuple[Any, ...]:
     levels = _names(options)
-    return (read_table(options.file, list(levels), "--levels", text=levels),)
+    return (read_rows(options, dict.fromkeys(levels, "first"), "--levels", text=levels),)
 
 
 def _width(options: argparse.Namespace) -> int | None:

@@ -1,0 +1,55 @@
+"""``--unit``: rows of one unit, a person say, become one before anything is released."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Collection
+from typing import Any
+
+from dpstats.cli.files import read_table
+from dpstats.errors import InvalidParameter
+
+
+def add_unit(parser: argparse.ArgumentParser, kept: str) -> None:
+    """Add the option, which says what is kept of a unit's rows."""
+    parser.add_argument(
+        "--unit",
+        metavar="NAME",
+        help=f"the column that says whose row it is: rows of one unit become one, with {kept}, and the guarantee is "
+        "for the unit",
+    )
+
+
+def read_rows(
+    options: argparse.Namespace,
+    how: dict[str, str],
+    option: str = "--column",
+    text: Collection[str] = (),
+    changed: Callable[[Any], Any] | None = None,
+) -> Any:
+    """Return the columns of a file, one row for each unit if one is asked for.
+
+    Parameters
+    ----------
+    options : argparse.Namespace
+    how : mapping {column: what is kept of it}
+        As `dpstats.groups.one_row_per_unit` has it.
+    option : str
+        Where the columns come from.
+    text : collection of str
+        Columns that are read entry by entry as text.
+    changed : callable, optional
+        Changes the file's rows one by one, before they are those of units.
+    """
+    columns, unit = list(how), options.unit
+    change = changed or (lambda frame: frame)
+    if unit is None:
+        return change(read_table(options.file, columns, option, text=text))
+    if unit in columns:
+        raise InvalidParameter(f"--unit must be another column than those of {option}, got {unit!r}")
+    from dpstats.groups import one_row_per_unit
+
+    frame = change(read_table(options.file, [*columns, unit], f"{option} and --unit", text=[*text, unit]))
+    # In a file what is missing is an empty entry.
+    frame = frame.assign(**{unit: frame[unit].where(frame[unit] != "", None)})
+    return one_row_per_unit(frame, unit, how)[columns]
