@@ -265,6 +265,7 @@ INSIDE = {
         "options",
         "declared",
         "release",
+        "units",
         "mean",
         "sparse_mean",
         "quantile",

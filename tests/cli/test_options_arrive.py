@@ -270,8 +270,10 @@ def test_the_tables_have_every_option(name: str) -> None:
     sizes = ["--rows", "9", "--columns", "2"]
     planned = options_of(parsed(command, ["plan", name, *sizes, *required])).keys()
     drawn = {"plot"} if counts(command) else set()
-    assert released - changes.keys() == OF_RELEASES - (set() if command.intervals else {"confidence"}) | drawn
-    assert planned - changes.keys() == OF_PLANS
+    unit = {"unit"} if counts(command) else set()  # test_units.py
+    usual = OF_RELEASES - (set() if command.intervals else {"confidence"})
+    assert released - changes.keys() == usual | drawn | unit
+    assert planned - changes.keys() == OF_PLANS | unit
     assert changes.keys() < released
 
 

@@ -87,6 +87,7 @@ def test_every_option_arrives(name: str) -> None:
         "run",
         "build",
         "width",
+        "unit",  # test_units.py
     }
 
 
