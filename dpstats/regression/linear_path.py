@@ -113,7 +113,7 @@ class LinearPath(Path):
         size = self.radius**2 / (kept if last else 1.0)
         self.found.append(Curvature.noisy(matrix * size, std * size))
         self.seen.append((self.b, gradient, noise))
-        inverse = self._believed().inverted(0.1)
+        inverse = self._believed().inverted(self._least_size)
         if name == step_name(1):
             # What the outcome's spread leaves open.
             self.left = inverse.unknown(self.sigma)

@@ -58,7 +58,7 @@ class LogisticPath(Path):
         size = self.radius**2 / 4
         self.found.append(Curvature.noisy(matrix * size, std * size))
         self.seen.append((self.b, gradient, noise))
-        inverse = self._believed().inverted(0.02)
+        inverse = self._believed().inverted(self._least_size)
         if name == step_name(1):
             self.left = inverse.unknown(1.0)
         self._step(name, gradient, noise, inverse)

@@ -254,7 +254,7 @@ class Path(ABC):
 
         Of the multiple that leaves typical rows about as long as they were.
         """
-        inverse = self._believed().inverted(0.0)
+        inverse = self._believed().inverted(self._least_size)
         size = float(inverse.raised.mean())
         old, self.whitening = (
             self.whitening,
@@ -281,10 +281,12 @@ class Path(ABC):
                 self._whiten_again()
             return
         self.inverse = inverse
-        # The average of the last two, which share what the last step has left of the error before it.
+        # The average of the last two, which share what the last step has left of the error before it: by what is
+        # likely of both, where what is stated of the error is careful.
         across = inverse.remainder @ before
         across = (across + across.T) / 2
-        a, b, c = float(np.trace(before)), float(np.trace(left + own)), float(np.trace(across))
+        likely = inverse.error_after(before, noise)[0] + own
+        a, b, c = float(np.trace(before)), float(np.trace(likely)), float(np.trace(across))
         weight = float(np.clip((a - c) / max(a + b - 2 * c, 1e-300), 0.0, 1.0))
         shared = 2 * weight * (1 - weight) * across
         self.left = positive(weight**2 * left + (1 - weight) ** 2 * self.left + shared)

@@ -325,7 +325,7 @@ def test_a_command_that_shows_data_would_be_noticed(
     def shown(path: Path, *args: Any, **options: Any) -> Any:
         raise InvalidData(f"cannot read {path.read_text().splitlines()[1]!r}")
 
-    for module in ("release", "audit", "group_means"):
+    for module in ("release", "audit", "units"):
         monkeypatch.setattr(f"dpstats.cli.{module}.read_table", shown)
     assert files.read_table is not shown
     for command in COMMANDS:

@@ -77,7 +77,7 @@ def test_a_regression_of_another_rate_is_not_reproduced() -> None:
     fits = []
     for kind in (SpendsLess, PrivateLinearRegression):
         estimator = kind(**linear_regression.ESTIMATOR.get_params())
-        results = Study(linear_regression.LinearModel(), estimator, grid, 12, loss="squared_error").run()
+        results = Study(linear_regression.LinearModel(), estimator, grid, 40, loss="squared_error").run()
         fits.append(
             fit_formula(
                 results,

@@ -385,7 +385,7 @@ def _with_squares() -> Iterator[Entry]:
                 "squares of weight 1.8",
                 in_other_units(ClippedMean, squares=1 / 1.8)(**box),
                 near,
-                trials=1_000_000,
+                trials=2_000_000,
             ),
             bug("each block as if alone", each_as_if_alone(ClippedMean)(**box), near, trials=200_000),
         ),
