@@ -61,7 +61,10 @@ def test_accuracy_bounds() -> None:
 def test_linear_regression() -> None:
     outcome = linear_regression.run(FAST)
     found = verdicts(outcome)
-    assert len(found) == 10 and all(map(reproduced, found.values())), found
+    # So few cells do not tell d from d^2 for sure: rejected is asked for of the whole study.
+    (close,) = [name for name in found if name.startswith("fit with d ")]
+    assert found.pop(close) != "not reproduced"
+    assert len(found) == 9 and all(map(reproduced, found.values())), found
 
 
 class SpendsLess(PrivateLinearRegression):
