@@ -103,7 +103,9 @@ def test_every_class_has_an_exact_audit() -> None:
 
 @pytest.mark.parametrize("entry", EXACT, ids=lambda entry: entry.name)
 def test_real_releases_are_not_accused(entry: Entry) -> None:
-    result = audited(entry, entry.dataset, entry.neighbor)
+    # A fit of fourteen stages draws as much as a hundred of the others.
+    releases = RELEASES // 4 if entry.name in ("linear regression", "logistic regression") else RELEASES
+    result = audited(entry, entry.dataset, entry.neighbor, releases)
     assert not result.violated
     # That it has power is seen below, and with more runs in test_conformance.py.
     assert result.epsilon_lower >= 0
