@@ -8,8 +8,8 @@ distance of coefficients is the prediction norm.
 Cells are those of which the plan does not say "noise only", whose directions are clear of the noise, and which have
 eight columns or more: the last two limits were set after pilot runs, which departed beyond them. No such cell is of
 the privacy term alone: local slopes are compared with what the whole formula predicts. Elsewhere the constant of
-privacy is no constant: it grows in fewer columns, and where the directions' noise passes a third of a column's variance.
-A last study says by how much.
+privacy is no constant: it grows in fewer columns, and departs where the directions' noise passes a third of a column's
+variance. A last study says by how much.
 
     python validation/studies/rates/linear_regression.py [--scale full|reduced|fast]
 """
