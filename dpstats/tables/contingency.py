@@ -344,8 +344,8 @@ class ContingencyTable(PrivateEstimator[TablePlan]):
         expected = _product(cells) * max(cells.total, 0.0)
         names = ", ".join(str(name) for name in cells.names)
         note = (
-            "The larger p-value of two bootstraps: at .05 it rejects a true null hypothesis in at most .06 of cases, "
-            "in all tables that were tried, and in fewer where n epsilon is small."
+            "The larger p-value of two bootstraps, whose level is measured and not proved: near what is stated, and "
+            "smaller where n epsilon is small (validation/results/tables.md)."
         )
         return TableTest(statistic, pvalue, expected, f"{names}: independent", note, size, self.privacy_)
 
