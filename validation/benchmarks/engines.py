@@ -155,8 +155,8 @@ def main() -> None:
         for name, runs in found.items()
     ]
     parts = [
-        f"Parquet, {options.rows:,} rows of {COLUMNS} numbers: medians of {ROUNDS} runs, each in a process of its own (its "
-        "imports not counted in the time, but in the memory).",
+        f"Parquet, {options.rows:,} rows of {COLUMNS} numbers: medians of {ROUNDS} runs, each in a process of its own "
+        "(whose imports count in the memory, and not in the time).",
         "",
         table(("", "seconds", "largest memory, MiB"), rows),
         "",
