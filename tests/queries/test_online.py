@@ -109,7 +109,7 @@ def test_a_stream_is_charged_once_and_not_copied() -> None:
         with pytest.raises(TypeError, match="cannot be copied or pickled"):
             copied(made)
     made.close()
-    with pytest.raises(Exhausted):
+    with pytest.raises(Exhausted, match="the stream was closed"):
         made.answer(SUBSETS[0])
     with pytest.raises(DPStatsError, match="the bound is about the answers of"):
         made.confidence_interval()
