@@ -155,9 +155,8 @@ def tightened(noise: RoundNoise, rounds: int, target: PrivacyGuarantee) -> Round
         return noise
 
     def events(factor: float) -> tuple[Event, ...]:
-        return (BoundedRange(2 * factor / noise.errors),) * rounds + (
-            Gaussian(factor / noise.answer),
-        ) * rounds
+        choices = (BoundedRange(2 * factor / noise.errors),) * rounds
+        return choices + (Gaussian(factor / noise.answer),) * rounds
 
     return noise.less(largest_cost(events, target, 1 - 1e-9) * (1 - 1e-9))
 
