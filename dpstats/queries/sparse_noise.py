@@ -171,7 +171,7 @@ def tight_noise(
         ]
         kept = [way for way in ways if accuracy is not None and way[0] <= accuracy]
         _, gap, updates, scales = (
-            min(kept, key=lambda way: way[1:2]) if kept else min(ways, key=lambda w: w[:2])
+            min(kept, key=lambda way: (way[1], way[0])) if kept else min(ways, key=lambda way: way[:2])
         )
         gap = -gap
     else:
