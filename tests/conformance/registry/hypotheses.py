@@ -319,7 +319,7 @@ def entries() -> Iterator[Entry]:
         {
             "selection on exact errors": (ExactSelection, 1),
             "learns from answers that are not charged": (FreeAnswers, 1),
-            "more rounds than charged": (FreeRounds, 5),
+            "more rounds than charged": (FreeRounds, 7),
             "the choices' budget forgotten": (ChoicesForgotten, 1),
             "queries chosen before": (QueriesChosenBefore, 1),
         },
