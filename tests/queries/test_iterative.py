@@ -116,6 +116,22 @@ def test_what_is_reported_is_made_of_what_was_released() -> None:
     assert len({int(session.released[worst_query(t)][0]) for t in range(1, construction.n_rounds_ + 1)}) > 1
 
 
+def test_the_hypothesis_that_was_checked_is_kept_as_it_was() -> None:
+    search = Search(made(max_updates=3).plan(1000))
+    search.step(0, 0.9)  # the uniform one is far off
+    assert search.found.tolist() == [0.25] * 4 and search.hypothesis[0] > 0.5
+    first = search.checked
+    search.step(0, 0.1)  # so is the next, and further off than the first
+    assert search.checked == first and search.found.tolist() == [0.25] * 4
+    assert search.rounds == 2 and not search.ended
+
+
+def test_a_promise_needs_as_many_rounds_as_there_can_be_updates() -> None:
+    plan = made(accuracy=0.3, epsilon=8.0).plan(1000)
+    assert plan.promised and plan.rounds > 2
+    assert not made(accuracy=0.3, epsilon=8.0, max_updates=1).plan(1000).promised
+
+
 def test_all_rounds_are_charged_whether_or_not_they_are_needed() -> None:
     budget = PrivacyBudget(1.0, 1e-6)
     fitted = made(random_state=None, budget=budget, max_updates=8, accuracy=0.9).fit(COUNTS)
