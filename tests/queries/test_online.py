@@ -68,6 +68,16 @@ def test_the_counter_counts_every_answer_from_the_data_and_ends_the_stream() -> 
     assert made.fit(COUNTS).updates_left_ == 3
 
 
+def test_an_update_brings_the_hypothesis_nearer_and_not_beyond() -> None:
+    # Of answers with hardly any noise: from an eighth to .4, and from seven eighths to .6.
+    made = online(max_updates=5, epsilon=1e4).fit(COUNTS)
+    for query, start, true in ((np.eye(SIZE)[0], 0.125, 0.4), (1 - np.eye(SIZE)[0], 0.875, 0.6)):
+        made._conversation.hypothesis = np.full(SIZE, 1 / SIZE)
+        assert made.answer(query) == pytest.approx(true, abs=0.01)
+        moved = float(made.predict(query)[0])
+        assert abs(moved - true) < 0.02 < abs(start - true)
+
+
 def test_as_many_queries_as_declared() -> None:
     made = online(n_queries=2).fit(COUNTS)
     assert len(list(made.stream(SUBSETS[:2]))) == 2
