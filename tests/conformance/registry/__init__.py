@@ -15,6 +15,7 @@ from registry import (
     filtering,
     groups,
     histogram,
+    hypotheses,
     identity,
     quantiles,
     randomized_response,
@@ -47,6 +48,7 @@ ENTRIES: tuple[Entry, ...] = (
     *groups.entries(),
     *tables.entries(),
     *ranks.entries(),
+    *hypotheses.entries(),
 )
 
 __all__ = ["ENTRIES", "Entry", "PlantedBug", "Understated"]
