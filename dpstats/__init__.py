@@ -22,6 +22,7 @@ _SUBPACKAGES = (
     "means",
     "mechanisms",
     "privacy",
+    "queries",
     "ranks",
     "simulation",
     "tables",

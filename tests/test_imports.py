@@ -32,6 +32,7 @@ ORDER = [
     "groups",
     "tables",
     "ranks",
+    "queries",
     "regression",
     "identity",
     "report",
@@ -202,6 +203,7 @@ INSIDE = {
         "distribution",
         "__init__",
     ],
+    "queries": ["linear", "__init__"],
     "regression.formula": ["expressions", "declared", "coding", "model", "__init__"],
     "identity": [
         "whitening",

@@ -1,0 +1,247 @@
+"""Linear queries: averages over the rows of functions with values in [0, 1], over a finite public universe.
+
+What a mechanism needs of a family of queries is here and no more: how many there are, their values on a histogram,
+and the transpose. A family that is never written out (marginals, ranges) is another class with these methods.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.parameters import check_integer
+from dpstats.errors import InvalidParameter
+
+Numbers = NDArray[np.float64]
+
+FRACTION_BITS = 20
+"""Values of queries are multiples of 2^-20, so that a sum over whole counts of at most 2^32 rows is exact in
+floating point, in whatever order it is added up: what a row contributes is the same beside all others."""
+
+_MOST_CHECKS = 200_000  # of sets of points, in the search for one that is shattered
+
+
+class LinearQueries(ABC):
+    """A family of linear queries on a universe of ``size`` points.
+
+    A query gives every point of the universe a value in [0, 1], a multiple of 2^-20. Its answer on a histogram x is
+    the sum of its values, each times the count there: on counts of n rows a number between 0 and n, which one replaced
+    row moves by at most 1; on a distribution the mean value.
+
+    Families of their own derive from this class; `from_matrix` is for queries that are written out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.queries import LinearQueries
+    >>> queries = LinearQueries.from_matrix([[1, 1, 0, 0], [0, 0.5, 0.5, 1]])
+    >>> queries.n_queries, queries.size, queries.is_counting
+    (2, 4, False)
+    >>> queries.answers(np.array([2, 0, 4, 1]))
+    array([2., 3.])
+    >>> queries.transpose(np.array([1.0, 2.0]))
+    array([1., 2., 1., 2.])
+    """
+
+    @property
+    @abstractmethod
+    def n_queries(self) -> int:
+        """How many queries there are."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many points the universe has."""
+
+    @property
+    @abstractmethod
+    def is_counting(self) -> bool:
+        """Whether all values are 0 or 1."""
+
+    @property
+    def vc_dimension(self) -> int | None:
+        """The Vapnik-Chervonenkis dimension of counting queries; None where it is not known."""
+        return None
+
+    @abstractmethod
+    def answers(self, x: Any) -> NDArray[Any]:
+        """Return the answers on a histogram.
+
+        Parameters
+        ----------
+        x : array of shape (size,)
+            Real numbers: counts, a distribution, or anything else.
+
+        Returns
+        -------
+        array of shape (n_queries,)
+            Of whole counts of at most 2^32 rows they are exact: int64 for counting queries, else floats.
+        """
+
+    @abstractmethod
+    def transpose(self, w: Any) -> Numbers:
+        """Return the sum of the queries, each times its weight: w of shape (n_queries,) gives shape (size,)."""
+
+    @abstractmethod
+    def query(self, j: int) -> Numbers:
+        """Return the values of query j at the points of the universe: shape (size,)."""
+
+    def label(self, j: int) -> str:
+        """Return query j in words."""
+        return f"query {self._index(j)}"
+
+    def __len__(self) -> int:
+        return self.n_queries
+
+    def __repr__(self) -> str:
+        kind = "counting queries" if self.is_counting else "linear queries"
+        return f"{type(self).__name__}({self.n_queries:,} {kind} on {self.size:,} points)"
+
+    def _index(self, j: Any) -> int:
+        return check_integer("j", j, at_least=0, at_most=self.n_queries - 1)
+
+    @staticmethod
+    def from_matrix(Q: Any, labels: Sequence[str] | None = None) -> MatrixQueries:
+        """Return the queries that are the rows of a matrix.
+
+        Parameters
+        ----------
+        Q : array-like of shape (n_queries, size)
+            Values in [0, 1], which are public; they are rounded to multiples of 2^-20.
+        labels : sequence of str, optional
+            What each query is, for summaries.
+
+        Raises
+        ------
+        InvalidParameter
+            If a value is outside [0, 1], or Q is no such table.
+        """
+        return MatrixQueries(Q, labels)
+
+
+class MatrixQueries(LinearQueries):
+    """Queries that are the rows of a matrix; see `LinearQueries.from_matrix`."""
+
+    def __init__(self, Q: Any, labels: Sequence[str] | None = None) -> None:
+        self._matrix = query_values("Q", Q, ndim=2)
+        if labels is not None and (
+            isinstance(labels, str) or len(labels) != len(self._matrix) or not all(map(_is_text, labels))
+        ):
+            raise InvalidParameter(
+                f"labels must be one text per query ({len(self._matrix)}), got {reprlib.repr(labels)}"
+            )
+        self._labels = None if labels is None else tuple(labels)
+
+    @property
+    def n_queries(self) -> int:
+        return self._matrix.shape[0]
+
+    @property
+    def size(self) -> int:
+        return self._matrix.shape[1]
+
+    @cached_property
+    def is_counting(self) -> bool:  # type: ignore[override]
+        return is_zero_one(self._matrix)
+
+    @cached_property
+    def vc_dimension(self) -> int | None:  # type: ignore[override]
+        return vc_dimension(self._matrix) if self.is_counting else None
+
+    def answers(self, x: Any) -> NDArray[Any]:
+        return exact_product(self._matrix, real_vector("x", x, self.size), whole=self.is_counting)
+
+    def transpose(self, w: Any) -> Numbers:
+        return np.asarray(real_vector("w", w, self.n_queries) @ self._matrix, dtype=np.float64)
+
+    def query(self, j: int) -> Numbers:
+        return self._matrix[self._index(j)]
+
+    def label(self, j: int) -> str:
+        return super().label(j) if self._labels is None else self._labels[self._index(j)]
+
+
+def query_values(name: str, values: Any, ndim: int, size: int | None = None) -> Numbers:
+    """Return the values of a query (``ndim`` 1), or of several, rounded to multiples of 2^-20 and read-only.
+
+    Raises
+    ------
+    InvalidParameter
+        If they are no numbers in [0, 1], or do not have one for each of ``size`` points.
+    """
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = np.empty(0)
+    if array.ndim != ndim or array.size == 0 or (size is not None and array.shape[-1] != size):
+        shape = f"({'n_queries, ' * (ndim == 2)}{'size' if size is None else f'{size:,}'})"
+        got = f"shape {array.shape}" if array.size else reprlib.repr(values)
+        raise InvalidParameter(f"{name} must be numbers in [0, 1] of shape {shape}, got {got}")
+    outside = ~((array >= 0) & (array <= 1))
+    if outside.any():
+        where = tuple(int(i) for i in np.argwhere(outside)[0])
+        raise InvalidParameter(f"{name} must have values in [0, 1], got {array[where]:g} at position {where}")
+    array = np.ldexp(np.rint(np.ldexp(array, FRACTION_BITS)), -FRACTION_BITS)
+    array.flags.writeable = False
+    return array
+
+
+def is_zero_one(values: Numbers) -> bool:
+    """Return whether all values of queries are 0 or 1."""
+    return bool(np.all((values == 0) | (values == 1)))
+
+
+def real_vector(name: str, x: Any, size: int) -> NDArray[Any]:
+    """Return a vector of real numbers with one entry for each of ``size``."""
+    array = np.asarray(x)
+    if array.shape != (size,) or array.dtype.kind not in "biuf":
+        # What it holds may be private: its shape is not.
+        raise InvalidParameter(f"{name} must be {size:,} real numbers, got an array of shape {array.shape}")
+    return array
+
+
+def exact_product(matrix: Numbers, x: NDArray[Any], whole: bool) -> NDArray[Any]:
+    """Return matrix @ x; of whole counts exactly, and for 0/1 values as int64 (``whole``)."""
+    if x.dtype.kind not in "biu":
+        return np.asarray(matrix @ x, dtype=np.float64)
+    if not whole:
+        return np.asarray(matrix @ x.astype(np.float64))
+    # Sums of whole numbers below 2^53 are exact in floating point, and five times as fast.
+    if np.abs(x.astype(np.float64)).sum() < 2**53:
+        return np.asarray(np.rint(matrix @ x.astype(np.float64))).astype(np.int64)
+    return np.asarray(matrix.astype(np.int64) @ x.astype(np.int64))
+
+
+def vc_dimension(matrix: Numbers) -> int | None:
+    """Return the largest number of points that 0/1 queries cut into all subsets; None where the search is too long.
+
+    Subsets of a shattered set are shattered, so that every one is found by adding points to smaller ones.
+    """
+    patterns = np.unique(np.unique(matrix.astype(np.int64), axis=0), axis=1)
+    most = patterns.shape[0].bit_length() - 1  # lemma 4.7: 2^d subsets need as many queries
+    shattered: list[tuple[tuple[int, ...], NDArray[np.int64]]] = [((), np.zeros(len(patterns), np.int64))]
+    checks = 0
+    for dimension in range(1, most + 1):
+        larger = []
+        for points, codes in shattered:
+            for point in range(points[-1] + 1 if points else 0, patterns.shape[1]):
+                checks += 1
+                if checks > _MOST_CHECKS:
+                    return None
+                found = 2 * codes + patterns[:, point]
+                if np.unique(found).size == 2**dimension:
+                    larger.append(((*points, point), found))
+        if not larger:
+            return dimension - 1
+        shattered = larger
+    return most
+
+
+def _is_text(label: Any) -> bool:
+    return isinstance(label, str)
