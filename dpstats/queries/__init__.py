@@ -1,5 +1,25 @@
 """Query release: many linear queries on a finite universe, answered from one budget."""
 
+from dpstats.data.bins import Bins
+from dpstats.queries.answers import WorkloadAnswers
+from dpstats.queries.domain import Domain
+from dpstats.queries.halfspaces import HalfspaceQueries
 from dpstats.queries.linear import LinearQueries
+from dpstats.queries.marginals import MarginalQueries
+from dpstats.queries.parities import ParityQueries
+from dpstats.queries.prefixes import PrefixQueries
+from dpstats.queries.ranges import RangeQueries
+from dpstats.queries.synthetic import SyntheticDistribution
 
-__all__ = ["LinearQueries"]
+__all__ = [
+    "Bins",
+    "Domain",
+    "HalfspaceQueries",
+    "LinearQueries",
+    "MarginalQueries",
+    "ParityQueries",
+    "PrefixQueries",
+    "RangeQueries",
+    "SyntheticDistribution",
+    "WorkloadAnswers",
+]

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dpstats.data.attributes import codes_of
 from dpstats.data.bins import Bins
 from dpstats.data.categories import Categories
+from dpstats.data.parameters import check_choice
 from dpstats.errors import InvalidData, InvalidParameter
 
 Counts = NDArray[np.int64]
@@ -196,12 +197,13 @@ class Domain:
         import narwhals as nw
 
         chosen = range(len(self.shape)) if attributes is None else attributes
+        library: Any = check_choice("backend", backend, ["pandas", "polars", "pyarrow"])
         columns: dict[str, Any] = {
             self.names[j]: [self.levels[j][code] for code in column.tolist()]
             for j, column in zip(chosen, codes.T, strict=True)
         }
         columns.update({name: np.asarray(values).tolist() for name, values in (beside or {}).items()})
-        return nw.from_dict(columns, backend=backend).to_native()
+        return nw.from_dict(columns, backend=library).to_native()
 
     def position(self, attribute: Any) -> int:
         """Return the position of an attribute, given by its name or by the position itself."""
