@@ -507,11 +507,15 @@ class Comparisons:
     threshold_steps : int
         The public threshold, in steps.
     threshold_scale_steps, question_scale_steps : float
-        Scales of the Laplace noise of the threshold, drawn anew after an answer above, and of every question.
+        Scales of the Laplace noise of the threshold and of every question.
     max_above : int
         The stream ends with this many answers above.
     answer_scale_steps : float, optional
-        Scale of the Laplace noise of a value that is released, which it is if above; None: none is.
+        Scale of the noise of a value that is released, which it is if above; None: none is.
+    redrawn : bool, default=True
+        Whether the threshold's noise is drawn anew after an answer above, or once for the whole stream.
+    answer_noise : {"laplace", "gaussian"}, default="laplace"
+        The law of the noise of a value that is released.
     neighbors
         As for `Stage`.
     """
@@ -526,6 +530,8 @@ class Comparisons:
     answer_scale_steps: float | None = None
     neighbors: Neighbors = field(default=Neighbors.REPLACE_ONE, kw_only=True)
     part: str = field(default="", kw_only=True)
+    redrawn: bool = field(default=True, kw_only=True)
+    answer_noise: str = field(default="laplace", kw_only=True)
 
     noise: ClassVar[str] = "laplace"
 
@@ -534,21 +540,30 @@ class Comparisons:
 
     @property
     def event(self) -> Event:
-        """What an accountant sees of one noisy threshold, up to and including the answer above that ends it."""
-        # The threshold moves by one sensitivity, the question that is above by two (docs/proofs/sparse-vector.md).
+        """What an accountant sees of one noisy threshold, with every answer above that it gives."""
+        # The threshold moves by one sensitivity, a question that is above by two (docs/proofs/sparse-vector.md).
         steps = self.sensitivity_steps
+        above = 1 if self.redrawn else self.max_above
         cost = Fraction(steps) / Fraction(self.threshold_scale_steps)
-        cost += Fraction(2 * steps) / Fraction(self.question_scale_steps)
+        cost += Fraction(2 * above * steps) / Fraction(self.question_scale_steps)
         return Pure(up(cost), neighbors=self.neighbors)
 
     @property
     def events(self) -> tuple[Event, ...]:
         """All that an accountant sees of a whole stream, however long."""
-        comparisons = (self.event,) * self.max_above
+        comparisons = (self.event,) * (self.max_above if self.redrawn else 1)
         if self.answer_scale_steps is None:
             return comparisons
-        value = DiscreteLaplace(self.sensitivity_steps, self.answer_scale_steps, neighbors=self.neighbors)
-        return comparisons + (value,) * self.max_above
+        value = Stage(
+            self.name,
+            self.answer_noise,
+            1,
+            self.spacing,
+            self.sensitivity_steps,
+            self.answer_scale_steps,
+            neighbors=self.neighbors,
+        )
+        return comparisons + value.events * self.max_above
 
     def facts(self) -> dict[str, Any]:
         """Return what a reader of the plan has to know, by name."""

@@ -4,8 +4,12 @@ from dpstats.data.bins import Bins
 from dpstats.queries.answers import WorkloadAnswers
 from dpstats.queries.domain import Domain
 from dpstats.queries.halfspaces import HalfspaceQueries
+from dpstats.queries.iterative import IterativeConstruction
 from dpstats.queries.linear import LinearQueries
 from dpstats.queries.marginals import MarginalQueries
+from dpstats.queries.multisets import build_net
+from dpstats.queries.net import NetMechanism, SmallDB
+from dpstats.queries.online import OnlineMultiplicativeWeights
 from dpstats.queries.parities import ParityQueries
 from dpstats.queries.prefixes import PrefixQueries
 from dpstats.queries.ranges import RangeQueries
@@ -15,11 +19,16 @@ __all__ = [
     "Bins",
     "Domain",
     "HalfspaceQueries",
+    "IterativeConstruction",
     "LinearQueries",
     "MarginalQueries",
+    "NetMechanism",
+    "OnlineMultiplicativeWeights",
     "ParityQueries",
     "PrefixQueries",
     "RangeQueries",
+    "SmallDB",
     "SyntheticDistribution",
     "WorkloadAnswers",
+    "build_net",
 ]

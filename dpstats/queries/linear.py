@@ -211,11 +211,11 @@ class MatrixQueries(LinearQueries):
         return self._matrix.shape[1]
 
     @cached_property
-    def is_counting(self) -> bool:  # type: ignore[override]
+    def is_counting(self) -> bool:
         return is_zero_one(self._matrix)
 
     @cached_property
-    def vc_dimension(self) -> int | None:  # type: ignore[override]
+    def vc_dimension(self) -> int | None:
         return vc_dimension(self._matrix) if self.is_counting else None
 
     def answers(self, x: Any) -> NDArray[Any]:

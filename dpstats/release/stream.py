@@ -27,7 +27,7 @@ class Stream:
     """The answers of a `Comparisons` stage, one question at a time.
 
     Its state is the answers above that are left and the noisy threshold, and one assignment changes both: wherever
-    a question is interrupted, a threshold that was passed is never used again.
+    a question is interrupted, a threshold that was passed is never used again, if its stage draws it anew.
     """
 
     def __init__(self, stage: Comparisons, noise: Noise) -> None:
@@ -44,8 +44,11 @@ class Stream:
         """How many answers above there can still be."""
         return self._state[0]
 
-    def ask(self, steps: int) -> Above | None:
-        """Compare a value, in steps, with the noisy threshold: an `Above`, or None for below."""
+    def ask(self, steps: int, answer: int | None = None) -> Above | None:
+        """Compare a value, in steps, with the noisy threshold: an `Above`, or None for below.
+
+        ``answer`` is what is released if it is above, where that is another number of the same sensitivity.
+        """
         # Before the lock, which another thread of the parent may have held at the fork.
         if os.getpid() != self._process:
             raise DPStatsError("a stream belongs to the process that made it: two copies would cost twice")
@@ -62,13 +65,16 @@ class Stream:
                 drawn = self._draw_ahead()
             if steps + drawn < threshold:
                 return None
-            self._state = (left - 1, None)
-            return Above(self._answer(steps))
+            self._state = (left - 1, None if self._stage.redrawn else threshold)
+            return Above(self._answer(steps if answer is None else answer))
 
     def _answer(self, steps: int) -> int | None:
         """Return the value with noise of its own: that of the comparison must not be used again."""
         scale = self._stage.answer_scale_steps
-        return None if scale is None else steps + int(self._noise.laplace(scale, 1)[0])
+        if scale is None:
+            return None
+        # A law is drawn by the method of its name.
+        return steps + int(getattr(self._noise, self._stage.answer_noise)(scale, 1)[0])
 
     def _draw_ahead(self) -> int:
         # Few at first, so that a short stream of exact noise is not slow.

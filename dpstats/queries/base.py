@@ -1,0 +1,222 @@
+"""What the releases of a hypothesis share: a histogram in, a distribution out, and a bound on every answer."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from dpstats.data.attributes import rows_stated
+from dpstats.data.parameters import check_integer, check_level, check_random_state
+from dpstats.data.tables import Table
+from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.privacy.budget import PrivacyBudget
+from dpstats.privacy.plan import ReleasePlan
+from dpstats.queries.counts import Counts, read_counts
+from dpstats.queries.linear import LinearQueries, query_values
+from dpstats.release.estimator import PrivateEstimator
+from dpstats.release.parameters import parameters
+from dpstats.results import ConfidenceInterval, Summary
+
+Numbers = NDArray[np.float64]
+Plan = TypeVar("Plan", bound=ReleasePlan)
+
+_SHOWN = 20  # queries of a summary
+
+
+class _Fitted(PrivateEstimator[Plan]):
+    """What is no parameter."""
+
+    synthetic_: Numbers
+    error_bound_: float
+
+
+@parameters
+class HistogramRelease(_Fitted[Plan], ABC):
+    """Base of what releases a distribution on a finite universe."""
+
+    epsilon: float = 1.0
+    delta: float = 0.0
+    beta: float = 0.05
+    domain: Any = None
+    random_state: Any = None
+    budget: PrivacyBudget | None = None
+
+    _min_samples = 1
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Release a distribution that answers the queries.
+
+        Parameters
+        ----------
+        X : array of shape (size,); or rows, where there is a ``domain``
+            Private: the histogram, how many rows are at each point of the universe; or a frame or array of rows, which
+            the domain counts. Their number is public.
+        y : ignored
+
+        Raises
+        ------
+        InvalidParameter
+            If a parameter is outside what is allowed.
+        InvalidData
+            If X is no histogram, or has rows outside of the declared domain.
+        BudgetExceeded
+            If the budget cannot pay.
+        """
+        return super().fit(X, y)
+
+    def _stated_shape(self, X: Any) -> tuple[int, int] | None:
+        # The number of rows of a histogram is public, but it is a sum of what is not.
+        n = None if self.domain is None or np.ndim(X) < 2 else rows_stated(X)
+        return None if n is None else (n, int(self.domain.size))
+
+    def _table(self, X: Any, y: Any) -> Table:
+        return read_counts(X, self.domain)
+
+    @staticmethod
+    def _checked(table: Table, size: int) -> NDArray[np.int64]:
+        """Return the histogram if it is one of the queries' universe."""
+        assert isinstance(table, Counts)
+        counts: NDArray[np.int64] = table.X
+        if counts.size != size:
+            raise InvalidData(
+                f"X must have a count for each of the {size:,} points that the queries are about, got {counts.size:,}"
+            )
+        return counts
+
+    # What follows from the distribution.
+
+    def predict(self, queries: Any = None) -> Numbers:
+        """Return the answers of what was released, as shares of all rows: it costs nothing.
+
+        Parameters
+        ----------
+        queries : LinearQueries, array of shape (n_queries, size), or array of shape (size,), optional
+            None: those that the release was made for. `error_bound_` is about these only.
+
+        Returns
+        -------
+        array of shape (n_queries,)
+        """
+        check_is_fitted(self, "plan_")
+        return self._answered(
+            self._declared() if queries is None else as_queries(queries, self.synthetic_.size)
+        )
+
+    def _answered(self, queries: LinearQueries) -> Numbers:
+        return np.asarray(queries.answers(self.synthetic_), dtype=np.float64)
+
+    @abstractmethod
+    def _declared(self) -> LinearQueries:
+        """Return the queries that the release was made for."""
+
+    def sample(self, n: int, random_state: Any = None) -> Any:
+        """Draw synthetic rows from the distribution: it costs nothing.
+
+        Parameters
+        ----------
+        n : int
+        random_state : None, int or numpy.random.Generator, default=None
+
+        Returns
+        -------
+        array of n points of the universe, by their position; a frame of rows where there is a ``domain``
+        """
+        check_is_fitted(self, "plan_")
+        n = check_integer("n", n, at_least=1)
+        rng = check_random_state(random_state) or np.random.default_rng()
+        shares = np.maximum(self.synthetic_, 0.0)
+        points = rng.choice(shares.size, size=n, p=shares / shares.sum())
+        return points if self.domain is None else self.domain.rows(points)
+
+    def confidence_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
+        """Return intervals for the answers in these data, of all declared queries together.
+
+        Parameters
+        ----------
+        confidence_level : float, optional
+            1 - beta, and no other: the bound was planned for it.
+
+        Returns
+        -------
+        ConfidenceInterval
+            ``predict()`` plus and minus ``error_bound_``, within [0, 1]: of the noise, and not of sampling.
+        """
+        answers, bound = self.predict(), self.error_bound_
+        level = check_level(
+            "confidence_level", 1 - self.beta if confidence_level is None else confidence_level
+        )
+        if level > 1 - self.beta + 1e-12:
+            raise InvalidParameter(
+                f"confidence_level must be at most 1 - beta = {1 - self.beta:g}, which the release was planned for, "
+                f"got {level:g}"
+            )
+        ends = np.clip(answers - bound, 0.0, 1.0), np.clip(answers + bound, 0.0, 1.0)
+        return ConfidenceInterval(*ends, 1 - self.beta, "the answers on these data", simultaneous=True)
+
+    def _facts(self) -> list[tuple[str, str]]:
+        """Return what else a reader has to know of the fit, in words."""
+        return []
+
+    def _notes(self) -> list[str]:
+        notes = [
+            "Intervals hold for all of these queries together; they count the noise, and not the sampling error."
+        ]
+        if self.error_bound_ >= 0.5:
+            notes.append("The bound is vacuous: the answer 1/2 to every query is never further off.")
+        if self.privacy_.simulated:
+            notes.append("Simulated noise, not a private release: random_state was given.")
+        return notes
+
+    def summary(self) -> Summary:
+        """Return a table of the first answers; prints as text, shows as HTML in a notebook."""
+        interval, queries = self.confidence_interval(), self._declared()
+        answers, plan = self.predict(), self.plan_
+        shown = range(min(queries.n_queries, _SHOWN))
+        percent = f"{100 * (1 - self.beta):g}%"
+        rows = [
+            (
+                queries.label(j),
+                f"{answers[j]:.4f}",
+                f"{np.asarray(interval.low)[j]:.4f}",
+                f"{np.asarray(interval.high)[j]:.4f}",
+            )
+            for j in shown
+        ]
+        more = queries.n_queries - len(rows)
+        return Summary(
+            "Private answers to linear queries",
+            [
+                ("Estimator", type(self).__name__),
+                ("Rows", f"{plan.n_samples:,} (public)"),
+                ("Universe", f"{queries.size:,} points"),
+                ("Privacy", str(self.privacy_)),
+                *self._facts(),
+                (
+                    "Every answer within",
+                    f"{self.error_bound_:.4g} of the data's, but for probability {self.beta:g}",
+                ),
+            ],
+            ["", "share", f"[{percent} low", f"{percent} high]"],
+            rows,
+            [*self._notes(), *([f"{more:,} more queries: predict()."] if more else [])],
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array, tags.input_tags.one_d_array = False, True
+        tags.input_tags.positive_only = True
+        return tags
+
+
+def as_queries(queries: Any, size: int | None = None, name: str = "queries") -> LinearQueries:
+    """Return a family of queries as it is, and a matrix or a single query as a family."""
+    if not isinstance(queries, LinearQueries):
+        ndim = 1 if np.ndim(queries) == 1 else 2
+        queries = LinearQueries.from_matrix(np.atleast_2d(query_values(name, queries, ndim, size)))
+    if size is not None and queries.size != size:
+        raise InvalidParameter(f"{name} must be about {size:,} points, got queries about {queries.size:,}")
+    return queries

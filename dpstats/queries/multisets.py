@@ -1,0 +1,177 @@
+"""Small databases: the multisets of a size, how large they must be to stand for any data, and nets made of them.
+
+Proof: docs/proofs/small-databases.md.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.parameters import check_real
+from dpstats.errors import InvalidParameter
+from dpstats.queries.linear import LinearQueries
+
+Numbers = NDArray[np.float64]
+
+MOST_DATABASES = 200_000
+"""As many candidates are written out and drawn from; there is no other way to draw from this law exactly."""
+
+
+def n_multisets(size: int, m: int) -> int:
+    """Return how many multisets of m points of a universe there are."""
+    return math.comb(size + m - 1, m)
+
+
+def multisets(size: int, m: int) -> NDArray[np.int64]:
+    """Return all multisets of m points as histograms: shape (n_multisets, size).
+
+    Examples
+    --------
+    >>> from dpstats.queries.multisets import multisets
+    >>> multisets(2, 3).tolist()
+    [[3, 0], [2, 1], [1, 2], [0, 3]]
+    """
+    count = n_multisets(size, m)
+    if count > MOST_DATABASES:
+        raise InvalidParameter(
+            f"there are {_count(count)} databases of {m} rows on {size:,} points, more than the {MOST_DATABASES:,} "
+            "that can be written out; use IterativeConstruction(update='multiplicative_weights') or "
+            "OnlineMultiplicativeWeights, which need none of them"
+        )
+    # Stars and bars: where the size - 1 bars stand among m stars, from the last place down.
+    bars = np.array(list(combinations(range(m + size - 1), size - 1)), dtype=np.int64).reshape(
+        count, size - 1
+    )
+    edges = np.column_stack([np.full(count, -1), bars, np.full(count, m + size - 1)])
+    return np.ascontiguousarray((np.diff(edges, axis=1) - 1)[::-1])
+
+
+def _count(count: int) -> str:
+    return f"{count:,}" if count < 10**12 else f"10^{len(str(count)) - 1}"
+
+
+def sampled_size(accuracy: float, n_queries: int) -> int:
+    """Return the size at which some sample of any data answers all queries within ``accuracy``.
+
+    2 n_queries e^(-2 m accuracy^2) < 1 (Hoeffding): theorem 4.2 prints log(n_queries)/accuracy^2, which is up to twice
+    as many and fails for one query.
+    """
+    return math.floor(math.log(2 * n_queries) / (2 * accuracy**2)) + 1
+
+
+def rounded_size(accuracy: float, size: int) -> int:
+    """Return the size at which rounding the shares of any data answers all queries within ``accuracy``."""
+    return max(1, math.ceil(size / (4 * accuracy) * (1 - 1e-15)))
+
+
+def shattered_size(accuracy: float, vc_dimension: int) -> int:
+    """Return the size at which some sample answers counting queries of a VC dimension within ``accuracy``.
+
+    The smallest m with m accuracy^2 >= 2 and 4 sum_{i <= d} C(2m, i) e^(-m accuracy^2/8) < 1 (Vapnik and Chervonenkis
+    1971, with Sauer's lemma): theorem 4.8, whose constant is not printed.
+    """
+
+    def fails(m: int) -> bool:
+        log_growth = math.log(sum(math.comb(2 * m, i) for i in range(min(vc_dimension, 2 * m) + 1)))
+        return m * accuracy**2 < 2 or math.log(4) + log_growth - m * accuracy**2 / 8 >= 0
+
+    high = 1
+    while fails(high):
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fails(middle) else (low, middle)
+    return high
+
+
+def database_size(accuracy: float, queries: LinearQueries) -> int:
+    """Return the smallest size that is known to be enough: by sampling, by rounding, or by the VC dimension."""
+    accuracy = check_real("accuracy", accuracy, above=0, below=1)
+    known = [sampled_size(accuracy, queries.n_queries), rounded_size(accuracy, queries.size)]
+    if queries.is_counting and queries.vc_dimension is not None:
+        known.append(shattered_size(accuracy, queries.vc_dimension))
+    return min(known)
+
+
+def net_accuracy(m: int, queries: LinearQueries) -> float:
+    """Return within which every data's answers are those of some database of m rows: by sampling, or by rounding."""
+    return min(1.0, math.sqrt(math.log(2 * queries.n_queries) / (2 * m)), queries.size / (4 * m))
+
+
+def build_net(queries: LinearQueries, accuracy: float) -> Numbers:
+    """Return distributions among which there is, for any data, one that answers all queries within ``accuracy``.
+
+    For small universes: multisets of a size that is enough for a part of the accuracy, and of those that answer
+    alike, within the rest of it, one.
+
+    Parameters
+    ----------
+    queries : LinearQueries
+    accuracy : float
+        In (0, 1).
+
+    Returns
+    -------
+    array of shape (n_databases, size)
+
+    Raises
+    ------
+    InvalidParameter
+        If there are too many databases: it names their number, and what to use instead.
+
+    Examples
+    --------
+    >>> from dpstats.queries import LinearQueries
+    >>> from dpstats.queries.multisets import build_net
+    >>> build_net(LinearQueries.from_matrix([[1, 0]]), 0.25).tolist()
+    [[1.0, 0.0], [0.75, 0.25], [0.5, 0.5], [0.25, 0.75], [0.0, 1.0]]
+    """
+    accuracy = check_real("accuracy", accuracy, above=0, below=1)
+    best: Numbers | None = None
+    for share in (1.0, 0.75, 0.5):
+        m = database_size(share * accuracy, queries)
+        if best is not None and n_multisets(queries.size, m) > MOST_DATABASES:
+            break
+        databases = multisets(queries.size, m) / m
+        slack = max(accuracy - net_accuracy(m, queries), 0.0)
+        thinned = _thinned(databases, np.array([queries.answers(y) for y in databases]), slack)
+        best = thinned if best is None or len(thinned) < len(best) else best
+    assert best is not None
+    return best
+
+
+def _thinned(databases: Numbers, answers: Numbers, slack: float) -> Numbers:
+    """Return databases such that every other answers like one of them, within ``slack``."""
+    kept: list[int] = []
+    left = np.arange(len(databases))
+    while left.size:
+        first = left[0]
+        kept.append(int(first))
+        # Float sums of what is equal may differ in their last digits.
+        far = np.abs(answers[left] - answers[first]).max(axis=1) > slack * (1 - 1e-12) + 1e-12
+        far[0] = False
+        left = left[far]
+    return databases[kept]
+
+
+def check_net(net: Any, size: int) -> Numbers:
+    """Return a given net as distributions; counts are divided by their sums."""
+    try:
+        array = np.array(net, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = np.empty(0)
+    if array.ndim != 2 or array.shape[1] != size or not len(array):
+        raise InvalidParameter(
+            f"net must be databases on {size:,} points, of shape (n_databases, {size}), got shape {array.shape}"
+        )
+    if not np.isfinite(array).all() or (array < 0).any() or (array.sum(axis=1) <= 0).any():
+        raise InvalidParameter("net must hold counts or shares: none negative, and not all of a row 0")
+    if len(array) > MOST_DATABASES:
+        raise InvalidParameter(f"net must have at most {MOST_DATABASES:,} databases, got {len(array):,}")
+    return np.asarray(array / array.sum(axis=1, keepdims=True))

@@ -1,0 +1,303 @@
+"""The exponential mechanism over databases: a whole distribution is chosen, by its worst answer.
+
+Proof: docs/proofs/small-databases.md.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters, check_real
+from dpstats.data.tables import Table
+from dpstats.errors import InvalidParameter
+from dpstats.privacy.calibration import largest_cost
+from dpstats.privacy.events import BoundedRange
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.plan import ReleasePlan
+from dpstats.privacy.rounding import quotient_up
+from dpstats.privacy.stages import Selection
+from dpstats.queries.base import HistogramRelease, as_queries
+from dpstats.queries.bounds import AccuracyBound, net_bound
+from dpstats.queries.counts import MOST_ROWS, ROW, data_steps, hypothesis_steps, read_counts
+from dpstats.queries.linear import FRACTION_BITS, LinearQueries
+from dpstats.queries.multisets import build_net, check_net, database_size, multisets, net_accuracy
+from dpstats.release.parameters import parameters
+from dpstats.release.session import Released, Session
+
+Numbers = NDArray[np.float64]
+
+DATABASE = "database"
+_BLOCK = 1 << 22  # answers of databases that are compared at once
+
+
+@dataclass(frozen=True)
+class NetPlan(ReleasePlan):
+    """The plan of a choice among databases.
+
+    Attributes
+    ----------
+    databases : array of shape (n_databases, size)
+        Distributions.
+    queries : LinearQueries
+    net_error : float
+        Within which one of them answers as the data do, whatever these are.
+    """
+
+    databases: Numbers = field(repr=False, compare=False)
+    queries: LinearQueries = field(repr=False, compare=False)
+    net_error: float = field(repr=False)
+
+    @property
+    def selection(self) -> Selection:
+        """The one stage."""
+        return self.selections[0]
+
+    def error_bound(self, beta: float = 0.05) -> AccuracyBound:
+        """Return the bound on the error of all answers (proposition 5.2)."""
+        epsilon = 2 * ROW / self.selection.scale_steps
+        return net_bound(
+            self.n_samples,
+            n_databases=len(self.databases),
+            net_error=self.net_error,
+            epsilon=epsilon,
+            beta=beta,
+        )
+
+
+@parameters
+class _Databases(HistogramRelease[NetPlan]):
+    """What chooses one of many databases."""
+
+    queries: Any = None
+
+    @abstractmethod
+    def _candidates(self, queries: LinearQueries) -> tuple[Numbers, float]:
+        """Return the databases, and within which one of them answers as any data do."""
+
+    def _declared(self) -> LinearQueries:
+        if self.queries is None:
+            raise InvalidParameter(
+                "queries must be given: a LinearQueries, or a matrix of shape (n_queries, size)"
+            )
+        return as_queries(self.queries)
+
+    def plan(self, n_samples: int, n_features: int | None = None) -> NetPlan:
+        """Return what a fit on data of this size would release, and at which cost.
+
+        Parameters
+        ----------
+        n_samples : int
+            Public number of rows.
+        n_features : int, optional
+            Ignored: the universe is that of the queries.
+        """
+        queries = self._declared()
+        n = check_integer("n_samples", n_samples, at_least=1, at_most=MOST_ROWS)
+        epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
+        check_real("beta", self.beta, above=0, below=1)
+        databases, net_error = self._candidates(queries)
+        target = PrivacyGuarantee(epsilon, delta)
+        each = epsilon if delta == 0 else largest_cost(lambda cost: (BoundedRange(cost),), target, epsilon)
+        stage = Selection(
+            DATABASE,
+            "gumbel",
+            1,
+            2.0**-FRACTION_BITS / n,
+            ROW,
+            quotient_up(2 * ROW, each),
+            candidates=len(databases),
+        )
+        return NetPlan((stage,), target, n, queries.size, databases, queries, net_error)
+
+    def _read(self, table: Table, plan: NetPlan) -> Mapping[str, Any]:
+        counts = self._checked(table, plan.queries.size)
+        return {DATABASE: data_steps(plan.queries, counts)}
+
+    def _release(self, private: Mapping[str, Any], plan: NetPlan, session: Session) -> None:
+        session.select(DATABASE, -worst_errors(private[DATABASE], plan))
+
+    def _report(self, released: Released, plan: NetPlan) -> None:
+        self.chosen_ = int(released[DATABASE][0])
+        self.synthetic_ = plan.databases[self.chosen_]
+        self.error_bound_ = min(plan.error_bound(self.beta).error, 1.0)
+
+    def probabilities(self, X: Any) -> Numbers:
+        """Return the exact probability of every database of the plan: as private as the data are.
+
+        Parameters
+        ----------
+        X : array of shape (size,), or rows
+            As for `fit`.
+        """
+        counts = read_counts(X, self.domain)
+        plan = self.plan(*counts.shape)
+        errors = worst_errors(self._read(counts, plan)[DATABASE], plan)
+        weights = np.exp(-(errors - errors.min()) / plan.selection.scale_steps)
+        return np.asarray(weights / weights.sum())
+
+    def _facts(self) -> list[tuple[str, str]]:
+        plan = self.plan_
+        return [
+            ("Chosen from", f"{len(plan.databases):,} databases"),
+            ("One of them within", f"{plan.net_error:.4g} of any data"),
+        ]
+
+
+def worst_errors(answers: NDArray[np.int64], plan: NetPlan) -> NDArray[np.int64]:
+    """Return the largest error of every database, in steps: each moves by at most what an answer moves by."""
+    errors = np.empty(len(plan.databases), dtype=np.int64)
+    block = max(1, _BLOCK // plan.queries.n_queries)
+    for start in range(0, errors.size, block):
+        there = [plan.queries.answers(y) for y in plan.databases[start : start + block]]
+        errors[start : start + block] = np.abs(answers - hypothesis_steps(there, plan.n_samples)).max(axis=1)
+    return errors
+
+
+@parameters
+class NetMechanism(_Databases):
+    """Choose one of the databases of a net, by its largest error: the exponential mechanism (algorithm 7).
+
+    Parameters
+    ----------
+    queries : LinearQueries, or array of shape (n_queries, size)
+        Public. The answers of all of them at once are what is released.
+    net : array of shape (n_databases, size), optional
+        Public databases to choose from, as counts or shares. None: a net of the ``accuracy``, for small universes.
+    accuracy : float, optional
+        Within which one of the net's databases answers as any data do: of the net that is built; or as is known of the
+        one that is given, whose bound is 1 without it.
+    epsilon : float, default=1.0
+        Privacy parameter, greater than 0.
+    delta : float, default=0.0
+        A choice is pure: a delta buys a little more of it at the same epsilon.
+    beta : float, default=0.05
+        Probability that ``error_bound_`` does not hold.
+    domain : optional
+        What counts rows, and draws them; without one a fit takes a histogram.
+    random_state : None, int or numpy.random.Generator, default=None
+        None draws exact noise: a release. Anything else is a simulation.
+    budget : PrivacyBudget, optional
+        Charged by every fit, before noise is drawn; shared by clones.
+
+    Attributes
+    ----------
+    synthetic_ : ndarray of shape (size,)
+        The chosen database, as a distribution: `predict` answers queries on it, `sample` draws rows.
+    chosen_ : int
+        Its place in the net.
+    error_bound_ : float
+        Largest error of all answers, as a share of the rows, but for probability ``beta``; 1 says nothing.
+    privacy_ : PrivacyGuarantee
+        For neighbours that differ in one row; n is public.
+    plan_ : NetPlan
+
+    Notes
+    -----
+    P(y) is proportional to exp(-epsilon n max_f |f(x) - f(y)|/2). The error is at most accuracy + 2 (log(n_databases) +
+    log(1/beta))/(n epsilon) (proposition 5.2).
+
+    Examples
+    --------
+    >>> from dpstats.queries import NetMechanism
+    >>> net = NetMechanism(queries=[[1, 1, 0], [0, 1, 1]], accuracy=0.1, epsilon=1.0, random_state=0)
+    >>> net.fit([200, 500, 300]).predict().round(3)
+    array([0.75, 0.75])
+    """
+
+    net: Any = None
+    accuracy: float | None = None
+
+    def _candidates(self, queries: LinearQueries) -> tuple[Numbers, float]:
+        if self.net is not None:
+            error = (
+                1.0 if self.accuracy is None else check_real("accuracy", self.accuracy, at_least=0, at_most=1)
+            )
+            return check_net(self.net, queries.size), error
+        if self.accuracy is None:
+            raise InvalidParameter("net or accuracy must be given: the databases, or how near to build them")
+        return build_net(queries, self.accuracy), float(self.accuracy)
+
+
+@parameters
+class SmallDB(_Databases):
+    """Choose one of all small databases, by its largest error: the exponential mechanism (algorithm 4).
+
+    Exact, and for tiny universes: the databases are written out. Where there are too many, `IterativeConstruction` and
+    `OnlineMultiplicativeWeights` need none of them.
+
+    Parameters
+    ----------
+    queries : LinearQueries, or array of shape (n_queries, size)
+        Public. The answers of all of them at once are what is released.
+    accuracy : float, optional
+        Within which the small databases can answer; smaller means more of them. Either this or ``n_rows``.
+    n_rows : int, optional
+        Rows of a small database.
+    calibration : {"exact", "textbook"}, default="exact"
+        How many rows the accuracy asks for: as many as are enough, or the printed log(n_queries)/accuracy^2, which is
+        refused for one query, where it is 0.
+    epsilon, delta, beta, domain, random_state, budget
+        As for `NetMechanism`.
+
+    Attributes
+    ----------
+    database_ : ndarray of shape (size,)
+        The chosen database, as counts.
+    synthetic_ : ndarray of shape (size,)
+        The same as a distribution: `predict` answers queries on it, `sample` draws rows.
+    chosen_ : int
+        Its place among the candidates, ``plan_.databases``.
+    error_bound_ : float
+        Largest error of all answers, as a share of the rows, but for probability ``beta``; 1 says nothing.
+    privacy_ : PrivacyGuarantee
+        For neighbours that differ in one row; n is public.
+    plan_ : NetPlan
+
+    Notes
+    -----
+    Theorems 4.2 to 4.6 of the foundations text. As many rows are enough as a random sample has that is right with some
+    probability, floor(log(2 n_queries)/(2 accuracy^2)) + 1, or as shares are rounded to, size/(4 accuracy).
+
+    Examples
+    --------
+    >>> from dpstats.queries import SmallDB
+    >>> small = SmallDB(queries=[[1, 1, 0, 0], [0, 1, 1, 0]], n_rows=4, epsilon=1.0, random_state=0)
+    >>> small.fit([100, 400, 300, 200]).database_
+    array([0, 2, 1, 1])
+    """
+
+    accuracy: float | None = None
+    n_rows: int | None = None
+    calibration: str = "exact"
+
+    def _candidates(self, queries: LinearQueries) -> tuple[Numbers, float]:
+        m = self._rows(queries)
+        return multisets(queries.size, m) / m, net_accuracy(m, queries)
+
+    def _rows(self, queries: LinearQueries) -> int:
+        check_choice("calibration", self.calibration, ["exact", "textbook"])
+        if (self.n_rows is None) == (self.accuracy is None):
+            given = "none" if self.n_rows is None else "both"
+            raise InvalidParameter(f"accuracy or n_rows must be given, one of them, got {given}")
+        if self.n_rows is not None:
+            return check_integer("n_rows", self.n_rows, at_least=1)
+        accuracy = check_real("accuracy", self.accuracy, above=0, below=1)
+        if self.calibration == "exact":
+            return database_size(accuracy, queries)
+        if queries.n_queries == 1:
+            raise InvalidParameter(
+                "calibration='textbook' has no rows for one query: its printed size is log(1)/accuracy^2 = 0 "
+                "(docs/errata.md); use calibration='exact'"
+            )
+        return math.ceil(math.log(queries.n_queries) / accuracy**2)
+
+    def _report(self, released: Released, plan: NetPlan) -> None:
+        super()._report(released, plan)
+        self.database_ = np.rint(self.synthetic_ * self._rows(plan.queries)).astype(np.int64)

@@ -1,0 +1,328 @@
+"""Multiplicative weights online: a stream of queries, of which only the surprising ones cost.
+
+Proof: docs/proofs/online-multiplicative-weights.md.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters, check_real
+from dpstats.data.tables import Table
+from dpstats.errors import DPStatsError, Exhausted, InvalidParameter
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.plan import ReleasePlan
+from dpstats.privacy.stages import Comparisons
+from dpstats.queries.base import HistogramRelease, as_queries
+from dpstats.queries.counts import MOST_ROWS, Counts, hypothesis_steps, in_shares, in_steps
+from dpstats.queries.linear import LinearQueries, query_values
+from dpstats.queries.sparse_noise import OnlineNoise, printed_noise, tight_noise
+from dpstats.queries.updates import MultiplicativeWeights
+from dpstats.release.parameters import parameters
+from dpstats.release.session import Released, Session
+from dpstats.release.stream import Stream
+
+Numbers = NDArray[np.float64]
+
+ERRORS = "errors of the hypothesis"
+
+
+@dataclass(frozen=True)
+class OnlinePlan(ReleasePlan):
+    """The plan of a stream of queries.
+
+    Attributes
+    ----------
+    noise_of : OnlineNoise
+        The noise, and what it promises.
+    beta : float
+    n_queries : int
+        As many can be asked.
+    """
+
+    noise_of: OnlineNoise = field(repr=False)
+    beta: float = field(repr=False)
+    n_queries: int = field(repr=False)
+
+    @property
+    def comparisons(self) -> Comparisons:
+        """The one stage."""
+        (stage,) = self.stages
+        assert isinstance(stage, Comparisons)
+        return stage
+
+    @property
+    def max_updates(self) -> int:
+        """How many queries can be answered from the data."""
+        return self.comparisons.max_above
+
+    @property
+    def threshold(self) -> float:
+        """The error of the hypothesis above which a query is answered from the data, as a share of the rows."""
+        return float(in_shares(self.comparisons.threshold_steps, self.n_samples))
+
+    @property
+    def error_bound(self) -> float:
+        """Largest error of all answers, but for probability beta."""
+        return self.noise_of.error_bound
+
+    def notes(self) -> list[str]:
+        """Return what the bound does not cover, in words."""
+        found = []
+        if self.error_bound >= 0.5:
+            found.append("The error bound is vacuous: the answer 1/2 to every query is never further off.")
+        if not self.noise_of.enough:
+            found.append(
+                "There may be more surprising queries than updates: the bound is about all answers until then."
+            )
+        return found
+
+
+class Conversation:
+    """An open stream: the private histogram, the public hypothesis, and the comparisons that are left."""
+
+    def __init__(self, counts: NDArray[np.int64], plan: OnlinePlan, stream: Stream) -> None:
+        self._counts: Numbers | None = counts.astype(np.float64)
+        self._plan, self._stream = plan, stream
+        self._process = os.getpid()
+        self.rule = MultiplicativeWeights(counts.size, plan.noise_of.rate)
+        self.hypothesis = self.rule.start()
+        self.asked = 0
+
+    @property
+    def left(self) -> int:
+        """How many updates there can still be."""
+        return self._stream.left
+
+    def ask(self, f: Numbers) -> float:
+        """Return the answer of a query with values in [0, 1], multiples of 2^-20."""
+        if os.getpid() != self._process:
+            raise DPStatsError("a stream belongs to the process that made it: two copies would cost twice")
+        plan, counts = self._plan, self._counts
+        if counts is None or self._stream.left == 0:
+            raise Exhausted(
+                f"all {plan.max_updates} updates are used and the stream is exhausted: predict() answers from the last "
+                "hypothesis, without a bound; a new fit costs a new guarantee"
+            )
+        if self.asked >= plan.n_queries:
+            raise Exhausted(
+                f"all n_queries = {plan.n_queries:,} that the error bound is for have been asked, and the stream is "
+                "exhausted; a new fit costs a new guarantee"
+            )
+        predicted = float(f @ self.hypothesis)
+        # Sums of multiples of 2^-20 below 2^53 of them: exact, in whatever order.
+        exact = int(in_steps(np.asarray(f @ counts)))
+        error = abs(exact - int(hypothesis_steps(predicted, plan.n_samples)))
+        found = self._stream.ask(error, exact)
+        self.asked += 1
+        if found is None:
+            return min(max(predicted, 0.0), 1.0)
+        assert found.steps is not None
+        answer = float(in_shares(found.steps, plan.n_samples))
+        self.hypothesis = self.rule.updated(self.hypothesis, f, predicted, answer, plan.noise_of.answer_error)
+        if self._stream.left == 0:
+            self._counts = None  # not needed any more
+        return min(max(answer, 0.0), 1.0)
+
+    def close(self) -> None:
+        """Forget the data: nothing more can be asked."""
+        self._counts = None
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an open stream cannot be copied or pickled: two copies would cost twice")
+
+
+@parameters
+class OnlineMultiplicativeWeights(HistogramRelease[OnlinePlan]):
+    """Answer queries one at a time, each chosen after the answers before, from one budget (algorithm 6).
+
+    A public hypothesis answers them. Whether it is far from the data is asked in private, by the sparse vector
+    technique; where it is, the data answer and the hypothesis learns. Only these answers cost, and there are few.
+
+    Parameters
+    ----------
+    n_queries : int, default=1000
+        As many can be asked; the error bound is for all of them.
+    queries : LinearQueries, optional
+        So that `answer` also takes the index of one.
+    accuracy : float, optional
+        What every answer is to be within, as a share of the rows. None, or one that these sizes do not allow: the
+        smallest that there is. ``plan(n, size).error_bound`` says which, before any data.
+    max_updates : int, optional
+        As many queries are answered from the data, and not as many as are always enough: less noise, and a bound that
+        holds until they are used.
+    epsilon : float, default=1.0
+        Privacy parameter of the whole stream, greater than 0.
+    delta : float, default=0.0
+        0 keeps one noisy threshold for the whole stream; in (0, 1) each may have its own, and the noise grows with the
+        square root of the updates.
+    beta : float, default=0.05
+        Probability that ``error_bound_`` does not hold.
+    calibration : {"exact", "textbook"}, default="exact"
+        The printed constants, where they are private: 8 times as many updates, their threshold, noise and rate.
+    domain : optional
+        What counts rows, and draws them; without one a fit takes a histogram.
+    random_state : None, int or numpy.random.Generator, default=None
+        None draws exact noise: a release. Anything else is a simulation.
+    budget : PrivacyBudget, optional
+        Charged by every fit for the whole stream, before noise is drawn; shared by clones.
+
+    Attributes
+    ----------
+    synthetic_ : ndarray of shape (size,)
+        The hypothesis, after the answers so far: `predict` answers queries on it, `sample` draws rows.
+    n_updates_ : int
+        How many queries have been answered from the data.
+    updates_left_ : int
+        How many still can.
+    n_asked_ : int
+        How many queries have been asked.
+    error_bound_ : float
+        Largest error of all answers of `answer`, as a share of the rows, but for probability ``beta``.
+    privacy_ : PrivacyGuarantee
+        Of the whole stream, for neighbours that differ in one row; n is public.
+    plan_ : OnlinePlan
+
+    Notes
+    -----
+    A fitted object holds the private histogram until its stream is exhausted or `close` is called; it cannot be copied
+    or pickled. Theorems 4.10 to 4.15 of the foundations text, with the constants of the proof page.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.queries import OnlineMultiplicativeWeights
+    >>> counts = np.array([60_000, 30_000, 9_000, 1_000])
+    >>> online = OnlineMultiplicativeWeights(n_queries=50, epsilon=1.0, random_state=0).fit(counts)
+    >>> round(online.answer([1, 0, 0, 0]), 3), round(online.answer([1, 1, 0, 0]), 2), online.n_updates_
+    (0.6, 0.86, 1)
+    """
+
+    n_queries: int = 1000
+    queries: Any = None
+    accuracy: float | None = None
+    max_updates: int | None = None
+    calibration: str = "exact"
+
+    def plan(self, n_samples: int, n_features: int | None = None) -> OnlinePlan:
+        """Return what a stream on data of this size would cost, and promise.
+
+        Parameters
+        ----------
+        n_samples : int
+            Public number of rows.
+        n_features : int, optional
+            Number of points of the universe: that of the queries, where they are given.
+        """
+        n = check_integer("n_samples", n_samples, at_least=1, at_most=MOST_ROWS)
+        if n_features is None:
+            n_features = self._declared().size
+        size = check_integer("n_features", n_features, at_least=2)
+        k = check_integer("n_queries", self.n_queries, at_least=1)
+        beta = check_real("beta", self.beta, above=0, below=1)
+        accuracy = None if self.accuracy is None else check_real("accuracy", self.accuracy, above=0, below=1)
+        updates = (
+            None if self.max_updates is None else check_integer("max_updates", self.max_updates, at_least=1)
+        )
+        target = PrivacyGuarantee(*check_privacy_parameters(self.epsilon, self.delta))
+        make = {"exact": tight_noise, "textbook": printed_noise}[
+            check_choice("calibration", self.calibration, ["exact", "textbook"])
+        ]
+        noise = make(ERRORS, n, size, k, target, beta, accuracy, updates)
+        return OnlinePlan((noise.stage,), target, n, size, noise, beta, k)
+
+    def _declared(self) -> LinearQueries:
+        if self.queries is None:
+            raise InvalidParameter("queries must be given: none were declared")
+        return as_queries(self.queries)
+
+    def _read(self, table: Table, plan: OnlinePlan) -> NDArray[np.int64]:
+        assert isinstance(table, Counts)
+        return self._checked(table, table.X.size if self.queries is None else self._declared().size)
+
+    def _release(self, private: NDArray[np.int64], plan: OnlinePlan, session: Session) -> None:
+        self._conversation = Conversation(private, plan, session.stream(ERRORS))
+
+    def _report(self, released: Released, plan: OnlinePlan) -> None:
+        self.error_bound_ = min(plan.error_bound, 1.0)
+
+    def answer(self, query: Any) -> float:
+        """Answer one query, which may have been chosen by the answers before.
+
+        Parameters
+        ----------
+        query : array of shape (size,), or int
+            Values in [0, 1] at the points of the universe, which are rounded to multiples of 2^-20; or the index of one
+            of the declared queries.
+
+        Returns
+        -------
+        float
+            A share of the rows, within ``error_bound_`` of the data's.
+
+        Raises
+        ------
+        Exhausted
+            If the updates are used, or as many queries asked as were declared.
+        InvalidParameter
+            If it is no query on this universe; nothing is asked.
+        """
+        check_is_fitted(self, "plan_")
+        return self._conversation.ask(self._values(query))
+
+    def _values(self, query: Any) -> Numbers:
+        if np.ndim(query) == 0:
+            return self._declared().query(query)
+        return query_values("query", query, 1, self.plan_.n_features)
+
+    def stream(self, queries: Iterable[Any]) -> Iterator[float]:
+        """Answer queries one at a time: each is taken after the answer before it was given.
+
+        Parameters
+        ----------
+        queries : iterable
+            Of what `answer` takes.
+        """
+        for query in queries:
+            yield self.answer(query)
+
+    def close(self) -> None:
+        """Forget the data; what was released stays."""
+        check_is_fitted(self, "plan_")
+        self._conversation.close()
+
+    @property
+    def synthetic_(self) -> Numbers:  # type: ignore[override]
+        """The hypothesis, a distribution on the universe: public. A copy, as it goes on learning."""
+        check_is_fitted(self, "plan_")
+        return np.array(self._conversation.rule.distribution(self._conversation.hypothesis))
+
+    @property
+    def updates_left_(self) -> int:
+        """How many more queries can be answered from the data."""
+        check_is_fitted(self, "plan_")
+        return self._conversation.left
+
+    @property
+    def n_updates_(self) -> int:
+        """How many queries have been answered from the data: every one that was above the threshold."""
+        return self.plan_.max_updates - self.updates_left_
+
+    @property
+    def n_asked_(self) -> int:
+        """How many queries have been asked."""
+        check_is_fitted(self, "plan_")
+        return self._conversation.asked
+
+    def confidence_interval(self, confidence_level: float | None = None) -> NoReturn:
+        """Refuse: the bound is about what `answer` returned, and not about the last hypothesis."""
+        raise DPStatsError(
+            "the bound is about the answers of answer(), each within error_bound_; predict() has none"
+        )

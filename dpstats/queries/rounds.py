@@ -1,0 +1,219 @@
+"""The plan of the iterative construction: how many rounds, their noise, when to stop, and what that promises.
+
+Proof: docs/proofs/iterative-construction.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from scipy.special import ndtri
+
+from dpstats.errors import InvalidParameter, NotPrivate
+from dpstats.privacy.calibration import largest_cost
+from dpstats.privacy.events import BoundedRange, Event, Gaussian
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.plan import ReleasePlan
+from dpstats.privacy.stages import Selection, Stage
+from dpstats.privacy.totals import covers
+from dpstats.privacy.zcdp import zcdp_rho
+from dpstats.queries.counts import ROW
+from dpstats.queries.linear import FRACTION_BITS
+from dpstats.release.noise import check_scale
+
+MOST_ROUNDS = 10_000
+
+
+def worst_query(t: int) -> str:
+    """Return the name of the stage that looks for the worst query of round t."""
+    return f"worst query {t}"
+
+
+def its_answer(t: int) -> str:
+    """Return the name of the stage that answers it."""
+    return f"its answer {t}"
+
+
+@dataclass(frozen=True)
+class RoundNoise:
+    """Noise of every round, in rows: Gumbel on the errors of all queries, and that of the worst one's answer.
+
+    Attributes
+    ----------
+    errors, answer : float
+        Scales.
+    law : {"laplace", "gaussian"}
+        Of the answer.
+    """
+
+    errors: float
+    answer: float
+    law: str
+
+    def regret(self, rounds: int, n_queries: int, beta: float) -> float:
+        """Return by what the selected query is better than the worst one at most, in all rounds but for beta/2."""
+        return self.errors * math.log(2 * rounds * n_queries / beta) + 1 / ROW
+
+    def error(self, rounds: int, beta: float) -> float:
+        """Return within which all answers are, but for beta/2."""
+        if self.law == "laplace":
+            return self.answer * math.log(2 * rounds / beta) + 1 / ROW
+        return -self.answer * float(ndtri(beta / (4 * rounds))) + 1 / ROW
+
+    def less(self, factor: float) -> RoundNoise:
+        """Return the noise of a cost that is ``factor`` times as large."""
+        return RoundNoise(self.errors / factor, self.answer / factor, self.law)
+
+
+@dataclass(frozen=True)
+class ConstructionPlan(ReleasePlan):
+    """The plan of an iterative construction.
+
+    Attributes
+    ----------
+    accuracy : float, optional
+        What was asked for.
+    rounds : int
+        Looks for the worst query, with a check each; one more than there can be updates.
+    stop : float
+        A round ends the search where its query's checked error is at most this.
+    answer_error : float
+        Within which the checks are.
+    regret : float
+        By what the selected query may be better than the worst one.
+    gap : float
+        What the answers of an update's query differ by at least.
+    beta : float
+        All of these, shares of the rows, hold together but for beta.
+    promised : bool
+        Whether the rounds are enough for every data: then the error is at most ``error_bound``, but for beta.
+    """
+
+    n_queries: int = field(repr=False)
+    accuracy: float | None
+    rounds: int
+    stop: float
+    answer_error: float
+    regret: float
+    gap: float
+    beta: float = field(repr=False)
+    promised: bool = field(repr=False)
+    rule: Any = field(repr=False, compare=False)
+
+    @property
+    def error_bound(self) -> float:
+        """Largest error of all answers, if the search ends by a check: stop + answer_error + regret."""
+        return self.stop + self.answer_error + self.regret
+
+    def notes(self) -> list[str]:
+        """Return what is not promised, in words."""
+        found = []
+        if self.accuracy is not None and self.error_bound > self.accuracy * (1 + 1e-9):
+            found.append(f"An accuracy of {self.accuracy:g} is not promised: these sizes do not allow it.")
+        if not self.promised:
+            found.append(
+                "The rounds may not be enough: what a fit finds has the bound that its own checks give."
+            )
+        if self.error_bound >= 0.5:
+            found.append("The error bound is vacuous: the answer 1/2 to every query is never further off.")
+        return found
+
+    def __str__(self) -> str:
+        # The rounds are alike.
+        lines = super().__str__().split("\n")
+        return "\n".join([*lines[:3], *([f"  and so on, {self.rounds} rounds"] if self.rounds > 1 else [])])
+
+
+def shares(rounds: int, n_queries: int, target: PrivacyGuarantee, beta: float) -> RoundNoise:
+    """Return the noise of every round, shared out so that twice an answer's error and the regret add up to least."""
+    log_queries = math.log(2 * rounds * n_queries / beta)
+    if target.delta == 0:
+        # Each costs 1/scale, or 2/scale: sums of a/x + b/(1 - x) are least at x/(1 - x) = sqrt(a/b).
+        odds = math.sqrt(2 * math.log(2 * rounds / beta) / (2 * log_queries))
+        answers = odds / (1 + odds) * target.epsilon / rounds
+        return RoundNoise(2 / (target.epsilon / rounds - answers), 1 / answers, "laplace")
+    # Of rho an answer takes 1/(2 scale^2), and a choice of range 2/scale half as much again as its square over 4.
+    rho = zcdp_rho(target.epsilon, target.delta) / rounds
+    tail = -float(ndtri(beta / (4 * rounds)))
+    odds = (2 * tail / math.sqrt(2) / (log_queries / math.sqrt(2))) ** (2 / 3)
+    answers = odds / (1 + odds) * rho
+    return RoundNoise(math.sqrt(1 / (2 * (rho - answers))), math.sqrt(1 / (2 * answers)), "gaussian")
+
+
+def tightened(noise: RoundNoise, rounds: int, target: PrivacyGuarantee) -> RoundNoise:
+    """Return the smallest noise in the same proportions whose best total is the target."""
+    if target.delta == 0:
+        return noise
+
+    def events(factor: float) -> tuple[Event, ...]:
+        return (BoundedRange(2 * factor / noise.errors),) * rounds + (
+            Gaussian(factor / noise.answer),
+        ) * rounds
+
+    return noise.less(largest_cost(events, target, 1 - 1e-9) * (1 - 1e-9))
+
+
+def printed(rounds: int, target: PrivacyGuarantee) -> RoundNoise:
+    """Return the printed noise: every release at epsilon/(2 rounds), or epsilon/(4 sqrt(rounds log(1/delta)))."""
+    epsilon, delta = target.epsilon, target.delta
+    each = epsilon / (4 * math.sqrt(rounds * math.log(1 / delta)) if delta else 2 * rounds)
+    return RoundNoise(2 / each, 1 / each, "laplace")
+
+
+def stages_of(
+    noise: RoundNoise, rounds: int, n_queries: int, n: int, target: PrivacyGuarantee, calibration: str
+) -> tuple[Selection | Stage, ...]:
+    """Return the stages of all rounds: certified to cost no more than the target."""
+    for margin in (0.0, 1e-12, 1e-9, 1e-6, 1e-3):
+        errors, answer = (check_scale(scale * ROW * (1 + margin)) for scale in (noise.errors, noise.answer))
+        spacing = 2.0**-FRACTION_BITS / n
+        one = Selection(worst_query(1), "gumbel", 1, spacing, ROW, errors, candidates=n_queries)
+        other = Stage(its_answer(1), noise.law, 1, spacing, ROW, answer)
+        if covers((one.event,) * rounds + (other.event,) * rounds, target):
+            return tuple(
+                stage
+                for t in range(1, rounds + 1)
+                for stage in (
+                    Selection(worst_query(t), "gumbel", 1, spacing, ROW, errors, candidates=n_queries),
+                    Stage(its_answer(t), noise.law, 1, spacing, ROW, answer),
+                )
+            )
+    if calibration == "textbook":
+        raise NotPrivate(
+            f"calibration='textbook' is not private at {target}: the printed constants rest on advanced composition, "
+            "which needs a smaller epsilon (docs/errata.md); use calibration='exact'"
+        )
+    raise InvalidParameter(f"epsilon and delta are too extreme for exact noise, got {target}")
+
+
+def best_gap(
+    updates: Callable[[float], float],
+    n: int,
+    n_queries: int,
+    target: PrivacyGuarantee,
+    beta: float,
+    accuracy: float | None,
+) -> tuple[float, int]:
+    """Return the gap of an update, and how many rounds it needs.
+
+    The error is gap + 2 answer_error + regret, and the noise falls as the gap grows: the largest gap that promises the
+    accuracy has the fewest rounds. Where none does, or none is asked for, it is the gap of the best promise.
+    """
+    ways = []
+    for gap in (0.97**i for i in range(220)):
+        if updates(gap) >= MOST_ROUNDS:
+            break
+        rounds = math.floor(updates(gap)) + 1
+        noise = shares(rounds, n_queries, target, beta)
+        bound = gap + (2 * noise.error(rounds, beta) + noise.regret(rounds, n_queries, beta)) / n
+        ways.append((bound, gap, rounds))
+    if not ways:
+        raise InvalidParameter(
+            f"max_updates must be given: at any accuracy there may be more than {MOST_ROUNDS:,} updates here"
+        )
+    kept = [way for way in ways if accuracy is not None and way[0] <= accuracy]
+    _, gap, rounds = max(kept, key=lambda way: way[1]) if kept else min(ways)
+    return gap, rounds
