@@ -8,6 +8,7 @@ from dpstats.queries.iterative import IterativeConstruction
 from dpstats.queries.linear import LinearQueries
 from dpstats.queries.marginals import MarginalQueries
 from dpstats.queries.multisets import build_net
+from dpstats.queries.mwem import MarginalMWEM
 from dpstats.queries.net import NetMechanism, SmallDB
 from dpstats.queries.online import OnlineMultiplicativeWeights
 from dpstats.queries.parities import ParityQueries
@@ -21,6 +22,7 @@ __all__ = [
     "HalfspaceQueries",
     "IterativeConstruction",
     "LinearQueries",
+    "MarginalMWEM",
     "MarginalQueries",
     "NetMechanism",
     "OnlineMultiplicativeWeights",

@@ -17,29 +17,23 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.data.attributes import rows_stated
 from dpstats.data.parameters import (
     check_choice,
     check_flag,
     check_integer,
     check_level,
-    check_privacy_parameters,
 )
 from dpstats.data.tables import Table
 from dpstats.errors import InvalidParameter
-from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
-from dpstats.queries.counted import counted
-from dpstats.queries.domain import Domain, check_domain
 from dpstats.queries.gaussian_release import GaussianRelease
-from dpstats.queries.linear import LinearQueries
 from dpstats.queries.marginals import MarginalQueries, check_tables
-from dpstats.queries.residual_release import FULL_TABLE, ResidualRelease
+from dpstats.queries.residual_release import ResidualRelease
 from dpstats.queries.share_intervals import check_estimand, share_intervals
 from dpstats.queries.synthetic import SyntheticDistribution
+from dpstats.queries.workload import WorkloadRelease
 from dpstats.release.additive import additive_stages
-from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
 from dpstats.results import ConfidenceInterval, Summary, significant
@@ -92,7 +86,7 @@ class WorkloadPlan(ReleasePlan):
 
 
 @parameters
-class WorkloadAnswers(PrivateEstimator[WorkloadPlan]):
+class WorkloadAnswers(WorkloadRelease[WorkloadPlan]):
     """Answers to many counting queries that are known in advance, from one release, with an interval for each.
 
     Parameters
@@ -168,15 +162,7 @@ class WorkloadAnswers(PrivateEstimator[WorkloadPlan]):
           1    1   0.15 0.15  0.16
     """
 
-    domain: Any = None
-    workload: Any = 2
-    epsilon: float = 1.0
-    delta: float = 1e-6
     error: str = "mean"
-    random_state: Any = None
-    budget: PrivacyBudget | None = None
-
-    _min_samples = 1
 
     def plan(self, n_samples: int, n_features: int | None = None) -> WorkloadPlan:
         """Return what a fit on data of this size would release, and at which cost.
@@ -190,13 +176,9 @@ class WorkloadAnswers(PrivateEstimator[WorkloadPlan]):
         """
         queries, domain = self._asked()
         n = check_integer("n_samples", n_samples, at_least=1, at_most=2**31)
-        d = len(domain) if n_features is None else check_integer("n_features", n_features, at_least=1)
-        if d != len(domain):
-            raise InvalidParameter(f"n_features must be that of the domain ({len(domain)}), got {d}")
+        d = self._width(n_features)
         check_choice("error", self.error, ["mean", "max"])
-        epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
-        if delta == 0:
-            raise InvalidParameter("delta must be greater than 0: the noise is Gaussian, got 0")
+        epsilon, delta = self._cost()
         release: ResidualRelease | GaussianRelease
         if isinstance(queries, MarginalQueries):
             release = ResidualRelease(queries, n)
@@ -204,59 +186,6 @@ class WorkloadAnswers(PrivateEstimator[WorkloadPlan]):
             release = GaussianRelease(queries, domain, n)
         stages = additive_stages([release.items()], epsilon, delta)
         return WorkloadPlan(stages, PrivacyGuarantee(epsilon, delta), n, d, release)
-
-    def _asked(self) -> tuple[LinearQueries, Domain]:
-        """Return the queries and the domain that they are on."""
-        domain = None if self.domain is None else check_domain("domain", self.domain)
-        workload = self.workload
-        if not isinstance(workload, LinearQueries):
-            if domain is None:
-                raise InvalidParameter(
-                    "domain must be declared for tables of attributes, or workload be LinearQueries, got "
-                    f"{reprlib.repr(workload)}"
-                )
-            return MarginalQueries(domain, check_tables("workload", workload, domain)), domain
-        if domain is None:
-            domain = workload.domain if isinstance(workload, MarginalQueries) else Domain([workload.size])
-        if workload.size != domain.size:
-            raise InvalidParameter(
-                f"workload must be on the domain's {domain.size:,} cells, got queries on {workload.size:,}"
-            )
-        return workload, domain
-
-    def fit(self, X: Any, y: Any = None) -> WorkloadAnswers:
-        """Release the answers on private rows.
-
-        Parameters
-        ----------
-        X : data frame, DuckDB relation, array of shape (n, k), or list of rows; or counts
-            Private. With a ``domain`` rows, each entry at a declared level. Without, how many rows there are at each
-            point of the queries' universe: whole numbers of shape (size,), as `Domain.histogram` returns them, or of
-            the domain's shape. How many rows there are in all is public.
-        y : ignored
-
-        Raises
-        ------
-        InvalidParameter
-            If a parameter is outside what is allowed.
-        InvalidData
-            If X is no such table, or has an entry at no declared level.
-        BudgetExceeded
-            If the budget cannot pay.
-        """
-        return super().fit(X, y)
-
-    def _stated_shape(self, X: Any) -> tuple[int, int] | None:
-        n = rows_stated(X) if self.domain is not None else None
-        return None if n is None else (n, len(self._asked()[1]))
-
-    def _table(self, X: Any, y: Any) -> Table:
-        _, domain = self._asked()
-        self.n_features_in_ = len(domain)
-        self.__dict__.pop("feature_names_in_", None)  # of a fit before
-        if domain.named:
-            self.feature_names_in_ = np.array(domain.names, dtype=object)
-        return Table(domain.codes(X)) if self.domain is not None else counted(X, domain)
 
     def _read(self, table: Table, plan: WorkloadPlan) -> Any:
         return plan.release.integers(table)
@@ -275,32 +204,6 @@ class WorkloadAnswers(PrivateEstimator[WorkloadPlan]):
             self.uniform_ = np.asarray(self.queries_.answers(np.full(domain.size, 1 / domain.size)))
 
     # What follows from the release.
-
-    def predict(self, queries: Any = None) -> Numbers:
-        """Return point answers as shares of the rows, in [0, 1]: to the workload, or to other queries, at no cost.
-
-        Parameters
-        ----------
-        queries : LinearQueries on the domain, or tables of attributes as for ``workload``, optional
-            None: those of the workload. Of others the error is not known: what was not asked is answered as evenly as
-            what was asked allows.
-
-        Returns
-        -------
-        ndarray of shape (n_queries,)
-        """
-        check_is_fitted(self, "answers_")
-        if queries is None:
-            return self.answers_
-        _, domain = self._asked()
-        if not isinstance(queries, LinearQueries):
-            queries = MarginalQueries(domain, check_tables("queries", queries, domain))
-        if self.synthetic_ is None:
-            raise InvalidParameter(
-                f"queries must be those of the workload: the domain has more than {FULL_TABLE:,} cells, and no "
-                "distribution over it is fitted"
-            )
-        return self.synthetic_.answers(queries)
 
     def confidence_interval(
         self, confidence_level: float = 0.95, simultaneous: bool = False, estimand: str = "data"
@@ -440,9 +343,3 @@ class WorkloadAnswers(PrivateEstimator[WorkloadPlan]):
             rows.append((queries.domain.label(table), cells, f"{z * std:.2g}", f"{l1:.2g}", f"{away:.2g}"))
         header = ["table", "cells", f"half of {100 * level:g}%", "l1 error, unbiased", "l1 from uniform"]
         return header, rows, len(queries.tables)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        # A table of labels at declared levels: no numbers.
-        tags.input_tags.two_d_array, tags.input_tags.categorical = False, True
-        return tags

@@ -10,6 +10,7 @@ import numpy as np
 
 from dpstats.data.tables import Table
 from dpstats.errors import InvalidData
+from dpstats.queries.counts import read_counts
 from dpstats.queries.domain import Counts, Domain
 
 
@@ -26,25 +27,32 @@ class CountedRows(Table):
         return int(self.counts.sum()), self.attributes
 
 
-def counted(X: Any, domain: Domain) -> CountedRows:
-    """Return private counts of a domain's cells as the rows that they count."""
-    words = (
-        f"X must be counts of the domain's cells, whole numbers of shape ({domain.size},) or {domain.shape}"
-    )
+def private_table(X: Any, domain: Domain, declared: bool) -> Table:
+    """Return private rows of a domain as codes; or counts of its cells, as the rows that they count.
+
+    Counts are an array of whole numbers, one for each cell (or of the domain's shape, where no domain was declared);
+    of a declared domain of one attribute, rows are always meant.
+    """
+    if declared and not (len(domain) > 1 and is_histogram(X, domain.size)):
+        return Table(domain.codes(X))
     counts = np.asarray(X)
-    if counts.shape not in ((domain.size,), domain.shape) or counts.dtype.kind not in "iu":
-        raise InvalidData(f"{words}, got an array of shape {counts.shape} and type {counts.dtype}")
-    if (counts < 0).any() or counts.max() > 2**31 or not 1 <= int(counts.sum(dtype=object)) <= 2**31:
-        raise InvalidData(f"{words}, not negative and of 1 to 2^31 rows in all")
-    flat = counts.astype(np.int64).ravel()
+    if counts.shape not in ((domain.size,), domain.shape):
+        raise InvalidData(
+            f"X must be counts of the domain's cells, whole numbers of shape ({domain.size},) or {domain.shape}, got "
+            f"an array of shape {counts.shape}"
+        )
+    flat = read_counts(counts.ravel()).X
     return CountedRows(flat[:, None], counts=flat, attributes=len(domain))
 
 
-def counts_of(table: Any, shape: tuple[int, ...]) -> Counts:
+def is_histogram(X: Any, size: int) -> bool:
+    """Return whether X can only be counts: a flat array of whole numbers, one for each cell."""
+    return isinstance(X, np.ndarray) and X.shape == (size,) and X.dtype.kind in "iu"
+
+
+def counts_of(table: Table, shape: tuple[int, ...]) -> Counts:
     """Return how many rows are in each cell: of the codes of rows, or of counts that were given."""
-    given = getattr(table, "counts", None)
-    if given is not None:
-        return np.asarray(given).reshape(shape)
-    codes = np.asarray(table.X).astype(np.int64)
-    cells = np.ravel_multi_index(tuple(codes.T), shape)
+    if isinstance(table, CountedRows):
+        return np.asarray(table.counts).reshape(shape)
+    cells = np.ravel_multi_index(tuple(np.asarray(table.X).astype(np.int64).T), shape)
     return np.bincount(cells, minlength=math.prod(shape)).reshape(shape)

@@ -21,7 +21,7 @@ from dpstats.queries.counted import counts_of
 from dpstats.queries.domain import Counts, Domain
 from dpstats.queries.entropic import descend, uniform
 from dpstats.queries.linear import FRACTION_BITS, LinearQueries
-from dpstats.queries.residual_release import FULL_TABLE
+from dpstats.queries.workload import FULL_TABLE
 from dpstats.release.additive import Integers
 
 ANSWERS = "answers"

@@ -24,12 +24,10 @@ from dpstats.queries.entropic import descend, uniform
 from dpstats.queries.marginals import MarginalQueries, Table, margins
 from dpstats.queries.measured import measured
 from dpstats.queries.residuals import added_up, cell_variance, residual, whole_factor, whole_residual
+from dpstats.queries.workload import FULL_TABLE
 from dpstats.release.additive import JointIntegers
 
 RESIDUALS = "residuals of tables"
-
-FULL_TABLE = 1 << 20
-"""Cells of a domain up to which distributions over it are computed."""
 
 _LARGEST_MARGIN = 1 << 24
 _UNIT = 2.0**20  # what a replaced row moves all residuals by, in the units of the stage
