@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ SELECTION_SHARE = 0.1
 MOVED = 2
 """What a replaced row moves the l1 error of a table by: it leaves one cell and enters another."""
 
-_STEPS = 150
+_STEPS = 40
 _TOLERANCE = 0.02
 
 Numbers = NDArray[np.float64]
@@ -73,19 +74,29 @@ class MwemPlan(ReleasePlan):
         return "\n".join([*lines[:3], *([f"  and so on, {self.rounds} rounds"] if self.rounds > 1 else [])])
 
 
-def round_stages(
-    queries: MarginalQueries, rounds: int, target: PrivacyGuarantee
-) -> tuple[tuple[Selection | Stage, ...], float]:
-    """Return the stages of all rounds, certified to cost no more than the target, and the noise of a count."""
-    # A choice of range r costs r^2/8 and noise of mu costs mu^2/2, to be in the stated proportion.
-    choice, answer = math.sqrt(8 * SELECTION_SHARE), math.sqrt(2 * (1 - SELECTION_SHARE))
+# A choice of range r costs r^2/8 and noise of mu costs mu^2/2, to be in the stated proportion.
+_PROPORTION = math.sqrt(8 * SELECTION_SHARE), math.sqrt(2 * (1 - SELECTION_SHARE))
+
+
+@lru_cache(maxsize=64)
+def _largest_factor(rounds: int, target: PrivacyGuarantee) -> float:
+    """Return by how much range and mu of every round may be larger than in `_PROPORTION`: public."""
+    choice, answer = _PROPORTION
 
     def events(factor: float) -> tuple[Event, ...]:
         return (BoundedRange(factor * choice),) * rounds + (Gaussian(factor * answer),) * rounds
 
     # As much is within the target by zero-concentrated privacy.
     start = math.sqrt(zcdp_rho(target.epsilon, target.delta) / rounds) * (1 - 1e-9)
-    factor = largest_cost(events, target, start) * (1 - 1e-9)
+    return largest_cost(events, target, start) * (1 - 1e-9)
+
+
+def round_stages(
+    queries: MarginalQueries, rounds: int, target: PrivacyGuarantee
+) -> tuple[tuple[Selection | Stage, ...], float]:
+    """Return the stages of all rounds, certified to cost no more than the target, and the noise of a count."""
+    factor = _largest_factor(rounds, target)
+    choice, answer = _PROPORTION
     size = max(math.prod(shape) for shape in queries.shapes)
     # Of the counts one falls and one rises.
     moved = isqrt_up(2 * ROW**2)

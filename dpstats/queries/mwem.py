@@ -19,7 +19,7 @@ from dpstats.data.tables import Table as Rows
 from dpstats.errors import InvalidParameter
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.queries.counted import counts_of
-from dpstats.queries.domain import Counts
+from dpstats.queries.domain import TIMES, Counts
 from dpstats.queries.marginal_rounds import (
     MwemPlan,
     Rounds,
@@ -72,6 +72,8 @@ class MarginalMWEM(WorkloadRelease[MwemPlan]):
     synthetic_ : SyntheticDistribution
     measured_ : tuple of tuples of str
         The tables that were selected, round after round.
+    counts_ : tuple of ndarrays
+        Their cells' counts, as released: unbiased, and maybe negative.
     queries_ : LinearQueries
         The workload, in the order of the answers.
     privacy_ : PrivacyGuarantee
@@ -148,13 +150,17 @@ class MarginalMWEM(WorkloadRelease[MwemPlan]):
 
     def _report(self, released: Released, plan: MwemPlan) -> None:
         self.queries_, domain = self._tables()
-        rounds, known = Rounds(plan), []
+        rounds = Rounds(plan)
+        known: list[tuple[tuple[str, ...], Numbers]] = []
         for t in range(1, plan.rounds + 1):
             chosen = np.reshape(released[worst_table(t)], -1)
             rounds.learn(chosen, np.atleast_2d(released[its_counts(t)]))
-            known.append((self.queries_.tables[int(chosen[0])], np.asarray(released[its_counts(t)])))
-        self._known = known
-        self.measured_ = tuple(tuple(domain.names[j] for j in table) for table, _ in known)
+            i = int(chosen[0])
+            names = tuple(domain.names[j] for j in self.queries_.tables[i])
+            cells = math.prod(self.queries_.shapes[i])
+            known.append((names, np.asarray(released[its_counts(t)])[:cells]))
+        self.measured_ = tuple(names for names, _ in known)
+        self.counts_ = tuple(counts for _, counts in known)
         self.synthetic_ = SyntheticDistribution(domain, rounds.p.reshape(domain.shape))
         self.answers_ = self.synthetic_.answers(self.queries_)
 
@@ -175,11 +181,13 @@ class MarginalMWEM(WorkloadRelease[MwemPlan]):
         domain = self._tables()[1]
         (table,) = check_tables("attributes", [attributes], domain)
         queries = MarginalQueries(domain, [table])
-        n, times = self.plan_.n_samples, [noisy for own, noisy in self._known if own == table]
+        named = tuple(domain.names[j] for j in table)
+        n, known = self.plan_.n_samples, zip(self.measured_, self.counts_, strict=True)
+        times = [noisy for own, noisy in known if own == named]
         low = high = np.full(len(queries), math.nan)
         if times:
             # Noise that is drawn after a table is selected does not depend on why.
-            mean = np.mean(times, axis=0)[: len(queries)] / n
+            mean = np.mean(times, axis=0) / n
             half = float(-ndtri((1 - level) / 2)) * self.plan_.noise_std / n / math.sqrt(len(times))
             low, high = np.clip(mean - half, 0.0, 1.0), np.clip(mean + half, 0.0, 1.0)
         codes = np.indices(queries.shapes[0]).reshape(len(table), -1).T
@@ -191,8 +199,10 @@ class MarginalMWEM(WorkloadRelease[MwemPlan]):
         plan, queries = self.plan_, self.queries_
         assert isinstance(queries, MarginalQueries)
         rows = [
-            (f"{t}", queries.domain.label(table), f"{math.prod(queries.domain.shape[j] for j in table)}")
-            for t, (table, _) in enumerate(self._known[:_SHOWN], 1)
+            (f"{t}", TIMES.join(table), f"{counts.size}")
+            for t, (table, counts) in enumerate(
+                zip(self.measured_[:_SHOWN], self.counts_[:_SHOWN], strict=True), 1
+            )
         ]
         facts = [
             ("Estimator", type(self).__name__),

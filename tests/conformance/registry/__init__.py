@@ -26,6 +26,7 @@ from registry import (
     sparse_vector,
     tables,
     variance,
+    workload,
 )
 from registry.entry import Entry, PlantedBug, Understated
 
@@ -47,6 +48,7 @@ ENTRIES: tuple[Entry, ...] = (
     *groups.entries(),
     *tables.entries(),
     *ranks.entries(),
+    *workload.entries(),
 )
 
 __all__ = ["ENTRIES", "Entry", "PlantedBug", "Understated"]
