@@ -91,13 +91,21 @@ def _largest_factor(rounds: int, target: PrivacyGuarantee) -> float:
     return largest_cost(events, target, start) * (1 - 1e-9)
 
 
+@lru_cache(maxsize=64)
 def round_stages(
-    queries: MarginalQueries, rounds: int, target: PrivacyGuarantee
+    n_tables: int, size: int, rounds: int, target: PrivacyGuarantee
 ) -> tuple[tuple[Selection | Stage, ...], float]:
-    """Return the stages of all rounds, certified to cost no more than the target, and the noise of a count."""
+    """Return the stages of all rounds, certified to cost no more than the target, and the noise of a count.
+
+    Parameters
+    ----------
+    n_tables, size : int
+        How many tables there are, and how many cells the largest has.
+    rounds : int
+    target : PrivacyGuarantee
+    """
     factor = _largest_factor(rounds, target)
     choice, answer = _PROPORTION
-    size = max(math.prod(shape) for shape in queries.shapes)
     # Of the counts one falls and one rises.
     moved = isqrt_up(2 * ROW**2)
     for margin in (0.0, 1e-12, 1e-9, 1e-6, 1e-3):
@@ -107,9 +115,7 @@ def round_stages(
             stage
             for t in range(1, rounds + 1)
             for stage in (
-                Selection(
-                    worst_table(t), "gumbel", 1, 1 / ROW, MOVED * ROW, errors, candidates=len(queries.tables)
-                ),
+                Selection(worst_table(t), "gumbel", 1, 1 / ROW, MOVED * ROW, errors, candidates=n_tables),
                 Stage(its_counts(t), "gaussian", size, 1 / ROW, moved, counts),
             )
         ]

@@ -125,7 +125,8 @@ class MarginalMWEM(WorkloadRelease[MwemPlan]):
         rounds = d if self.rounds is None else check_integer("rounds", self.rounds, at_least=1, at_most=1000)
         target = PrivacyGuarantee(*self._cost())
         domain.check_size(FULL_TABLE, "a distribution over it; WorkloadAnswers takes more")
-        stages, noise_std = round_stages(queries, rounds, target)
+        largest = max(map(math.prod, queries.shapes))
+        stages, noise_std = round_stages(len(queries.tables), largest, rounds, target)
         return MwemPlan(stages, target, n, d, rounds, noise_std, queries)
 
     def _tables(self) -> tuple[MarginalQueries, Any]:
