@@ -341,5 +341,5 @@ class WorkloadAnswers(WorkloadRelease[WorkloadPlan]):
             l1 = math.sqrt(2 / math.pi) * float(self.noise_std_[at].sum())
             cells = f"{math.prod(queries.shapes[i])}"
             rows.append((queries.domain.label(table), cells, f"{z * std:.2g}", f"{l1:.2g}", f"{away:.2g}"))
-        header = ["table", "cells", f"half of {100 * level:g}%", "l1 error, unbiased", "l1 from uniform"]
+        header = ["table", "cells", f"{100 * level:g}% half-width", "l1 error, unbiased", "l1 from uniform"]
         return header, rows, len(queries.tables)

@@ -32,8 +32,7 @@ RESIDUALS = "residuals of tables"
 _LARGEST_MARGIN = 1 << 24
 _UNIT = 2.0**20  # what a replaced row moves all residuals by, in the units of the stage
 _BITS = 30  # of the steps of a residual, where 64 bits allow them
-_NOISE_LEAVES = 0.8  # of chi-square over its degrees of freedom: where a fit stops
-_LITTLE_NOISE, _LITTLE_LEAVES = 0.2, 0.6  # the same where tables have an expected l1 error of at most .2
+_NOISE_LEAVES, _MUCH_NOISE = 0.8, 0.2
 _TOLERANCE = 0.01
 
 Numbers = NDArray[np.float64]
@@ -119,13 +118,19 @@ class ResidualRelease:
         known = measured(self._residuals(released), weights, self.shape, self.n_samples)
         freedom = known.degrees_of_freedom
         # chi-square is twice the misfit. It is of what was released, and never of the rows.
-        l1 = math.sqrt(2 / math.pi) * float(self.noise_std(plan).sum()) / self.n_samples
-        leaves = _LITTLE_LEAVES if l1 <= _LITTLE_NOISE * len(self.queries.tables) else _NOISE_LEAVES
-        enough = leaves * freedom / 2 if error == "mean" else 0.0
+        enough = self.noise_leaves(plan) * freedom / 2 if error == "mean" else 0.0
         p = descend(
             known.evaluate(), uniform(1, self.queries.size), enough=enough, tolerance=_TOLERANCE * freedom
         )
         return p.reshape(self.shape)
+
+    def noise_leaves(self, plan: ReleasePlan) -> float:
+        """Return which part of chi-square's degrees of freedom a fit for a small mean error leaves: .8, or less.
+
+        Noise is the expected l1 error of a table, on average. Constants are from two public tables (docs/queries.md).
+        """
+        l1 = math.sqrt(2 / math.pi) * float(self.noise_std(plan).sum()) / self.n_samples
+        return _NOISE_LEAVES * min(1.0, math.sqrt(l1 / len(self.queries.tables) / _MUCH_NOISE))
 
     def _residuals(self, released: Mapping[str, Any]) -> dict[Table, Numbers]:
         noisy: Noisy = released[RESIDUALS]
