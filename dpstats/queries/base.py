@@ -70,7 +70,8 @@ class HistogramRelease(_Fitted[Plan], ABC):
 
     def _stated_shape(self, X: Any) -> tuple[int, int] | None:
         # The number of rows of a histogram is public, but it is a sum of what is not.
-        n = None if self.domain is None or np.ndim(X) < 2 else rows_stated(X)
+        rows = self.domain is not None and len(getattr(X, "shape", ())) == 2
+        n = rows_stated(X) if rows else None
         return None if n is None else (n, int(self.domain.size))
 
     def _table(self, X: Any, y: Any) -> Table:

@@ -148,7 +148,7 @@ def multiplicative_weights_updates(size: int, gap: float, printed: bool = False)
     """Return how many queries can tell a hypothesis from the data by ``gap`` (theorem 4.10: 8 times as many)."""
     size = check_integer("size", size, at_least=1)
     gap = check_real("gap", gap, above=0)
-    return math.floor((4 if printed else 0.5) * math.log(size) / gap**2)
+    return whole((4 if printed else 0.5) * math.log(size) / gap**2)
 
 
 def median_updates(n_databases: int) -> int:
@@ -166,7 +166,7 @@ def perceptron_updates(size: int, gap: float, norm: float = 1.0, printed: bool =
     size = check_integer("size", size, at_least=1)
     gap = check_real("gap", gap, above=0)
     norm = check_real("norm", norm, above=0, at_most=1)
-    return math.floor(norm * size / gap**2 if printed else max(norm * size - 1, 0.0) / (4 * gap**2))
+    return whole(norm * size / gap**2 if printed else max(norm * size - 1, 0.0) / (4 * gap**2))
 
 
 def online_bound(
@@ -257,6 +257,11 @@ def perceptron_bound(
     roots = 4**0.25 * math.sqrt(length) * (4 * size * math.log(1 / delta)) ** 0.25
     logs = max(math.log(2 * k * size * length**2 / beta), 0.0)
     return AccuracyBound(roots * math.sqrt(logs / epsilon) / n, beta, "theorem 5.12")
+
+
+def whole(updates: float) -> int:
+    """Return the largest whole number of updates that a bound allows, which rounding must not make smaller."""
+    return math.floor(updates * (1 + 1e-12))
 
 
 def _fixed_point(error: Callable[[float], float]) -> float:

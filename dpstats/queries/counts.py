@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.numbers import exact_numbers
+from dpstats.data.numbers import exact_numbers, floats_among
 from dpstats.data.tables import Table
 from dpstats.errors import InvalidData
 from dpstats.queries.linear import FRACTION_BITS, LinearQueries
@@ -52,12 +52,9 @@ def read_counts(X: Any, domain: Any = None) -> Counts:
         raise InvalidData(
             f"X must be a histogram, one count for each point of the universe, got shape {array.shape}"
         )
-    try:
-        counts = array.astype(np.int64)
-        whole = bool(np.all(counts == array)) and bool(np.all(counts >= 0))
-    except (OverflowError, ValueError, TypeError):
-        whole = False
-    if not whole or not 1 <= sum(counts.tolist()) <= MOST_ROWS:
+    whole = bool(np.isfinite(floats_among(array)).all() and np.all((array >= 0) & (array <= MOST_ROWS)))
+    counts = array.astype(np.int64) if whole else np.zeros(0, dtype=np.int64)
+    if not whole or not np.all(counts == array) or not 1 <= sum(counts.tolist()) <= MOST_ROWS:
         raise InvalidData(
             "X must be a histogram: whole counts, none negative, of at least one row and at most 2^31"
         )

@@ -22,6 +22,7 @@ from dpstats.data.tables import Table
 from dpstats.errors import InvalidParameter
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.queries.base import HistogramRelease, as_queries
+from dpstats.queries.bounds import whole
 from dpstats.queries.counts import MOST_ROWS, data_steps, hypothesis_steps
 from dpstats.queries.linear import LinearQueries
 from dpstats.queries.multisets import build_net, check_net
@@ -52,8 +53,8 @@ class Search:
     found, and what noise can have hidden.
     """
 
-    def __init__(self, queries: LinearQueries, plan: ConstructionPlan) -> None:
-        self._queries, self._plan, self._rule = queries, plan, plan.rule
+    def __init__(self, plan: ConstructionPlan) -> None:
+        self._queries, self._plan, self._rule = plan.queries, plan, plan.rule
         self.hypothesis = self._rule.start()
         self.found: NDArray[Any] = self.hypothesis
         self.checked = math.inf
@@ -192,7 +193,7 @@ class IterativeConstruction(HistogramRelease[ConstructionPlan]):
                     f"accuracy must be larger, or max_updates given: there may be {most:,.0f} updates, of at most "
                     f"{MOST_ROUNDS - 1:,}"
                 )
-            rounds = math.floor(most) + 1
+            rounds = whole(most) + 1
             noise = printed(rounds, target)
             stages = stages_of(noise, rounds, k, n, target, calibration)
             stop = 3 * accuracy / 4
@@ -208,13 +209,13 @@ class IterativeConstruction(HistogramRelease[ConstructionPlan]):
                 stop = max(stop, accuracy - (noise.error(rounds, beta) + noise.regret(rounds, k, beta)) / n)
         answer_error, regret = noise.error(rounds, beta) / n, noise.regret(rounds, k, beta) / n
         gap = stop - answer_error
-        promised = gap > 0 and rule.most_updates(gap) < rounds
+        promised = gap > 0 and rule.most_updates(gap) * (1 + 1e-12) < rounds
         return ConstructionPlan(
             stages,
             target,
             n,
             queries.size,
-            k,
+            queries,
             accuracy,
             rounds,
             stop,
@@ -250,12 +251,11 @@ class IterativeConstruction(HistogramRelease[ConstructionPlan]):
         return Median(build_net(queries, error), error, accuracy is not None)
 
     def _read(self, table: Table, plan: ConstructionPlan) -> NDArray[np.int64]:
-        queries = self._declared()
-        return data_steps(queries, self._checked(table, queries.size))
+        return data_steps(plan.queries, self._checked(table, plan.queries.size))
 
     def _release(self, private: NDArray[np.int64], plan: ConstructionPlan, session: Session) -> None:
-        queries, n = self._declared(), plan.n_samples
-        search = Search(queries, plan)
+        queries, n = plan.queries, plan.n_samples
+        search = Search(plan)
         for t in _shown(range(1, plan.rounds + 1), self.progress):
             if search.ended:
                 # By what was released, which is public.
@@ -268,7 +268,7 @@ class IterativeConstruction(HistogramRelease[ConstructionPlan]):
             search.step(int(worst), float(answer))
 
     def _report(self, released: Released, plan: ConstructionPlan) -> None:
-        search = Search(self._declared(), plan)
+        search = Search(plan)
         for t in range(1, plan.rounds + 1):
             if worst_query(t) in released:
                 search.step(int(released[worst_query(t)][0]), float(released[its_answer(t)][0]))
@@ -284,6 +284,9 @@ class IterativeConstruction(HistogramRelease[ConstructionPlan]):
         plan = self.plan_
         ended = "ended by a check" if self.converged_ else "all used"
         return [("Rounds", f"{self.n_rounds_:,} of {plan.rounds:,}, {ended}")]
+
+    def _notes(self) -> list[str]:
+        return [*super()._notes(), *self.plan_.accuracy_note()]
 
 
 def _shown(rounds: range, progress: bool) -> Any:

@@ -247,11 +247,13 @@ def query_values(name: str, values: Any, ndim: int, size: int | None = None) -> 
         shape = f"({'n_queries, ' * (ndim == 2)}{'size' if size is None else f'{size:,}'})"
         got = f"shape {array.shape}" if array.size else reprlib.repr(values)
         raise InvalidParameter(f"{name} must be numbers in [0, 1] of shape {shape}, got {got}")
-    outside = ~((array >= 0) & (array <= 1))
-    if outside.any():
-        where = tuple(int(i) for i in np.argwhere(outside)[0])
+    if not (array.min() >= 0 and array.max() <= 1):  # nor NaN
+        where = tuple(int(i) for i in np.argwhere(~((array >= 0) & (array <= 1)))[0])
         raise InvalidParameter(f"{name} must have values in [0, 1], got {array[where]:g} at position {where}")
-    array = np.ldexp(np.rint(np.ldexp(array, FRACTION_BITS)), -FRACTION_BITS)
+    # Multiples of a power of two: exact, and a stream asks a hundred thousand.
+    array *= 2.0**FRACTION_BITS
+    np.rint(array, out=array)
+    array *= 2.0**-FRACTION_BITS
     array.flags.writeable = False
     return array
 

@@ -106,6 +106,8 @@ class Conversation:
         if os.getpid() != self._process:
             raise DPStatsError("a stream belongs to the process that made it: two copies would cost twice")
         plan, counts = self._plan, self._counts
+        if counts is None and self._stream.left > 0:
+            raise Exhausted("the stream was closed; a new fit costs a new guarantee")
         if counts is None or self._stream.left == 0:
             raise Exhausted(
                 f"all {plan.max_updates} updates are used and the stream is exhausted: predict() answers from the last "
@@ -126,7 +128,11 @@ class Conversation:
             return min(max(predicted, 0.0), 1.0)
         assert found.steps is not None
         answer = float(in_shares(found.steps, plan.n_samples))
-        self.hypothesis = self.rule.updated(self.hypothesis, f, predicted, answer, plan.noise_of.answer_error)
+        # The answers differ by the gap of an update at least, and by what the noise leaves of what is seen.
+        noise = plan.noise_of
+        gap = max(noise.gap, abs(answer - predicted) - noise.answer_error)
+        target = predicted - gap if answer < predicted else predicted + gap
+        self.hypothesis = self.rule.updated(self.hypothesis, f, predicted, target, 0.0)
         if self._stream.left == 0:
             self._counts = None  # not needed any more
         return min(max(answer, 0.0), 1.0)

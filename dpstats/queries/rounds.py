@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from scipy.special import ndtri
 
@@ -20,8 +19,10 @@ from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Selection, Stage
 from dpstats.privacy.totals import covers
 from dpstats.privacy.zcdp import zcdp_rho
+from dpstats.queries.bounds import whole
 from dpstats.queries.counts import ROW
-from dpstats.queries.linear import FRACTION_BITS
+from dpstats.queries.linear import FRACTION_BITS, LinearQueries
+from dpstats.queries.updates import UpdateRule
 from dpstats.release.noise import check_scale
 
 MOST_ROUNDS = 10_000
@@ -74,6 +75,7 @@ class ConstructionPlan(ReleasePlan):
 
     Attributes
     ----------
+    queries : LinearQueries
     accuracy : float, optional
         What was asked for.
     rounds : int
@@ -92,7 +94,7 @@ class ConstructionPlan(ReleasePlan):
         Whether the rounds are enough for every data: then the error is at most ``error_bound``, but for beta.
     """
 
-    n_queries: int = field(repr=False)
+    queries: LinearQueries = field(repr=False, compare=False)
     accuracy: float | None
     rounds: int
     stop: float
@@ -101,7 +103,7 @@ class ConstructionPlan(ReleasePlan):
     gap: float
     beta: float = field(repr=False)
     promised: bool = field(repr=False)
-    rule: Any = field(repr=False, compare=False)
+    rule: UpdateRule = field(repr=False, compare=False)
 
     @property
     def error_bound(self) -> float:
@@ -110,9 +112,7 @@ class ConstructionPlan(ReleasePlan):
 
     def notes(self) -> list[str]:
         """Return what is not promised, in words."""
-        found = []
-        if self.accuracy is not None and self.error_bound > self.accuracy * (1 + 1e-9):
-            found.append(f"An accuracy of {self.accuracy:g} is not promised: these sizes do not allow it.")
+        found = self.accuracy_note()
         if not self.promised:
             found.append(
                 "The rounds may not be enough: what a fit finds has the bound that its own checks give."
@@ -120,6 +120,12 @@ class ConstructionPlan(ReleasePlan):
         if self.error_bound >= 0.5:
             found.append("The error bound is vacuous: the answer 1/2 to every query is never further off.")
         return found
+
+    def accuracy_note(self) -> list[str]:
+        """Return whether the accuracy that was asked for is missed."""
+        if self.accuracy is None or self.error_bound <= self.accuracy * (1 + 1e-9):
+            return []
+        return [f"An accuracy of {self.accuracy:g} was not promised: these sizes do not allow it."]
 
     def __str__(self) -> str:
         # The rounds are alike.
@@ -149,9 +155,8 @@ def tightened(noise: RoundNoise, rounds: int, target: PrivacyGuarantee) -> Round
         return noise
 
     def events(factor: float) -> tuple[Event, ...]:
-        return (BoundedRange(2 * factor / noise.errors),) * rounds + (
-            Gaussian(factor / noise.answer),
-        ) * rounds
+        choices = (BoundedRange(2 * factor / noise.errors),) * rounds
+        return choices + (Gaussian(factor / noise.answer),) * rounds
 
     return noise.less(largest_cost(events, target, 1 - 1e-9) * (1 - 1e-9))
 
@@ -206,7 +211,7 @@ def best_gap(
     for gap in (0.97**i for i in range(220)):
         if updates(gap) >= MOST_ROUNDS:
             break
-        rounds = math.floor(updates(gap)) + 1
+        rounds = whole(updates(gap)) + 1
         noise = shares(rounds, n_queries, target, beta)
         bound = gap + (2 * noise.error(rounds, beta) + noise.regret(rounds, n_queries, beta)) / n
         ways.append((bound, gap, rounds))

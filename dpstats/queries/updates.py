@@ -92,7 +92,7 @@ class MultiplicativeWeights(UpdateRule):
         p = min(max(predicted, 1e-12), 1 - 1e-12)
         # Neither 0 nor all: a distribution that excludes what the data may have could not come back.
         target = min(max(target, p / 1024), 1 - (1 - p) / 1024)
-        return reweighted(hypothesis, f, p, target * (1 - p) / (p * (1 - target)))
+        return reweighted(hypothesis, f, predicted, target * (1 - p) / (p * (1 - target)))
 
 
 def nearer(predicted: float, answer: float, error: float) -> float:
@@ -131,7 +131,7 @@ class Perceptron(UpdateRule):
     norm : float, default=1.0
         A public bound on the sum of the squared shares of the points, which 1 always is.
     step : float, optional
-        The printed rule instead: from 0, ``step`` times the query itself each time (and it may leave the distributions).
+        The printed rule instead: from 0, ``step`` times the query itself each time; it may leave the distributions.
     """
 
     def __init__(self, size: int, norm: float = 1.0, step: float | None = None) -> None:

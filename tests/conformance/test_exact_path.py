@@ -180,15 +180,16 @@ def check(recorder: Recorder, plan: Plan, data: Any, output: Any) -> None:
 
 
 def check_stream(found: Counter[Call], stage: Comparisons, answers: Any) -> None:
-    """Compare the draws of a stream with its stage: a threshold anew after each answer above, values apart."""
+    """Compare the draws of a stream with its stage: a threshold once or anew after each answer above, values apart."""
     up = np.asarray(answers) > (0 if stage.answer_scale_steps is None else -1e9)
     above = int(up.sum())
     scales = {stage.threshold_scale_steps: 0, stage.question_scale_steps: 0}
     for (law, scale, count), times in found.items():
-        assert law == "laplace"
+        assert law == (stage.answer_noise if scale == stage.answer_scale_steps else "laplace")
         scales[scale] = scales.get(scale, 0) + count * times
     # Not anew after the last question, if it was above.
-    assert scales.pop(stage.threshold_scale_steps) == above + (not up[-1])
+    thresholds = above + (not up[-1]) if stage.redrawn else 1
+    assert scales.pop(stage.threshold_scale_steps) == thresholds
     assert scales.pop(stage.question_scale_steps) >= len(answers)
     assert scales == (
         {} if stage.answer_scale_steps is None or above == 0 else {stage.answer_scale_steps: above}

@@ -15,6 +15,7 @@ from registry import (
     filtering,
     groups,
     histogram,
+    hypotheses,
     identity,
     quantiles,
     randomized_response,
@@ -48,6 +49,7 @@ ENTRIES: tuple[Entry, ...] = (
     *groups.entries(),
     *tables.entries(),
     *ranks.entries(),
+    *hypotheses.entries(),
     *workload.entries(),
 )
 

@@ -10,6 +10,7 @@ from dpstats.data.tables import Table
 from dpstats.groups import GroupMeans, MeanPerRow
 from dpstats.groups.mean_per_row import units_table
 from dpstats.privacy import Choice, Plan, Selection
+from dpstats.queries.base import HistogramRelease
 from dpstats.queries.workload import WorkloadRelease
 from dpstats.ranks.rank_tests import GroupRankTest
 from dpstats.regression import PrivateLogisticRegression
@@ -124,10 +125,14 @@ def width(entry: Entry) -> int:
 
 
 def settings(entries: tuple[Entry, ...]) -> list[Entry]:
-    """Return the entries of estimators, one for each class and its parameters."""
+    """Return the entries of estimators of rows, one for each class and its parameters.
+
+    What reads a histogram has nets of its own, in tests/queries/.
+    """
     found: dict[str, Entry] = {}
     for entry in entries:
-        if entry.estimator is not None and entry.public is not None:
+        of_rows = entry.estimator is not None and not isinstance(entry.estimator, HistogramRelease)
+        if of_rows and entry.public is not None:
             params = {**entry.estimator.get_params(), "random_state": None}
             found.setdefault(f"{type(entry.estimator).__name__} {params}", entry)
     return list(found.values())

@@ -1,0 +1,95 @@
+"""What all releases of a hypothesis share: rows of a domain, synthetic rows, answers, intervals, wrong input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.queries import IterativeConstruction, LinearQueries
+from dpstats.queries.base import as_queries
+
+Q = np.array([[1, 1, 0, 0], [1, 0, 1, 0]])
+COUNTS = np.array([500, 300, 150, 50])
+
+
+class Cells:
+    """A domain of four cells, by the names that mechanisms call it."""
+
+    size = 4
+
+    def histogram(self, data: object) -> np.ndarray:
+        codes = np.asarray(data)
+        if codes.min() < 0 or codes.max() > 3:
+            raise InvalidData("X must hold declared levels only")
+        return np.bincount(codes[:, 0], minlength=4)
+
+    def rows(self, cells: np.ndarray) -> pd.DataFrame:
+        return pd.DataFrame({"cell": cells})
+
+
+def made(**options: object) -> IterativeConstruction:
+    return IterativeConstruction(
+        **{"queries": Q, "max_updates": 2, "epsilon": 2.0, "random_state": 0, **options}
+    )
+
+
+def test_rows_of_a_domain_are_counted_and_drawn() -> None:
+    rows = pd.DataFrame({"cell": np.repeat(np.arange(4), COUNTS)})
+    of_rows = made(domain=Cells()).fit(rows)
+    assert np.array_equal(of_rows.predict(), made().fit(COUNTS).predict())
+    assert np.array_equal(made(domain=Cells()).fit(COUNTS).predict(), of_rows.predict())
+    drawn = of_rows.sample(7, random_state=1)
+    assert list(drawn.columns) == ["cell"] and len(drawn) == 7
+    with pytest.raises(InvalidData, match="declared levels"):
+        made(domain=Cells()).fit(rows + 9)
+
+
+def test_synthetic_rows_have_the_law_of_the_hypothesis() -> None:
+    fitted = made().fit(COUNTS)
+    points = fitted.sample(20_000, random_state=2)
+    shares = np.bincount(points, minlength=4) / 20_000
+    assert np.abs(shares - fitted.synthetic_).max() < 5 * 0.5 / np.sqrt(20_000)
+    assert fitted.synthetic_.sum() == pytest.approx(1)
+    assert fitted.sample(3).shape == (3,)
+
+
+def test_other_queries_are_answered_by_the_hypothesis() -> None:
+    fitted = made().fit(COUNTS)
+    assert fitted.predict([0, 0, 1, 1]) == pytest.approx([fitted.synthetic_[2:].sum()])
+    assert fitted.predict(LinearQueries.from_matrix(Q)) == pytest.approx(fitted.predict())
+    with pytest.raises(InvalidParameter, match=r"queries must be numbers in \[0, 1\]"):
+        fitted.predict([[1, 0, 0]])
+    with pytest.raises(InvalidParameter, match="queries must be about 4 points, got queries about 3"):
+        as_queries(LinearQueries.from_matrix(np.eye(3)), 4)
+    with pytest.raises(InvalidParameter, match=r"queries must have values in \[0, 1\], got 2"):
+        fitted.predict([2, 0, 0, 0])
+
+
+def test_intervals_are_for_the_planned_level() -> None:
+    fitted = made(beta=0.1).fit(COUNTS)
+    interval = fitted.confidence_interval()
+    assert interval.confidence_level == 0.9 and interval.simultaneous
+    assert np.all(np.asarray(interval.low) >= 0) and np.all(np.asarray(interval.high) <= 1)
+    assert fitted.confidence_interval(0.8).confidence_level == 0.9
+    with pytest.raises(InvalidParameter, match="confidence_level must be at most 1 - beta"):
+        fitted.confidence_interval(0.95)
+
+
+def test_summaries_say_what_holds() -> None:
+    text = str(made().fit(COUNTS).summary())
+    for words in ("Rows:", "1,000 (public)", "4 points", "not a private release", "not the sampling error"):
+        assert words in text
+    assert "vacuous" in str(made(epsilon=0.01).fit(COUNTS).summary())
+    many = IterativeConstruction(queries=np.eye(30), max_updates=1, epsilon=1.0, random_state=0)
+    assert "10 more queries: predict()" in str(many.fit(np.arange(30)).summary())
+
+
+def test_parameters_are_those_of_scikit_learn() -> None:
+    estimator = made(domain=Cells())
+    assert clone(estimator).get_params()["max_updates"] == 2
+    for name, value in (("beta", 0.0), ("beta", 1.0), ("epsilon", 0.0), ("delta", 1.0)):
+        with pytest.raises(InvalidParameter, match=f"{name} must be"):
+            clone(estimator).set_params(**{name: value}).fit(COUNTS)

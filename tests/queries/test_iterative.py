@@ -1,0 +1,160 @@
+"""The iterative construction: what it selects, when it ends, what it promises, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpstats.errors import InvalidParameter
+from dpstats.privacy import PrivacyBudget
+from dpstats.queries import IterativeConstruction, LinearQueries
+from dpstats.queries.counts import hypothesis_steps, read_counts
+from dpstats.queries.iterative import Search, _shown
+from dpstats.queries.rounds import its_answer, worst_query
+from dpstats.release.session import Session
+
+SUBSETS = (np.arange(1, 15)[:, None] >> np.arange(4)) & 1
+COUNTS = np.array([700, 200, 80, 20])
+TRUE = SUBSETS @ COUNTS / COUNTS.sum()
+
+
+def made(**options: object) -> IterativeConstruction:
+    return IterativeConstruction(
+        **{"queries": SUBSETS, "epsilon": 1.0, "delta": 1e-6, "random_state": 0, **options}
+    )
+
+
+def test_the_distinguisher_has_the_law_of_the_exponential_mechanism() -> None:
+    construction = made(max_updates=3)
+    plan = construction.plan(1000)
+    scores = np.abs(
+        construction._read(read_counts(COUNTS), plan) - hypothesis_steps(SUBSETS @ np.full(4, 0.25), 1000)
+    )
+    epsilon = 2 * 2**20 / plan.stage(worst_query(1)).scale_steps  # type: ignore[union-attr]
+    # P(f) proportional to exp(epsilon_s n |f(x) - f(x_1)|/2).
+    weights = np.exp(epsilon * 1000 * np.abs(TRUE - 0.25 * SUBSETS.sum(axis=1)) / 2)
+    session = Session.simulated(plan, np.random.default_rng(0), 30_000).open()
+    drawn = np.bincount(session.select(worst_query(1), scores)[:, 0], minlength=14)
+    # False alarm 1e-6; twice the epsilon, which is that of a count taken for a share's, is rejected.
+    inside = weights / weights.sum() * 30_000 > 5
+    for power, right in ((1.0, True), (2.0, False)):
+        law = weights**power / (weights**power).sum() * 30_000
+        expected = np.append(law[inside], law[~inside].sum() + 1e-9)
+        found = np.append(drawn[inside], drawn[~inside].sum())
+        pvalue = stats.chisquare(found, expected * found.sum() / expected.sum()).pvalue
+        assert bool(pvalue > 1e-6) is right
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"update": "perceptron", "norm": 0.6},
+        {
+            "update": "median",
+            "net": (np.arange(1, 36)[:, None] % np.array([2, 3, 5, 7])) + 0.1,
+            "net_error": 0.2,
+        },
+        {"calibration": "textbook", "accuracy": 0.3},
+        {"max_updates": 5},
+        {"max_updates": 5, "delta": 0.0},
+    ],
+    ids=str,
+)
+def test_the_bound_of_what_is_found_holds(options: dict[str, object]) -> None:
+    # At beta = .05 of 15 fits one may fail: more than 7 do with a probability below 1e-6.
+    failed = 0
+    construction = made(epsilon=4.0, random_state=np.random.default_rng(1), **options)
+    plan = construction.plan(1000)
+    construction.plan = lambda n, d=None: plan  # type: ignore[method-assign]
+    for _ in range(15):
+        construction.fit(COUNTS)
+        failed += float(np.abs(construction.predict() - TRUE).max()) > construction.error_bound_
+        assert construction.n_rounds_ <= plan.rounds
+        # What a check ended is as near as was promised.
+        assert not construction.converged_ or construction.error_bound_ <= plan.error_bound + 1e-12
+        assert construction.synthetic_.sum() == pytest.approx(1) and construction.synthetic_.min() >= 0
+    assert failed <= 7
+
+
+def test_promised_rounds_are_enough() -> None:
+    construction = made(epsilon=8.0, accuracy=0.2, random_state=np.random.default_rng(2))
+    plan = construction.plan(1000)
+    assert plan.promised
+    ended = [construction.fit(COUNTS).converged_ for _ in range(5)]
+    assert sum(ended) >= 3  # all but one in twenty do
+
+
+def test_selection_is_of_noisy_errors_and_not_of_exact_ones() -> None:
+    # At a tiny epsilon every query is selected about as often; selecting on exact errors takes one.
+    construction = made(epsilon=0.01, max_updates=0, random_state=np.random.default_rng(3))
+    plan = construction.plan(1000)
+    construction.plan = lambda n, d=None: plan  # type: ignore[method-assign]
+    picked = set()
+    for _ in range(40):
+        with Session.simulated(plan, construction.random_state) as session:
+            construction._release(construction._read(read_counts(COUNTS), plan), plan, session)
+        picked.add(int(session.released[worst_query(1)][0]))
+    assert len(picked) >= 8
+
+
+def test_what_is_reported_is_made_of_what_was_released() -> None:
+    construction = made(max_updates=6)
+    plan = construction.plan(1000)
+    with Session.simulated(plan, np.random.default_rng(4)) as session:
+        construction._release(construction._read(read_counts(COUNTS), plan), plan, session)
+    construction.plan_ = plan
+    construction._report(session.released, plan)
+    search = Search(plan)
+    for t in range(1, construction.n_rounds_ + 1):
+        search.step(int(session.released[worst_query(t)][0]), float(session.released[its_answer(t)][0]))
+    assert np.array_equal(search.found, construction.synthetic_)
+    assert construction.error_bound_ == pytest.approx(search.checked + plan.answer_error + plan.regret)
+    # The answers in rounds are of queries about the hypothesis then: none was chosen before.
+    assert len({int(session.released[worst_query(t)][0]) for t in range(1, construction.n_rounds_ + 1)}) > 1
+
+
+def test_all_rounds_are_charged_whether_or_not_they_are_needed() -> None:
+    budget = PrivacyBudget(1.0, 1e-6)
+    fitted = made(random_state=None, budget=budget, max_updates=8, accuracy=0.9).fit(COUNTS)
+    assert fitted.n_rounds_ == 1 and fitted.converged_
+    (charge,) = budget.history()
+    assert charge.guarantee == fitted.plan_.guarantee and len(fitted.plan_.events) == 18
+    assert "1 of 9, ended by a check" in str(fitted.summary())
+
+
+def test_many_implicit_answers_and_a_bar(capsys: pytest.CaptureFixture[str]) -> None:
+    queries = LinearQueries.from_matrix(np.tril(np.ones((64, 64))))
+    counts = np.bincount(np.random.default_rng(5).binomial(63, 0.3, size=20_000), minlength=64)
+    fitted = made(queries=queries, max_updates=15, progress=True).fit(counts)
+    assert "rounds" in capsys.readouterr().err
+    assert np.abs(fitted.predict() - queries.answers(counts / 20_000)).max() <= fitted.error_bound_ < 0.2
+    assert list(_shown(range(3), False)) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"queries": None}, "queries must be given"),
+        ({"update": "newton"}, "update must be one of 'multiplicative_weights', 'median', 'perceptron'"),
+        ({"accuracy": 0.0}, "accuracy must be"),
+        ({"norm": 1.5, "update": "perceptron"}, "norm must be"),
+        ({"net_error": 1.0, "update": "median"}, "net_error must be"),
+        ({"net": [[1, 0]], "update": "median"}, "net must be databases on 4 points"),
+        ({"max_updates": -1}, "max_updates must be"),
+        ({"calibration": "textbook"}, "accuracy must be given with calibration='textbook'"),
+        ({"calibration": "textbook", "accuracy": 0.01}, "accuracy must be larger, or max_updates given"),
+        ({"progress": 2}, "progress must be True or False"),
+    ],
+)
+def test_wrong_parameters_are_refused(options: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidParameter, match=message):
+        made(**options).plan(1000)
+
+
+def test_a_median_answers_by_medians() -> None:
+    net = np.eye(4)
+    fitted = made(update="median", net=net, net_error=0.4, max_updates=0).fit(COUNTS)
+    assert fitted.predict([1, 1, 1, 0]).tolist() == [1.0]
+    assert fitted.synthetic_.tolist() == [0.25] * 4
