@@ -28,7 +28,7 @@ from dpstats.errors import InvalidParameter
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.queries.gaussian_release import GaussianRelease
-from dpstats.queries.marginals import MarginalQueries, check_tables
+from dpstats.queries.marginals import MarginalQueries, check_table
 from dpstats.queries.residual_release import ResidualRelease
 from dpstats.queries.share_intervals import check_estimand, share_intervals
 from dpstats.queries.synthetic import SyntheticDistribution
@@ -156,7 +156,7 @@ class WorkloadAnswers(WorkloadRelease[WorkloadPlan]):
     >>> answers = WorkloadAnswers(domain=domain, workload=2, epsilon=1.0, random_state=0).fit(rows)
     >>> print(answers.marginal(("smokes", "ill")).round(2).to_string(index=False))
      smokes  ill  share  low  high
-          0    0   0.56 0.56  0.57
+          0    0   0.57 0.56  0.57
           0    1   0.14 0.13  0.14
           1    0   0.15 0.14  0.15
           1    1   0.15 0.15  0.16
@@ -251,7 +251,7 @@ class WorkloadAnswers(WorkloadRelease[WorkloadPlan]):
         queries, domain = self._asked()
         if not isinstance(queries, MarginalQueries):
             raise InvalidParameter("attributes must be those of a table: the workload is of other queries")
-        (table,) = check_tables("attributes", [attributes], domain)
+        table = check_table("attributes", attributes, domain)
         if table not in queries.tables:
             known = reprlib.repr([domain.label(other) for other in queries.tables])
             raise InvalidParameter(
@@ -304,7 +304,7 @@ class WorkloadAnswers(WorkloadRelease[WorkloadPlan]):
             ]
         if self.uniform_ is not None and self.uniform_error_ < rms:
             notes.append(
-                "The noise is larger than what the data add to a uniform distribution: use fewer queries."
+                "By that estimate uniform answers are nearer than unbiased ones: use fewer queries, or more epsilon."
             )
         if len(rows) < whole:
             notes.append(f"The first {len(rows)} of {whole:,}; all are in answers_.")
@@ -317,7 +317,7 @@ class WorkloadAnswers(WorkloadRelease[WorkloadPlan]):
         ends = share_intervals(self.linear_[shown], self.noise_std_[shown], self.plan_.n_samples, level)
         low, high = np.asarray(ends.low), np.asarray(ends.high)
         rows: list[Sequence[str]] = [
-            (self.queries_.label(j), *(significant(float(v), float(std) / 2) for v in (share, low, high)))
+            (self.queries_.label(j), *(significant(float(v), float(std)) for v in (share, low, high)))
             for j, (share, low, high, std) in enumerate(
                 zip(self.answers_[shown], low, high, self.noise_std_[shown], strict=True)
             )

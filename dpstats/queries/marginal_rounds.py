@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from dpstats.privacy.calibration import largest_cost
 from dpstats.privacy.events import BoundedRange, Event, Gaussian
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
-from dpstats.privacy.stages import Selection, Stage
+from dpstats.privacy.stages import AnyStage, Selection, Stage
 from dpstats.privacy.totals import covers
 from dpstats.privacy.zcdp import zcdp_rho
 from dpstats.queries.contrasts import Contrasts
@@ -68,10 +68,21 @@ class MwemPlan(ReleasePlan):
     noise_std: float = field(compare=False)
     queries: MarginalQueries = field(repr=False, compare=False)
 
+    @cached_property
+    def guarantee(self) -> PrivacyGuarantee:
+        """The composed guarantee of all rounds at the delta asked for; see `ReleasePlan`."""
+        return _certified(self.stages, self.target)
+
     def __str__(self) -> str:
         # The rounds are alike.
         lines = super().__str__().split("\n")
         return "\n".join([*lines[:3], *([f"  and so on, {self.rounds} rounds"] if self.rounds > 1 else [])])
+
+
+@lru_cache(maxsize=64)
+def _certified(stages: tuple[AnyStage, ...], target: PrivacyGuarantee) -> PrivacyGuarantee:
+    """Return what stages cost, which no other part of a plan enters: once for all plans that have them."""
+    return ReleasePlan(stages, target, 1, 1).guarantee
 
 
 # A choice of range r costs r^2/8 and noise of mu costs mu^2/2, to be in the stated proportion.
@@ -179,7 +190,7 @@ class Rounds:
             ) / after
             known.precisions[at] = after
         # The number of rows is known.
-        total = (slice(None), *(0,) * len(shape))
+        total: tuple[Any, ...] = (slice(None), *(0,) * len(shape))
         known.coefficients[total] = known.precisions[total] = 0.0
         freedom = np.count_nonzero(known.precisions.reshape(len(self.p), -1), axis=1).max()
         self.p = descend(known.evaluate(), self.p, tolerance=_TOLERANCE * float(freedom), steps=_STEPS)

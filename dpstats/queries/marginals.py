@@ -111,16 +111,25 @@ def check_tables(name: str, tables: Any, domain: Domain) -> tuple[Table, ...]:
             continue
         if isinstance(item, str | bytes) or not isinstance(item, Sequence) or not item:
             raise InvalidParameter(refusal)
-        table = tuple(sorted(domain.position(attribute) for attribute in item))
-        if len(set(table)) < len(table):
-            raise InvalidParameter(f"{name} must not have an attribute twice in a table, got {item!r}")
-        found.append(table)
+        found.append(check_table(name, item, domain))
     if not found:
         raise InvalidParameter(f"{name} must be one table at least, got none")
     if len(set(found)) < len(found):
         twice = next(table for table in found if found.count(table) > 1)
         raise InvalidParameter(f"{name} must be different tables, got {domain.label(twice)!r} twice")
     return tuple(found)
+
+
+def check_table(name: str, attributes: Any, domain: Domain) -> Table:
+    """Return the attributes of one table, given by name or position, as positions, rising."""
+    if isinstance(attributes, str | bytes) or not isinstance(attributes, Sequence) or not attributes:
+        raise InvalidParameter(
+            f"{name} must be the attributes of a table, in a sequence, got {reprlib.repr(attributes)}"
+        )
+    table = tuple(sorted(domain.position(attribute) for attribute in attributes))
+    if len(set(table)) < len(table):
+        raise InvalidParameter(f"{name} must not have an attribute twice in a table, got {attributes!r}")
+    return table
 
 
 def _is_whole(value: Any) -> bool:

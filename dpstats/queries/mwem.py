@@ -28,7 +28,7 @@ from dpstats.queries.marginal_rounds import (
     round_stages,
     worst_table,
 )
-from dpstats.queries.marginals import MarginalQueries, Table, check_tables
+from dpstats.queries.marginals import MarginalQueries, Table, check_table
 from dpstats.queries.synthetic import SyntheticDistribution
 from dpstats.queries.workload import FULL_TABLE, WorkloadRelease
 from dpstats.release.parameters import parameters
@@ -180,7 +180,7 @@ class MarginalMWEM(WorkloadRelease[MwemPlan]):
         check_is_fitted(self, "answers_")
         level = check_level("confidence_level", confidence_level)
         domain = self._tables()[1]
-        (table,) = check_tables("attributes", [attributes], domain)
+        table = check_table("attributes", attributes, domain)
         queries = MarginalQueries(domain, [table])
         named = tuple(domain.names[j] for j in table)
         n, known = self.plan_.n_samples, zip(self.measured_, self.counts_, strict=True)

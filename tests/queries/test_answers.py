@@ -29,26 +29,23 @@ def fits(count: int, **options: object) -> list[WorkloadAnswers]:
 
 
 def test_errors_are_as_planned_and_intervals_cover() -> None:
-    made = fits(200, epsilon=0.5)
+    made = fits(120, epsilon=0.5)
     errors = np.array([one.linear_ - TRUTH for one in made])
-    # Estimated deviations are off by 5% each, and the mean error by a 14th of one.
-    assert errors.std(axis=0) == pytest.approx(made[0].noise_std_, rel=0.25)
-    assert np.abs(errors.mean(axis=0) / made[0].noise_std_).max() < 5 / math.sqrt(200)
-    assert (errors**2).sum(axis=1).mean() == pytest.approx(made[0].plan_.expected_error(), rel=0.1)
+    # Estimated deviations are off by 6.5% each, and the mean error by an 11th of one.
+    assert errors.std(axis=0) == pytest.approx(made[0].noise_std_, rel=0.3)
+    assert np.abs(errors.mean(axis=0) / made[0].noise_std_).max() < 5 / math.sqrt(120)
+    assert (errors**2).sum(axis=1).mean() == pytest.approx(made[0].plan_.expected_error(), rel=0.15)
 
     def coverage(centers: list[np.ndarray]) -> np.ndarray:
         return np.mean([np.abs(center - TRUTH) <= 1.96 * made[0].noise_std_ for center in centers], axis=0)
 
     ends = [one.confidence_interval() for one in made]
     covered = np.mean([(i.low <= TRUTH) & (i.high >= TRUTH) for i in ends], axis=0)
-    # 200 intervals of one share: four deviations of .0154.
-    assert (covered > 0.95 - 4 * 0.0154).all()
-    # About the point answers they would not: planted.
-    assert coverage([one.linear_ for one in made]).mean() == pytest.approx(covered.mean())
-    assert (
-        coverage([one.answers_ for one in made]).min() < 0.85
-        or coverage([one.answers_ for one in made]).mean() > 0.97
-    )
+    # 120 intervals of one share: four deviations of .02.
+    assert (covered > 0.95 - 4 * 0.02).all()
+    assert coverage([one.linear_ for one in made]).mean() == pytest.approx(0.95, abs=0.02)
+    # About the point answers, which are biased, they would not cover: planted.
+    assert coverage([one.answers_ for one in made]).min() < 0.87
 
 
 def test_point_answers_are_nearer_than_unbiased_ones() -> None:
@@ -102,9 +99,9 @@ def test_the_summary_says_what_there_is() -> None:
 
 
 def test_the_uniform_baseline_is_estimated_without_bias() -> None:
-    made = fits(200, epsilon=0.5)
+    made = fits(120, epsilon=0.5)
     uniform = np.sqrt(np.mean((made[0].uniform_ - TRUTH) ** 2))
-    assert np.mean([one.uniform_error_**2 for one in made]) == pytest.approx(uniform**2, rel=0.15)
+    assert np.mean([one.uniform_error_**2 for one in made]) == pytest.approx(uniform**2, rel=0.2)
 
 
 def test_a_value_that_is_no_choice_is_refused() -> None:
@@ -116,3 +113,5 @@ def test_a_value_that_is_no_choice_is_refused() -> None:
         made.confidence_interval(estimand="population")
     with pytest.raises(InvalidParameter, match="the workload is of other queries"):
         made.marginal(("x0",))
+    with pytest.raises(InvalidParameter, match="attributes must be the attributes of a table, in a sequence"):
+        fits(1)[0].marginal("x0")

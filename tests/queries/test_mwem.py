@@ -26,7 +26,7 @@ TRUTH = LinearQueries.marginals(SHAPE, (2, 3)).answers(Domain(SHAPE).histogram(C
 def test_it_beats_one_release_of_all_tables_where_epsilon_is_small() -> None:
     given = {"domain": SHAPE, "workload": (2, 3), "epsilon": 0.1}
     errors = []
-    for seed in range(4):
+    for seed in range(2):
         made = [kind(**given, random_state=seed).fit(CODES) for kind in (MarginalMWEM, WorkloadAnswers)]
         errors.append(
             [np.abs(a - TRUTH).mean() for a in (made[0].answers_, made[1].linear_, made[1].uniform_)]
@@ -38,14 +38,14 @@ def test_it_beats_one_release_of_all_tables_where_epsilon_is_small() -> None:
 def test_measured_tables_have_intervals_that_cover() -> None:
     domain = Domain(SHAPE)
     covered = []
-    for seed in range(40):
+    for seed in range(15):
         made = MarginalMWEM(domain=domain, workload=1, rounds=2, epsilon=1.0, random_state=seed).fit(CODES)
         for names in set(made.measured_):
             frame = made.marginal(names)
             truth = LinearQueries.marginals(domain, [names]).answers(domain.histogram(CODES)) / 1500
             covered += ((frame["low"] <= truth) & (truth <= frame["high"])).tolist()
-    # About 300 intervals.
-    assert np.mean(covered) == pytest.approx(0.95, abs=0.05)
+    # About 100 intervals: their share has a deviation of .022.
+    assert np.mean(covered) == pytest.approx(0.95, abs=0.08)
     others = [name for name in domain.names if (name,) not in made.measured_]
     assert made.marginal(others[:1])[["low", "high"]].isna().all(axis=None)
 
