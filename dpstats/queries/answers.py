@@ -112,7 +112,10 @@ class WorkloadAnswers(WorkloadRelease[WorkloadPlan]):
     ----------
     answers_ : ndarray of shape (n_queries,)
         Point answers, as shares of the rows: of one distribution over the domain, which fits what was released. For
-        tables of a domain of more than 2^20 cells they are ``linear_``, moved into [0, 1].
+        domains of more than 2^20 cells, and where noise is so little that no distribution was found that fits as well,
+        they are ``linear_``, moved into [0, 1].
+    fitted_ : bool
+        Whether they are those of ``synthetic_``.
     linear_ : ndarray of shape (n_queries,)
         The unbiased answers, from which intervals are.
     noise_std_ : ndarray of shape (n_queries,)
@@ -120,7 +123,7 @@ class WorkloadAnswers(WorkloadRelease[WorkloadPlan]):
     uniform_ : ndarray of shape (n_queries,)
         What a uniform distribution answers, from no data at all: the baseline. None for domains beyond 2^20 cells.
     synthetic_ : SyntheticDistribution
-        The distribution of the point answers; None for domains beyond 2^20 cells.
+        The fitted distribution; None for domains beyond 2^20 cells.
     queries_ : LinearQueries
         The workload, in the order of the answers.
     privacy_ : PrivacyGuarantee
@@ -195,13 +198,15 @@ class WorkloadAnswers(WorkloadRelease[WorkloadPlan]):
         self.queries_, domain = release.queries, self._asked()[1]
         self.linear_ = release.linear(released) / n
         self.noise_std_ = plan.noise_std
-        fitted = release.fitted(released, plan, self.error)
-        self.synthetic_ = None if fitted is None else SyntheticDistribution(domain, fitted)
-        self.uniform_ = None
+        found = release.fitted(released, plan, self.error)
+        self.synthetic_ = self.uniform_ = None
         self.answers_ = np.clip(self.linear_, 0.0, 1.0)
-        if self.synthetic_ is not None:
-            self.answers_ = self.synthetic_.answers(self.queries_)
+        if found is not None:
+            self.synthetic_ = SyntheticDistribution(domain, found.p.reshape(domain.shape))
             self.uniform_ = np.asarray(self.queries_.answers(np.full(domain.size, 1 / domain.size)))
+            if found.reached:
+                self.answers_ = self.synthetic_.answers(self.queries_)
+        self.fitted_ = found is not None and found.reached
 
     # What follows from the release.
 
@@ -301,6 +306,11 @@ class WorkloadAnswers(WorkloadRelease[WorkloadPlan]):
         if self.synthetic_ is None:
             notes = [
                 "The domain is too large for one distribution: shares are the unbiased ones, moved into [0, 1]."
+            ]
+        elif not self.fitted_:
+            notes = [
+                "No distribution was found that is as near as the noise: shares are the unbiased ones, moved into "
+                "[0, 1], and synthetic_ is further off."
             ]
         if self.uniform_ is not None and self.uniform_error_ < rms:
             notes.append(

@@ -6,7 +6,9 @@ that stopping early leaves the noise of what they say little about.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +19,41 @@ Evaluate = Callable[[Numbers], tuple[Numbers, Numbers]]
 
 _LEAST = 1e-300
 _GROW, _SHRINK = 1.5, 0.5
+_TOLERANCE = 0.01  # of the degrees of freedom
+_FAR = 4.0  # deviations of chi-square that noise has next to never
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A distribution that was fitted to noisy answers.
+
+    Attributes
+    ----------
+    p : array of shape (size,)
+    reached : bool
+        Whether it is as near to them as noise is to the truth; if not, there were too few steps for so little noise.
+    """
+
+    p: Numbers
+    reached: bool
+
+
+def fit(evaluate: Evaluate, size: int, freedom: int, enough: float = 0.0) -> Fit:
+    """Fit one distribution, from the uniform one on, to answers whose misfit at the truth is chi-square/2.
+
+    Parameters
+    ----------
+    evaluate : callable
+    size : int
+        Of the distribution.
+    freedom : int
+        Degrees of freedom of that chi-square.
+    enough : float
+        As for `descend`.
+    """
+    p = descend(evaluate, uniform(1, size), enough=enough, tolerance=_TOLERANCE * min(freedom, size))
+    most = freedom + _FAR * math.sqrt(2 * freedom)
+    return Fit(p[0], 2 * float(evaluate(p)[0][0]) <= most)
 
 
 def descend(

@@ -19,7 +19,7 @@ from dpstats.lattice import isqrt_up
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.queries.counted import counts_of
 from dpstats.queries.domain import Counts, Domain
-from dpstats.queries.entropic import descend, uniform
+from dpstats.queries.entropic import Fit, fit
 from dpstats.queries.linear import FRACTION_BITS, LinearQueries
 from dpstats.queries.workload import FULL_TABLE
 from dpstats.release.additive import Integers
@@ -28,7 +28,6 @@ ANSWERS = "answers"
 
 _PAIRWISE = 1 << 12  # points up to which all pairs of columns are compared
 _BLOCK = 1 << 22
-_TOLERANCE = 0.01
 
 Numbers = NDArray[np.float64]
 
@@ -85,7 +84,7 @@ class GaussianRelease:
         """Return the standard deviation of the noise of each unbiased answer, as counts."""
         return np.full(len(self.queries), float(np.asarray(plan.noise(ANSWERS).std)))
 
-    def fitted(self, released: Mapping[str, Any], plan: ReleasePlan, error: str) -> Numbers | None:
+    def fitted(self, released: Mapping[str, Any], plan: ReleasePlan, error: str) -> Fit | None:
         """Return the distribution whose answers are nearest to what was released."""
         noisy, n, queries = np.asarray(released[ANSWERS]), self.n_samples, self.queries
         precision = float(np.asarray(plan.noise(ANSWERS).std)) ** -2
@@ -94,8 +93,7 @@ class GaussianRelease:
             off = n * np.asarray(queries.answers(p[0]), dtype=np.float64) - noisy
             return np.array([precision * float(off @ off) / 2]), n * precision * queries.transpose(off)[None]
 
-        tolerance = _TOLERANCE * min(len(queries), queries.size)
-        return descend(distance, uniform(1, queries.size), tolerance=tolerance)[0].reshape(self.domain.shape)
+        return fit(distance, queries.size, len(queries))
 
 
 def squared_column_distance(queries: LinearQueries) -> int:

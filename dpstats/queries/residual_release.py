@@ -20,7 +20,7 @@ from dpstats.privacy.stages import Block
 from dpstats.queries.allocation import allocate, movement
 from dpstats.queries.counted import counts_of
 from dpstats.queries.domain import Counts
-from dpstats.queries.entropic import descend, uniform
+from dpstats.queries.entropic import Fit, fit
 from dpstats.queries.marginals import MarginalQueries, Table, margins
 from dpstats.queries.measured import measured
 from dpstats.queries.residuals import added_up, cell_variance, residual, whole_factor, whole_residual
@@ -33,7 +33,6 @@ _LARGEST_MARGIN = 1 << 24
 _UNIT = 2.0**20  # what a replaced row moves all residuals by, in the units of the stage
 _BITS = 30  # of the steps of a residual, where 64 bits allow them
 _NOISE_LEAVES, _MUCH_NOISE = 0.8, 0.2
-_TOLERANCE = 0.01
 
 Numbers = NDArray[np.float64]
 Noisy = Mapping[str, Numbers]
@@ -110,7 +109,7 @@ class ResidualRelease:
         stds = [math.sqrt(cell_variance(weights, table, self.shape)) for table in self.queries.tables]
         return np.repeat(stds, [math.prod(shape) for shape in self.queries.shapes])
 
-    def fitted(self, released: Mapping[str, Any], plan: ReleasePlan, error: str) -> Numbers | None:
+    def fitted(self, released: Mapping[str, Any], plan: ReleasePlan, error: str) -> Fit | None:
         """Return the distribution that fits what was released; None where the domain is too large for one."""
         if not self.full:
             return None
@@ -119,10 +118,7 @@ class ResidualRelease:
         freedom = known.degrees_of_freedom
         # chi-square is twice the misfit. It is of what was released, and never of the rows.
         enough = self.noise_leaves(plan) * freedom / 2 if error == "mean" else 0.0
-        p = descend(
-            known.evaluate(), uniform(1, self.queries.size), enough=enough, tolerance=_TOLERANCE * freedom
-        )
-        return p.reshape(self.shape)
+        return fit(known.evaluate(), self.queries.size, freedom, enough)
 
     def noise_leaves(self, plan: ReleasePlan) -> float:
         """Return which part of chi-square's degrees of freedom a fit for a small mean error leaves: .8, or less.

@@ -115,3 +115,10 @@ def test_a_value_that_is_no_choice_is_refused() -> None:
         made.marginal(("x0",))
     with pytest.raises(InvalidParameter, match="attributes must be the attributes of a table, in a sequence"):
         fits(1)[0].marginal("x0")
+
+
+def test_where_no_distribution_comes_as_near_as_the_noise_the_unbiased_answers_are_given() -> None:
+    (made,) = fits(1, epsilon=3e5)
+    assert not made.fitted_ and np.array_equal(made.answers_, np.clip(made.linear_, 0, 1))
+    assert "further off" in str(made.summary()) and np.abs(made.answers_ - TRUTH).max() < 1e-4
+    assert fits(1, workload=1)[0].fitted_

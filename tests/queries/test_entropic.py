@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpstats.queries.entropic import Evaluate, descend, uniform
+from dpstats.queries.entropic import Evaluate, descend, fit, uniform
 from dpstats.tables.cells import projection
 
 
@@ -42,3 +42,18 @@ def test_it_stops_where_noise_explains_the_rest() -> None:
     assert nearest(points)(nearer)[0] <= 0.1 * start
     # From the first one on, if it is near enough.
     assert np.array_equal(descend(nearest(points), uniform(1, 4), enough=1.0), uniform(1, 4))
+
+
+def test_a_fit_says_whether_it_came_near_enough() -> None:
+    # Noise of variance .1, and answers that no distribution is near to.
+    for point, reached in (
+        (np.array([[0.6, 0.5, 0.0, -0.1]]), True),
+        (np.array([[9.0, 0.0, 0.0, 0.0]]), False),
+    ):
+
+        def misfit(p: np.ndarray, point: np.ndarray = point) -> tuple[np.ndarray, np.ndarray]:
+            found, gradient = nearest(point)(p)
+            return 10 * found, 10 * gradient
+
+        found = fit(misfit, 4, freedom=3)
+        assert found.reached is reached and found.p.sum() == pytest.approx(1.0)
