@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpstats import demo
+from dpstats.privacy import gaussian_sigma
 
 
 def test_public_bounds_hold_the_data() -> None:
@@ -13,6 +14,16 @@ def test_public_bounds_hold_the_data() -> None:
     assert data.shape == (20_190, len(demo.COLUMNS))
     clipped = {c.name: int(((data[c.name] < c.low) | (data[c.name] > c.high)).sum()) for c in demo.COLUMNS}
     assert clipped == {"mdvis": 12, "disea": 0, "physlm": 0, "hlthg": 0, "hlthf": 0, "hlthp": 0}
+
+
+def test_a_person_costs_what_group_privacy_says() -> None:
+    table = demo.price_per_person()
+    guarantees = dict(table.facts)
+    assert guarantees["A person protected"].endswith("one person replaced")
+    assert "epsilon = 1, delta = 9.9" in guarantees["A person protected"]
+    # sigma(.2, 1.3e-7)/sigma(1, 1e-6) by the exact curve.
+    ratio = gaussian_sigma(0.2, 0.99e-6 * np.expm1(0.2) / np.expm1(1)) / gaussian_sigma(1.0, 1e-6)
+    assert [row[-1] for row in table.rows] == [f"{ratio:.2f}"] * 6
 
 
 def test_demo_intervals_cover_the_non_private_means() -> None:

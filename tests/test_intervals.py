@@ -11,6 +11,7 @@ from scipy import stats
 from scipy.special import ndtri
 
 from dpstats.intervals import (
+    furthest,
     half_widths,
     normal_laplace_quantile,
     normal_laplace_tail,
@@ -167,3 +168,21 @@ def test_simultaneous_intervals_cover_together(correlation):
         assert together(simultaneous_level(0.9, d)) <= high
     # Power control: one column's level is not enough for all.
     assert together(0.9) < low
+
+
+@pytest.mark.parametrize("columns", [1, 20, 5000])
+def test_furthest_value_is_found_to_the_last_bits(columns):
+    rng = np.random.default_rng(columns)
+    start, end = rng.normal(size=columns), 5 * rng.normal(size=columns)
+    wanted = start + rng.random(columns) * (end - start)
+    far = np.abs(wanted - start)
+
+    def kept(values):
+        assert values.shape[1] == columns
+        return np.abs(values - start) <= far
+
+    found = furthest(start, end, kept)
+    np.testing.assert_allclose(found, wanted, atol=1e-15 * np.abs(end - start).max(), rtol=1e-15)
+    assert kept(found[None]).all()  # what is returned was kept, not next to it
+    np.testing.assert_array_equal(furthest(start, end, lambda values: values == values), end)
+    np.testing.assert_array_equal(furthest(start, end, lambda values: values != values), start)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.categories import Categories
 from dpstats.data.columns import distinct
+from dpstats.data.engine import Engine
 from dpstats.data.labels import column_names
 from dpstats.data.parameters import check_choice
 from dpstats.data.rows import InvalidType, as_float64, column_of, in_memory, rows_of
@@ -114,6 +115,8 @@ def read_table(
         If the data cannot be read, or their lengths differ.
     """
     check_choice("missing", missing, ["error", "center"])
+    if isinstance(X, Engine):
+        return Table(_check_engine(estimator, X, reset=reset, min_samples=min_samples))
     if groups is not None and not isinstance(categories, Categories):
         if categories is None:
             raise InvalidParameter("categories must be declared for groups: a sequence of distinct values")
@@ -130,6 +133,30 @@ def read_table(
         units=None if units is None else unit_codes(units),
         names=column_names(X),
     )
+
+
+def _check_engine(estimator: Any, engine: Engine, *, reset: bool, min_samples: int) -> Engine:
+    """Return rows that are not in memory, with the column named ``y`` beside the numbers, and record public facts."""
+    from sklearn.utils.validation import validate_data
+
+    if not getattr(estimator, "_takes_engines", False):
+        raise InvalidData(
+            f"X must be in memory for {type(estimator).__name__}; a relation, a file or a Dask collection serves "
+            "means, variances, means of groups, tables and regressions"
+        )
+    n, d = engine.shape
+    # The names alone, as of an empty frame of the same columns.
+    facts: Any = np.empty((0, d))
+    if engine.columns is not None:
+        import pandas as pd
+
+        facts = pd.DataFrame(facts, columns=engine.columns)
+    validate_data(estimator, facts, reset=reset, skip_check_array=True)
+    if n < min_samples:
+        raise InvalidData(
+            f"X must have at least {min_samples} rows, got n_samples = {n} (n is public and fixed)"
+        )
+    return engine
 
 
 def unit_codes(units: Any) -> NDArray[np.int64]:

@@ -20,6 +20,16 @@ def label_and_columns(
     names = column_names(frame)
     if names is None:
         raise InvalidData(f"X must be a data frame with a column {by!r}, got {type(frame).__name__}")
+    chosen = numbers_beside(names, by, columns, bounds, parameter=parameter)
+    return select(frame, chosen), column(frame, by)
+
+
+def numbers_beside(
+    names: Sequence[Any] | None, by: Any, columns: Any = None, bounds: Any = None, *, parameter: str = "by"
+) -> list[Any]:
+    """Return the columns of numbers beside the column ``by``: see `label_and_columns`."""
+    if names is None:
+        raise InvalidData(f"X must have columns with names, one of them {by!r}, got an array")
     chosen = _chosen(names, by, columns, bounds)
     refuse_unknown(parameter, [by], names)
     refuse_unknown("columns", chosen, names)
@@ -27,7 +37,7 @@ def label_and_columns(
         raise InvalidParameter(f"columns must not have {by!r}, which is given as {parameter}")
     if not chosen:
         raise InvalidParameter("columns must name at least one column")
-    return select(frame, chosen), column(frame, by)
+    return chosen
 
 
 def _chosen(names: Sequence[Any], by: Any, columns: Any, bounds: Any) -> list[Any]:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -14,6 +16,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.categories import Categories
+from dpstats.data.engine import Engine, Part
 from dpstats.data.parameters import (
     check_choice,
     check_integer,
@@ -22,6 +25,7 @@ from dpstats.data.parameters import (
     check_random_state,
 )
 from dpstats.data.rows import in_memory
+from dpstats.data.sources import engine_of
 from dpstats.data.tables import Table, read_table
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.groups import anova, contrasts
@@ -33,7 +37,7 @@ from dpstats.groups.base import (
     rows_that_count,
     tail_of,
 )
-from dpstats.groups.frames import column, label_and_columns
+from dpstats.groups.frames import column, label_and_columns, numbers_beside
 from dpstats.groups.plan import GroupMeansPlan, group_means_plan
 from dpstats.groups.ratio import Ratio
 from dpstats.groups.results import AnalysisOfVariance, Difference, PairwiseDifferences
@@ -59,6 +63,18 @@ class _Fitted(RatioEstimator[GroupMeansPlan]):
     counts_noise_std_: float
     means_: Floats
     std_: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class _Totals:
+    """The exact totals of some rows, with their codes beside them."""
+
+    plan: GroupMeansPlan
+
+    def __call__(self, part: Part) -> dict[str, NDArray[np.int64]]:
+        plan = self.plan
+        codes = np.where(rows_that_count(part.X, plan.missing), part.beside, -1)
+        return group_sums(part.X, codes, plan.lattice, plan.totals)
 
 
 @parameters
@@ -158,6 +174,8 @@ class GroupMeans(_Fitted):
     random_state: Any = None
     budget: Any = None
 
+    _takes_engines = True
+
     def plan(self, n_samples: int, n_features: int) -> GroupMeansPlan:
         """Return what a fit on data of this size would release, and at which cost.
 
@@ -218,7 +236,11 @@ class GroupMeans(_Fitted):
         if self.by is not None:
             if y is not None:
                 raise InvalidParameter("y must not be given with by: the labels are the column of that name")
-            X, y = label_and_columns(in_memory(X), self.by, self.columns, self.bounds)
+            source = engine_of(X)
+            if isinstance(source, Engine):
+                X = source.having(numbers_beside(source.columns, self.by, self.columns, self.bounds), self.by)
+            else:
+                X, y = label_and_columns(in_memory(X), self.by, self.columns, self.bounds)
         return super().fit(X, y)
 
     def _categories(self) -> Categories:
@@ -227,7 +249,10 @@ class GroupMeans(_Fitted):
         return Categories(self.groups, "groups")
 
     def _table(self, X: Any, y: Any) -> Table:
-        if y is None:
+        if isinstance(X, Engine) and X.beside is not None:
+            read = X.reading(partial(self._categories().codes, name="y"))
+            return read_table(self, read, reset=True, min_samples=self._min_samples)
+        if y is None or isinstance(X, Engine):
             raise InvalidData(
                 f"{type(self).__name__} requires y to be passed, but the target y is None: a label for each row (or "
                 "by, the column of a data frame that has them)"
@@ -242,10 +267,11 @@ class GroupMeans(_Fitted):
         )
 
     def _read(self, table: Table, plan: GroupMeansPlan) -> Mapping[str, Any]:
+        if isinstance(table.X, Engine):
+            return {TOTALS: table.X.total(_Totals(plan))}
         codes = table.groups
         assert codes is not None
-        codes = np.where(rows_that_count(table.X, plan.missing), codes, -1)
-        return {TOTALS: group_sums(table.X, codes, plan.lattice, plan.totals)}
+        return {TOTALS: _Totals(plan)(Part(table.X, codes))}
 
     def _report(self, released: Released, plan: GroupMeansPlan) -> None:
         noise = plan.totals_noise

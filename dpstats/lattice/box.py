@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.engine import Engine
 from dpstats.errors import InvalidParameter
 from dpstats.lattice.base import BITS, RowLattice, check_region
+from dpstats.lattice.box_sql import power_sums
+from dpstats.lattice.finite import not_finite
 from dpstats.lattice.joint import FREE_SQUARES, FREE_SQUARES_L1, box_movement, free_weight
 from dpstats.lattice.rounding import SHIFT, isqrt_up, pattern
 from dpstats.lattice.sums import Moments, Reading, stored_sums, sums_by_columns
@@ -118,6 +121,33 @@ class BoxLattice(RowLattice):
     def _moments(self, X: NDArray[Any], how: Reading) -> Moments:
         return sums_by_columns(X, self, how)
 
+    def _engine_moments(self, engine: Engine, powers: int, outside: bool, missing: str) -> Moments:
+        unit, (offset, far) = self._unit, self._offset()
+        found = power_sums(
+            engine,
+            shift=self.center if far else 0.0,
+            factor=1 / self.spacing if unit == 1.0 else 1.0,
+            offset=offset,
+            unit=unit,
+            bound=self.bound,
+            largest=self.largest,
+            ends=(self.low, self.high),
+            powers=powers,
+            outside=outside,
+        )
+        if found is None:
+            return super()._engine_moments(engine, powers, outside, missing)
+        sums, counts, bad = found
+        if bad and missing == "error":
+            raise not_finite()
+        return Moments(tuple(sums), counts)
+
+    def _offset(self) -> tuple[Columns, bool]:
+        """Return the centre in steps, and whether it is so far away that it is subtracted before precision is lost."""
+        offset = np.rint(self.center / self.spacing)
+        far = bool(np.any(np.abs(offset) > _MAX_OFFSET))
+        return (np.zeros_like(offset) if far else offset), far
+
     def _outside(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         result: NDArray[np.bool_] = (rows < self.low) | (rows > self.high)
         return result
@@ -155,13 +185,11 @@ class BoxLattice(RowLattice):
         def tiled(value: Any) -> Any:
             return np.tile(value, repeat) if isinstance(value, np.ndarray) and repeat > 1 else value
 
-        unit = self._unit
-        offset = np.rint(self.center / self.spacing)
+        unit, (offset, far) = self._unit, self._offset()
         source = rows
-        if np.any(np.abs(offset) > _MAX_OFFSET):
-            # A centre that is far away compared with the clip: subtract it before precision is lost.
+        if far:
             np.subtract(rows, tiled(self.center), out=out, dtype=np.float64)
-            source, offset = out, np.zeros_like(offset)
+            source = out
         elif rows.dtype != out.dtype:
             # Converted first: numpy's loops that convert as they go are slower than two passes in cache.
             np.copyto(out, rows, casting="unsafe")

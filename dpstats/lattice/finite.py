@@ -7,18 +7,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.engine import Engine, Part
 from dpstats.errors import InvalidData
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
 
 
-def check_finite(X: NDArray[Any]) -> None:
+def check_finite(X: Any) -> None:
     """Raise `InvalidData` if an entry is NaN or infinite."""
+    if isinstance(X, Engine):
+        X.total(_check_part)
+        return
     with np.errstate(all="ignore"):
         finite = all_finite(X)
     if not finite:
-        raise _not_finite()
+        raise not_finite()
+
+
+def _check_part(part: Part) -> dict[str, NDArray[np.int64]]:
+    check_finite(part.X)
+    return {}
 
 
 def finite_or_center(rows: NDArray[Any], center: Columns, missing: str) -> NDArray[Any]:
@@ -29,7 +38,7 @@ def finite_or_center(rows: NDArray[Any], center: Columns, missing: str) -> NDArr
     if all_finite(rows):
         return rows
     if missing == "error":
-        raise _not_finite()
+        raise not_finite()
     return np.where(np.isfinite(rows), rows.astype(np.float64), center)
 
 
@@ -43,7 +52,8 @@ def all_finite(rows: NDArray[Any]) -> bool:
     return bool(np.isfinite(total)) or bool(np.isfinite(rows).all())
 
 
-def _not_finite() -> InvalidData:
+def not_finite() -> InvalidData:
+    """Return what is said where an entry is no number."""
     return InvalidData(
         "Input X contains NaN or infinity. Remove or impute such rows first, or declare "
         "missing='center' to let such an entry count as the clip centre."

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.engine import Engine
 from dpstats.errors import InvalidParameter
 from dpstats.lattice.base import RowLattice
 from dpstats.lattice.rounding import isqrt_up
-from dpstats.lattice.sums import BLOCK, Reading, default_threads, rounded, sums_by_rows
+from dpstats.lattice.sums import BLOCK, Reading, default_threads, rounded, summed_by, sums_by_rows
 from dpstats.privacy.rounding import up
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class NormedLattice(RowLattice):
 
     def norm_sums(
         self,
-        X: NDArray[Any],
+        X: Any,
         *,
         missing: str = "error",
         threads: int | None = None,
@@ -64,6 +65,8 @@ class NormedLattice(RowLattice):
         those of `sums`.
         """
         self._check_count(X.shape[0])
+        if isinstance(X, Engine):
+            return NormSums(*summed_by(X, lambda rows: self.norm_sums(rows, missing=missing)))
         threads = default_threads(X.size) if threads is None else threads
         found = sums_by_rows(X, _WithNorms(self), Reading(1, False, missing, threads, block))
         return NormSums(*np.split(found.powers[0], [self.n_features, self.n_features + 1]))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.engine import Engine
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.lattice.finite import finite_or_center
 
@@ -113,6 +114,12 @@ def default_threads(entries: int) -> int:
         return 1
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(available, _MAX_THREADS, entries // BLOCK))
+
+
+def summed_by(engine: Engine, work: Callable[[NDArray[np.float64]], Sequence[Integers]]) -> list[Integers]:
+    """Return the sums over an engine's rows of the integers that ``work`` makes of a block of numbers."""
+    found = engine.total(lambda part: {str(place): sums for place, sums in enumerate(work(part.X))})
+    return [found[str(place)] for place in range(len(found))]
 
 
 def sums_by_rows(X: NDArray[Any], row_map: RowMap, how: Reading, *, in_place: bool = False) -> Moments:

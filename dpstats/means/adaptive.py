@@ -173,6 +173,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
     (epsilon = 1, delta = 1e-06), one row replaced [simulated noise, not a private release]
     """
 
+    _takes_engines = True
     _per_column = ("bounds", "bound", "std", "std_bound", "cov")
 
     def __init__(

@@ -245,6 +245,7 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
     (epsilon = 1, delta = 1e-06), one row replaced [simulated noise, not a private release]
     """
 
+    _takes_engines = True
     _per_column = ("bounds", "clip", "center", "std")
 
     def __init__(

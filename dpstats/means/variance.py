@@ -147,6 +147,7 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
     True
     """
 
+    _takes_engines = True
     _per_column = ("bounds", "clip", "center")
 
     def __init__(

@@ -12,6 +12,7 @@ from __future__ import annotations
 import decimal
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -49,7 +50,10 @@ def common_neighbors(items: Iterable[Any]) -> Neighbors:
 
 def _total(epsilon: float, delta: float, items: Sequence[PrivacyGuarantee]) -> PrivacyGuarantee:
     simulated = any(item.simulated for item in items)
-    return PrivacyGuarantee(epsilon, min(1.0, delta), common_neighbors(items), simulated=simulated)
+    units = {item.unit for item in items}
+    # What protects a person protects each row of theirs.
+    unit = units.pop() if len(units) == 1 else "row"
+    return PrivacyGuarantee(epsilon, min(1.0, delta), common_neighbors(items), simulated, unit)
 
 
 def basic_composition(guarantees: Iterable[PrivacyGuarantee]) -> PrivacyGuarantee:
@@ -385,8 +389,10 @@ def _deviance(x: NDArray[np.float64], mean: float, low: float) -> NDArray[np.flo
     return np.where(near, apart * v_near + 2 * x * v_near * series, far)
 
 
-def group_privacy(guarantee: PrivacyGuarantee, size: int) -> PrivacyGuarantee:
+def group_privacy(guarantee: PrivacyGuarantee, size: int, *, unit: str | None = None) -> PrivacyGuarantee:
     """Return what a guarantee for one row means for ``size`` rows, say all rows of one person.
+
+    ``unit`` is the name of what so many rows are, say "person"; None: a group of rows.
 
     (size * epsilon, delta * (e^(size epsilon) - 1)/(e^epsilon - 1)): theorem 2.2 of the
     foundations text and its (epsilon, delta) form. Never below these; delta is above by less than a
@@ -396,15 +402,19 @@ def group_privacy(guarantee: PrivacyGuarantee, size: int) -> PrivacyGuarantee:
     --------
     >>> from dpstats.privacy import PrivacyGuarantee, group_privacy
     >>> print(group_privacy(PrivacyGuarantee(0.1, 1e-6), 5))
-    (epsilon = 0.5, delta = 6.16826e-06), one row replaced
+    (epsilon = 0.5, delta = 6.16826e-06), one group of 5 rows replaced
+    >>> print(group_privacy(PrivacyGuarantee(0.1, 1e-6), 5, unit="person"))
+    (epsilon = 0.5, delta = 6.16826e-06), one person replaced
     """
     size = check_integer("size", size, at_least=1, at_most=10**12)
+    called = guarantee.unit if size == 1 else f"group of {size} {guarantee.unit}s"
+    of_group = replace(guarantee, unit=called if unit is None else unit)
     if size == 1:
-        return guarantee
+        return of_group
     epsilon, delta = guarantee.epsilon, guarantee.delta
     total = size * Fraction(epsilon)
     return _total(
-        up(total), _chain_delta(epsilon, delta, size, float(min(total, Fraction(10**9)))), [guarantee]
+        up(total), _chain_delta(epsilon, delta, size, float(min(total, Fraction(10**9)))), [of_group]
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted
 
+from dpstats.data.engine import Engine
 from dpstats.data.parameters import check_choice, check_level, check_real
 from dpstats.data.rows import column_of
 from dpstats.data.tables import Table, check_rows, read_table
@@ -61,6 +62,7 @@ class Regression(_Fitted[Plan]):
     random_state: Any = None
     budget: Any = None
 
+    _takes_engines = True
     _per_column = ("x_bounds",)
     _law: ClassVar[ErrorLaw] = NORMAL
 
@@ -92,12 +94,24 @@ class Regression(_Fitted[Plan]):
     # Reading.
 
     def _table(self, X: Any, y: Any) -> Table:
+        if isinstance(X, Engine):
+            if X.beside is None:
+                raise InvalidData(
+                    "y must be the name of a column of X where X is a relation, a file or a Dask data frame"
+                )
+            self.__dict__.pop("formula_", None)
+            read = X.reading(self._outcome_reader())
+            return read_table(self, read, reset=True, min_samples=self._min_samples)
         if y is None:
             raise InvalidData(
                 f"{type(self).__name__} requires y to be passed, but the target y is None: an outcome for each row"
             )
         self.__dict__.pop("formula_", None)  # of a fit before
         return read_table(self, X, y=self._outcome(y), reset=True, min_samples=self._min_samples)
+
+    def _outcome_reader(self) -> Callable[[Any], Floats]:
+        """Return what makes numbers of outcomes that are not in memory: a function of each alone, or a refusal."""
+        return finite_outcomes
 
     def _outcome(self, y: Any) -> Any:
         """Return the outcome as numbers."""
@@ -275,9 +289,7 @@ class Regression(_Fitted[Plan]):
             raise InvalidData(
                 f"y must have an entry for each row of X (n_samples = {fitted.size}), got {outcomes.size}"
             )
-        if not np.isfinite(outcomes).all():
-            raise InvalidData("y must be finite, got at least one NaN or infinite entry")
-        return fitted, outcomes
+        return fitted, finite(outcomes)
 
     # The parts of a summary.
 
@@ -372,3 +384,15 @@ class Regression(_Fitted[Plan]):
     @classmethod
     def _of_formula(cls, described: Any, given: dict[str, Any]) -> Self:
         return cls(x_bounds=described.x_bounds, fit_intercept=described.has_intercept, **given)
+
+
+def finite(outcomes: Floats) -> Floats:
+    """Return outcomes, or refuse them."""
+    if not np.isfinite(outcomes).all():
+        raise InvalidData("y must be finite, got at least one NaN or infinite entry")
+    return outcomes
+
+
+def finite_outcomes(y: Any) -> Floats:
+    """Return outcomes as numbers, or refuse them."""
+    return finite(column_of("y", y))

@@ -5,6 +5,8 @@ Proof: docs/proofs/regression.md.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from dpstats.data.categories import Categories
 from dpstats.data.parameters import check_flag, check_integer, check_privacy_parameters
 from dpstats.data.tables import Table
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.regression.base import Regression
+from dpstats.regression.base import Regression, finite_outcomes
 from dpstats.regression.design import Design
 from dpstats.regression.engine import read, release, told_apart, walked
 from dpstats.regression.plan import RegressionPlan, regression_plan
@@ -109,16 +111,15 @@ class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
         categories = self._categories()
         if list(self.classes) == [0, 1]:
             return super()._outcome(y)
-        codes = categories.codes(y, "y").astype(np.float64)
-        if (codes < 0).any():
-            raise InvalidData(
-                "y must be one of the declared classes for every row, got at least one other outcome"
-            )
-        return codes
+        return _codes(categories, y)
+
+    def _outcome_reader(self) -> Callable[[Any], Floats]:
+        categories = self._categories()
+        return _binary_outcomes if list(self.classes) == [0, 1] else partial(_codes, categories)
 
     def _read(self, table: Table, plan: RegressionPlan) -> Rows:
-        assert table.y is not None
-        _check_binary(table.y)
+        if table.y is not None:
+            _check_binary(table.y)
         return read(table, plan)
 
     def _release(self, private: Rows, plan: RegressionPlan, session: Session) -> None:
@@ -242,3 +243,18 @@ def _check_binary(y: Floats) -> None:
         raise InvalidData(
             "y must be 0 or 1 (or False and True) for every row, got at least one other outcome"
         )
+
+
+def _binary_outcomes(y: Any) -> Floats:
+    outcomes = finite_outcomes(y)
+    _check_binary(outcomes)
+    return outcomes
+
+
+def _codes(categories: Categories, y: Any) -> Floats:
+    codes = categories.codes(y, "y").astype(np.float64)
+    if (codes < 0).any():
+        raise InvalidData(
+            "y must be one of the declared classes for every row, got at least one other outcome"
+        )
+    return codes

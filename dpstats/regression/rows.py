@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from dpstats.data.engine import Engine, Part
 from dpstats.lattice.products import (
     Sums,
     above_diagonal,
@@ -72,15 +73,16 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Private: the data of a fit, and how they are read."""
+    """Private: the data of a fit, and how they are read; rows that are not in memory have outcomes beside them."""
 
-    X: NDArray[Any]
-    y: Floats
+    X: Any
+    y: Floats | None
     design: Design
 
     def block(self, where: slice) -> Block:
         """Return some rows."""
         design = self.design
+        assert self.y is not None
         z = self.X[where] - design.center
         z *= 2.0**X_BITS / design.half
         far: NDArray[np.bool_] = np.zeros(len(z), dtype=np.bool_)
@@ -94,8 +96,21 @@ class Rows:
 
     def answer(self, question: Question) -> Sums:
         """Return the sums that a question is about."""
+        if isinstance(self.X, Engine):
+            return self.X.total(_Asked(question, self.design))
         n, d = self.X.shape
         return summed(lambda where: question.of(self.block(where)), n, d)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A question to rows that are not in memory."""
+
+    question: Question
+    design: Design
+
+    def __call__(self, part: Part) -> Sums:
+        return Rows(part.X, part.beside, self.design).answer(self.question)
 
 
 class Question(ABC):

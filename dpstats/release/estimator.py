@@ -14,6 +14,7 @@ from typing import Any, Generic, Self, TypeVar
 from sklearn.base import BaseEstimator
 
 from dpstats.data.labels import by_name, column_names, pairs_by_name, unit_of
+from dpstats.data.sources import engine_of
 from dpstats.data.tables import Table, public_shape, read_table
 from dpstats.privacy.budget import PrivacyBudget, check_budget
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -42,6 +43,8 @@ class PrivateEstimator(BaseEstimator, Generic[Plan]):
     privacy_: PrivacyGuarantee
 
     _min_samples = 2
+    _takes_engines = False
+    """Whether rows may be in a database, a file or a cluster: whether `_read` reads an `Engine`."""
     _per_column: tuple[str, ...] = ()
     """Parameters that may have an entry per column: a fit matches their labels with the names of the columns."""
 
@@ -91,8 +94,9 @@ class PrivateEstimator(BaseEstimator, Generic[Plan]):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Private rows: a numpy array, or a pandas or polars data frame. ``n_samples``,
-            ``n_features`` and the column names are public.
+            Private rows: a numpy array, or a pandas or polars data frame; for some estimators also a DuckDB relation,
+            the path of a Parquet or CSV file, or a Dask array or frame. ``n_samples``, ``n_features`` and the column
+            names are public.
         y : ignored
 
         Returns
@@ -108,6 +112,7 @@ class PrivateEstimator(BaseEstimator, Generic[Plan]):
         BudgetExceeded
             If the budget cannot pay.
         """
+        X = engine_of(X, y)
         noise = noise_source(self.random_state)
         budget = check_budget(self.budget, simulated=noise.simulated)
         planner = self._in_order(column_names(X))

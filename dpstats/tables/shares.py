@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.intervals import error_tails
+from dpstats.intervals import error_tails, furthest
 from dpstats.noisy_counts import CountNoise
 
 Numbers = NDArray[np.float64]
@@ -22,7 +22,6 @@ _RAISED = 1.0
 _CONTINUITY = 0.5
 """Counts are whole numbers, of which a tail includes the one observed."""
 _STEPS = 400
-_HALVINGS = 26
 
 
 @dataclass(frozen=True)
@@ -81,12 +80,8 @@ class NoisyShare:
         first, last = int(np.argmax(kept)), int(kept.size - 1 - np.argmax(kept[::-1]))
         inside = grid[[first, last]]
         outside = grid[[max(first - 1, 0), min(last + 1, grid.size - 1)]]
-        for _ in range(_HALVINGS):
-            middle = (inside + outside) / 2
-            good = self._kept(middle, tail)
-            inside, outside = np.where(good, middle, inside), np.where(good, outside, middle)
-        # Outward, by next to nothing; an end of [0, 1] that is kept is the limit.
-        return float(outside[0]), float(outside[1])
+        low, high = furthest(inside, outside, lambda shares: self._kept(shares, tail))
+        return float(low), float(high)
 
     def _kept(self, shares: Numbers, tail: float) -> NDArray[np.bool_]:
         below, above = self.pvalues(shares)

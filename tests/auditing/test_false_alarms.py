@@ -11,7 +11,7 @@ RIGHT = {
     "number": (number, 600, True),
     "words": (words, 600, True),
     "vector": (vector, 800, True),
-    "object": (answers, 400, False),
+    "object": (answers, 200, False),
 }
 
 

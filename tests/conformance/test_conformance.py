@@ -173,8 +173,12 @@ def test_sensitivity_is_never_exceeded_and_attained(entry: Entry) -> None:
 )
 def test_brute_force_sees_what_is_understated(entry: Entry, bug: Understated) -> None:
     stages = noisy(bug.plan)
-    found = largest(stages, bug.integers, bug.pairs())
-    assert any(most > stated(stage) for most, stage in zip(found, stages, strict=True))
+    # One pair tells; the others need not be looked at.
+    assert any(
+        most > stated(stage)
+        for pair in bug.pairs()
+        for most, stage in zip(largest(stages, bug.integers, [pair]), stages, strict=True)
+    )
     # The bug is in what is stated: the claim is that of the release.
     assert bug.plan.guarantee.epsilon <= entry.claim.epsilon * (1 + 1e-9)
 
@@ -274,18 +278,21 @@ def test_audit_does_not_accuse_and_has_power(entry: Entry) -> None:
 
 @pytest.mark.parametrize(("entry", "bug"), BUGS, ids=[f"{entry.name}: {bug.name}" for entry, bug in BUGS])
 def test_audit_catches_the_planted_bug(entry: Entry, bug: PlantedBug) -> None:
-    result = audit(
-        bug.draw,
-        bug.dataset,
-        bug.neighbor,
-        epsilon=bug.epsilon,
-        delta=bug.delta,
-        n_trials=bug.trials,
-        confidence=CONFIDENCE,
-        batched=True,
-        random_state=7,
+    # Many show with a few releases; the stated number is drawn where they do not.
+    assert any(
+        audit(
+            bug.draw,
+            bug.dataset,
+            bug.neighbor,
+            epsilon=bug.epsilon,
+            delta=bug.delta,
+            n_trials=trials,
+            confidence=CONFIDENCE,
+            batched=True,
+            random_state=7,
+        ).violated
+        for trials in (bug.trials // 8, bug.trials)
     )
-    assert result.violated
 
 
 def laplace_steps(scale: float) -> np.ndarray:

@@ -60,13 +60,13 @@ def test_ties_are_no_trouble() -> None:
     assert same.quantile_ == pytest.approx(2.0, abs=0.01)
 
 
-# 400 datasets a law: a coverage of .95 is seen as less than .905 once in 30,000 times. Seeds are fixed.
+# 200 datasets a law: a coverage of .95 is seen as less than .89 once in 5,000 times. Seeds are fixed.
 
 
 @pytest.mark.parametrize("coverage", ["regular", "any"])
 def test_intervals_cover_the_median_of_a_skewed_law(coverage: str) -> None:
-    made = fits(lambda rng: rng.lognormal(size=500), 400, bounds=(0, 1000), epsilon=1.0, coverage=coverage)
-    assert covered(made, 1.0) >= 0.905
+    made = fits(lambda rng: rng.lognormal(size=500), 200, bounds=(0, 1000), epsilon=1.0, coverage=coverage)
+    assert covered(made, 1.0) >= 0.89
     # As wide ones as they are for nothing: a tenth of the width would miss.
     near = [abs(fit.quantile_ - 1.0) < (fit.high_ - fit.low_) / 10 for fit in made]
     assert np.mean(near) < 0.6
@@ -80,8 +80,8 @@ def test_beside_a_gap_only_coverage_any_holds() -> None:
 
     truth = 0.5 / 0.51
     options = {"bounds": (-100.0, 100.0), "epsilon": 0.5}
-    assert covered(fits(law, 300, coverage="any", **options), truth) >= 0.93
-    assert covered(fits(law, 300, **options), truth) < 0.96
+    assert covered(fits(law, 150, coverage="any", **options), truth) >= 0.93
+    assert covered(fits(law, 150, **options), truth) < 0.96
 
 
 def test_of_counts_intervals_cover() -> None:

@@ -13,7 +13,7 @@ import mean_risk_and_coverage as study
 
 from dpstats.means import ClippedMean
 
-REPLICATIONS = 400
+REPLICATIONS = 150
 
 
 @pytest.fixture(scope="module")

@@ -161,7 +161,7 @@ def nothing(n: int, d: int, rng: np.random.Generator) -> np.ndarray:
 
 def logarithm(outcome: Outcome, options: Options) -> None:
     """Measure how the rows that a selection needs grow with the number of columns."""
-    adapter = Adapter(selection_rows, "estimate_", tests=options.pick(100, 60, 40))
+    adapter = Adapter(selection_rows, "estimate_", tests=options.pick(100, 60, 30))
     grid = {"n": [1], "d": options.pick([32, 128, 512, 2048], [32, 128, 512], [32, 64, 128])}
     study = Study(
         nothing,

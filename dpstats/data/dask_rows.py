@@ -1,0 +1,128 @@
+"""Rows of a Dask array or data frame: a pure task for each partition, on whatever scheduler Dask has.
+
+A task that is lost is run again by the scheduler and gives the same integers; what is charged is charged outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dpstats.data.engine import Engine, Integers, Part, Work, added, chosen_columns, refusal
+from dpstats.data.rows import rows_of
+from dpstats.errors import InvalidData
+
+_FAN = 8  # partial sums that one task adds up
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DaskRows(Engine):
+    """Rows of a Dask collection.
+
+    Attributes
+    ----------
+    collection : dask array of shape (n, d), or dask data frame
+    columns : list of str, or None
+    beside : str, optional
+    """
+
+    collection: Any
+    columns: list[str] | None
+    beside: str | None = None
+
+    @cached_property
+    def shape(self) -> tuple[int, int]:
+        d = self.collection.shape[1] if self.columns is None else len(self.columns)
+        if self.columns is None and not np.isnan(self.collection.shape[0]):
+            return int(self.collection.shape[0]), int(d)
+        n = int(_run(self._tasks(_count))["rows"])
+        return n, int(d)
+
+    def having(self, columns: Sequence[str] | None, beside: str | None = None) -> DaskRows:
+        if self.columns is None:
+            raise InvalidData("X must be a data frame for its columns to have names, got an array")
+        chosen, beside = chosen_columns([str(name) for name in self.collection.columns], columns, beside)
+        return replace(self, columns=chosen, beside=beside)
+
+    def total(self, work: Work) -> dict[str, Integers]:
+        found = _run(self._tasks(_Counted(work)))
+        if int(found.pop("rows")) != self.shape[0]:
+            raise InvalidData("X must have as many rows whenever it is read: it changed meanwhile")
+        return found
+
+    def _tasks(self, work: Any) -> list[Any]:
+        import dask
+
+        task = dask.delayed(_on_block, pure=True)
+        # Rows of an array whole: in one chunk side by side.
+        whole = self.collection.rechunk({1: -1}) if self.columns is None else self.collection
+        blocks = np.ravel(whole.to_delayed())
+        return [task(work, block, self.columns, self.beside) for block in blocks]
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """Work, and how many rows it was about."""
+
+    work: Work
+
+    def __call__(self, part: Part) -> dict[str, Any]:
+        return {**self.work(part), **_count(part)}
+
+
+def _count(part: Part) -> dict[str, Any]:
+    return {"rows": np.int64(len(part.X))}
+
+
+def _on_block(work: Work, block: Any, columns: list[str] | None, beside: str | None) -> Any:
+    """Return the sums of one partition."""
+    if columns is None:
+        return work(Part(_numbers(block)))
+    return work(Part(_numbers(block[columns]), None if beside is None else block[beside]))
+
+
+def _numbers(block: Any) -> Any:
+    X = rows_of(block)
+    if getattr(X, "ndim", 0) != 2 or X.dtype.kind not in "fiub":
+        raise InvalidData("X must be a 2-d table of numbers")
+    return np.asarray(X, dtype=np.float64)
+
+
+def _sum(parts: Sequence[Any]) -> Any:
+    total: dict[str, Integers] = {}
+    for part in parts:
+        added(total, part)
+    return total
+
+
+def _run(tasks: list[Any]) -> dict[str, Any]:
+    import dask
+
+    plus = dask.delayed(_sum, pure=True)
+    while len(tasks) > 1 or not tasks:
+        tasks = [plus(tasks[i : i + _FAN]) for i in range(0, len(tasks), _FAN)] or [plus([])]
+    failed: InvalidData | None = None
+    try:
+        (found,) = dask.compute(tasks[0])
+        return dict(found)
+    except InvalidData as error:
+        failed = InvalidData(*error.args)
+    except Exception:  # of the graph that makes the rows, and may show them
+        failed = refusal()
+    raise failed
+
+
+def of_array(array: Any) -> DaskRows:
+    """Return the rows of a dask array."""
+    if array.ndim != 2:
+        raise InvalidData(f"X must be a 2-d table (n_samples, n_features), got {array.ndim} dimension(s)")
+    return DaskRows(array, None)
+
+
+def of_frame(frame: Any) -> DaskRows:
+    """Return the rows of a dask data frame."""
+    return DaskRows(frame, [str(name) for name in frame.columns])

@@ -1,0 +1,43 @@
+"""What rows are read from, where they are not in memory: a relation of DuckDB, a file, a Dask collection."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from dpstats.data.engine import Engine
+from dpstats.errors import InvalidData
+
+_FILES = (".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
+
+
+def engine_of(X: Any, y: Any = None) -> Any:
+    """Return an `Engine` for rows that are not in memory, and anything else as it is.
+
+    A ``y`` that is text is the name of the column beside the numbers.
+    """
+    found = _engine(X)
+    return found.having(None, y) if isinstance(found, Engine) and isinstance(y, str) else found
+
+
+def _engine(X: Any) -> Any:
+    if isinstance(X, Engine):
+        return X
+    library = type(X).__module__.lstrip("_").partition(".")[0]
+    if library == "duckdb" and hasattr(X, "aggregate"):
+        from dpstats.data.duckdb_rows import of_relation
+
+        return of_relation(X)
+    if library == "dask" and hasattr(X, "to_delayed"):
+        from dpstats.data.dask_rows import of_array, of_frame
+
+        return of_frame(X) if hasattr(X, "columns") else of_array(X)
+    if isinstance(X, str | Path):
+        if not str(X).lower().endswith(_FILES):
+            raise InvalidData(
+                f"X must be a table of numbers, or the path of a file that ends in one of {', '.join(_FILES)}"
+            )
+        from dpstats.data.duckdb_rows import of_file
+
+        return of_file(Path(X))
+    return X

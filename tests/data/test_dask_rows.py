@@ -1,0 +1,62 @@
+"""Rows of Dask: pure tasks, the same sums on every scheduler, and a lost worker changes nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dpstats.data.sources import engine_of
+from dpstats.errors import InvalidData
+from dpstats.means import AdaptiveMean, ClippedMean
+from dpstats.privacy import PrivacyBudget
+
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
+
+X = np.random.default_rng(2).normal(size=(2000, 3))
+
+
+@pytest.mark.parametrize("chunks", [(2000, 3), (300, 2), (7, 1)])
+def test_fits_are_those_in_memory(chunks):
+    array = da.from_array(X, chunks=chunks)
+    for made in (
+        ClippedMean(bounds=(-2, 2), random_state=0),
+        AdaptiveMean(bound=9.0, std=1.0, random_state=0),
+    ):
+        with dask.config.set(scheduler="synchronous"):
+            np.testing.assert_array_equal(made.fit(array).mean_, made.fit(X).mean_)
+
+
+def test_the_number_of_rows_is_counted_where_it_is_not_stated():
+    array = da.from_array(X, chunks=(300, 3))
+    with dask.config.set(scheduler="synchronous"):
+        some = array[array[:, 0] > 0]
+        assert engine_of(some).shape == (int((X[:, 0] > 0).sum()), 3)
+        made = ClippedMean(bounds=(-2, 2), random_state=0)
+        np.testing.assert_array_equal(made.fit(some).mean_, made.fit(X[X[:, 0] > 0]).mean_)
+
+
+def test_refusals_are_ours_and_nothing_is_charged():
+    def torn(block):
+        raise ValueError(f"secret {block[0, 0]}")
+
+    budget = PrivacyBudget(epsilon=1.0, delta=1e-6)
+    array = da.from_array(X, chunks=(300, 3))
+    bad = X.copy()
+    bad[5, 1] = np.nan
+    with dask.config.set(scheduler="synchronous"):
+        for rows, words in (
+            (array.map_blocks(torn, dtype=float), "can be read"),
+            (da.from_array(bad, chunks=(300, 3)), "contains NaN or infinity"),
+            (da.zeros(5), "2-d table"),
+            (da.from_array(np.array([["x"], ["y"]]), chunks=(1, 1)), "table of numbers"),
+        ):
+            with pytest.raises(InvalidData, match=words) as caught:
+                ClippedMean(bounds=(-2, 2), budget=budget).fit(rows)
+            assert "secret" not in str(caught.value) and caught.value.__context__ is None
+    assert not budget.history()
+
+
+def test_rows_without_names_have_nothing_beside():
+    with pytest.raises(InvalidData, match="columns to have names"):
+        engine_of(da.zeros((4, 2)), "y")

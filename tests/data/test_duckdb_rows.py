@@ -1,0 +1,155 @@
+"""Rows that DuckDB reads: each entry by itself, whatever is beside it, and never shown."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpstats.data.engine import Part
+from dpstats.data.sources import engine_of
+from dpstats.errors import InvalidData
+from dpstats.groups import GroupMeans
+from dpstats.means import AdaptiveMean, ClippedMean
+from dpstats.regression import PrivateLinearRegression
+
+duckdb = pytest.importorskip("duckdb")
+
+RNG = np.random.default_rng(1)
+FRAME = pd.DataFrame(RNG.normal(size=(3000, 2)), columns=["u", "v w"])
+FRAME["y"] = FRAME["u"] + RNG.normal(size=3000)
+FRAME["g"] = RNG.choice(["a", "it's", "ü"], 3000)
+FRAME["k"] = RNG.integers(0, 3, 3000)
+
+
+@pytest.fixture(scope="module")
+def connection():
+    made = duckdb.connect()
+    made.register("frame", FRAME)
+    made.execute("CREATE TABLE rows AS SELECT * FROM frame")
+    return made
+
+
+@pytest.fixture(scope="module")
+def folder(connection, tmp_path_factory):
+    path = tmp_path_factory.mktemp("rows")
+    for name in ("rows.parquet", "rows.csv", "rows.csv.gz"):
+        connection.execute(f"COPY rows TO '{path / name}'")
+    connection.execute(f"COPY rows TO '{path / 'rows.tsv'}' (DELIMITER '\t')")
+    return path
+
+
+def entries(source, columns=None, beside=None):
+    """Return what work is given, in some order."""
+    parts = []
+
+    def work(part: Part):
+        parts.append((part.X.copy(), None if part.beside is None else list(part.beside)))
+        return {"rows": np.array([len(part.X)])}
+
+    total = engine_of(source).having(columns, beside).total(work)
+    X = np.vstack([part[0] for part in parts])
+    assert total["rows"][0] == len(X)
+    return X, None if beside is None else [entry for part in parts for entry in part[1]]
+
+
+@pytest.mark.parametrize("name", ["relation", "rows.parquet", "rows.csv", "rows.csv.gz", "rows.tsv"])
+def test_every_source_has_the_numbers_and_labels(name, connection, folder):
+    source = connection.sql("FROM rows") if name == "relation" else folder / name
+    X, labels = entries(source, ["u", "v w"], "g")
+    np.testing.assert_array_equal(X, FRAME[["u", "v w"]])
+    assert labels == FRAME["g"].tolist()
+    numbers = entries(source, ["u"], "k")[1]
+    assert numbers == FRAME["k"].tolist()
+
+
+@pytest.mark.parametrize("name", ["relation", "rows.parquet", "rows.csv"])
+def test_fits_are_those_in_memory(name, connection, folder):
+    relation = connection.sql('SELECT u, "v w", y FROM rows')
+    source = relation if name == "relation" else folder / name
+    by = {"by": "g", "columns": ["u"], "bounds": (-4, 4), "random_state": 0}
+    made = GroupMeans(groups=["a", "it's"], **by)
+    whole = connection.sql("FROM rows") if name == "relation" else source
+    np.testing.assert_array_equal(made.fit(whole).means_, made.fit(FRAME).means_)
+    if name == "relation":
+        numbers = FRAME[["u", "v w"]]
+        alone = connection.sql('SELECT u, "v w" FROM rows')
+        for mean in (
+            ClippedMean(bounds={"v w": (-1, 2), "u": (-3, 3)}, random_state=0),
+            ClippedMean(clip=2.0, clip_norm="l2", random_state=0),
+            AdaptiveMean(bound=9.0, std=1.0, random_state=0),
+        ):
+            np.testing.assert_array_equal(mean.fit(alone).mean_, mean.fit(numbers).mean_)
+            assert list(mean.feature_names_in_) == ["u", "v w"]
+        model = PrivateLinearRegression(x_bounds=(-4, 4), y_bounds=(-8, 8), random_state=0)
+        np.testing.assert_array_equal(model.fit(relation, "y").coef_, model.fit(numbers, FRAME["y"]).coef_)
+
+
+def test_a_row_is_read_alone(connection):
+    # An integer beyond 2^53 beside a missing one would become a float in a column of one type.
+    large = 2**53 + 1
+    sql = "SELECT 1.5::DOUBLE AS u, {}::BIGINT AS k UNION ALL SELECT 2.5, {}"
+    for other in ("NULL", "7"):
+        labels = entries(connection.sql(sql.format(large, other)), ["u"], "k")[1]
+        assert large in labels
+    for text in ("NULL", "TRUE"):
+        sql = f"SELECT 1::TINYINT AS u, {text}::BOOLEAN AS k UNION ALL SELECT 2, FALSE"
+        X, labels = entries(connection.sql(sql), ["u"], "k")
+        assert (X.ravel().tolist() == [1.0, 2.0] and labels[1] is False) or labels[1] == 0
+        assert (labels[0] is None) == (text == "NULL")
+
+
+def test_missing_and_strange_numbers_are_what_they_are(connection, tmp_path):
+    sql = "SELECT * FROM (VALUES (NULL), ('nan'::DOUBLE), ('inf'::DOUBLE), (-0.0::DOUBLE), (5e-324)) t(u)"
+    X = entries(connection.sql(sql))[0].ravel()
+    assert np.isnan(X[:2]).all() and X[2] == math.inf and np.signbit(X[3]) and X[4] == 5e-324
+    for kind in ("TINYINT", "UBIGINT", "HUGEINT", "FLOAT", "DECIMAL(5,2)", "BOOLEAN"):
+        assert entries(connection.sql(f"SELECT 1::{kind} AS u"))[0].tolist() == [[1.0]]
+    path = tmp_path / "odd.csv"
+    path.write_text('u,"v, w"\n 1e3 ,x\n,2\n"7",-3.5\n')
+    X = entries(path)[0]
+    np.testing.assert_array_equal(X, [[1000.0, np.nan], [np.nan, 2.0], [7.0, -3.5]])
+
+
+def test_types_that_are_no_numbers_are_refused_by_name(connection):
+    for kind, value in (("VARCHAR", "'x'"), ("DATE", "'2020-01-01'"), ("INTEGER[]", "[1]")):
+        with pytest.raises(InvalidData, match="a column 'u' of the type"):
+            ClippedMean(bounds=(0, 1)).fit(connection.sql(f"SELECT {value}::{kind} AS u FROM range(3)"))
+    with pytest.raises(InvalidData, match="none of the name 'zz'"):
+        PrivateLinearRegression(x_bounds=(0, 1), y_bounds=(0, 1)).fit(connection.sql("SELECT 1.0 AS u"), "zz")
+
+
+def test_what_duckdb_says_of_rows_is_not_passed_on(connection, tmp_path):
+    secret = "s3cr3t"
+    bad = connection.sql(f"SELECT CAST('{secret}' || k AS DOUBLE) AS u FROM rows")
+    for made in (ClippedMean(bounds=(0, 1)), ClippedMean(clip=1.0, clip_norm="l2")):
+        with pytest.raises(InvalidData) as caught:
+            made.fit(bad)
+        error = caught.value
+        assert secret not in str(error) and error.__cause__ is None and error.__context__ is None
+    path = tmp_path / "torn.csv"
+    path.write_text(f'u,v\n1,2\n1,2,{secret}\n"')
+    with pytest.raises(InvalidData) as caught:
+        ClippedMean(bounds=(0, 1)).fit(path)
+    assert secret not in str(caught.value) and caught.value.__context__ is None
+    for text in ("", "u,u\n1,2\n"):
+        path.write_text(text)
+        with pytest.raises(InvalidData, match="a first line that names every column once"):
+            engine_of(path)
+
+
+def test_rows_that_come_and_go_are_refused(connection):
+    connection.execute("CREATE OR REPLACE TABLE moving AS SELECT random() AS u FROM range(10)")
+    engine = engine_of(connection.sql("FROM moving"))
+    assert engine.shape == (10, 1)
+    connection.execute("INSERT INTO moving VALUES (0.5)")
+    with pytest.raises(InvalidData, match="it changed meanwhile"):
+        engine.total(lambda part: {"rows": np.array([len(part.X)])})
+
+
+def test_no_rows_have_no_sums(connection):
+    engine = engine_of(connection.sql("SELECT u FROM rows WHERE u > 1e9"))
+    assert engine.shape == (0, 1)
+    assert engine.total(lambda part: {"rows": np.array([len(part.X)])})["rows"].tolist() == [0]
