@@ -40,6 +40,7 @@ bench: $(INSTALLED)
 	$(BIN)/python validation/benchmarks/identity.py
 	$(BIN)/python validation/benchmarks/regression.py
 	$(BIN)/python validation/benchmarks/quantiles.py
+	$(BIN)/python validation/benchmarks/queries.py
 	$(BIN)/python validation/benchmarks/simulation.py
 
 validate: $(INSTALLED)

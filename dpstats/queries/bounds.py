@@ -35,7 +35,7 @@ class AccuracyBound:
     --------
     >>> from dpstats.queries.bounds import small_db_bound
     >>> print(small_db_bound(10_000, size=16, n_queries=20, epsilon=1.0))
-    every answer is within 0.117 of the data's, but for probability 0.05 (proposition 4.4)
+    every answer is within 0.0201 of the data's, but for probability 0.05 (theorem 4.5, tightened)
     """
 
     error: float

@@ -130,7 +130,7 @@ def build_net(queries: LinearQueries, accuracy: float) -> Numbers:
     >>> from dpstats.queries import LinearQueries
     >>> from dpstats.queries.multisets import build_net
     >>> build_net(LinearQueries.from_matrix([[1, 0]]), 0.25).tolist()
-    [[1.0, 0.0], [0.75, 0.25], [0.5, 0.5], [0.25, 0.75], [0.0, 1.0]]
+    [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]
     """
     accuracy = check_real("accuracy", accuracy, above=0, below=1)
     best: Numbers | None = None

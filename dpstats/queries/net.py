@@ -270,7 +270,7 @@ class SmallDB(_Databases):
     >>> from dpstats.queries import SmallDB
     >>> small = SmallDB(queries=[[1, 1, 0, 0], [0, 1, 1, 0]], n_rows=4, epsilon=1.0, random_state=0)
     >>> small.fit([100, 400, 300, 200]).database_
-    array([0, 2, 1, 1])
+    array([1, 1, 2, 0])
     """
 
     accuracy: float | None = None

@@ -22,8 +22,9 @@ from dpstats.queries.counts import ROW
 from dpstats.queries.linear import FRACTION_BITS
 from dpstats.release.noise import check_scale
 
-ANSWERS = 0.1
-"""The share of what a stream may cost (of epsilon, or of rho) that its answers get; the comparisons have the rest."""
+ANSWERS = (0.1, 0.2, 0.3, 0.5)
+"""Shares of what a stream may cost (of epsilon, or of rho) that its answers may get, the comparisons having the rest:
+that of the best promise is taken. Less would make the answers of updates worse than it makes the promise better."""
 
 _MOST_UPDATES = 10**6
 
@@ -85,26 +86,26 @@ class OnlineNoise:
     enough: bool
 
 
-def pure_scales(updates: int, epsilon: float) -> Scales:
+def pure_scales(updates: int, epsilon: float, answers: float = 0.1) -> Scales:
     """Return noise with one threshold for the whole stream: it costs epsilon for any number of comparisons.
 
     1/threshold + 2 updates/question is what comparisons cost, and the sum of the variances is least at a ratio of
     (2 updates)^(1/3).
     """
     ratio = (2 * updates) ** (1 / 3)
-    threshold = (1 + ratio**2) / ((1 - ANSWERS) * epsilon)
-    return Scales(threshold, ratio * threshold, updates / (ANSWERS * epsilon), "laplace", False)
+    threshold = (1 + ratio**2) / ((1 - answers) * epsilon)
+    return Scales(threshold, ratio * threshold, updates / (answers * epsilon), "laplace", False)
 
 
-def concentrated_scales(updates: int, rho: float) -> Scales:
+def concentrated_scales(updates: int, rho: float, answers: float = 0.1) -> Scales:
     """Return noise with a threshold for each update, which add up as zero-concentrated releases do: to rho.
 
     A threshold with its question costs epsilon_0 = 1/threshold + 2/question, and epsilon_0^2/2 of rho.
     """
-    each = math.sqrt(2 * (1 - ANSWERS) * rho / updates)
+    each = math.sqrt(2 * (1 - answers) * rho / updates)
     ratio = 2 ** (1 / 3)
     threshold = (1 + ratio**2) / each
-    return Scales(threshold, ratio * threshold, math.sqrt(updates / (2 * ANSWERS * rho)), "gaussian", True)
+    return Scales(threshold, ratio * threshold, math.sqrt(updates / (2 * answers * rho)), "gaussian", True)
 
 
 def stage_of(name: str, scales: Scales, updates: int, target: PrivacyGuarantee) -> Comparisons:
@@ -147,10 +148,12 @@ def tight_noise(
     least, and that of one below by gap + 2 w at most.
     """
 
+    rho = zcdp_rho(target.epsilon, target.delta) if target.delta > 0 else None
+
     def kinds(updates: int) -> list[Scales]:
-        found = [pure_scales(updates, target.epsilon)]
-        if target.delta > 0:
-            found.append(concentrated_scales(updates, zcdp_rho(target.epsilon, target.delta)))
+        found = [pure_scales(updates, target.epsilon, share) for share in ANSWERS]
+        if rho is not None:
+            found += [concentrated_scales(updates, rho, share) for share in ANSWERS]
         return found
 
     def promise(gap: float, updates: int, scales: Scales) -> float:
@@ -168,14 +171,17 @@ def tight_noise(
         ]
         kept = [way for way in ways if accuracy is not None and way[0] <= accuracy]
         _, gap, updates, scales = (
-            min(kept, key=lambda way: way[1:2]) if kept else min(ways, key=lambda w: w[:2])
+            min(kept, key=lambda way: (way[1], way[0])) if kept else min(ways, key=lambda way: way[:2])
         )
         gap = -gap
     else:
         updates = max_updates
-        scales = min(kinds(updates), key=lambda kind: promise(0.0, updates, kind))
+        # A threshold as far above the noise as the noise is wide, if no accuracy asks for another.
+        scales = min(
+            kinds(updates),
+            key=lambda kind: promise(kind.errors(updates, n_queries, beta)[0] / n, updates, kind),
+        )
         compared = scales.errors(updates, n_queries, beta)[0] / n
-        # The threshold of an accuracy, or as far above the noise as the noise is wide.
         gap = compared if accuracy is None else max(accuracy - 2 * compared, 0.0)
     scales = _tightened(scales, updates, target)
     compared, answered = (error / n for error in scales.errors(updates, n_queries, beta))

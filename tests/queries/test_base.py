@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -93,3 +95,26 @@ def test_parameters_are_those_of_scikit_learn() -> None:
     for name, value in (("beta", 0.0), ("beta", 1.0), ("epsilon", 0.0), ("delta", 1.0)):
         with pytest.raises(InvalidParameter, match=f"{name} must be"):
             clone(estimator).set_params(**{name: value}).fit(COUNTS)
+
+
+def test_a_second_fit_is_that_of_a_fresh_object_and_holds_no_data() -> None:
+    again = made(random_state=1).fit(COUNTS)
+    again.set_params(max_updates=1, epsilon=1.5, random_state=1)
+    fresh = made(max_updates=1, epsilon=1.5, random_state=1)
+    other = COUNTS + np.array([0, 7, 11, 0])
+    assert vars(again.fit(other)).keys() == vars(fresh.fit(other)).keys()
+    assert np.array_equal(again.predict(), fresh.predict()) and again.plan_ == fresh.plan_
+    assert again.error_bound_ == fresh.error_bound_ and again.privacy_ == fresh.privacy_
+    kept = pickle.dumps(again)
+    for dtype in (np.int64, np.float64):
+        # Of the counts, and of their exact answers in steps.
+        for private in (other, Q @ other, (Q @ other) << 20):
+            assert not any(number.tobytes() in kept for number in private.astype(dtype))
+    assert np.array_equal(pickle.loads(kept).predict(), again.predict())
+
+
+def test_a_kept_histogram_would_be_noticed() -> None:
+    fitted = made().fit(COUNTS)
+    fitted._kept = COUNTS.astype(np.int64)
+    kept = pickle.dumps(fitted)
+    assert all(number.tobytes() in kept for number in COUNTS.astype(np.int64))

@@ -132,7 +132,7 @@ def test_plans_say_what_is_promised() -> None:
 
 def test_the_threshold_is_kept_or_drawn_anew_as_the_stage_says() -> None:
     for delta, kept in ((0.0, True), (1e-6, False)):
-        made = online(max_updates=40, delta=delta, epsilon=0.5).fit(COUNTS)
+        made = online(max_updates=200, delta=delta, epsilon=0.5).fit(COUNTS)
         assert made.plan_.comparisons.redrawn is not kept
         thresholds = set()
         for _ in range(3):

@@ -18,7 +18,7 @@ from dpstats.queries import IterativeConstruction, LinearQueries, OnlineMultipli
 from dpstats.queries.updates import MultiplicativeWeights, Perceptron
 
 POINTS, ROUNDS = 1 << 20, 25
-UNIVERSE, ASKED = 1 << 16, 10_000
+UNIVERSE, ASKED = 1 << 16, 100_000
 LIMIT = "numpy, `np.multiply(x, f, out=y)`: the limit"
 
 

@@ -1,0 +1,31 @@
+"""The study of update rules, reduced: its promises are those of the theorems, and what it measures stays below them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from dpstats.queries.bounds import perceptron_updates
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "validation" / "studies"))
+import query_rules
+
+
+def test_rules_use_fewer_updates_than_promised() -> None:
+    ((share, weights, used, perceptron, also_used),) = query_rules.densities(1, 0, shares=(0.5,))
+    assert share == 0.5 and used <= weights and also_used <= perceptron < weights
+    # (|X|/s - 1)/(4 g^2) at a gap of not much less than the accuracy.
+    assert perceptron_updates(256, 0.1, 2 / 256) <= perceptron <= perceptron_updates(256, 0.09, 2 / 256)
+
+
+def test_errors_are_below_what_is_promised() -> None:
+    for delta in (0.0, 1e-6):
+        ((n, k, rounds, promised, measured, _),) = query_rules.errors(delta, 2, 0, [(10_000, 8)])
+        assert (n, k) == (10_000, 8) and rounds > 1 and 0 < measured < promised
+
+
+def test_slopes() -> None:
+    found, error = query_rules.slope([1.0, 10.0, 100.0], [5.0, 0.5, 0.05])
+    assert found == pytest.approx(-1) and error == pytest.approx(0, abs=1e-9)
