@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Mapping, Sequence, Set
+from contextlib import suppress
 from typing import Any, Protocol
 
 import numpy as np
@@ -58,8 +59,7 @@ def rows_stated(X: Any) -> int | None:
 
 def _columns(X: Any, k: int, names: Sequence[Any] | None) -> list[Any]:
     refusal = _ROWS.format(k)
-    if _is_relation(X):
-        return _of_relation(X, k, names)
+    X = fetched(X, k, names)
     given = column_names(X)
     if given is not None and len(set(map(str, given))) < len(given):
         raise InvalidData(f"X must have a name of its own for every column, got {reprlib.repr(given)}")
@@ -104,17 +104,28 @@ def _chosen(given: list[Any], k: int, names: Sequence[Any] | None) -> Sequence[A
     return names
 
 
-def _is_relation(X: Any) -> bool:
-    """Return whether X is a relation of DuckDB, without importing it."""
-    return type(X).__module__.lstrip("_").partition(".")[0] == "duckdb" and hasattr(X, "fetchall")
+def fetched(X: Any, k: int, names: Sequence[Any] | None = None) -> Any:
+    """Return the rows of a relation of DuckDB, of k columns or those of the names, as tuples; anything else as it is.
 
+    Tuples hold Python's objects by the columns' declared types: a frame's column of whole numbers would be of floats
+    where one entry is missing.
 
-def _of_relation(relation: Any, k: int, names: Sequence[Any] | None) -> list[Any]:
-    chosen = _chosen(list(relation.columns), k, names)
+    Raises
+    ------
+    InvalidData
+        If the relation lacks a column, or cannot be read.
+    """
+    if type(X).__module__.lstrip("_").partition(".")[0] != "duckdb" or not hasattr(X, "fetchall"):
+        return X
+    chosen = _chosen(list(X.columns), k, names)
     quoted = ", ".join('"' + str(name).replace('"', '""') + '"' for name in chosen)
-    # Python's objects by the declared types: a column of numbers would be of floats where one entry is missing.
-    rows = relation.project(quoted).fetchall()
-    return [[row[j] for row in rows] for j in range(k)]
+    rows = None
+    # What it says of an error may be what is in the rows.
+    with suppress(Exception):
+        rows = X.project(quoted).fetchall()
+    if rows is None:
+        raise InvalidData("X must be a relation whose rows can be fetched; fetch them to see why they cannot")
+    return rows
 
 
 def _alone(row: Any) -> Any:

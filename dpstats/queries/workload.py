@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.data.attributes import rows_stated
+from dpstats.data.attributes import fetched, rows_stated
 from dpstats.data.parameters import check_integer, check_privacy_parameters
 from dpstats.data.tables import Table
 from dpstats.errors import InvalidParameter
@@ -70,6 +70,10 @@ class WorkloadRelease(_Fitted[Plan]):
         BudgetExceeded
             If the budget cannot pay.
         """
+        if self.domain is not None:
+            # By itself: as rows of numbers a relation would be read elsewhere.
+            domain = check_domain("domain", self.domain)
+            X = fetched(X, len(domain), list(domain.names) if domain.named else None)
         return super().fit(X, y)
 
     def _stated_shape(self, X: Any) -> tuple[int, int] | None:

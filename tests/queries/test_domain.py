@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -17,22 +18,12 @@ DOMAIN = Domain({"smokes": ["yes", "no"], "age": Bins([18, 40, 65])})
 COUNTS = [1, 0, 1, 2]
 
 
-class Relation:
-    """What a relation of DuckDB offers, by its names."""
-
-    def __init__(self, columns: list[str], rows: list[tuple[Any, ...]]) -> None:
-        self.columns, self._rows = columns, rows
-
-    def project(self, asked: str) -> Relation:
-        names = [name.strip('"') for name in asked.split(", ")]
-        places = [self.columns.index(name) for name in names]
-        return Relation(names, [tuple(row[j] for j in places) for row in self._rows])
-
-    def fetchall(self) -> list[tuple[Any, ...]]:
-        return self._rows
-
-
-Relation.__module__ = "_duckdb"
+def relation(query: str, rows: list[tuple[Any, Any]] = ROWS) -> Any:
+    """Return a relation of DuckDB over rows of answers and ages."""
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE rows (smokes VARCHAR, age DOUBLE)")
+    connection.executemany("INSERT INTO rows VALUES (?, ?)", rows)
+    return connection.sql(query)
 
 
 def containers() -> dict[str, Any]:
@@ -43,7 +34,7 @@ def containers() -> dict[str, Any]:
         "pandas": frame[["more", "age", "smokes"]],
         "polars": pl.DataFrame(frame.to_dict(orient="list")),
         "lazy": pl.DataFrame(frame.to_dict(orient="list")).lazy(),
-        "DuckDB": Relation(["more", "age", "smokes"], [(1, age, smokes) for smokes, age in ROWS]),
+        "DuckDB": relation("SELECT 1 AS more, age, smokes FROM rows"),
     }
 
 
@@ -72,6 +63,8 @@ def test_cells_come_back_as_the_rows_they_count() -> None:
     frame = domain.cells()
     assert frame["smokes"].tolist() == ["yes"] * 3 + ["no"] * 3
     assert isinstance(domain.rows([0, 0, 5], backend="polars"), pl.DataFrame)
+    holes = relation("SELECT * FROM rows", [*ROWS, ("yes", 99.0), ("no", None)])
+    assert domain.histogram(holes).tolist() == [1, 0, 1, 1, 2, 1]
     labels = Domain({"smokes": ["yes", "no"], "n": 4})
     assert labels.histogram(labels.rows([1, 6, 6])).tolist() == [0, 1, 0, 0, 0, 0, 2, 0]
 
@@ -101,7 +94,10 @@ def test_bad_rows_are_refused_and_not_shown() -> None:
     with pytest.raises(InvalidData, match="at least one row"):
         DOMAIN.histogram(pd.DataFrame({"smokes": [], "age": []}))
     with pytest.raises(InvalidData, match="none of the name 'age'"):
-        DOMAIN.histogram(Relation(["smokes"], [("yes",)]))
+        DOMAIN.histogram(relation("SELECT smokes FROM rows"))
+    with pytest.raises(InvalidData, match="whose rows can be fetched") as error:
+        DOMAIN.histogram(relation("SELECT CAST(smokes AS DOUBLE) AS age, smokes FROM rows"))
+    assert "yes" not in str(error.value) and error.value.__context__ is None
     with pytest.raises(InvalidParameter, match="other must be names"):
         Domain({"a": 2}, other=["b"])
     with pytest.raises(InvalidParameter, match="must not declare 'other'"):

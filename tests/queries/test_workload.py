@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,6 +16,8 @@ from dpstats.queries import Domain, LinearQueries, MarginalMWEM, WorkloadAnswers
 DOMAIN = Domain({"a": ["x", "y"], "b": 3})
 FRAME = pd.DataFrame({"b": [0, 1, 2, 2], "a": ["x", "x", "y", "x"], "more": 1})
 
+RELATION = duckdb.sql("SELECT * FROM (VALUES (0, 'x'), (1, 'x'), (2, 'y'), (2, 'x')) r(b, a)")
+
 
 def test_rows_of_a_frame_or_their_counts_make_the_same_fit() -> None:
     given: dict[str, Any] = {"domain": DOMAIN, "workload": 1, "random_state": 3}
@@ -25,6 +28,9 @@ def test_rows_of_a_frame_or_their_counts_make_the_same_fit() -> None:
         WorkloadAnswers(**given).fit(counts),
         WorkloadAnswers(workload=tables, random_state=3).fit(counts),
         WorkloadAnswers(**{**given, "domain": {"a": ["x", "y"], "b": 3}}).fit(FRAME),
+        WorkloadAnswers(**given).fit(
+            duckdb.sql("SELECT * FROM (VALUES (0, 'x'), (1, 'x'), (2, 'y'), (2, 'x')) r(b, a)")
+        ),
     ):
         assert np.array_equal(made.linear_, first.linear_)
         assert made.feature_names_in_.tolist() == ["a", "b"] and made.n_features_in_ == 2
