@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +29,7 @@ _POWER = 32.0  # of a step of the multipliers; halved where it goes too far
 _SAFE = 1 + 1e-12  # more than the rounding of the sums below
 
 
-def allocate(tables: Sequence[Table], shape: Sequence[int]) -> dict[Table, float]:
+def allocate(tables: Sequence[Table], shape: Sequence[int]) -> Mapping[Table, float]:
     """Return the precisions of all residuals that give the least variance of a cell, over all tables, at mu = 1.
 
     Within .05% of it, which duality certifies; in more than 20 attributes the least for the bound of `movement`.
@@ -39,6 +41,11 @@ def allocate(tables: Sequence[Table], shape: Sequence[int]) -> dict[Table, float
     shape : sequence of int
         Levels of every attribute.
     """
+    return _allocated(tuple(tables), tuple(shape))
+
+
+@lru_cache(maxsize=32)
+def _allocated(tables: tuple[Table, ...], shape: tuple[int, ...]) -> Mapping[Table, float]:
     parts = closure(tables)
     used = sorted({j for part in parts for j in part})
     variances = np.zeros(len(parts))
@@ -54,7 +61,7 @@ def allocate(tables: Sequence[Table], shape: Sequence[int]) -> dict[Table, float
         weights = _best(variances, _Movements(parts, used, shape))
     precise = {part: float(weight) for part, weight in zip(parts, weights, strict=True)}
     largest = movement(precise, shape)
-    return {part: weight / largest for part, weight in precise.items()}
+    return MappingProxyType({part: weight / largest for part, weight in precise.items()})
 
 
 def movement(weights: Mapping[Table, float], shape: Sequence[int]) -> float:

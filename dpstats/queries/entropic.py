@@ -19,6 +19,7 @@ Evaluate = Callable[[Numbers], tuple[Numbers, Numbers]]
 
 _LEAST = 1e-300
 _GROW, _SHRINK = 1.5, 0.5
+_LEAST_STEPS, _MOST_STEPS, _ENTRIES = 128, 1000, 1 << 27
 _TOLERANCE = 0.01  # of the degrees of freedom
 _FAR = 4.0  # deviations of chi-square that noise has next to never
 
@@ -51,7 +52,10 @@ def fit(evaluate: Evaluate, size: int, freedom: int, enough: float = 0.0) -> Fit
     enough : float
         As for `descend`.
     """
-    p = descend(evaluate, uniform(1, size), enough=enough, tolerance=_TOLERANCE * min(freedom, size))
+    tolerance = _TOLERANCE * min(freedom, size)
+    # On a million cells a step is a fifth of a second.
+    steps = min(_MOST_STEPS, max(_LEAST_STEPS, _ENTRIES // size))
+    p = descend(evaluate, uniform(1, size), enough=enough, tolerance=tolerance, steps=steps)
     most = freedom + _FAR * math.sqrt(2 * freedom)
     return Fit(p[0], 2 * float(evaluate(p)[0][0]) <= most)
 
@@ -62,7 +66,7 @@ def descend(
     *,
     enough: float = 0.0,
     tolerance: float = 0.0,
-    steps: int = 1000,
+    steps: int = _MOST_STEPS,
 ) -> Numbers:
     """Return distributions of small misfit.
 

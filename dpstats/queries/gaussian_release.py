@@ -66,7 +66,8 @@ class GaussianRelease:
     def items(self) -> Integers:
         """Return what the stage will be about."""
         moved = isqrt_up(self.squared_distance)
-        return Integers(ANSWERS, len(self.queries), 2.0**-FRACTION_BITS, l1=0, l2=max(moved, 1))
+        most = len(self.queries) << FRACTION_BITS
+        return Integers(ANSWERS, len(self.queries), 2.0**-FRACTION_BITS, l1=most, l2=max(moved, 1))
 
     def integers(self, table: Any) -> dict[str, Counts]:
         """Return the exact answers of private rows, or of their counts, in steps."""

@@ -64,7 +64,7 @@ class ResidualRelease:
                     f"workload must have tables of at most {_LARGEST_MARGIN:,} cells, got {math.prod(shape):,} in "
                     f"{self.queries.domain.label(table)!r}"
                 )
-        return allocate(self.queries.tables, self.shape)
+        return dict(allocate(self.queries.tables, self.shape))
 
     @property
     def shape(self) -> tuple[int, ...]:

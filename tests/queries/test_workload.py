@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import duckdb
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
 from dpstats.privacy import PrivacyBudget
@@ -76,3 +78,11 @@ def test_other_queries_are_answered_by_the_same_distribution() -> None:
     both = made.predict([("a", "b")])
     assert both.shape == (6,) and both.sum() == pytest.approx(1.0)
     assert made.predict(LinearQueries.prefixes(6))[-1] == pytest.approx(1.0)
+
+
+def test_fits_are_copied_and_pickled_with_their_answers() -> None:
+    for made in (WorkloadAnswers(domain=DOMAIN, random_state=0), MarginalMWEM(domain=DOMAIN, random_state=0)):
+        made.fit(FRAME)
+        again = pickle.loads(pickle.dumps(made))
+        assert np.array_equal(again.predict(), made.predict()) and str(again.summary()) == str(made.summary())
+        assert clone(made).get_params().keys() == made.get_params().keys()
