@@ -23,14 +23,22 @@ def column_names(X: Any) -> list[Any] | None:
 
 
 UNIT = "dpstats.unit"
-"""The attribute of a pandas data frame that says what its rows are."""
+"""The attribute of a pandas data frame that says what its rows are, and how many there are of these."""
 
 
 def unit_of(X: Any) -> str:
-    """Return what a row of a data frame is declared to be (see `dpstats.groups.one_row_per_unit`), or "row"."""
+    """Return what a row of a data frame is declared to be (see `dpstats.groups.one_row_per_unit`), or "row".
+
+    pandas hands attributes on to frames whose rows are others: repeated, stacked, drawn again, or of groups. So the
+    word is taken only where the rows are as many as they were, each with a place of its own.
+    """
     attributes = getattr(X, "attrs", None)
     found = attributes.get(UNIT) if isinstance(attributes, dict) else None
-    return found if isinstance(found, str) and found.strip() else "row"
+    if not (isinstance(found, tuple) and len(found) == 2):
+        return "row"
+    word, rows = found
+    same = len(X) == rows and bool(X.index.is_unique)
+    return word if same and isinstance(word, str) and word.strip() else "row"
 
 
 def by_name(name: str, value: Any, names: list[Any] | None) -> Any:

@@ -235,7 +235,7 @@ def _framed(like: Any, made: Mapping[Any, Any], word: str) -> Any:
         import pandas as pd
 
         frame = pd.DataFrame(dict(made))
-        frame.attrs[UNIT] = word
+        frame.attrs[UNIT] = (word, len(frame))
         return frame
     import narwhals as nw
 

@@ -46,7 +46,7 @@ class RankTestResult:
         """Return a table; prints as text, shows as HTML in a notebook."""
         notes = [
             f"The p-value counts sampling and noise: {self.n_simulations:,} simulations of what is released. It is "
-            "exact for values without ties, and conservative with them."
+            "exact for values without ties, and mostly conservative with them (not for a few rows at a large epsilon)."
         ]
         if self.sizes is not None:
             notes.append("The group of every row is public: what is protected is its value.")

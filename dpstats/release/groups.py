@@ -6,8 +6,9 @@ drawn, and where these do not say which group it is, both get finer. Proof: docs
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -30,6 +31,7 @@ _TINY = 1e-290  # what products of numbers below 1 lose by underflow, each
 _CHUNK = 1 << 20  # weights that are computed at a time
 _SHELLS = 12
 _DOUBLINGS = 7
+_FACTORS = 8  # lengths below 2^63 that are multiplied before exponents are split off
 
 
 class Bounds(NamedTuple):
@@ -87,26 +89,37 @@ class Windows:
     unit: int = 1
 
     def rows(self, scale: float, level: int) -> Bounds:
-        reach, fall, rest = self._extent(scale, level)
+        reach, fall = self._extent(scale, level)
         lower, upper = self._within(reach)
-        cumulative = _cumulative(self._row_sums(lower, upper, fall, exact=level > 0))
-        return _widened(cumulative, rest, 2 * reach, self.size, exact=level > 0)
+        if level > 0:
+            return _with_rest(self._row_sums(lower, upper, fall), self._rest(reach, fall, fall.bits))
+        powers = fall.split(reach)
+        step = max(1, _CHUNK // (reach + 1))
+        sums, tops = np.empty(reach + 1), np.empty(reach + 1, dtype=np.int64)
+        for start in range(0, reach + 1, step):
+            some = slice(start, start + step)
+            weights, tops[some] = _weights(lower[:, some], upper, powers.at(some), powers)
+            sums[some] = weights.sum(axis=1)
+        top = int(tops.max())
+        cumulative = np.cumsum(_times(sums, tops - top))
+        return _widened(cumulative, self._rest_over(top, reach, fall), 2 * reach, self.size)
 
     def columns(self, scale: float, level: int, row: int) -> Bounds:
-        reach, fall, rest = self._extent(scale, level)
+        reach, fall = self._extent(scale, level)
         reached = max(reach, row)
         lower, upper = self._within(reached)
         lower = lower[:, row : row + 1]
         if level == 0:
-            powers = fall.floats(reached)
-            weights = (_products(lower, upper, self._sides(reach)) * powers)[0] * powers[row]
-            return _widened(np.cumsum(weights), rest, 2 * reached, self.size, exact=False)
+            powers = fall.split(reached)
+            weights, (top,) = _weights(lower, upper, powers.at(slice(row, row + 1)), powers)
+            rest = self._rest_over(int(top), reach, fall)
+            return _widened(np.cumsum(weights[0]), rest, 2 * reached, self.size)
         counts = _counts(lower, upper)[0]
-        sides = (
+        sides = [
             [count * power * side[row] for count, power in zip(counts, side, strict=True)]
             for side in fall.integers(reached, fall.bits)
-        )
-        return _widened(tuple(map(_running, sides)), rest, 2 * reached, self.size, exact=True)
+        ]
+        return _with_rest((sides[0], sides[1]), self._rest(reach, fall, fall.bits))
 
     def box(self, row: int, column: int) -> tuple[Integers, Integers]:
         lower, upper = self.ends(np.array([row]), np.array([column]))
@@ -116,85 +129,80 @@ class Windows:
         steps = np.arange(reach + 1)
         return self.ends(steps, steps)
 
-    def _sides(self, reach: int) -> NDArray[np.float64]:
-        """Return how long the largest window is on each side, with which lengths are measured in floats."""
-        lower, upper = self.ends(np.array([reach]), np.array([reach]))
-        return (upper - lower + 1).astype(np.float64)
+    def _row_sums(self, lower: Integers, upper: Integers, fall: Exponentials) -> tuple[list[int], list[int]]:
+        """Return whole numbers below and above the weights of rows."""
+        counts = _counts(lower, upper)
+        low, high = (
+            [
+                power * sum(count * other for count, other in zip(row, side, strict=True))
+                for row, power in zip(counts, side, strict=True)
+            ]
+            for side in fall.integers(lower.shape[1] - 1, fall.bits)
+        )
+        return low, high
 
-    def _row_sums(self, lower: Integers, upper: Integers, fall: Exponentials, *, exact: bool) -> Any:
-        reach = lower.shape[1] - 1
-        if exact:
-            low, high = fall.integers(reach, fall.bits)
-            counts = _counts(lower, upper)
-            return tuple(
-                [
-                    power * sum(count * other for count, other in zip(row, side, strict=True))
-                    for row, power in zip(counts, side, strict=True)
-                ]
-                for side in (low, high)
-            )
-        powers, sides = fall.floats(reach), self._sides(reach)
-        step = max(1, _CHUNK // (reach + 1))
-        parts = [
-            (_products(lower[:, start : start + step], upper, sides) * powers).sum(axis=1)
-            for start in range(0, reach + 1, step)
-        ]
-        return np.concatenate(parts) * powers
-
-    def _extent(self, scale: float, level: int) -> tuple[int, Exponentials, Any]:
-        """Return how many windows on a side are looked at, their exponentials, and a bound of what is left out."""
+    def _extent(self, scale: float, level: int) -> tuple[int, Exponentials]:
+        """Return how many windows on a side are looked at, and their exponentials."""
         fall = Exponentials(Fraction(1) / (Fraction(scale) * self.unit), _precision(level))
         reach = first_reach(float(scale) * self.unit, self.size) << level
-        for _ in range(_DOUBLINGS):
-            rest = self._rest(reach, fall, exact=level > 0)
-            if level > 0 or rest <= _REST * self._least(reach, fall):
+        for _ in range(_DOUBLINGS if level == 0 else 0):
+            if self._rest_log(reach, fall) <= math.log(_REST) + self._heaviest(reach, fall):
                 break
             reach *= 2
-        return reach, fall, rest
+        return reach, fall
 
-    def _least(self, reach: int, fall: Exponentials) -> float:
-        """Return about what the heaviest windows weigh, to say when the rest is small; no bound rests on it."""
+    def _heaviest(self, reach: int, fall: Exponentials) -> float:
+        """Return about the logarithm of what the heaviest windows weigh, to say when the rest is small; no bound."""
         some = np.unique(np.geomspace(1, reach + 1, 32).astype(np.int64)) - 1
         lower, upper = self.ends(some, some)
-        weights = _products(lower, upper, self._sides(reach))
-        powers = fall.floats(reach)[some]
-        return float((weights * powers * powers[:, None]).max())
+        lengths = (upper[:, None, :] - lower[:, :, None] + 1).astype(np.float64)
+        fallen = float(fall.rate) * some
+        return float((np.log(lengths).sum(axis=0) - fallen - fallen[:, None]).max())
 
-    def _rest(self, reach: int, fall: Exponentials, *, exact: bool) -> Any:
-        """Return a bound of the weight of all windows with a or b beyond the reach.
+    def _rest(self, reach: int, fall: Exponentials, bits: int) -> int:
+        """Return a bound of the weight of all windows with a or b beyond the reach, in 2^(-2 bits), rounded up."""
+        total = 0
+        for weight, counts in self._shells(reach, fall):
+            for count in counts:
+                weight *= count
+            total += -((-weight.numerator << 2 * bits) // weight.denominator)
+        return total
+
+    def _rest_log(self, reach: int, fall: Exponentials) -> float:
+        """Return a number above the logarithm of the same: whatever its size, it is one of floats."""
+        logs = [
+            math.log(weight.numerator) - math.log(weight.denominator) + sum(map(math.log, counts))
+            for weight, counts in self._shells(reach, fall)
+        ]
+        top = max(logs)
+        # Logarithms of a few thousand digits, each within some 1e-12 of what it is.
+        return top + math.log(sum(math.exp(value - top) for value in logs)) + 1e-9 * (1 + abs(top))
+
+    def _rest_over(self, top: int, reach: int, fall: Exponentials) -> float:
+        """Return a bound of the same over 2^top; infinity where that is no float."""
+        found = self._rest_log(reach, fall) - top * math.log(2)
+        return math.exp(found) * (1 + 1e-9) + 1e-300 if found < 700 else math.inf
+
+    def _shells(self, reach: int, fall: Exponentials) -> Iterator[tuple[Fraction, list[int]]]:
+        """Yield exponentials and counts whose products add up to no less than all windows beyond the reach weigh.
 
         Windows grow with a and b: those up to 2^i times the reach hold no more than the last, and their exponentials
         add up to less than 2 e^(-reach 2^(i-1)/scale)/(1 - e^(-1/scale))^2.
         """
-        total: Any = 0 if exact else 0.0
         one = fall.above(1)
         if one >= 1:
             raise ScaleOutOfRange("the scale of a selection is too large for exact weights")
         both = Fraction(2) / (1 - one) ** 2
-        end = 1
         for shell in range(_SHELLS):
             outer = reach << (shell + 1)
-            last = shell == _SHELLS - 1
             lower, upper = self.ends(np.array([outer]), np.array([outer]))
-            power = fall.above((reach << shell) + 1)
-            if last and self.candidates is not None:
+            counts, end = [int(k) for k in (upper - lower + 1)[:, 0]], 1
+            if shell == _SHELLS - 1 and self.candidates is not None:
                 counts = [self.candidates] * self.size
-            elif last:
+            elif shell == _SHELLS - 1:
                 # Without an end: each further window is one longer on each side, and outweighed twice over.
-                counts, end = [2 * int(k) for k in (upper - lower + 1)[:, 0]], 2
-            else:
-                counts = [int(k) for k in (upper - lower + 1)[:, 0]]
-            weight = end * both * power
-            if exact:
-                for count in counts:
-                    weight *= count
-                total += -((-weight.numerator << 2 * fall.bits) // weight.denominator)
-            else:
-                sides = self._sides(reach)
-                with np.errstate(over="ignore"):
-                    ratio = float(np.prod(np.array(counts, dtype=np.float64) / sides))
-                total += max(float(weight), 1e-300) * ratio * (1 + 1e-9) + _TINY
-        return total
+                counts, end = [2 * count for count in counts], 2
+            yield end * both * fall.above((reach << shell) + 1), counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,9 +269,9 @@ class Exponentials:
             above.append(-((-above[-1] * high) >> bits))
         return below, above
 
-    def floats(self, count: int) -> NDArray[np.float64]:
-        """Return the same as floats, each within four units in its last place, or 0 for less than 1e-300."""
-        return _floats(self.rate, count)
+    def split(self, count: int) -> Powers:
+        """Return the same as floats, each within four units in its last place, and exponents of 2."""
+        return _split(self.rate, count)
 
     def above(self, k: int) -> Fraction:
         """Return a number above e^(-rate k)."""
@@ -273,17 +281,33 @@ class Exponentials:
         return Fraction(_exponential(self.rate * k, self.bits)[1], 1 << self.bits)
 
 
+class Powers(NamedTuple):
+    """Numbers as floats of [1/2, 1) times powers of 2, whatever their size."""
+
+    mantissas: NDArray[np.float64]
+    exponents: Integers
+
+    def at(self, some: slice) -> Powers:
+        """Return some of them."""
+        return Powers(self.mantissas[some], self.exponents[some])
+
+
 @lru_cache(maxsize=64)
-def _floats(rate: Fraction, count: int) -> NDArray[np.float64]:
-    # With 1,100 bits a number of 2^-996 still has a hundred of its own, less than twenty of which are lost on the way.
-    below, above = Exponentials(rate, 1100).integers(count, 1100)
-    found = np.array([_ratio(low, high) for low, high in zip(below, above, strict=True)])
-    found.setflags(write=False)
+def _split(rate: Fraction, count: int) -> Powers:
+    # The last is at least 2^-(1.45 rate count): a hundred and more bits are left of it, less than thirty of them lost.
+    bits = 160 + int(rate * count * 145 / 100)
+    pairs = zip(*Exponentials(rate, bits).integers(count, bits), strict=True)
+    mantissas, exponents = zip(*(_mantissa(low + high, bits + 1) for low, high in pairs), strict=True)
+    found = Powers(np.array(mantissas), np.array(exponents, dtype=np.int64))
+    for part in found:
+        part.setflags(write=False)
     return found
 
 
-def _ratio(low: int, high: int) -> float:
-    return (low + high) / (1 << 1101) if low >= 1 << 104 else 0.0
+def _mantissa(value: int, bits: int) -> tuple[float, int]:
+    """Return a float of [1/2, 1] and an exponent of 2 for value 2^-bits, rounded once."""
+    length = value.bit_length()
+    return value / (1 << length), length - bits
 
 
 @lru_cache(maxsize=1 << 16)
@@ -317,12 +341,27 @@ def _precision(level: int) -> int:
     return 256 << level
 
 
-def _products(lower: Integers, upper: Integers, sides: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the product of the windows' lengths, each over the largest: shape (rows, columns)."""
-    found = np.ones((lower.shape[1], upper.shape[1]))
-    for low, high, side in zip(lower, upper, sides, strict=True):
-        found *= (high[None, :] - low[:, None] + 1) / side
-    return found
+def _weights(
+    lower: Integers, upper: Integers, rows: Powers, columns: Powers
+) -> tuple[NDArray[np.float64], Integers]:
+    """Return the products of windows' lengths and powers, of shape (rows, columns), each row over a power of 2.
+
+    The exponents of 2 are split off on the way, so that nothing overflows, and what is lost is far below its row's top.
+    """
+    found = rows.mantissas[:, None] * columns.mantissas[None, :]
+    exponents = rows.exponents[:, None] + columns.exponents[None, :]
+    for j, (low, high) in enumerate(zip(lower, upper, strict=True)):
+        found *= high[None, :] - low[:, None] + 1
+        if j % _FACTORS == _FACTORS - 1 or j == len(lower) - 1:
+            found, more = np.frexp(found)
+            exponents += more
+    tops = exponents.max(axis=1)
+    return _times(found, exponents - tops[:, None]), tops
+
+
+def _times(values: NDArray[np.float64], exponents: Integers) -> NDArray[np.float64]:
+    """Return values times powers of 2 of at most 1."""
+    return np.asarray(np.ldexp(values, np.maximum(exponents, -2000).astype(np.int32)))
 
 
 def _counts(lower: Integers, upper: Integers) -> list[list[int]]:
@@ -340,21 +379,17 @@ def _running(values: Sequence[int]) -> list[int]:
     return found
 
 
-def _cumulative(weights: Any) -> Any:
-    if isinstance(weights, tuple):
-        return tuple(_running(side) for side in weights)
-    return np.cumsum(weights)
+def _with_rest(weights: tuple[Sequence[int], Sequence[int]], rest: int) -> Bounds:
+    """Return bounds of cumulative weights, from whole numbers below and above them, that leave out at most a rest."""
+    return Bounds(_running(weights[0]), [value + rest for value in _running(weights[1])])
 
 
-def _widened(cumulative: Any, rest: Any, terms: int, size: int, *, exact: bool) -> Bounds:
-    """Return bounds of cumulative weights that leave out no more than a rest.
+def _widened(cumulative: NDArray[np.float64], rest: float, terms: int, size: int) -> Bounds:
+    """Return bounds of cumulative weights in floats that leave out no more than a rest.
 
-    In floats all terms are positive: of k products of s quotients and two powers, added up in any order, each within
+    All terms are positive: of k products of s lengths and two powers, added up in any order, each within
     (2 s + 12 + k) 2^-53 of itself.
     """
-    if exact:
-        low, high = cumulative
-        return Bounds(low, [value + rest for value in high])
     error = (2 * size + 16 + terms) * 2.0**-52
     lost = (terms + 2.0) ** 2 * size * _TINY
     return Bounds(np.maximum(cumulative * (1 - error) - lost, 0.0), cumulative * (1 + error) + lost + rest)
@@ -373,6 +408,8 @@ def choose(draw_bits: Callable[[int], int], bounds: Callable[[int], Bounds]) -> 
 def located(bounds: Bounds, drawn: int, count: int) -> int | None:
     """Return whose weight all numbers of [drawn, drawn + 1) 2^-count of the total are in, if bounds can tell."""
     low, high = bounds
+    if high[-1] == math.inf:
+        return None
     least, most = _exact(low[-1]), _exact(high[-1])
     if isinstance(low, list):
         guess = bisect_right(low, int(least * drawn / 2**count))

@@ -49,8 +49,20 @@ def test_parameters_by_name():
 def test_what_a_row_is():
     frame = pd.DataFrame({"a": [1.0]})
     assert unit_of(frame) == unit_of(np.ones((2, 2))) == unit_of(pl.DataFrame({"a": [1.0]})) == "row"
-    frame.attrs[UNIT] = "person"
-    assert unit_of(frame) == unit_of(frame[["a"]]) == "person"
-    for other in (3, "", " "):
+    frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [0, 0, 1]})
+    frame.attrs[UNIT] = ("person", 3)
+    assert unit_of(frame) == unit_of(frame[["a"]]) == unit_of(frame.iloc[::-1]) == "person"
+    # Rows that are others, to which pandas hands the attribute on.
+    for rows in (
+        frame.loc[frame.index.repeat(2)],
+        pd.concat([frame, frame]),
+        pd.concat([frame, frame], ignore_index=True),
+        frame.sample(3, replace=True, random_state=0),
+        frame.groupby("b").mean(),
+        frame.melt(),
+        frame[:2],
+    ):
+        assert unit_of(rows) == "row"
+    for other in (3, "", " ", "person", ("person",), (" ", 3), (7, 3)):
         frame.attrs[UNIT] = other
         assert unit_of(frame) == "row"

@@ -120,16 +120,74 @@ def test_powers_are_enclosed() -> None:
     for rate in (Fraction(1, 3), Fraction(1, 20_000), Fraction(7), Fraction(0.1)):
         fall = Exponentials(rate, 256)
         low, high = fall.integers(50, 256)
-        floats = fall.floats(50)
+        split = fall.split(50)
         for k in range(51):
             true = mpmath.exp(-k * mpmath.mpf(rate.numerator) / rate.denominator)
             assert low[k] <= true * mpmath.mpf(2) ** 256 <= high[k]
-            assert abs(floats[k] - true) <= 4 * 2.0**-53 * true
+            assert 0.5 <= split.mantissas[k] <= 1
+            assert (
+                abs(split.mantissas[k] * mpmath.mpf(2) ** int(split.exponents[k]) - true) <= 2.0**-52 * true
+            )
             above = fall.above(k)
             assert mpmath.mpf(above.numerator) / above.denominator >= true
+    # As far out as any: e^-5000 is no float.
+    far, true = Exponentials(Fraction(5), 256).split(1000), mpmath.exp(-5000)
+    assert abs(far.mantissas[1000] * mpmath.mpf(2) ** int(far.exponents[1000]) - true) <= 2.0**-52 * true
     # Far out a power of two is enough.
     assert Exponentials(Fraction(1), 64).above(1000) >= Fraction(1, 2**1443)
     assert Exponentials(Fraction(1), 64).above(10**9) == Fraction(1, 2 ** (1 << 14))
+
+
+def many(rows: np.ndarray, ranks: tuple[int, ...], steps: int) -> Windows:
+    """Return windows about ranks of sorted rows among 0, ..., steps."""
+    wanted = np.array(ranks)[:, None]
+
+    def place(row: Any) -> Any:
+        inside = rows[np.clip(row - 1, 0, rows.size - 1)]
+        return np.where(row < 1, 0, np.where(row > rows.size, steps, inside))
+
+    return Windows(lambda a, b: (place(wanted - a), place(wanted + b + 1)), len(ranks), candidates=steps + 1)
+
+
+@pytest.mark.parametrize("points", [5, 40])
+def test_many_points_among_ties_are_drawn_as_others_are(points: int) -> None:
+    # Windows are of one place up to the end of the ties, and then of nearly all: their lengths multiply to more than
+    # any float, and over the largest window's to less. Once that overflowed, which raised on such rows alone.
+    ranks = tuple(range(20, 20 + 10 * points, 10))
+    for rows in (np.full(700, 500_000), np.sort(np.arange(700) % 2 * 10**6), np.arange(700) * 1400):
+        made = many(rows, ranks, 10**6)
+        bounds = made.rows(2.0, 0)
+        assert bounds.low[-1] > 0 and np.isfinite(bounds.high).all()
+        assert (bounds.high[-1] - bounds.low[-1]) / bounds.low[-1] < 1e-9
+        # Among a few draws; each of them in the box.
+        drawn = ExactNoise().candidate(made, 2.0, 3)
+        assert drawn.shape == (3, points) and drawn.min() >= 0 and drawn.max() <= 10**6
+
+
+def test_the_weights_of_many_points_are_right() -> None:
+    # Against rationals, where neither lengths nor exponentials are floats.
+    made, scale = many(np.full(120, 3), tuple(range(1, 120)), 10**9), 1.5
+    mpmath.mp.dps = 60
+    p = mpmath.exp(-1 / mpmath.mpf(scale))
+    reach = made._extent(scale, 0)[0]
+    lower, upper = made.ends(np.arange(reach + 1), np.arange(reach + 1))
+
+    def row(a: int) -> Any:
+        return mpmath.fsum(
+            mpmath.mpf(math.prod((upper[:, b] - lower[:, a] + 1).tolist())) * p ** (a + b)
+            for b in range(reach + 1)
+        )
+
+    bounds = made.rows(scale, 0)
+    shares = np.diff(bounds.low, prepend=0.0)
+    heavy = int(shares.argmax())
+    for a in {0, max(heavy - 7, 0), heavy, heavy + 5}:
+        true = row(a) / row(heavy)
+        assert abs(shares[a] / shares[heavy] - true) <= 1e-9 * max(true, 1e-6)
+
+
+def test_bounds_that_are_no_floats_cannot_tell() -> None:
+    assert located(Bounds(np.array([1.0, 2.0]), np.array([1.0, math.inf])), 0, 2) is None
 
 
 def test_a_place_is_told_only_where_all_bounds_agree() -> None:
