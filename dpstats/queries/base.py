@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.attributes import rows_stated
+from dpstats.data.labels import unit_of
 from dpstats.data.parameters import check_integer, check_level, check_random_state
 from dpstats.data.tables import Table
 from dpstats.errors import InvalidData, InvalidParameter
@@ -25,6 +26,12 @@ Numbers = NDArray[np.float64]
 Plan = TypeVar("Plan", bound=ReleasePlan)
 
 _SHOWN = 20  # queries of a summary
+
+
+class _Given(NamedTuple):
+    """What a fit is given, as it is: a domain counts rows that are not in memory itself."""
+
+    data: Any
 
 
 class _Fitted(PrivateEstimator[Plan]):
@@ -66,16 +73,19 @@ class HistogramRelease(_Fitted[Plan], ABC):
         BudgetExceeded
             If the budget cannot pay.
         """
-        return super().fit(X, y)
+        return super().fit(_Given(X), y)
 
-    def _stated_shape(self, X: Any) -> tuple[int, int] | None:
+    def _stated_shape(self, X: _Given) -> tuple[int, int] | None:
         # The number of rows of a histogram is public, but it is a sum of what is not.
-        rows = self.domain is not None and len(getattr(X, "shape", ())) == 2
-        n = rows_stated(X) if rows else None
+        rows = self.domain is not None and len(getattr(X.data, "shape", ())) == 2
+        n = rows_stated(X.data) if rows else None
         return None if n is None else (n, int(self.domain.size))
 
-    def _table(self, X: Any, y: Any) -> Table:
-        return read_counts(X, self.domain)
+    def _row_is(self, X: _Given) -> str:
+        return unit_of(X.data)
+
+    def _table(self, X: _Given, y: Any) -> Table:
+        return read_counts(X.data, self.domain)
 
     @staticmethod
     def _checked(table: Table, size: int) -> NDArray[np.int64]:

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
+from dpstats.data.labels import UNIT
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.queries import IterativeConstruction, LinearQueries
 from dpstats.queries.base import as_queries
@@ -47,6 +48,12 @@ def test_rows_of_a_domain_are_counted_and_drawn() -> None:
     assert list(drawn.columns) == ["cell"] and len(drawn) == 7
     with pytest.raises(InvalidData, match="declared levels"):
         made(domain=Cells()).fit(rows + 9)
+    rows.attrs[UNIT] = "person"
+    assert made(domain=Cells()).fit(rows).privacy_.unit == "person"
+    # What is no histogram is refused in one line, whatever it is.
+    for other in ("rows.csv", {"a": 1}, None, rows):
+        with pytest.raises(InvalidData, match="X must be a"):
+            made().fit(other)
 
 
 def test_synthetic_rows_have_the_law_of_the_hypothesis() -> None:

@@ -262,7 +262,7 @@ def _many(made: OnlineMultiplicativeWeights, kind: type[Stream]) -> Draw:
         errors = [abs(int(k) - 3) * ROW for k in data[:2]]
         for trial in range(size):
             stream = kind(stage, noise)
-            for j in (0, 1) * 40:
+            for j in (0, 1) * 30:
                 if stream.left == 0:
                     break
                 found[trial] += (2 * j - 1) * (stream.ask(errors[j], 0) is not None)
@@ -303,9 +303,9 @@ def _online(
         neighbor=APART[1],
         power=power,
         public=public,
-        bugs=tuple(PlantedBug(bug, draw, *APART, *claim, 3000) for bug, draw in bugs(made).items()),
+        bugs=tuple(PlantedBug(bug, draw, *APART, *claim, 2000) for bug, draw in bugs(made).items()),
         estimator=made,
-        most_trials=5000,
+        most_trials=3000,
     )
 
 
