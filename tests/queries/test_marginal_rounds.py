@@ -43,6 +43,18 @@ def test_a_row_moves_a_score_by_two_rows_at_most() -> None:
     assert all(stage.sensitivity_steps == MOVED * ROW for stage in PLAN.selections)
 
 
+def test_a_row_moves_two_counts_of_a_table_and_the_noise_is_for_both() -> None:
+    padded = [
+        Rounds(PLAN).padded(MADE._read(Table(np.array([[0, 0], [0, 1], row])), PLAN), np.arange(3))
+        for row in itertools.product(range(2), range(3))
+    ]
+    squared = max(int(((a - b) ** 2).sum(axis=1).max()) for a, b in itertools.combinations(padded, 2))
+    assert squared == 2 * ROW**2
+    assert all(
+        (stage.sensitivity_steps - 1) ** 2 < squared <= stage.sensitivity_steps**2 for stage in PLAN.additive
+    )
+
+
 def test_counts_are_fitted_and_precision_adds_up() -> None:
     exact = MADE._read(Table(np.array([[0, 0], [0, 1], [1, 2]])), PLAN)
     rounds = Rounds(SHARP, 4)
