@@ -48,7 +48,7 @@ def test_rows_of_a_domain_are_counted_and_drawn() -> None:
     assert list(drawn.columns) == ["cell"] and len(drawn) == 7
     with pytest.raises(InvalidData, match="declared levels"):
         made(domain=Cells()).fit(rows + 9)
-    rows.attrs[UNIT] = "person"
+    rows.attrs[UNIT] = ("person", len(rows))
     assert made(domain=Cells()).fit(rows).privacy_.unit == "person"
     # What is no histogram is refused in one line, whatever it is.
     for other in ("rows.csv", {"a": 1}, None, rows):

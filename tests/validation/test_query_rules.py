@@ -26,6 +26,15 @@ def test_errors_are_below_what_is_promised() -> None:
         assert (n, k) == (10_000, 8) and rounds > 1 and 0 < measured < promised
 
 
+def test_a_page_and_a_picture_are_made_of_what_was_measured() -> None:
+    cells = [(n, k, 5, 10 / n**0.5, 5 / n**0.5, 0.1) for n, k in ((100, 8), (400, 64), (900, 512))]
+    both = dict.fromkeys(query_rules.THEORY, cells)
+    found = query_rules.Measured([(0.5, 284.0, 3.5, 25.0, 1.0), (1.0, 284.0, 0.0, 0.0, 0.0)], both, both)
+    text = query_rules.as_markdown(found, 2, "command")
+    assert "| 0.5 | 284 | 3.5 | 25 | 1.0 |" in text and "promised -0.500" in text
+    assert len(query_rules.picture(found).axes) == 2
+
+
 def test_slopes() -> None:
     found, error = query_rules.slope([1.0, 10.0, 100.0], [5.0, 0.5, 0.05])
     assert found == pytest.approx(-1) and error == pytest.approx(0, abs=1e-9)

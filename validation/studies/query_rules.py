@@ -5,7 +5,7 @@ told a bound on its squared shares (the text: better where the database is dense
 construction at its best promise, measured and promised, beside the exponents of theorems 5.7 and 5.10.
 
     python validation/studies/query_rules.py             5 minutes of one core
-    python validation/studies/query_rules.py --fast      a few seconds; writes nothing
+    python validation/studies/query_rules.py --fast      a minute; writes nothing
 """
 
 from __future__ import annotations
@@ -13,17 +13,21 @@ from __future__ import annotations
 import argparse
 import math
 import time
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import dpstats
 from dpstats.queries import IterativeConstruction, LinearQueries
 
-RESULTS = Path(__file__).resolve().parents[1] / "results" / "query_rules.md"
+RESULTS = Path(__file__).resolve().parents[1] / "results"
 UNIVERSE, ACCURACY, MANY_ROWS = 256, 0.1, 10**7
 SHARES = (1 / 64, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)
 SIZE, ROWS, QUERIES = 64, (10_000, 30_000, 100_000, 300_000, 1_000_000), (8, 64, 512, 4096)
+# The exponent of the rows, by delta; that of the logarithm of the queries is its opposite.
+THEORY = {1e-6: -1 / 2, 0.0: -1 / 3}
 
 
 def halves(count: int, size: int, rng: np.random.Generator) -> LinearQueries:
@@ -98,8 +102,55 @@ def slope(x: list[float], y: list[float]) -> tuple[float, float]:
     return found, float(math.sqrt(left @ left / max(len(x) - 2, 1) / (centred @ centred)))
 
 
-def as_markdown(replications: int, seed: int, command: str) -> str:
-    dense = densities(replications, seed)
+Cells = list[tuple[int, int, int, float, float, float]]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """All that was measured: densities, and by delta the cells along the rows and along the queries."""
+
+    dense: list[tuple[float, ...]]
+    by_rows: dict[float, Cells]
+    by_queries: dict[float, Cells]
+
+
+def measured(replications: int, seed: int) -> Measured:
+    """Run the whole study."""
+    return Measured(
+        densities(replications, seed),
+        {delta: errors(delta, replications, seed, [(n, 64) for n in ROWS]) for delta in THEORY},
+        {delta: errors(delta, replications, seed, [(10**6, k) for k in QUERIES]) for delta in THEORY},
+    )
+
+
+def picture(found: Measured) -> Any:
+    """Draw updates against the share of the universe, and errors against the rows."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8.4, 3.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    share = [row[0] for row in found.dense]
+    for place, name, color in ((1, "multiplicative weights", "#1f5fa8"), (3, "perceptron", "#c05020")):
+        # None at all is drawn at a half, below one.
+        most, used = ([max(row[place + i], 0.5) for row in found.dense] for i in (0, 1))
+        left.loglog(share, most, "--", color=color, label=f"{name}, at most")
+        left.loglog(share, used, "o-", color=color, label=f"{name}, used")
+    left.set_xlabel("share of the universe that has rows")
+    left.set_ylabel("updates")
+    for delta, color in zip(THEORY, ("#1f5fa8", "#c05020"), strict=True):
+        cells = found.by_rows[delta]
+        n = [cell[0] for cell in cells]
+        right.loglog(n, [cell[3] for cell in cells], "--", color=color, label=f"promised, delta = {delta:g}")
+        right.loglog(n, [cell[4] for cell in cells], "o-", color=color, label=f"measured, delta = {delta:g}")
+    right.set_xlabel("rows")
+    right.set_ylabel("largest error of 64 answers")
+    for axis in (left, right):
+        axis.grid(alpha=0.25)
+        axis.legend(fontsize=7)
+    return figure
+
+
+def as_markdown(found: Measured, replications: int, command: str) -> str:
     # The promise wins where the perceptron's (|X|/s - 1)/4 is below log|X|/2.
     crossing = 1 / (1 + 2 * math.log(UNIVERSE))
     lines = [
@@ -119,10 +170,9 @@ def as_markdown(replications: int, seed: int, command: str) -> str:
         "| share | weights: at most | used | perceptron: at most | used |",
         "|---" * 5 + "|",
     ]
-    lines += [f"| {s:.4g} | {a:.0f} | {b:.1f} | {c:.0f} | {d:.1f} |" for s, a, b, c, d in dense]
-    for delta, exponent in ((1e-6, -1 / 2), (0.0, -1 / 3)):
-        by_n = errors(delta, replications, seed, [(n, 64) for n in ROWS])
-        by_k = errors(delta, replications, seed, [(10**6, k) for k in QUERIES])
+    lines += [f"| {s:.4g} | {a:.0f} | {b:.1f} | {c:.0f} | {d:.1f} |" for s, a, b, c, d in found.dense]
+    for delta, exponent in THEORY.items():
+        by_n, by_k = found.by_rows[delta], found.by_queries[delta]
         lines += [
             "",
             f"## Largest error of all answers, delta = {delta:g}",
@@ -142,11 +192,11 @@ def as_markdown(replications: int, seed: int, command: str) -> str:
             ("rows", by_n, [float(row[0]) for row in by_n], exponent),
             ("log(2 queries rounds/beta)", by_k, [math.log(40 * row[1] * row[2]) for row in by_k], -exponent),
         ):
-            promised, measured = (slope(x, [row[i] for row in rows]) for i in (3, 4))
+            promised, seen = (slope(x, [row[i] for row in rows]) for i in (3, 4))
             lines += [
                 "",
                 f"Slope against {what}: theory {theory:+.3f}; promised {promised[0]:+.3f} ({promised[1]:.3f}), "
-                f"measured {measured[0]:+.3f} ({measured[1]:.3f}).",
+                f"measured {seen[0]:+.3f} ({seen[1]:.3f}).",
             ]
     return "\n".join([*lines, ""])
 
@@ -160,10 +210,12 @@ def main() -> None:
     options = parser.parse_args()
     count = 2 if options.fast else options.replications
     asked = f"--replications {count} --seed {options.seed}"
-    text = as_markdown(count, options.seed, f"python validation/studies/query_rules.py {asked}")
+    found = measured(count, options.seed)
+    text = as_markdown(found, count, f"python validation/studies/query_rules.py {asked}")
     print(text)
     if not (options.fast or options.no_write):
-        RESULTS.write_text(text, encoding="utf-8")
+        (RESULTS / "query_rules.md").write_text(text, encoding="utf-8")
+        picture(found).savefig(RESULTS / "query_rules.png", dpi=100)
 
 
 if __name__ == "__main__":
