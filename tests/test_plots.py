@@ -9,6 +9,7 @@ from dpstats.auditing import AuditResult, audit
 from dpstats.errors import InvalidParameter
 from dpstats.mechanisms import Histogram
 from dpstats.plots import (
+    plot_answers,
     plot_audit,
     plot_counts,
     plot_density,
@@ -16,6 +17,7 @@ from dpstats.plots import (
     plot_proportion,
     plot_table,
 )
+from dpstats.queries import WorkloadAnswers
 from dpstats.results import ConfidenceInterval
 from dpstats.tables import ContingencyTable, PrivateProportion
 
@@ -97,3 +99,20 @@ def test_histograms_are_drawn() -> None:
     words = Histogram(["u", "v"], epsilon=60.0).release(["u", "u", "v"])
     (axis,) = plot_counts(words, title="y").axes
     assert [patch.get_width() for patch in axis.patches] == [2.0, 1.0]
+
+
+def test_answers_are_drawn_with_their_intervals_and_what_other_budgets_buy() -> None:
+    rows = np.random.default_rng(0).integers(0, [2, 3], size=(400, 2))
+    made = WorkloadAnswers(domain=(2, 3), workload=2, random_state=0).fit(rows)
+    exact = np.bincount(rows @ [3, 1], minlength=6) / 400
+    left, right = plot_answers(made, reference=exact).axes
+    x, y = left.lines[0].get_data()
+    assert np.array_equal(x, exact) and np.array_equal(y, made.answers_ - exact)
+    ends = np.array([segment[:, 1] for segment in left.collections[0].get_segments()])
+    assert np.array_equal(ends.T, np.array(list(made.confidence_interval())) - exact)
+    epsilons, errors = right.lines[0].get_data()
+    assert np.all(np.diff(errors) < 0) and epsilons[3] == pytest.approx(1.0)
+    assert errors[3] == pytest.approx(np.sqrt(np.mean(made.noise_std_**2)))
+    assert plot_answers(made).axes[0].get_xlabel().startswith("unbiased answer")
+    with pytest.raises(InvalidParameter, match=r"reference must have an answer for each query \(6,\)"):
+        plot_answers(made, reference=[0.5])

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Mapping, Sequence, Set
-from typing import Any
+from contextlib import suppress
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.categories import Categories
 from dpstats.data.labels import column_names
 from dpstats.data.rows import frame_of, in_memory
 from dpstats.errors import InvalidData
@@ -17,15 +17,22 @@ from dpstats.errors import InvalidData
 _ROWS = "X must be a table of labels: a data frame, an array (n_samples, {}), or a list of rows of as many entries"
 
 
-def codes_of(X: Any, levels: Sequence[Categories], names: Sequence[Any] | None = None) -> NDArray[np.int64]:
+class Levels(Protocol):
+    """Declared levels of a column, `Categories` or `Bins` say, and the code of each entry among them."""
+
+    def codes(self, data: Any, name: str = "data") -> NDArray[np.int64]:
+        """Return the position of each entry's level, -1 for one in none."""
+
+
+def codes_of(X: Any, levels: Sequence[Levels], names: Sequence[Any] | None = None) -> NDArray[np.int64]:
     """Return the position of every entry among the levels of its column, -1 for one in none: shape (n, k).
 
     Parameters
     ----------
-    X : data frame, array of shape (n, k), or list of rows
+    X : data frame, DuckDB relation, array of shape (n, k), or list of rows
         Private. With a single column also a 1-d sequence. An entry is read by itself; the type that an array or a
         column declares is public.
-    levels : sequence of k Categories
+    levels : sequence of k Levels
         Public.
     names : sequence of k names, optional
         Of the columns to take of a data frame, which may have more; without, it has k columns.
@@ -52,6 +59,7 @@ def rows_stated(X: Any) -> int | None:
 
 def _columns(X: Any, k: int, names: Sequence[Any] | None) -> list[Any]:
     refusal = _ROWS.format(k)
+    X = fetched(X, k, names)
     given = column_names(X)
     if given is not None and len(set(map(str, given))) < len(given):
         raise InvalidData(f"X must have a name of its own for every column, got {reprlib.repr(given)}")
@@ -80,16 +88,44 @@ def _columns(X: Any, k: int, names: Sequence[Any] | None) -> list[Any]:
 
 
 def _of_frame(frame: Any, k: int, names: Sequence[Any] | None) -> list[Any]:
-    given = list(frame.columns)
+    return [frame[name].to_native() for name in _chosen(list(frame.columns), k, names)]
+
+
+def _chosen(given: list[Any], k: int, names: Sequence[Any] | None) -> Sequence[Any]:
+    """Return the names of the columns to take of those that there are."""
     if names is None:
         if len(given) != k:
             raise InvalidData(f"X must have {k} columns, as levels are declared for, got {len(given)}")
-        names = given
+        return given
     if absent := [name for name in names if name not in given]:
         raise InvalidData(
             f"X must have a column for every name that levels are declared for, got none of the name {absent[0]!r}"
         )
-    return [frame[name].to_native() for name in names]
+    return names
+
+
+def fetched(X: Any, k: int, names: Sequence[Any] | None = None) -> Any:
+    """Return the rows of a relation of DuckDB, of k columns or those of the names, as tuples; anything else as it is.
+
+    Tuples hold Python's objects by the columns' declared types: a frame's column of whole numbers would be of floats
+    where one entry is missing.
+
+    Raises
+    ------
+    InvalidData
+        If the relation lacks a column, or cannot be read.
+    """
+    if type(X).__module__.lstrip("_").partition(".")[0] != "duckdb" or not hasattr(X, "fetchall"):
+        return X
+    chosen = _chosen(list(X.columns), k, names)
+    quoted = ", ".join('"' + str(name).replace('"', '""') + '"' for name in chosen)
+    rows = None
+    # What it says of an error may be what is in the rows.
+    with suppress(Exception):
+        rows = X.project(quoted).fetchall()
+    if rows is None:
+        raise InvalidData("X must be a relation whose rows can be fetched; fetch them to see why they cannot")
+    return rows
 
 
 def _alone(row: Any) -> Any:

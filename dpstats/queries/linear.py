@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import reprlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,14 @@ class LinearQueries(ABC):
     >>> queries.transpose(np.array([1.0, 2.0]))
     array([1., 2., 1., 2.])
     """
+
+    # Families that are never written out come after this file, and say here by which name they are made.
+    _families: ClassVar[dict[str, Callable[..., LinearQueries]]] = {}
+
+    def __init_subclass__(cls, name: str | None = None) -> None:
+        super().__init_subclass__()
+        if name is not None:
+            LinearQueries._families[name] = cls
 
     @property
     @abstractmethod
@@ -123,6 +131,62 @@ class LinearQueries(ABC):
             If a value is outside [0, 1], or Q is no such table.
         """
         return MatrixQueries(Q, labels)
+
+    @staticmethod
+    def marginals(domain: Any, k: Any) -> LinearQueries:
+        """Return the cells of tables of a few attributes: how many rows have these levels of these attributes.
+
+        Parameters
+        ----------
+        domain : Domain, or what makes one (a shape, say)
+        k : int, or sequence
+            Of how many attributes a table is: all such tables. Or several such numbers, or the attributes of each
+            table, by name or position: ``[("age", "smokes"), ("age", "region")]``.
+
+        Examples
+        --------
+        >>> from dpstats.queries import LinearQueries
+        >>> pairs = LinearQueries.marginals((2, 3, 2), 2)
+        >>> len(pairs), pairs.label(3), pairs.answers(range(12))[:6].tolist()
+        (16, 'x0 = 1, x1 = 0', [1, 5, 9, 13, 17, 21])
+        """
+        return LinearQueries._families["marginals"](domain, k)
+
+    @staticmethod
+    def prefixes(size: int) -> LinearQueries:
+        """Return how many rows are at or below each point of an ordered universe: its cdf, times n."""
+        return LinearQueries._families["prefixes"](size)
+
+    @staticmethod
+    def ranges(size: int, ends: Any = None) -> LinearQueries:
+        """Return how many rows are between two points, both included, of an ordered universe.
+
+        Parameters
+        ----------
+        size : int
+        ends : int array of shape (n_queries, 2), optional
+            The ranges; None is all size (size + 1)/2 of them, by their lower ends.
+        """
+        return LinearQueries._families["ranges"](size, ends)
+
+    @staticmethod
+    def parities(d: int, k: int) -> LinearQueries:
+        """Return how many rows have an odd number of ones in a set of bits, for all sets of 1 to k of d bits."""
+        return LinearQueries._families["parities"](d, k)
+
+    @staticmethod
+    def halfspaces(points: Any, n: int, random_state: int = 0) -> LinearQueries:
+        """Return how many rows are on one side of each of n random planes.
+
+        Parameters
+        ----------
+        points : array of shape (size, dimensions)
+            Where the universe's points are: public.
+        n : int
+        random_state : int, default=0
+            Of the planes, which are public.
+        """
+        return LinearQueries._families["halfspaces"](points, n, random_state)
 
 
 class MatrixQueries(LinearQueries):

@@ -209,7 +209,7 @@ class Session:
         ----------
         name : str
             A `Selection`.
-        scores : int64 array of shape (candidates,)
+        scores : int64 array of shape (candidates,), or (size, candidates) where each draw has scores of its own
             Exact, in steps.
 
         Returns
@@ -217,12 +217,16 @@ class Session:
         array of shape (k,), or (size, k)
         """
         stage: Selection = self._stage(name, Selection)
-        if scores.ndim != 1 or stage.candidates not in (None, scores.size):
+        own = scores.ndim == 2 and len(scores) == self._size
+        if (scores.ndim != 1 and not own) or stage.candidates not in (None, scores.shape[-1]):
             raise DPStatsError(
                 f"stage {name!r} is about {stage.candidates} scores, got an array of {scores.shape}"
             )
         self._take(name)
-        if stage.times == 1:
+        if own:
+            rows = [self._noise.top(stage.noise, row, stage.scale_steps, stage.size) for row in scores]
+            chosen = np.array(rows, dtype=np.intp)
+        elif stage.times == 1:
             chosen = self._noise.top(stage.noise, scores, stage.scale_steps, stage.size, self._size)
         else:
             chosen = self._peeled(stage, scores)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.data.attributes import codes_of, rows_stated
+from dpstats.data.attributes import codes_of, fetched, rows_stated
 from dpstats.data.categories import Categories
 from dpstats.data.labels import column_names
 from dpstats.data.parameters import (
@@ -202,7 +202,7 @@ class ContingencyTable(PrivateEstimator[TablePlan]):
 
         Parameters
         ----------
-        X : data frame, array of shape (n, k), or list of rows
+        X : data frame, DuckDB relation, array of shape (n, k), or list of rows
             Private labels. Of a data frame the columns whose names are in ``levels`` are taken, or all k in their order
             where it has no names. With one attribute also a 1-d sequence. Each entry is read by itself; how many rows
             there are is public.
@@ -218,7 +218,9 @@ class ContingencyTable(PrivateEstimator[TablePlan]):
         BudgetExceeded
             If the budget cannot pay.
         """
-        return super().fit(X, y)
+        # By itself: as rows of numbers a relation would be read elsewhere.
+        names = list(self.levels) if isinstance(self.levels, Mapping) else None
+        return super().fit(fetched(X, len(self._kinds()), names), y)
 
     def _stated_shape(self, X: Any) -> tuple[int, int] | None:
         n = rows_stated(X)

@@ -176,3 +176,13 @@ def test_plan_and_summary() -> None:
     assert "The first 60 of 100 cells" in str(large.summary())
     gaussian = ContingencyTable(levels=LEVELS, delta=1e-6, random_state=0).fit(ROWS)
     assert "Gaussian" in str(gaussian.summary()) and gaussian.independence(n_simulations=99).pvalue <= 1
+
+
+def test_a_relation_of_duckdb_is_a_table_of_labels() -> None:
+    import duckdb
+
+    rows = duckdb.sql("SELECT * FROM (VALUES (1, 'x'), (0, 'y'), (1, 'x')) r(well, plan)")
+    levels = {"plan": ["x", "y"], "well": [0, 1]}
+    made = ContingencyTable(levels=levels, random_state=0).fit(rows)
+    same = ContingencyTable(levels=levels, random_state=0).fit([("x", 1), ("y", 0), ("x", 1)])
+    assert np.array_equal(made.counts_, same.counts_)

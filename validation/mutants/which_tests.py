@@ -19,7 +19,7 @@ WIDER = {
     "data": ["tests/means/test_clipped.py tests/mechanisms/test_histogram.py tests/cli/test_files.py"],
     "means": [f"{CONFORMANCE} -k mean", "tests/cli"],
     "mechanisms": [CONFORMANCE],
-    "queries": [f"{CONFORMANCE} -k construction", f"{CONFORMANCE} -k online"],
+    "queries": [f"{CONFORMANCE} -k construction", f"{CONFORMANCE} -k online", f"{CONFORMANCE} -k workload"],
     "tables": [f"{CONFORMANCE} -k contingency"],
     "ranks": [f"{CONFORMANCE} -k rank"],
     "identity": [f"{CONFORMANCE} -k identity", "tests/cli/test_identity_test.py"],

@@ -27,6 +27,7 @@ from registry import (
     sparse_vector,
     tables,
     variance,
+    workload,
 )
 from registry.entry import Entry, PlantedBug, Understated
 
@@ -49,6 +50,7 @@ ENTRIES: tuple[Entry, ...] = (
     *tables.entries(),
     *ranks.entries(),
     *hypotheses.entries(),
+    *workload.entries(),
 )
 
 __all__ = ["ENTRIES", "Entry", "PlantedBug", "Understated"]

@@ -11,6 +11,7 @@ from dpstats.groups import GroupMeans, MeanPerRow
 from dpstats.groups.mean_per_row import units_table
 from dpstats.privacy import Choice, Plan, Selection
 from dpstats.queries.base import HistogramRelease
+from dpstats.queries.workload import WorkloadRelease
 from dpstats.ranks.rank_tests import GroupRankTest
 from dpstats.regression import PrivateLogisticRegression
 from dpstats.regression.base import Regression
@@ -84,7 +85,7 @@ def given(estimator: Any, plan: Plan, X: Any) -> Integers:
 def table_of(estimator: Any, X: Any) -> Table:
     """Return rows as a fit has them, with what it needs beside."""
     beside = outcomes(estimator, X)
-    if isinstance(estimator, PrivateProportion | ContingencyTable):
+    if isinstance(estimator, PrivateProportion | ContingencyTable | WorkloadRelease):
         return Table((np.asarray(X) > 0).astype(np.int64))
     if isinstance(estimator, GroupRankTest):
         return Table(np.floor(X), groups=beside)
@@ -111,7 +112,7 @@ def outcomes(estimator: Any, X: Any) -> np.ndarray | None:
 def fit_rows(estimator: Any, X: Any) -> Any:
     """Fit an estimator to rows, with outcomes made of them where it needs any."""
     y = outcomes(estimator, X)
-    if isinstance(estimator, PrivateProportion | ContingencyTable):
+    if isinstance(estimator, PrivateProportion | ContingencyTable | WorkloadRelease):
         X = (np.asarray(X) > 0).astype(np.int64)
     if isinstance(estimator, GroupRankTest):
         X = np.floor(X)

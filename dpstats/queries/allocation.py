@@ -1,0 +1,139 @@
+"""How precise the residuals of tables should be, and what a replaced row then costs: from sizes alone.
+
+Residual A has noise of variance 1/w_A in every cell. Rows that differ in the attributes B, and in no others, move all
+residuals together by mu^2(B) = 2 sum_A w_A prod_A (1 - 1/n_i) (1 - (-1)^|A & B| prod_(A & B) 1/(n_i - 1)), in squared
+deviations of the noise, where A & B is not empty. Proof: docs/proofs/workload-answers.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.queries.marginals import Table
+from dpstats.queries.residuals import closure, share
+
+Numbers = NDArray[np.float64]
+
+MOST_ATTRIBUTES = 20
+"""Up to which the cost of every B is computed; beyond, each residual's own worst pair counts."""
+
+_GAP = 5e-4
+_MOST_STEPS = 2000
+_POWER = 32.0  # of a step of the multipliers; halved where it goes too far
+_SAFE = 1 + 1e-12  # more than the rounding of the sums below
+
+
+def allocate(tables: Sequence[Table], shape: Sequence[int]) -> Mapping[Table, float]:
+    """Return the precisions of all residuals that give the least variance of a cell, over all tables, at mu = 1.
+
+    Within .05% of it, which duality certifies; in more than 20 attributes the least for the bound of `movement`.
+
+    Parameters
+    ----------
+    tables : sequence of tables
+        Those that will be answered.
+    shape : sequence of int
+        Levels of every attribute.
+    """
+    return _allocated(tuple(tables), tuple(shape))
+
+
+@lru_cache(maxsize=32)
+def _allocated(tables: tuple[Table, ...], shape: tuple[int, ...]) -> Mapping[Table, float]:
+    parts = closure(tables)
+    used = sorted({j for part in parts for j in part})
+    variances = np.zeros(len(parts))
+    for table in tables:
+        inside = set(table)
+        for i, part in enumerate(parts):
+            if inside.issuperset(part):
+                variances[i] += share(part, table, shape)
+    if len(used) > MOST_ATTRIBUTES:
+        own = np.array([_own_movement(part, shape) for part in parts])
+        weights = np.sqrt(variances / own) / np.sqrt(variances * own).sum()
+    else:
+        weights = _best(variances, _Movements(parts, used, shape))
+    precise = {part: float(weight) for part, weight in zip(parts, weights, strict=True)}
+    largest = movement(precise, shape)
+    return MappingProxyType({part: weight / largest for part, weight in precise.items()})
+
+
+def movement(weights: Mapping[Table, float], shape: Sequence[int]) -> float:
+    """Return at least what a replaced row moves all residuals by: the largest mu^2(B), in deviations of the noise.
+
+    In more than 20 attributes the sum of what each residual moves by at most.
+    """
+    parts = tuple(weights)
+    used = sorted({j for part in parts for j in part})
+    values = np.array([weights[part] for part in parts])
+    if len(used) > MOST_ATTRIBUTES:
+        return math.fsum(w * _own_movement(part, shape) for part, w in weights.items()) * _SAFE
+    # Rounding is of the size of the sum of all terms, which is at most the largest.
+    return float(_Movements(parts, used, shape).of(values).max()) * _SAFE
+
+
+def _best(variances: Numbers, movements: _Movements) -> Numbers:
+    """Return precisions of the least total variance at a largest mu^2(B) of 1, by multipliers of all B."""
+    multipliers, power = movements.uniform(), _POWER
+    best, least = np.zeros(0), math.inf
+    for _ in range(_MOST_STEPS):
+        costs = movements.costs(multipliers)
+        weights = np.sqrt(variances / costs)
+        moved = movements.of(weights)
+        largest = float(moved.max())
+        total = float((variances / weights).sum()) * largest
+        if total < least:
+            best, least = weights / largest, total
+        else:
+            power = max(power / 2, 0.5)
+        if least <= float(np.sqrt(variances * costs).sum()) ** 2 * (1 + _GAP):
+            break
+        multipliers = multipliers * (np.maximum(moved, 1e-300) / largest) ** power
+        multipliers /= multipliers.sum()
+    return best
+
+
+class _Movements:
+    """mu^2(B) of all sets B of attributes as a function of precisions, and its transpose."""
+
+    def __init__(self, parts: Sequence[Table], used: Sequence[int], shape: Sequence[int]) -> None:
+        self._levels = [shape[j] for j in used]
+        place = {j: len(used) - 1 - axis for axis, j in enumerate(used)}
+        self._at = np.array([sum(1 << place[j] for j in part) for part in parts], dtype=np.int64)
+        self._factors = np.array([math.prod(1 - 1 / shape[j] for j in part) for part in parts])
+
+    def uniform(self) -> Numbers:
+        """Return equal multipliers that add up to 1."""
+        return np.full(1 << len(self._levels), 2.0 ** -len(self._levels))
+
+    def of(self, weights: Numbers) -> Numbers:
+        """Return mu^2(B) for every B."""
+        placed = np.zeros(1 << len(self._levels))
+        placed[self._at] = weights
+        # B has the attribute in the second row: (1 - 1/n) (-1/(n - 1)) = -1/n.
+        sums = self._along(placed, lambda a, b, n: (a + (1 - 1 / n) * b, a - b / n))
+        return np.asarray(2 * float(weights @ self._factors) - 2 * sums)
+
+    def costs(self, multipliers: Numbers) -> Numbers:
+        """Return by how much the sum of mu^2(B), each times its multiplier, grows with each precision."""
+        sums = self._along(multipliers, lambda a, b, n: (a + b, (1 - 1 / n) * a - b / n))
+        return np.asarray(2 * float(multipliers.sum()) * self._factors - 2 * sums[self._at])
+
+    def _along(self, values: Numbers, rule: object) -> Numbers:
+        found = values
+        for axis, levels in enumerate(self._levels):
+            pairs = found.reshape(1 << axis, 2, -1)
+            found = np.stack(rule(pairs[:, 0], pairs[:, 1], levels), axis=1).reshape(-1)  # type: ignore[operator]
+        return found
+
+
+def _own_movement(part: Table, shape: Sequence[int]) -> float:
+    """Return the square of the most that a row moves a residual by: in one attribute only, that of fewest levels."""
+    fewest = min(shape[j] for j in part)
+    return 2 * math.prod(1 - 1 / shape[j] for j in part) * fewest / (fewest - 1)

@@ -1,0 +1,355 @@
+"""Answers to a whole workload of queries from one release: marginals of a domain, or any linear queries.
+
+Proof: docs/proofs/workload-answers.md.
+"""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+from sklearn.utils.validation import check_is_fitted
+
+from dpstats.data.parameters import (
+    check_choice,
+    check_flag,
+    check_integer,
+    check_level,
+)
+from dpstats.data.tables import Table
+from dpstats.errors import InvalidParameter
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.plan import ReleasePlan
+from dpstats.queries.gaussian_release import GaussianRelease
+from dpstats.queries.marginals import MarginalQueries, check_table
+from dpstats.queries.residual_release import ResidualRelease
+from dpstats.queries.share_intervals import check_estimand, share_intervals
+from dpstats.queries.synthetic import SyntheticDistribution
+from dpstats.queries.workload import WorkloadRelease
+from dpstats.release.additive import additive_stages
+from dpstats.release.parameters import parameters
+from dpstats.release.session import Released
+from dpstats.results import ConfidenceInterval, Summary, significant
+
+Numbers = NDArray[np.float64]
+
+_SHOWN = 40  # rows of a summary
+
+
+@dataclass(frozen=True)
+class WorkloadPlan(ReleasePlan):
+    """The plan of a `WorkloadAnswers`: one stage, in which all is released together."""
+
+    release: ResidualRelease | GaussianRelease = field(repr=False, compare=False)
+
+    @cached_property
+    def noise_std(self) -> Numbers:
+        """Standard deviation of the noise of each unbiased answer, a share of the rows: shape (n_queries,)."""
+        return self.release.noise_std(self) / self.n_samples
+
+    def expected_error(self, std: float | Numbers | None = None) -> float:
+        """Return the expected squared l2 error of ``linear_`` about the answers on these data."""
+        return float((self.noise_std**2).sum())
+
+    @property
+    def expected_l1(self) -> float:
+        """The expected l1 error of a table of unbiased answers, on average over tables; of all queries, of any others.
+
+        Where it is far above .2, answers of `MarginalMWEM` are often nearer (docs/queries.md).
+        """
+        queries = self.release.queries
+        tables = len(queries.tables) if isinstance(queries, MarginalQueries) else 1
+        return math.sqrt(2 / math.pi) * float(self.noise_std.sum()) / tables
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a reader of the plan has to know beside its stages, by name."""
+        return {"queries": len(self.release.queries), "expected_l1": self.expected_l1}
+
+    def notes(self) -> list[str]:
+        """Return the same in words, one line each."""
+        least, most = float(self.noise_std.min()), float(self.noise_std.max())
+        return [f"noise of an unbiased answer: standard deviation {least:.3g} to {most:.3g} of the rows"]
+
+    def __str__(self) -> str:
+        head = f"Release plan for n = {self.n_samples}, d = {self.n_features}: {self.guarantee}"
+        stage = self.stages[0]
+        size = f"{stage.size:,} numbers" if hasattr(stage, "size") else ""
+        words = f"  {self.release.title}: {size} with gaussian noise, {len(self.release.queries):,} queries"
+        return "\n".join([head, words, *(f"  {note}" for note in self.notes())])
+
+
+@parameters
+class WorkloadAnswers(WorkloadRelease[WorkloadPlan]):
+    """Answers to many counting queries that are known in advance, from one release, with an interval for each.
+
+    Parameters
+    ----------
+    domain : Domain, or what makes one, optional
+        Attributes and their public levels. A fit then takes rows; without, it takes counts of a universe's points.
+    workload : int, sequence, or LinearQueries, default=2
+        What is asked. A number k: all tables of k attributes, so that every cell of each is a query; or several such
+        numbers, or the attributes of each table: ``[("age", "smokes"), ("age", "region")]``. `LinearQueries` for
+        anything else.
+    epsilon : float, default=1.0
+        Privacy parameter, greater than 0.
+    delta : float, default=1e-6
+        In (0, 1).
+    error : {"mean", "max"}, default="mean"
+        What point answers are made for: a small mean error of all of them, or a small largest one.
+    random_state : None, int or numpy.random.Generator, default=None
+        None draws exact noise: a release. Anything else is a simulation.
+    budget : PrivacyBudget, optional
+        Charged by every fit, before noise is drawn; shared by clones.
+
+    Attributes
+    ----------
+    answers_ : ndarray of shape (n_queries,)
+        Point answers, as shares of the rows: of one distribution over the domain, which fits what was released. For
+        domains of more than 2^20 cells, and where noise is so little that no distribution was found that fits as well,
+        they are ``linear_``, moved into [0, 1].
+    fitted_ : bool
+        Whether they are those of ``synthetic_``.
+    linear_ : ndarray of shape (n_queries,)
+        The unbiased answers, from which intervals are.
+    noise_std_ : ndarray of shape (n_queries,)
+        Standard deviation of their noise.
+    uniform_ : ndarray of shape (n_queries,)
+        What a uniform distribution answers, from no data at all: the baseline. None for domains beyond 2^20 cells.
+    synthetic_ : SyntheticDistribution
+        The fitted distribution; None for domains beyond 2^20 cells.
+    queries_ : LinearQueries
+        The workload, in the order of the answers.
+    privacy_ : PrivacyGuarantee
+        For neighbours that differ in one row; n is public.
+    plan_ : WorkloadPlan
+    n_features_in_ : int
+        Number of attributes.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Their names, where the domain has any.
+
+    Notes
+    -----
+    Tables are added up from residuals: what a table of some attributes says beyond smaller ones. How precise each is,
+    and what a replaced row costs, follows from the attributes' sizes alone, exactly. Other queries are answered with
+    one Gaussian noise for the largest distance of two columns of their matrix. Point answers are those of one
+    distribution, from the uniform one on by entropic mirror descent: nearer than unbiased ones on average, biased each.
+
+    Intervals are from ``linear_``, whose noise is known; about the point answers they would not cover.
+
+    References
+    ----------
+    Xiao, He, Zhang and Kifer (2023), An optimal and scalable matrix mechanism for noisy marginals under convex loss
+    functions. Nikolov, Talwar and Zhang (2013), The geometry of differential privacy: the sparse and approximate cases.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.queries import Domain, WorkloadAnswers
+    >>> rng = np.random.default_rng(0)
+    >>> smokes = rng.random(5000) < 0.3
+    >>> rows = np.column_stack([smokes, rng.integers(0, 3, 5000), rng.random(5000) < 0.2 + 0.3 * smokes])
+    >>> domain = Domain({"smokes": [0, 1], "region": 3, "ill": [0, 1]})
+    >>> answers = WorkloadAnswers(domain=domain, workload=2, epsilon=1.0, random_state=0).fit(rows)
+    >>> print(answers.marginal(("smokes", "ill")).round(2).to_string(index=False))
+     smokes  ill  share  low  high
+          0    0   0.57 0.56  0.57
+          0    1   0.14 0.13  0.14
+          1    0   0.15 0.14  0.15
+          1    1   0.15 0.15  0.16
+    """
+
+    error: str = "mean"
+
+    def plan(self, n_samples: int, n_features: int | None = None) -> WorkloadPlan:
+        """Return what a fit on data of this size would release, and at which cost.
+
+        Parameters
+        ----------
+        n_samples : int
+            Public number of rows.
+        n_features : int, optional
+            Number of attributes: that of the domain.
+        """
+        queries, domain = self._asked()
+        n = check_integer("n_samples", n_samples, at_least=1, at_most=2**31)
+        d = self._width(n_features)
+        check_choice("error", self.error, ["mean", "max"])
+        epsilon, delta = self._cost()
+        release: ResidualRelease | GaussianRelease
+        if isinstance(queries, MarginalQueries):
+            release = ResidualRelease(queries, n)
+        else:
+            release = GaussianRelease(queries, domain, n)
+        stages = additive_stages([release.items()], epsilon, delta)
+        return WorkloadPlan(stages, PrivacyGuarantee(epsilon, delta), n, d, release)
+
+    def _read(self, table: Table, plan: WorkloadPlan) -> Any:
+        return plan.release.integers(table)
+
+    def _report(self, released: Released, plan: WorkloadPlan) -> None:
+        release, n = plan.release, plan.n_samples
+        self.queries_, domain = release.queries, self._asked()[1]
+        self.linear_ = release.linear(released) / n
+        self.noise_std_ = plan.noise_std
+        found = release.fitted(released, plan, self.error)
+        self.synthetic_ = self.uniform_ = None
+        self.answers_ = np.clip(self.linear_, 0.0, 1.0)
+        if found is not None:
+            self.synthetic_ = SyntheticDistribution(domain, found.p.reshape(domain.shape))
+            self.uniform_ = np.asarray(self.queries_.answers(np.full(domain.size, 1 / domain.size)))
+            if found.reached:
+                self.answers_ = self.synthetic_.answers(self.queries_)
+        self.fitted_ = found is not None and found.reached
+
+    # What follows from the release.
+
+    def confidence_interval(
+        self, confidence_level: float = 0.95, simultaneous: bool = False, estimand: str = "data"
+    ) -> ConfidenceInterval:
+        """Return an interval for every answer of the workload.
+
+        Parameters
+        ----------
+        confidence_level : float, default=0.95
+        simultaneous : bool, default=False
+            Whether all cover together (Sidak's level for the data, Bonferroni's for the population).
+        estimand : {"data", "population"}, default="data"
+            What they cover: the shares of these rows, with the noise alone as error; or those of a population that the
+            rows are independent draws from, with at least the level whatever n: for 0/1 queries. The latter takes some
+            milliseconds a query.
+
+        Returns
+        -------
+        ConfidenceInterval
+            ``low`` and ``high`` of shape (n_queries,), in [0, 1].
+        """
+        check_is_fitted(self, "answers_")
+        level = check_level("confidence_level", confidence_level)
+        together = check_flag("simultaneous", simultaneous)
+        of = check_estimand(estimand)
+        if of == "population" and not self.queries_.is_counting:
+            raise InvalidParameter("estimand must be 'data' where values of queries are not all 0 or 1")
+        return share_intervals(self.linear_, self.noise_std_, self.plan_.n_samples, level, of, together)
+
+    def marginal(
+        self, attributes: Any, confidence_level: float = 0.95, estimand: str = "data", backend: str = "pandas"
+    ) -> Any:
+        """Return a table of the workload as a data frame: levels, share, and an interval.
+
+        Parameters
+        ----------
+        attributes : sequence of attributes, by name or position
+            Those of a table of the workload.
+        confidence_level, estimand
+            As for `confidence_interval`.
+        backend : str, default="pandas"
+            The library of the frame.
+        """
+        check_is_fitted(self, "answers_")
+        queries, domain = self._asked()
+        if not isinstance(queries, MarginalQueries):
+            raise InvalidParameter("attributes must be those of a table: the workload is of other queries")
+        table = check_table("attributes", attributes, domain)
+        if table not in queries.tables:
+            known = reprlib.repr([domain.label(other) for other in queries.tables])
+            raise InvalidParameter(
+                f"attributes must be those of a table of the workload, {known}, got {domain.label(table)!r}"
+            )
+        place = queries.tables.index(table)
+        at = queries.part(place)
+        level, of = check_level("confidence_level", confidence_level), check_estimand(estimand)
+        n = self.plan_.n_samples
+        interval = share_intervals(self.linear_[at], self.noise_std_[at], n, level, of)
+        codes = np.indices(queries.shapes[place]).reshape(len(table), -1).T
+        beside = {"share": self.answers_[at], "low": interval.low, "high": interval.high}
+        return domain.frame(codes, table, beside, backend)
+
+    @property
+    def uniform_error_(self) -> float:
+        """About the root mean squared error of the uniform answers, estimated without bias from the release."""
+        check_is_fitted(self, "answers_")
+        if self.uniform_ is None:
+            return math.nan
+        excess = np.mean((self.uniform_ - self.linear_) ** 2 - self.noise_std_**2)
+        return math.sqrt(max(float(excess), 0.0))
+
+    def summary(self, confidence_level: float = 0.95) -> Summary:
+        """Return the answers with intervals, or one line a table where they are many; text, or HTML in a notebook."""
+        check_is_fitted(self, "answers_")
+        plan, queries, level = self.plan_, self.queries_, check_level("confidence_level", confidence_level)
+        domain = self._asked()[1]
+        tables = isinstance(queries, MarginalQueries) and len(queries) > _SHOWN
+        header, rows, whole = self._by_table(level) if tables else self._by_query(level)
+        rms = math.sqrt(float(np.mean(self.noise_std_**2)))
+        facts = [
+            ("Estimator", type(self).__name__),
+            ("Rows", f"{plan.n_samples:,} (public)"),
+            ("Domain", repr(domain)[len("Domain(") : -1]),
+            ("Workload", f"{len(queries):,} queries" + (f" in {whole} tables" if tables else "")),
+            ("Privacy", str(self.privacy_)),
+            ("Release", plan.release.title),
+            ("Error of unbiased answers", f"{rms:.3g} (root mean square, public)"),
+        ]
+        if self.uniform_ is not None:
+            facts.append(("Error of uniform answers", f"about {self.uniform_error_:.3g} (estimated)"))
+        facts.append(("Intervals cover", "the shares of these rows"))
+        notes = [
+            "Shares are of one distribution that fits the release, and biased; intervals are of the unbiased answers."
+        ]
+        if self.synthetic_ is None:
+            notes = [
+                "The domain is too large for one distribution: shares are the unbiased ones, moved into [0, 1]."
+            ]
+        elif not self.fitted_:
+            notes = [
+                "No distribution was found that is as near as the noise: shares are the unbiased ones, moved into "
+                "[0, 1], and synthetic_ is further off."
+            ]
+        if self.uniform_ is not None and self.uniform_error_ < rms:
+            notes.append(
+                "By that estimate uniform answers are nearer than unbiased ones: use fewer queries, or more epsilon."
+            )
+        if len(rows) < whole:
+            notes.append(f"The first {len(rows)} of {whole:,}; all are in answers_.")
+        if self.privacy_.simulated:
+            notes.append("Simulated noise, not a private release: random_state was given.")
+        return Summary("Private answers to a workload", facts, header, rows, notes)
+
+    def _by_query(self, level: float) -> tuple[list[str], list[Sequence[str]], int]:
+        shown = slice(0, _SHOWN)
+        ends = share_intervals(self.linear_[shown], self.noise_std_[shown], self.plan_.n_samples, level)
+        low, high = np.asarray(ends.low), np.asarray(ends.high)
+        rows: list[Sequence[str]] = [
+            (self.queries_.label(j), *(significant(float(v), float(std)) for v in (share, low, high)))
+            for j, (share, low, high, std) in enumerate(
+                zip(self.answers_[shown], low, high, self.noise_std_[shown], strict=True)
+            )
+        ]
+        percent = f"{100 * level:g}%"
+        return ["", "share", f"[{percent} low", f"{percent} high]"], rows, self.linear_.size
+
+    def _by_table(self, level: float) -> tuple[list[str], list[Sequence[str]], int]:
+        queries = self.queries_
+        assert isinstance(queries, MarginalQueries)
+        z = float(-ndtri((1 - level) / 2))
+        rows: list[Sequence[str]] = []
+        for i, table in enumerate(queries.tables[:_SHOWN]):
+            at = queries.part(i)
+            std = float(self.noise_std_[at][0])
+            away = (
+                math.nan
+                if self.uniform_ is None
+                else float(np.abs(self.answers_[at] - self.uniform_[at]).sum())
+            )
+            l1 = math.sqrt(2 / math.pi) * float(self.noise_std_[at].sum())
+            cells = f"{math.prod(queries.shapes[i])}"
+            rows.append((queries.domain.label(table), cells, f"{z * std:.2g}", f"{l1:.2g}", f"{away:.2g}"))
+        header = ["table", "cells", f"{100 * level:g}% half-width", "l1 error, unbiased", "l1 from uniform"]
+        return header, rows, len(queries.tables)

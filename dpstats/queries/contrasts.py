@@ -1,0 +1,70 @@
+"""Tables in orthonormal contrasts: along every axis the mean, and Helmert's contrasts of the levels.
+
+The coefficients that have a contrast in the attributes A, and the mean in all others, are the residual of A in
+orthonormal coordinates, times the root of the number of cells that the others make: independent noise of a residual is
+independent noise of its coefficients.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import reduce
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import helmert
+
+from dpstats.queries.marginals import Table
+
+Numbers = NDArray[np.float64]
+
+_WIDEST = 32  # of a matrix that several axes share
+
+
+class Contrasts:
+    """The transform of tables of a shape to their coefficients, and back; both of any number of tables at once."""
+
+    def __init__(self, shape: Sequence[int]) -> None:
+        self.shape = tuple(shape)
+        self._matrices = [reduce(np.kron, [helmert(n, full=True) for n in run]) for run in _runs(self.shape)]
+
+    def coefficients(self, tables: Numbers) -> Numbers:
+        """Return the coefficients of tables: arrays of shape (..., *shape)."""
+        return self._applied(tables, self._matrices)
+
+    def tables(self, coefficients: Numbers) -> Numbers:
+        """Return the tables with these coefficients."""
+        return self._applied(coefficients, [matrix.T for matrix in self._matrices])
+
+    def _applied(self, values: Numbers, matrices: Sequence[Numbers]) -> Numbers:
+        before = values.shape[: values.ndim - len(self.shape)]
+        # The axis in front goes to the end, transformed: after all of them each is in its place.
+        found = values.reshape(math.prod(before), -1).T
+        for matrix in matrices:
+            found = found.reshape(len(matrix), -1).T @ matrix.T
+        return found.reshape(*before, *self.shape)
+
+
+def places(table: Table, shape: Sequence[int]) -> tuple[slice | int, ...]:
+    """Return where the coefficients of a table's residual are."""
+    return tuple(slice(1, None) if j in table else 0 for j in range(len(shape)))
+
+
+def residual_coefficients(values: Numbers) -> Numbers:
+    """Return the coefficients of a residual of its own: shape (n_1 - 1, ..., n_k - 1)."""
+    found = values
+    for axis, levels in enumerate(values.shape):
+        found = np.moveaxis(np.tensordot(helmert(levels), found, axes=(1, axis)), 0, axis)
+    return found
+
+
+def _runs(shape: Sequence[int]) -> list[list[int]]:
+    """Return runs of axes that are transformed by one matrix: small ones alone would be slow."""
+    runs: list[list[int]] = []
+    for levels in shape:
+        if runs and math.prod(runs[-1]) * levels <= _WIDEST:
+            runs[-1].append(levels)
+        else:
+            runs.append([levels])
+    return runs

@@ -1,0 +1,268 @@
+"""Finite domains: the product of named attributes with declared levels or bins, and the counts of rows in its cells.
+
+All of it is public and declared beforehand; which cell a row is in depends on that row alone.
+"""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.attributes import codes_of
+from dpstats.data.bins import Bins
+from dpstats.data.categories import Categories
+from dpstats.data.parameters import check_choice
+from dpstats.errors import InvalidData, InvalidParameter
+
+Counts = NDArray[np.int64]
+
+LARGEST_TABLE = 1 << 26
+"""Cells that a histogram may have: half a gigabyte of counts."""
+
+OTHER = "other"
+"""The level of what is outside all declared ones, where an attribute has one."""
+
+TIMES = " × "
+"""What stands between the names of attributes that make a table."""
+
+
+class Domain:
+    """A product of named attributes with declared levels: the cells that rows are counted in.
+
+    Parameters
+    ----------
+    attributes : mapping of names to declarations, or sequence of declarations
+        In their order. A declaration is a sequence of two distinct values or more, `Bins` of numbers, or the number of
+        levels 0, 1, ... Without names attributes are called "x0", "x1", ...
+    other : sequence of names, default=()
+        Attributes that have one level more, "other", for entries outside the declared ones, missing ones among them.
+        Of the other attributes such an entry is an error (which shows that there was one).
+
+    Attributes
+    ----------
+    names : tuple of str
+    shape : tuple of int
+        Number of levels of each attribute.
+    size : int
+        Number of cells, |X|.
+    levels : tuple of tuples
+        Of each attribute; bins in words.
+
+    Raises
+    ------
+    InvalidParameter
+        If a declaration is none, or has fewer than two levels.
+
+    Examples
+    --------
+    >>> from dpstats.queries import Bins, Domain
+    >>> domain = Domain({"smokes": ["yes", "no"], "age": Bins([18, 40, 65])}, other=["age"])
+    >>> domain
+    Domain(smokes: 2, age: 3; 6 cells)
+    >>> domain.histogram([("yes", 20), ("no", 65), ("no", 99)]).reshape(domain.shape)
+    array([[1, 0, 0],
+           [0, 1, 1]])
+    >>> domain.rows([0, 5]).values.tolist()
+    [['yes', '[18, 40)'], ['no', 'other']]
+    """
+
+    def __init__(self, attributes: Any, *, other: Sequence[str] = ()) -> None:
+        named = isinstance(attributes, Mapping)
+        if isinstance(attributes, str | bytes) or not isinstance(attributes, Mapping | Sequence | np.ndarray):
+            raise InvalidParameter(
+                "attributes must be declared, {name: levels, Bins or number of levels, ...}, got "
+                f"{reprlib.repr(attributes)}"
+            )
+        if not len(attributes):
+            raise InvalidParameter("attributes must be at least one, got none")
+        declared = dict(attributes) if named else {f"x{j}": item for j, item in enumerate(attributes)}
+        for name in declared:
+            if not isinstance(name, str) or not name or TIMES.strip() in name:
+                raise InvalidParameter(
+                    f"names of attributes must be text without {TIMES.strip()!r}, got {reprlib.repr(name)}"
+                )
+        further = _check_other(other, tuple(declared))
+        kinds = [_kind(name, item, name in further) for name, item in declared.items()]
+        self.names = tuple(declared)
+        self.named = named
+        self._kinds: list[Kind] = kinds
+        self.levels: tuple[tuple[Any, ...], ...] = tuple(tuple(kind.values) for kind in kinds)
+        self.shape = tuple(map(len, self.levels))
+        self.size = math.prod(self.shape)
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{name}: {count}" for name, count in zip(self.names, self.shape, strict=True))
+        return f"Domain({parts}; {self.size:,} cells)"
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def codes(self, data: Any) -> Counts:
+        """Return the position of every entry among the levels of its attribute: shape (n, k).
+
+        Parameters
+        ----------
+        data : data frame (numpy, pandas, polars, pyarrow), DuckDB relation, array of shape (n, k), or list of rows
+            Private. Of a data frame the columns of the domain's names are taken.
+
+        Raises
+        ------
+        InvalidData
+            If it is no such table, or has an entry at no declared level.
+        """
+        codes = codes_of(data, self._kinds, list(self.names) if self.named else None)
+        if len(codes) == 0:
+            raise InvalidData("X must have at least one row, got none")
+        outside = [name for name, column in zip(self.names, codes.T, strict=True) if (column < 0).any()]
+        if outside:
+            raise InvalidData(
+                f"X must hold declared levels only, got at least one entry outside those of {outside[0]!r}, or "
+                f"missing; declare it, or give the domain other=[{outside[0]!r}]"
+            )
+        return codes
+
+    def cells_of(self, codes: Counts, attributes: Sequence[int] | None = None) -> Counts:
+        """Return which cell each row is in, of the table of some attributes by their positions (None: all)."""
+        chosen = range(len(self.shape)) if attributes is None else attributes
+        cells = np.zeros(len(codes), dtype=np.int64)
+        for j in chosen:
+            cells *= self.shape[j]
+            cells += codes[:, j]
+        return cells
+
+    def histogram(self, data: Any) -> Counts:
+        """Return how many rows are in each cell: int64 of shape (size,), the last attribute changing fastest.
+
+        ``.reshape(domain.shape)`` is the table. Private, and exact.
+
+        Parameters
+        ----------
+        data
+            As for `codes`.
+
+        Raises
+        ------
+        InvalidParameter
+            If the domain has more than 2^26 cells.
+        InvalidData
+            As for `codes`.
+        """
+        self.check_size(LARGEST_TABLE, "a histogram")
+        return np.bincount(self.cells_of(self.codes(data)), minlength=self.size)
+
+    def check_size(self, most: int, what: str) -> None:
+        """Refuse a domain with more cells than something can have."""
+        if self.size > most:
+            raise InvalidParameter(
+                f"the domain must have at most {most:,} cells for {what}, got {self.size:,}: declare fewer or coarser "
+                "attributes"
+            )
+
+    def rows(self, cells: Any, backend: str = "pandas") -> Any:
+        """Return the rows that given cells stand for, in a data frame.
+
+        Parameters
+        ----------
+        cells : 1-d array of int
+            Positions of cells, as in `histogram`.
+        backend : str, default="pandas"
+            The library of the frame: "pandas", "polars" or "pyarrow".
+        """
+        places = np.asarray(cells)
+        if places.ndim != 1 or (places.size and places.dtype.kind not in "iu"):
+            raise InvalidParameter("cells must be a 1-d array of positions")
+        if places.size and not 0 <= places.min() <= places.max() < self.size:
+            raise InvalidParameter(f"cells must be positions below {self.size:,}")
+        codes = np.unravel_index(places.astype(np.int64), self.shape)
+        return self.frame(np.stack(codes, axis=1), backend=backend)
+
+    def cells(self, backend: str = "pandas") -> Any:
+        """Return all cells as rows of a data frame, in the order of `histogram`."""
+        self.check_size(LARGEST_TABLE, "a frame of all of them")
+        return self.rows(np.arange(self.size), backend)
+
+    def frame(
+        self,
+        codes: Counts,
+        attributes: Sequence[int] | None = None,
+        beside: Mapping[str, Any] | None = None,
+        backend: str = "pandas",
+    ) -> Any:
+        """Return codes of some attributes as a data frame of their levels, with further columns beside them."""
+        import narwhals as nw
+
+        chosen = range(len(self.shape)) if attributes is None else attributes
+        library: Any = check_choice("backend", backend, ["pandas", "polars", "pyarrow"])
+        columns: dict[str, Any] = {
+            self.names[j]: [self.levels[j][code] for code in column.tolist()]
+            for j, column in zip(chosen, codes.T, strict=True)
+        }
+        columns.update({name: np.asarray(values).tolist() for name, values in (beside or {}).items()})
+        return nw.from_dict(columns, backend=library).to_native()
+
+    def position(self, attribute: Any) -> int:
+        """Return the position of an attribute, given by its name or by the position itself."""
+        if isinstance(attribute, str) and attribute in self.names:
+            return self.names.index(attribute)
+        whole = isinstance(attribute, int | np.integer) and not isinstance(attribute, bool)
+        if whole and 0 <= attribute < len(self.names):
+            return int(attribute)
+        known = ", ".join(map(repr, self.names))
+        raise InvalidParameter(
+            f"an attribute must be one of {known}, or a position below {len(self.names)}, got "
+            f"{reprlib.repr(attribute)}"
+        )
+
+    def label(self, attributes: Sequence[int]) -> str:
+        """Return the name of the table of some attributes."""
+        return TIMES.join(self.names[j] for j in attributes)
+
+
+class WithOther:
+    """Declared levels, and a last one for all that is in none of them."""
+
+    def __init__(self, kind: Categories | Bins) -> None:
+        self.kind = kind
+        self.values = (*kind.values, OTHER)
+
+    def codes(self, data: Any, name: str = "data") -> Counts:
+        """Return the position of each entry's level; what is in none is at the last."""
+        codes = self.kind.codes(data, name)
+        return np.where(codes < 0, len(self.kind), codes)
+
+
+Kind = Categories | Bins | WithOther
+
+
+def check_domain(name: str, value: Any) -> Domain:
+    """Return a domain, made of declarations where these are given in its place."""
+    return value if isinstance(value, Domain) else Domain(value)
+
+
+def _kind(name: str, declared: Any, further: bool) -> Kind:
+    what = f"attributes[{name!r}]"
+    kind: Categories | Bins
+    if isinstance(declared, Bins | Categories):
+        kind = declared
+    elif isinstance(declared, int | np.integer) and not isinstance(declared, bool):
+        kind = Categories(range(max(int(declared), 1)), what)
+    else:
+        kind = Categories(declared, what)
+    if further and OTHER in kind.values:
+        raise InvalidParameter(f"{what} must not declare {OTHER!r}, which other={name!r} adds")
+    if len(kind) + further < 2:
+        raise InvalidParameter(f"{what} must have two levels or more, got {kind.values!r}")
+    return WithOther(kind) if further else kind
+
+
+def _check_other(other: Any, names: tuple[str, ...]) -> tuple[str, ...]:
+    given = (other,) if isinstance(other, str) else tuple(other)
+    for name in given:
+        if name not in names:
+            raise InvalidParameter(f"other must be names of attributes, of {', '.join(names)}, got {name!r}")
+    return given

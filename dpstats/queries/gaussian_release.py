@@ -1,0 +1,116 @@
+"""Any linear queries from one Gaussian release, projected onto what distributions can answer.
+
+Proof: docs/proofs/workload-answers.md. Nikolov, Talwar and Zhang (2013), The geometry of differential privacy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.errors import InvalidParameter
+from dpstats.lattice import isqrt_up
+from dpstats.privacy.plan import ReleasePlan
+from dpstats.queries.counted import counts_of
+from dpstats.queries.domain import Counts, Domain
+from dpstats.queries.entropic import Fit, fit
+from dpstats.queries.linear import FRACTION_BITS, LinearQueries
+from dpstats.queries.workload import FULL_TABLE
+from dpstats.release.additive import Integers
+
+ANSWERS = "answers"
+
+_PAIRWISE = 1 << 12  # points up to which all pairs of columns are compared
+_BLOCK = 1 << 22
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianRelease:
+    """How the answers to linear queries are released, from the queries alone.
+
+    Attributes
+    ----------
+    queries : LinearQueries
+    domain : Domain
+    n_samples : int
+    """
+
+    queries: LinearQueries
+    domain: Domain
+    n_samples: int
+
+    title = "one Gaussian release of all answers"
+
+    @property
+    def full(self) -> bool:
+        """Whether the domain is small enough for distributions over it."""
+        return True
+
+    @cached_property
+    def squared_distance(self) -> int:
+        """The largest squared distance of two columns, in steps of 2^-20: what a replaced row moves all answers by."""
+        if self.queries.size > FULL_TABLE:
+            raise InvalidParameter(
+                f"workload must be on at most {FULL_TABLE:,} points, got queries on {self.queries.size:,}"
+            )
+        return squared_column_distance(self.queries)
+
+    def items(self) -> Integers:
+        """Return what the stage will be about."""
+        moved = isqrt_up(self.squared_distance)
+        most = len(self.queries) << FRACTION_BITS
+        return Integers(ANSWERS, len(self.queries), 2.0**-FRACTION_BITS, l1=most, l2=max(moved, 1))
+
+    def integers(self, table: Any) -> dict[str, Counts]:
+        """Return the exact answers of private rows, or of their counts, in steps."""
+        answers = np.asarray(self.queries.answers(counts_of(table, self.domain.shape).ravel()))
+        if answers.dtype.kind == "i":
+            return {ANSWERS: answers << FRACTION_BITS}
+        # Multiples of 2^-20 below 2^32, so that nothing is rounded.
+        return {ANSWERS: np.ldexp(answers, FRACTION_BITS).astype(np.int64)}
+
+    def linear(self, released: Mapping[str, Any]) -> Numbers:
+        """Return the unbiased answers, as counts."""
+        return np.asarray(released[ANSWERS])
+
+    def noise_std(self, plan: ReleasePlan) -> Numbers:
+        """Return the standard deviation of the noise of each unbiased answer, as counts."""
+        return np.full(len(self.queries), float(np.asarray(plan.noise(ANSWERS).std)))
+
+    def fitted(self, released: Mapping[str, Any], plan: ReleasePlan, error: str) -> Fit | None:
+        """Return the distribution whose answers are nearest to what was released."""
+        noisy, n, queries = np.asarray(released[ANSWERS]), self.n_samples, self.queries
+        precision = float(np.asarray(plan.noise(ANSWERS).std)) ** -2
+
+        def distance(p: Numbers) -> tuple[Numbers, Numbers]:
+            off = n * np.asarray(queries.answers(p[0]), dtype=np.float64) - noisy
+            return np.array([precision * float(off @ off) / 2]), n * precision * queries.transpose(off)[None]
+
+        return fit(distance, queries.size, len(queries))
+
+
+def squared_column_distance(queries: LinearQueries) -> int:
+    """Return at least the largest squared distance of two columns of the queries' matrix, in steps of 2^-20.
+
+    All pairs up to 4,096 points; beyond, values in [0, 1] differ by 1 at most in every query.
+    """
+    one, size = 1 << 2 * FRACTION_BITS, queries.size
+    if size > _PAIRWISE:
+        return len(queries) * one
+    products, rows = np.zeros((size, size)), max(1, _BLOCK // size)
+    for start in range(0, len(queries), rows):
+        block = np.array([queries.query(j) for j in range(start, min(start + rows, len(queries)))])
+        products += block.T @ block
+    squares = np.diagonal(products)
+    largest = float((squares[:, None] + squares[None, :] - 2 * products).max())
+    # 0/1 values add up exactly; others to within the rounding of as many terms as there are queries.
+    rounding = 0.0 if queries.is_counting else 8 * len(queries) * 2.0**-52 * float(squares.max())
+    return min(math.ceil((largest + rounding) * one), len(queries) * one)

@@ -1,0 +1,101 @@
+"""Random halfspaces of points in space: how many rows are on one side of a plane."""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.parameters import check_integer
+from dpstats.errors import InvalidParameter
+from dpstats.queries.linear import LinearQueries, Numbers, real_vector
+
+_POINT_BITS, _DIRECTION_BITS = 20, 10
+_BLOCK = 1 << 22  # entries of a block of values
+
+
+class HalfspaceQueries(LinearQueries, name="halfspaces"):
+    """How many rows are in each of several halfspaces; see `LinearQueries.halfspaces`.
+
+    Directions are normal and rounded to 2^-10, planes are at a uniform place between the outermost points. Points are
+    rounded to 2^-20 of the largest coordinate, so that the side of a point is exact, however many are asked together.
+    """
+
+    def __init__(self, points: Any, n: Any, random_state: Any = 0) -> None:
+        self._points = _rounded(points)
+        count = check_integer("n", n, at_least=1)
+        rng = np.random.default_rng(check_integer("random_state", random_state, at_least=0))
+        drawn = np.rint(np.ldexp(rng.standard_normal((count, self._points.shape[1])), _DIRECTION_BITS))
+        self._directions = drawn
+        share = rng.random(count)
+        self._planes = np.empty(count)
+        for rows, along in self._blocks():
+            low, high = along.min(axis=1), along.max(axis=1)
+            self._planes[rows] = low + share[rows] * (high - low)
+
+    @property
+    def n_queries(self) -> int:
+        return len(self._planes)
+
+    @property
+    def size(self) -> int:
+        return len(self._points)
+
+    @property
+    def is_counting(self) -> bool:
+        return True
+
+    @property
+    def vc_dimension(self) -> int:
+        """That of all halfspaces, one more than coordinates, or log2(n) rounded down: these have at most as much."""
+        return min(self._points.shape[1] + 1, int(math.log2(self.n_queries)))
+
+    def answers(self, x: Any) -> NDArray[Any]:
+        values = real_vector("x", x, self.size)
+        whole = values.dtype.kind in "biu"
+        # Sums of whole numbers below 2^53 are exact in floating point.
+        found = np.empty(self.n_queries)
+        for rows, inside in self._values():
+            found[rows] = inside @ values.astype(np.float64)
+        return found.astype(np.int64) if whole else found
+
+    def transpose(self, w: Any) -> Numbers:
+        weights = real_vector("w", w, self.n_queries).astype(np.float64)
+        total = np.zeros(self.size)
+        for rows, inside in self._values():
+            total += weights[rows] @ inside
+        return total
+
+    def query(self, j: int) -> Numbers:
+        index = self._index(j)
+        return (self._directions[index] @ self._points.T >= self._planes[index]).astype(np.float64)
+
+    def label(self, j: int) -> str:
+        return f"halfspace {self._index(j)}"
+
+    def _blocks(self) -> Iterator[tuple[slice, Numbers]]:
+        step = max(1, _BLOCK // self.size)
+        for start in range(0, len(self._directions), step):
+            rows = slice(start, start + step)
+            yield rows, self._directions[rows] @ self._points.T
+
+    def _values(self) -> Iterator[tuple[slice, Numbers]]:
+        for rows, along in self._blocks():
+            yield rows, (along >= self._planes[rows, None]).astype(np.float64)
+
+
+def _rounded(points: Any) -> Numbers:
+    """Return points as whole numbers of at most 2^20, in steps of their own."""
+    words = "points must be finite numbers of shape (size, dimensions)"
+    try:
+        array = np.array(points, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidParameter(f"{words}, got {reprlib.repr(points)}") from None
+    if array.ndim != 2 or not array.size or not np.isfinite(array).all():
+        raise InvalidParameter(f"{words}, got shape {array.shape}")
+    largest = float(np.abs(array).max()) or 1.0
+    return np.rint(np.ldexp(array / largest, _POINT_BITS))

@@ -1,0 +1,208 @@
+"""Rounds that look for the table that is answered worst, and learn from its noisy counts: their plan and their state.
+
+Proof: docs/proofs/marginal-mwem.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.lattice import isqrt_up
+from dpstats.privacy.calibration import largest_cost
+from dpstats.privacy.events import BoundedRange, Event, Gaussian
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.plan import ReleasePlan
+from dpstats.privacy.stages import AnyStage, Selection, Stage
+from dpstats.privacy.totals import covers
+from dpstats.privacy.zcdp import zcdp_rho
+from dpstats.queries.contrasts import Contrasts
+from dpstats.queries.counts import ROW
+from dpstats.queries.domain import Counts
+from dpstats.queries.entropic import descend, uniform
+from dpstats.queries.linear import FRACTION_BITS
+from dpstats.queries.marginals import MarginalQueries, Table, margins
+from dpstats.queries.measured import Measured
+from dpstats.release.noise import check_scale
+
+SELECTION_SHARE = 0.1
+"""Part of the cost of a round that looks for the worst table: public, chosen on none of the data (McKenna et al.)."""
+
+MOVED = 2
+"""What a replaced row moves the l1 error of a table by: it leaves one cell and enters another."""
+
+_STEPS = 40
+_TOLERANCE = 0.02
+
+Numbers = NDArray[np.float64]
+
+
+def worst_table(t: int) -> str:
+    """Return the name of the stage that looks for the worst table of round t."""
+    return f"worst table {t}"
+
+
+def its_counts(t: int) -> str:
+    """Return the name of the stage that releases its counts."""
+    return f"its counts {t}"
+
+
+@dataclass(frozen=True)
+class MwemPlan(ReleasePlan):
+    """The plan of a `MarginalMWEM`: in every round one table is selected, and its counts are released.
+
+    Attributes
+    ----------
+    rounds : int
+    noise_std : float
+        Standard deviation of the noise of a count.
+    """
+
+    rounds: int
+    noise_std: float = field(compare=False)
+    queries: MarginalQueries = field(repr=False, compare=False)
+
+    @cached_property
+    def guarantee(self) -> PrivacyGuarantee:
+        """The composed guarantee of all rounds at the delta asked for; see `ReleasePlan`."""
+        return _certified(self.stages, self.target)
+
+    def __str__(self) -> str:
+        # The rounds are alike.
+        lines = super().__str__().split("\n")
+        return "\n".join([*lines[:3], *([f"  and so on, {self.rounds} rounds"] if self.rounds > 1 else [])])
+
+
+@lru_cache(maxsize=64)
+def _certified(stages: tuple[AnyStage, ...], target: PrivacyGuarantee) -> PrivacyGuarantee:
+    """Return what stages cost, which no other part of a plan enters: once for all plans that have them."""
+    return ReleasePlan(stages, target, 1, 1).guarantee
+
+
+# A choice of range r costs r^2/8 and noise of mu costs mu^2/2, to be in the stated proportion.
+_PROPORTION = math.sqrt(8 * SELECTION_SHARE), math.sqrt(2 * (1 - SELECTION_SHARE))
+
+
+@lru_cache(maxsize=64)
+def _largest_factor(rounds: int, target: PrivacyGuarantee) -> float:
+    """Return by how much range and mu of every round may be larger than in `_PROPORTION`: public."""
+    choice, answer = _PROPORTION
+
+    def events(factor: float) -> tuple[Event, ...]:
+        return (BoundedRange(factor * choice),) * rounds + (Gaussian(factor * answer),) * rounds
+
+    # As much is within the target by zero-concentrated privacy.
+    start = math.sqrt(zcdp_rho(target.epsilon, target.delta) / rounds) * (1 - 1e-9)
+    return largest_cost(events, target, start) * (1 - 1e-9)
+
+
+@lru_cache(maxsize=64)
+def round_stages(
+    n_tables: int, size: int, rounds: int, target: PrivacyGuarantee
+) -> tuple[tuple[Selection | Stage, ...], float]:
+    """Return the stages of all rounds, certified to cost no more than the target, and the noise of a count.
+
+    Parameters
+    ----------
+    n_tables, size : int
+        How many tables there are, and how many cells the largest has.
+    rounds : int
+    target : PrivacyGuarantee
+    """
+    factor = _largest_factor(rounds, target)
+    choice, answer = _PROPORTION
+    # Of the counts one falls and one rises.
+    moved = isqrt_up(2 * ROW**2)
+    for margin in (0.0, 1e-12, 1e-9, 1e-6, 1e-3):
+        scales = 2 * MOVED * ROW / (factor * choice), moved / (factor * answer)
+        errors, counts = (check_scale(scale * (1 + margin)) for scale in scales)
+        stages = [
+            stage
+            for t in range(1, rounds + 1)
+            for stage in (
+                Selection(worst_table(t), "gumbel", 1, 1 / ROW, MOVED * ROW, errors, candidates=n_tables),
+                Stage(its_counts(t), "gaussian", size, 1 / ROW, moved, counts),
+            )
+        ]
+        if covers(tuple(event for stage in stages for event in stage.events), target):
+            break
+    return tuple(stages), counts / ROW
+
+
+class Rounds:
+    """The distributions so far, one a draw, made of what was released and nothing else."""
+
+    def __init__(self, plan: MwemPlan, draws: int = 1) -> None:
+        self._plan = plan
+        self._queries = plan.queries
+        shape = self._queries.domain.shape
+        self.p = uniform(draws, self._queries.size)
+        self._known = Measured(
+            Contrasts(shape), np.zeros((draws, *shape)), np.zeros((draws, *shape)), plan.n_samples
+        )
+        self._penalties = [
+            round(math.sqrt(2 / math.pi) * plan.noise_std * math.prod(own) * ROW)
+            for own in self._queries.shapes
+        ]
+
+    def scores(self, exact: Mapping[Table, Counts]) -> NDArray[np.int64]:
+        """Return how far off each table is, less what noise will put in its place: (draws, tables), in steps of 2^-20.
+
+        A replaced row moves each by at most two rows: what the distribution answers is rounded, and public.
+        """
+        shape = self._queries.domain.shape
+        found = np.empty((len(self.p), len(self._queries.tables)), dtype=np.int64)
+        answers = self._answers(self.p.reshape(-1, *shape))
+        for i, table in enumerate(self._queries.tables):
+            guessed = np.rint(np.ldexp(self._plan.n_samples * answers[i], FRACTION_BITS)).astype(np.int64)
+            off = np.abs((exact[table] << FRACTION_BITS).ravel() - guessed)
+            found[:, i] = off.sum(axis=1) - self._penalties[i]
+        return found
+
+    def padded(self, exact: Mapping[Table, Counts], chosen: NDArray[np.intp]) -> NDArray[np.int64]:
+        """Return the counts of each draw's table in steps, and zeros to the size of the largest: (draws, size)."""
+        size = max(math.prod(shape) for shape in self._queries.shapes)
+        rows = np.zeros((len(self._queries.tables), size), dtype=np.int64)
+        for row, table in zip(rows, self._queries.tables, strict=True):
+            row[: exact[table].size] = exact[table].ravel() << FRACTION_BITS
+        return np.asarray(rows[chosen])
+
+    def learn(self, chosen: NDArray[np.intp], noisy: Numbers) -> None:
+        """Include noisy counts of each draw's table, and fit all that is known."""
+        shape = self._queries.domain.shape
+        known, precision = self._known, self._plan.noise_std**-2
+        for i in np.unique(chosen):
+            table, own = self._queries.tables[i], self._queries.shapes[i]
+            draws = np.flatnonzero(chosen == i)
+            others = self._queries.size // math.prod(own)
+            found = Contrasts(own).coefficients(noisy[draws, : math.prod(own)].reshape(-1, *own))
+            at: tuple[Any, ...] = (draws, *(slice(None) if j in table else 0 for j in range(len(shape))))
+            before = known.precisions[at]
+            after = before + precision * others
+            known.coefficients[at] = (
+                before * known.coefficients[at] + precision * others * found / math.sqrt(others)
+            ) / after
+            known.precisions[at] = after
+        # The number of rows is known.
+        total: tuple[Any, ...] = (slice(None), *(0,) * len(shape))
+        known.coefficients[total] = known.precisions[total] = 0.0
+        freedom = np.count_nonzero(known.precisions.reshape(len(self.p), -1), axis=1).max()
+        self.p = descend(known.evaluate(), self.p, tolerance=_TOLERANCE * float(freedom), steps=_STEPS)
+
+    def _answers(self, p: Numbers) -> list[Numbers]:
+        """Return the tables of distributions, each flat: (draws, cells)."""
+        # The axis of the draws is one that every table has.
+        tables = [(0, *(j + 1 for j in table)) for table in self._queries.tables]
+        found = dict(margins(p, tables))
+        return [found[table].reshape(len(p), -1) for table in tables]
+
+
+def exact_tables(counts: Counts, tables: Sequence[Table]) -> dict[Table, Counts]:
+    """Return the exact tables of a whole one."""
+    return dict(margins(counts, tables))

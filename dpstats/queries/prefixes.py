@@ -1,0 +1,52 @@
+"""Prefixes of an ordered universe: how many rows are at or below each point."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.parameters import check_integer
+from dpstats.queries.linear import LinearQueries, Numbers, real_vector
+
+
+class PrefixQueries(LinearQueries, name="prefixes"):
+    """How many rows are at or below each point; see `LinearQueries.prefixes`."""
+
+    def __init__(self, size: Any) -> None:
+        self._size = check_integer("size", size, at_least=1)
+
+    @property
+    def n_queries(self) -> int:
+        return self._size
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    @property
+    def is_counting(self) -> bool:
+        return True
+
+    @property
+    def vc_dimension(self) -> int:
+        """1: of two points the larger is in no prefix without the other."""
+        return min(self._size - 1, 1)
+
+    def answers(self, x: Any) -> NDArray[Any]:
+        return running(real_vector("x", x, self._size))
+
+    def transpose(self, w: Any) -> Numbers:
+        return np.cumsum(real_vector("w", w, self._size)[::-1].astype(np.float64))[::-1].copy()
+
+    def query(self, j: int) -> Numbers:
+        return (np.arange(self._size) <= self._index(j)).astype(np.float64)
+
+    def label(self, j: int) -> str:
+        return f"at most {self._index(j)}"
+
+
+def running(x: NDArray[Any]) -> NDArray[Any]:
+    """Return the running sums of a vector, of whole numbers as whole numbers."""
+    return np.cumsum(x, dtype=np.int64 if x.dtype.kind in "biu" else np.float64)

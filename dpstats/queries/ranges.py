@@ -1,0 +1,90 @@
+"""Ranges of an ordered universe: how many rows are between two points."""
+
+from __future__ import annotations
+
+import reprlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.parameters import check_integer
+from dpstats.errors import InvalidParameter
+from dpstats.queries.linear import LinearQueries, Numbers, real_vector
+from dpstats.queries.prefixes import running
+
+_MOST_RANGES = 1 << 26
+
+
+class RangeQueries(LinearQueries, name="ranges"):
+    """How many rows are between two points, both included; see `LinearQueries.ranges`.
+
+    Attributes
+    ----------
+    ends : int64 array of shape (n_queries, 2)
+    """
+
+    def __init__(self, size: Any, ends: Any = None) -> None:
+        self._size = check_integer("size", size, at_least=1)
+        self._all = ends is None
+        self.ends = self._every() if ends is None else self._checked(ends)
+        self.ends.flags.writeable = False
+
+    def _every(self) -> NDArray[np.int64]:
+        if (count := self._size * (self._size + 1) // 2) > _MOST_RANGES:
+            raise InvalidParameter(
+                f"ends must say which ranges are asked, of {count:,} on {self._size:,} points: at most {_MOST_RANGES:,}"
+            )
+        return np.column_stack(np.triu_indices(self._size)).astype(np.int64)
+
+    def _checked(self, ends: Any) -> NDArray[np.int64]:
+        words = f"ends must be pairs of points 0 <= low <= high < {self._size:,}"
+        try:
+            pairs = np.array(ends)
+        except ValueError:
+            pairs = np.zeros(0)
+        if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu" or not pairs.size:
+            raise InvalidParameter(f"{words}, got {reprlib.repr(ends)}")
+        pairs = pairs.astype(np.int64)
+        low, high = pairs.T
+        wrong = (low < 0) | (low > high) | (high >= self._size)
+        if wrong.any():
+            raise InvalidParameter(f"{words}, got {pairs[np.argmax(wrong)].tolist()}")
+        return pairs
+
+    @property
+    def n_queries(self) -> int:
+        return len(self.ends)
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    @property
+    def is_counting(self) -> bool:
+        return True
+
+    @property
+    def vc_dimension(self) -> int | None:
+        """2 of all ranges on three points or more: of three, the outer two are in none without the inner one."""
+        return min(self._size - 1, 2) if self._all else None
+
+    def answers(self, x: Any) -> NDArray[Any]:
+        below = running(np.concatenate([[0], real_vector("x", x, self._size)]))
+        return below[self.ends[:, 1] + 1] - below[self.ends[:, 0]]
+
+    def transpose(self, w: Any) -> Numbers:
+        weights = real_vector("w", w, self.n_queries).astype(np.float64)
+        starts, stops = (
+            np.bincount(at, weights, self._size + 1) for at in (self.ends[:, 0], self.ends[:, 1] + 1)
+        )
+        return np.cumsum(starts - stops)[:-1]
+
+    def query(self, j: int) -> Numbers:
+        low, high = self.ends[self._index(j)]
+        points = np.arange(self._size)
+        return ((points >= low) & (points <= high)).astype(np.float64)
+
+    def label(self, j: int) -> str:
+        low, high = self.ends[self._index(j)]
+        return f"{low} to {high}"

@@ -1,0 +1,68 @@
+"""A distribution over a domain that a release has left: answers to any query, and rows to look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.parameters import check_integer, check_random_state
+from dpstats.errors import InvalidParameter
+from dpstats.queries.domain import Domain
+from dpstats.queries.linear import LinearQueries
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class SyntheticDistribution:
+    """What a release says of the rows, as a distribution over their domain: post-processing, at no cost.
+
+    Attributes
+    ----------
+    domain : Domain
+    probabilities : ndarray of the domain's shape
+        Not negative, adding up to 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.queries import Domain
+    >>> from dpstats.queries.synthetic import SyntheticDistribution
+    >>> domain = Domain({"smokes": ["yes", "no"], "sex": ["f", "m"]})
+    >>> made = SyntheticDistribution(domain, np.array([[0.1, 0.1], [0.4, 0.4]]))
+    >>> made.sample(3, random_state=0).values.tolist()
+    [['no', 'm'], ['no', 'f'], ['yes', 'f']]
+    """
+
+    domain: Domain
+    probabilities: Numbers = field(repr=False)
+
+    def answers(self, queries: LinearQueries) -> Numbers:
+        """Return the answers to queries on the domain: shape (n_queries,), in [0, 1]."""
+        if queries.size != self.domain.size:
+            raise InvalidParameter(
+                f"queries must be on the domain's {self.domain.size:,} cells, got queries on {queries.size:,}"
+            )
+        return np.clip(np.asarray(queries.answers(self.probabilities.ravel()), dtype=np.float64), 0.0, 1.0)
+
+    def sample(self, n: int, random_state: Any = None, backend: str = "pandas") -> Any:
+        """Return n independent rows of the distribution in a data frame: of any number, at no cost.
+
+        They have this distribution's errors, and the sampling error of n rows beside; intervals from them would count
+        neither the noise nor the real rows' sampling error.
+
+        Parameters
+        ----------
+        n : int
+        random_state : None, int or numpy.random.Generator, default=None
+        backend : str, default="pandas"
+            The library of the frame.
+        """
+        count = check_integer("n", n, at_least=1)
+        rng = check_random_state(random_state) or np.random.default_rng()
+        cumulative = np.cumsum(self.probabilities.ravel())
+        places = np.searchsorted(cumulative, rng.random(count) * cumulative[-1], side="right")
+        return self.domain.rows(np.minimum(places, self.domain.size - 1), backend)

@@ -1,0 +1,157 @@
+"""What releases the answers to a workload share: its parameters, private rows or counts, point answers."""
+
+from __future__ import annotations
+
+import reprlib
+from typing import Any, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from dpstats.data.attributes import fetched, rows_stated
+from dpstats.data.parameters import check_integer, check_privacy_parameters
+from dpstats.data.tables import Table
+from dpstats.errors import InvalidParameter
+from dpstats.privacy.budget import PrivacyBudget
+from dpstats.privacy.plan import ReleasePlan
+from dpstats.queries.counted import is_histogram, private_table
+from dpstats.queries.domain import Domain, check_domain
+from dpstats.queries.linear import LinearQueries
+from dpstats.queries.marginals import MarginalQueries, check_tables
+from dpstats.queries.synthetic import SyntheticDistribution
+from dpstats.release.estimator import PrivateEstimator
+from dpstats.release.parameters import parameters
+
+Numbers = NDArray[np.float64]
+Plan = TypeVar("Plan", bound=ReleasePlan)
+
+FULL_TABLE = 1 << 20
+"""Cells of a domain up to which distributions over it are computed."""
+
+
+class _Fitted(PrivateEstimator[Plan]):
+    """What is no parameter."""
+
+    answers_: Numbers
+    synthetic_: SyntheticDistribution | None
+
+
+@parameters
+class WorkloadRelease(_Fitted[Plan]):
+    """Base of what answers queries that are known in advance."""
+
+    domain: Any = None
+    workload: Any = 2
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    random_state: Any = None
+    budget: PrivacyBudget | None = None
+
+    _min_samples = 1
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Release the answers on private rows.
+
+        Parameters
+        ----------
+        X : data frame, DuckDB relation, array of shape (n, k), or list of rows; or counts
+            Private. With a ``domain`` rows, each entry at a declared level; or, of two attributes or more, counts of
+            its cells as `Domain.histogram` returns them. Without, counts of the points of the queries' universe: an
+            array of whole numbers of shape (size,). How many rows there are in all is public.
+        y : ignored
+
+        Raises
+        ------
+        InvalidParameter
+            If a parameter is outside what is allowed.
+        InvalidData
+            If X is no such table, or has an entry at no declared level.
+        BudgetExceeded
+            If the budget cannot pay.
+        """
+        if self.domain is not None:
+            # By itself: as rows of numbers a relation would be read elsewhere.
+            domain = check_domain("domain", self.domain)
+            X = fetched(X, len(domain), list(domain.names) if domain.named else None)
+        return super().fit(X, y)
+
+    def _stated_shape(self, X: Any) -> tuple[int, int] | None:
+        if self.domain is None or is_histogram(X, self._asked()[1].size):
+            return None  # a sum of what is private
+        n = rows_stated(X)
+        return None if n is None else (n, len(self._asked()[1]))
+
+    def _table(self, X: Any, y: Any) -> Table:
+        _, domain = self._asked()
+        self.n_features_in_ = len(domain)
+        self.__dict__.pop("feature_names_in_", None)  # of a fit before
+        if domain.named:
+            self.feature_names_in_ = np.array(domain.names, dtype=object)
+        return private_table(X, domain, self.domain is not None)
+
+    def predict(self, queries: Any = None) -> Numbers:
+        """Return point answers as shares of the rows, in [0, 1]: to the workload, or to other queries, at no cost.
+
+        Parameters
+        ----------
+        queries : LinearQueries on the domain, or tables of attributes as for ``workload``, optional
+            None: those of the workload. Of others the error is not known: what was not asked is answered as evenly as
+            what was asked allows.
+
+        Returns
+        -------
+        ndarray of shape (n_queries,)
+        """
+        check_is_fitted(self, "answers_")
+        if queries is None:
+            return self.answers_
+        _, domain = self._asked()
+        if not isinstance(queries, LinearQueries):
+            queries = MarginalQueries(domain, check_tables("queries", queries, domain))
+        if self.synthetic_ is None:
+            raise InvalidParameter(
+                f"queries must be those of the workload: the domain has more than {FULL_TABLE:,} cells, and no "
+                "distribution over it is fitted"
+            )
+        return self.synthetic_.answers(queries)
+
+    def _asked(self) -> tuple[LinearQueries, Domain]:
+        """Return the queries and the domain that they are on."""
+        domain = None if self.domain is None else check_domain("domain", self.domain)
+        workload = self.workload
+        if not isinstance(workload, LinearQueries):
+            if domain is None:
+                raise InvalidParameter(
+                    "domain must be declared for tables of attributes, or workload be LinearQueries, got "
+                    f"{reprlib.repr(workload)}"
+                )
+            return MarginalQueries(domain, check_tables("workload", workload, domain)), domain
+        if domain is None:
+            domain = workload.domain if isinstance(workload, MarginalQueries) else Domain([workload.size])
+        if workload.size != domain.size:
+            raise InvalidParameter(
+                f"workload must be on the domain's {domain.size:,} cells, got queries on {workload.size:,}"
+            )
+        return workload, domain
+
+    def _width(self, n_features: int | None) -> int:
+        """Return the number of attributes, and refuse another one."""
+        _, domain = self._asked()
+        d = len(domain) if n_features is None else check_integer("n_features", n_features, at_least=1)
+        if d != len(domain):
+            raise InvalidParameter(f"n_features must be that of the domain ({len(domain)}), got {d}")
+        return d
+
+    def _cost(self) -> tuple[float, float]:
+        """Return epsilon and delta, which Gaussian noise needs above 0."""
+        epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
+        if delta == 0:
+            raise InvalidParameter("delta must be greater than 0: the noise is Gaussian, got 0")
+        return epsilon, delta
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # A table of labels at declared levels: no numbers.
+        tags.input_tags.two_d_array, tags.input_tags.categorical = False, True
+        return tags

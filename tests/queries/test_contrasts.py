@@ -1,0 +1,42 @@
+"""Contrasts: an orthonormal transform, in which residuals are apart."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from dpstats.queries.contrasts import Contrasts, places, residual_coefficients
+from dpstats.queries.marginals import margins
+from dpstats.queries.residuals import closure, residual, whole_factor
+
+SHAPE = (3, 2, 5, 4)
+
+
+def test_the_transform_is_orthonormal() -> None:
+    x = np.random.default_rng(0).normal(size=(7, *SHAPE))
+    contrasts = Contrasts(SHAPE)
+    found = contrasts.coefficients(x)
+    assert (found**2).sum() == pytest.approx((x**2).sum())
+    assert contrasts.tables(found) == pytest.approx(x, abs=1e-12)
+    assert contrasts.coefficients(x[3]) == pytest.approx(found[3], abs=1e-12)
+
+
+def test_coefficients_of_a_residual_are_where_they_are_said_to_be() -> None:
+    x = np.random.default_rng(1).normal(size=SHAPE)
+    found = Contrasts(SHAPE).coefficients(x)
+    for table, own in margins(x, closure([(0, 1, 2, 3)])):
+        others = math.prod(SHAPE) // whole_factor(table, SHAPE)
+        assert residual_coefficients(own) == pytest.approx(residual_coefficients(residual(own)), abs=1e-10)
+        at = found[places(table, SHAPE)] * math.sqrt(others)
+        assert at == pytest.approx(residual_coefficients(own), abs=1e-10)
+    assert found[0, 0, 0, 0] * math.sqrt(math.prod(SHAPE)) == pytest.approx(x.sum())
+    # Every coefficient belongs to one residual.
+    count = sum(
+        math.prod(SHAPE[j] - 1 for j in table)
+        for k in range(5)
+        for table in itertools.combinations(range(4), k)
+    )
+    assert count == x.size

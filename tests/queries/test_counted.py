@@ -1,0 +1,42 @@
+"""Private rows or counts of cells: which of them was given, and that both are the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpstats.errors import InvalidData
+from dpstats.queries import Domain
+from dpstats.queries.counted import counts_of, is_histogram, private_table
+
+DOMAIN = Domain((2, 3))
+
+
+def test_rows_and_their_counts_are_the_same_table() -> None:
+    codes = np.random.default_rng(0).integers(0, [2, 3], size=(50, 2))
+    counts = DOMAIN.histogram(codes)
+    rows = private_table(codes, DOMAIN, declared=True)
+    for counted in (
+        private_table(counts, DOMAIN, declared=True),
+        private_table(counts.reshape(2, 3), DOMAIN, declared=False),
+    ):
+        assert counted.shape == rows.shape == (50, 2)
+        assert np.array_equal(counts_of(counted, DOMAIN.shape), counts_of(rows, DOMAIN.shape))
+
+
+def test_rows_of_one_attribute_are_never_taken_for_counts() -> None:
+    table = private_table(np.array([1, 0, 1]), Domain([3]), declared=True)
+    assert table.shape == (3, 1) and counts_of(table, (3,)).tolist() == [1, 2, 0]
+    assert (
+        is_histogram(np.arange(6), 6) and not is_histogram(np.arange(6.0), 6) and not is_histogram([1, 2], 2)
+    )
+
+
+@pytest.mark.parametrize(
+    "counts", [np.ones(5, int), np.array([1, 1, 1, 1, 1, -1]), np.zeros(6, int), np.full(6, 0.5)]
+)
+def test_bad_counts_are_refused(counts: Any) -> None:
+    with pytest.raises(InvalidData):
+        private_table(counts, DOMAIN, declared=False)
