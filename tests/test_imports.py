@@ -96,6 +96,7 @@ INSIDE = {
     ],
     "release": [
         "groups",
+        "heavy_tails",
         "noise",
         "additive",
         "stream",
@@ -192,6 +193,15 @@ INSIDE = {
         "from_moments",
         "sufficient",
         "functional",
+        "__init__",
+    ],
+    "sensitivity": [
+        "brute_force",
+        "order_statistics",
+        "smooth",
+        "levels",
+        "relations",
+        "elastic",
         "__init__",
     ],
     "quantiles": [

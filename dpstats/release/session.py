@@ -264,18 +264,18 @@ class Session:
             found[draws] = self._noise.candidate(groups, scale, draws.size)
         return found
 
-    def smooth(self, name: str, integer: int, level: int) -> NDArray[np.float64]:
-        """Release an integer with noise of one of the levels of a `Smooth`, which is private as the integer is.
+    def smooth(self, name: str, integers: Any, level: int) -> NDArray[np.float64]:
+        """Release integers with noise of one of the levels of a `Smooth`, which is private as the integers are.
 
         Both have to be those of the data: the level moves by at most one between neighbours, and is at least what the
-        integer moves by, as the stage says.
+        integers move by, as the stage says.
         """
         stage: Smooth = self._stage(name, Smooth)
         if not 0 <= level < len(stage.levels):
             raise DPStatsError(f"stage {name!r} has {len(stage.levels)} levels")
-        steps = self._checked(name, np.array([integer]), 1)
+        steps = self._checked(name, np.atleast_1d(integers), stage.size)
         self._take(name)
-        _, released = self._noisy(stage.noise, stage.levels[level], steps, 1, stage.spacing, True)
+        _, released = self._noisy(stage.noise, stage.levels[level], steps, stage.size, stage.spacing, True)
         self._released[name] = released
         return released
 

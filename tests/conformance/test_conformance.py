@@ -234,6 +234,10 @@ def costs_of(stage: Any) -> list[tuple[str, Any]]:
         return [("range", stage.range_steps / stage.scale_steps)]
     if isinstance(stage, Smooth):
         ratio = max(high / low for low, high in pairwise(stage.levels))
+        if stage.noise != "laplace":
+            m = {"cauchy": 1, "student": 2}[stage.noise]
+            both = m * math.hypot(stage.sensitivity_share, math.log(ratio))
+            return [("pure", both + (2 * m * stage.size - m - stage.size) * math.log(ratio))]
         delta = 2 * math.exp(-stage.far / (ratio - 1))
         return [("approximate", (stage.sensitivity_share + stage.far, delta))]
     if isinstance(stage, Responses):

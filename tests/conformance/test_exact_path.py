@@ -111,6 +111,14 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorder]:
         with inside(found):
             return joint(self, scale, size)
 
+    for name in ("cauchy", "student"):
+        heavy = getattr(ExactNoise, name)
+
+        def drawn(self: ExactNoise, scale: float, size: Any, law: str = name, draw: Any = heavy) -> Any:
+            found.calls.append((law, scale, int(np.prod(size))))
+            return draw(self, scale, size)
+
+        monkeypatch.setattr(ExactNoise, name, drawn)
     monkeypatch.setattr(ExactNoise, "candidate", chosen)
     monkeypatch.setattr(ExactNoise, "joint", together)
     opened = Session.open
@@ -136,7 +144,7 @@ def expected_calls(stage: Any, found: Counter[Call]) -> list[Call]:
         # Which level is private; it is one of them.
         levels = [call for call in found if call[1] in stage.levels and call[0] == stage.noise]
         assert len(levels) == 1
-        return [(stage.noise, levels[0][1], 1)]
+        return [(stage.noise, levels[0][1], stage.size)]
     if isinstance(stage, Choice):
         # Of a part each, where there are several.
         sizes = [n for kind, scale, n in found.elements() if (kind, scale) == ("choice", stage.scale_steps)]
