@@ -1,6 +1,7 @@
 """How far a statistic can move: at the data, near them, and smoothed over all data."""
 
 from dpstats.sensitivity.brute_force import global_sensitivity, local_sensitivity
+from dpstats.sensitivity.elastic import ElasticSensitivity
 from dpstats.sensitivity.order_statistics import (
     maximum_smooth_sensitivity,
     median_smooth_sensitivity,
@@ -11,6 +12,7 @@ from dpstats.sensitivity.order_statistics import (
 from dpstats.sensitivity.smooth import smooth_sensitivity
 
 __all__ = [
+    "ElasticSensitivity",
     "global_sensitivity",
     "local_sensitivity",
     "maximum_smooth_sensitivity",
