@@ -420,8 +420,7 @@ class Smooth:
     @property
     def ratio(self) -> Fraction:
         """The largest ratio of a level to the one below it."""
-        steps = [Fraction(high) / Fraction(low) for low, high in pairwise(self.levels)]
-        return max(steps, default=Fraction(1))
+        return _ratio(self.levels)
 
     @property
     def limits(self) -> NDArray[np.int64]:
@@ -473,6 +472,66 @@ LEAST_HEAVY = 8.0
 """Steps below which a law of powers on the integers is told from the one on the line."""
 HEAVY_SLACK = Fraction(1, 2**50)
 """What their difference costs at most from there on, for each number."""
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """One of several stages alike, which an earlier release chose: their scales differ, and their costs do not.
+
+    Attributes
+    ----------
+    name : str
+    options : tuple of Stage
+        With Laplace noise, of one size.
+    part
+        As for `Stage`.
+    """
+
+    name: str
+    options: tuple[Stage, ...]
+    part: str = field(default="", kw_only=True)
+
+    noise: ClassVar[str] = "laplace"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "options", tuple(self.options))
+        _check_counts(options=len(self.options))
+        if {(stage.noise, stage.size, stage.times) for stage in self.options} != {("laplace", self.size, 1)}:
+            raise InvalidParameter("options must have Laplace noise, and one size")
+
+    @property
+    def size(self) -> int:
+        """How many numbers are released."""
+        return self.options[0].size
+
+    @property
+    def neighbors(self) -> Neighbors:
+        """The relation that sensitivities are for."""
+        return self.options[0].neighbors
+
+    @property
+    def event(self) -> Event:
+        """What an accountant sees: the dearest of the options, whichever it is."""
+        costs = [Fraction(stage.sensitivity_steps) / Fraction(stage.scale_steps) for stage in self.options]
+        return Pure(up(max(costs)), neighbors=self.neighbors)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """All that an accountant sees."""
+        return (self.event,)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a reader of the plan has to know, by name."""
+        scales = [float(np.max(stage.noise_scale)) for stage in self.options]
+        return {"name": self.name, "noise": self.noise, "size": self.size, "noise_scale": scales}
+
+    def describe(self, n_candidates: int | None = None) -> str:
+        """Return a line of a plan as it is printed."""
+        ends = [f"{np.max(self.options[i].noise_scale):.6g}" for i in (0, -1)]
+        return (
+            f"{self.name}: {self.size} numbers, Laplace noise of one of {len(self.options)} scales, "
+            f"{ends[0]} to {ends[1]}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -628,8 +687,8 @@ class Coins:
         return f"{self.name}: {math.prod(self.shape)} {'coins' if self.released else 'private coins, not released'}"
 
 
-AnyStage = Stage | JointStage | Selection | Choice | Smooth | Responses | Comparisons | Coins
-KINDS = (Stage, JointStage, Selection, Choice, Smooth, Responses, Comparisons, Coins)
+AnyStage = Stage | JointStage | Selection | Choice | Smooth | OneOf | Responses | Comparisons | Coins
+KINDS = (Stage, JointStage, Selection, Choice, Smooth, OneOf, Responses, Comparisons, Coins)
 
 
 def _check_counts(**counts: int) -> None:
@@ -670,6 +729,11 @@ def _twice_exp_up(exponent: Fraction) -> float:
         # Both operations are right to the last of 60 digits, and an exponent below a thousand loses three of them.
         exact = (Decimal(exponent.numerator) / Decimal(exponent.denominator)).exp() * (2 + Decimal(10) ** -35)
     return up(Fraction(exact))
+
+
+@lru_cache(maxsize=64)
+def _ratio(levels: tuple[float, ...]) -> Fraction:
+    return max((Fraction(high) / Fraction(low) for low, high in pairwise(levels)), default=Fraction(1))
 
 
 @lru_cache(maxsize=64)

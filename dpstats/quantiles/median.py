@@ -88,7 +88,7 @@ class PrivateMedian(OneColumn[MedianPlan]):
         three degrees of freedom: for deltas below about 1e-2 that is the smaller noise as well.
     confidence_level : float, optional
         Of an interval for the median of these rows. None, the default: all of epsilon is for the median, and there is
-        no interval; else a tenth of it is for the scale of the noise.
+        no interval; else a fifth of it (two fifths where delta is 0) is for the scale of the noise.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise: a release. Anything else is a simulation.
     budget : PrivacyBudget, optional
@@ -168,8 +168,8 @@ class PrivateMedian(OneColumn[MedianPlan]):
         if self.confidence_level is not None:
             level = check_level("confidence_level", self.confidence_level)
         grid = check_grid(self.bounds, self.step)
-        for_level = 0.0 if level is None else LEVEL_SHARE * epsilon
         parts, law = (1, "laplace") if delta else (_FINER, "student")
+        for_level = 0.0 if level is None else LEVEL_SHARE[law] * epsilon
         noise = smooth_stage(
             MEDIAN,
             (epsilon - for_level) * (1 if level is None else 1 - 2.0**-50),
@@ -178,6 +178,7 @@ class PrivateMedian(OneColumn[MedianPlan]):
             least=_LEAST if delta else LEAST_HEAVY,
             furthest=float(grid.steps * parts),
             noise=law,
+            steady=level is not None,
         )
         stages: tuple[Stage | Smooth, ...] = (noise,) if level is None else (level_stage(for_level), noise)
         return MedianPlan(stages, PrivacyGuarantee(epsilon, delta), n, 1, grid, level)

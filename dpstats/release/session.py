@@ -26,6 +26,7 @@ from dpstats.privacy.stages import (
     Coins,
     Comparisons,
     JointStage,
+    OneOf,
     Responses,
     Selection,
     Smooth,
@@ -277,6 +278,21 @@ class Session:
         self._take(name)
         _, released = self._noisy(stage.noise, stage.levels[level], steps, stage.size, stage.spacing, True)
         self._released[name] = released
+        return released
+
+    def add_one(self, name: str, integers: Any, option: int) -> NDArray[np.float64]:
+        """Release integers with the noise of an option of a `OneOf`, which has to follow from earlier releases alone.
+
+        What is released is the option and the numbers.
+        """
+        stage: OneOf = self._stage(name, OneOf)
+        if not 0 <= option < len(stage.options):
+            raise DPStatsError(f"stage {name!r} has {len(stage.options)} options")
+        chosen = stage.options[option]
+        steps = self._checked(name, integers, stage.size)
+        self._take(name)
+        _, released = self._noisy(chosen.noise, chosen.scale_steps, steps, stage.size, chosen.spacing, True)
+        self._released[name] = (option, released)
         return released
 
     def respond(self, name: str, answers: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -77,7 +77,7 @@ class ElasticSensitivity:
         return (2 if self._query.kind == "histogram" else 1) * self._moved(self._query.of, k)
 
     def smooth(self, epsilon: float, delta: float) -> float:
-        """Return the smooth bound for Laplace noise of scale 2 S/epsilon on one number: beta = epsilon/(2 log(2/delta)).
+        """Return the smooth bound for Laplace noise of scale 2 S/epsilon on a number: beta = epsilon/(2 log(2/delta)).
 
         Parameters
         ----------

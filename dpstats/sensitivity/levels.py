@@ -17,8 +17,10 @@ from dpstats.privacy.stages import SMOOTH_LAWS, Smooth, Stage
 from dpstats.release.noise import check_scale
 
 LEVEL = "level of the noise"
-LEVEL_SHARE = 0.1
-"""Part of epsilon that the level is released for, where there is an interval."""
+LEVEL_SHARE = {"laplace": 0.2, "cauchy": 0.4, "student": 0.4}
+"""Part of epsilon that the level is released for, where there is an interval: what makes it shortest, about."""
+_STEADY = 0.5
+"""Part of the best ratio of levels that is taken where the level is released: an interval is many levels up."""
 _LEVEL_TAIL = 0.2
 """Part of the error probability of an interval that is for the level."""
 
@@ -36,6 +38,7 @@ def smooth_stage(
     furthest: float,
     size: int = 1,
     noise: str = "laplace",
+    steady: bool = False,
 ) -> Smooth:
     """Return the stage that releases integers with noise as large as they are sensitive near the data.
 
@@ -56,6 +59,8 @@ def smooth_stage(
         How many integers.
     noise : {"laplace", "cauchy", "student"}
         Student's has three degrees of freedom.
+    steady : bool, default=False
+        Whether levels are to be closer, at the price of more noise, as the level is released too.
     """
     if noise == "laplace":
         share = far = epsilon / 2
@@ -66,7 +71,7 @@ def smooth_stage(
         power = (SMOOTH_LAWS[noise] + 1) // 2
         scales = size * (power - 1) + (size - 1) * power
         # The largest share * beta with scales * beta + power sqrt(share^2 + beta^2) = epsilon.
-        beta = 2 * share / (3 * scales + math.sqrt(scales**2 + 8 * power**2))
+        beta = 2 * share / (3 * scales + math.sqrt(scales**2 + 8 * power**2)) * (_STEADY if steady else 1.0)
         share = math.sqrt(((share - scales * beta) / power) ** 2 - beta**2)
         ratio = math.exp(beta)
     highest = furthest / share * (1 + 1e-12)
@@ -82,8 +87,10 @@ def level_stage(epsilon: float) -> Stage:
     return Stage(LEVEL, "laplace", 1, 1.0, 1, check_scale(quotient_up(1, epsilon)))
 
 
-def half_width(stage: Smooth, level: float, level_scale: float, confidence_level: float) -> float:
-    """Return how far off released integers are, in steps, but for a probability of 1 - ``confidence_level``.
+def half_width(
+    stage: Smooth, level: float, level_scale: float, confidence_level: float, numbers: int = 1
+) -> float:
+    """Return how far off a released integer is, in steps, but for a probability of 1 - ``confidence_level``.
 
     Parameters
     ----------
@@ -92,14 +99,14 @@ def half_width(stage: Smooth, level: float, level_scale: float, confidence_level
     level : float
         The level as it was released, with noise of ``level_scale``.
     confidence_level : float
-        Of all the integers of the stage together.
+        Of one integer, or of as many as ``numbers`` together.
     """
     missed = 1 - confidence_level
     decay = math.exp(-1 / level_scale)
     # P(noise < -k) = a^(k + 1)/(1 + a): the level is at most what was released and k.
     k = _least(_LEVEL_TAIL * missed * (1 + decay), level_scale)
     upper = stage.levels[int(min(max(level + k, 0), len(stage.levels) - 1))]
-    return noise_width(stage.noise, upper, (1 - _LEVEL_TAIL) * missed / stage.size)
+    return noise_width(stage.noise, upper, (1 - _LEVEL_TAIL) * missed / numbers)
 
 
 def noise_width(law: str, scale: float, tail: float) -> float:
