@@ -74,8 +74,8 @@ class Compiled:
         sums = [f"CAST({text} AS HUGEINT) AS w{i}" for i, text in enumerate(_sums(self._query.measure))]
         # Of a mean units are cut by how many rows they have, else by what they add.
         total = "count(v)" if self._query.measure.kind == "mean" else "sum(v)"
-        return f"SELECT unit, cell, {', '.join(sums)}, CAST({total} AS HUGEINT) AS part FROM ({inner}) "
-            "GROUP BY unit, cell"
+        listed = f"unit, cell, {', '.join(sums)}, CAST({total} AS HUGEINT) AS part"
+        return f"SELECT {listed} FROM ({inner}) GROUP BY unit, cell"
 
     # Rows: the unit, the number of the cell, the value.
 
