@@ -26,6 +26,7 @@ from dpstats.privacy import (
     Coins,
     Comparisons,
     JointStage,
+    OneOf,
     Plan,
     PrivacyBudget,
     Responses,
@@ -170,7 +171,11 @@ def check(recorder: Recorder, plan: Plan, data: Any, output: Any) -> None:
     assert all(math.isfinite(scale) and scale > 0 for _, scale, _ in found)
     (stream,) = [s for s in plan.stages if isinstance(s, Comparisons)] or [None]
     if stream is not None:
-        check_stream(found, stream, output)
+        (option,) = [s for s in plan.stages if isinstance(s, OneOf)] or [None]
+        if option is None:
+            check_stream(found, stream, output)
+        else:
+            check_threshold(found, stream, option)
         return
     expected = Counter(call for stage in plan.stages for call in expected_calls(stage, found))
     stopped = expected - found
@@ -201,6 +206,17 @@ def check_stream(found: Counter[Call], stage: Comparisons, answers: Any) -> None
     assert scales == (
         {} if stage.answer_scale_steps is None or above == 0 else {stage.answer_scale_steps: above}
     )
+
+
+def check_threshold(found: Counter[Call], stream: Comparisons, option: OneOf) -> None:
+    """Compare the draws of a threshold's choice, and of one of several sums, with their stages."""
+    scales = {stage.scale_steps for stage in option.options}
+    (drawn,) = [call for call in found.elements() if call[1] in scales]
+    assert drawn[0] == "laplace" and drawn[2] == option.size
+    del found[drawn]
+    # One noisy threshold, until the first answer above.
+    assert found.pop(("laplace", stream.threshold_scale_steps, 1)) == 1
+    assert {call[:2] for call in found} == {("laplace", stream.question_scale_steps)}
 
 
 @public

@@ -24,6 +24,7 @@ from registry import (
     selection,
     sparse_mean,
     sparse_vector,
+    sql,
     tables,
     variance,
 )
@@ -47,6 +48,7 @@ ENTRIES: tuple[Entry, ...] = (
     *groups.entries(),
     *tables.entries(),
     *ranks.entries(),
+    *sql.entries(),
 )
 
 __all__ = ["ENTRIES", "Entry", "PlantedBug", "Understated"]
