@@ -174,9 +174,7 @@ def entries() -> Iterator[Entry]:
             for row in rows
         ),
         understated=(
-            Understated(
-                "the frequency of the wrong key", wrong, numbers(public), lambda: iter([pair])
-            ),
+            Understated("the frequency of the wrong key", wrong, numbers(public), lambda: iter([pair])),
         ),
         bugs=(
             PlantedBug(
@@ -213,7 +211,11 @@ def entries() -> Iterator[Entry]:
         many = database([(0, 0)] * 8, [(0,), (1,)])
         pair = many, replaced(many, "s", 0, (2,))
         bug = LessNoise(PAIRS, **options)
-        bugs = [PlantedBug("a quarter of the noise", bug.draw, *pair, options["epsilon"], options.get("delta", 0.0))]
+        bugs = [
+            PlantedBug(
+                "a quarter of the noise", bug.draw, *pair, options["epsilon"], options.get("delta", 0.0)
+            )
+        ]
         if law == "Laplace":
             shown = LevelAsItIs(PAIRS, **options)
             few = database([(0, 0)], [(1,)])
