@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -77,26 +77,18 @@ class Source:
             if isinstance(given, str | os.PathLike):
                 paths[name] = Path(given).resolve()
                 continue
-            failed = False
-            try:
-                connection.register("dpstats_frame", given)
-                connection.execute(f"CREATE TABLE {quoted(name)} AS SELECT * FROM dpstats_frame")
-                connection.unregister("dpstats_frame")
-            except Exception:
-                failed = True
-            if failed:
+            if not any(_copied(connection, name, frame) for frame in _forms(given)):
                 raise InvalidData(f"table {name!r} must be a path or a data frame that DuckDB reads")
         for path in paths.values():
             self._files[path] = _identity(path)
         for name, path in paths.items():
             reader = "read_parquet" if path.suffix.lower() in (".parquet", ".pq") else "read_csv"
             text = str(path).replace("'", "''")
-            failed = False
-            try:
+            made = False
+            with contextlib.suppress(Exception):
                 connection.execute(f"CREATE VIEW {quoted(name)} AS SELECT * FROM {reader}('{text}')")
-            except Exception:
-                failed = True
-            if failed:
+                made = True
+            if not made:
                 raise InvalidData(f"{path.name} is not a readable CSV or Parquet file with a header")
         # The only files that can be read from now on.
         allowed = ", ".join("'" + str(path).replace("'", "''") + "'" for path in self._files)
@@ -156,6 +148,26 @@ class Source:
             counts = f"SELECT count(*) AS n FROM {table.source} WHERE {name} IS NOT NULL GROUP BY {name}"
             self._known[key] = int(self.run(f"SELECT coalesce(max(n), 0) FROM ({counts})")[0][0])
         return self._known[key]
+
+
+def _forms(given: Any) -> Iterator[Any]:
+    """Yield a data frame as it is, and as one of pandas': DuckDB needs pyarrow for others."""
+    yield given
+    with contextlib.suppress(Exception):
+        import narwhals as nw
+        import pandas as pd
+
+        yield pd.DataFrame(nw.from_native(given).lazy().collect().to_dict(as_series=False))
+
+
+def _copied(connection: Any, name: str, frame: Any) -> bool:
+    """Return whether DuckDB made a table of a data frame."""
+    with contextlib.suppress(Exception):
+        connection.register("dpstats_frame", frame)
+        connection.execute(f"CREATE TABLE {quoted(name)} AS SELECT * FROM dpstats_frame")
+        connection.unregister("dpstats_frame")
+        return True
+    return False
 
 
 def _identity(path: Path) -> tuple[int, ...]:

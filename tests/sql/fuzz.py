@@ -17,13 +17,7 @@ from tests.sql.databases import connected
 
 COLUMNS = {"r": ("a", "b"), "s": ("a", "c"), "p": ("a", "b")}
 VALUES = [0, 1, None]
-WORDS = (
-    "LEFT RIGHT FULL OUTER CROSS NATURAL SEMI ANTI ASOF POSITIONAL INNER JOIN ON USING (a) DISTINCT UNION ALL "
-    "INTERSECT EXCEPT LIMIT 1 OFFSET ORDER BY a GROUP BY b HAVING COUNT(*) > 0 QUALIFY WINDOW OVER () FILTER (WHERE a = 1) "
-    "EXISTS (SELECT 1 FROM s) a IN (SELECT a FROM s) NOT AND OR NULL IS TRUE FALSE r s p v x y r.a s.a -- /* */ ; ' \" "
-    "USING SAMPLE 50% TABLESAMPLE WITH RECURSIVE LATERAL UNNEST([1,2]) range(3) read_csv('x') CASE WHEN a THEN 1 END "
-    "CAST(a AS TEXT) a + 1 abs(a) ? $1 * , ( ) = <> < rowid ROLLUP (b) CUBE GROUPING SETS PIVOT AS R COUNT(b) SUM(a)"
-).split(" ")
+WORDS = ["LEFT", "RIGHT", "FULL", "OUTER", "CROSS", "NATURAL", "SEMI", "ANTI", "ASOF", "POSITIONAL", "INNER", "JOIN", "ON", "USING", "(a)", "DISTINCT", "UNION", "ALL", "INTERSECT", "EXCEPT", "LIMIT", "1", "OFFSET", "ORDER", "BY", "a", "GROUP", "BY", "b", "HAVING", "COUNT(*)", ">", "0", "QUALIFY", "WINDOW", "OVER", "()", "FILTER", "(WHERE", "a", "=", "1)", "EXISTS", "(SELECT", "1", "FROM", "s)", "a", "IN", "(SELECT", "a", "FROM", "s)", "NOT", "AND", "OR", "NULL", "IS", "TRUE", "FALSE", "r", "s", "p", "v", "x", "y", "r.a", "s.a", "--", "/*", "*/", ";", "'", '"', "USING", "SAMPLE", "50%", "TABLESAMPLE", "WITH", "RECURSIVE", "LATERAL", "UNNEST([1,2])", "range(3)", "read_csv('x')", "CASE", "WHEN", "a", "THEN", "1", "END", "CAST(a", "AS", "TEXT)", "a", "+", "1", "abs(a)", "?", "$1", "*", ",", "(", ")", "=", "<>", "<", "rowid", "ROLLUP", "(b)", "CUBE", "GROUPING", "SETS", "PIVOT", "AS", "R", "COUNT(b)", "SUM(a)"]
 
 
 def random_query(rng: random.Random) -> str:

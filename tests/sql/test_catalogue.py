@@ -13,7 +13,13 @@ CATALOGUE = Catalogue({"rows": R}, frozenset({"v"}))
 
 
 def test_types_are_of_a_kind() -> None:
-    kinds = {"UBIGINT": "whole", "DECIMAL(10,2)": "real", "DOUBLE": "real", "VARCHAR": "text", "BOOLEAN": "truth"}
+    kinds = {
+        "UBIGINT": "whole",
+        "DECIMAL(10,2)": "real",
+        "DOUBLE": "real",
+        "VARCHAR": "text",
+        "BOOLEAN": "truth",
+    }
     kinds |= {"DATE": "date", "TIMESTAMP": "time", "TIMESTAMP WITH TIME ZONE": "other", "INTEGER[]": "other"}
     assert {name: ColumnType.of(name).kind for name in kinds} == kinds
 

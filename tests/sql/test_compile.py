@@ -18,7 +18,9 @@ VALUES = [0.0, -3.5, 2.25, 1e300, -math.inf, math.nan, None, 4.999, 1e-9]
 @pytest.fixture(scope="module")
 def connection() -> Any:
     made = duckdb.connect()
-    made.execute('CREATE TABLE "r s" ("a b" INTEGER, name VARCHAR, x DOUBLE, n UBIGINT, u INTEGER, m DECIMAL(9, 3))')
+    made.execute(
+        'CREATE TABLE "r s" ("a b" INTEGER, name VARCHAR, x DOUBLE, n UBIGINT, u INTEGER, m DECIMAL(9, 3))'
+    )
     for i in range(60):
         row = [i % 7 or None, NAMES[i % 5], VALUES[i % 9], i**9 % 2**64, i % 11 or None, i / 8]
         made.execute('INSERT INTO "r s" VALUES (?, ?, ?, ?, ?, ?)', row)
@@ -72,7 +74,11 @@ def test_no_word_of_the_query_is_in_what_runs(connection: Any) -> None:
         """SELECT COUNT(*) AS secret_label FROM "r s" AS secret_alias WHERE name IN ('secret', 'it''s') AND u > 77123"""
     )
     compiled = Compiled(query, {table.name: table for table in made._catalogue.tables.values()})
-    statements = [compiled.cells(), compiled.units_above("all", range(3)), compiled.units_cut("all", range(3))]
+    statements = [
+        compiled.cells(),
+        compiled.units_above("all", range(3)),
+        compiled.units_cut("all", range(3)),
+    ]
     for text, literals in statements:
         assert "secret" not in text and "77123" not in text
         assert literals == ["secret", "it's", 77123]

@@ -42,7 +42,7 @@ def test_every_form_is_written() -> None:
 
     text = written(whole, lambda column: column.name.upper(), bind)
     assert text == (
-        "(((A <> B) AND ((NOT (A IS NULL)))) OR (A BETWEEN $1 AND $2) OR (B IN ($3)) OR (B LIKE $4) OR (A) "
+        "((((A <> B) AND ((NOT (A IS NULL))))) OR (A BETWEEN $1 AND $2) OR (B IN ($3)) OR (B LIKE $4) OR (A) "
         "OR (TRUE) OR (FALSE))"
     )
     assert bound == [1, 2, "x'--", "%"] and "x'" not in text
