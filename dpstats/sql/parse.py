@@ -206,10 +206,10 @@ class _Reader:
         relation = self._joined(scope)
         groups = tuple(self._groups(tree, scope))
         measure, label = self._measure(tree, scope, groups)
+        unit = self._unit(relation) if self._protects_units else ()
         if measure.kind == "distinct":
             assert measure.column is not None
             relation = Distinct(relation, (*(group.column for group in groups), measure.column))
-        unit = self._unit(relation) if self._protects_units else ()
         query = Query(relation, measure, groups, label, unit, text)
         if query.cells > _MOST_CELLS:
             raise InvalidParameter(f"GROUP BY must have at most {_MOST_CELLS:,} cells, got {query.cells:,}")

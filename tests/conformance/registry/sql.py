@@ -1,4 +1,4 @@
-"""Answers to SQL: with noise by a public bound, by the smooth sensitivity, and of sums over units cut at a threshold."""
+"""Answers to SQL: noise by a public bound, by the smooth sensitivity, and of sums over units cut at a threshold."""
 
 from __future__ import annotations
 
