@@ -304,6 +304,7 @@ INSIDE = {
         "histogram",
         "regress",
         "identity_test",
+        "sql",
         "audit",
         "simulate",
         "budget",

@@ -82,7 +82,7 @@ class Compiled:
     def _rows(self, units: bool) -> str:
         query = self._query
         names: dict[Column, str] = {}
-        sources, where = self._source(query.relation, names)
+        sources, where = self._from(query.relation, names)
         value, kept = self._value(query.measure, names)
         unit = "NULL"
         if units:
@@ -127,7 +127,7 @@ class Compiled:
 
     # Where rows come from.
 
-    def _source(self, relation: Relation, names: dict[Column, str]) -> tuple[list[str], list[str]]:
+    def _from(self, relation: Relation, names: dict[Column, str]) -> tuple[list[str], list[str]]:
         """Return what to select from, and the conditions; ``names`` gets the columns in SQL."""
         if isinstance(relation, Table):
             table, alias = self._tables[relation.name], self._alias()
@@ -135,8 +135,8 @@ class Compiled:
                 names[Column(relation.instance, own)] = f"{alias}.{quoted(own)}"
             return [f"{table.source} AS {alias}"], []
         if isinstance(relation, Join):
-            left, conditions = self._source(relation.left, names)
-            right, more = self._source(relation.right, names)
+            left, conditions = self._from(relation.left, names)
+            right, more = self._from(relation.right, names)
             # Joins are inner ones: all conditions are of the whole.
             return [*left, *right], [
                 *conditions,
@@ -144,16 +144,16 @@ class Compiled:
                 *(f"{names[a]} = {names[b]}" for a, b in relation.on),
             ]
         if isinstance(relation, Select):
-            source, where = self._source(relation.of, names)
+            source, where = self._from(relation.of, names)
             return source, [*where, self._condition(relation.condition, names)]
         if isinstance(relation, Distinct):
             inner: dict[Column, str] = {}
-            source, where = self._source(relation.of, inner)
+            source, where = self._from(relation.of, inner)
             alias = self._alias()
             listed = ", ".join(f"{inner[column]} AS c{i}" for i, column in enumerate(relation.columns))
             names.update({column: f"{alias}.c{i}" for i, column in enumerate(relation.columns)})
             return [f"({_selected(f'DISTINCT {listed}', source, where)}) AS {alias}"], []
-        return self._source(relation.of, names)
+        return self._from(relation.of, names)
 
     def _condition(self, condition: Condition, names: Mapping[Column, str]) -> str:
         return f"({written(condition, lambda column: names[column], self._bind)})"

@@ -227,13 +227,13 @@ class _Reader:
         if source is None:
             raise InvalidParameter("sql must have FROM")
         _only(source, "this")
-        self._source(source.this, scope, ctes)
+        self._item(source.this, scope, ctes)
         for join in _arg(select, "joins") or []:
             _only(
                 join, "this", "on", "using", *(["kind"] if (join.args.get("kind") or "") == "INNER" else [])
             )
             before = list(scope.sources)
-            self._source(join.this, scope, ctes)
+            self._item(join.this, scope, ctes)
             if _arg(join, "on") is not None:
                 scope.conditions += conjuncts(self._condition(_arg(join, "on"), scope))
             for word in _arg(join, "using") or []:
@@ -262,7 +262,7 @@ class _Reader:
             # As it was where it stands: it sees what was named before.
             ctes[name.lower()] = (cte.this, dict(ctes))
 
-    def _source(self, node: Any, scope: Scope, ctes: dict[str, Any]) -> None:
+    def _item(self, node: Any, scope: Scope, ctes: dict[str, Any]) -> None:
         self._met += 1
         if self._met > _MOST_INSTANCES:
             raise InvalidParameter(f"sql must have at most {_MOST_INSTANCES} tables and subqueries")
@@ -498,7 +498,9 @@ class _Reader:
                     f"GROUP BY {known.column.name}: its values must be declared, as they would show which there are: "
                     f"categories={{'{table}.{known.column.name}': [...]}}"
                 )
-            literals = tuple(literal(value, isinstance(value, str), known) for value in values)
+            # Declared values may be text, as those of a command are.
+            words = known.type.kind in ("text", "date", "time")
+            literals = tuple(literal(value, words and isinstance(value, str), known) for value in values)
             yield Group(known.column, known.column.name, literals)
 
     def _measure(self, tree: Any, scope: Scope, groups: tuple[Group, ...]) -> tuple[Measure, str]:
@@ -611,8 +613,8 @@ def literal(value: Any, text: bool, known: Known) -> Literal:
             if not math.isfinite(real):
                 raise ValueError
             return Literal(real, "DOUBLE")
-        if kind == "truth" and isinstance(value, bool):
-            return Literal(value, "BOOLEAN")
+        if kind == "truth" and not text and str(value).lower() in ("true", "false"):
+            return Literal(str(value).lower() == "true", "BOOLEAN")
         if kind == "text" and text and "\0" not in str(value):
             return Literal(str(value), "VARCHAR")
         if kind == "date" and isinstance(value, date) and not isinstance(value, datetime):
