@@ -71,8 +71,8 @@ class PrivateMedian(OneColumn[MedianPlan]):
     """Private median of one column by smooth sensitivity: noise as large as one row could move it near these data.
 
     Noise is small where rows are dense about the median. Its scale is private and never shown: an interval needs
-    a release of its own, of how large it is at most. `PrivateQuantile` has mostly smaller errors, and intervals for the
-    population.
+    a release of its own, of how large it is at most. `PrivateQuantile` has intervals for the population, and as a point
+    (``confidence_level=None``) smaller errors where rows are dense.
 
     Parameters
     ----------
