@@ -19,6 +19,8 @@ WIDER = {
     "data": ["tests/means/test_clipped.py tests/mechanisms/test_histogram.py tests/cli/test_files.py"],
     "means": [f"{CONFORMANCE} -k mean", "tests/cli"],
     "mechanisms": [CONFORMANCE],
+    "sensitivity": [f"{CONFORMANCE} -k median", "tests/sql"],
+    "sql": [f"{CONFORMANCE} -k SQL"],
     "tables": [f"{CONFORMANCE} -k contingency"],
     "ranks": [f"{CONFORMANCE} -k rank"],
     "identity": [f"{CONFORMANCE} -k identity", "tests/cli/test_identity_test.py"],
