@@ -23,7 +23,9 @@ _SUBPACKAGES = (
     "mechanisms",
     "privacy",
     "ranks",
+    "sensitivity",
     "simulation",
+    "sql",
     "tables",
 )
 _NAMES = {

@@ -55,6 +55,12 @@ def add_sql(commands: Any) -> None:
         help="declared values to GROUP BY; repeatable",
     )
     parser.add_argument(
+        "--bins",
+        action="append",
+        metavar="NAME.COLUMN=E,E,...",
+        help="declared edges of bins of numbers to GROUP BY; repeatable",
+    )
+    parser.add_argument(
         "--bounds",
         action="append",
         nargs=1,
@@ -109,6 +115,7 @@ def _sql(options: argparse.Namespace) -> None:
         public_tables=options.public,
         unit=_unit(options.unit),
         categories=levels_of(options.levels),
+        bins={name: tuple(map(_edge, edges)) for name, edges in levels_of(options.bins, "--bins").items()},
         bounds=named,
         truncation=options.truncation,
         unit_limit=options.unit_limit,
@@ -159,6 +166,13 @@ def _tables(options: argparse.Namespace) -> Any:
             raise InvalidParameter(f"--table must have each name once, got {name!r} twice")
         found[name] = path
     return found
+
+
+def _edge(word: str) -> float:
+    try:
+        return float(word)
+    except ValueError:
+        raise InvalidParameter(f"--bins must have numbers as edges, got {word!r}") from None
 
 
 def _unit(given: list[str] | None) -> Any:

@@ -194,7 +194,8 @@ class PrivateTable:
             notes.append("The scale of the noise is private: digits are not those that it leaves.")
         if self.thresholds and self.measure.kind != "mean":
             notes.append(
-                "What a unit adds beyond the threshold is left out: of the whole there is a lower bound only."
+                f"What a {self.guarantee.unit} adds beyond the threshold is left out: of the whole there is a lower "
+                "bound only."
             )
         if self.guarantee.simulated:
             notes.append("Simulated noise, not a private release: random_state was given.")

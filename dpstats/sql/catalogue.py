@@ -76,12 +76,15 @@ class Catalogue:
         Names of what is no table.
     categories : mapping of (str, str) to tuple
         Declared values, by table and column in lower case.
+    bins : mapping of (str, str) to tuple of float
+        Declared edges.
     bounds : mapping of (str, str) to (float, float)
     """
 
     tables: Mapping[str, BaseTable]
     views: frozenset[str] = frozenset()
     categories: Mapping[tuple[str, str], tuple[Any, ...]] = field(default_factory=dict)
+    bins: Mapping[tuple[str, str], tuple[float, ...]] = field(default_factory=dict)
     bounds: Mapping[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
 
     def table(self, name: str) -> BaseTable:

@@ -8,7 +8,7 @@ from typing import Any
 from dpstats.sensitivity.relations import Column, Distinct, Join, Relation, Select, Table
 from dpstats.sql.catalogue import BaseTable, quoted
 from dpstats.sql.conditions import Condition, Literal, written
-from dpstats.sql.query import Measure, Query
+from dpstats.sql.query import Bin, Measure, Query
 
 
 class Compiled:
@@ -95,11 +95,17 @@ class Compiled:
         terms = ["0"]
         for group in self._query.groups:
             cases = " ".join(
-                f"WHEN {names[group.column]} = {self._bind(value)} THEN {i}"
+                f"WHEN {self._inside(names[group.column], value)} THEN {i}"
                 for i, value in enumerate(group.values)
             )
             terms = [f"({' + '.join(terms)}) * {len(group.values)}", f"(CASE {cases} END)"]
         return " + ".join(terms)
+
+    def _inside(self, name: str, value: Literal | Bin) -> str:
+        if isinstance(value, Literal):
+            return f"{name} = {self._bind(value)}"
+        below = "<=" if value.last else "<"
+        return f"{name} >= {self._bind(value.low)} AND {name} {below} {self._bind(value.high)}"
 
     def _value(self, measure: Measure, names: Mapping[Column, str]) -> tuple[str, list[str]]:
         """Return a value in steps, and what its row must meet to count."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from datetime import date, datetime
+from itertools import pairwise
 from typing import Any, NamedTuple, NoReturn
 
 from dpstats.errors import InvalidParameter
@@ -28,7 +29,7 @@ from dpstats.sql.conditions import (
     Not,
     conjuncts,
 )
-from dpstats.sql.query import Group, Measure, Query
+from dpstats.sql.query import Bin, Group, Measure, Query
 
 _MOST_TEXT = 20_000
 _MOST_CELLS = 10_000
@@ -492,14 +493,18 @@ class _Reader:
         for item in group.expressions:
             known = self._column(item, scope)
             table = self._instances[known.column.instance][0]
-            values = self._catalogue.categories.get((table.lower(), known.column.name.lower()))
-            if values is None:
+            key = (table.lower(), known.column.name.lower())
+            if key in self._catalogue.bins:
+                yield Group(known.column, known.column.name, _bins(self._catalogue.bins[key], known))
+                continue
+            if key not in self._catalogue.categories:
                 raise InvalidParameter(
                     f"GROUP BY {known.column.name}: its values must be declared, as they would show which there are: "
-                    f"categories={{'{table}.{known.column.name}': [...]}}"
+                    f"categories={{'{table}.{known.column.name}': [...]}}, or bins="
                 )
             # Declared values may be text, as those of a command are.
             words = known.type.kind in ("text", "date", "time")
+            values = self._catalogue.categories[key]
             literals = tuple(literal(value, words and isinstance(value, str), known) for value in values)
             yield Group(known.column, known.column.name, literals)
 
@@ -631,6 +636,13 @@ def literal(value: Any, text: bool, known: Known) -> Literal:
     raise InvalidParameter(
         f"{name} must be compared with a literal of its type {known.type.name}, got {value!r}"[:300]
     )
+
+
+def _bins(edges: tuple[float, ...], known: Known) -> tuple[Bin, ...]:
+    if known.type.kind not in ("whole", "real"):
+        raise InvalidParameter(f"bins are of numbers, and {known.column.name} is {known.type.name}")
+    ends = [Literal(edge, "DOUBLE") for edge in edges]
+    return tuple(Bin(low, high, high is ends[-1]) for low, high in pairwise(ends))
 
 
 def _is_literal(node: Any) -> bool:

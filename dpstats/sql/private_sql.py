@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,6 +72,8 @@ class PrivateSQL(Releasing):
     categories : mapping of str to sequence, optional
         Declared values of columns that queries may group by, as {"table.column": [...]}. Rows of other values count
         nowhere.
+    bins : mapping of str to sequence of float, optional
+        Declared edges of bins of numbers to group by: a bin has its lower edge and not its upper one, but for the last.
     bounds : mapping of str to (float, float), optional
         Declared bounds of columns that queries may sum, as {"table.column": (low, high)}; what is beyond counts as
         the nearer one, and NaN as missing.
@@ -127,6 +130,7 @@ class PrivateSQL(Releasing):
         public_tables: Iterable[str] = (),
         unit: str | Mapping[str, str] | None = None,
         categories: Mapping[str, Iterable[Any]] | None = None,
+        bins: Mapping[str, Iterable[float]] | None = None,
         bounds: Mapping[str, tuple[float, float]] | None = None,
         truncation: str = "threshold",
         unit_limit: int = 2**20,
@@ -143,7 +147,9 @@ class PrivateSQL(Releasing):
         self._interval = check_flag("interval", interval)
         self._data = Source(connection)
         found = self._declared(public_tables, unit)
-        self._catalogue = _with_columns(Catalogue(found, self._data.views()), categories or {}, bounds or {})
+        self._catalogue = _with_columns(
+            Catalogue(found, self._data.views()), categories or {}, bins or {}, bounds or {}
+        )
         self._units = unit is not None
         name = "row" if unit is None else unit if isinstance(unit, str) else "unit"
         super().__init__(PrivacyGuarantee(epsilon, delta, unit=name), random_state, budget)
@@ -347,7 +353,10 @@ def _by_cell(rows: list[tuple[Any, ...]], query: Query, times: int) -> NDArray[A
 
 
 def _with_columns(
-    catalogue: Catalogue, categories: Mapping[str, Iterable[Any]], bounds: Mapping[str, tuple[float, float]]
+    catalogue: Catalogue,
+    categories: Mapping[str, Iterable[Any]],
+    bins: Mapping[str, Iterable[float]],
+    bounds: Mapping[str, tuple[float, float]],
 ) -> Catalogue:
     """Return a catalogue with what is declared of columns."""
     keys = catalogue.columns_of("categories", categories)
@@ -359,6 +368,16 @@ def _with_columns(
                 f"categories[{key!r}] must be a sequence of different values, got {values!r}"[:300]
             )
         declared[keys[key]] = listed
+    edges: dict[tuple[str, str], tuple[float, ...]] = {}
+    for key, place in catalogue.columns_of("bins", bins).items():
+        ends = tuple(check_real(f"bins[{key!r}]", edge) for edge in bins[key])
+        if len(ends) < 2 or not all(low < high for low, high in pairwise(ends)) or place in declared:
+            raise InvalidParameter(
+                f"bins[{key!r}] must be two edges or more that rise, of a column without categories, got {bins[key]!r}"[
+                    :300
+                ]
+            )
+        edges[place] = ends
     limits: dict[tuple[str, str], tuple[float, float]] = {}
     for key, place in catalogue.columns_of("bounds", bounds).items():
         try:
@@ -369,4 +388,4 @@ def _with_columns(
         if not low < high:
             raise InvalidParameter(f"bounds[{key!r}] must be low < high, got {low:g} and {high:g}")
         limits[place] = (low, high)
-    return replace(catalogue, categories=declared, bounds=limits)
+    return replace(catalogue, categories=declared, bins=edges, bounds=limits)

@@ -11,12 +11,26 @@ from dpstats.sql.conditions import Literal
 
 
 @dataclass(frozen=True)
+class Bin:
+    """Numbers from ``low`` up to ``high``, which the last bin has too."""
+
+    low: Literal
+    high: Literal
+    last: bool
+
+    @property
+    def value(self) -> str:
+        """What it is called."""
+        return f"[{self.low.value:g}, {self.high.value:g}{']' if self.last else ')'}"
+
+
+@dataclass(frozen=True)
 class Group:
-    """A column that rows are grouped by, and its declared values."""
+    """A column that rows are grouped by, and its declared values or bins."""
 
     column: Column
     name: str
-    values: tuple[Literal, ...]
+    values: tuple[Literal | Bin, ...]
 
 
 @dataclass(frozen=True)

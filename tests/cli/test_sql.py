@@ -41,6 +41,10 @@ def test_options_arrive(files: list[str], capsys: pytest.CaptureFixture[str]) ->
         "confidence_level"
     ] == 0.9
     assert abs(found["cells"][0]["mean"] - 7.5) < 0.5
+    ages = ["SELECT clinic, COUNT(*) FROM visit GROUP BY clinic", *files, "--seed", "1", "--bins"]
+    found = json_of(["sql", *ages, "visit.clinic=0,3,7"], capsys)
+    assert [cell["clinic"] for cell in found["cells"]] == ["[0, 3)", "[3, 7]"]
+    assert "--bins must have numbers" in refused(["sql", *ages, "visit.clinic=0,x"], capsys)
     persons = [
         "--public",
         "clinic",

@@ -68,6 +68,19 @@ def test_cells_are_counted_as_they_are_declared(connection: Any) -> None:
         assert count == true
 
 
+def test_bins_have_their_lower_edge_and_the_last_both(connection: Any) -> None:
+    made = PrivateSQL(connection, epsilon=1.0, bins={"r s.x": (-3.5, 0, 2.25, 4.999), "r s.u": (1, 3, 10)})
+    query = made._parsed('SELECT x, u, COUNT(*) FROM "r s" GROUP BY x, u')
+    found = [int(n) for n in made._read(query, made._planned(query)).numbers]
+    rows = connection.execute('SELECT x, u FROM "r s" WHERE x = x AND u IS NOT NULL').fetchall()
+    inside = {
+        "x": [lambda v: -3.5 <= v < 0, lambda v: 0 <= v < 2.25, lambda v: 2.25 <= v <= 4.999],
+        "u": [lambda v: 1 <= v < 3, lambda v: 3 <= v <= 10],
+    }
+    assert found == [sum(a(x) and b(u) for x, u in rows) for a in inside["x"] for b in inside["u"]]
+    assert query.cell(5) == ("[2.25, 4.999]", "[3, 10]") and query.cell(0) == ("[-3.5, 0)", "[1, 3)")
+
+
 def test_no_word_of_the_query_is_in_what_runs(connection: Any) -> None:
     made = PrivateSQL(connection, epsilon=1.0, unit={"r s": "u"})
     query = made._parsed(

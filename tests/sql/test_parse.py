@@ -27,7 +27,7 @@ CATALOGUE = Catalogue(
     {"r": R, "s": S, "p": P},
     frozenset({"v"}),
     {("r", "b"): (0, 1), ("p", "kind"): ("x", "y")},
-    {("r", "x"): (-1.0, 5.0), ("r", "b"): (0.0, 9.0)},
+    bounds={("r", "x"): (-1.0, 5.0), ("r", "b"): (0.0, 9.0)},
 )
 COUNT = "SELECT COUNT(*) FROM "
 
