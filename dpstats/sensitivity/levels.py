@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import NamedTuple
 
 from scipy.optimize import brentq
 from scipy.stats import t as student_t
 
+from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters
 from dpstats.errors import InvalidParameter
 from dpstats.privacy.rounding import quotient_up
 from dpstats.privacy.stages import SMOOTH_LAWS, Smooth, Stage
@@ -62,24 +64,82 @@ def smooth_stage(
     steady : bool, default=False
         Whether levels are to be closer, at the price of more noise, as the level is released too.
     """
-    if noise == "laplace":
-        share = far = epsilon / 2
-        # A little less than the ratio that gives delta: what is lost is in the tenth digit.
-        ratio = 1 + far / _exponent(delta, size) * (1 - 1e-10)
-    else:
-        share, far = epsilon * (1 - 1e-9), 0.0
-        power = (SMOOTH_LAWS[noise] + 1) // 2
-        scales = size * (power - 1) + (size - 1) * power
-        # The largest share * beta with scales * beta + power sqrt(share^2 + beta^2) = epsilon.
-        beta = 2 * share / (3 * scales + math.sqrt(scales**2 + 8 * power**2)) * (_STEADY if steady else 1.0)
-        share = math.sqrt(((share - scales * beta) / power) ** 2 - beta**2)
-        ratio = math.exp(beta)
+    share, far, ratio = _parts(epsilon, delta, size, noise, steady)
     highest = furthest / share * (1 + 1e-12)
     if ratio <= 1 + 2.0**-40 or math.log(max(1.0, highest / least)) > _MOST_LEVELS * math.log(ratio):
         raise InvalidParameter(f"epsilon is too small for noise by the smooth sensitivity, got {epsilon:g}")
     levels = smooth_levels(least, highest, ratio)
     check_scale(levels[-1])
     return Smooth(name, spacing, levels, share, far, size=size, noise=noise)
+
+
+class SmoothNoise(NamedTuple):
+    """How smooth a sensitivity must be, and how much noise it asks for.
+
+    Attributes
+    ----------
+    beta : float
+        What `smooth_sensitivity` is given; it returns S.
+    scale : float
+        Noise is S times this times a draw of the standard law: Laplace's, Cauchy's, or Student's of 3 degrees of
+        freedom.
+    """
+
+    beta: float
+    scale: float
+
+
+def smooth_noise(epsilon: float, delta: float = 0.0, *, noise: str = "student", size: int = 1) -> SmoothNoise:
+    """Return how a smooth sensitivity becomes noise: for planning and for teaching.
+
+    Adding such noise in floating point is no release: `dpstats.quantiles.PrivateMedian` and `dpstats.sql.PrivateSQL`
+    draw it on whole numbers, with S among public levels.
+
+    Parameters
+    ----------
+    epsilon : float
+        Greater than 0.
+    delta : float, default=0.0
+        Above 0, and at most 1/2, for Laplace noise; 0 for the others, which are pure.
+    noise : {"student", "cauchy", "laplace"}, default="student"
+    size : int, default=1
+        How many numbers, whose sensitivity is in l1.
+
+    Examples
+    --------
+    The median of 1, 2, 4 among 0, ..., 6:
+
+    >>> from dpstats.sensitivity import median_smooth_sensitivity, smooth_noise
+    >>> beta, scale = smooth_noise(1.0)
+    >>> round(scale * median_smooth_sensitivity([1, 2, 4], lower=0, upper=6, beta=beta), 3)
+    5.917
+    >>> beta, scale = smooth_noise(1.0, 1e-6, noise="laplace")
+    >>> round(scale * median_smooth_sensitivity([1, 2, 4], lower=0, upper=6, beta=beta), 3)
+    10.847
+    """
+    epsilon, delta = check_privacy_parameters(epsilon, delta)
+    check_choice("noise", noise, list(SMOOTH_LAWS))
+    size = check_integer("size", size, at_least=1)
+    if (delta > 0) != (noise == "laplace") or delta > 0.5:
+        raise InvalidParameter(
+            f"delta must be above 0 and at most 0.5 for Laplace noise, and 0 for other noise, got {delta:g} for {noise}"
+        )
+    share, _, ratio = _parts(epsilon, delta, size, noise, steady=False)
+    return SmoothNoise(math.log(ratio), 1 / share / math.sqrt(max(SMOOTH_LAWS[noise], 1)))
+
+
+def _parts(epsilon: float, delta: float, size: int, noise: str, steady: bool) -> tuple[float, float, float]:
+    """Return what a scale may hide of a sensitivity, what is for its tail, and the ratio of neighbouring scales."""
+    if noise == "laplace":
+        share = far = epsilon / 2
+        # A little less than the ratio that gives delta: what is lost is in the tenth digit.
+        return share, far, 1 + far / _exponent(delta, size) * (1 - 1e-10)
+    share = epsilon * (1 - 1e-9)
+    power = (SMOOTH_LAWS[noise] + 1) // 2
+    scales = size * (power - 1) + (size - 1) * power
+    # The largest share * beta with scales * beta + power sqrt(share^2 + beta^2) = epsilon.
+    beta = 2 * share / (3 * scales + math.sqrt(scales**2 + 8 * power**2)) * (_STEADY if steady else 1.0)
+    return math.sqrt(((share - scales * beta) / power) ** 2 - beta**2), 0.0, math.exp(beta)
 
 
 def level_stage(epsilon: float) -> Stage:

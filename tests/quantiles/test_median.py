@@ -96,12 +96,12 @@ def test_intervals_cover_the_median_of_the_rows(delta: float) -> None:
         made = PrivateMedian(bounds=(0, 100), delta=delta, confidence_level=0.9, random_state=rng)
         true = float(np.sort(np.clip(x, 0, 100))[(x.size + 1) // 2 - 1])
         covered = []
-        for _ in range(30):
+        for _ in range(15):
             low, high = made.fit(x).confidence_interval()
             covered.append(low <= true <= high)
             assert 0 <= low <= made.median_ <= high <= 100
-        # At least 90%: fewer than 21 of 30 has a probability of 5e-4.
-        assert sum(covered) >= 21
+        # At least 90%: fewer than 10 of 15 has a probability of 2e-3, at fixed seeds.
+        assert sum(covered) >= 10
 
 
 def test_pure_noise_is_the_smaller_one_and_in_the_interval() -> None:
@@ -110,7 +110,7 @@ def test_pure_noise_is_the_smaller_one_and_in_the_interval() -> None:
 
     def error(delta: float) -> float:
         made = PrivateMedian(bounds=(-50, 50), delta=delta, random_state=np.random.default_rng(6))
-        return float(np.median([abs(made.fit(x).median_ - true) for _ in range(25)]))
+        return float(np.median([abs(made.fit(x).median_ - true) for _ in range(15)]))
 
     assert 2 * error(0.0) < error(1e-6)
     made = PrivateMedian(bounds=(-50, 50), delta=0, confidence_level=0.9, random_state=0).fit(x)

@@ -12,7 +12,14 @@ from scipy import stats
 
 from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.privacy.stages import SMOOTH_LAWS, Smooth
-from dpstats.sensitivity.levels import half_width, level_stage, noise_width, smooth_levels, smooth_stage
+from dpstats.sensitivity.levels import (
+    half_width,
+    level_stage,
+    noise_width,
+    smooth_levels,
+    smooth_noise,
+    smooth_stage,
+)
 
 
 def test_levels_are_no_further_apart_than_stated() -> None:
@@ -104,3 +111,29 @@ def test_what_cannot_be_drawn_is_refused() -> None:
         smooth_stage("x", 1e-8, 1e-6, spacing=1.0, least=1.0, furthest=1e6)
     with pytest.raises(DPStatsError, match="below 8 steps"):
         _ = Smooth("x", 1.0, (2.0, 3.0), 0.5, 0.0, noise="cauchy").event
+
+
+@pytest.mark.parametrize("noise", ["cauchy", "student"])
+def test_smooth_noise_is_pure_on_the_line_too(noise: str) -> None:
+    beta, scale = smooth_noise(1.0, noise=noise)
+    degrees = 1 if noise == "cauchy" else 3
+    z = np.r_[np.linspace(-50, 50, 20_001), np.geomspace(50, 1e9, 2000)]
+    # Neighbouring S, and numbers as far apart as the smaller of them.
+    losses = [
+        np.abs(
+            stats.t.logpdf(z, degrees, scale=s * scale) - stats.t.logpdf(z - shift, degrees, scale=t * scale)
+        ).max()
+        for s, t in ((1.0, math.exp(beta)), (math.exp(beta), 1.0))
+        for shift in (0.0, 1.0, -1.0)
+    ]
+    assert 0.8 < max(losses) <= 1.0 + 1e-9
+    # S falls as 1/beta where rows are dense: the published cost, beta + sliding, has twice the noise, for Cauchy's.
+    assert noise != "cauchy" or scale / beta == pytest.approx(4 / 2, rel=1e-6)
+
+
+def test_smooth_noise_is_the_textbooks_for_laplace() -> None:
+    beta, scale = smooth_noise(0.7, 1e-8, noise="laplace")
+    assert scale == 2 / 0.7 and beta == pytest.approx(math.log1p(0.35 / math.log(2e8)), rel=1e-9)
+    for bad in ({"delta": 0.1}, {"noise": "laplace"}, {"noise": "normal"}, {"size": 0}):
+        with pytest.raises(InvalidParameter, match=r"delta|noise|size"):
+            smooth_noise(1.0, **bad)

@@ -108,17 +108,17 @@ CLOSED = {
 def test_closed_forms_are_those_of_brute_force(name: str) -> None:
     function, closed = CLOSED[name]
     few = 1 if name == "trimmed mean" else 0
-    for rows in ((2,), (1, 4), (0, 3, 4), (1, 2, 4, 4), (0, 0, 1, 4)):
+    for rows in ((2,), (1, 3), (0, 2, 3), (0, 0, 1, 3)):
         if len(rows) <= 2 * few:
             continue
 
         def local(k: int, rows: tuple[int, ...] = rows) -> float:
-            return local_sensitivity(function, rows, range(5), distance=k)
+            return local_sensitivity(function, rows, range(4), distance=k)
 
         far = [local(k) for k in range(len(rows) + 1)]
         for beta in (0.05, 0.4, 2.0):
             expected = smooth_sensitivity(lambda k, far=far: far[k], beta=beta, furthest=len(rows))
-            found = closed(rows, lower=0, upper=4, beta=beta)
+            found = closed(rows, lower=0, upper=3, beta=beta)
             # From above, always. That of a trimmed mean takes rows to be moved from between the ends of its window,
             # where there may be too few of them.
             assert found >= expected * (1 - 1e-12)
