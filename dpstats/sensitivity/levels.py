@@ -115,7 +115,7 @@ def smooth_noise(epsilon: float, delta: float = 0.0, *, noise: str = "student", 
     5.917
     >>> beta, scale = smooth_noise(1.0, 1e-6, noise="laplace")
     >>> round(scale * median_smooth_sensitivity([1, 2, 4], lower=0, upper=6, beta=beta), 3)
-    10.847
+    10.84
     """
     epsilon, delta = check_privacy_parameters(epsilon, delta)
     check_choice("noise", noise, list(SMOOTH_LAWS))

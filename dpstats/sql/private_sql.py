@@ -341,7 +341,7 @@ def _keys(relation: Relation) -> set[Column]:
 
 
 def _by_cell(rows: list[tuple[Any, ...]], query: Query, times: int) -> NDArray[Any]:
-    """Return the exact numbers of all cells: shape (times, cells * parts), of Python integers."""
+    """Return the exact numbers of all cells: shape (times, cells * parts); Python integers where 64 bits are few."""
     parts = query.measure.parts
     found = np.zeros((times, query.cells, parts), dtype=object)
     for cell, *numbers in rows:
@@ -349,7 +349,8 @@ def _by_cell(rows: list[tuple[Any, ...]], query: Query, times: int) -> NDArray[A
             found[:, int(cell), :] = np.array([int(n or 0) for n in numbers], dtype=object).reshape(
                 times, parts
             )
-    return found.reshape(times, -1)
+    flat = found.reshape(times, -1)
+    return flat.astype(np.int64) if np.abs(flat).max() < 2**62 else flat
 
 
 def _with_columns(

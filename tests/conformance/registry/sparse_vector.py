@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -30,11 +31,12 @@ class InBlocks(SimulatedNoise):
 
     def laplace(self, scale: float, size: Any) -> np.ndarray:
         block, start = self._blocks.get(scale, (None, 0))
-        count = int(np.prod(size))
+        count = size if isinstance(size, int) else math.prod(size)
         if block is None or start + count > self._BLOCK:
             block, start = super().laplace(scale, self._BLOCK), 0
         self._blocks[scale] = block, start + count
-        return block[start : start + count].reshape(size)
+        drawn = block[start : start + count]
+        return drawn if isinstance(size, int) else drawn.reshape(size)
 
 
 def _streams(
