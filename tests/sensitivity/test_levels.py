@@ -81,7 +81,7 @@ def test_several_numbers_have_one_level(size: int) -> None:
     rng = np.random.default_rng(3)
     z = np.abs(rng.geometric(1 - math.exp(-1 / 4.0), (2, 20_000, size)) @ np.ones(size))
     assert np.mean(np.abs(z[0] - z[1]) / 4.0 > beyond) <= delta + 1e-3
-    # With the level of a single number delta would be far larger: the planted bug "k aggregates share beta".
+    # With the levels of a single number delta would be far larger: the planted bug "k aggregates share beta".
     one = smooth_stage("x", epsilon, delta, spacing=1.0, least=4.0, furthest=1e4)
     assert stats.gamma(size).sf(stage.far / (float(one.ratio) - 1)) > 2 * delta
 
@@ -137,3 +137,13 @@ def test_smooth_noise_is_the_textbooks_for_laplace() -> None:
     for bad in ({"delta": 0.1}, {"noise": "laplace"}, {"noise": "normal"}, {"size": 0}):
         with pytest.raises(InvalidParameter, match=r"delta|noise|size"):
             smooth_noise(1.0, **bad)
+
+
+def test_numbers_that_share_the_beta_of_one_are_not_private() -> None:
+    # 200 counts, epsilon = 1, delta = 1e-6: what the change of scale alone costs, by integration.
+    size, ratio = 200, math.exp(1 / (2 * math.log(2e6)))
+    # The log-ratio of probabilities at an l1 norm of g scales is g (ratio - 1) - size log(ratio).
+    law = stats.gamma(size)
+    g = np.linspace((1 + size * math.log(ratio)) / (ratio - 1), 400, 200_001)
+    excess = 1 - np.exp(1 - (g * (ratio - 1) - size * math.log(ratio)))
+    assert np.trapezoid(excess * law.pdf(g), g) == pytest.approx(7.72e-3, rel=1e-3)
