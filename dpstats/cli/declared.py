@@ -38,7 +38,7 @@ def _pair(texts: list[str]) -> Pair:
     return low, high
 
 
-def levels_of(given: list[str] | None) -> dict[str, list[str]]:
+def levels_of(given: list[str] | None, option: str = "--levels") -> dict[str, list[str]]:
     """Return the levels in the words of ``--levels``, NAME=A,B,...; one with a comma stands in double quotes."""
     found: dict[str, list[str]] = {}
     for text in given or []:
@@ -46,10 +46,10 @@ def levels_of(given: list[str] | None) -> dict[str, list[str]]:
         levels = next(csv.reader([words]), [])
         if not equals or len(levels) < 2 or len(set(levels)) < len(levels):
             raise InvalidParameter(
-                f"--levels must be NAME=A,B,... of two different levels or more, got {text!r}"
+                f"{option} must be NAME=A,B,... of two different levels or more, got {text!r}"
             )
         if name in found:
-            raise InvalidParameter(f"--levels must name each column once, got {name!r} twice")
+            raise InvalidParameter(f"{option} must name each column once, got {name!r} twice")
         found[name] = levels
     return found
 

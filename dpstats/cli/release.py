@@ -122,7 +122,7 @@ def _release(options: argparse.Namespace) -> None:
     picture = getattr(options, "plot", None)
     check_plot(picture)
     keep_apart(options, "file", "cov", "budget", "plot", "json")
-    budget = _budget(options.budget)
+    budget = ledger_budget(options.budget)
     with _naming(options.file):
         given = options.read(options)
     estimator = options.build(options, *given[0].shape)
@@ -137,7 +137,7 @@ def _release(options: argparse.Namespace) -> None:
         named = {"estimator": type(estimator).__name__} | plan.facts()
         if picture is not None:
             options.draw(estimator, options).savefig(picture, dpi=150)
-        show(table, named | sizes | {"privacy": _guarantee(estimator.privacy_)} | facts)
+        show(table, named | sizes | {"privacy": guarantee_facts(estimator.privacy_)} | facts)
 
 
 @contextlib.contextmanager
@@ -151,7 +151,8 @@ def _naming(file: Path) -> Iterator[None]:
         raise InvalidData(f"{file.name}: {words}") from None
 
 
-def _budget(ledger: Path | None) -> Any:
+def ledger_budget(ledger: Path | None) -> Any:
+    """Return the budget of a ledger, if one is given."""
     from dpstats.privacy import PrivacyBudget
 
     if ledger is None:
@@ -181,7 +182,7 @@ def _plan(options: argparse.Namespace) -> None:
         **plan.facts(),
         "n_samples": n,
         "n_features": d,
-        "privacy": _guarantee(plan.guarantee),
+        "privacy": guarantee_facts(plan.guarantee),
         "selections": [stage.facts() for stage in plan.selections],
         "stages": [stage.facts() for stage in plan.stages if stage not in plan.selections],
     }
@@ -191,7 +192,8 @@ def _plan(options: argparse.Namespace) -> None:
         show("\n".join(lines), facts)
 
 
-def _guarantee(privacy: Any) -> dict[str, Any]:
+def guarantee_facts(privacy: Any) -> dict[str, Any]:
+    """Return a guarantee by the names of its parts."""
     unit = {} if privacy.unit == "row" else {"unit": privacy.unit}
     return {
         "epsilon": privacy.epsilon,

@@ -5,31 +5,31 @@ Proof: docs/proofs/smooth-sensitivity.md.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpstats.data.parameters import check_privacy_parameters
+from dpstats.data.parameters import check_level, check_privacy_parameters
 from dpstats.data.tables import Table
-from dpstats.errors import InvalidParameter
+from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
-from dpstats.privacy.stages import Smooth
+from dpstats.privacy.stages import LEAST_HEAVY, Smooth, Stage
 from dpstats.quantiles.column import OneColumn, check_sizes
 from dpstats.quantiles.grid import Grid, check_grid, sorted_places
 from dpstats.release.session import Released, Session
-from dpstats.results import Summary
-from dpstats.sensitivity.smooth import median_reach, smooth_level, smooth_levels
+from dpstats.results import ConfidenceInterval, Summary, significant
+from dpstats.sensitivity.levels import LEVEL, LEVEL_SHARE, half_width, level_stage, smooth_stage
+from dpstats.sensitivity.order_statistics import median_reach
+from dpstats.sensitivity.smooth import smooth_level
 
 MEDIAN = "median"
 
-_LOWEST = 2.0**-5
-"""The least scale, in steps: noise that is 0 but for a probability of 1e-13."""
-_MOST_LEVELS = 200_000
+_LEAST = 2.0**-5
+"""The least scale of Laplace noise, in steps: noise that is 0 but for a probability of 1e-13."""
+_FINER = 2**10
+"""Parts of a step that Student's noise is drawn in, whose least scale is a few whole numbers."""
 
 
 @dataclass(frozen=True)
@@ -40,32 +40,39 @@ class MedianPlan(ReleasePlan):
     ----------
     grid : Grid
         The public points that rows are rounded to.
+    confidence_level : float, optional
+        Of the interval, if there is one.
     """
 
     grid: Grid
+    confidence_level: float | None = None
 
     @property
-    def limits(self) -> NDArray[np.int64]:
-        """How far one row may move the median at most, at each level of the noise, in steps."""
-        stage = self.stages[0]
+    def median(self) -> Smooth:
+        """The stage that releases the median."""
+        stage = self.stages[-1]
         assert isinstance(stage, Smooth)
-        share = Fraction(stage.sensitivity_share)
-        return np.array([math.floor(Fraction(level) * share) for level in stage.levels], dtype=np.int64)
+        return stage
+
+    @property
+    def parts(self) -> int:
+        """How many steps of the noise a step of the grid has."""
+        return 1 if self.median.noise == "laplace" else _FINER
 
 
 class _Private(NamedTuple):
-    """The median's place, and the level of its noise: both are private."""
+    """The median's place, in steps of the noise, and the level of its noise: both are private."""
 
     place: int
     level: int
 
 
 class PrivateMedian(OneColumn[MedianPlan]):
-    """Private median of one column by smooth sensitivity: the textbook's method, and of its kind the sharpest.
+    """Private median of one column by smooth sensitivity: noise as large as one row could move it near these data.
 
-    Noise has the scale of the median's smooth sensitivity at the data: little, where rows are dense about it. That
-    scale is private and never shown, so that there is neither a standard error nor an interval.
-    `PrivateQuantile` has both, pure privacy, and mostly smaller errors.
+    Noise is small where rows are dense about the median. Its scale is private and never shown: an interval needs
+    a release of its own, of how large it is at most. `PrivateQuantile` has intervals for the population, and as a point
+    (``confidence_level=None``) smaller errors where rows are dense.
 
     Parameters
     ----------
@@ -77,7 +84,11 @@ class PrivateMedian(OneColumn[MedianPlan]):
     epsilon : float, default=1.0
         Privacy parameter, greater than 0.
     delta : float, default=1e-6
-        In (0, 1/2]: Laplace noise of a private scale is not private at 0.
+        In [0, 1/2]. Above 0 noise is Laplace's, as in the textbook. 0 is pure privacy, with noise of Student's law of
+        three degrees of freedom: for deltas below about 1e-2 that is the smaller noise as well.
+    confidence_level : float, optional
+        Of an interval for the median of these rows. None, the default: all of epsilon is for the median, and there is
+        no interval; else a fifth of it (two fifths where delta is 0) is for the scale of the noise.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise: a release. Anything else is a simulation.
     budget : PrivacyBudget, optional
@@ -87,6 +98,8 @@ class PrivateMedian(OneColumn[MedianPlan]):
     ----------
     median_ : float
         Within the bounds. Of an even number of rows the lower median is meant.
+    low_, high_ : float
+        The ends of the interval, if there is one.
     privacy_ : PrivacyGuarantee
         For neighbours that differ in one row; n is public.
     plan_ : MedianPlan
@@ -96,13 +109,14 @@ class PrivateMedian(OneColumn[MedianPlan]):
 
     Notes
     -----
-    Half of epsilon is for where the median is, half for the scale of the noise, which is one of a public geometric
-    sequence whose ratio is 1 + epsilon/(2 log(2/delta)). Its place in the sequence, a whole number, moves by at most
-    one between neighbours, whatever floating point does.
+    The scale of the noise is one of a public geometric sequence: of ratio 1 + epsilon/(2 log(2/delta)), or
+    e^(epsilon/4.37) where delta is 0. Its place in the sequence, a whole number, moves by at most one between
+    neighbours, whatever floating point does.
 
     References
     ----------
     Nissim, Raskhodnikova and Smith (2007), Smooth sensitivity and sampling in private data analysis.
+    Bun and Steinke (2019), Average-case averages: private algorithms for smooth sensitivity and mean estimation.
 
     Examples
     --------
@@ -111,6 +125,10 @@ class PrivateMedian(OneColumn[MedianPlan]):
     >>> x = np.random.default_rng(0).lognormal(size=5_000)
     >>> round(PrivateMedian(bounds=(0, 1000), epsilon=1.0, random_state=0).fit(x).median_, 1)
     1.0
+    >>> pure = PrivateMedian(bounds=(0, 1000), delta=0, confidence_level=0.95, random_state=0).fit(x)
+    >>> interval = pure.confidence_interval()
+    >>> bool(interval.low < np.median(x) < interval.high)
+    True
     """
 
     def __init__(
@@ -120,6 +138,7 @@ class PrivateMedian(OneColumn[MedianPlan]):
         step: float | None = None,
         epsilon: float = 1.0,
         delta: float = 1e-6,
+        confidence_level: float | None = None,
         random_state: Any = None,
         budget: Any = None,
     ) -> None:
@@ -127,6 +146,7 @@ class PrivateMedian(OneColumn[MedianPlan]):
         self.step = step
         self.epsilon = epsilon
         self.delta = delta
+        self.confidence_level = confidence_level
         self.random_state = random_state
         self.budget = budget
 
@@ -142,48 +162,115 @@ class PrivateMedian(OneColumn[MedianPlan]):
         """
         n = check_sizes(n_samples, n_features)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
-        if not 0 < delta <= 0.5:
-            raise InvalidParameter(
-                f"delta must be greater than 0 and at most 0.5, got {delta:g}: Laplace noise of a private scale is not "
-                "pure; PrivateQuantile is"
-            )
+        if delta > 0.5:
+            raise InvalidParameter(f"delta must be at most 0.5, got {delta:g}")
+        level = None
+        if self.confidence_level is not None:
+            level = check_level("confidence_level", self.confidence_level)
         grid = check_grid(self.bounds, self.step)
-        half = epsilon / 2
-        # A little less than the ratio that gives delta: what is lost is in the tenth digit.
-        ratio = 1 + half / math.log(2 / delta) * (1 - 1e-10)
-        highest = grid.steps / half * (1 + 1e-12)
-        if math.log(highest / _LOWEST) > _MOST_LEVELS * math.log(ratio):
-            raise InvalidParameter(
-                f"epsilon is too small for the smooth sensitivity of a median, got {epsilon:g}"
-            )
-        levels = smooth_levels(_LOWEST, highest, ratio)
-        stage = Smooth(MEDIAN, grid.spacing, levels, half, half)
-        return MedianPlan((stage,), PrivacyGuarantee(epsilon, delta), n, 1, grid)
+        parts, law = (1, "laplace") if delta else (_FINER, "student")
+        for_level = 0.0 if level is None else LEVEL_SHARE[law] * epsilon
+        noise = smooth_stage(
+            MEDIAN,
+            (epsilon - for_level) * (1 if level is None else 1 - 2.0**-50),
+            delta,
+            spacing=grid.spacing / parts,
+            least=_LEAST if delta else LEAST_HEAVY,
+            furthest=float(grid.steps * parts),
+            noise=law,
+            steady=level is not None,
+        )
+        stages: tuple[Stage | Smooth, ...] = (noise,) if level is None else (level_stage(for_level), noise)
+        return MedianPlan(stages, PrivacyGuarantee(epsilon, delta), n, 1, grid, level)
 
     def _read(self, table: Table, plan: MedianPlan) -> _Private:
         places = sorted_places(table.X, plan.grid)
         middle = int(places[(places.size + 1) // 2 - 1])
-        return _Private(middle, smooth_level(median_reach(places, plan.grid.steps), plan.limits))
+        reach, parts = median_reach(places, plan.grid.steps), plan.parts
+        return _Private(parts * middle, smooth_level(lambda k: parts * reach(k), plan.median.limits))
 
     def _release(self, private: _Private, plan: MedianPlan, session: Session) -> None:
+        if plan.confidence_level is not None:
+            session.add(LEVEL, np.array([private.level]))
         session.smooth(MEDIAN, private.place, private.level)
 
     def _report(self, released: Released, plan: MedianPlan) -> None:
-        place = np.clip(np.rint(released[MEDIAN][0] / plan.grid.spacing), 0, plan.grid.steps)
-        self.median_ = float(plan.grid.values(place))
+        grid, noise = plan.grid, plan.median
+        steps = released[MEDIAN][0] / grid.spacing
+        self.median_ = float(grid.values(np.clip(np.rint(steps), 0, grid.steps)))
+        if plan.confidence_level is None:
+            return
+        stage = plan.stages[0]
+        assert isinstance(stage, Stage)
+        level = float(released[LEVEL][0])
+        width = half_width(noise, level, stage.scale_steps, plan.confidence_level) / plan.parts
+        # Rows are within half a step of where they were, unless the step is theirs.
+        more = 0.0 if grid.declared else 0.5
+        ends = np.clip([steps - width - more, steps + width + more], 0, grid.steps)
+        self.low_, self.high_ = (float(end) for end in grid.low + grid.spacing * ends)
+
+    def confidence_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
+        """Return an interval for the median of these rows, counting the noise; for a population's, `PrivateQuantile`.
+
+        Parameters
+        ----------
+        confidence_level : float, optional
+            That of the estimator: what the scale of the noise is at most was released for it.
+
+        Raises
+        ------
+        InvalidParameter
+            If the level is another one.
+        DPStatsError
+            If the estimator was given none.
+        """
+        self._fitted()
+        level = self.plan_.confidence_level
+        if level is None:
+            raise DPStatsError(
+                "there is no interval: confidence_level=None releases nothing of the noise's scale"
+            )
+        if confidence_level is not None and check_level("confidence_level", confidence_level) != level:
+            raise InvalidParameter(
+                f"confidence_level must be {level:g}, the estimator's, got {confidence_level:g}; give another one to it"
+            )
+        return ConfidenceInterval(self.low_, self.high_, level, self.estimand_)
+
+    @property
+    def estimand_(self) -> str:
+        """In words, what an interval covers."""
+        self._fitted()
+        grid = self.plan_.grid
+        rounded = f", rounded to steps of {grid.spacing:g}" if grid.declared else ""
+        return f"the median of these rows, within the bounds{rounded}"
 
     def summary(self) -> Summary:
         """Return a table; prints as text, shows as HTML in a notebook."""
         self._fitted()
-        grid = self.plan_.grid
+        grid, level = self.plan_.grid, self.plan_.confidence_level
+        facts = [*self._first_facts(), ("Bounds", f"{grid.low:g} to {grid.high:g} (public)")]
+        if level is None:
+            return Summary(
+                "Private median by smooth sensitivity",
+                facts,
+                ["", "median"],
+                [(self._name, f"{self.median_:.6g}")],
+                [
+                    "The scale of the noise depends on the rows and is private: there is no standard error, and digits "
+                    "are not those that the noise leaves. confidence_level=0.95 releases a bound on it.",
+                    *self._simulated_note(),
+                ],
+            )
+        percent, error = f"{100 * level:g}%", max((self.high_ - self.low_) / 4, grid.spacing)
+        values = (significant(value, error) for value in (self.median_, self.low_, self.high_))
         return Summary(
             "Private median by smooth sensitivity",
-            [*self._first_facts(), ("Bounds", f"{grid.low:g} to {grid.high:g} (public)")],
-            ["", "median"],
-            [(self._name, f"{self.median_:.6g}")],
+            [*facts, ("Interval covers", self.estimand_)],
+            ["", "median", f"[{percent} low", f"{percent} high]"],
+            [(self._name, *values)],
             [
-                "The scale of the noise depends on the rows and is private: there is no standard error, and digits are "
-                "not those that the noise leaves. PrivateQuantile has an interval.",
+                "The interval counts the noise and nothing else, whatever the rows are: it is for these rows, and no "
+                "population. PrivateQuantile has intervals for one.",
                 *self._simulated_note(),
             ],
         )

@@ -14,8 +14,8 @@ from dpstats.release.noise import noise_source
 from dpstats.release.session import Session
 
 
-class Mechanism:
-    """Base of the mechanisms. Read-only: what is charged and what is drawn are fixed at construction."""
+class Releasing:
+    """Base of what releases again and again at one guarantee: what is charged and drawn is fixed at construction."""
 
     def __init__(self, guarantee: PrivacyGuarantee, random_state: Any, budget: PrivacyBudget | None) -> None:
         self._source = noise_source(random_state)
@@ -37,6 +37,14 @@ class Mechanism:
         """The delta of one release."""
         return self._guarantee.delta
 
+    def _session_of(self, plan: Plan, size: int | None = None) -> Session:
+        """Return a session for one release; a refusal of its `check` depends on public facts only."""
+        return Session(plan, self._source, self._budget, type(self).__name__, size)
+
+
+class Mechanism(Releasing):
+    """Base of the mechanisms, whose releases are all of one plan, or of one for each size."""
+
     @property
     def plan(self) -> Plan:
         """What one release consists of, at which noise, at which cost."""
@@ -52,5 +60,5 @@ class Mechanism:
         return Plan(stages, replace(self._guarantee, simulated=False))
 
     def _session(self, plan: Plan | None = None, size: int | None = None) -> Session:
-        """Return a session for one release; a refusal of its `check` depends on public facts only."""
-        return Session(plan or self.plan, self._source, self._budget, type(self).__name__, size)
+        """Return a session for one release."""
+        return self._session_of(plan or self.plan, size)

@@ -3,8 +3,8 @@
 Both sources have the same methods and return int64 steps:
 
 * `ExactNoise` draws discrete Laplace and discrete Gaussian noise from the operating system's
-  entropy with OpenDP's samplers (Canonne, Kamath and Steinke 2020), in rational arithmetic:
-  the law is exactly the stated one.
+  entropy with OpenDP's samplers (Canonne, Kamath and Steinke 2020), and noise with heavy tails with our
+  own, in rational arithmetic: the law is exactly the stated one.
 * `SimulatedNoise` draws from a numpy Generator, in floating point: fast, reproducible, and the
   same law to within the resolution of a double. It protects nobody.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import os
+import secrets
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from dpstats.data.parameters import check_random_state
 from dpstats.errors import ScaleOutOfRange
 from dpstats.release.groups import Groups, Windows, choose
+from dpstats.release.heavy_tails import exact_heavy, simulated_heavy
 
 MIN_SCALE = 1e-3
 MAX_SCALE = 1e16
@@ -51,6 +53,12 @@ class Noise(Protocol):
 
         ``noise`` is "laplace", "exponential" (one-sided) or "gumbel". With ``size``, that many draws: (size, k).
         """
+
+    def cauchy(self, scale: float, size: Size) -> NDArray[Any]:
+        """Draw P(k) proportional to 1/(scale^2 + k^2): integers of any size, Python's where noise is exact."""
+
+    def student(self, scale: float, size: Size) -> NDArray[Any]:
+        """Draw P(k) proportional to 1/(scale^2 + k^2)^2: three degrees of freedom, times scale/sqrt 3."""
 
     def joint(self, scale: float, size: Size) -> NDArray[np.int64]:
         """Draw vectors, along the last axis, with P(v) proportional to exp(-(max(0, v) - min(0, v))/scale)."""
@@ -111,6 +119,12 @@ class ExactNoise:
             return np.array(measurement(values), dtype=np.intp)
         return np.array([measurement(values) for _ in range(size)], dtype=np.intp)
 
+    def cauchy(self, scale: float, size: Size) -> NDArray[Any]:
+        return _exact_heavy(scale, 1, size)
+
+    def student(self, scale: float, size: Size) -> NDArray[Any]:
+        return _exact_heavy(scale, 2, size)
+
     def joint(self, scale: float, size: Size) -> NDArray[np.int64]:
         return _joint(self, scale, size)
 
@@ -124,6 +138,14 @@ class ExactNoise:
                 a + self.integers(b - a + 1, 1)[0] for a, b in zip(low.tolist(), high.tolist(), strict=True)
             ]
         return found
+
+
+def _exact_heavy(scale: float, power: int, size: Size) -> NDArray[Any]:
+    # Python's integers: noise that was cut to 64 bits would show what it is added to.
+    found = np.empty(int(np.prod(size)), dtype=object)
+    for i in range(found.size):
+        found[i] = exact_heavy(check_scale(scale), power, secrets.randbelow)
+    return found.reshape(size)
 
 
 def _bits(count: int) -> int:
@@ -227,6 +249,16 @@ class SimulatedNoise:
             np.argmax(noisy, axis=1)[:, None] if k == 1 else np.argsort(-noisy, axis=1, kind="stable")[:, :k]
         )
         return ranked[0] if size is None else ranked
+
+    def cauchy(self, scale: float, size: Size) -> NDArray[Any]:
+        return self._heavy(scale, 1, size)
+
+    def student(self, scale: float, size: Size) -> NDArray[Any]:
+        return self._heavy(scale, 2, size)
+
+    def _heavy(self, scale: float, power: int, size: Size) -> NDArray[np.int64]:
+        count = int(np.prod(size))
+        return simulated_heavy(check_scale(scale), power, self.generator, count).reshape(size)
 
     def joint(self, scale: float, size: Size) -> NDArray[np.int64]:
         return _joint(self, scale, size)

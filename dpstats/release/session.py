@@ -26,6 +26,7 @@ from dpstats.privacy.stages import (
     Coins,
     Comparisons,
     JointStage,
+    OneOf,
     Responses,
     Selection,
     Smooth,
@@ -268,19 +269,34 @@ class Session:
             found[draws] = self._noise.candidate(groups, scale, draws.size)
         return found
 
-    def smooth(self, name: str, integer: int, level: int) -> NDArray[np.float64]:
-        """Release an integer with noise of one of the levels of a `Smooth`, which is private as the integer is.
+    def smooth(self, name: str, integers: Any, level: int) -> NDArray[np.float64]:
+        """Release integers with noise of one of the levels of a `Smooth`, which is private as the integers are.
 
         Both have to be those of the data: the level moves by at most one between neighbours, and is at least what the
-        integer moves by, as the stage says.
+        integers move by, as the stage says.
         """
         stage: Smooth = self._stage(name, Smooth)
         if not 0 <= level < len(stage.levels):
             raise DPStatsError(f"stage {name!r} has {len(stage.levels)} levels")
-        steps = self._checked(name, np.array([integer]), 1)
+        steps = self._checked(name, np.atleast_1d(integers), stage.size)
         self._take(name)
-        _, released = self._noisy(stage.noise, stage.levels[level], steps, 1, stage.spacing, True)
+        _, released = self._noisy(stage.noise, stage.levels[level], steps, stage.size, stage.spacing, True)
         self._released[name] = released
+        return released
+
+    def add_one(self, name: str, integers: Any, option: int) -> NDArray[np.float64]:
+        """Release integers with the noise of an option of a `OneOf`, which has to follow from earlier releases alone.
+
+        What is released is the option and the numbers.
+        """
+        stage: OneOf = self._stage(name, OneOf)
+        if not 0 <= option < len(stage.options):
+            raise DPStatsError(f"stage {name!r} has {len(stage.options)} options")
+        chosen = stage.options[option]
+        steps = self._checked(name, integers, stage.size)
+        self._take(name)
+        _, released = self._noisy(chosen.noise, chosen.scale_steps, steps, stage.size, chosen.spacing, True)
+        self._released[name] = (option, released)
         return released
 
     def respond(self, name: str, answers: NDArray[np.int64]) -> NDArray[np.int64]:

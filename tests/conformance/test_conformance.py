@@ -50,6 +50,7 @@ from dpstats.privacy import (
     Coins,
     Comparisons,
     JointStage,
+    OneOf,
     Responses,
     Selection,
     Smooth,
@@ -238,8 +239,15 @@ def costs_of(stage: Any) -> list[tuple[str, Any]]:
         return [("range", stage.range_steps / stage.scale_steps)]
     if isinstance(stage, Smooth):
         ratio = max(high / low for low, high in pairwise(stage.levels))
+        if stage.noise != "laplace":
+            m = {"cauchy": 1, "student": 2}[stage.noise]
+            both = m * math.hypot(stage.sensitivity_share, math.log(ratio))
+            return [("pure", both + (2 * m * stage.size - m - stage.size) * math.log(ratio))]
         delta = 2 * math.exp(-stage.far / (ratio - 1))
         return [("approximate", (stage.sensitivity_share + stage.far, delta))]
+    if isinstance(stage, OneOf):
+        (ratio,) = {option.sensitivity_steps / option.scale_steps for option in stage.options}
+        return [("pure", ratio)]
     if isinstance(stage, Responses):
         keep = stage.keep_grains / 2**62
         return [("pure", math.log(keep * (stage.n_categories - 1) / (1 - keep)))]

@@ -13,6 +13,7 @@ from test_exact_path import half_on_the_way_to_opendp, half_where_nothing_is_sim
 
 from dpstats.auditing import audit_outputs
 from dpstats.release.estimator import PrivateEstimator
+from dpstats.sql import PrivateSQL
 
 RELEASES = 1000
 # One release of each class, the quickest, and joint ones; tests/conformance/test_exact_path.py has all.
@@ -54,6 +55,7 @@ NAMES = (
     "Mann-Whitney",
     "Kruskal-Wallis",
     "small databases",
+    "SQL count, joined with a public table",
 )
 EXACT = [entry for entry in ENTRIES if entry.name in NAMES]
 # All audits of right releases together raise a false alarm with probability at most 0.001.
@@ -111,8 +113,8 @@ def test_every_class_has_an_exact_audit() -> None:
 
 @pytest.mark.parametrize("entry", EXACT, ids=lambda entry: entry.name)
 def test_real_releases_are_not_accused(entry: Entry) -> None:
-    # A fit takes ten to a hundred times as long as a mechanism's one draw, and is attacked as often below.
-    releases = RELEASES // 5 if issubclass(entry.covers, PrivateEstimator) else RELEASES
+    # A fit takes ten to a hundred times as long as a mechanism's one draw, and is attacked as often below; a query too.
+    releases = RELEASES // 5 if issubclass(entry.covers, PrivateEstimator | PrivateSQL) else RELEASES
     if entry.name in ("linear regression", "logistic regression"):
         releases //= 2  # of some thirty milliseconds each
     result = audited(entry, entry.dataset, entry.neighbor, releases)

@@ -26,6 +26,7 @@ from dpstats.privacy import (
     Coins,
     Comparisons,
     JointStage,
+    OneOf,
     Plan,
     PrivacyBudget,
     Responses,
@@ -111,6 +112,14 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorder]:
         with inside(found):
             return joint(self, scale, size)
 
+    for name in ("cauchy", "student"):
+        heavy = getattr(ExactNoise, name)
+
+        def drawn(self: ExactNoise, scale: float, size: Any, law: str = name, draw: Any = heavy) -> Any:
+            found.calls.append((law, scale, int(np.prod(size))))
+            return draw(self, scale, size)
+
+        monkeypatch.setattr(ExactNoise, name, drawn)
     monkeypatch.setattr(ExactNoise, "candidate", chosen)
     monkeypatch.setattr(ExactNoise, "joint", together)
     opened = Session.open
@@ -136,7 +145,7 @@ def expected_calls(stage: Any, found: Counter[Call]) -> list[Call]:
         # Which level is private; it is one of them.
         levels = [call for call in found if call[1] in stage.levels and call[0] == stage.noise]
         assert len(levels) == 1
-        return [(stage.noise, levels[0][1], 1)]
+        return [(stage.noise, levels[0][1], stage.size)]
     if isinstance(stage, Choice):
         # Of a part each, where there are several.
         sizes = [n for kind, scale, n in found.elements() if (kind, scale) == ("choice", stage.scale_steps)]
@@ -162,7 +171,11 @@ def check(recorder: Recorder, plan: Plan, data: Any, output: Any) -> None:
     assert all(math.isfinite(scale) and scale > 0 for _, scale, _ in found)
     (stream,) = [s for s in plan.stages if isinstance(s, Comparisons)] or [None]
     if stream is not None:
-        check_stream(found, stream, output)
+        (option,) = [s for s in plan.stages if isinstance(s, OneOf)] or [None]
+        if option is None:
+            check_stream(found, stream, output)
+        else:
+            check_threshold(found, stream, option)
         return
     expected = Counter(call for stage in plan.stages for call in expected_calls(stage, found))
     stopped = expected - found
@@ -194,6 +207,17 @@ def check_stream(found: Counter[Call], stage: Comparisons, answers: Any) -> None
     assert scales == (
         {} if stage.answer_scale_steps is None or above == 0 else {stage.answer_scale_steps: above}
     )
+
+
+def check_threshold(found: Counter[Call], stream: Comparisons, option: OneOf) -> None:
+    """Compare the draws of a threshold's choice, and of one of several sums, with their stages."""
+    scales = {stage.scale_steps for stage in option.options}
+    (drawn,) = [call for call in found.elements() if call[1] in scales]
+    assert drawn[0] == "laplace" and drawn[2] == option.size
+    del found[drawn]
+    # One noisy threshold, until the first answer above.
+    assert found.pop(("laplace", stream.threshold_scale_steps, 1)) == 1
+    assert {call[:2] for call in found} == {("laplace", stream.question_scale_steps)}
 
 
 @public

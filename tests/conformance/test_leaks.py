@@ -182,7 +182,7 @@ def no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*args: Any, **options: Any) -> Any:
         raise OSError("the source of randomness is not there")
 
-    for name in ("laplace", "gaussian", "joint", "integers", "top", "candidate"):
+    for name in ("laplace", "gaussian", "cauchy", "student", "joint", "integers", "top", "candidate"):
         monkeypatch.setattr(ExactNoise, name, fail)
 
 

@@ -15,6 +15,7 @@ from dpstats.privacy import (
     Comparisons,
     JointStage,
     Neighbors,
+    OneOf,
     Responses,
     Selection,
     Smooth,
@@ -191,3 +192,42 @@ def test_a_private_scale_costs_what_its_levels_are_apart() -> None:
     for levels in ((1.0, 1.0), (2.0, 1.0), (0.0, 1.0)):
         with pytest.raises(InvalidParameter, match="levels"):
             dataclasses.replace(stage, levels=levels)
+
+
+def test_heavy_tails_cost_less_than_their_parts() -> None:
+    stage = Smooth("count", 1.0, (8.0, 10.0), 0.3, 0.0, noise="cauchy")
+    beta = math.log(1.25)
+    assert stage.event.pure_cost() == pytest.approx(math.hypot(0.3, beta), rel=1e-12)
+    student = dataclasses.replace(stage, noise="student")
+    assert student.event.pure_cost() == pytest.approx(2 * math.hypot(0.3, beta) + beta, rel=1e-12)
+    # Every further number has a scale that changes with it.
+    three = dataclasses.replace(student, size=3)
+    assert three.event.pure_cost() == pytest.approx(2 * math.hypot(0.3, beta) + (3 + 4) * beta, rel=1e-12)
+    assert stage.limits.tolist() == [2, 2]  # 0.3 is a float below it
+    with pytest.raises(InvalidParameter, match="noise must be one of"):
+        dataclasses.replace(stage, noise="gaussian")
+
+
+def test_several_numbers_of_a_private_scale_have_a_larger_delta() -> None:
+    stage = Smooth("counts", 1.0, (1.0, 1.01), 0.5, 0.5, size=4)
+    # Chernoff's bound for the l1 norm of four Laplace numbers beyond 50 scales.
+    assert stage.event.delta == pytest.approx((50 / 4) ** 4 * math.exp(4 - 50), rel=1e-9)
+    assert dataclasses.replace(stage, size=1).event.delta == pytest.approx(2 * math.exp(-50), rel=1e-9)
+    assert dataclasses.replace(stage, levels=(1.0, 1.1), size=5).event.delta == 1.0
+
+
+def test_one_of_several_costs_the_dearest() -> None:
+    options = tuple(Stage("sum", "laplace", 2, 1.0, 2**j, 2.0**j / 0.7) for j in range(3))
+    stage = OneOf("sum", options)
+    assert stage.event == Pure(options[0].event.pure_cost()) and stage.size == 2
+    quiet = (*options, Stage("sum", "laplace", 2, 1.0, 9, 9.0))
+    assert OneOf("sum", quiet).event.pure_cost() == 1.0
+    assert stage.facts()["noise_scale"] == [option.scale_steps for option in options]
+    assert "one of 3 scales" in stage.describe()
+    for wrong in (
+        (),
+        (Stage("sum", "gaussian", 2, 1.0, 1, 20.0),),
+        (*options, Stage("sum", "laplace", 1, 1.0, 1, 1.0)),
+    ):
+        with pytest.raises(InvalidParameter, match="options"):
+            OneOf("sum", wrong)

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from dpstats.errors import InvalidParameter
+from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.quantiles import PrivateMedian
 from dpstats.quantiles.grid import sorted_places
 from dpstats.sensitivity import median_smooth_sensitivity
@@ -46,8 +46,8 @@ def test_levels_and_shifts_cost_what_is_claimed(epsilon: float, delta: float) ->
 def test_limits_are_what_noise_of_a_level_may_hide() -> None:
     plan = PrivateMedian(bounds=(0, 1), epsilon=1.0).plan(50)
     (stage,) = plan.stages
-    assert all(limit <= level / 2 for limit, level in zip(plan.limits.tolist(), stage.levels, strict=True))
-    assert plan.limits[-1] >= plan.grid.steps and np.all(np.diff(plan.limits) >= 0)
+    assert all(limit <= level / 2 for limit, level in zip(stage.limits.tolist(), stage.levels, strict=True))
+    assert stage.limits[-1] >= plan.grid.steps and np.all(np.diff(stage.limits) >= 0)
 
 
 def test_the_level_is_that_of_the_smooth_sensitivity() -> None:
@@ -88,11 +88,44 @@ def test_the_scale_is_nowhere_to_be_found() -> None:
     assert pickle.loads(pickle.dumps(made)).median_ == made.median_
 
 
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_intervals_cover_the_median_of_the_rows(delta: float) -> None:
+    rng = np.random.default_rng(2)
+    # Skewed, tied and few rows; an interval counts the noise, whatever they are.
+    for x in (rng.lognormal(size=400), np.repeat([0.0, 7.0], [30, 31]), rng.pareto(0.5, 50)):
+        made = PrivateMedian(bounds=(0, 100), delta=delta, confidence_level=0.9, random_state=rng)
+        true = float(np.sort(np.clip(x, 0, 100))[(x.size + 1) // 2 - 1])
+        covered = []
+        for _ in range(15):
+            low, high = made.fit(x).confidence_interval()
+            covered.append(low <= true <= high)
+            assert 0 <= low <= made.median_ <= high <= 100
+        # At least 90%: fewer than 10 of 15 has a probability of 2e-3, at fixed seeds.
+        assert sum(covered) >= 10
+
+
+def test_pure_noise_is_the_smaller_one_and_in_the_interval() -> None:
+    x = np.random.default_rng(5).normal(size=2000)
+    true = np.sort(x)[999]
+
+    def error(delta: float) -> float:
+        made = PrivateMedian(bounds=(-50, 50), delta=delta, random_state=np.random.default_rng(6))
+        return float(np.median([abs(made.fit(x).median_ - true) for _ in range(15)]))
+
+    assert 2 * error(0.0) < error(1e-6)
+    made = PrivateMedian(bounds=(-50, 50), delta=0, confidence_level=0.9, random_state=0).fit(x)
+    assert "for these rows" in str(made.summary()) and made.confidence_interval(0.9).confidence_level == 0.9
+    with pytest.raises(InvalidParameter, match=r"confidence_level must be 0\.9"):
+        made.confidence_interval(0.95)
+    with pytest.raises(DPStatsError, match="no interval"):
+        PrivateMedian(bounds=(0, 1), random_state=0).fit(x).confidence_interval()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"delta": 0}, "delta must be greater than 0"),
         ({"delta": 0.7}, "at most 0.5"),
+        ({"confidence_level": 1.0}, "confidence_level must be"),
         ({"epsilon": 1e-7}, "epsilon is too small"),
         ({"bounds": (1, 0)}, "low < high"),
     ],

@@ -1,67 +1,44 @@
-"""Smooth sensitivity: published figures, all distances, all small neighbours."""
+"""Smooth sensitivity from local ones: all distances, all small neighbours."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from fractions import Fraction
-from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.sensitivity import median_smooth_sensitivity
-from dpstats.sensitivity.smooth import median_reach, smooth_level, smooth_levels
+from dpstats.errors import InvalidParameter
+from dpstats.sensitivity import smooth_sensitivity
+from dpstats.sensitivity.levels import smooth_levels
+from dpstats.sensitivity.order_statistics import median_reach
+from dpstats.sensitivity.smooth import smooth_level
 
 LAST = 5
 
 
-def far(rows: tuple[int, ...], k: int) -> int:
-    """Return A(k) by brute force: how far one row moves the median, of all rows that differ in k."""
-    n, m = len(rows), (len(rows) + 1) // 2 - 1
-    medians: dict[tuple[int, ...], int] = {}
-    for places in itertools.combinations(range(n), min(k, n)):
-        for values in itertools.product(range(LAST + 1), repeat=len(places)):
-            changed = list(rows)
-            for place, value in zip(places, values, strict=True):
-                changed[place] = value
-            medians[tuple(sorted(changed))] = sorted(changed)[m]
-    most = 0
-    for changed, median in medians.items():
-        for place in range(n):
-            for value in (0, LAST, *changed):
-                one = sorted([*changed[:place], value, *changed[place + 1 :]])
-                most = max(most, abs(one[m] - median))
-    return most
+def test_a_polynomial_is_smoothed_as_far_as_it_outgrows() -> None:
+    # Figures of the specification: a join of mf 3 and 2, a self-join of mf 65, a chain.
+    beta = 0.7 / (2 * math.log(2e8))
+    assert beta == pytest.approx(0.018311350, rel=1e-7)
 
+    def far(local: object, beta: float, k: int) -> float:
+        return math.exp(-beta * k) * local(k)  # type: ignore[operator]
 
-@pytest.mark.parametrize("rows", [(1, 2, 4), (0, 0, 5), (2, 2, 2), (1, 4), (0, 1, 1, 5)])
-def test_reach_is_how_far_the_median_can_move(rows: tuple[int, ...]) -> None:
-    reach = median_reach(np.sort(rows), LAST)
-    for k in range(3):
-        assert reach(k) == far(rows, k)
-
-
-def test_figures_of_the_specification() -> None:
-    # A(0) = 2 and A(1) = 4 of [1, 2, 4] on [0, 6]: 4 e^-.3.
-    assert median_smooth_sensitivity([1, 2, 4], lower=0, upper=6, beta=0.3) == pytest.approx(
-        2.963272883, rel=1e-9
+    join = smooth_sensitivity(lambda k: 3 + k, beta=beta, growth=1)
+    assert join == pytest.approx(21.224220, rel=1e-7) == far(lambda k: 3 + k, beta, 52)
+    chain = smooth_sensitivity(lambda k: (5 + k) * (3 + k), beta=1 / (2 * math.log(2e6)), growth=2)
+    assert chain == pytest.approx(523.02585, rel=1e-7)
+    # No further distance has more.
+    assert chain == smooth_sensitivity(
+        lambda k: (5 + k) * (3 + k), beta=1 / (2 * math.log(2e6)), furthest=2000
     )
-    found = median_smooth_sensitivity([1, 2, 4, 7, 11], lower=0, upper=16, beta=0.1)
-    assert found == pytest.approx(10.371455, rel=1e-7)
 
 
-def test_halving_finds_what_all_distances_do() -> None:
-    rng = np.random.default_rng(0)
-    for _ in range(300):
-        n, beta = int(rng.integers(1, 9)), float(rng.choice([0.02, 0.1, 0.5, 2.0]))
-        x = rng.integers(0, 13, n)
-        reach = median_reach(np.sort(x), 12)
-        expected = max(math.exp(-beta * k) * reach(k) for k in range(n + 2))
-        assert median_smooth_sensitivity(x, lower=0, upper=12, beta=beta) == pytest.approx(
-            expected, rel=1e-12
-        )
+@pytest.mark.parametrize("more", [{}, {"furthest": 3, "growth": 2}])
+def test_how_far_has_to_be_said_once(more: dict[str, int]) -> None:
+    with pytest.raises(InvalidParameter, match="furthest or growth"):
+        smooth_sensitivity(lambda k: 1.0, beta=0.1, **more)
 
 
 def test_the_level_is_that_of_all_distances() -> None:
@@ -94,26 +71,3 @@ def test_the_level_moves_by_one_between_neighbours(n: int) -> None:
         assert max(moves) <= 1
         # Smoothed by twice beta it moves further.
         assert max(twice) <= 1 or n > 1
-
-
-def test_levels_are_no_further_apart_than_stated() -> None:
-    for ratio in (1.001, 1.0344, 3.0):
-        levels = smooth_levels(2.0**-5, 1e6, ratio)
-        assert levels[-1] >= 1e6 > levels[-2]
-        assert all(Fraction(b) <= Fraction(a) * Fraction(ratio) and b > a for a, b in pairwise(levels))
-
-
-@pytest.mark.parametrize(
-    ("x", "options", "error", "message"),
-    [
-        ([1.0], {"lower": 2, "upper": 1, "beta": 1}, InvalidParameter, "lower must be less than upper"),
-        ([1.0], {"lower": 0, "upper": 1, "beta": 0}, InvalidParameter, "beta must be"),
-        ([], {"lower": 0, "upper": 1, "beta": 1}, InvalidData, "at least one number"),
-        ([np.nan], {"lower": 0, "upper": 1, "beta": 1}, InvalidData, "NaN"),
-    ],
-)
-def test_bad_input_is_named(x: list[float], options: dict[str, float], error: type, message: str) -> None:
-    with pytest.raises(error, match=message):
-        median_smooth_sensitivity(x, **options)
-    with pytest.raises(InvalidParameter, match="ratio"):
-        smooth_levels(1.0, 2.0, 1.0)

@@ -20,6 +20,8 @@ WIDER = {
     "means": [f"{CONFORMANCE} -k mean", "tests/cli"],
     "mechanisms": [CONFORMANCE],
     "queries": [f"{CONFORMANCE} -k construction", f"{CONFORMANCE} -k online", f"{CONFORMANCE} -k workload"],
+    "sensitivity": [f"{CONFORMANCE} -k median", "tests/sql"],
+    "sql": [f"{CONFORMANCE} -k SQL"],
     "tables": [f"{CONFORMANCE} -k contingency"],
     "ranks": [f"{CONFORMANCE} -k rank"],
     "identity": [f"{CONFORMANCE} -k identity", "tests/cli/test_identity_test.py"],

@@ -25,6 +25,7 @@ from registry import (
     selection,
     sparse_mean,
     sparse_vector,
+    sql,
     tables,
     variance,
     workload,
@@ -51,6 +52,7 @@ ENTRIES: tuple[Entry, ...] = (
     *ranks.entries(),
     *hypotheses.entries(),
     *workload.entries(),
+    *sql.entries(),
 )
 
 __all__ = ["ENTRIES", "Entry", "PlantedBug", "Understated"]

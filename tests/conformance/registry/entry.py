@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpstats.data.tables import Table
-from dpstats.privacy import JointStage, Plan, PrivacyGuarantee, Selection, Smooth, Stage
+from dpstats.privacy import Comparisons, JointStage, OneOf, Plan, PrivacyGuarantee, Selection, Smooth, Stage
 from dpstats.release.session import Session
 from registry.movement import Steps, joined, noisy
 
@@ -149,4 +149,9 @@ def quieter(stage: Any, factor: float) -> Any:
         return replace(stage, scale=stage.scale * factor)
     if isinstance(stage, Smooth):
         return replace(stage, levels=tuple(level * factor for level in stage.levels))
+    if isinstance(stage, OneOf):
+        return replace(stage, options=tuple(quieter(option, factor) for option in stage.options))
+    if isinstance(stage, Comparisons) and factor < 1:
+        scales = factor * stage.threshold_scale_steps, factor * stage.question_scale_steps
+        return replace(stage, threshold_scale_steps=scales[0], question_scale_steps=scales[1])
     return replace(stage, scale_steps=stage.scale_steps * factor) if hasattr(stage, "scale_steps") else stage

@@ -18,7 +18,7 @@ from dpstats.quantiles.joint import counts_beside
 from dpstats.quantiles.median import MEDIAN
 from dpstats.quantiles.plan import POINTS
 from dpstats.release.session import Part, Session
-from dpstats.sensitivity.smooth import median_reach
+from dpstats.sensitivity.order_statistics import median_reach
 from registry.entry import (
     Dataset,
     Draw,
@@ -230,8 +230,19 @@ class LocalSensitivity(PrivateMedian):
 
     def _read(self, table: Table, plan: Any) -> Any:
         places = sorted_places(table.X, plan.grid)
-        level = int(np.searchsorted(plan.limits, median_reach(places, plan.grid.steps)(0)))
+        level = int(
+            np.searchsorted(plan.median.limits, plan.parts * median_reach(places, plan.grid.steps)(0))
+        )
         return super()._read(table, plan)._replace(level=level)
+
+
+class LevelAsItIs(PrivateMedian):
+    """Planted bug: the level of the noise is released with next to none."""
+
+    def plan(self, n_samples: int, n_features: int = 1) -> Any:
+        plan = super().plan(n_samples, n_features)
+        level, noise = plan.stages
+        return replace(plan, stages=(replace(level, scale_steps=0.05), noise))
 
 
 class ShowsTheScale(PrivateMedian):
@@ -250,7 +261,7 @@ def with_scale(estimator: PrivateMedian) -> Draw:
     return draw
 
 
-def level_stage() -> Stage:
+def hidden_level() -> Stage:
     """Return a stage that states what the level of the noise moves by, which is not released: for the brute force."""
     return Stage("level of the noise", "laplace", 1, 1.0, 1, 1.0)
 
@@ -259,10 +270,12 @@ def level_of(estimator: PrivateMedian, smoothed: int = 1) -> Callable[[Dataset],
     def integers(data: Dataset) -> list[np.ndarray]:
         plan = estimator.plan(*data.shape)
         places = sorted_places(data, plan.grid)
-        reach, limits = median_reach(places, plan.grid.steps), plan.limits
+        reach, limits = median_reach(places, plan.grid.steps), plan.median.limits
         # Of every distance, as it is written.
         far = range(len(data) + 1)
-        return [np.array([max(0, *(int(np.searchsorted(limits, reach(k))) - smoothed * k for k in far))])]
+        at = plan.parts
+        levels = (int(np.searchsorted(limits, at * reach(k))) - smoothed * k for k in far)
+        return [np.array([max(0, *levels)])]
 
     return integers
 
@@ -287,7 +300,7 @@ def median_entries() -> Iterator[Entry]:
         for n in (2, 3, 4, 5):
             yield from neighbours(values, n)
 
-    twice: Plan = replace(plan, stages=(level_stage(),))
+    twice: Plan = replace(plan, stages=(hidden_level(),))
     yield Entry(
         name="median by smooth sensitivity",
         covers=PrivateMedian,
@@ -300,7 +313,7 @@ def median_entries() -> Iterator[Entry]:
         neighbor=pair[1],
         power=0.15,
         public=fitted(estimator, lambda made: made.median_),
-        stages=(level_stage(),),
+        stages=(hidden_level(),),
         bugs=(
             _bug("a quarter of the noise", core(QuarterNoise(**options)), pair, 2.0, 1e-2),
             _bug("noise by the local sensitivity", core(LocalSensitivity(**options)), sparse, 2.0, 1e-2),
@@ -308,6 +321,42 @@ def median_entries() -> Iterator[Entry]:
         ),
         understated=(Understated("smoothed by twice beta", twice, level_of(estimator, 2), pairs),),
         estimator=PrivateMedian(**{**options, **ANYWHERE, "step": None, "epsilon": 50.0}),
+    )
+    pure: dict[str, Any] = {**options, "delta": 0.0}
+    student = PrivateMedian(**pure)
+    plan = student.plan(*pair[0].shape)
+    yield Entry(
+        name="median by smooth sensitivity, pure",
+        covers=PrivateMedian,
+        proof="smooth-sensitivity.md",
+        plan=plan,
+        integers=as_released(student),
+        pairs=pairs,
+        draw=core(student),
+        dataset=pair[0],
+        neighbor=pair[1],
+        power=0.1,
+        public=fitted(student, lambda made: made.median_),
+        stages=(hidden_level(),),
+        bugs=(_bug("a quarter of the noise", core(QuarterNoise(**pure)), pair, 2.0),),
+        estimator=PrivateMedian(**{**pure, **ANYWHERE, "step": None, "epsilon": 50.0}),
+    )
+    interval: dict[str, Any] = {**options, "confidence_level": 0.9}
+    both = PrivateMedian(**interval)
+    yield Entry(
+        name="median and its interval by smooth sensitivity",
+        covers=PrivateMedian,
+        proof="smooth-sensitivity.md",
+        plan=both.plan(*sparse[0].shape),
+        integers=as_released(both),
+        pairs=pairs,
+        draw=core(both),
+        dataset=sparse[0],
+        neighbor=sparse[1],
+        power=0.02,
+        public=fitted(both, lambda made: [made.median_, made.low_, made.high_]),
+        bugs=(_bug("the level with next to no noise", core(LevelAsItIs(**interval)), sparse, 2.0, 1e-2),),
+        estimator=PrivateMedian(**{**interval, **ANYWHERE, "step": None, "epsilon": 50.0}),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -19,7 +20,7 @@ from registry.entry import Dataset, Draw, Entry, PlantedBug
 # numbers in Lyu, Su and Li (2017), "Understanding the sparse vector technique for differential privacy".
 
 
-class _InBlocks(SimulatedNoise):
+class InBlocks(SimulatedNoise):
     """Simulated noise that is drawn in large blocks: a stream asks for a few numbers at a time."""
 
     _BLOCK = 1 << 16
@@ -30,10 +31,12 @@ class _InBlocks(SimulatedNoise):
 
     def laplace(self, scale: float, size: Any) -> np.ndarray:
         block, start = self._blocks.get(scale, (None, 0))
-        if block is None or start + size > self._BLOCK:
+        count = size if isinstance(size, int) else math.prod(size)
+        if block is None or start + count > self._BLOCK:
             block, start = super().laplace(scale, self._BLOCK), 0
-        self._blocks[scale] = block, start + size
-        return block[start : start + size]
+        self._blocks[scale] = block, start + count
+        drawn = block[start : start + count]
+        return drawn if isinstance(size, int) else drawn.reshape(size)
 
 
 def _streams(
@@ -50,7 +53,7 @@ def _streams(
 
     def draw(values: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
         made = build(rng)
-        made._source = _InBlocks(rng)
+        made._source = InBlocks(rng)
         wrong = replace(made.plan.stages[0], **{name: new(made) for name, new in stage.items()})
         made._stage, made._plan = wrong, replace(made.plan, stages=(wrong,))
         result = np.empty(size)

@@ -1,0 +1,189 @@
+"""``dpstats sql``: a private answer to a query over files, or over a DuckDB database."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from pathlib import Path
+from typing import Any
+
+from dpstats.cli.declared import bounds_of, levels_of
+from dpstats.cli.files import keep_apart, output
+from dpstats.cli.options import add_json
+from dpstats.cli.release import guarantee_facts, ledger_budget
+from dpstats.errors import InvalidParameter
+
+
+def add_sql(commands: Any) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "sql",
+        help="a private answer to one query with joins",
+        description="Release the answer to a query: one COUNT, SUM or AVG, joins by equal columns, conditions, and "
+        "GROUP BY declared values. Names, types and what is declared are public. What cannot be bounded is refused, "
+        "and costs nothing.",
+    )
+    parser.add_argument("query", help="one SELECT, in DuckDB's dialect")
+    parser.add_argument(
+        "--table",
+        action="append",
+        default=[],
+        metavar="NAME=FILE",
+        help="a CSV or Parquet file, read in place, and its name; repeatable",
+    )
+    parser.add_argument(
+        "--database", type=Path, metavar="FILE", help="a DuckDB database, in place of --table"
+    )
+    parser.add_argument(
+        "--public",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a table that anybody may know; repeatable",
+    )
+    parser.add_argument(
+        "--unit",
+        action="append",
+        metavar="COLUMN",
+        help="the column that says whose a row is, which protects a person with all rows: of all private tables, or "
+        "NAME.COLUMN of one; repeatable",
+    )
+    parser.add_argument(
+        "--levels",
+        action="append",
+        metavar="NAME.COLUMN=A,B,...",
+        help="declared values to GROUP BY; repeatable",
+    )
+    parser.add_argument(
+        "--bins",
+        action="append",
+        metavar="NAME.COLUMN=E,E,...",
+        help="declared edges of bins of numbers to GROUP BY; repeatable",
+    )
+    parser.add_argument(
+        "--bounds",
+        action="append",
+        nargs=1,
+        metavar="NAME.COLUMN=LO,HI",
+        help="declared bounds of what SUM and AVG are of; repeatable",
+    )
+    parser.add_argument("--epsilon", type=float, default=1.0, help="(default: 1)")
+    parser.add_argument(
+        "--delta",
+        type=float,
+        default=0.0,
+        help="(default: 0, pure); above it noise of a private scale is Laplace's",
+    )
+    parser.add_argument(
+        "--truncation", choices=["threshold", "race"], default="threshold", help="how what a unit adds is cut"
+    )
+    parser.add_argument(
+        "--unit-limit", type=int, default=2**20, metavar="N", help="no unit is expected to have more rows"
+    )
+    parser.add_argument("--no-intervals", action="store_true", help="all of epsilon for the answer")
+    parser.add_argument(
+        "--confidence", type=float, default=0.95, help="confidence level of the intervals (default: 0.95)"
+    )
+    parser.add_argument(
+        "--explain",
+        action="store_true",
+        help="say how far a row moves the answer, in symbols; charges nothing",
+    )
+    parser.add_argument("--seed", type=int, help="simulate with this seed instead of releasing")
+    parser.add_argument(
+        "--budget", type=Path, metavar="LEDGER", help="charge this ledger (see 'dpstats budget')"
+    )
+    add_json(parser)
+    parser.set_defaults(run=_sql)
+
+
+def _sql(options: argparse.Namespace) -> None:
+    from dpstats.data.parameters import check_real
+    from dpstats.sql import PrivateSQL
+
+    if options.seed is not None and options.budget is not None:
+        raise InvalidParameter("--seed and --budget cannot be given together: a simulation charges no budget")
+    check_real("--confidence", options.confidence, above=0, below=1)
+    keep_apart(options, "database", "budget", "json")
+    bounds, named = bounds_of(options.bounds)
+    if bounds:
+        raise InvalidParameter("--bounds must be NAME.COLUMN=LO,HI, got bounds without a name")
+    made = PrivateSQL(
+        _tables(options),
+        epsilon=options.epsilon,
+        delta=options.delta,
+        public_tables=options.public,
+        unit=_unit(options.unit),
+        categories=levels_of(options.levels),
+        bins={name: tuple(map(_edge, edges)) for name, edges in levels_of(options.bins, "--bins").items()},
+        bounds=named,
+        truncation=options.truncation,
+        unit_limit=options.unit_limit,
+        interval=not options.no_intervals,
+        random_state=options.seed,
+        budget=ledger_budget(options.budget),
+    )
+    with output(options.json) as show:
+        if options.explain:
+            text = made.explain(options.query)
+            show(f"{text}\n{made.plan_for(options.query)}", {"query": options.query, "explanation": text})
+            return
+        answer = made.query(options.query)
+        facts = {
+            "query": options.query,
+            "privacy": guarantee_facts(answer.guarantee),
+            "method": answer.method,
+            "estimand": answer.estimand,
+            "thresholds": list(answer.thresholds),
+            "confidence_level": options.confidence,
+            "cells": answer.records(options.confidence),
+        }
+        show(answer.summary(options.confidence), facts)
+
+
+def _tables(options: argparse.Namespace) -> Any:
+    """Return the files by their names, or a connection to a database."""
+    if bool(options.table) == (options.database is not None):
+        raise InvalidParameter("--table or --database must be given, one of them")
+    if options.database is not None:
+        import duckdb
+
+        if not options.database.exists():
+            raise InvalidParameter(f"--database must be a file, got {options.database}")
+        connection = None
+        # A message of DuckDB's may quote what the file holds.
+        with contextlib.suppress(duckdb.Error):
+            connection = duckdb.connect(str(options.database), read_only=True)
+        if connection is None:
+            raise InvalidParameter(f"--database must be a DuckDB database, got {options.database.name}")
+        return connection
+    found: dict[str, str] = {}
+    for text in options.table:
+        name, equals, path = text.partition("=")
+        if not (name and equals and path):
+            raise InvalidParameter(f"--table must be NAME=FILE, got {text!r}")
+        if name in found:
+            raise InvalidParameter(f"--table must have each name once, got {name!r} twice")
+        found[name] = path
+    return found
+
+
+def _edge(word: str) -> float:
+    try:
+        return float(word)
+    except ValueError:
+        raise InvalidParameter(f"--bins must have numbers as edges, got {word!r}") from None
+
+
+def _unit(given: list[str] | None) -> Any:
+    """Return one column for all tables, or one for each table that is named."""
+    if given is None:
+        return None
+    if len(given) == 1 and "." not in given[0]:
+        return given[0]
+    pairs = [text.partition(".") for text in given]
+    if not all(table and dot and column for table, dot, column in pairs):
+        raise InvalidParameter(
+            f"--unit must be one column, or NAME.COLUMN for each table, got {', '.join(given)}"
+        )
+    return {table: column for table, _, column in pairs}

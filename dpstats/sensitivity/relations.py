@@ -1,0 +1,153 @@
+"""A small relational algebra: what queries with joins are made of, as far as their sensitivity goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from dpstats.data.parameters import check_choice, check_integer
+from dpstats.errors import InvalidParameter
+
+
+class Column(NamedTuple):
+    """A column of an instance of a table."""
+
+    instance: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.instance}.{self.name}"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table, or one of several instances of it.
+
+    Attributes
+    ----------
+    name : str
+    instance : str, optional
+        What its columns go by in this query: another one for each time that a table is joined to itself. By default
+        the table's name.
+    public : bool, default=False
+        Whether no neighbour differs in it.
+    n_rows : int, optional
+        Its number of rows where that is public: no value is in more of them.
+    """
+
+    name: str
+    instance: str = ""
+    public: bool = False
+    n_rows: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise InvalidParameter(f"name must be a table's name, got {self.name!r}")
+        object.__setattr__(self, "instance", self.instance or self.name)
+        if self.n_rows is not None:
+            check_integer("n_rows", self.n_rows, at_least=0)
+
+
+@dataclass(frozen=True)
+class Select:
+    """The rows that meet a condition, whatever it is."""
+
+    of: Relation
+    condition: Any = None
+
+
+@dataclass(frozen=True)
+class Project:
+    """Some of the columns; rows that have become equal stay."""
+
+    of: Relation
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """The different rows of some of the columns."""
+
+    of: Relation
+    columns: tuple[Column, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", tuple(column(given) for given in self.columns))
+
+
+@dataclass(frozen=True)
+class Join:
+    """The pairs of rows whose columns are equal.
+
+    Attributes
+    ----------
+    left, right : relation
+        Instances of the same table must have different names.
+    on : sequence of pairs
+        A column of ``left`` and the one of ``right`` that it equals, each a `Column` or "instance.name"; several
+        pairs, all equal at once.
+    """
+
+    left: Relation
+    right: Relation
+    on: tuple[tuple[Column, Column], ...]
+
+    def __post_init__(self) -> None:
+        on = tuple((column(a), column(b)) for a, b in self.on)
+        object.__setattr__(self, "on", on)
+        names = [{table.instance for table in tables(side)} for side in (self.left, self.right)]
+        if names[0] & names[1]:
+            raise InvalidParameter(
+                f"instances of the two sides of a join must have different names, got {sorted(names[0] & names[1])}"
+            )
+        if not on:
+            raise InvalidParameter(
+                "a join must be on at least one pair of columns: all pairs are no equi-join"
+            )
+        for a, b in on:
+            if a.instance not in names[0] or b.instance not in names[1]:
+                raise InvalidParameter(
+                    f"a join is on a column of its left side and one of its right, got {a} = {b}"
+                )
+
+
+Relation = Table | Select | Project | Distinct | Join
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many rows a relation has: in all, or (l1) in each of declared categories.
+
+    Attributes
+    ----------
+    of : relation
+    kind : {"count", "histogram"}, default="count"
+    """
+
+    of: Relation
+    kind: str = "count"
+
+    def __post_init__(self) -> None:
+        check_choice("kind", self.kind, ["count", "histogram"])
+
+
+def column(given: Column | str | Iterable[str]) -> Column:
+    """Return a column that may be given as "instance.name"."""
+    if isinstance(given, str):
+        instance, dot, name = given.partition(".")
+        if not (instance and dot and name):
+            raise InvalidParameter(f"a column must be given as 'instance.name', got {given!r}")
+        return Column(instance, name)
+    return Column(*given)
+
+
+def tables(relation: Relation) -> Iterator[Table]:
+    """Yield the instances of tables that a relation is made of."""
+    if isinstance(relation, Table):
+        yield relation
+    elif isinstance(relation, Join):
+        yield from tables(relation.left)
+        yield from tables(relation.right)
+    else:
+        yield from tables(relation.of)

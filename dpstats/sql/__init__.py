@@ -1,0 +1,6 @@
+"""Private answers to SQL, over tables in DuckDB."""
+
+from dpstats.sql.answers import PrivateAnswer, PrivateTable
+from dpstats.sql.private_sql import PrivateSQL
+
+__all__ = ["PrivateAnswer", "PrivateSQL", "PrivateTable"]

@@ -1,0 +1,116 @@
+"""What tables and columns there are, and which are public: all that a query is checked against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dpstats.errors import InvalidParameter
+
+_WHOLE = {
+    "TINYINT",
+    "SMALLINT",
+    "INTEGER",
+    "BIGINT",
+    "HUGEINT",
+    "UTINYINT",
+    "USMALLINT",
+    "UINTEGER",
+    "UBIGINT",
+}
+
+
+@dataclass(frozen=True)
+class ColumnType:
+    """A column's type in DuckDB, and what kind of values it has.
+
+    Attributes
+    ----------
+    name : str
+    kind : {"whole", "real", "text", "truth", "date", "time", "other"}
+    """
+
+    name: str
+    kind: str
+
+    @classmethod
+    def of(cls, name: str) -> ColumnType:
+        """Return the type of DuckDB's name for it."""
+        kinds = {"FLOAT": "real", "DOUBLE": "real", "VARCHAR": "text", "BOOLEAN": "truth", "DATE": "date"}
+        kind = "whole" if name in _WHOLE else kinds.get(name, "time" if name == "TIMESTAMP" else "other")
+        return cls(name, "real" if name.startswith("DECIMAL(") else kind)
+
+
+@dataclass(frozen=True)
+class BaseTable:
+    """A table of the database.
+
+    Attributes
+    ----------
+    name : str
+    source : str
+        In SQL, with database and schema, quoted.
+    columns : mapping of str to (str, ColumnType)
+        The name and the type, by the name in lower case.
+    public : bool
+    unit : str, optional
+        The column that says whose a row is.
+    """
+
+    name: str
+    source: str
+    columns: Mapping[str, tuple[str, ColumnType]]
+    public: bool = False
+    unit: str | None = None
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """The tables that queries may be about, by their names in lower case; and what was declared of columns.
+
+    Attributes
+    ----------
+    tables : mapping of str to BaseTable
+    views : frozenset of str
+        Names of what is no table.
+    categories : mapping of (str, str) to tuple
+        Declared values, by table and column in lower case.
+    bins : mapping of (str, str) to tuple of float
+        Declared edges.
+    bounds : mapping of (str, str) to (float, float)
+    """
+
+    tables: Mapping[str, BaseTable]
+    views: frozenset[str] = frozenset()
+    categories: Mapping[tuple[str, str], tuple[Any, ...]] = field(default_factory=dict)
+    bins: Mapping[tuple[str, str], tuple[float, ...]] = field(default_factory=dict)
+    bounds: Mapping[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
+
+    def table(self, name: str) -> BaseTable:
+        """Return the table of a name, which ignores case."""
+        found = self.tables.get(name.lower())
+        if found is None:
+            known = ", ".join(sorted(table.name for table in self.tables.values())) or "none"
+            why = "is a view, which may hide a join" if name.lower() in self.views else "is no table"
+            raise InvalidParameter(f"FROM must name base tables ({known}): {name!r} {why}")
+        return found
+
+    def columns_of(self, parameter: str, keys: Iterable[Any]) -> dict[Any, tuple[str, str]]:
+        """Return the table and the column, in lower case, of names as "table.column"."""
+        found = {}
+        for key in keys:
+            table, dot, column = str(key).partition(".")
+            if not dot or table.lower() not in self.tables:
+                raise InvalidParameter(f"{parameter} must name columns as 'table.column', got {key!r}")
+            if column.lower() not in self.tables[table.lower()].columns:
+                raise InvalidParameter(f"{parameter} must name columns that are there, got {key!r}")
+            found[key] = (table.lower(), column.lower())
+        return found
+
+
+def quoted(name: str) -> str:
+    """Return an identifier that means itself, whatever is in it."""
+    if "\0" in name:
+        raise InvalidParameter("a name must not have a zero character")
+    return '"' + name.replace('"', '""') + '"'

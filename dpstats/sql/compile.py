@@ -1,0 +1,190 @@
+"""From a relation to DuckDB's SQL: quoted names, bound literals, exact integers out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from dpstats.sensitivity.relations import Column, Distinct, Join, Relation, Select, Table
+from dpstats.sql.catalogue import BaseTable, quoted
+from dpstats.sql.conditions import Condition, Literal, written
+from dpstats.sql.query import Bin, Measure, Query
+
+
+class Compiled:
+    """Makes the statements of a query.
+
+    Parameters
+    ----------
+    query : Query
+    tables : mapping of str to BaseTable
+        By their names as they are.
+    """
+
+    def __init__(self, query: Query, tables: Mapping[str, BaseTable]) -> None:
+        self._query = query
+        self._tables = tables
+        self._aliases = 0
+        self._literals: list[Any] = []
+
+    def cells(self) -> tuple[str, list[Any]]:
+        """Return the statement of (cell, exact integers of the measure ...), one row for each cell that has any."""
+        self._literals = []
+        inner = self._rows(units=False)
+        sums = ", ".join(_sums(self._query.measure))
+        return f"SELECT cell, {sums} FROM ({inner}) WHERE cell IS NOT NULL GROUP BY cell", self._literals
+
+    def units_above(self, part: str, powers: Iterable[int]) -> tuple[str, list[Any]]:
+        """Return the statement of how many units add more than 2^j in all, for each power j.
+
+        ``part`` is "all", or "positive" or "negative" for values of one sign, by their size.
+        """
+        self._literals = []
+        counts = ", ".join(f"count(*) FILTER (t > {1 << j})" for j in powers)
+        return f"SELECT {counts} FROM ({_totals(self._of_units(part))})", self._literals
+
+    def units_cut(self, part: str, powers: Iterable[int]) -> tuple[str, list[Any]]:
+        """Return the statement of (cell, exact integers ...): what units add cut to a total of 2^j, for each power j.
+
+        Each of a unit's numbers is cut in proportion and rounded towards 0: it depends on the unit alone.
+        """
+        self._literals = []
+        numbers = [f"w{i}" for i in range(self._query.measure.parts)]
+        sums = ", ".join(
+            f"sum(sign({w}) * ((abs({w}) * {1 << j}) // greatest(t, {1 << j})))"
+            for j in powers
+            for w in numbers
+        )
+        units = self._of_units(part)
+        if not self._query.groups:
+            # A unit has one cell.
+            return (
+                f"SELECT cell, {sums} FROM (SELECT *, part AS t FROM ({units})) GROUP BY cell",
+                self._literals,
+            )
+        return (
+            f"WITH w AS MATERIALIZED ({units}), u AS ({_totals('w')}) "
+            f"SELECT cell, {sums} FROM w, u WHERE w.unit = u.unit GROUP BY cell"
+        ), self._literals
+
+    def _of_units(self, part: str) -> str:
+        """Return (unit, cell, exact integers ..., what counts towards the threshold)."""
+        value = {"all": "v", "positive": "greatest(v, 0)", "negative": "greatest(-v, 0)"}[part]
+        inner = f"SELECT unit, cell, {value} AS v FROM ({self._rows(units=True)}) WHERE cell IS NOT NULL"
+        sums = [f"CAST({text} AS HUGEINT) AS w{i}" for i, text in enumerate(_sums(self._query.measure))]
+        # Of a mean units are cut by how many rows they have, else by what they add.
+        total = "count(v)" if self._query.measure.kind == "mean" else "sum(v)"
+        listed = f"unit, cell, {', '.join(sums)}, CAST({total} AS HUGEINT) AS part"
+        return f"SELECT {listed} FROM ({inner}) GROUP BY unit, cell"
+
+    # Rows: the unit, the number of the cell, the value.
+
+    def _rows(self, units: bool) -> str:
+        query = self._query
+        names: dict[Column, str] = {}
+        sources, where = self._from(query.relation, names)
+        value, kept = self._value(query.measure, names)
+        unit = "NULL"
+        if units:
+            unit = next(names[column] for column in query.unit if column in names)
+            kept.append(f"{unit} IS NOT NULL")
+        listed = f"{unit} AS unit, {self._cell(names)} AS cell, {value} AS v"
+        return _selected(listed, sources, [*where, *kept])
+
+    def _cell(self, names: Mapping[Column, str]) -> str:
+        terms = ["0"]
+        for group in self._query.groups:
+            cases = " ".join(
+                f"WHEN {self._inside(names[group.column], value)} THEN {i}"
+                for i, value in enumerate(group.values)
+            )
+            terms = [f"({' + '.join(terms)}) * {len(group.values)}", f"(CASE {cases} END)"]
+        return " + ".join(terms)
+
+    def _inside(self, name: str, value: Literal | Bin) -> str:
+        if isinstance(value, Literal):
+            return f"{name} = {self._bind(value)}"
+        below = "<=" if value.last else "<"
+        return f"{name} >= {self._bind(value.low)} AND {name} {below} {self._bind(value.high)}"
+
+    def _value(self, measure: Measure, names: Mapping[Column, str]) -> tuple[str, list[str]]:
+        """Return a value in steps, and what its row must meet to count."""
+        if measure.column is None:
+            return "1", []
+        assert measure.type is not None
+        name = names[measure.column]
+        kept = [f"{name} IS NOT NULL"]
+        if measure.kind in ("count", "distinct"):
+            return "1", kept
+        if measure.type.kind == "whole":
+            number = f"CAST({name} AS HUGEINT)"
+            if measure.spacing != 1:
+                number = f"CAST({name} AS DOUBLE)"
+        else:
+            number = f"CAST({name} AS DOUBLE)"
+            kept.append(f"NOT isnan({number})")
+        if measure.spacing != 1 or measure.type.kind == "real":
+            # Within the bounds before it is an integer, which it then can be; and once more as an integer.
+            low, high = (f"CAST({end * measure.spacing!r} AS DOUBLE)" for end in (measure.low, measure.high))
+            inside = f"least(greatest({number}, {low}), {high})"
+            number = f"CAST(round_even({inside} / CAST({measure.spacing!r} AS DOUBLE), 0) AS BIGINT)"
+        cut = f"CAST(least(greatest({number}, {measure.low}), {measure.high}) AS BIGINT)"
+        return (f"({cut} - ({measure.middle}))" if measure.kind == "mean" else cut), kept
+
+    # Where rows come from.
+
+    def _from(self, relation: Relation, names: dict[Column, str]) -> tuple[list[str], list[str]]:
+        """Return what to select from, and the conditions; ``names`` gets the columns in SQL."""
+        if isinstance(relation, Table):
+            table, alias = self._tables[relation.name], self._alias()
+            for own, _ in table.columns.values():
+                names[Column(relation.instance, own)] = f"{alias}.{quoted(own)}"
+            return [f"{table.source} AS {alias}"], []
+        if isinstance(relation, Join):
+            left, conditions = self._from(relation.left, names)
+            right, more = self._from(relation.right, names)
+            # Joins are inner ones: all conditions are of the whole.
+            return [*left, *right], [
+                *conditions,
+                *more,
+                *(f"{names[a]} = {names[b]}" for a, b in relation.on),
+            ]
+        if isinstance(relation, Select):
+            source, where = self._from(relation.of, names)
+            return source, [*where, self._condition(relation.condition, names)]
+        if isinstance(relation, Distinct):
+            inner: dict[Column, str] = {}
+            source, where = self._from(relation.of, inner)
+            alias = self._alias()
+            listed = ", ".join(f"{inner[column]} AS c{i}" for i, column in enumerate(relation.columns))
+            names.update({column: f"{alias}.c{i}" for i, column in enumerate(relation.columns)})
+            return [f"({_selected(f'DISTINCT {listed}', source, where)}) AS {alias}"], []
+        return self._from(relation.of, names)
+
+    def _condition(self, condition: Condition, names: Mapping[Column, str]) -> str:
+        return f"({written(condition, lambda column: names[column], self._bind)})"
+
+    def _bind(self, literal: Literal) -> str:
+        self._literals.append(literal.value)
+        return f"CAST(${len(self._literals)} AS {literal.kind})"
+
+    def _alias(self) -> str:
+        self._aliases += 1
+        return f"t{self._aliases}"
+
+
+def _totals(units: str) -> str:
+    inner = units if units.isidentifier() else f"({units})"
+    return f"SELECT unit, CAST(sum(part) AS HUGEINT) AS t FROM {inner} GROUP BY unit"
+
+
+def _selected(listed: str, sources: list[str], where: list[str]) -> str:
+    text = f"SELECT {listed} FROM {', '.join(sources)}"
+    return f"{text} WHERE {' AND '.join(where)}" if where else text
+
+
+def _sums(measure: Measure) -> list[str]:
+    """Return the exact integers of a cell, from its values v."""
+    if measure.kind == "mean":
+        return [f"{measure.reach} * count(v)", "sum(v)"]
+    return ["sum(v)"]

@@ -1,0 +1,137 @@
+"""Conditions on rows: what WHERE and ON may say, as a tree that is compiled with every literal bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from dpstats.sensitivity.relations import Column
+
+COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A value of the query, and the type of DuckDB's that it is bound as."""
+
+    value: Any
+    kind: str
+
+
+@dataclass(frozen=True)
+class Compare:
+    """A column and a column or a literal."""
+
+    operator: str
+    left: Column
+    right: Column | Literal
+
+
+@dataclass(frozen=True)
+class Between:
+    """A column between two literals, which are in."""
+
+    column: Column
+    low: Literal
+    high: Literal
+
+
+@dataclass(frozen=True)
+class Among:
+    """A column that equals one of some literals."""
+
+    column: Column
+    values: tuple[Literal, ...]
+
+
+@dataclass(frozen=True)
+class Like:
+    """A text column and a pattern."""
+
+    column: Column
+    pattern: Literal
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A column that is NULL."""
+
+    column: Column
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A column of truth values."""
+
+    column: Column
+
+
+@dataclass(frozen=True)
+class Constant:
+    """TRUE or FALSE."""
+
+    value: bool
+
+
+@dataclass(frozen=True)
+class Not:
+    """The opposite, as SQL has it: of what is unknown it is unknown."""
+
+    of: Condition
+
+
+@dataclass(frozen=True)
+class All:
+    """All of several."""
+
+    of: tuple[Condition, ...]
+
+
+@dataclass(frozen=True)
+class Either:
+    """One of several."""
+
+    of: tuple[Condition, ...]
+
+
+Condition = Compare | Between | Among | Like | Missing | Flag | Constant | Not | All | Either
+
+
+def written(condition: Condition, name: Callable[[Column], str], bind: Callable[[Literal], str]) -> str:
+    """Return a condition in DuckDB's SQL, columns and literals as they are named."""
+
+    def inner(part: Condition) -> str:
+        return written(part, name, bind)
+
+    match condition:
+        case Compare(operator, left, right):
+            assert operator in COMPARISONS
+            return f"{name(left)} {operator} {name(right) if isinstance(right, Column) else bind(right)}"
+        case Between(column, low, high):
+            return f"{name(column)} BETWEEN {bind(low)} AND {bind(high)}"
+        case Among(column, values):
+            return f"{name(column)} IN ({', '.join(bind(value) for value in values)})"
+        case Like(column, pattern):
+            return f"{name(column)} LIKE {bind(pattern)}"
+        case Missing(column):
+            return f"{name(column)} IS NULL"
+        case Flag(column):
+            return name(column)
+        case Constant(value):
+            return "TRUE" if value else "FALSE"
+        case Not(of):
+            return f"(NOT ({inner(of)}))"
+        case All(parts):
+            return "(" + " AND ".join(f"({inner(part)})" for part in parts) + ")"
+        case Either(parts):
+            return "(" + " OR ".join(f"({inner(part)})" for part in parts) + ")"
+
+
+def conjuncts(condition: Condition) -> Iterator[Condition]:
+    """Yield what all has to hold."""
+    if isinstance(condition, All):
+        for part in condition.of:
+            yield from conjuncts(part)
+    else:
+        yield condition

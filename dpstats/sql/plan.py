@@ -1,0 +1,122 @@
+"""What an answer will release: public, and fixed before any private row is read.
+
+Proofs: docs/proofs/elastic-sensitivity.md, docs/proofs/truncated-sums.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.plan import Plan
+from dpstats.privacy.stages import Smooth, Stage
+from dpstats.release.additive import Integers, additive_stages
+from dpstats.sensitivity.levels import LEVEL_SHARE, level_stage, smooth_stage
+from dpstats.sql.query import Query
+from dpstats.sql.truncation import Truncation
+
+ANSWER = "answer"
+_FINER = 1 << 10
+"""Parts of a whole number that noise with heavy tails is drawn in, whose least scale is a few of them."""
+_LARGEST_SCALE = 2.0**52
+_LARGEST_ANSWER = 2**60
+
+
+@dataclass(frozen=True)
+class SQLPlan(Plan):
+    """What the answer to a query consists of.
+
+    Attributes
+    ----------
+    query : Query
+    finer : int
+        Parts of a step of the answer that noise is drawn in.
+    largest : int
+        Numbers beyond this, in steps, are cut to it: a public bound of all sensitivities.
+    truncations : tuple of Truncation
+        Of sums over units, one for each sign.
+    """
+
+    query: Query
+    finer: int = 1
+    largest: int = _LARGEST_ANSWER
+    truncations: tuple[Truncation, ...] = ()
+
+    @property
+    def method(self) -> str:
+        """How the noise is scaled: by a public bound, by the smooth sensitivity, or by a threshold."""
+        if self.truncations:
+            return self.truncations[0].method
+        return "smooth" if isinstance(self.stages[-1], Smooth) else "public"
+
+    @property
+    def smooth(self) -> Smooth:
+        """The stage of an answer with noise of a private scale."""
+        stage = self.stages[-1]
+        assert isinstance(stage, Smooth)
+        return stage
+
+
+def public_plan(query: Query, moved: int, guarantee: PrivacyGuarantee) -> SQLPlan:
+    """Return the plan of an answer that one row moves by at most ``moved`` steps, whatever the private tables hold."""
+    size = query.cells * query.measure.parts
+    pure = replace(guarantee, delta=0.0)
+    stages = additive_stages(
+        [Integers(ANSWER, size, 1.0, max(moved, 1), max(moved, 1))], guarantee.epsilon, 0.0
+    )
+    return SQLPlan(stages, pure, query)
+
+
+def smooth_plan(query: Query, guarantee: PrivacyGuarantee, interval: bool) -> SQLPlan:
+    """Return the plan of an answer whose noise depends on frequencies in private tables."""
+    size = query.cells * query.measure.parts
+    law = "laplace" if guarantee.delta else "student"
+    finer = 1 if law == "laplace" or query.measure.moved(bool(query.groups)) >= _FINER else _FINER
+    level = LEVEL_SHARE[law] * guarantee.epsilon if interval else 0.0
+    epsilon = (guarantee.epsilon - level) * (1 - 2.0**-50) if interval else guarantee.epsilon
+
+    def of(furthest: float) -> Smooth:
+        return smooth_stage(
+            ANSWER,
+            epsilon,
+            guarantee.delta,
+            spacing=1 / finer,
+            least=0.5 if law == "laplace" else 8.0,
+            furthest=furthest,
+            size=size,
+            noise=law,
+            steady=interval,
+        )
+
+    # The largest sensitivity whose noise can still be drawn; with it the largest answer.
+    small = of(1024.0)
+    furthest = float(int(_LARGEST_SCALE * small.sensitivity_share / float(small.ratio)))
+    largest = int(furthest) // (2 * finer * size)
+    stage = of(furthest)
+    stages: tuple[Stage | Smooth, ...] = (level_stage(level), stage) if interval else (stage,)
+    total = guarantee if law == "laplace" else replace(guarantee, delta=0.0)
+    return SQLPlan(stages, total, query, finer, largest)
+
+
+def unit_plan(query: Query, guarantee: PrivacyGuarantee, method: str, rows: int) -> SQLPlan:
+    """Return the plan of sums over units, cut at a threshold of up to 2^rows rows of the largest value."""
+    measure, grouped = query.measure, bool(query.groups)
+    # From a sixteenth of the largest value on: smaller thresholds would leave out next to all.
+    bits = max(measure.high, -measure.low, 1).bit_length() if measure.kind == "sum" else 0
+    signs = [word for word, end in (("positive", measure.high), ("negative", -measure.low)) if end > 0]
+    parts = signs if measure.kind == "sum" and signs else ["all"]
+    moved = (2 if grouped else 1) * (2 * measure.reach if measure.kind == "mean" else 1)
+    epsilon = guarantee.epsilon if len(parts) == 1 else guarantee.epsilon / 2 * (1 - 2.0**-50)
+    truncations = tuple(
+        Truncation(
+            part if len(parts) == 2 else ANSWER,
+            method,
+            epsilon,
+            (max(bits - 4, 0), rows + bits),
+            moved,
+            query.cells * measure.parts,
+        )
+        for part in parts
+    )
+    stages = tuple(stage for truncation in truncations for stage in truncation.stages())
+    return SQLPlan(stages, replace(guarantee, delta=0.0), query, truncations=truncations)

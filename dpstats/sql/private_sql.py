@@ -1,0 +1,392 @@
+"""Private SQL: counts, sums and means of queries with joins, each one release.
+
+Proofs: docs/proofs/elastic-sensitivity.md, docs/proofs/truncated-sums.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.parameters import (
+    check_choice,
+    check_flag,
+    check_integer,
+    check_privacy_parameters,
+    check_real,
+)
+from dpstats.errors import InvalidParameter
+from dpstats.privacy.budget import PrivacyBudget
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.release.mechanism import Releasing
+from dpstats.release.session import Session
+from dpstats.sensitivity.elastic import ElasticSensitivity
+from dpstats.sensitivity.levels import LEVEL
+from dpstats.sensitivity.relations import Column, Count, Join, Relation, tables
+from dpstats.sensitivity.smooth import smooth_level
+from dpstats.sql.answers import PrivateAnswer, PrivateTable, answered
+from dpstats.sql.catalogue import BaseTable, Catalogue
+from dpstats.sql.compile import Compiled
+from dpstats.sql.parse import parse
+from dpstats.sql.plan import ANSWER, SQLPlan, public_plan, smooth_plan, unit_plan
+from dpstats.sql.query import Query
+from dpstats.sql.source import Source
+
+
+class _Private(NamedTuple):
+    """Exact numbers of an answer, in steps of its noise: all private.
+
+    ``level`` is that of the noise by the smooth sensitivity; of sums over units there are, by their names, how many
+    units are above each threshold, and the numbers cut at each.
+    """
+
+    numbers: NDArray[Any] | None = None
+    level: int = 0
+    above: dict[str, list[int]] | None = None
+    cut: dict[str, NDArray[Any]] | None = None
+
+
+class PrivateSQL(Releasing):
+    """Answer SQL over private tables: every answer is one release, with noise for how far joins can carry one row.
+
+    Parameters
+    ----------
+    connection : DuckDB connection, or mapping of str to path or data frame
+        The tables. A connection is read by a second one, as it was when this object was made (`refresh` reads it
+        again). Files of CSV or Parquet are read in place.
+    epsilon : float
+        Privacy parameter of each answer, greater than 0.
+    delta : float, default=0.0
+        0, the default, is pure privacy. Above 0 noise of a private scale is Laplace's, as in the textbook, which is
+        mostly more of it.
+    public_tables : sequence of str, default=()
+        Tables that anybody may know: they are the same for all neighbours.
+    unit : str, or mapping of str to str, optional
+        The column that says whose a row is: of every private table, or by table. None protects one row of one
+        private table; a unit protects a person with all rows in all tables.
+    categories : mapping of str to sequence, optional
+        Declared values of columns that queries may group by, as {"table.column": [...]}. Rows of other values count
+        nowhere.
+    bins : mapping of str to sequence of float, optional
+        Declared edges of bins of numbers to group by: a bin has its lower edge and not its upper one, but for the last.
+    bounds : mapping of str to (float, float), optional
+        Declared bounds of columns that queries may sum, as {"table.column": (low, high)}; what is beyond counts as
+        the nearer one, and NaN as missing.
+    truncation : {"threshold", "race"}, default="threshold"
+        How it is chosen privately how much a unit may add: the first power of two that few units exceed, or (Dong
+        et al. 2022, with more noise) the best of several answers.
+    unit_limit : int, default=2**20
+        Public: no threshold above so many rows is tried. Never taken from the data.
+    interval : bool, default=True
+        Whether a part of epsilon is spent on how large noise of a private scale is, for intervals: a fifth for
+        Laplace noise, else two fifths.
+    random_state : None, int or numpy.random.Generator, default=None
+        None draws exact noise: a release. Anything else is a simulation.
+    budget : PrivacyBudget, optional
+        Charged by every answer, before noise is drawn.
+
+    Notes
+    -----
+    Names of tables and columns, types, and what is declared are public; sizes of private tables are the same for all
+    neighbours. The text of a query never runs: it is parsed, checked against what can be bounded, and compiled from
+    what was understood, literals bound. Everything else is refused before anything is charged.
+
+    References
+    ----------
+    Johnson, Near and Song (2018), Towards practical differential privacy for SQL queries.
+    Dong, Fang, Yi, Tao and Machanavajjhala (2022), R2T.
+
+    Examples
+    --------
+    >>> import duckdb
+    >>> from dpstats.sql import PrivateSQL
+    >>> connection = duckdb.connect()
+    >>> _ = connection.execute("CREATE TABLE visit AS SELECT i % 40 AS person, i % 7 AS clinic FROM range(1000) t(i)")
+    >>> _ = connection.execute("CREATE TABLE clinic AS SELECT i AS id, i < 3 AS rural FROM range(7) t(i)")
+    >>> sql = PrivateSQL(connection, epsilon=1.0, public_tables=["clinic"], random_state=0)
+    >>> query = "SELECT COUNT(*) FROM visit JOIN clinic ON visit.clinic = clinic.id WHERE rural"
+    >>> answer = sql.count(query)
+    >>> answer.value, answer.confidence_interval().low, answer.confidence_interval().high
+    (428.0, 425.0, 431.0)
+    >>> print(sql.explain(query))
+    count: mf(clinic.id)
+      select: mf(clinic.id)
+        join on visit.clinic = clinic.id: mf(clinic.id)
+          visit, private: 1
+          clinic, public: 0
+    """
+
+    def __init__(
+        self,
+        connection: Any,
+        *,
+        epsilon: float,
+        delta: float = 0.0,
+        public_tables: Iterable[str] = (),
+        unit: str | Mapping[str, str] | None = None,
+        categories: Mapping[str, Iterable[Any]] | None = None,
+        bins: Mapping[str, Iterable[float]] | None = None,
+        bounds: Mapping[str, tuple[float, float]] | None = None,
+        truncation: str = "threshold",
+        unit_limit: int = 2**20,
+        interval: bool = True,
+        random_state: Any = None,
+        budget: PrivacyBudget | None = None,
+    ) -> None:
+        epsilon, delta = check_privacy_parameters(epsilon, delta)
+        if delta > 0.5:
+            raise InvalidParameter(f"delta must be at most 0.5, got {delta:g}")
+        self._truncation = check_choice("truncation", truncation, ["threshold", "race"])
+        limit = check_integer("unit_limit", unit_limit, at_least=2, at_most=2**30)
+        self._powers = (limit - 1).bit_length()
+        self._interval = check_flag("interval", interval)
+        self._data = Source(connection)
+        found = self._declared(public_tables, unit)
+        self._catalogue = _with_columns(
+            Catalogue(found, self._data.views()), categories or {}, bins or {}, bounds or {}
+        )
+        self._units = unit is not None
+        name = "row" if unit is None else unit if isinstance(unit, str) else "unit"
+        super().__init__(PrivacyGuarantee(epsilon, delta, unit=name), random_state, budget)
+
+    def _declared(self, public_tables: Iterable[str], unit: Any) -> dict[str, BaseTable]:
+        """Return the tables, with what is declared of them."""
+        found = self._data.tables()
+        if isinstance(public_tables, str):
+            raise InvalidParameter(f"public_tables must be a sequence of names, got {public_tables!r}")
+        for name in public_tables:
+            if str(name).lower() not in found:
+                raise InvalidParameter(f"public_tables must name tables, got {name!r}")
+            found[name.lower()] = replace(found[name.lower()], public=True)
+        if unit is None:
+            return found
+        if not isinstance(unit, str | Mapping):
+            raise InvalidParameter(f"unit must be a column's name, or one for each table, got {unit!r}")
+        given = {key.lower(): value for key, value in unit.items()} if isinstance(unit, Mapping) else {}
+        unknown = given.keys() - found.keys()
+        if unknown:
+            raise InvalidParameter(f"unit must be of tables that are there, got {sorted(unknown)[0]!r}")
+        for name, table in found.items():
+            column = given.get(name) if given else unit
+            if table.public or column is None:
+                continue
+            if str(column).lower() in table.columns:
+                found[name] = replace(table, unit=table.columns[str(column).lower()][0])
+            elif given:
+                raise InvalidParameter(f"unit must name a column of {table.name}, got {column!r}")
+        return found
+
+    # What users call.
+
+    def count(self, sql: str) -> PrivateAnswer:
+        """Release the answer to a query with one COUNT and no GROUP BY.
+
+        Raises
+        ------
+        InvalidParameter
+            If the query is not one whose sensitivity is bounded here; nothing is charged.
+        BudgetExceeded
+            If the budget cannot pay.
+        """
+        query = self._parsed(sql)
+        if query.groups or query.measure.kind not in ("count", "distinct"):
+            raise InvalidParameter("count is for one COUNT without GROUP BY; query answers the others")
+        answer = self._answer(query)
+        assert isinstance(answer, PrivateAnswer)
+        return answer
+
+    def query(self, sql: str) -> PrivateTable:
+        """Release the answer to a query with one COUNT, SUM or AVG; with GROUP BY one number for each cell.
+
+        Returns
+        -------
+        PrivateTable, or PrivateAnswer where there is no GROUP BY
+        """
+        return self._answer(self._parsed(sql))
+
+    def plan_for(self, sql: str) -> SQLPlan:
+        """Return what an answer would release, and at which cost: of public facts only, charged nothing."""
+        return self._planned(self._parsed(sql))
+
+    def explain(self, sql: str) -> str:
+        """Say how far one row (or unit) moves the answer, part by part, in symbols: numbers would be private.
+
+        mf(t.c, k) is how often the most frequent value of a column occurs, of data that differ in k rows.
+        """
+        query = self._parsed(sql)
+        if not self._units:
+            return self._elastic(query, symbols=True).explain()
+        unit = self._guarantee.unit
+        if _own_distinct(query):
+            return f"{query.measure.kind}: 1, as a {unit} is counted once"
+        what = {"count": "rows", "mean": "rows"}.get(query.measure.kind, "values, in steps")
+        first, last = self._planned(query).truncations[0].powers
+        return (
+            f"{query.measure.kind}: 2^j, j chosen privately\n"
+            f"  every row is of one {unit} ({' = '.join(str(column) for column in query.unit)})\n"
+            f"  what a {unit} adds of {what} is cut at 2^j, j among {first}, ..., {last}"
+        )
+
+    def refresh(self) -> None:
+        """Read the tables as they are now, and forget frequencies of what they were."""
+        self._data.refresh()
+
+    # How.
+
+    def _parsed(self, sql: str) -> Query:
+        query = parse(sql, self._catalogue, units=self._units)
+        if self._units and query.measure.kind == "distinct" and query.measure.column not in query.unit:
+            raise InvalidParameter(
+                f"COUNT(DISTINCT {query.measure.column and query.measure.column.name}): where units are protected, "
+                "only units can be counted so: another value may be of several"
+            )
+        if self._units and self._truncation == "race" and (query.groups or query.measure.kind == "mean"):
+            raise InvalidParameter("truncation='race' is for one count or sum; use 'threshold'")
+        return query
+
+    def _planned(self, query: Query) -> SQLPlan:
+        if self._units:
+            if _own_distinct(query):
+                return public_plan(query, 1, self._guarantee)
+            return unit_plan(query, self._bare, self._truncation, self._powers)
+        moved = query.measure.moved(bool(query.groups))
+        if self._constant(query):
+            return public_plan(query, moved * self._elastic(query, public=True).at_distance(0), self._bare)
+        return smooth_plan(query, self._bare, self._interval)
+
+    @property
+    def _bare(self) -> PrivacyGuarantee:
+        return PrivacyGuarantee(self._guarantee.epsilon, self._guarantee.delta)
+
+    def _elastic(self, query: Query, symbols: bool = False, public: bool = False) -> ElasticSensitivity:
+        """Return the elastic sensitivity; for its symbols no frequency is read, where it is public no private one."""
+        known = {}
+        by_name = {table.name: table for table in self._catalogue.tables.values()}
+        instances = {table.instance: table.name for table in tables(query.relation)}
+        for column in _keys(query.relation):
+            table = by_name[instances[column.instance]]
+            name = f"{table.name}.{column.name}"
+            needless = symbols or (public and not table.public)
+            known[name] = 1 if needless else self._data.frequency(table, column.name)
+        kind = "histogram" if symbols and query.groups else "count"
+        return ElasticSensitivity(Count(query.relation, kind), known)
+
+    def _constant(self, query: Query) -> bool:
+        return self._elastic(query, symbols=True).constant
+
+    def _answer(self, query: Query) -> PrivateTable:
+        plan = self._planned(query)
+        session = self._session_of(plan)
+        session.check()
+        private = self._read(query, plan)
+        with session:
+            self._release(private, plan, session)
+        total = replace(plan.guarantee, simulated=self._guarantee.simulated, unit=self._guarantee.unit)
+        return answered(query, plan, session.released, total)
+
+    def _read(self, query: Query, plan: SQLPlan) -> _Private:
+        compiled = Compiled(query, {table.name: table for table in self._catalogue.tables.values()})
+        if plan.truncations:
+            above, cut = {}, {}
+            for truncation in plan.truncations:
+                part = truncation.name
+                if part == ANSWER:
+                    signed = query.measure.kind == "sum"
+                    part = ("positive" if query.measure.high > 0 else "negative") if signed else "all"
+                rows = self._data.run(*compiled.units_above(part, truncation.each))
+                above[truncation.name] = [int(n) for n in rows[0]]
+                rows = self._data.run(*compiled.units_cut(part, truncation.each))
+                cut[truncation.name] = _by_cell(rows, query, len(truncation.each))
+            return _Private(above=above, cut=cut)
+        found = _by_cell(self._data.run(*compiled.cells()), query, 1)[0]
+        numbers = np.clip(found, -plan.largest, plan.largest) * plan.finer
+        if plan.method == "public":
+            return _Private(numbers)
+        elastic, moved = self._elastic(query), plan.finer * query.measure.moved(bool(query.groups))
+        stage = plan.smooth
+        most = 2 * plan.largest * plan.finer * stage.size
+        level = smooth_level(lambda k: min(moved * elastic.at_distance(k), most), stage.limits)
+        return _Private(numbers, level)
+
+    def _release(self, private: _Private, plan: SQLPlan, session: Session) -> None:
+        if plan.truncations:
+            assert private.above is not None and private.cut is not None
+            for truncation in plan.truncations:
+                truncation.release(session, private.above[truncation.name], private.cut[truncation.name])
+        elif plan.method == "public":
+            session.add(ANSWER, private.numbers)
+        else:
+            if len(plan.stages) == 2:
+                session.add(LEVEL, np.array([private.level]))
+            session.smooth(ANSWER, private.numbers, private.level)
+
+
+def _own_distinct(query: Query) -> bool:
+    """Return whether units are counted, once each."""
+    return query.measure.kind == "distinct" and not query.groups
+
+
+def _keys(relation: Relation) -> set[Column]:
+    """Return the columns that joins are on."""
+    if isinstance(relation, Join):
+        return (
+            _keys(relation.left) | _keys(relation.right) | {column for pair in relation.on for column in pair}
+        )
+    return _keys(relation.of) if hasattr(relation, "of") else set()
+
+
+def _by_cell(rows: list[tuple[Any, ...]], query: Query, times: int) -> NDArray[Any]:
+    """Return the exact numbers of all cells: shape (times, cells * parts); Python integers where 64 bits are few."""
+    parts = query.measure.parts
+    found = np.zeros((times, query.cells, parts), dtype=object)
+    for cell, *numbers in rows:
+        if cell is not None:
+            found[:, int(cell), :] = np.array([int(n or 0) for n in numbers], dtype=object).reshape(
+                times, parts
+            )
+    flat = found.reshape(times, -1)
+    return flat.astype(np.int64) if np.abs(flat).max() < 2**62 else flat
+
+
+def _with_columns(
+    catalogue: Catalogue,
+    categories: Mapping[str, Iterable[Any]],
+    bins: Mapping[str, Iterable[float]],
+    bounds: Mapping[str, tuple[float, float]],
+) -> Catalogue:
+    """Return a catalogue with what is declared of columns."""
+    keys = catalogue.columns_of("categories", categories)
+    declared: dict[tuple[str, str], tuple[Any, ...]] = {}
+    for key, values in categories.items():
+        listed = () if isinstance(values, str) else tuple(values)
+        if not listed or len(set(listed)) < len(listed):
+            raise InvalidParameter(
+                f"categories[{key!r}] must be a sequence of different values, got {values!r}"[:300]
+            )
+        declared[keys[key]] = listed
+    edges: dict[tuple[str, str], tuple[float, ...]] = {}
+    for key, place in catalogue.columns_of("bins", bins).items():
+        ends = tuple(check_real(f"bins[{key!r}]", edge) for edge in bins[key])
+        if len(ends) < 2 or not all(low < high for low, high in pairwise(ends)) or place in declared:
+            raise InvalidParameter(
+                f"bins[{key!r}] must be two edges or more that rise, of a column without categories, got {bins[key]!r}"[
+                    :300
+                ]
+            )
+        edges[place] = ends
+    limits: dict[tuple[str, str], tuple[float, float]] = {}
+    for key, place in catalogue.columns_of("bounds", bounds).items():
+        try:
+            low, high = bounds[key]
+        except (TypeError, ValueError):
+            raise InvalidParameter(f"bounds[{key!r}] must be two numbers, got {bounds[key]!r}") from None
+        low, high = (check_real(f"bounds[{key!r}]", end, at_least=-1e15, at_most=1e15) for end in (low, high))
+        if not low < high:
+            raise InvalidParameter(f"bounds[{key!r}] must be low < high, got {low:g} and {high:g}")
+        limits[place] = (low, high)
+    return replace(catalogue, categories=declared, bins=edges, bounds=limits)

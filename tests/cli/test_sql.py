@@ -1,0 +1,116 @@
+"""dpstats sql: answers over files and databases, what they cost, and what is refused in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pandas as pd
+import pytest
+
+from dpstats.cli import main
+from dpstats.sql import PrivateSQL
+from tests.cli.commands import failed, json_of, refused
+
+JOIN = "SELECT COUNT(*) FROM visit JOIN clinic ON visit.clinic = clinic.id"
+
+
+@pytest.fixture
+def files(folder: Path) -> list[str]:
+    visits = pd.DataFrame({"person": [i % 40 for i in range(400)], "clinic": [i % 7 for i in range(400)]})
+    visits.assign(kind=["new" if i % 3 else "old" for i in range(400)], cost=7.5).to_csv(
+        "visit.csv", index=False
+    )
+    pd.DataFrame({"id": range(7)}).to_csv("clinic.csv", index=False)
+    return ["--table", "visit=visit.csv", "--table", "clinic=clinic.csv"]
+
+
+def test_it_is_what_private_sql_answers(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    found = json_of(["sql", JOIN, *files, "--public", "clinic", "--seed", "3"], capsys)
+    tables = {"visit": "visit.csv", "clinic": "clinic.csv"}
+    made = PrivateSQL(tables, epsilon=1.0, public_tables=["clinic"], random_state=3).count(JOIN)
+    assert found["cells"] == made.records() and found["method"] == "public"
+    assert found["privacy"] == {"epsilon": 1.0, "delta": 0.0, "neighbors": "REPLACE_ONE", "simulated": True}
+
+
+def test_options_arrive(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    groups = ["SELECT kind, AVG(cost) FROM visit GROUP BY kind", *files, "--seed", "1", "--epsilon", "3"]
+    declared = ["--levels", "visit.kind=new,old,none", "--bounds", "visit.cost=0,10", "--confidence", "0.9"]
+    found = json_of(["sql", *groups, *declared], capsys)
+    assert [cell["kind"] for cell in found["cells"]] == ["new", "old", "none"] and found[
+        "confidence_level"
+    ] == 0.9
+    assert abs(found["cells"][0]["mean"] - 7.5) < 0.5
+    ages = ["SELECT clinic, COUNT(*) FROM visit GROUP BY clinic", *files, "--seed", "1", "--bins"]
+    found = json_of(["sql", *ages, "visit.clinic=0,3,7"], capsys)
+    assert [cell["clinic"] for cell in found["cells"]] == ["[0, 3)", "[3, 7]"]
+    assert "--bins must have numbers" in refused(["sql", *ages, "visit.clinic=0,x"], capsys)
+    persons = [
+        "--public",
+        "clinic",
+        "--unit",
+        "person",
+        "--unit-limit",
+        "16",
+        "--seed",
+        "2",
+        "--epsilon",
+        "5",
+    ]
+    found = json_of(["sql", JOIN, *files, *persons], capsys)
+    assert found["privacy"]["unit"] == "person" and found["thresholds"][0] <= 16
+    found = json_of(["sql", JOIN, *files, *persons, "--truncation", "race"], capsys)
+    assert found["method"] == "race" and found["thresholds"] == []
+    each = ["--unit", "visit.person", "--public", "clinic", "--seed", "2"]
+    assert json_of(["sql", JOIN, *files, *each], capsys)["privacy"]["unit"] == "unit"
+    private = json_of(["sql", JOIN, *files, "--delta", "1e-6", "--no-intervals", "--seed", "2"], capsys)
+    assert private["privacy"]["delta"] == 1e-6 and "low" not in private["cells"][0]
+
+
+def test_a_database_is_read_and_a_ledger_charged(
+    files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with duckdb.connect("all.duckdb") as connection:
+        connection.execute("CREATE TABLE visit AS SELECT * FROM read_csv('visit.csv')")
+        connection.execute("CREATE TABLE clinic AS SELECT * FROM read_csv('clinic.csv')")
+    query = ["sql", JOIN, "--database", "all.duckdb", "--budget", "b.db", "--epsilon", "0.4"]
+    found = json_of(query, capsys)
+    assert found["privacy"]["simulated"] is False
+    assert main(query) == 0
+    assert "COUNT(*)" in capsys.readouterr().out
+    assert "epsilon" in failed(query, capsys)
+
+
+def test_what_it_would_release_is_explained_at_no_cost(
+    files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["sql", JOIN, *files, "--explain", "--budget", "b.db"]) == 0
+    out = capsys.readouterr().out
+    assert "max(mf(visit.clinic, k), mf(clinic.id, k))" in out and "smooth sensitivity" in out
+    assert "must not have the column" in refused(
+        ["sql", "SELECT kind FROM visit", *files, "--budget", "b.db"], capsys
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([JOIN], "--table or --database must be given"),
+        ([JOIN, "--table", "visit"], "--table must be NAME=FILE"),
+        ([JOIN, "--table", "a=x.csv", "--table", "a=y.csv"], "each name once"),
+        ([JOIN, "--table", "a=nowhere.csv"], "nowhere.csv cannot be read"),
+        ([JOIN, "--database", "nowhere.duckdb"], "--database must be a file"),
+        ([JOIN, "--database", "people.csv"], "--database must be a DuckDB database"),
+        (
+            [JOIN + " LIMIT 3", "--table", "visit=visit.csv", "--table", "clinic=clinic.csv"],
+            "must not have LIMIT",
+        ),
+        ([JOIN, "--table", "visit=visit.csv", "--bounds", "0,1"], "--bounds must be"),
+        ([JOIN, "--table", "visit=visit.csv", "--unit", "a", "--unit", "b.c"], "--unit must be one column"),
+        ([JOIN, "--table", "visit=visit.csv", "--seed", "1", "--budget", "b.db"], "cannot be given together"),
+    ],
+)
+def test_bad_calls_are_one_line(
+    files: list[str], arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert message in refused(["sql", *arguments], capsys)

@@ -1,0 +1,302 @@
+"""Answers to SQL: noise by a public bound, by the smooth sensitivity, and of sums over units cut at a threshold."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dpstats.privacy import Plan, Stage
+from dpstats.release.session import Session
+from dpstats.sql import PrivateSQL
+from dpstats.sql.private_sql import Query, SQLPlan
+from registry.entry import Entry, PlantedBug, Understated, less_noise
+from registry.sparse_vector import InBlocks
+from tests.sql.databases import Database, connected, replaced
+
+Numbers = list[np.ndarray]
+PAIRS = "SELECT COUNT(*) FROM r JOIN s ON r.a = s.a"
+
+
+def database(r: Any, s: Any = ((0,), (0,), (1,))) -> Database:
+    return (("r", "a INTEGER, b INTEGER", tuple(r)), ("s", "a INTEGER", tuple(s)))
+
+
+class Asked:
+    """A query, and what it is asked with; subclasses plant bugs."""
+
+    made: type[PrivateSQL] = PrivateSQL
+
+    def __init__(self, text: str, **options: Any) -> None:
+        self.text, self.options = text, options
+        self.known: dict[Database, tuple[SQLPlan, Any, PrivateSQL]] = {}
+
+    def read(self, data: Database) -> tuple[SQLPlan, Any, PrivateSQL]:
+        """Return the plan, and the exact numbers of a database."""
+        if data not in self.known:
+            sql = self.made(connected(data), **self.options)
+            query = sql._parsed(self.text)
+            plan = sql._planned(query)
+            self.known[data] = plan, sql._read(query, plan), sql
+        return self.known[data]
+
+    def draw(self, data: Database, rng: np.random.Generator, size: int) -> np.ndarray:
+        plan, private, sql = self.read(data)
+        if not plan.truncations or plan.method == "race":
+            with Session.simulated(plan, rng, size) as session:
+                sql._release(private, plan, session)
+            return np.concatenate([np.atleast_2d(found.T).T for found in session.released.values()], axis=1)
+        found, noise = np.empty((size, 2)), InBlocks(rng)
+        for i in range(size):
+            with Session(plan, noise) as session:
+                sql._release(private, plan, session)
+            place, numbers = session.released["answer"]
+            found[i] = place, numbers[0]
+        return found
+
+    def public(self, data: Database, budget: Any) -> tuple[Plan, np.ndarray]:
+        plan, _, sql = self.read(data)
+        if budget is not None:
+            sql = PrivateSQL(connected(data), **self.options, budget=budget)
+            plan = sql.plan_for(self.text)
+        return plan, sql.query(self.text).values
+
+
+def entry(asked: Asked, name: str, pair: tuple[Database, Database], power: float, **more: Any) -> Entry:
+    plan = asked.read(pair[0])[0]
+    return Entry(
+        name=name,
+        covers=PrivateSQL,
+        plan=plan,
+        draw=asked.draw,
+        dataset=pair[0],
+        neighbor=pair[1],
+        power=power,
+        public=asked.public,
+        **more,
+    )
+
+
+def small(rows: list[tuple[Any, ...]], n: int, tables: str = "rs") -> Iterator[tuple[Database, Database]]:
+    """Yield pairs of databases that differ in a row of r, or of s."""
+    for r in itertools.combinations_with_replacement(rows, n):
+        for s in itertools.combinations_with_replacement([(0,), (1,)] if "s" in tables else [(0,)], n):
+            data = database(r, s)
+            if "r" in tables:
+                yield from ((data, replaced(data, "r", 0, row)) for row in rows)
+            if "s" in tables:
+                yield from ((data, replaced(data, "s", 0, row)) for row in [(0,), (1,)])
+
+
+def numbers(asked: Asked) -> Callable[[Database], Numbers]:
+    return lambda data: [asked.read(data)[1].numbers]
+
+
+class LessNoise(Asked):
+    """Planted bug: a quarter of the noise that the guarantee needs."""
+
+    factor = 0.25
+
+    def read(self, data: Database) -> tuple[SQLPlan, Any, PrivateSQL]:
+        plan, private, sql = super().read(data)
+        return less_noise(plan, self.factor), private, sql
+
+
+class SharedByCells(LessNoise):
+    """Planted bug: every cell has the noise of a single count."""
+
+    factor = 0.5
+
+
+class LevelAsItIs(Asked):
+    """Planted bug: the level of the noise is released with next to none."""
+
+    def read(self, data: Database) -> tuple[SQLPlan, Any, PrivateSQL]:
+        plan, private, sql = super().read(data)
+        level, answer = plan.stages
+        return replace(plan, stages=(replace(level, scale_steps=0.05), answer)), private, sql
+
+
+def hidden_level() -> Stage:
+    """Return a stage that states what the level of the noise moves by: for the brute force."""
+    return Stage("level of the noise", "laplace", 1, 1.0, 1, 1.0)
+
+
+def level(asked: Asked, smoothed: int | None = None) -> Callable[[Database], Numbers]:
+    """Return what reads the level; ``smoothed`` times beta, or 0 for no smoothing at all: planted bugs."""
+
+    def read(data: Database) -> Numbers:
+        plan, private, sql = asked.read(data)
+        if smoothed is None:
+            return [np.array([private.level])]
+        elastic, limits = sql._elastic(plan.query), plan.smooth.limits
+        at = [int(np.searchsorted(limits, plan.finer * elastic.at_distance(k))) for k in range(40)]
+        return [np.array([max(x - smoothed * k for k, x in enumerate(at))] if smoothed else at[:1])]
+
+    return read
+
+
+class CutAtTheLargest(PrivateSQL):
+    """Planted bug: the last threshold is what some unit adds at most, and not declared."""
+
+    def _planned(self, query: Query) -> Any:
+        largest = self._data.run("SELECT max(n) FROM (SELECT count(*) AS n FROM r GROUP BY b)")[0][0]
+        self._powers = int(largest - 1).bit_length()
+        return super()._planned(query)
+
+
+class FromTheData(Asked):
+    made = CutAtTheLargest
+
+
+def entries() -> Iterator[Entry]:
+    elastic = "elastic-sensitivity.md"
+    rows = [(0, 0), (1, 1), (None, 1)]
+    public = Asked(PAIRS, epsilon=1.0, public_tables=["s"])
+    first = database([(0, 0), (1, 0)])
+    pair = first, replaced(first, "r", 0, (None, 0))
+    once = public.read(first)[0]
+    wrong = replace(once, stages=(replace(once.stages[0], sensitivity_steps=1, scale_steps=1.0),))
+    yield entry(
+        public,
+        "SQL count, joined with a public table",
+        pair,
+        0.5,
+        proof=elastic,
+        integers=numbers(public),
+        pairs=lambda: (
+            (data, replaced(data, "r", 0, row))
+            for r in itertools.combinations_with_replacement(rows, 2)
+            for data in [database(r)]
+            for row in rows
+        ),
+        understated=(
+            Understated("the frequency of the wrong key", wrong, numbers(public), lambda: iter([pair])),
+        ),
+        bugs=(
+            PlantedBug(
+                "a quarter of the noise", LessNoise(PAIRS, **public.options).draw, *pair, 1.0, 0.0, 6000
+            ),
+        ),
+    )
+    cells = Asked("SELECT b, COUNT(*) FROM r GROUP BY b", epsilon=1.0, categories={"r.b": [0, 1, 2]})
+    pair = first, replaced(first, "r", 0, (0, 2))
+    yield entry(
+        cells,
+        "SQL counts of cells",
+        pair,
+        0.3,
+        proof=elastic,
+        integers=numbers(cells),
+        pairs=lambda: small([(0, 0), (0, 1), (1, 2)], 2, "r"),
+        bugs=(
+            PlantedBug(
+                "cells share the noise of one count",
+                SharedByCells(cells.text, **cells.options).draw,
+                *pair,
+                1.0,
+                0.0,
+            ),
+        ),
+    )
+    for law, options in (
+        ("pure", {"epsilon": 1.0, "interval": False}),
+        ("Laplace", {"epsilon": 2.0, "delta": 1e-2}),
+    ):
+        private = Asked(PAIRS, **options)
+        # Eight rows of r and one of s that goes with them all, or with none.
+        many = database([(0, 0)] * 8, [(0,), (1,)])
+        pair = many, replaced(many, "s", 0, (2,))
+        bug = LessNoise(PAIRS, **options)
+        bugs = [
+            PlantedBug(
+                "a quarter of the noise", bug.draw, *pair, options["epsilon"], options.get("delta", 0.0)
+            )
+        ]
+        if law == "Laplace":
+            shown = LevelAsItIs(PAIRS, **options)
+            few = database([(0, 0)], [(1,)])
+            more = few, replaced(database([(0, 0)] * 2, [(1,)]), "r", 1, (1, 0))
+            more = database([(0, 0)] * 2, [(1,)]), more[1]
+            bugs.append(PlantedBug("the level with next to no noise", shown.draw, *more, 2.0, 1e-2, 6000))
+        once = private.read(many)[0]
+        levels: Plan = replace(once, stages=(hidden_level(),))
+        yield entry(
+            private,
+            f"SQL count, joined with a private table, {law}",
+            pair,
+            0.05,
+            proof=elastic,
+            integers=level(private),
+            pairs=lambda: small([(0, 0), (1, 0)], 2),
+            stages=(hidden_level(),),
+            understated=tuple(
+                Understated(name, levels, level(private, smoothed), lambda: small([(0, 0), (1, 0)], 2))
+                for name, smoothed in (("not smoothed", 0), ("smoothed by twice beta", 2))
+            ),
+            bugs=tuple(bugs),
+        )
+    units = {"epsilon": 2.0, "unit": {"r": "b"}, "unit_limit": 2}
+    asked = Asked("SELECT COUNT(*) FROM r", **units)
+    # Twenty units of one row each; one of them has four, or none.
+    held = [(0, i) for i in range(20)]
+    full = (("r", "a INTEGER, b INTEGER", (*held, *[(0, 0)] * 3)),)
+    none = (("r", "a INTEGER, b INTEGER", (*held[1:], *[(0, None)] * 4)),)
+    (truncation,) = asked.read(full)[0].truncations
+
+    def cut(data: Database) -> Numbers:
+        private = asked.read(data)[1]
+        return [*private.cut["answer"], np.array(private.above["answer"][:1])]
+
+    def unit_pairs() -> Iterator[tuple[Database, Database]]:
+        kept = [(0, 0), (0, 1)]
+        for n, m in itertools.product((0, 1, 3, 5), repeat=2):
+            # A unit with n rows is replaced by one with m, or goes.
+            for other in (3, None):
+                both = (
+                    (("r", "a INTEGER, b INTEGER", (*kept, *[(0, 2)] * n)),),
+                    (("r", "a INTEGER, b INTEGER", (*kept, *[(0, other)] * m)),),
+                )
+                yield both
+
+    options = truncation.stages()[1].options  # type: ignore[union-attr]
+    counted = Stage("units above 1", "laplace", 1, 1.0, 1, 1.0)
+    yield entry(
+        asked,
+        "SQL count of units, cut at a threshold",
+        (full, none),
+        0.05,
+        proof="truncated-sums.md",
+        integers=cut,
+        pairs=unit_pairs,
+        stages=(*options, counted),
+        bugs=(
+            PlantedBug(
+                "a quarter of the noise", LessNoise(asked.text, **units).draw, full, none, 2.0, 0.0, 6000
+            ),
+        ),
+        most_trials=100_000,
+    )
+    race = Asked(asked.text, **units, truncation="race")
+    yield entry(
+        race,
+        "SQL count of units, by a race",
+        (full, none),
+        0.02,
+        proof="truncated-sums.md",
+        integers=lambda data: list(race.read(data)[1].cut["answer"]),
+        pairs=unit_pairs,
+        bugs=(
+            PlantedBug(
+                "every candidate at the full budget",
+                LessNoise(race.text, **units, truncation="race").draw,
+                full,
+                none,
+                2.0,
+                0.0,
+            ),
+        ),
+    )

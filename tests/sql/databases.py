@@ -1,0 +1,29 @@
+"""Small databases in DuckDB, and the same with one row replaced."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+
+Rows = tuple[tuple[Any, ...], ...]
+Database = tuple[tuple[str, str, Rows], ...]
+"""Tables: name, columns as CREATE TABLE has them, rows."""
+
+
+def connected(data: Database) -> Any:
+    """Return a connection to a database in memory."""
+    connection = duckdb.connect(":memory:")
+    for name, columns, rows in data:
+        connection.execute(f"CREATE TABLE {name} ({columns})")
+        for row in rows:
+            connection.execute(f"INSERT INTO {name} VALUES ({', '.join('?' * len(row))})", list(row))
+    return connection
+
+
+def replaced(data: Database, table: str, place: int, row: tuple[Any, ...]) -> Database:
+    """Return a database with another row in a place of a table."""
+    return tuple(
+        (name, columns, (*rows[:place], row, *rows[place + 1 :]) if name == table else rows)
+        for name, columns, rows in data
+    )

@@ -1,0 +1,51 @@
+"""Tables and columns by their names, and identifiers that mean themselves."""
+
+from __future__ import annotations
+
+import duckdb
+import pytest
+
+from dpstats.errors import InvalidParameter
+from dpstats.sql.catalogue import BaseTable, Catalogue, ColumnType, quoted
+
+R = BaseTable("Rows", '"Rows"', {"a": ("A", ColumnType.of("INTEGER"))})
+CATALOGUE = Catalogue({"rows": R}, frozenset({"v"}))
+
+
+def test_types_are_of_a_kind() -> None:
+    kinds = {
+        "UBIGINT": "whole",
+        "DECIMAL(10,2)": "real",
+        "DOUBLE": "real",
+        "VARCHAR": "text",
+        "BOOLEAN": "truth",
+    }
+    kinds |= {"DATE": "date", "TIMESTAMP": "time", "TIMESTAMP WITH TIME ZONE": "other", "INTEGER[]": "other"}
+    assert {name: ColumnType.of(name).kind for name in kinds} == kinds
+
+
+def test_names_are_found_whatever_their_case() -> None:
+    assert CATALOGUE.table("ROWS") is R
+    assert CATALOGUE.columns_of("bounds", ["rOws.a"]) == {"rOws.a": ("rows", "a")}
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: CATALOGUE.table("x"), r"base tables \(Rows\): 'x' is no table"),
+        (lambda: CATALOGUE.table("V"), "'V' is a view"),
+        (lambda: CATALOGUE.columns_of("bounds", ["a"]), "bounds must name columns as 'table.column'"),
+        (lambda: CATALOGUE.columns_of("bounds", ["rows.b"]), "columns that are there"),
+        (lambda: quoted("a\0b"), "zero character"),
+    ],
+)
+def test_what_is_not_there_is_named(call: object, message: str) -> None:
+    with pytest.raises(InvalidParameter, match=message):
+        call()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("name", ['a"b', "a; DROP TABLE r", "select", "ä b", '"', "a''b"])
+def test_identifiers_mean_themselves(name: str) -> None:
+    connection = duckdb.connect()
+    connection.execute(f"CREATE TABLE r ({quoted(name)} INTEGER)")
+    assert connection.execute(f"SELECT * FROM r AS t WHERE t.{quoted(name)} = 1").description[0][0] == name

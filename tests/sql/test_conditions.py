@@ -1,0 +1,53 @@
+"""Conditions in SQL: every form, with columns named and literals bound by who asks."""
+
+from __future__ import annotations
+
+from dpstats.sensitivity.relations import Column
+from dpstats.sql.conditions import (
+    All,
+    Among,
+    Between,
+    Compare,
+    Constant,
+    Either,
+    Flag,
+    Like,
+    Literal,
+    Missing,
+    Not,
+    conjuncts,
+    written,
+)
+
+A, B = Column("t", "a"), Column("t", "b")
+
+
+def test_every_form_is_written() -> None:
+    whole = Either(
+        (
+            All((Compare("<>", A, B), Not(Missing(A)))),
+            Between(A, Literal(1, "BIGINT"), Literal(2, "BIGINT")),
+            Among(B, (Literal("x'--", "VARCHAR"),)),
+            Like(B, Literal("%", "VARCHAR")),
+            Flag(A),
+            Constant(True),
+            Constant(False),
+        )
+    )
+    bound: list[object] = []
+
+    def bind(value: Literal) -> str:
+        bound.append(value.value)
+        return f"${len(bound)}"
+
+    text = written(whole, lambda column: column.name.upper(), bind)
+    assert text == (
+        "((((A <> B) AND ((NOT (A IS NULL))))) OR (A BETWEEN $1 AND $2) OR (B IN ($3)) OR (B LIKE $4) OR (A) "
+        "OR (TRUE) OR (FALSE))"
+    )
+    assert bound == [1, 2, "x'--", "%"] and "x'" not in text
+
+
+def test_conjuncts_are_what_must_hold() -> None:
+    both = All((Compare("=", A, B), All((Flag(A), Either((Flag(A), Flag(B)))))))
+    assert list(conjuncts(both)) == [Compare("=", A, B), Flag(A), Either((Flag(A), Flag(B)))]

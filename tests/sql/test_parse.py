@@ -1,0 +1,262 @@
+"""What is read of SQL, and what is refused, by the name of its clause; generated and mutated queries are bounded."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+import pytest
+
+from dpstats.errors import InvalidParameter
+from dpstats.sensitivity.relations import Column, Distinct, Join, Select, Table
+from dpstats.sql.catalogue import BaseTable, Catalogue, ColumnType
+from dpstats.sql.conditions import All, Among, Between, Compare, Literal, Missing, Not
+from dpstats.sql.parse import parse
+from tests.sql.fuzz import run, run_units
+
+
+def table(called: str, public: bool = False, unit: str | None = None, **columns: str) -> BaseTable:
+    kinds = {key.lower(): (key, ColumnType.of(kind)) for key, kind in columns.items()}
+    return BaseTable(called, f'"{called}"', kinds, public, unit)
+
+
+R = table("r", a="INTEGER", b="INTEGER", name="VARCHAR", x="DOUBLE", d="DATE", t="TIMESTAMP", f="BOOLEAN")
+S = table("s", a="INTEGER", c="BIGINT", name="VARCHAR")
+P = table("P", public=True, Id="INTEGER", Kind="VARCHAR")
+CATALOGUE = Catalogue(
+    {"r": R, "s": S, "p": P},
+    frozenset({"v"}),
+    {("r", "b"): (0, 1), ("p", "kind"): ("x", "y")},
+    bounds={("r", "x"): (-1.0, 5.0), ("r", "b"): (0.0, 9.0)},
+)
+COUNT = "SELECT COUNT(*) FROM "
+
+
+def read(text: str, **options: Any) -> Any:
+    return parse(text, CATALOGUE, **options)
+
+
+def test_a_query_is_its_relation() -> None:
+    query = read(COUNT + "r JOIN s ON r.a = s.a WHERE r.b IN (1, 2) AND NOT s.name IS NULL")
+    assert isinstance(query.relation, Select) and isinstance(query.relation.of, Join)
+    assert query.relation.of.on == ((Column("r", "a"), Column("s", "a")),)
+    assert query.relation.condition == All(
+        (
+            Compare("=", Column("r", "a"), Column("s", "a")),
+            Among(Column("r", "b"), (Literal(1, "BIGINT"), Literal(2, "BIGINT"))),
+            Not(Missing(Column("s", "name"))),
+        )
+    )
+    assert (query.measure.kind, query.label, query.groups) == ("count", "count", ())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "r, s WHERE r.a = s.a",
+        "r JOIN s USING (a)",
+        "r INNER JOIN s ON s.a = r.a",
+        "(SELECT a FROM r) r JOIN s USING (A)",
+        "(SELECT * FROM r) AS q, s WHERE q.a = s.a",
+    ],
+)
+def test_joins_are_read_in_any_form(text: str) -> None:
+    query = read(COUNT + text)
+    joined = query.relation.of
+    assert isinstance(joined, Join) and {str(c) for c in joined.on[0]} == {"r.a", "s.a"}
+
+
+def test_instances_of_a_table_are_told_apart() -> None:
+    query = read(
+        "WITH w AS (SELECT a, b FROM r WHERE x > 0) SELECT COUNT(DISTINCT w.b) AS n FROM w JOIN w z USING (a)"
+    )
+    assert isinstance(query.relation, Distinct) and query.label == "n"
+    assert query.relation.columns == (Column("r", "b"),) and query.measure.kind == "distinct"
+    assert query.relation.of.of.on == ((Column("r", "a"), Column("r#2", "a")),)  # type: ignore[union-attr]
+
+
+def test_names_ignore_case_and_quotes_do_not_change_them() -> None:
+    query = read('select count(*) as "N" from R join p on "R".A = P.ID where "p"."KIND" like \'x%\'')
+    assert query.label == "N" and query.relation.of.right == Table("P", public=True)  # type: ignore[union-attr]
+
+
+def test_groups_sums_and_means_are_of_what_is_declared() -> None:
+    query = read("SELECT b, kind, AVG(x) FROM r JOIN p ON r.a = p.id GROUP BY kind, r.b")
+    assert [group.name for group in query.groups] == ["Kind", "b"] and query.cells == 4
+    assert [query.cell(i) for i in range(4)] == [("x", 0), ("x", 1), ("y", 0), ("y", 1)]
+    measure = query.measure
+    assert measure.kind == "mean" and measure.spacing == 2.0**-14
+    assert measure.low * measure.spacing <= -1 and measure.high * measure.spacing >= 5
+    whole = read("SELECT SUM(b) FROM r").measure
+    assert (whole.low, whole.high, whole.spacing) == (0, 9, 1.0)
+
+
+def test_literals_are_converted_here() -> None:
+    between = read(COUNT + "r WHERE d BETWEEN '2013-01-31' AND '2013-02-01'").relation.condition
+    assert between == All(
+        (Between(Column("r", "d"), Literal(date(2013, 1, 31), "DATE"), Literal(date(2013, 2, 1), "DATE")),)
+    )
+    turned = read(COUNT + "r WHERE -1.5 <= x").relation.condition
+    assert turned == All((Compare(">=", Column("r", "x"), Literal(-1.5, "DOUBLE")),))
+
+
+REFUSED = {
+    # Clauses.
+    "SELECT a FROM r": "the column a in SELECT",
+    "SELECT * FROM r": "STAR in SELECT",
+    "SELECT COUNT(*), COUNT(*) FROM r": "one aggregate",
+    "SELECT MAX(a) FROM r": "MAX in SELECT",
+    "SELECT COUNT(*) + 1 FROM r": "ADD in SELECT",
+    "SELECT COUNT(*) FILTER (WHERE a = 1) FROM r": "FILTER in SELECT",
+    "SELECT COUNT(*) OVER () FROM r": "WINDOW in SELECT",
+    "SELECT COUNT(DISTINCT a, b) FROM r": "several columns",
+    "SELECT DISTINCT COUNT(*) FROM r": "SELECT DISTINCT of the whole",
+    "SELECT COUNT(*)": "must have FROM",
+    COUNT + "r LIMIT 1": "LIMIT",
+    COUNT + "r ORDER BY 1": "ORDER BY",
+    COUNT + "r GROUP BY b HAVING COUNT(*) > 1": "HAVING",
+    COUNT + "r QUALIFY a > 1": "QUALIFY",
+    COUNT + "r USING SAMPLE 10": "SAMPLE",
+    COUNT + "r TABLESAMPLE (10 PERCENT)": "SAMPLE",
+    COUNT + "r UNION ALL SELECT 1": "UNION",
+    "INSERT INTO r VALUES (1)": "INSERT",
+    "DROP TABLE r": "DROP",
+    COUNT + "r; DROP TABLE r": "one statement, got 2",
+    "PRAGMA version": "one SELECT",
+    "EXPLAIN SELECT 1": "one SELECT",
+    # Joins.
+    COUNT + "r LEFT JOIN s ON r.a = s.a": "outer join",
+    COUNT + "r FULL OUTER JOIN s ON r.a = s.a": "outer join",
+    COUNT + "r RIGHT JOIN s USING (a)": "outer join",
+    COUNT + "r NATURAL JOIN s": "NATURAL",
+    COUNT + "r ASOF JOIN s ON r.a = s.a AND r.b >= s.c": "ASOF",
+    COUNT + "r POSITIONAL JOIN s": "POSITIONAL",
+    COUNT + "r SEMI JOIN s USING (a)": "SEMI",
+    COUNT + "r ANTI JOIN s USING (a)": "SEMI, ANTI",
+    COUNT + "r CROSS JOIN s": "CROSS",
+    COUNT + "r, s": "a join without an equality",
+    COUNT + "r JOIN s ON r.a < s.a": "a join without an equality",
+    COUNT + "r JOIN s ON r.a = s.a OR r.b = s.a": "a join without an equality",
+    COUNT + "r JOIN s ON NOT r.a = s.a": "a join without an equality",
+    COUNT + "r JOIN s ON r.a = s.c": "of one type",
+    COUNT + "r JOIN r q ON r.x = q.x": "real numbers",
+    COUNT + "r JOIN s ON r.a = s.a + 0": "ADD in a comparison|ADD where a column",
+    COUNT + "r JOIN r USING (a)": "each name once",
+    COUNT + "r JOIN s USING (b)": "both sides have",
+    # Tables.
+    COUNT + "v": "is a view, which may hide a join",
+    COUNT + "nowhere": "is no table",
+    COUNT + "main.r": "a table with a schema",
+    COUNT + "read_csv('x.csv')": "in place of a name",
+    COUNT + "'x.csv'": "is no table",
+    COUNT + "range(3)": "in place of a name|in FROM",
+    COUNT + "r AS q(a)": "COLUMNS",
+    COUNT + "(VALUES (1)) AS q(a)": "VALUES",
+    COUNT + "(SELECT a FROM r)": "must have a name",
+    COUNT + "(SELECT a + 1 AS a FROM r) q": "ADD where a column",
+    COUNT + "(SELECT COUNT(*) AS n FROM r) q": "COUNT where a column",
+    COUNT + "(SELECT a FROM r GROUP BY a) q": "GROUP BY in a subquery",
+    COUNT + "(SELECT a FROM r LIMIT 3) q": "LIMIT",
+    COUNT + "(SELECT a, a FROM r) q": "each column once",
+    "WITH RECURSIVE w AS (SELECT a FROM r) SELECT COUNT(*) FROM w": "RECURSIVE",
+    "WITH R AS (SELECT a FROM s) SELECT COUNT(*) FROM r": "means two things",
+    "WITH w AS (SELECT a FROM s), W AS (SELECT a FROM r) SELECT COUNT(*) FROM w": "means two things",
+    # Conditions.
+    COUNT + "r WHERE a": "must be a BOOLEAN",
+    COUNT + "r WHERE abs(a) = 1": "ABS where a column",
+    COUNT + "r WHERE a + 1 = 2": "ADD where a column",
+    COUNT + "r WHERE CAST(a AS VARCHAR) = '1'": "CAST where a column",
+    COUNT + "r WHERE a IN (SELECT a FROM s)": "QUERY in IN",
+    COUNT + "r WHERE EXISTS (SELECT 1 FROM s)": "EXISTS",
+    COUNT + "r WHERE a = (SELECT 1)": "SUBQUERY",
+    COUNT + "r WHERE CASE WHEN a = 1 THEN TRUE END": "CASE",
+    COUNT + "r WHERE a = ?": "PLACEHOLDER",
+    COUNT + "r WHERE name ILIKE 'x'": "ILIKE",
+    COUNT + "r WHERE name LIKE 'x' ESCAPE '!'": "ESCAPE",
+    COUNT + "r WHERE a LIKE 'x'": "must be VARCHAR",
+    COUNT + "r WHERE a IS TRUE": "only IS NULL",
+    COUNT + "r WHERE a = 'x'": "literal of its type INTEGER",
+    COUNT + "r WHERE a = 1.5": "literal of its type",
+    COUNT + "r WHERE a = 99999999999999999999": "literal of its type",
+    COUNT + "r WHERE d = 'yesterday'": "literal of its type DATE",
+    COUNT + "r WHERE x = NULL": "NULL",
+    COUNT + "r WHERE rowid = 1": "no column 'rowid'",
+    COUNT + "r WHERE q.a = 1": "there is no 'q' in FROM",
+    COUNT + "r JOIN s ON r.a = s.a WHERE name = 'x'": "ambiguous",
+    # What is grouped and summed.
+    "SELECT a, COUNT(*) FROM r GROUP BY a": "values must be declared",
+    "SELECT b, COUNT(*) FROM r GROUP BY 1": "LITERAL where a column",
+    COUNT + "r GROUP BY ALL": "ALL in GROUP",
+    COUNT + "r GROUP BY ROLLUP (b)": "ROLLUP",
+    "SELECT SUM(a) FROM r": "bounds of its values must be declared",
+    "SELECT SUM(name) FROM r": "must be a number",
+    "SELECT SUM(DISTINCT b) FROM r": "DISTINCT where a column",
+    "SELECT AVG(b + 1) FROM r": "ADD where a column",
+    # Text.
+    "": "text of a query",
+    "SELECT FROM WHERE": "can be parsed|must have FROM|is no table",
+    "SELECT COUNT(*) FROM r WHERE (a = 1": "can be parsed: it is not at line 1",
+    "SELECT COUNT(*) FROM r WHERE name = 'x": "can be parsed",
+    "SELECT COUNT(*) FROM r WHERE " + "(" * 150 + "a = 1" + ")" * 150: "deep|can be parsed",
+    "SELECT COUNT(*) FROM r -- " + "x" * 20_000: "at most 20,000 characters",
+    COUNT + "r " + "".join(f"JOIN r r{i} USING (a) " for i in range(20)): "at most 12",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED, ids=lambda text: text[:60])
+def test_everything_else_is_refused_by_name(text: str) -> None:
+    with pytest.raises(InvalidParameter, match=f"(?i){REFUSED[text]}"):
+        read(text)
+
+
+@pytest.mark.parametrize("given", [None, 3, b"SELECT 1"])
+def test_what_is_no_text_is_refused(given: Any) -> None:
+    with pytest.raises(InvalidParameter, match="sql must be the text"):
+        read(given)
+
+
+UNITS = Catalogue(
+    {
+        "r": table("r", unit="u", u="INTEGER", a="INTEGER"),
+        "s": table("s", unit="u", u="INTEGER", a="INTEGER"),
+        "n": table("n", u="INTEGER"),
+        "p": P,
+    }
+)
+
+
+def test_a_row_of_the_result_is_one_units() -> None:
+    def unit(text: str) -> list[str]:
+        return [str(column) for column in parse(COUNT + text, UNITS, units=True).unit]
+
+    assert unit("r") == ["r.u"]
+    assert unit("r JOIN s USING (u) JOIN p ON r.a = p.id") == ["r.u", "s.u"]
+    # By way of another column, and of a subquery.
+    assert unit("(SELECT DISTINCT u, a FROM r) q JOIN s ON q.a = s.a AND q.a = s.u AND q.u = s.a") == [
+        "r.a",
+        "r.u",
+        "s.a",
+        "s.u",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("r JOIN s USING (a)", "r.u = s.u must be among"),
+        ("r JOIN s ON r.a = s.a WHERE r.u = s.u OR r.a = 1", "r.u = s.u must be among"),
+        ("r JOIN r q ON r.a = q.a", "must be among"),
+        ("(SELECT DISTINCT a FROM r) q", "DISTINCT must have the unit's column"),
+        ("n", "has no unit"),
+        ("p", "must be about a private table"),
+    ],
+)
+def test_rows_that_could_be_several_units_are_refused(text: str, message: str) -> None:
+    with pytest.raises(InvalidParameter, match=message):
+        parse(COUNT + text, UNITS, units=True)
+
+
+def test_no_query_is_accepted_and_bounded_wrongly() -> None:
+    found = run(16, seed=5)
+    assert found["accepted"] == found["queries"] == 8 and found["mutated"] == 8
+    assert run_units(8, seed=6) >= 2

@@ -1,0 +1,72 @@
+"""Plans of answers: which noise, at which cost, and that several cells do not share what is one number's."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from dpstats.privacy import PrivacyGuarantee
+from dpstats.sensitivity.relations import Column, Table
+from dpstats.sql.catalogue import ColumnType
+from dpstats.sql.conditions import Literal
+from dpstats.sql.plan import public_plan, smooth_plan, unit_plan
+from dpstats.sql.query import Group, Measure, Query
+
+
+def query(cells: int = 1, measure: Measure | None = None) -> Query:
+    values = tuple(Literal(i, "BIGINT") for i in range(cells))
+    groups = (Group(Column("t", "g"), "g", values),) if cells > 1 else ()
+    return Query(Table("t"), measure or Measure("count"), groups, "n", (), "")
+
+
+SUM = Measure("sum", Column("t", "x"), ColumnType.of("DOUBLE"), -(2**17), 2**17, 2.0**-10)
+
+
+def test_a_public_bound_is_pure_laplace_noise() -> None:
+    plan = public_plan(query(), 7, PrivacyGuarantee(0.5, 1e-6))
+    assert plan.guarantee == PrivacyGuarantee(0.5) and plan.method == "public"
+    assert plan.additive[0].scale_steps == 14
+
+
+@pytest.mark.parametrize("interval", [True, False])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("cells", [1, 20])
+def test_a_private_scale_costs_what_was_asked_for(interval: bool, delta: float, cells: int) -> None:
+    for measure in (None, SUM):
+        plan = smooth_plan(query(cells, measure), PrivacyGuarantee(1.0, delta), interval)
+        assert plan.method == "smooth" and len(plan.stages) == 1 + interval
+        assert plan.guarantee == PrivacyGuarantee(1.0, delta)
+        assert plan.smooth.size == cells and plan.smooth.noise == ("laplace" if delta else "student")
+        # Every sensitivity there can be has a level whose noise can be drawn.
+        assert plan.smooth.limits[-1] >= 2 * plan.largest * plan.finer * cells
+        assert plan.largest > 10**6 and plan.smooth.levels[-1] < 1e16
+
+
+def test_cells_do_not_share_beta_and_delta() -> None:
+    one = smooth_plan(query(), PrivacyGuarantee(1.0, 1e-6), False).smooth
+    many = smooth_plan(query(200), PrivacyGuarantee(1.0, 1e-6), False).smooth
+    # The published rule for 200 numbers has beta = epsilon/(4 (200 + log(2/delta))).
+    published = 1 / (4 * (200 + math.log(2e6)))
+    assert published < math.log(float(many.ratio)) < math.log(float(one.ratio)) / 15
+    assert math.log(float(one.ratio)) == pytest.approx(1 / (2 * math.log(2e6)), rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("measure", "names", "powers"),
+    [
+        (Measure("count"), ["answer"], (0, 20)),
+        (Measure("mean", low=-5, high=5), ["answer"], (0, 20)),
+        (Measure("sum", low=0, high=1000), ["answer"], (6, 30)),
+        (Measure("sum", low=-1000, high=0), ["answer"], (6, 30)),
+        (SUM, ["positive", "negative"], (14, 38)),
+    ],
+)
+def test_sums_of_units_have_a_part_for_each_sign(
+    measure: Measure, names: list[str], powers: tuple[int, int]
+) -> None:
+    plan = unit_plan(query(1, measure), PrivacyGuarantee(1.0, 1e-6), "threshold", 20)
+    assert [truncation.name for truncation in plan.truncations] == names
+    assert {truncation.powers for truncation in plan.truncations} == {powers}
+    assert plan.guarantee == PrivacyGuarantee(1.0) and plan.method == "threshold"
+    assert len(unit_plan(query(), PrivacyGuarantee(1.0), "race", 20).stages) == 21

@@ -1,0 +1,59 @@
+"""How far what is counted moves, by brute force over rows that go and come; and the cells of groups."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from dpstats.sensitivity.relations import Column, Table
+from dpstats.sql.conditions import Literal
+from dpstats.sql.query import Group, Measure, Query
+
+
+def numbers(measure: Measure, rows: tuple[tuple[int, int], ...], cells: int) -> list[int]:
+    """Return what is released of (cell, value) rows, in steps."""
+    found = [0] * (cells * measure.parts)
+    for cell, value in rows:
+        if measure.kind == "mean":
+            found[2 * cell] += measure.reach
+            found[2 * cell + 1] += value - measure.middle
+        else:
+            found[cell] += value if measure.kind == "sum" else 1
+    return found
+
+
+@pytest.mark.parametrize("cells", [1, 2])
+@pytest.mark.parametrize(
+    "measure",
+    [
+        Measure("count"),
+        Measure("sum", low=0, high=3),
+        Measure("sum", low=-2, high=3),
+        Measure("sum", low=1, high=3),
+        Measure("mean", low=-2, high=3),
+        Measure("mean", low=1, high=4),
+    ],
+    ids=lambda measure: f"{measure.kind} {measure.low} {measure.high}",
+)
+def test_what_a_row_moves_is_attained_and_never_more(measure: Measure, cells: int) -> None:
+    # S rows go and S come, or fewer: none, one or two of each here.
+    values = [0] if measure.kind == "count" else range(measure.low, measure.high + 1)
+    rows = list(itertools.product(range(cells), values))
+    for moved in (1, 2):
+        some = [held for n in range(moved + 1) for held in itertools.combinations_with_replacement(rows, n)]
+        kept = [numbers(measure, held, cells) for held in some]
+        most = max(sum(abs(x - y) for x, y in zip(a, b, strict=True)) for a in kept for b in kept)
+        assert most <= moved * measure.moved(cells > 1)
+        # A middle between two whole numbers leaves half a step.
+        assert most >= moved * (measure.moved(cells > 1) - (2 if measure.kind == "mean" else 0))
+
+
+def test_cells_are_in_the_order_of_their_declaration() -> None:
+    groups = tuple(
+        Group(Column("t", name), name, tuple(Literal(v, "BIGINT") for v in values))
+        for name, values in (("a", (1, 2)), ("b", (7, 8, 9)))
+    )
+    query = Query(Table("t"), Measure("count"), groups, "n", (), "")
+    assert query.cells == 6
+    assert [query.cell(i) for i in range(6)] == list(itertools.product((1, 2), (7, 8, 9)))

@@ -1,0 +1,117 @@
+"""One snapshot: frequencies and answers of the same data, errors that show nothing, files in place."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pytest
+
+from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.sql import PrivateSQL
+from dpstats.sql.source import Source
+
+
+@pytest.fixture
+def connection() -> Any:
+    made = duckdb.connect()
+    made.execute("CREATE TABLE r AS SELECT i % 3 AS a, 'x' || i AS name FROM range(10) t(i)")
+    made.execute("INSERT INTO r VALUES (NULL, NULL), (NULL, NULL), (NULL, NULL), (NULL, NULL), (NULL, NULL)")
+    return made
+
+
+def test_frequencies_are_of_values_that_are_there_and_asked_once(
+    connection: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = Source(connection)
+    table = source.tables()["r"]
+    assert (source.frequency(table, "a"), source.frequency(table, "name")) == (4, 1)
+    monkeypatch.setattr(Source, "run", lambda *args: pytest.fail("asked again"))
+    assert source.frequency(table, "a") == 4
+
+
+def test_nothing_changes_between_a_frequency_and_an_answer(connection: Any) -> None:
+    # A planted bug: frequencies of another transaction than the answer's.
+    source = Source(connection)
+    table = source.tables()["r"]
+    assert source.frequency(table, "a") == 4
+    connection.execute("INSERT INTO r SELECT 0, 'y' FROM range(100)")
+    assert source.run(f"SELECT count(*) FROM {table.source}") == [(15,)] and source.frequency(table, "a") == 4
+    source.refresh()
+    assert (
+        source.run(f"SELECT count(*) FROM {table.source}") == [(115,)] and source.frequency(table, "a") == 104
+    )
+
+
+def test_views_and_tables_with_collations_are_no_tables(connection: Any) -> None:
+    connection.execute("CREATE VIEW v AS SELECT r.a FROM r, r q")
+    connection.execute("CREATE TABLE c (name VARCHAR COLLATE NOCASE)")
+    connection.execute("CREATE TEMP TABLE here (a INTEGER)")
+    source = Source(connection)
+    assert set(source.tables()) == {"r"} and "v" in source.views()
+    connection.execute("SET default_collation = 'nocase'")
+    with pytest.raises(InvalidParameter, match="default_collation"):
+        Source(connection)
+
+
+def test_an_error_of_the_databases_is_not_passed_on(connection: Any) -> None:
+    connection.execute("CREATE TABLE s AS SELECT 'hushhush' AS secret")
+    source = Source(connection)
+    with pytest.raises(InvalidData, match="DuckDB could not compute") as caught:
+        source.run("SELECT CAST(secret AS INTEGER) FROM s")
+    text = "".join(traceback.format_exception(caught.value))
+    assert "hushhush" not in text and caught.value.__context__ is None and caught.value.__cause__ is None
+    assert source.run("SELECT 1") == [(1,)]
+
+
+def test_files_and_frames_are_tables(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": [1, 1, 2], "b": ["x", "y", "x"]})
+    frame.to_csv(tmp_path / "it's.csv", index=False)
+    duckdb.from_df(frame).write_parquet(str(tmp_path / "p.parquet"))
+    source = Source(
+        {
+            "c": tmp_path / "it's.csv",
+            "p": str(tmp_path / "p.parquet"),
+            "f": frame,
+            "pl": pl.DataFrame({"a": [1, 1, 2], "b": ["x", "y", "x"]}),
+        }
+    )
+    tables = source.tables()
+    assert set(tables) == {"c", "p", "f", "pl"}
+    for table in tables.values():
+        assert source.run(f"SELECT count(*) FROM {table.source}") == [(3,)]
+        assert source.frequency(table, "a") == 2
+    # No other file can be read.
+    with pytest.raises(InvalidData):
+        source.run(f"SELECT * FROM read_csv('{__file__}')")
+    frame.iloc[:1].to_csv(tmp_path / "it's.csv", index=False)
+    with pytest.raises(InvalidData, match="has changed"):
+        source.run("SELECT 1")
+    source.refresh()
+    assert source.run(f"SELECT count(*) FROM {tables['c'].source}") == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("data", "error", "message"),
+    [
+        (3, InvalidParameter, "connection must be a DuckDB connection"),
+        ({}, InvalidParameter, "at least one table"),
+        ({"": "x.csv"}, InvalidParameter, "by their names"),
+        ({"x": "nowhere.csv"}, InvalidParameter, "nowhere.csv cannot be read"),
+        ({"x": object()}, InvalidData, "must be a path or a data frame"),
+    ],
+)
+def test_what_is_no_database_is_refused(data: Any, error: type, message: str) -> None:
+    with pytest.raises(error, match=message):
+        PrivateSQL(data, epsilon=1.0)
+
+
+def test_a_file_that_is_no_table_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.parquet").write_bytes(b"hushhush")
+    with pytest.raises(InvalidData, match="not a readable") as caught:
+        Source({"x": tmp_path / "x.parquet"})
+    assert "hushhush" not in str(caught.value) and caught.value.__context__ is None

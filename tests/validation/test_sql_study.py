@@ -1,0 +1,39 @@
+"""The study of private SQL, reduced: made-up flights, every query in every way."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "validation" / "studies"))
+import private_sql
+
+
+def test_the_study_runs_and_says_what_is_known() -> None:
+    private_sql.REPEATS = 1
+    for name in list(private_sql.QUERIES):
+        if name not in (
+            "by Boeings",
+            "late in fog",
+            "pairs of flights of a plane in a day",
+            "planes seen at JFK",
+        ):
+            del private_sql.QUERIES[name]
+    found, bounds = private_sql.study(private_sql.made_up(np.random.default_rng(0), 400), 5)
+    assert list(found) == list(private_sql.QUERIES) and "by Boeings" in bounds
+    for name, row in found.items():
+        # Planes are public: what a flight moves is known, and the noise of two or three rows is small.
+        if not name.startswith("pairs"):
+            assert row["a flight"].error <= 20
+        assert row["a plane with all its flights"] is not None
+    text = private_sql.as_markdown(found, bounds, 5, "python validation/studies/private_sql.py")
+    assert text.count("\n| ") == 2 * (1 + len(private_sql.QUERIES))
+    # What a plane adds, by hand.
+    tables = private_sql.made_up(np.random.default_rng(1), 300)
+    most = private_sql.largest_unit(
+        private_sql.connected(tables), "SELECT COUNT(*) FROM flights WHERE dep_delay > 60"
+    )
+    late = tables["flights"][tables["flights"]["dep_delay"] > 60]
+    assert most == late["tailnum"].value_counts().max()
