@@ -20,7 +20,7 @@ from dpstats.release.noise import SimulatedNoise
 from dpstats.release.session import Session
 from dpstats.release.stream import Stream
 from registry.entry import Dataset, Draw, Entry, PlantedBug
-from registry.sparse_vector import KeepsThreshold, _InBlocks
+from registry.sparse_vector import InBlocks, KeepsThreshold
 
 # A dataset is a histogram. That a row moves answers by at most one row is brute-forced in tests/queries/.
 
@@ -252,7 +252,7 @@ def _pattern(
         stage = plan.comparisons
         stage = replace(stage, threshold_steps=threshold)
         stage = replace(stage, **{name: factor * getattr(stage, name) for name, factor in scales.items()})
-        noise, found = _InBlocks(rng), np.zeros(size)
+        noise, found = InBlocks(rng), np.zeros(size)
         for trial in range(size):
             asking = Conversation(data, plan, Stream(stage, noise))
             if answered:
@@ -273,7 +273,7 @@ def _many(made: OnlineMultiplicativeWeights, kind: type[Stream]) -> Draw:
 
     def draw(data: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
         stage = replace(planned(made, int(data.sum()), data.size).comparisons, threshold_steps=BETWEEN)
-        noise, found = _InBlocks(rng), np.zeros(size)
+        noise, found = InBlocks(rng), np.zeros(size)
         errors = [abs(int(k) - 3) * ROW for k in data[:2]]
         for trial in range(size):
             stream = kind(stage, noise)
