@@ -79,6 +79,15 @@ INSIDE = {
         "budget",
         "__init__",
     ],
+    "privacy.stages": [
+        "costs",
+        "additive",
+        "selection",
+        "private_scale",
+        "responses",
+        "streams",
+        "__init__",
+    ],
     "data": [
         "labels",
         "parameters",

@@ -19,6 +19,12 @@ TESTED_ELSEWHERE = {
     "identity/result.py": "tests/identity/test_base.py reads every result and summary",
     "means/whitening.py": "tests/means/test_adaptive.py fits every shape of covariance",
     "tables/result.py": "tests/tables/test_contingency.py reads results and summaries",
+    "privacy/stages/additive.py": "tests/privacy/test_stages.py has every kind of stage",
+    "privacy/stages/costs.py": "tests/privacy/test_stages.py has every kind of stage",
+    "privacy/stages/private_scale.py": "tests/privacy/test_stages.py has every kind of stage",
+    "privacy/stages/responses.py": "tests/privacy/test_stages.py has every kind of stage",
+    "privacy/stages/selection.py": "tests/privacy/test_stages.py has every kind of stage",
+    "privacy/stages/streams.py": "tests/privacy/test_stages.py has every kind of stage",
     "ranks/result.py": "tests/ranks/test_rank_tests.py reads results and summaries",
     "identity/spatial_limit.py": "tests/identity/test_spatial_sign_test.py compares the limit with rows",
 }

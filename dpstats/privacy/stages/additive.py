@@ -1,0 +1,242 @@
+"""Integers with additive noise: one vector, or several blocks of one release."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.errors import InvalidParameter
+from dpstats.privacy.events import DiscreteLaplace, Event, Pure
+from dpstats.privacy.guarantee import Neighbors
+from dpstats.privacy.rounding import quotient_up, up
+from dpstats.privacy.stages.costs import check_counts, gaussian_event
+
+Spacing = float | tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Integers with additive noise.
+
+    Attributes
+    ----------
+    name : str
+        What is released.
+    noise : {"laplace", "gaussian", "joint"}
+        The law of the noise: discrete, on the lattice of the release. "joint" is for numbers that a row moves all the
+        same way: P(v) falls by e in every ``scale_steps`` of max(0, v) - min(0, v).
+    size : int
+        How many numbers are released.
+    spacing : float or tuple of float
+        The length of one step of the released numbers, in their units; one per number or common.
+    sensitivity_steps : int
+        Largest distance of the integers between neighbouring datasets, in steps: l1 for Laplace noise, l2 for
+        Gaussian noise, max(0, v) - min(0, v) of their difference v for joint noise.
+    scale_steps : float
+        Scale (Laplace) or standard deviation (Gaussian) of the noise, in steps.
+    neighbors : Neighbors
+        The relation that the sensitivity is for.
+    concentrated : bool, default=False
+        Whether Gaussian noise is accounted for by zero-concentrated privacy, as it is on a lattice too coarse for
+        the exact curve.
+    times : int, default=1
+        The numbers are this many releases alike; the sensitivity is that of each.
+    part : str, default=""
+        Which rows it is about; stages of different parts are about different rows, those of "" about all.
+    """
+
+    name: str
+    noise: str
+    size: int
+    spacing: Spacing
+    sensitivity_steps: int
+    scale_steps: float
+    neighbors: Neighbors = field(default=Neighbors.REPLACE_ONE, kw_only=True)
+    concentrated: bool = field(default=False, kw_only=True)
+    times: int = field(default=1, kw_only=True)
+    part: str = field(default="", kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_counts(size=self.size, times=self.times)
+        if self.size % self.times:
+            raise InvalidParameter(
+                f"size must be a multiple of times, got size={self.size} and times={self.times}"
+            )
+
+    @property
+    def event(self) -> Event:
+        """What an accountant sees of each of the releases alike."""
+        sensitivity, scale = self.sensitivity_steps, self.scale_steps
+        if self.noise == "laplace":
+            return DiscreteLaplace(sensitivity, scale, neighbors=self.neighbors)
+        if self.noise == "joint":
+            return Pure(quotient_up(sensitivity, scale), neighbors=self.neighbors)
+        return gaussian_event(
+            quotient_up(sensitivity, scale),
+            [(self.size // self.times, scale)],
+            self.concentrated,
+            self.neighbors,
+        )
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """All that an accountant sees."""
+        return (self.event,) * self.times
+
+    @property
+    def norm(self) -> str:
+        """The norm of the sensitivity: "l1", "l2" or "range"."""
+        return {"laplace": "l1", "gaussian": "l2", "joint": "range"}[self.noise]
+
+    @property
+    def sensitivity(self) -> float | NDArray[np.float64]:
+        """The sensitivity in the units of the release.
+
+        With one spacing per column the steps are the common unit: entry j is the sensitivity in
+        the units of column j, of the integers with every column measured in its own steps.
+        """
+        return _scaled(self.spacing, self.sensitivity_steps)
+
+    @property
+    def noise_scale(self) -> float | NDArray[np.float64]:
+        """Scale (Laplace) or standard deviation (Gaussian) of the noise, in the units of the release."""
+        return _scaled(self.spacing, self.scale_steps)
+
+    @property
+    def noise_std(self) -> float | NDArray[np.float64]:
+        """Standard deviation of the noise of a number, in the units of the release."""
+        if self.noise == "joint":
+            # Of n numbers that are not discrete, which it nears from above as the scale grows.
+            return self.noise_scale * math.sqrt((self.size + 2) * (self.size + 3) / 6)
+        return self.noise_scale * _std_of(self.noise)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a reader of the plan has to know, by name."""
+        scale = np.asarray(self.noise_scale).tolist()
+        return {"name": self.name, "noise": self.noise, "size": self.size, "noise_scale": scale}
+
+    def describe(self, n_candidates: int | None = None) -> str:
+        """Return a line of a plan as it is printed."""
+        return f"{self.name}: {self.size} numbers, {self.noise} noise of scale {_range(self.noise_scale)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One of the vectors that a joint stage releases.
+
+    Attributes
+    ----------
+    name : str
+    size : int
+    spacing : float or tuple of float
+    unit_steps : float
+        What the block is measured in, in its own steps: the noise is the stage's scale times it.
+    """
+
+    name: str
+    size: int
+    spacing: Spacing
+    unit_steps: float
+
+
+@dataclass(frozen=True, slots=True)
+class JointStage:
+    """Several blocks of integers with noise of one law, each at a scale of its own: one release.
+
+    It costs what the worst pair of neighbours moves *all* blocks by, together, and not the sum of what each
+    block's own worst pair does.
+
+    Attributes
+    ----------
+    name : str
+    noise : {"laplace", "gaussian"}
+    blocks : tuple of Block
+    sensitivity : float
+        Largest distance between neighbouring datasets of all blocks together, each in its ``unit_steps``: l1 for
+        Laplace noise, l2 for Gaussian noise.
+    scale : float
+        Scale (Laplace) or standard deviation (Gaussian) of the noise, in the same units.
+    neighbors, concentrated, part
+        As for `Stage`.
+    """
+
+    name: str
+    noise: str
+    blocks: tuple[Block, ...]
+    sensitivity: float
+    scale: float
+    neighbors: Neighbors = field(default=Neighbors.REPLACE_ONE, kw_only=True)
+    concentrated: bool = field(default=False, kw_only=True)
+    part: str = field(default="", kw_only=True)
+
+    def __post_init__(self) -> None:
+        # A list could be changed after it was paid for.
+        object.__setattr__(self, "blocks", tuple(self.blocks))
+        check_counts(blocks=len(self.blocks))
+        for block in self.blocks:
+            check_counts(size=block.size)
+
+    @property
+    def size(self) -> int:
+        """How many numbers are released."""
+        return sum(block.size for block in self.blocks)
+
+    @property
+    def event(self) -> Event:
+        """What an accountant sees: one event for all blocks."""
+        movement = quotient_up(self.sensitivity, self.scale)
+        if self.noise == "laplace":
+            return Pure(movement, neighbors=self.neighbors)
+        sizes = [(block.size, self.scale_steps(block)) for block in self.blocks]
+        return gaussian_event(movement, sizes, self.concentrated, self.neighbors)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """All that an accountant sees."""
+        return (self.event,)
+
+    def scale_steps(self, block: Block) -> float:
+        """Return the scale of a block's noise, in its steps: what is drawn."""
+        return up(Fraction(self.scale) * Fraction(block.unit_steps))
+
+    def noise_scale(self, block: Block) -> float | NDArray[np.float64]:
+        """Return the scale of a block's noise, in its units."""
+        return _scaled(block.spacing, self.scale_steps(block))
+
+    def noise_std(self, block: Block) -> float | NDArray[np.float64]:
+        """Return the standard deviation of a block's noise, in its units."""
+        return self.noise_scale(block) * _std_of(self.noise)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a reader of the plan has to know, by name."""
+        blocks = [
+            {"name": b.name, "size": b.size, "noise_scale": np.asarray(self.noise_scale(b)).tolist()}
+            for b in self.blocks
+        ]
+        return {"name": self.name, "noise": self.noise, "size": self.size, "blocks": blocks}
+
+    def describe(self, n_candidates: int | None = None) -> str:
+        """Return the lines of a plan as it is printed."""
+        lines = [
+            f"{block.name}: {block.size} numbers, {self.noise} noise of scale {_range(self.noise_scale(block))}"
+            for block in self.blocks
+        ]
+        return f"{self.name}, together:\n    " + "\n    ".join(lines)
+
+
+def _std_of(noise: str) -> float:
+    return math.sqrt(2.0) if noise == "laplace" else 1.0
+
+
+def _scaled(spacing: Spacing, factor: float) -> float | NDArray[np.float64]:
+    return np.asarray(spacing) * factor if isinstance(spacing, tuple) else spacing * factor
+
+
+def _range(scale: Any) -> str:
+    scale = np.atleast_1d(scale)
+    return f"{scale.min():.6g}" if np.ptp(scale) == 0 else f"{scale.min():.6g} to {scale.max():.6g}"
