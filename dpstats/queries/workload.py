@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import reprlib
+from abc import ABC, abstractmethod
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -38,7 +39,7 @@ class _Fitted(PrivateEstimator[Plan]):
 
 
 @parameters
-class WorkloadRelease(_Fitted[Plan]):
+class WorkloadRelease(_Fitted[Plan], ABC):
     """Base of what answers queries that are known in advance."""
 
     domain: Any = None
@@ -49,6 +50,10 @@ class WorkloadRelease(_Fitted[Plan]):
     budget: PrivacyBudget | None = None
 
     _min_samples = 1
+
+    @abstractmethod
+    def plan(self, n_samples: int, n_features: int | None = None) -> Plan:
+        """Return what a fit on data of this size would release, and at which cost."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Release the answers on private rows.

@@ -275,7 +275,7 @@ def entries() -> Iterator[Entry]:
         **ball,
         bugs=(
             shown("half the noise", HalfNoise(**visible)),
-            shown("the selection for free", SelectionForFree(**visible), trials=400_000),
+            shown("the selection for free", SelectionForFree(**visible), trials=600_000),
         ),
     )
     # Nearly all for the stages: a row beyond every ball, on one side or the other, and the rest at 0. Both columns
