@@ -86,3 +86,17 @@ def test_fits_are_copied_and_pickled_with_their_answers() -> None:
         again = pickle.loads(pickle.dumps(made))
         assert np.array_equal(again.predict(), made.predict()) and str(again.summary()) == str(made.summary())
         assert clone(made).get_params().keys() == made.get_params().keys()
+
+
+def test_counts_of_a_large_domain_are_not_read_as_rows() -> None:
+    # More cells than a distribution is fitted on: tables are made without the whole one.
+    domain = Domain([3] + [2] * 19)
+    assert domain.size > 2**20
+    counts = np.zeros(domain.size, np.int64)
+    counts[[0, 1, domain.size // 3, domain.size - 1]] = 4, 2, 3, 1
+    for tables in ([("x0",)], [("x0", "x19")]):
+        queries = LinearQueries.marginals(domain, tables)
+        for given in ({"domain": domain, "workload": tables}, {"workload": queries}):
+            made = WorkloadAnswers(**given, epsilon=1e6, random_state=0).fit(counts)
+            assert made.plan_.n_samples == 10
+            assert made.linear_ * 10 == pytest.approx(queries.answers(counts), abs=0.1)
