@@ -61,7 +61,8 @@ class HistogramRelease(_Fitted[Plan], ABC):
         ----------
         X : array of shape (size,); or rows, where there is a ``domain``
             Private: the histogram, how many rows are at each point of the universe; or a frame or array of rows, which
-            the domain counts. Their number is public.
+            the domain counts. Their number is public. With a domain of one attribute rows are always meant: leave it
+            out to give a histogram.
         y : ignored
 
         Raises

@@ -15,7 +15,8 @@ from dpstats.data.tables import Table
 from dpstats.errors import InvalidParameter
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.plan import ReleasePlan
-from dpstats.queries.counted import is_histogram, private_table
+from dpstats.queries.counted import private_table
+from dpstats.queries.counts import is_histogram
 from dpstats.queries.domain import Domain, check_domain
 from dpstats.queries.linear import LinearQueries
 from dpstats.queries.marginals import MarginalQueries, check_tables
@@ -77,7 +78,7 @@ class WorkloadRelease(_Fitted[Plan]):
         return super().fit(X, y)
 
     def _stated_shape(self, X: Any) -> tuple[int, int] | None:
-        if self.domain is None or is_histogram(X, self._asked()[1].size):
+        if self.domain is None or is_histogram(X, self._asked()[1]):
             return None  # a sum of what is private
         n = rows_stated(X)
         return None if n is None else (n, len(self._asked()[1]))
