@@ -110,6 +110,7 @@ class WorkloadRelease(_Fitted[Plan]):
         _, domain = self._asked()
         if not isinstance(queries, LinearQueries):
             queries = MarginalQueries(domain, check_tables("queries", queries, domain))
+        _check_same("queries", queries, domain)
         if self.synthetic_ is None:
             raise InvalidParameter(
                 f"queries must be those of the workload: the domain has more than {FULL_TABLE:,} cells, and no "
@@ -134,6 +135,7 @@ class WorkloadRelease(_Fitted[Plan]):
             raise InvalidParameter(
                 f"workload must be on the domain's {domain.size:,} cells, got queries on {workload.size:,}"
             )
+        _check_same("workload", workload, domain)
         return workload, domain
 
     def _width(self, n_features: int | None) -> int:
@@ -156,3 +158,12 @@ class WorkloadRelease(_Fitted[Plan]):
         # A table of labels at declared levels: no numbers.
         tags.input_tags.two_d_array, tags.input_tags.categorical = False, True
         return tags
+
+
+def _check_same(name: str, queries: LinearQueries, domain: Domain) -> None:
+    """Refuse tables of another domain, which may have as many cells."""
+    if isinstance(queries, MarginalQueries) and not domain.same_as(queries.domain):
+        raise InvalidParameter(
+            f"{name} must be tables of the domain, with its attributes and levels in their order: {domain!r}, got "
+            f"tables of {queries.domain!r}"
+        )

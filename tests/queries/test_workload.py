@@ -62,6 +62,29 @@ def test_bad_parameters_are_refused(given: dict[str, Any], message: str) -> None
         WorkloadAnswers(domain=DOMAIN).plan(10, 3)
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        Domain({"b": 3, "a": ["x", "y"]}),
+        Domain({"a": 3, "b": 2}),
+        Domain({"a": ["y", "x"], "b": 3}),
+        Domain({"a": ["x", "y"], "c": 3}),
+    ],
+)
+def test_a_workload_is_of_the_same_domain(other: Domain) -> None:
+    # As many cells, and others: answers would have been of the wrong attributes.
+    for kind in (WorkloadAnswers, MarginalMWEM):
+        budget = PrivacyBudget(10.0, 1e-3)
+        made = kind(domain=DOMAIN, workload=LinearQueries.marginals(other, 1), budget=budget)
+        with pytest.raises(InvalidParameter, match="workload must be tables of the domain"):
+            made.fit(FRAME)
+        assert budget.history() == ()
+    again = LinearQueries.marginals(Domain({"a": ["x", "y"], "b": 3}), 1)
+    fitted = WorkloadAnswers(domain=DOMAIN, workload=again, random_state=0).fit(FRAME)
+    with pytest.raises(InvalidParameter, match="queries must be tables of the domain"):
+        fitted.predict(LinearQueries.marginals(other, 1))
+
+
 def test_what_cannot_be_paid_is_refused_before_the_rows_are_read() -> None:
     budget = PrivacyBudget(0.5, 1e-3)
     with pytest.raises(BudgetExceeded):
