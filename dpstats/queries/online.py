@@ -162,8 +162,8 @@ class OnlineMultiplicativeWeights(HistogramRelease[OnlinePlan]):
         What every answer is to be within, as a share of the rows. None, or one that these sizes do not allow: the
         smallest that there is. ``plan(n, size).error_bound`` says which, before any data.
     max_updates : int, optional
-        As many queries are answered from the data, and not as many as are always enough: less noise, and a bound that
-        holds until they are used.
+        As many queries are answered from the data, and the stream ends with the last of them: less noise, and a bound
+        that holds until then. None: one more than there can ever be, so that the stream does not end.
     epsilon : float, default=1.0
         Privacy parameter of the whole stream, greater than 0.
     delta : float, default=0.0
