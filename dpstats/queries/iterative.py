@@ -113,7 +113,7 @@ class IterativeConstruction(HistogramRelease[ConstructionPlan]):
         The printed noise, step and number of rounds, for updates by half of the accuracy (docs/errata.md).
     progress : bool, default=False
         Whether to show a bar.
-    domain : optional
+    domain : Domain, or what makes one, optional
         What counts rows, and draws them; without one a fit takes a histogram.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise: a release. Anything else is a simulation.

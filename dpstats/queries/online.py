@@ -173,7 +173,7 @@ class OnlineMultiplicativeWeights(HistogramRelease[OnlinePlan]):
         Probability that ``error_bound_`` does not hold.
     calibration : {"exact", "textbook"}, default="exact"
         The printed constants, where they are private: 8 times as many updates, their threshold, noise and rate.
-    domain : optional
+    domain : Domain, or what makes one, optional
         What counts rows, and draws them; without one a fit takes a histogram.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise: a release. Anything else is a simulation.

@@ -39,7 +39,12 @@ def test_rows_of_a_domain_are_counted_and_drawn() -> None:
     rows = pd.DataFrame({"cell": np.repeat(np.arange(4), COUNTS)})
     of_rows = made(domain=CELLS).fit(rows)
     assert np.array_equal(of_rows.predict(), made().fit(COUNTS).predict())
-    assert np.array_equal(made(domain=BITS).fit(COUNTS).predict(), of_rows.predict())
+    # A domain, or what makes one.
+    for domain in (BITS, {"a": 2, "b": 2}, (2, 2)):
+        assert np.array_equal(made(domain=domain).fit(COUNTS).predict(), of_rows.predict())
+        assert made(domain=domain).fit(np.array([[0, 1], [1, 1], [0, 0]])).sample(3).shape == (3, 2)
+    with pytest.raises(InvalidParameter, match="attributes must be declared"):
+        made(domain=3).fit(COUNTS)
     assert np.array_equal(made(domain=CELLS).fit(rows["cell"].to_numpy()).predict(), of_rows.predict())
     drawn = of_rows.sample(7, random_state=1)
     assert list(drawn.columns) == ["cell"] and len(drawn) == 7
