@@ -28,6 +28,7 @@ from dpstats.queries.updates import MultiplicativeWeights
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
 from dpstats.release.stream import Stream
+from dpstats.results import Summary
 
 Numbers = NDArray[np.float64]
 
@@ -331,4 +332,34 @@ class OnlineMultiplicativeWeights(HistogramRelease[OnlinePlan]):
         """Refuse: the bound is about what `answer` returned, and not about the last hypothesis."""
         raise DPStatsError(
             "the bound is about the answers of answer(), each within error_bound_; predict() has none"
+        )
+
+    def summary(self) -> Summary:
+        """Return how far the stream is, and what it promises; prints as text, shows as HTML in a notebook."""
+        check_is_fitted(self, "plan_")
+        plan = self.plan_
+        notes = [
+            "The bound is about the answers of answer(); predict() answers from the last hypothesis, without one."
+        ]
+        notes += plan.notes()
+        if self.privacy_.simulated:
+            notes.append("Simulated noise, not a private release: random_state was given.")
+        return Summary(
+            "Private answers to a stream of queries",
+            [
+                ("Estimator", type(self).__name__),
+                ("Rows", f"{plan.n_samples:,} (public)"),
+                ("Universe", f"{plan.n_features:,} points"),
+                ("Privacy", str(self.privacy_)),
+                (
+                    "Every answer within",
+                    f"{self.error_bound_:.4g} of the data's, but for probability {plan.beta:g}",
+                ),
+            ],
+            ["", "so far", "left"],
+            [
+                ("queries", f"{self.n_asked_:,}", f"{plan.n_queries - self.n_asked_:,}"),
+                ("updates", f"{self.n_updates_:,}", f"{self.updates_left_:,}"),
+            ],
+            notes,
         )

@@ -86,6 +86,16 @@ def test_all_queries_are_answered_where_no_updates_were_given() -> None:
     assert made.updates_left_ > 0
 
 
+def test_a_summary_says_how_far_the_stream_is() -> None:
+    made = online(n_queries=7, max_updates=3).fit(COUNTS)
+    made.answer(SUBSETS[0])
+    text = str(made.summary())
+    used = made.n_updates_
+    assert ["queries", "1", "6"] in [line.split() for line in text.splitlines()]
+    assert ["updates", f"{used}", f"{3 - used}"] in [line.split() for line in text.splitlines()]
+    assert f"{made.error_bound_:.4g} of the data's" in text and "Simulated noise" in text
+
+
 def test_as_many_queries_as_declared() -> None:
     made = online(n_queries=2).fit(COUNTS)
     assert len(list(made.stream(SUBSETS[:2]))) == 2
