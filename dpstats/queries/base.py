@@ -17,6 +17,7 @@ from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.queries.counts import Counts, read_counts
+from dpstats.queries.domain import Domain, check_domain
 from dpstats.queries.linear import LinearQueries, query_values
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.parameters import parameters
@@ -61,7 +62,8 @@ class HistogramRelease(_Fitted[Plan], ABC):
         ----------
         X : array of shape (size,); or rows, where there is a ``domain``
             Private: the histogram, how many rows are at each point of the universe; or a frame or array of rows, which
-            the domain counts. Their number is public.
+            the domain counts. Their number is public. With a domain of one attribute rows are always meant: leave it
+            out to give a histogram.
         y : ignored
 
         Raises
@@ -77,15 +79,19 @@ class HistogramRelease(_Fitted[Plan], ABC):
 
     def _stated_shape(self, X: _Given) -> tuple[int, int] | None:
         # The number of rows of a histogram is public, but it is a sum of what is not.
-        rows = self.domain is not None and len(getattr(X.data, "shape", ())) == 2
+        domain = self._domain()
+        rows = domain is not None and len(getattr(X.data, "shape", ())) == 2
         n = rows_stated(X.data) if rows else None
-        return None if n is None else (n, int(self.domain.size))
+        return None if n is None or domain is None else (n, domain.size)
+
+    def _domain(self) -> Domain | None:
+        return None if self.domain is None else check_domain("domain", self.domain)
 
     def _row_is(self, X: _Given) -> str:
         return unit_of(X.data)
 
     def _table(self, X: _Given, y: Any) -> Table:
-        return read_counts(X.data, self.domain)
+        return read_counts(X.data, self._domain())
 
     @staticmethod
     def _checked(table: Table, size: int) -> NDArray[np.int64]:
@@ -141,7 +147,8 @@ class HistogramRelease(_Fitted[Plan], ABC):
         rng = check_random_state(random_state) or np.random.default_rng()
         shares = np.maximum(self.synthetic_, 0.0)
         points = rng.choice(shares.size, size=n, p=shares / shares.sum())
-        return points if self.domain is None else self.domain.rows(points)
+        domain = self._domain()
+        return points if domain is None else domain.rows(points)
 
     def confidence_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
         """Return intervals for the answers in these data, of all declared queries together.

@@ -227,15 +227,31 @@ def construction_bound(
 
 
 def median_bound(
-    n_samples: int, *, size: int, n_queries: int, epsilon: float, delta: float, beta: float = 0.05
+    n_samples: int,
+    *,
+    size: int,
+    n_queries: int,
+    epsilon: float,
+    delta: float,
+    beta: float = 0.05,
+    printed: bool = False,
 ) -> AccuracyBound:
-    """Return the printed error of the median mechanism over all databases of n rows (theorem 5.10)."""
+    """Return the error of the median mechanism over all databases of n rows (theorem 5.10).
+
+    By theorem 5.7, whose rounds are n log(size); or as printed, a quarter of that, which does not follow
+    (docs/errata.md).
+    """
     n, k = _sizes(n_samples, n_queries)
     epsilon, beta = _privacy(epsilon, beta)
     delta = check_real("delta", delta, above=0, below=1)
     log_size = math.log(check_integer("size", size, at_least=2))
+    if not printed:
+        found = construction_bound(
+            n, updates=lambda _: n * log_size, n_queries=k, epsilon=epsilon, delta=delta, beta=beta
+        )
+        return AccuracyBound(found.error, beta, "theorem 5.10, corrected")
     root = 16 * math.sqrt(log_size * math.log(1 / delta)) / (math.sqrt(n) * epsilon)
-    return AccuracyBound(root * math.log(2 * k * n * log_size / beta), beta, "theorem 5.10")
+    return AccuracyBound(root * math.log(2 * k * n * log_size / beta), beta, "theorem 5.10, as printed")
 
 
 def perceptron_bound(
@@ -247,16 +263,27 @@ def perceptron_bound(
     delta: float,
     beta: float = 0.05,
     norm: float = 1.0,
+    printed: bool = False,
 ) -> AccuracyBound:
-    """Return the printed error with the perceptron (theorem 5.12); ``norm`` is (||x||_2/||x||_1)^2."""
+    """Return the error with the perceptron (theorem 5.12); ``norm`` is (||x||_2/||x||_1)^2.
+
+    By theorem 5.7, whose rounds are norm size/alpha^2; or as printed, with a quarter of the constant that follows
+    (docs/errata.md).
+    """
     n, k = _sizes(n_samples, n_queries)
     epsilon, beta = _privacy(epsilon, beta)
     delta = check_real("delta", delta, above=0, below=1)
     size = check_integer("size", size, at_least=2)
-    length = math.sqrt(check_real("norm", norm, above=0, at_most=1)) * n  # ||x||_2
+    norm = check_real("norm", norm, above=0, at_most=1)
+    if not printed:
+        found = construction_bound(
+            n, updates=lambda a: norm * size / a**2, n_queries=k, epsilon=epsilon, delta=delta, beta=beta
+        )
+        return AccuracyBound(found.error, beta, "theorem 5.12, corrected")
+    length = math.sqrt(norm) * n  # ||x||_2
     roots = 4**0.25 * math.sqrt(length) * (4 * size * math.log(1 / delta)) ** 0.25
     logs = max(math.log(2 * k * size * length**2 / beta), 0.0)
-    return AccuracyBound(roots * math.sqrt(logs / epsilon) / n, beta, "theorem 5.12")
+    return AccuracyBound(roots * math.sqrt(logs / epsilon) / n, beta, "theorem 5.12, as printed")
 
 
 def whole(updates: float) -> int:

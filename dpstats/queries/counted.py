@@ -10,7 +10,7 @@ import numpy as np
 
 from dpstats.data.tables import Table
 from dpstats.errors import InvalidData
-from dpstats.queries.counts import read_counts
+from dpstats.queries.counts import is_histogram, read_counts
 from dpstats.queries.domain import Counts, Domain
 
 
@@ -33,7 +33,7 @@ def private_table(X: Any, domain: Domain, declared: bool) -> Table:
     Counts are an array of whole numbers, one for each cell (or of the domain's shape, where no domain was declared);
     of a declared domain of one attribute, rows are always meant.
     """
-    if declared and not (len(domain) > 1 and is_histogram(X, domain.size)):
+    if declared and not is_histogram(X, domain):
         return Table(domain.codes(X))
     counts = np.asarray(X)
     if counts.shape not in ((domain.size,), domain.shape):
@@ -43,11 +43,6 @@ def private_table(X: Any, domain: Domain, declared: bool) -> Table:
         )
     flat = read_counts(counts.ravel()).X
     return CountedRows(flat[:, None], counts=flat, attributes=len(domain))
-
-
-def is_histogram(X: Any, size: int) -> bool:
-    """Return whether X can only be counts: a flat array of whole numbers, one for each cell."""
-    return isinstance(X, np.ndarray) and X.shape == (size,) and X.dtype.kind in "iu"
 
 
 def counts_of(table: Table, shape: tuple[int, ...]) -> Counts:

@@ -38,14 +38,14 @@ class Counts(Table):
 
 
 def read_counts(X: Any, domain: Any = None) -> Counts:
-    """Return a private histogram, or that of private rows in a declared domain.
+    """Return a private histogram, or that of private rows in a declared domain; see `is_histogram`.
 
     Raises
     ------
     InvalidData
         If X is no histogram: whole counts, none negative, of 1 to 2^31 rows.
     """
-    if domain is not None and not _is_histogram(X, domain.size):
+    if domain is not None and not is_histogram(X, domain):
         X = domain.histogram(X)
     array = exact_numbers("X", X)
     if array.ndim != 1 or array.size == 0:
@@ -61,8 +61,14 @@ def read_counts(X: Any, domain: Any = None) -> Counts:
     return Counts(counts)
 
 
-def _is_histogram(X: Any, size: int) -> bool:
-    return isinstance(X, np.ndarray) and X.shape == (size,) and X.dtype.kind in "iu"
+def is_histogram(X: Any, domain: Any) -> bool:
+    """Return whether X is counts of a declared domain's cells: a flat array of whole numbers, one for each cell.
+
+    Of one attribute a flat array is always rows: as many as there are cells would look like counts, and neighbours
+    would differ in a number of rows that is taken for public.
+    """
+    flat = isinstance(X, np.ndarray) and X.shape == (domain.size,) and X.dtype.kind in "iu"
+    return flat and len(domain) > 1
 
 
 def data_steps(queries: LinearQueries, counts: NDArray[np.int64]) -> NDArray[np.int64]:

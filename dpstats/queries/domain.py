@@ -102,6 +102,13 @@ class Domain:
     def __len__(self) -> int:
         return len(self.names)
 
+    def same_as(self, other: Domain) -> bool:
+        """Return whether another domain has the same attributes with the same levels, in the same order."""
+        if (self.names, self.levels) != (other.names, other.levels):
+            return False
+        # The words of bins are of six digits.
+        return all(map(_same_edges, self._kinds, other._kinds))
+
     def codes(self, data: Any) -> Counts:
         """Return the position of every entry among the levels of its attribute: shape (n, k).
 
@@ -237,6 +244,12 @@ class WithOther:
 
 
 Kind = Categories | Bins | WithOther
+
+
+def _same_edges(kind: Kind, other: Kind) -> bool:
+    bins = [k.kind if isinstance(k, WithOther) else k for k in (kind, other)]
+    first, second = (k.edges if isinstance(k, Bins) else None for k in bins)
+    return np.array_equal(first, second)  # type: ignore[arg-type]
 
 
 def check_domain(name: str, value: Any) -> Domain:

@@ -22,7 +22,7 @@ from dpstats.data.tables import Table
 from dpstats.errors import InvalidParameter
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.queries.base import HistogramRelease, as_queries
-from dpstats.queries.bounds import whole
+from dpstats.queries.bounds import median_updates, whole
 from dpstats.queries.counts import MOST_ROWS, data_steps, hypothesis_steps
 from dpstats.queries.linear import LinearQueries
 from dpstats.queries.multisets import build_net, check_net
@@ -96,7 +96,8 @@ class IterativeConstruction(HistogramRelease[ConstructionPlan]):
     net : array of shape (n_databases, size), optional
         For the median: databases, one of which answers within ``net_error`` of any data. None: one is built.
     net_error : float, optional
-        For the median: of the net; None: a quarter of the accuracy (or .05).
+        For the median: of the net. None: a quarter of the accuracy (or .05) for one that is built; of a given one it is
+        not known, and nothing is promised beforehand.
     norm : float, default=1.0
         For the perceptron: a public bound on the sum of the squared shares of the points; 1 always holds.
     max_updates : int, optional
@@ -112,7 +113,7 @@ class IterativeConstruction(HistogramRelease[ConstructionPlan]):
         The printed noise, step and number of rounds, for updates by half of the accuracy (docs/errata.md).
     progress : bool, default=False
         Whether to show a bar.
-    domain : optional
+    domain : Domain, or what makes one, optional
         What counts rows, and draws them; without one a fit takes a histogram.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise: a release. Anything else is a simulation.
@@ -187,6 +188,8 @@ class IterativeConstruction(HistogramRelease[ConstructionPlan]):
         given = None
         if self.max_updates is not None:
             given = check_integer("max_updates", self.max_updates, at_least=0, at_most=MOST_ROUNDS - 1)
+        if given is None and isinstance(rule, Median) and rule.net_error >= 1:
+            given = median_updates(len(rule.net))  # which leave one database
         if calibration == "textbook":
             assert accuracy is not None
             rounds = _printed_rounds(rule, accuracy) if given is None else given + 1
@@ -237,6 +240,9 @@ class IterativeConstruction(HistogramRelease[ConstructionPlan]):
             norm = check_real("norm", self.norm, above=0, at_most=1)
             return Perceptron(queries.size, norm, None if accuracy is None else accuracy / (2 * queries.size))
         error = self.net_error
+        if error is None and self.net is not None:
+            # Of any net it is 1 at most. That excludes no database, where the right side of the median still does.
+            return Median(check_net(self.net, queries.size), 1.0, halving=True)
         if error is None:
             error = 0.05 if self.accuracy is None else self.accuracy / 4
         error = check_real("net_error", error, at_least=0, below=1)

@@ -172,8 +172,8 @@ class MarginalMWEM(WorkloadRelease[MwemPlan]):
         ----------
         attributes : sequence of attributes, by name or position
         confidence_level : float, default=0.95
-            Of the intervals, which are for the shares of these rows, from the released counts alone; NaN where a table
-            was not measured.
+            Of the intervals, which are for the shares of these rows, from the released counts alone, the first ones of
+            a table that was measured several times; NaN where a table was not measured.
         backend : str, default="pandas"
             The library of the frame.
         """
@@ -187,10 +187,11 @@ class MarginalMWEM(WorkloadRelease[MwemPlan]):
         times = [noisy for own, noisy in known if own == named]
         low = high = np.full(len(queries), math.nan)
         if times:
-            # Noise that is drawn after a table is selected does not depend on why.
-            mean = np.mean(times, axis=0) / n
-            half = float(-ndtri((1 - level) / 2)) * self.plan_.noise_std / n / math.sqrt(len(times))
-            low, high = np.clip(mean - half, 0.0, 1.0), np.clip(mean + half, 0.0, 1.0)
+            # The first ones only: their noise is drawn after the table is selected, and does not depend on why. Whether
+            # it is measured again does depend on that noise (the proof page).
+            first = times[0] / n
+            half = float(-ndtri((1 - level) / 2)) * self.plan_.noise_std / n
+            low, high = np.clip(first - half, 0.0, 1.0), np.clip(first + half, 0.0, 1.0)
         codes = np.indices(queries.shapes[0]).reshape(len(table), -1).T
         return domain.frame(codes, table, {"share": self.predict(queries), "low": low, "high": high}, backend)
 

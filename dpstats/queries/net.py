@@ -136,7 +136,7 @@ class _Databases(HistogramRelease[NetPlan]):
         X : array of shape (size,), or rows
             As for `fit`.
         """
-        counts = read_counts(X, self.domain)
+        counts = read_counts(X, self._domain())
         plan = self.plan(*counts.shape)
         errors = worst_errors(self._read(counts, plan)[DATABASE], plan)
         weights = np.exp(-(errors - errors.min()) / plan.selection.scale_steps)
@@ -179,7 +179,7 @@ class NetMechanism(_Databases):
         A choice is pure: a delta buys a little more of it at the same epsilon.
     beta : float, default=0.05
         Probability that ``error_bound_`` does not hold.
-    domain : optional
+    domain : Domain, or what makes one, optional
         What counts rows, and draws them; without one a fit takes a histogram.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise: a release. Anything else is a simulation.

@@ -28,6 +28,7 @@ from dpstats.queries.updates import MultiplicativeWeights
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
 from dpstats.release.stream import Stream
+from dpstats.results import Summary
 
 Numbers = NDArray[np.float64]
 
@@ -162,8 +163,8 @@ class OnlineMultiplicativeWeights(HistogramRelease[OnlinePlan]):
         What every answer is to be within, as a share of the rows. None, or one that these sizes do not allow: the
         smallest that there is. ``plan(n, size).error_bound`` says which, before any data.
     max_updates : int, optional
-        As many queries are answered from the data, and not as many as are always enough: less noise, and a bound that
-        holds until they are used.
+        As many queries are answered from the data, and the stream ends with the last of them: less noise, and a bound
+        that holds until then. None: one more than there can ever be, so that the stream does not end.
     epsilon : float, default=1.0
         Privacy parameter of the whole stream, greater than 0.
     delta : float, default=0.0
@@ -173,7 +174,7 @@ class OnlineMultiplicativeWeights(HistogramRelease[OnlinePlan]):
         Probability that ``error_bound_`` does not hold.
     calibration : {"exact", "textbook"}, default="exact"
         The printed constants, where they are private: 8 times as many updates, their threshold, noise and rate.
-    domain : optional
+    domain : Domain, or what makes one, optional
         What counts rows, and draws them; without one a fit takes a histogram.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise: a release. Anything else is a simulation.
@@ -331,4 +332,34 @@ class OnlineMultiplicativeWeights(HistogramRelease[OnlinePlan]):
         """Refuse: the bound is about what `answer` returned, and not about the last hypothesis."""
         raise DPStatsError(
             "the bound is about the answers of answer(), each within error_bound_; predict() has none"
+        )
+
+    def summary(self) -> Summary:
+        """Return how far the stream is, and what it promises; prints as text, shows as HTML in a notebook."""
+        check_is_fitted(self, "plan_")
+        plan = self.plan_
+        notes = [
+            "The bound is about the answers of answer(); predict() answers from the last hypothesis, without one."
+        ]
+        notes += plan.notes()
+        if self.privacy_.simulated:
+            notes.append("Simulated noise, not a private release: random_state was given.")
+        return Summary(
+            "Private answers to a stream of queries",
+            [
+                ("Estimator", type(self).__name__),
+                ("Rows", f"{plan.n_samples:,} (public)"),
+                ("Universe", f"{plan.n_features:,} points"),
+                ("Privacy", str(self.privacy_)),
+                (
+                    "Every answer within",
+                    f"{self.error_bound_:.4g} of the data's, but for probability {plan.beta:g}",
+                ),
+            ],
+            ["", "so far", "left"],
+            [
+                ("queries", f"{self.n_asked_:,}", f"{plan.n_queries - self.n_asked_:,}"),
+                ("updates", f"{self.n_updates_:,}", f"{self.updates_left_:,}"),
+            ],
+            notes,
         )

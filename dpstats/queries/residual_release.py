@@ -18,7 +18,7 @@ from dpstats.errors import InvalidParameter
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Block
 from dpstats.queries.allocation import allocate, movement
-from dpstats.queries.counted import counts_of
+from dpstats.queries.counted import CountedRows, counts_of
 from dpstats.queries.domain import Counts
 from dpstats.queries.entropic import Fit, fit
 from dpstats.queries.marginals import MarginalQueries, Table, margins
@@ -141,7 +141,7 @@ class ResidualRelease:
     def _margins(self, table: Any) -> list[tuple[Table, Counts]]:
         """Return the tables of all parts: of the whole table where there is one, else of the rows."""
         parts = tuple(self.weights)
-        if self.full:
+        if self.full or isinstance(table, CountedRows):  # who gives counts has the whole table
             return list(margins(self.whole_table(table), parts))
         domain, codes = self.queries.domain, np.asarray(table.X)
         found: dict[Table, Counts] = {}

@@ -75,7 +75,7 @@ class OnlineNoise:
     rate : float or None
         Of the printed update; None: the tight one.
     enough : bool
-        Whether there cannot be more updates than the stage has, but for beta.
+        Whether there cannot be as many updates as the stage has, but for beta: with the last one the stream ends.
     """
 
     stage: Comparisons
@@ -166,7 +166,8 @@ def tight_noise(
         ways = [
             (promise(gap, c, scales), -gap, c, scales)
             for gap in gaps
-            if (c := max(1, multiplicative_weights_updates(size, gap))) <= _MOST_UPDATES
+            # One more than there can be: with its last update a stream ends.
+            if (c := multiplicative_weights_updates(size, gap) + 1) <= _MOST_UPDATES
             for scales in kinds(c)
         ]
         kept = [way for way in ways if accuracy is not None and way[0] <= accuracy]
@@ -189,7 +190,7 @@ def tight_noise(
     stage = replace(
         stage_of(name, scales, updates, target), threshold_steps=math.ceil((gap + compared) * n * ROW)
     )
-    enough = multiplicative_weights_updates(size, gap) <= updates
+    enough = multiplicative_weights_updates(size, gap) < updates
     return OnlineNoise(stage, gap, answered, gap + 2 * compared, None, enough)
 
 
@@ -239,5 +240,5 @@ def printed_noise(
             "which needs a smaller epsilon (docs/errata.md); use calibration='exact'"
         ) from None
     stage = replace(stage, threshold_steps=math.ceil(2 * alpha * n * ROW))
-    enough = multiplicative_weights_updates(size, alpha, printed=True) <= updates
+    enough = multiplicative_weights_updates(size, alpha, printed=True) < updates
     return OnlineNoise(stage, alpha, alpha, 3 * alpha, alpha / 2, enough)

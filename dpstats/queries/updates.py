@@ -19,6 +19,7 @@ from dpstats.queries.linear import LinearQueries
 Numbers = NDArray[np.float64]
 
 _BLOCK = 1 << 15  # points that stay in cache
+_ROUNDED = 1e3  # a factor whose difference to another has lost digits
 
 
 class UpdateRule(ABC):
@@ -115,6 +116,8 @@ def reweighted(weights: Numbers, f: Numbers, share: float, odds: float) -> Numbe
         np.multiply(f[start : start + _BLOCK], slope, out=factor)
         factor += rest
         block *= factor
+    if rest > _ROUNDED:
+        weights /= weights.sum()
     return weights
 
 

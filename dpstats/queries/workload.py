@@ -16,7 +16,8 @@ from dpstats.data.tables import Table
 from dpstats.errors import InvalidParameter
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.plan import ReleasePlan
-from dpstats.queries.counted import is_histogram, private_table
+from dpstats.queries.counted import private_table
+from dpstats.queries.counts import is_histogram
 from dpstats.queries.domain import Domain, check_domain
 from dpstats.queries.linear import LinearQueries
 from dpstats.queries.marginals import MarginalQueries, check_tables
@@ -82,7 +83,7 @@ class WorkloadRelease(_Fitted[Plan], ABC):
         return super().fit(X, y)
 
     def _stated_shape(self, X: Any) -> tuple[int, int] | None:
-        if self.domain is None or is_histogram(X, self._asked()[1].size):
+        if self.domain is None or is_histogram(X, self._asked()[1]):
             return None  # a sum of what is private
         n = rows_stated(X)
         return None if n is None else (n, len(self._asked()[1]))
@@ -114,6 +115,7 @@ class WorkloadRelease(_Fitted[Plan], ABC):
         _, domain = self._asked()
         if not isinstance(queries, LinearQueries):
             queries = MarginalQueries(domain, check_tables("queries", queries, domain))
+        _check_same("queries", queries, domain)
         if self.synthetic_ is None:
             raise InvalidParameter(
                 f"queries must be those of the workload: the domain has more than {FULL_TABLE:,} cells, and no "
@@ -138,6 +140,7 @@ class WorkloadRelease(_Fitted[Plan], ABC):
             raise InvalidParameter(
                 f"workload must be on the domain's {domain.size:,} cells, got queries on {workload.size:,}"
             )
+        _check_same("workload", workload, domain)
         return workload, domain
 
     def _width(self, n_features: int | None) -> int:
@@ -160,3 +163,12 @@ class WorkloadRelease(_Fitted[Plan], ABC):
         # A table of labels at declared levels: no numbers.
         tags.input_tags.two_d_array, tags.input_tags.categorical = False, True
         return tags
+
+
+def _check_same(name: str, queries: LinearQueries, domain: Domain) -> None:
+    """Refuse tables of another domain, which may have as many cells."""
+    if isinstance(queries, MarginalQueries) and not domain.same_as(queries.domain):
+        raise InvalidParameter(
+            f"{name} must be tables of the domain, with its attributes and levels in their order: {domain!r}, got "
+            f"tables of {queries.domain!r}"
+        )

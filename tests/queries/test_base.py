@@ -11,26 +11,22 @@ from sklearn.base import clone
 
 from dpstats.data.labels import UNIT
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.queries import IterativeConstruction, LinearQueries
+from dpstats.queries import (
+    Domain,
+    IterativeConstruction,
+    LinearQueries,
+    NetMechanism,
+    OnlineMultiplicativeWeights,
+    SmallDB,
+)
 from dpstats.queries.base import as_queries
 
 Q = np.array([[1, 1, 0, 0], [1, 0, 1, 0]])
 COUNTS = np.array([500, 300, 150, 50])
 
 
-class Cells:
-    """A domain of four cells, by the names that mechanisms call it."""
-
-    size = 4
-
-    def histogram(self, data: object) -> np.ndarray:
-        codes = np.asarray(data)
-        if codes.min() < 0 or codes.max() > 3:
-            raise InvalidData("X must hold declared levels only")
-        return np.bincount(codes[:, 0], minlength=4)
-
-    def rows(self, cells: np.ndarray) -> pd.DataFrame:
-        return pd.DataFrame({"cell": cells})
+CELLS = Domain({"cell": 4})
+BITS = Domain({"a": 2, "b": 2})
 
 
 def made(**options: object) -> IterativeConstruction:
@@ -41,19 +37,42 @@ def made(**options: object) -> IterativeConstruction:
 
 def test_rows_of_a_domain_are_counted_and_drawn() -> None:
     rows = pd.DataFrame({"cell": np.repeat(np.arange(4), COUNTS)})
-    of_rows = made(domain=Cells()).fit(rows)
+    of_rows = made(domain=CELLS).fit(rows)
     assert np.array_equal(of_rows.predict(), made().fit(COUNTS).predict())
-    assert np.array_equal(made(domain=Cells()).fit(COUNTS).predict(), of_rows.predict())
+    # A domain, or what makes one.
+    for domain in (BITS, {"a": 2, "b": 2}, (2, 2)):
+        assert np.array_equal(made(domain=domain).fit(COUNTS).predict(), of_rows.predict())
+        assert made(domain=domain).fit(np.array([[0, 1], [1, 1], [0, 0]])).sample(3).shape == (3, 2)
+    with pytest.raises(InvalidParameter, match="attributes must be declared"):
+        made(domain=3).fit(COUNTS)
+    assert np.array_equal(made(domain=CELLS).fit(rows["cell"].to_numpy()).predict(), of_rows.predict())
     drawn = of_rows.sample(7, random_state=1)
     assert list(drawn.columns) == ["cell"] and len(drawn) == 7
     with pytest.raises(InvalidData, match="declared levels"):
-        made(domain=Cells()).fit(rows + 9)
+        made(domain=CELLS).fit(rows + 9)
     rows.attrs[UNIT] = ("person", len(rows))
-    assert made(domain=Cells()).fit(rows).privacy_.unit == "person"
+    assert made(domain=CELLS).fit(rows).privacy_.unit == "person"
     # What is no histogram is refused in one line, whatever it is.
     for other in ("rows.csv", {"a": 1}, None, rows):
         with pytest.raises(InvalidData, match="X must be a"):
             made().fit(other)
+
+
+def test_as_many_rows_as_there_are_cells_are_no_histogram() -> None:
+    # Taken for counts these neighbours would have had 10 rows and 9, and n would not have been public.
+    rows = np.array([0, 1, 2, 3, 3])
+    given = {"domain": Domain([5]), "epsilon": 10.0, "random_state": 0}
+    for estimator in (
+        IterativeConstruction(queries=np.eye(5), max_updates=1, **given),
+        OnlineMultiplicativeWeights(n_queries=3, max_updates=1, **given),
+        SmallDB(queries=np.eye(5), n_rows=2, **given),
+        NetMechanism(queries=np.eye(5), net=np.eye(5), **given),
+    ):
+        for data in (rows, np.array([0, 1, 2, 3, 2]), rows[:, None]):
+            assert clone(estimator).fit(data).plan_.n_samples == 5
+    assert SmallDB(queries=np.eye(5), n_rows=2, **given).probabilities(rows) == pytest.approx(
+        SmallDB(queries=np.eye(5), n_rows=2).set_params(epsilon=10.0).probabilities(np.array([1, 1, 1, 2, 0]))
+    )
 
 
 def test_synthetic_rows_have_the_law_of_the_hypothesis() -> None:
@@ -97,7 +116,7 @@ def test_summaries_say_what_holds() -> None:
 
 
 def test_parameters_are_those_of_scikit_learn() -> None:
-    estimator = made(domain=Cells())
+    estimator = made(domain=BITS)
     assert clone(estimator).get_params()["max_updates"] == 2
     for name, value in (("beta", 0.0), ("beta", 1.0), ("epsilon", 0.0), ("delta", 1.0)):
         with pytest.raises(InvalidParameter, match=f"{name} must be"):

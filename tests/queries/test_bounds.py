@@ -80,16 +80,37 @@ def test_constructions() -> None:
         assert bound.error == pytest.approx(16 * math.log(2 * 50 * rounds / 0.05) / (1e6 * each), rel=1e-9)
     given = {"size": 100, "n_queries": 50, "epsilon": 1.0, "delta": 1e-6}
     expected = 16 * math.sqrt(math.log(100) * math.log(1e6)) / 1e4
-    assert median_bound(10**8, **given).error == pytest.approx(
+    assert median_bound(10**8, **given, printed=True).error == pytest.approx(
         expected * math.log(100 * 1e8 * math.log(100) / 0.05), rel=1e-9
     )
     # A dense database has a small norm: 1/size of it is a hundredth, and a tenth of the square root.
-    dense, sparse = (perceptron_bound(10**6, **given, norm=norm).error for norm in (0.01, 1.0))
+    dense, sparse = (perceptron_bound(10**6, **given, norm=norm, printed=True).error for norm in (0.01, 1.0))
     assert dense < sparse / 3
     length = 1e6
     logs = math.log(2 * 50 * 100 * length**2 / 0.05)
     expected = 4**0.25 * math.sqrt(length) * (400 * math.log(1e6)) ** 0.25 * math.sqrt(logs) / 1e6
     assert sparse == pytest.approx(expected, rel=1e-12)
+
+
+def test_what_follows_for_medians_and_perceptrons_is_above_what_is_printed() -> None:
+    n, size, k, log_delta = 10**6, 64, 100, math.log(1e6)
+    given = {"size": size, "n_queries": k, "epsilon": 1.0, "delta": 1e-6}
+    true, printed = (median_bound(n, **given, printed=flag) for flag in (False, True))
+    rounds = n * math.log(size)
+    expected = 64 * math.sqrt(math.log(size) * log_delta / n) * math.log(2 * k * rounds / 0.05)
+    assert true.error == pytest.approx(expected, rel=1e-9)
+    assert true.error / printed.error == pytest.approx(4.0, rel=1e-9) and "corrected" in true.source
+    for norm, ratio in ((1.0, 2.52), (1 / 64, 2.50)):
+        true, printed = (perceptron_bound(n, **given, norm=norm, printed=flag) for flag in (False, True))
+        assert true.error / printed.error == pytest.approx(ratio, abs=0.01) and "printed" in printed.source
+        # The printed form with 8 in the place of 2 is above it, as its logarithm is of more rounds.
+        roots = 8 * math.sqrt(math.sqrt(norm) * n) * (size * log_delta) ** 0.25
+        with_eight = roots * math.sqrt(math.log(2 * k * size * norm * n**2 / 0.05)) / n
+        assert with_eight == pytest.approx(4 * printed.error, rel=1e-9) and with_eight >= true.error
+        rounds = norm * size / true.error**2
+        assert true.error == pytest.approx(
+            64 * math.sqrt(rounds * log_delta) * math.log(2 * k * rounds / 0.05) / n, rel=1e-9
+        )
 
 
 def test_a_bound_is_a_number_and_a_sentence() -> None:

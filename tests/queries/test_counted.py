@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 
 from dpstats.errors import InvalidData
 from dpstats.queries import Domain
-from dpstats.queries.counted import counts_of, is_histogram, private_table
+from dpstats.queries.counted import counts_of, private_table
+from dpstats.queries.counts import is_histogram, read_counts
 
 DOMAIN = Domain((2, 3))
 
@@ -29,9 +31,16 @@ def test_rows_and_their_counts_are_the_same_table() -> None:
 def test_rows_of_one_attribute_are_never_taken_for_counts() -> None:
     table = private_table(np.array([1, 0, 1]), Domain([3]), declared=True)
     assert table.shape == (3, 1) and counts_of(table, (3,)).tolist() == [1, 2, 0]
-    assert (
-        is_histogram(np.arange(6), 6) and not is_histogram(np.arange(6.0), 6) and not is_histogram([1, 2], 2)
-    )
+    assert is_histogram(np.arange(6), DOMAIN) and not is_histogram(np.arange(6.0), DOMAIN)
+    assert not is_histogram([0, 1, 2, 3, 4, 5], DOMAIN)
+    # As many rows as there are levels, and neighbours of theirs: three rows, however they are written.
+    for rows in itertools.product(range(3), repeat=3):
+        for given in (np.array(rows), np.array(rows)[:, None]):
+            counts = np.bincount(rows, minlength=3).tolist()
+            assert private_table(given, Domain([3]), declared=True).shape == (3, 1)
+            assert read_counts(given, Domain([3])).X.tolist() == counts
+    # A histogram is given without the domain.
+    assert read_counts(np.array([0, 1, 1])).shape == (2, 3)
 
 
 @pytest.mark.parametrize(

@@ -106,3 +106,10 @@ def test_bad_rows_are_refused_and_not_shown() -> None:
         Domain([2] * 30).histogram([[0] * 30])
     with pytest.raises(InvalidParameter, match="positions below 4"):
         DOMAIN.rows([4])
+
+
+def test_domains_are_the_same_by_names_levels_and_edges() -> None:
+    first = Domain({"a": Bins([0, 1, 2]), "b": 2}, other=["a"])
+    assert first.same_as(Domain({"a": Bins([0.0, 1.0, 2.0]), "b": [0, 1]}, other=["a"]))
+    assert not first.same_as(Domain({"a": Bins([0, 1 + 1e-9, 2]), "b": 2}, other=["a"]))
+    assert not first.same_as(Domain({"a": 3, "b": 2}))

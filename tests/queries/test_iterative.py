@@ -175,3 +175,19 @@ def test_a_median_answers_by_medians() -> None:
     fitted = made(update="median", net=net, net_error=0.4, max_updates=0).fit(COUNTS)
     assert fitted.predict([1, 1, 1, 0]).tolist() == [1.0]
     assert fitted.synthetic_.tolist() == [0.25] * 4
+
+
+def test_a_net_whose_error_is_not_known_promises_nothing() -> None:
+    # Of the data below it is 1/2 away, where .05 used to be taken for it, and promised.
+    net, counts = np.eye(4)[:2], np.array([0, 0, 500, 500])
+    for options in ({}, {"accuracy": 0.3}, {"accuracy": 0.3, "calibration": "textbook"}):
+        construction = made(queries=np.eye(4), update="median", net=net, epsilon=8.0, **options)
+        plan = construction.plan(1000)
+        assert not plan.promised and plan.rounds == 2 and "rounds may not be enough" in " ".join(plan.notes())
+        construction.fit(counts)
+        assert np.abs(construction.predict() - counts / 1000).max() <= construction.error_bound_
+    known = made(queries=np.eye(4), update="median", net=np.eye(4), net_error=0.8, epsilon=8.0)
+    assert known.plan(10**6).promised
+    # It still learns: what is near the data is left of eight.
+    found = made(update="median", net=np.vstack([np.eye(4), COUNTS]), epsilon=8.0).fit(COUNTS)
+    assert found.n_rounds_ > 1 and np.abs(found.predict() - TRUE).max() < 0.21

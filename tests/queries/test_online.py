@@ -78,6 +78,24 @@ def test_an_update_brings_the_hypothesis_nearer_and_not_beyond() -> None:
         assert abs(moved - true) < 0.02 < abs(start - true)
 
 
+def test_all_queries_are_answered_where_no_updates_were_given() -> None:
+    # On two points one query is enough to learn all: the stream used to end with its answer.
+    made = online(accuracy=0.45).fit([100_000, 0])
+    assert made.plan_.notes() == [] and made.plan_.max_updates == 2
+    assert all(abs(made.answer([1, 0]) - 1) <= made.error_bound_ for _ in range(5))
+    assert made.updates_left_ > 0
+
+
+def test_a_summary_says_how_far_the_stream_is() -> None:
+    made = online(n_queries=7, max_updates=3).fit(COUNTS)
+    made.answer(SUBSETS[0])
+    text = str(made.summary())
+    used = made.n_updates_
+    assert ["queries", "1", "6"] in [line.split() for line in text.splitlines()]
+    assert ["updates", f"{used}", f"{3 - used}"] in [line.split() for line in text.splitlines()]
+    assert f"{made.error_bound_:.4g} of the data's" in text and "Simulated noise" in text
+
+
 def test_as_many_queries_as_declared() -> None:
     made = online(n_queries=2).fit(COUNTS)
     assert len(list(made.stream(SUBSETS[:2]))) == 2
@@ -127,7 +145,7 @@ def test_a_stream_is_charged_once_and_not_copied() -> None:
 
 def test_plans_say_what_is_promised() -> None:
     plan = online(n_queries=10_000).plan(20_190, 4096)
-    assert plan.max_updates == 45 and plan.error_bound < 0.5 and plan.notes() == []
+    assert plan.max_updates == 46 and plan.error_bound < 0.5 and plan.notes() == []
     assert plan.threshold == pytest.approx(
         plan.noise_of.gap + (plan.error_bound - plan.noise_of.gap) / 2, rel=1e-6
     )

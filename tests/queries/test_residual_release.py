@@ -37,6 +37,10 @@ def test_integers_are_the_same_of_rows_of_counts_and_without_the_whole_table(
     assert exact(made, private_table(domain.histogram(CODES), domain, declared=True)) == whole
     monkeypatch.setattr(residual_release, "FULL_TABLE", 0)
     assert exact(made, Table(CODES)) == whole
+    # Counts are no rows, however many cells there are, and whether the domain was declared or not.
+    counts = domain.histogram(CODES)
+    assert exact(made, private_table(counts, domain, declared=True)) == whole
+    assert exact(made, private_table(counts.reshape(SHAPE), domain, declared=False)) == whole
     assert made.fitted({}, None, "mean") is None  # type: ignore[arg-type]
 
 

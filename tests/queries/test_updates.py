@@ -181,3 +181,13 @@ def test_a_step_that_is_too_long_would_be_noticed() -> None:
     x, queries = np.array([0.5, 0.5, 0.0, 0.0]), LinearQueries.from_matrix([[1, 0, 1, 0], [1, 0, 0, 0]])
     with pytest.raises(AssertionError):
         adversarial_updates(MultiplicativeWeights(4, 2.0), x, queries, 0.02, 0.0, np.argmax)
+
+
+@pytest.mark.parametrize("left", [0.0, 1e-15, 1e-13, 1e-9, 1e-4])
+def test_what_was_almost_certain_still_adds_up_to_one(left: float) -> None:
+    # Factors of 10^12 that nearly cancel: the sum used to be off by up to 10^-4.
+    for target in (0.6, 0.01, 0.0):
+        f, hypothesis = np.array([1.0, 1.0, 1.0, 0.0]), np.array([0.5, 0.3, 0.2 - left, left])
+        predicted = float(f @ hypothesis)
+        found = MultiplicativeWeights(4).updated(hypothesis, f, predicted, target, 0.0)
+        assert found.sum() == pytest.approx(1, abs=1e-12) and found.min() >= 0

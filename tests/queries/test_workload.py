@@ -62,6 +62,29 @@ def test_bad_parameters_are_refused(given: dict[str, Any], message: str) -> None
         WorkloadAnswers(domain=DOMAIN).plan(10, 3)
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        Domain({"b": 3, "a": ["x", "y"]}),
+        Domain({"a": 3, "b": 2}),
+        Domain({"a": ["y", "x"], "b": 3}),
+        Domain({"a": ["x", "y"], "c": 3}),
+    ],
+)
+def test_a_workload_is_of_the_same_domain(other: Domain) -> None:
+    # As many cells, and others: answers would have been of the wrong attributes.
+    for kind in (WorkloadAnswers, MarginalMWEM):
+        budget = PrivacyBudget(10.0, 1e-3)
+        made = kind(domain=DOMAIN, workload=LinearQueries.marginals(other, 1), budget=budget)
+        with pytest.raises(InvalidParameter, match="workload must be tables of the domain"):
+            made.fit(FRAME)
+        assert budget.history() == ()
+    again = LinearQueries.marginals(Domain({"a": ["x", "y"], "b": 3}), 1)
+    fitted = WorkloadAnswers(domain=DOMAIN, workload=again, random_state=0).fit(FRAME)
+    with pytest.raises(InvalidParameter, match="queries must be tables of the domain"):
+        fitted.predict(LinearQueries.marginals(other, 1))
+
+
 def test_what_cannot_be_paid_is_refused_before_the_rows_are_read() -> None:
     budget = PrivacyBudget(0.5, 1e-3)
     with pytest.raises(BudgetExceeded):
@@ -86,3 +109,17 @@ def test_fits_are_copied_and_pickled_with_their_answers() -> None:
         again = pickle.loads(pickle.dumps(made))
         assert np.array_equal(again.predict(), made.predict()) and str(again.summary()) == str(made.summary())
         assert clone(made).get_params().keys() == made.get_params().keys()
+
+
+def test_counts_of_a_large_domain_are_not_read_as_rows() -> None:
+    # More cells than a distribution is fitted on: tables are made without the whole one.
+    domain = Domain([3] + [2] * 19)
+    assert domain.size > 2**20
+    counts = np.zeros(domain.size, np.int64)
+    counts[[0, 1, domain.size // 3, domain.size - 1]] = 4, 2, 3, 1
+    for tables in ([("x0",)], [("x0", "x19")]):
+        queries = LinearQueries.marginals(domain, tables)
+        for given in ({"domain": domain, "workload": tables}, {"workload": queries}):
+            made = WorkloadAnswers(**given, epsilon=1e6, random_state=0).fit(counts)
+            assert made.plan_.n_samples == 10
+            assert made.linear_ * 10 == pytest.approx(queries.answers(counts), abs=0.1)
