@@ -20,7 +20,7 @@ from dpstats.data.parameters import (
     check_privacy_parameters,
     check_real,
 )
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.release.mechanism import Releasing
@@ -146,19 +146,22 @@ class PrivateSQL(Releasing):
         self._powers = (limit - 1).bit_length()
         self._interval = check_flag("interval", interval)
         self._data = Source(connection)
-        found = self._declared(public_tables, unit)
-        self._catalogue = _with_columns(
-            Catalogue(found, self._data.views()), categories or {}, bins or {}, bounds or {}
-        )
+        if isinstance(public_tables, str):
+            raise InvalidParameter(f"public_tables must be a sequence of names, got {public_tables!r}")
+        public, self._columns = tuple(public_tables), (categories or {}, bins or {}, bounds or {})
+        self._declares = (public, unit)
+        self._catalogue = self._first = self._found()
         self._units = unit is not None
         name = "row" if unit is None else unit if isinstance(unit, str) else "unit"
         super().__init__(PrivacyGuarantee(epsilon, delta, unit=name), random_state, budget)
 
+    def _found(self) -> Catalogue:
+        """Return what there is in the snapshot, with what is declared of it."""
+        return _with_columns(Catalogue(self._declared(*self._declares), self._data.views()), *self._columns)
+
     def _declared(self, public_tables: Iterable[str], unit: Any) -> dict[str, BaseTable]:
         """Return the tables, with what is declared of them."""
         found = self._data.tables()
-        if isinstance(public_tables, str):
-            raise InvalidParameter(f"public_tables must be a sequence of names, got {public_tables!r}")
         for name in public_tables:
             if str(name).lower() not in found:
                 raise InvalidParameter(f"public_tables must name tables, got {name!r}")
@@ -233,8 +236,23 @@ class PrivateSQL(Releasing):
         )
 
     def refresh(self) -> None:
-        """Read the tables as they are now, and forget frequencies of what they were."""
+        """Read the tables as they are now, and forget frequencies of what they were.
+
+        Raises
+        ------
+        InvalidData
+            If a table is gone, is a view now or has other columns: nothing is answered then.
+        """
+        self._catalogue = Catalogue({})
         self._data.refresh()
+        now = self._data.tables()
+        for name, table in self._first.tables.items():
+            if name not in now or (now[name].source, now[name].columns) != (table.source, table.columns):
+                raise InvalidData(
+                    f"table {table.name} is not what it was declared as: it is gone, or has other columns; make a new "
+                    "PrivateSQL"
+                )
+        self._catalogue = self._found()
 
     # How.
 

@@ -13,14 +13,19 @@ from typing import Any
 
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.sql.catalogue import BaseTable, ColumnType, quoted
+from dpstats.sql.compile import FUNCTIONS
 
 _SCHEMA = """
-SELECT database_name, schema_name, table_name, sql FROM duckdb_tables()
+SELECT database_name, schema_name, table_name, sql FROM system.main.duckdb_tables()
 WHERE NOT internal AND NOT temporary AND database_name = current_database() AND schema_name = current_schema()
 """
-_VIEWS = "SELECT view_name FROM duckdb_views() WHERE NOT internal"
+_VIEWS = "SELECT view_name FROM system.main.duckdb_views() WHERE NOT internal"
+# Whatever the search path: a macro of the connection's may have the name of a function, or of an operator.
+_OWN_FUNCTIONS = (
+    "SELECT DISTINCT lower(function_name) FROM system.main.duckdb_functions() WHERE internal IS FALSE"
+)
 _COLUMNS = """
-SELECT table_name, column_name, data_type FROM duckdb_columns()
+SELECT table_name, column_name, data_type FROM system.main.duckdb_columns()
 WHERE NOT internal AND database_name = current_database() AND schema_name = current_schema() ORDER BY column_index
 """
 
@@ -46,9 +51,25 @@ class Source:
                 f"got {type(data).__name__}"
             )
         self._cursor = connection.cursor()
+        self._follow(connection)
         self._owner = connection  # a database in memory lives as long as a connection to it
         self._views_are_tables = own
+        self._over = False
         self.refresh()
+
+    def refresh(self) -> None:
+        """Begin a new transaction, and forget what was known of the old one. Tables are to be read anew.
+
+        It begins with the first look at what tables there are, which is here: DuckDB's own begins no sooner.
+        """
+        self._known.clear()
+        self._files = {path: _identity(path) for path in self._files}
+        with contextlib.suppress(Exception):  # no transaction is active, as at first
+            self._cursor.rollback()
+        self._cursor.begin()
+        self._over = False
+        self.run(_SCHEMA)
+        self._check_functions()
         (collation,) = self.run("SELECT current_setting('default_collation')")[0]
         if collation:
             raise InvalidParameter(
@@ -56,14 +77,27 @@ class Source:
                 "would not be what is counted as equal"
             )
 
-    def refresh(self) -> None:
-        """Begin a new transaction, and forget what was known of the old one."""
-        self._known.clear()
-        self._files = {path: _identity(path) for path in self._files}
-        with contextlib.suppress(Exception):  # no transaction is active, as at first
-            self._cursor.rollback()
-        self._cursor.begin()
-        self._cursor.execute("SELECT 1").fetchall()
+    def _follow(self, connection: Any) -> None:
+        """Read the schema that the connection is in: a second connection does not begin there."""
+        place = None
+        with contextlib.suppress(Exception):
+            place = connection.sql(
+                "SELECT system.main.current_database(), system.main.current_schema()"
+            ).fetchall()[0]
+            self._cursor.execute(f"USE {'.'.join(map(quoted, place))}")
+        if place is None:
+            raise InvalidParameter(
+                "connection must be free, to say which schema it is in: fetch its results, or end its transaction"
+            )
+
+    def _check_functions(self) -> None:
+        """Refuse what would give our SQL another meaning."""
+        own = {str(name) for (name,) in self.run(_OWN_FUNCTIONS)} & FUNCTIONS
+        if own:
+            raise InvalidParameter(
+                f"connection must have no macro of the name of a function that answers are computed with, got "
+                f"{sorted(own)[0]!r}"
+            )
 
     def _of_files(self, data: Mapping[str, Any]) -> Any:
         duckdb = _duckdb()
@@ -130,11 +164,14 @@ class Source:
         for path, identity in self._files.items():
             if _identity(path) != identity:
                 raise InvalidData(f"{path.name} has changed since it was first read: call refresh()")
+        if self._over:
+            raise InvalidData("an error ended the snapshot: call refresh(), which reads the tables anew")
         result = None
         with contextlib.suppress(Exception):
             result = self._cursor.execute(sql, parameters or []).fetchall()
         if result is None:
-            self.refresh()
+            # Its transaction has ended with it. Another one may see other data, which is for the user to begin.
+            self._over = True
             raise InvalidData(
                 "DuckDB could not compute the query on these data; its message may show them, and is not shown"
             )

@@ -47,6 +47,66 @@ def test_nothing_changes_between_a_frequency_and_an_answer(connection: Any) -> N
     )
 
 
+def test_a_snapshot_begins_at_once(connection: Any) -> None:
+    source = Source(connection)
+    connection.execute("DELETE FROM r")
+    assert source.run("SELECT count(*) FROM r") == [(15,)]
+    source.refresh()
+    connection.execute("INSERT INTO r VALUES (1, 'late')")
+    assert source.run("SELECT count(*) FROM r") == [(0,)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "ALTER TABLE r RENAME TO w; CREATE VIEW r AS SELECT w.a, w.name FROM w, w v",
+        "DROP TABLE r; CREATE TABLE r (a BIGINT, name VARCHAR COLLATE NOCASE)",
+        "ALTER TABLE r DROP COLUMN name",
+        "DROP TABLE r",
+    ],
+)
+def test_what_is_no_more_the_table_that_was_declared_is_refused(connection: Any, change: str) -> None:
+    # A planted bug: the catalogue of another transaction than the answer's, and a view that hides a join.
+    sql = PrivateSQL(connection, epsilon=1.0, random_state=0)
+    connection.execute(change)
+    with pytest.raises(InvalidData, match="table r is not what it was declared as"):
+        sql.refresh()
+    with pytest.raises(InvalidParameter, match="FROM must name base tables"):
+        sql.count("SELECT COUNT(*) FROM r")
+
+
+def test_a_table_that_came_is_read_after_refresh(connection: Any) -> None:
+    sql = PrivateSQL(connection, epsilon=500.0, random_state=0)
+    connection.execute("CREATE TABLE later AS SELECT 1 AS a; INSERT INTO r VALUES (7, 'z')")
+    sql.refresh()
+    assert [round(sql.count(f"SELECT COUNT(*) FROM {name}").value) for name in ("later", "r")] == [1, 16]
+
+
+@pytest.mark.parametrize("macro", ["least(a, b) AS a", "count(x) AS 1", '"+"(a, b) AS 7', '"//"(a, b) AS 9'])
+def test_macros_of_the_names_of_functions_are_refused(connection: Any, macro: str) -> None:
+    sql = PrivateSQL(connection, epsilon=1.0)
+    connection.execute("CREATE MACRO harmless(a) AS a")
+    sql.refresh()
+    connection.execute(f"CREATE SCHEMA other; CREATE MACRO other.{macro}")
+    with pytest.raises(InvalidParameter, match="no macro of the name"):
+        sql.refresh()
+    with pytest.raises(InvalidParameter, match="no macro of the name"):
+        PrivateSQL(connection, epsilon=1.0)
+
+
+def test_a_macro_cannot_hide_macros(connection: Any) -> None:
+    connection.execute(
+        "CREATE MACRO duckdb_functions() AS TABLE SELECT 'x' AS function_name, false AS internal"
+    )
+    with pytest.raises(InvalidParameter, match="no macro of the name"):
+        Source(connection)
+
+
+def test_the_schema_is_that_of_the_connection(connection: Any) -> None:
+    connection.execute("CREATE SCHEMA s; CREATE TABLE s.r AS SELECT 1 AS other; USE s")
+    assert set(Source(connection).tables()["r"].columns) == {"other"}
+
+
 def test_views_and_tables_with_collations_are_no_tables(connection: Any) -> None:
     connection.execute("CREATE VIEW v AS SELECT r.a FROM r, r q")
     connection.execute("CREATE TABLE c (name VARCHAR COLLATE NOCASE)")
@@ -65,7 +125,12 @@ def test_an_error_of_the_databases_is_not_passed_on(connection: Any) -> None:
         source.run("SELECT CAST(secret AS INTEGER) FROM s")
     text = "".join(traceback.format_exception(caught.value))
     assert "hushhush" not in text and caught.value.__context__ is None and caught.value.__cause__ is None
-    assert source.run("SELECT 1") == [(1,)]
+    # What was known is of a transaction that has ended: another one is not begun unasked.
+    connection.execute("INSERT INTO s VALUES ('1')")
+    with pytest.raises(InvalidData, match=r"call refresh\(\)"):
+        source.run("SELECT count(*) FROM s")
+    source.refresh()
+    assert source.run("SELECT count(*) FROM s") == [(2,)]
 
 
 def test_files_and_frames_are_tables(tmp_path: Path) -> None:
@@ -88,6 +153,7 @@ def test_files_and_frames_are_tables(tmp_path: Path) -> None:
     # No other file can be read.
     with pytest.raises(InvalidData):
         source.run(f"SELECT * FROM read_csv('{__file__}')")
+    source.refresh()
     frame.iloc[:1].to_csv(tmp_path / "it's.csv", index=False)
     with pytest.raises(InvalidData, match="has changed"):
         source.run("SELECT 1")
