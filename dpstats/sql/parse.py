@@ -293,8 +293,10 @@ class _Reader:
 
     def _table(self, name: str) -> tuple[Relation, dict[str, Known]]:
         table = self._catalogue.table(name)
-        number = 1 + sum(instance.split("#")[0] == table.name for instance in self._instances)
-        instance = table.name if number == 1 else f"{table.name}#{number}"
+        instance, number = table.name, 1
+        while instance in self._instances:  # as another table may be called so
+            number += 1
+            instance = f"{table.name}#{number}"
         self._instances[instance] = (table.name,)
         if self._protects_units and not table.public:
             if table.unit is None:

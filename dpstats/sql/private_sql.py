@@ -288,9 +288,8 @@ class PrivateSQL(Releasing):
         instances = {table.instance: table.name for table in tables(query.relation)}
         for column in _keys(query.relation):
             table = by_name[instances[column.instance]]
-            name = f"{table.name}.{column.name}"
             needless = symbols or (public and not table.public)
-            known[name] = 1 if needless else self._data.frequency(table, column.name)
+            known[table.name, column.name] = 1 if needless else self._data.frequency(table, column.name)
         kind = "histogram" if symbols and query.groups else "count"
         return ElasticSensitivity(Count(query.relation, kind), known)
 
