@@ -34,6 +34,11 @@ class ColumnType:
     name: str
     kind: str
 
+    @property
+    def shown(self) -> str:
+        """The name without what stands in brackets: those of an ENUM are values of the data."""
+        return self.name.partition("(")[0]
+
     @classmethod
     def of(cls, name: str) -> ColumnType:
         """Return the type of DuckDB's name for it."""

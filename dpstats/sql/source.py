@@ -200,9 +200,18 @@ def _forms(given: Any) -> Iterator[Any]:
 def _copied(connection: Any, name: str, frame: Any) -> bool:
     """Return whether DuckDB made a table of a data frame."""
     with contextlib.suppress(Exception):
-        connection.register("dpstats_frame", frame)
-        connection.execute(f"CREATE TABLE {quoted(name)} AS SELECT * FROM dpstats_frame")
-        connection.unregister("dpstats_frame")
+        given = f"dpstats frame of {name}"
+        connection.register(given, frame)
+        columns = connection.execute(f"DESCRIBE SELECT * FROM {quoted(given)}").fetchall()
+        # Categories of a data frame are text: as a type, their values would be what there is to be seen of it.
+        listed = ", ".join(
+            f"CAST({quoted(column)} AS VARCHAR) AS {quoted(column)}"
+            if kind.startswith("ENUM")
+            else quoted(column)
+            for column, kind, *_ in columns
+        )
+        connection.execute(f"CREATE TABLE {quoted(name)} AS SELECT {listed} FROM {quoted(given)}")
+        connection.unregister(given)
         return True
     return False
 

@@ -181,3 +181,13 @@ def test_a_file_that_is_no_table_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidData, match="not a readable") as caught:
         Source({"x": tmp_path / "x.parquet"})
     assert "hushhush" not in str(caught.value) and caught.value.__context__ is None
+
+
+def test_categories_of_a_frame_are_text() -> None:
+    frame = pd.DataFrame({"name": pd.Series(["Ann", "Bob", "Ann"]).astype("category"), "x": [1, 2, 3]})
+    words = pl.Series("name", ["Ann", "Bob", "Ann"], dtype=pl.Categorical)
+    for given in (frame, pl.DataFrame({"name": words, "x": [1, 2, 3]})):
+        sql = PrivateSQL({"v": given, "dpstats_frame": given}, epsilon=500.0, random_state=0)
+        assert "Ann" not in repr(sql._catalogue)
+        for table in ("v", "dpstats_frame"):
+            assert round(sql.count(f"SELECT COUNT(*) FROM {table} WHERE name = 'Ann'").value) == 2
