@@ -77,6 +77,9 @@ class PrivateSQL(Releasing):
     bounds : mapping of str to (float, float), optional
         Declared bounds of columns that queries may sum, as {"table.column": (low, high)}; what is beyond counts as
         the nearer one, and NaN as missing.
+    types : mapping of str to str, optional
+        Declared types of columns of CSV files, as {"table.column": "BIGINT"}: BIGINT, DOUBLE, VARCHAR, BOOLEAN, DATE or
+        TIMESTAMP. Other columns are text; an entry that is not of its column's type is missing.
     truncation : {"threshold", "race"}, default="threshold"
         How it is chosen privately how much a unit may add: the first power of two that few units exceed, or (Dong
         et al. 2022, with more noise) the best of several answers.
@@ -132,6 +135,7 @@ class PrivateSQL(Releasing):
         categories: Mapping[str, Iterable[Any]] | None = None,
         bins: Mapping[str, Iterable[float]] | None = None,
         bounds: Mapping[str, tuple[float, float]] | None = None,
+        types: Mapping[str, str] | None = None,
         truncation: str = "threshold",
         unit_limit: int = 2**20,
         interval: bool = True,
@@ -145,7 +149,7 @@ class PrivateSQL(Releasing):
         limit = check_integer("unit_limit", unit_limit, at_least=2, at_most=2**30)
         self._powers = (limit - 1).bit_length()
         self._interval = check_flag("interval", interval)
-        self._data = Source(connection)
+        self._data = Source(connection, types)
         if isinstance(public_tables, str):
             raise InvalidParameter(f"public_tables must be a sequence of names, got {public_tables!r}")
         public, self._columns = tuple(public_tables), (categories or {}, bins or {}, bounds or {})
