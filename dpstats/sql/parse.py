@@ -29,7 +29,7 @@ from dpstats.sql.conditions import (
     Not,
     conjuncts,
 )
-from dpstats.sql.query import Bin, Group, Measure, Query
+from dpstats.sql.query import FINEST, Bin, Group, Measure, Query
 
 _MOST_TEXT = 20_000
 _MOST_CELLS = 10_000
@@ -576,10 +576,10 @@ class _Reader:
             known.type.kind == "whole"
             and low == int(low)
             and high == int(high)
-            and max(abs(low), abs(high)) <= 2**20
+            and max(abs(low), abs(high)) <= 2**FINEST
         )
-        # 2^-17 of the largest value or finer: what a value is rounded to.
-        spacing = 1.0 if whole else 2.0 ** (math.frexp(max(abs(low), abs(high)))[1] - 17)
+        # 2^-30 of the largest value or finer: what a value is rounded to, at least (see `Measure.of_bits`).
+        spacing = 1.0 if whole else 2.0 ** (math.frexp(max(abs(low), abs(high)))[1] - 30)
         return Measure(
             kind, known.column, known.type, math.floor(low / spacing), math.ceil(high / spacing), spacing
         )

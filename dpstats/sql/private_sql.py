@@ -5,6 +5,7 @@ Proofs: docs/proofs/elastic-sensitivity.md, docs/proofs/truncated-sums.md.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
@@ -20,7 +21,7 @@ from dpstats.data.parameters import (
     check_privacy_parameters,
     check_real,
 )
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.errors import InvalidData, InvalidParameter, ScaleOutOfRange
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.release.mechanism import Releasing
@@ -34,8 +35,11 @@ from dpstats.sql.catalogue import BaseTable, Catalogue
 from dpstats.sql.compile import Compiled
 from dpstats.sql.parse import parse
 from dpstats.sql.plan import ANSWER, SQLPlan, public_plan, smooth_plan, unit_plan
-from dpstats.sql.query import Query
+from dpstats.sql.query import FINEST, Query
 from dpstats.sql.source import Source
+
+_COARSEST = 17
+"""Values have two to this power of steps, where noise of finer ones cannot be drawn."""
 
 
 class _Private(NamedTuple):
@@ -272,6 +276,13 @@ class PrivateSQL(Releasing):
         return query
 
     def _planned(self, query: Query) -> SQLPlan:
+        """Return the plan, in the finest steps of values that its noise can be drawn in."""
+        for bits in (FINEST, 28, 24, 20):
+            with contextlib.suppress(ScaleOutOfRange):
+                return self._planned_in(replace(query, measure=query.measure.of_bits(bits)))
+        return self._planned_in(replace(query, measure=query.measure.of_bits(_COARSEST)))
+
+    def _planned_in(self, query: Query) -> SQLPlan:
         if self._units:
             if _own_distinct(query):
                 return public_plan(query, 1, self._guarantee)
@@ -279,6 +290,9 @@ class PrivateSQL(Releasing):
         moved = query.measure.moved(bool(query.groups))
         if self._constant(query):
             return public_plan(query, moved * self._elastic(query, public=True).at_distance(0), self._bare)
+        # The longer the steps, the larger the answer may be.
+        kind = query.measure.type and query.measure.type.kind
+        query = replace(query, measure=query.measure.of_bits(20 if kind == "whole" else _COARSEST))
         return smooth_plan(query, self._bare, self._interval)
 
     @property
@@ -308,9 +322,10 @@ class PrivateSQL(Releasing):
         with session:
             self._release(private, plan, session)
         total = replace(plan.guarantee, simulated=self._guarantee.simulated, unit=self._guarantee.unit)
-        return answered(query, plan, session.released, total)
+        return answered(plan.query, plan, session.released, total)
 
     def _read(self, query: Query, plan: SQLPlan) -> _Private:
+        query = plan.query
         compiled = Compiled(query, {table.name: table for table in self._catalogue.tables.values()})
         if plan.truncations:
             above, cut = {}, {}
@@ -321,7 +336,7 @@ class PrivateSQL(Releasing):
                     part = ("positive" if query.measure.high > 0 else "negative") if signed else "all"
                 rows = self._data.run(*compiled.units_above(part, truncation.each))
                 above[truncation.name] = [int(n) for n in rows[0]]
-                rows = self._data.run(*compiled.units_cut(part, truncation.each))
+                rows = self._data.run(*compiled.units_cut(part, truncation.each, truncation.finer))
                 cut[truncation.name] = _by_cell(rows, query, len(truncation.each))
             return _Private(above=above, cut=cut)
         found = _by_cell(self._data.run(*compiled.cells()), query, 1)[0]

@@ -87,7 +87,7 @@ def test_groups_sums_and_means_are_of_what_is_declared() -> None:
     assert [group.name for group in query.groups] == ["Kind", "b"] and query.cells == 4
     assert [query.cell(i) for i in range(4)] == [("x", 0), ("x", 1), ("y", 0), ("y", 1)]
     measure = query.measure
-    assert measure.kind == "mean" and measure.spacing == 2.0**-14
+    assert measure.kind == "mean" and measure.spacing == 2.0**-27
     assert measure.low * measure.spacing <= -1 and measure.high * measure.spacing >= 5
     whole = read("SELECT SUM(b) FROM r").measure
     assert (whole.low, whole.high, whole.spacing) == (0, 9, 1.0)

@@ -99,7 +99,9 @@ def test_cells_of_units_are_cut_in_proportion(connection: Any) -> None:
     for j, found in enumerate(private.cut["answer"]):  # type: ignore[index]
         for g in (0, 1):
             total = sum(
-                n * 2**j // max(2**j, sum(m for v, _, m in rows if v == u)) for u, h, n in rows if h == g
+                1024 * n * 2**j // max(2**j, sum(m for v, _, m in rows if v == u))
+                for u, h, n in rows
+                if h == g
             )
             assert int(found[g]) == total
 
