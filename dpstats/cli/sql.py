@@ -67,6 +67,13 @@ def add_sql(commands: Any) -> None:
         metavar="NAME.COLUMN=LO,HI",
         help="declared bounds of what SUM and AVG are of; repeatable",
     )
+    parser.add_argument(
+        "--type",
+        action="append",
+        metavar="NAME.COLUMN=TYPE",
+        help="what a column of a CSV file is (BIGINT, DOUBLE, BOOLEAN, DATE, TIMESTAMP), which else is text; "
+        "repeatable",
+    )
     parser.add_argument("--epsilon", type=float, default=1.0, help="(default: 1)")
     parser.add_argument(
         "--delta",
@@ -117,6 +124,7 @@ def _sql(options: argparse.Namespace) -> None:
         categories=levels_of(options.levels),
         bins={name: tuple(map(_edge, edges)) for name, edges in levels_of(options.bins, "--bins").items()},
         bounds=named,
+        types=_types(options.type),
         truncation=options.truncation,
         unit_limit=options.unit_limit,
         interval=not options.no_intervals,
@@ -165,6 +173,16 @@ def _tables(options: argparse.Namespace) -> Any:
         if name in found:
             raise InvalidParameter(f"--table must have each name once, got {name!r} twice")
         found[name] = path
+    return found
+
+
+def _types(given: list[str] | None) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in given or []:
+        name, equals, kind = text.rpartition("=")
+        if not equals or name in found:
+            raise InvalidParameter(f"--type must be NAME.COLUMN=TYPE, each column once, got {text!r}")
+        found[name] = kind
     return found
 
 

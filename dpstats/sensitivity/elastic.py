@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 from dpstats.data.parameters import check_integer, check_privacy_parameters, check_real
 from dpstats.errors import InvalidParameter
@@ -21,9 +22,9 @@ class ElasticSensitivity:
     ----------
     query : Count
         Of a relation: see `dpstats.sensitivity.relations`.
-    frequencies : mapping of str to int
-        How often the most frequent value of a column occurs (missing ones apart), by "table.column", for the columns
-        that joins are on. Private, where the table is.
+    frequencies : mapping of str, or of (str, str), to int
+        How often the most frequent value of a column occurs (missing ones apart), by "table.column", or by (table,
+        column) where a name has a dot, for the columns that joins are on. Private, where the table is.
     cap : int, default=1
         Of how many rows of a table neighbours differ at most.
 
@@ -49,16 +50,18 @@ class ElasticSensitivity:
         drivers, private: 1
     """
 
-    def __init__(self, query: Count, frequencies: Mapping[str, int], *, cap: int = 1) -> None:
+    def __init__(self, query: Count, frequencies: Mapping[Any, int], *, cap: int = 1) -> None:
         if not isinstance(query, Count):
             raise InvalidParameter(f"query must be a Count of a relation, got {type(query).__name__}")
         self._query = query
         self._cap = check_integer("cap", cap, at_least=1)
         self._instances = {table.instance: table for table in tables(query.of)}
         self._frequencies = {
-            name: check_integer(f"frequencies[{name!r}]", value, at_least=0)
+            _table_and_column(name): check_integer(f"frequencies[{name!r}]", value, at_least=0)
             for name, value in frequencies.items()
         }
+        if len(self._frequencies) < len(frequencies):
+            raise InvalidParameter("frequencies must have each column once")
         self.at_distance(0)  # says which frequencies are missing
 
     @property
@@ -100,10 +103,10 @@ class ElasticSensitivity:
     def _frequency(self, column: Column, relation: Relation, k: int) -> int:
         """Return how often a value of a column occurs at most, at distance k."""
         if isinstance(relation, Table):
-            name = f"{relation.name}.{column.name}"
-            if name not in self._frequencies:
-                raise InvalidParameter(f"frequencies must have {name!r}, which a join is on")
-            found = self._frequencies[name]
+            key = relation.name, column.name
+            if key not in self._frequencies:
+                raise InvalidParameter(f"frequencies must have {'.'.join(key)!r}, which a join is on")
+            found = self._frequencies[key]
             if relation.public:
                 return found
             far = found + k * self._cap
@@ -131,6 +134,16 @@ class ElasticSensitivity:
         first = right and self._keys(relation, 0, k) * right
         second = left and self._keys(relation, 1, k) * left
         return first + second + left * right if shared(relation) else max(first, second)
+
+
+def _table_and_column(name: Any) -> tuple[str, str]:
+    """Return the two parts of a key: one of dots could be split in several ways, and mean several columns."""
+    parts = tuple(name.split(".")) if isinstance(name, str) else name
+    if not isinstance(parts, tuple) or len(parts) != 2 or not all(isinstance(part, str) for part in parts):
+        raise InvalidParameter(
+            f"frequencies must be by 'table.column', or by (table, column) where a name has a dot, got {name!r}"
+        )
+    return parts[0], parts[1]
 
 
 def shared(join: Join) -> bool:

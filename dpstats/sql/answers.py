@@ -108,6 +108,8 @@ class PrivateTable:
             self.measure.kind
         ]
         bounded = " of values within the bounds" if self.measure.kind in ("sum", "mean") else ""
+        if self.measure.kind == "sum" and self.measure.rounded:
+            bounded += f", each rounded to a multiple of {self.measure.spacing:.3g},"
         if not self.thresholds:
             return f"the {what}{bounded} in these data"
         unit = self.guarantee.unit
@@ -149,6 +151,9 @@ class PrivateTable:
         most, least = (np.maximum((count + sign * width) / measure.reach, 1.0) for sign in (1, -1))
         low, high = total - width, total + width
         ends = np.where(low < 0, low / least, low / most), np.where(high > 0, high / least, high / most)
+        # A mean of rounded values is half a step from that of the values, at most.
+        half = 0.5 if measure.rounded else 0.0
+        ends = ends[0] - half, ends[1] + half
         return (
             measure.spacing * np.clip(measure.middle + ends[0], measure.low, measure.high),
             measure.spacing * np.clip(measure.middle + ends[1], measure.low, measure.high),
@@ -248,8 +253,8 @@ class PrivateAnswer(PrivateTable):
     def lower_bound(self, confidence_level: float = 0.95) -> float:
         """Return what the whole count, or sum of values that are not negative, is above, with this probability.
 
-        Of a sum over units, which leaves out what they add beyond a threshold, this is all that can be said of the
-        whole.
+        Values of a sum are as they are rounded (see `estimand`). Of a sum over units, which leaves out what they add
+        beyond a threshold, this is all that can be said of the whole.
         """
         level = check_level("confidence_level", confidence_level)
         if self.measure.kind == "mean" or self.measure.low < 0:

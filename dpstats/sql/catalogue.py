@@ -34,6 +34,11 @@ class ColumnType:
     name: str
     kind: str
 
+    @property
+    def shown(self) -> str:
+        """The name without what stands in brackets: those of an ENUM are values of the data."""
+        return self.name.partition("(")[0]
+
     @classmethod
     def of(cls, name: str) -> ColumnType:
         """Return the type of DuckDB's name for it."""
@@ -97,15 +102,25 @@ class Catalogue:
         return found
 
     def columns_of(self, parameter: str, keys: Iterable[Any]) -> dict[Any, tuple[str, str]]:
-        """Return the table and the column, in lower case, of names as "table.column"."""
-        found = {}
+        """Return the table and the column, in lower case, of names as "table.column".
+
+        A name that has a dot may make a key mean two columns; it is refused then.
+        """
+        found: dict[Any, tuple[str, str]] = {}
         for key in keys:
-            table, dot, column = str(key).partition(".")
-            if not dot or table.lower() not in self.tables:
+            words = str(key).lower().split(".")
+            splits = [(".".join(words[:i]), ".".join(words[i:])) for i in range(1, len(words))]
+            named = [(table, column) for table, column in splits if table in self.tables]
+            if not named:
                 raise InvalidParameter(f"{parameter} must name columns as 'table.column', got {key!r}")
-            if column.lower() not in self.tables[table.lower()].columns:
+            there = [(table, column) for table, column in named if column in self.tables[table].columns]
+            if not there:
                 raise InvalidParameter(f"{parameter} must name columns that are there, got {key!r}")
-            found[key] = (table.lower(), column.lower())
+            if len(there) > 1:
+                raise InvalidParameter(f"{parameter} must name one column, and {key!r} may be two")
+            if there[0] in found.values():
+                raise InvalidParameter(f"{parameter} must name each column once, got {key!r} again")
+            found[key] = there[0]
         return found
 
 

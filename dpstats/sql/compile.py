@@ -10,6 +10,14 @@ from dpstats.sql.catalogue import BaseTable, quoted
 from dpstats.sql.conditions import Condition, Literal, written
 from dpstats.sql.query import Bin, Measure, Query
 
+_NAMES = """
+abs coalesce count count_star current_database current_schema current_setting duckdb_columns duckdb_functions
+duckdb_tables duckdb_views greatest isnan least lower max mod round_even sign sum trim
+~~ like like_escape + - * / // % = <> != < <= > >= and or not between in cast try_cast
+"""
+FUNCTIONS = frozenset(_NAMES.split())
+"""Functions and operators of the SQL that runs: a macro of one of these names would change what it computes."""
+
 
 class Compiled:
     """Makes the statements of a query.
@@ -43,15 +51,16 @@ class Compiled:
         counts = ", ".join(f"count(*) FILTER (t > {1 << j})" for j in powers)
         return f"SELECT {counts} FROM ({_totals(self._of_units(part))})", self._literals
 
-    def units_cut(self, part: str, powers: Iterable[int]) -> tuple[str, list[Any]]:
+    def units_cut(self, part: str, powers: Iterable[int], finer: int = 1) -> tuple[str, list[Any]]:
         """Return the statement of (cell, exact integers ...): what units add cut to a total of 2^j, for each power j.
 
-        Each of a unit's numbers is cut in proportion and rounded towards 0: it depends on the unit alone.
+        Each of a unit's numbers is cut in proportion and rounded towards 0, in ``finer`` parts of one: it depends on
+        the unit alone.
         """
         self._literals = []
         numbers = [f"w{i}" for i in range(self._query.measure.parts)]
         sums = ", ".join(
-            f"sum(sign({w}) * ((abs({w}) * {1 << j}) // greatest(t, {1 << j})))"
+            f"sum(sign({w}) * ((abs({w}) * {finer << j}) // greatest(t, {1 << j})))"
             for j in powers
             for w in numbers
         )

@@ -29,7 +29,7 @@ from dpstats.sql.conditions import (
     Not,
     conjuncts,
 )
-from dpstats.sql.query import Bin, Group, Measure, Query
+from dpstats.sql.query import FINEST, Bin, Group, Measure, Query
 
 _MOST_TEXT = 20_000
 _MOST_CELLS = 10_000
@@ -210,6 +210,13 @@ class _Reader:
         unit = self._unit(relation) if self._protects_units else ()
         if measure.kind == "distinct":
             assert measure.column is not None
+            for group in groups:
+                if any(isinstance(value, Bin) for value in group.values):
+                    # A value may be in a bin with several numbers, and is to be counted once.
+                    _refuse(
+                        f"COUNT(DISTINCT ...) with GROUP BY {group.name}, which has bins",
+                        "declare categories of the column, or count rows",
+                    )
             relation = Distinct(relation, (*(group.column for group in groups), measure.column))
         query = Query(relation, measure, groups, label, unit, text)
         if query.cells > _MOST_CELLS:
@@ -293,8 +300,10 @@ class _Reader:
 
     def _table(self, name: str) -> tuple[Relation, dict[str, Known]]:
         table = self._catalogue.table(name)
-        number = 1 + sum(instance.split("#")[0] == table.name for instance in self._instances)
-        instance = table.name if number == 1 else f"{table.name}#{number}"
+        instance, number = table.name, 1
+        while instance in self._instances:  # as another table may be called so
+            number += 1
+            instance = f"{table.name}#{number}"
         self._instances[instance] = (table.name,)
         if self._protects_units and not table.public:
             if table.unit is None:
@@ -343,6 +352,7 @@ class _Reader:
         if (len(left) != 1 and not (left and scope._equated(left))) or right is None:
             raise InvalidParameter(f"USING ({name}) must name a column that both sides have, once each")
         self._same_type("USING", left[0], right)
+        _no_reals(right)
         scope.conditions.append(Compare("=", left[0].column, right.column))
 
     def _joined(self, scope: Scope) -> Relation:
@@ -396,8 +406,8 @@ class _Reader:
     def _same_type(self, where: str, left: Known, right: Known) -> None:
         if left.type.name != right.type.name or left.type.kind == "other":
             raise InvalidParameter(
-                f"{where}: {left.column.name} and {right.column.name} must be of one type, got {left.type.name} and "
-                f"{right.type.name}"
+                f"{where}: {left.column.name} and {right.column.name} must be of one type, got {left.type.shown} and "
+                f"{right.type.shown}"
             )
 
     def _condition(self, node: Any, scope: Scope) -> Condition:
@@ -419,7 +429,7 @@ class _Reader:
             known = self._column(node, scope)
             if known.type.kind != "truth":
                 raise InvalidParameter(
-                    f"{known.column.name} must be a BOOLEAN to be a condition, got {known.type.name}"
+                    f"{known.column.name} must be a BOOLEAN to be a condition, got {known.type.shown}"
                 )
             return Flag(known.column)
         if kind == "Is":
@@ -440,7 +450,7 @@ class _Reader:
             _only(node, "this", "expression")
             known = self._column(node.this, scope)
             if known.type.kind != "text":
-                raise InvalidParameter(f"LIKE: {known.column.name} must be VARCHAR, got {known.type.name}")
+                raise InvalidParameter(f"LIKE: {known.column.name} must be VARCHAR, got {known.type.shown}")
             return Like(known.column, self._literal(node.expression, known))
         operators = {"EQ": "=", "NEQ": "<>", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
         if kind in operators:
@@ -460,11 +470,8 @@ class _Reader:
             return Compare(operator, known.column, self._literal(right, known))
         other = self._column(right, scope)
         self._same_type(operator, known, other)
-        if operator == "=" and known.type.kind == "real":
-            _refuse(
-                "equality of two columns of real numbers",
-                "joins are on whole numbers, text, dates or truth values",
-            )
+        if operator == "=":
+            _no_reals(known)
         return Compare(operator, known.column, other.column)
 
     def _literal(self, node: Any, known: Known) -> Literal:
@@ -558,7 +565,7 @@ class _Reader:
         bounds = self._catalogue.bounds.get((table.lower(), known.column.name.lower()))
         word = "SUM" if kind == "sum" else "AVG"
         if known.type.kind not in ("whole", "real"):
-            raise InvalidParameter(f"{word}: {known.column.name} must be a number, got {known.type.name}")
+            raise InvalidParameter(f"{word}: {known.column.name} must be a number, got {known.type.shown}")
         if bounds is None:
             raise InvalidParameter(
                 f"{word}({known.column.name}): bounds of its values must be declared, without the data: "
@@ -569,10 +576,10 @@ class _Reader:
             known.type.kind == "whole"
             and low == int(low)
             and high == int(high)
-            and max(abs(low), abs(high)) <= 2**20
+            and max(abs(low), abs(high)) <= 2**FINEST
         )
-        # 2^-17 of the largest value or finer: what a value is rounded to.
-        spacing = 1.0 if whole else 2.0 ** (math.frexp(max(abs(low), abs(high)))[1] - 17)
+        # 2^-30 of the largest value or finer: what a value is rounded to, at least (see `Measure.of_bits`).
+        spacing = 1.0 if whole else 2.0 ** (math.frexp(max(abs(low), abs(high)))[1] - 30)
         return Measure(
             kind, known.column, known.type, math.floor(low / spacing), math.ceil(high / spacing), spacing
         )
@@ -602,6 +609,15 @@ class _Reader:
                     "may be several units'"
                 )
         return tuple(sorted(same))
+
+
+def _no_reals(known: Known) -> None:
+    """Refuse real numbers as equal: 0.0 and -0.0 are, and NaNs of several kinds."""
+    if known.type.kind == "real":
+        _refuse(
+            "equality of two columns of real numbers",
+            "joins are on whole numbers, text, dates or truth values",
+        )
 
 
 def literal(value: Any, text: bool, known: Known) -> Literal:
@@ -634,13 +650,13 @@ def literal(value: Any, text: bool, known: Known) -> Literal:
     except (ValueError, OverflowError):
         pass
     raise InvalidParameter(
-        f"{name} must be compared with a literal of its type {known.type.name}, got {value!r}"[:300]
+        f"{name} must be compared with a literal of its type {known.type.shown}, got {value!r}"[:300]
     )
 
 
 def _bins(edges: tuple[float, ...], known: Known) -> tuple[Bin, ...]:
     if known.type.kind not in ("whole", "real"):
-        raise InvalidParameter(f"bins are of numbers, and {known.column.name} is {known.type.name}")
+        raise InvalidParameter(f"bins are of numbers, and {known.column.name} is {known.type.shown}")
     ends = [Literal(edge, "DOUBLE") for edge in edges]
     return tuple(Bin(low, high, high is ends[-1]) for low, high in pairwise(ends))
 

@@ -115,6 +115,8 @@ def unit_plan(query: Query, guarantee: PrivacyGuarantee, method: str, rows: int)
             (max(bits - 4, 0), rows + bits),
             moved,
             query.cells * measure.parts,
+            # A unit beyond the threshold is shared out among its cells: of few rows little but parts would be left.
+            _FINER if (grouped or measure.kind == "mean") and measure.reach < _FINER else 1,
         )
         for part in parts
     )

@@ -5,6 +5,7 @@ Proofs: docs/proofs/elastic-sensitivity.md, docs/proofs/truncated-sums.md.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
@@ -20,7 +21,7 @@ from dpstats.data.parameters import (
     check_privacy_parameters,
     check_real,
 )
-from dpstats.errors import InvalidParameter
+from dpstats.errors import InvalidData, InvalidParameter, ScaleOutOfRange
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.release.mechanism import Releasing
@@ -34,8 +35,11 @@ from dpstats.sql.catalogue import BaseTable, Catalogue
 from dpstats.sql.compile import Compiled
 from dpstats.sql.parse import parse
 from dpstats.sql.plan import ANSWER, SQLPlan, public_plan, smooth_plan, unit_plan
-from dpstats.sql.query import Query
+from dpstats.sql.query import FINEST, Query
 from dpstats.sql.source import Source
+
+_COARSEST = 17
+"""Values have two to this power of steps, where noise of finer ones cannot be drawn."""
 
 
 class _Private(NamedTuple):
@@ -77,6 +81,9 @@ class PrivateSQL(Releasing):
     bounds : mapping of str to (float, float), optional
         Declared bounds of columns that queries may sum, as {"table.column": (low, high)}; what is beyond counts as
         the nearer one, and NaN as missing.
+    types : mapping of str to str, optional
+        Declared types of columns of CSV files, as {"table.column": "BIGINT"}: BIGINT, DOUBLE, VARCHAR, BOOLEAN, DATE or
+        TIMESTAMP. Other columns are text; an entry that is not of its column's type is missing.
     truncation : {"threshold", "race"}, default="threshold"
         How it is chosen privately how much a unit may add: the first power of two that few units exceed, or (Dong
         et al. 2022, with more noise) the best of several answers.
@@ -132,6 +139,7 @@ class PrivateSQL(Releasing):
         categories: Mapping[str, Iterable[Any]] | None = None,
         bins: Mapping[str, Iterable[float]] | None = None,
         bounds: Mapping[str, tuple[float, float]] | None = None,
+        types: Mapping[str, str] | None = None,
         truncation: str = "threshold",
         unit_limit: int = 2**20,
         interval: bool = True,
@@ -145,20 +153,23 @@ class PrivateSQL(Releasing):
         limit = check_integer("unit_limit", unit_limit, at_least=2, at_most=2**30)
         self._powers = (limit - 1).bit_length()
         self._interval = check_flag("interval", interval)
-        self._data = Source(connection)
-        found = self._declared(public_tables, unit)
-        self._catalogue = _with_columns(
-            Catalogue(found, self._data.views()), categories or {}, bins or {}, bounds or {}
-        )
+        self._data = Source(connection, types)
+        if isinstance(public_tables, str):
+            raise InvalidParameter(f"public_tables must be a sequence of names, got {public_tables!r}")
+        public, self._columns = tuple(public_tables), (categories or {}, bins or {}, bounds or {})
+        self._declares = (public, unit)
+        self._catalogue = self._first = self._found()
         self._units = unit is not None
         name = "row" if unit is None else unit if isinstance(unit, str) else "unit"
         super().__init__(PrivacyGuarantee(epsilon, delta, unit=name), random_state, budget)
 
+    def _found(self) -> Catalogue:
+        """Return what there is in the snapshot, with what is declared of it."""
+        return _with_columns(Catalogue(self._declared(*self._declares), self._data.views()), *self._columns)
+
     def _declared(self, public_tables: Iterable[str], unit: Any) -> dict[str, BaseTable]:
         """Return the tables, with what is declared of them."""
         found = self._data.tables()
-        if isinstance(public_tables, str):
-            raise InvalidParameter(f"public_tables must be a sequence of names, got {public_tables!r}")
         for name in public_tables:
             if str(name).lower() not in found:
                 raise InvalidParameter(f"public_tables must name tables, got {name!r}")
@@ -233,8 +244,23 @@ class PrivateSQL(Releasing):
         )
 
     def refresh(self) -> None:
-        """Read the tables as they are now, and forget frequencies of what they were."""
+        """Read the tables as they are now, and forget frequencies of what they were.
+
+        Raises
+        ------
+        InvalidData
+            If a table is gone, is a view now or has other columns: nothing is answered then.
+        """
+        self._catalogue = Catalogue({})
         self._data.refresh()
+        now = self._data.tables()
+        for name, table in self._first.tables.items():
+            if name not in now or (now[name].source, now[name].columns) != (table.source, table.columns):
+                raise InvalidData(
+                    f"table {table.name} is not what it was declared as: it is gone, or has other columns; make a new "
+                    "PrivateSQL"
+                )
+        self._catalogue = self._found()
 
     # How.
 
@@ -250,6 +276,13 @@ class PrivateSQL(Releasing):
         return query
 
     def _planned(self, query: Query) -> SQLPlan:
+        """Return the plan, in the finest steps of values that its noise can be drawn in."""
+        for bits in (FINEST, 28, 24, 20):
+            with contextlib.suppress(ScaleOutOfRange):
+                return self._planned_in(replace(query, measure=query.measure.of_bits(bits)))
+        return self._planned_in(replace(query, measure=query.measure.of_bits(_COARSEST)))
+
+    def _planned_in(self, query: Query) -> SQLPlan:
         if self._units:
             if _own_distinct(query):
                 return public_plan(query, 1, self._guarantee)
@@ -257,6 +290,9 @@ class PrivateSQL(Releasing):
         moved = query.measure.moved(bool(query.groups))
         if self._constant(query):
             return public_plan(query, moved * self._elastic(query, public=True).at_distance(0), self._bare)
+        # The longer the steps, the larger the answer may be.
+        kind = query.measure.type and query.measure.type.kind
+        query = replace(query, measure=query.measure.of_bits(20 if kind == "whole" else _COARSEST))
         return smooth_plan(query, self._bare, self._interval)
 
     @property
@@ -270,9 +306,8 @@ class PrivateSQL(Releasing):
         instances = {table.instance: table.name for table in tables(query.relation)}
         for column in _keys(query.relation):
             table = by_name[instances[column.instance]]
-            name = f"{table.name}.{column.name}"
             needless = symbols or (public and not table.public)
-            known[name] = 1 if needless else self._data.frequency(table, column.name)
+            known[table.name, column.name] = 1 if needless else self._data.frequency(table, column.name)
         kind = "histogram" if symbols and query.groups else "count"
         return ElasticSensitivity(Count(query.relation, kind), known)
 
@@ -287,9 +322,10 @@ class PrivateSQL(Releasing):
         with session:
             self._release(private, plan, session)
         total = replace(plan.guarantee, simulated=self._guarantee.simulated, unit=self._guarantee.unit)
-        return answered(query, plan, session.released, total)
+        return answered(plan.query, plan, session.released, total)
 
     def _read(self, query: Query, plan: SQLPlan) -> _Private:
+        query = plan.query
         compiled = Compiled(query, {table.name: table for table in self._catalogue.tables.values()})
         if plan.truncations:
             above, cut = {}, {}
@@ -300,7 +336,7 @@ class PrivateSQL(Releasing):
                     part = ("positive" if query.measure.high > 0 else "negative") if signed else "all"
                 rows = self._data.run(*compiled.units_above(part, truncation.each))
                 above[truncation.name] = [int(n) for n in rows[0]]
-                rows = self._data.run(*compiled.units_cut(part, truncation.each))
+                rows = self._data.run(*compiled.units_cut(part, truncation.each, truncation.finer))
                 cut[truncation.name] = _by_cell(rows, query, len(truncation.each))
             return _Private(above=above, cut=cut)
         found = _by_cell(self._data.run(*compiled.cells()), query, 1)[0]

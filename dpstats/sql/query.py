@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dpstats.sensitivity.relations import Column, Relation
 from dpstats.sql.catalogue import ColumnType
 from dpstats.sql.conditions import Literal
+
+FINEST = 32
+"""Values have at most two to this power of steps."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,24 @@ class Measure:
     def parts(self) -> int:
         """How many numbers there are of a cell: of a mean the count, ``reach`` times, and the sum."""
         return 2 if self.kind == "mean" else 1
+
+    @property
+    def rounded(self) -> bool:
+        """Whether values are rounded to steps: whole numbers in steps of one are not."""
+        whole = self.type is None or (self.type.kind == "whole" and self.spacing == 1)
+        return self.kind in ("sum", "mean") and not whole
+
+    def of_bits(self, bits: int) -> Measure:
+        """Return the measure with at most 2^bits steps up to the largest value: longer ones, if it has more."""
+        over = max((max(abs(self.low), abs(self.high)) - 1).bit_length() - bits, 0)
+        if not over or self.kind not in ("sum", "mean"):
+            return self
+        return replace(
+            self,
+            low=self.low >> over,
+            high=-(-self.high >> over),
+            spacing=self.spacing * 2.0**over,
+        )
 
     def moved(self, grouped: bool) -> int:
         """Return how far all numbers together (l1) move at most where one row goes and another comes.

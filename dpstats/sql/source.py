@@ -6,6 +6,8 @@ Frequencies are of the same snapshot as answers, and are asked once for each col
 from __future__ import annotations
 
 import contextlib
+import csv
+import gzip
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,16 +15,29 @@ from typing import Any
 
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.sql.catalogue import BaseTable, ColumnType, quoted
+from dpstats.sql.compile import FUNCTIONS
 
 _SCHEMA = """
-SELECT database_name, schema_name, table_name, sql FROM duckdb_tables()
+SELECT database_name, schema_name, table_name, sql FROM system.main.duckdb_tables()
 WHERE NOT internal AND NOT temporary AND database_name = current_database() AND schema_name = current_schema()
 """
-_VIEWS = "SELECT view_name FROM duckdb_views() WHERE NOT internal"
+_VIEWS = "SELECT view_name FROM system.main.duckdb_views() WHERE NOT internal"
+_ELSEWHERE = """
+SELECT table_name FROM system.main.duckdb_tables() WHERE NOT internal AND NOT temporary
+AND NOT (database_name = system.main.current_database() AND schema_name = system.main.current_schema()) LIMIT 1
+"""
+# Whatever the search path: a macro of the connection's may have the name of a function, or of an operator.
+_OWN_FUNCTIONS = (
+    "SELECT DISTINCT lower(function_name) FROM system.main.duckdb_functions() WHERE internal IS FALSE"
+)
 _COLUMNS = """
-SELECT table_name, column_name, data_type FROM duckdb_columns()
+SELECT table_name, column_name, data_type FROM system.main.duckdb_columns()
 WHERE NOT internal AND database_name = current_database() AND schema_name = current_schema() ORDER BY column_index
 """
+
+Listed = tuple[tuple[str, str], ...]
+TYPES = ("BIGINT", "DOUBLE", "VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP")
+"""What a column of a CSV file can be declared as."""
 
 
 class Source:
@@ -33,22 +48,46 @@ class Source:
     data : DuckDB connection, or mapping of str to path or data frame
         The connection is left as it is: a second one reads, in a transaction that begins now. Files of CSV or Parquet
         are read in place, and must not change; data frames are copied.
+    types : mapping of str to str, optional
+        Of columns of CSV files, by "table.column": see `PrivateSQL`. Others are text.
     """
 
-    def __init__(self, data: Any) -> None:
+    def __init__(self, data: Any, types: Mapping[str, str] | None = None) -> None:
         self._files: dict[Path, tuple[int, ...]] = {}
+        self._listed: dict[Path, Listed] = {}
         self._known: dict[tuple[str, str], int] = {}
         own = isinstance(data, Mapping)
-        connection = self._of_files(data) if own else data
+        if types and not own:
+            raise InvalidParameter("types must be of CSV files: tables of a connection have theirs")
+        connection = self._of_files(data, _by_table(data, types or {})) if own else data
         if not hasattr(connection, "cursor") or not hasattr(connection, "register"):
             raise InvalidParameter(
                 "connection must be a DuckDB connection, or a mapping of names to CSV or Parquet files or data frames, "
                 f"got {type(data).__name__}"
             )
         self._cursor = connection.cursor()
+        self._follow(connection)
         self._owner = connection  # a database in memory lives as long as a connection to it
         self._views_are_tables = own
+        self._over = False
         self.refresh()
+
+    def refresh(self) -> None:
+        """Begin a new transaction, and forget what was known of the old one. Tables are to be read anew.
+
+        It begins with the first look at what tables there are, which is here: DuckDB's own begins no sooner.
+        """
+        self._known.clear()
+        self._files = {path: _identity(path) for path in self._files}
+        for path, listed in self._listed.items():
+            if _columns_of_file(self._owner, path) != listed:
+                raise InvalidData(f"{path.name} has other columns than it had: make a new PrivateSQL")
+        with contextlib.suppress(Exception):  # no transaction is active, as at first
+            self._cursor.rollback()
+        self._cursor.begin()
+        self._over = False
+        self.run(_SCHEMA)
+        self._check_functions()
         (collation,) = self.run("SELECT current_setting('default_collation')")[0]
         if collation:
             raise InvalidParameter(
@@ -56,16 +95,30 @@ class Source:
                 "would not be what is counted as equal"
             )
 
-    def refresh(self) -> None:
-        """Begin a new transaction, and forget what was known of the old one."""
-        self._known.clear()
-        self._files = {path: _identity(path) for path in self._files}
-        with contextlib.suppress(Exception):  # no transaction is active, as at first
-            self._cursor.rollback()
-        self._cursor.begin()
-        self._cursor.execute("SELECT 1").fetchall()
+    def _follow(self, connection: Any) -> None:
+        """Read the schema that the connection is in: a second connection does not begin there."""
+        place = None
+        with contextlib.suppress(Exception):
+            place = connection.sql(
+                "SELECT system.main.current_database(), system.main.current_schema()"
+            ).fetchall()[0]
+            self._cursor.execute(f"USE {'.'.join(map(quoted, place))}")
+        # One with results that are not fetched cannot be asked, nor needs to be if all tables are where ours begins.
+        if place is None and self._cursor.execute(_ELSEWHERE).fetchall():
+            raise InvalidParameter(
+                "connection must be free, to say which schema it is in: fetch its results, or end its transaction"
+            )
 
-    def _of_files(self, data: Mapping[str, Any]) -> Any:
+    def _check_functions(self) -> None:
+        """Refuse what would give our SQL another meaning."""
+        own = {str(name) for (name,) in self.run(_OWN_FUNCTIONS)} & FUNCTIONS
+        if own:
+            raise InvalidParameter(
+                f"connection must have no macro of the name of a function that answers are computed with, got "
+                f"{sorted(own)[0]!r}"
+            )
+
+    def _of_files(self, data: Mapping[str, Any], types: Mapping[str, dict[str, str]]) -> Any:
         duckdb = _duckdb()
         if not data:
             raise InvalidParameter("connection must have at least one table")
@@ -80,16 +133,20 @@ class Source:
             if not any(_copied(connection, name, frame) for frame in _forms(given)):
                 raise InvalidData(f"table {name!r} must be a path or a data frame that DuckDB reads")
         for path in paths.values():
+            if set(str(path)) & set("*?[]"):
+                raise InvalidParameter(
+                    f"{path.name}: a path must not have *, ?, [ or ], which mean several files"
+                )
             self._files[path] = _identity(path)
         for name, path in paths.items():
-            reader = "read_parquet" if path.suffix.lower() in (".parquet", ".pq") else "read_csv"
-            text = str(path).replace("'", "''")
-            made = False
+            listed = _columns_of_file(connection, path)
+            self._listed[path] = listed
+            read, made = _read(path, listed, types.get(name.lower(), {})), False
             with contextlib.suppress(Exception):
-                connection.execute(f"CREATE VIEW {quoted(name)} AS SELECT * FROM {reader}('{text}')")
+                connection.execute(f"CREATE VIEW {quoted(name)} AS {read}")
                 made = True
             if not made:
-                raise InvalidData(f"{path.name} is not a readable CSV or Parquet file with a header")
+                raise _unreadable(path)
         # The only files that can be read from now on.
         allowed = ", ".join("'" + str(path).replace("'", "''") + "'" for path in self._files)
         connection.execute("SET python_enable_replacements = false")
@@ -130,11 +187,14 @@ class Source:
         for path, identity in self._files.items():
             if _identity(path) != identity:
                 raise InvalidData(f"{path.name} has changed since it was first read: call refresh()")
+        if self._over:
+            raise InvalidData("an error ended the snapshot: call refresh(), which reads the tables anew")
         result = None
         with contextlib.suppress(Exception):
             result = self._cursor.execute(sql, parameters or []).fetchall()
         if result is None:
-            self.refresh()
+            # Its transaction has ended with it. Another one may see other data, which is for the user to begin.
+            self._over = True
             raise InvalidData(
                 "DuckDB could not compute the query on these data; its message may show them, and is not shown"
             )
@@ -150,6 +210,89 @@ class Source:
         return self._known[key]
 
 
+def _by_table(data: Mapping[str, Any], types: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Return the declared types of CSV files, by table and column in lower case."""
+    found: dict[str, dict[str, str]] = {}
+    texts = [
+        str(name).lower()
+        for name, given in data.items()
+        if isinstance(given, str | os.PathLike) and not _is_parquet(Path(given))
+    ]
+    for key, kind in types.items():
+        places = [name for name in texts if str(key).lower().startswith(f"{name}.")]
+        if len(places) != 1:
+            raise InvalidParameter(f"types must name columns of CSV files as 'table.column', got {key!r}")
+        if not isinstance(kind, str) or kind.upper() not in TYPES:
+            raise InvalidParameter(f"types[{key!r}] must be one of {', '.join(TYPES)}, got {kind!r}")
+        found.setdefault(places[0], {})[str(key).lower()[len(places[0]) + 1 :]] = kind.upper()
+    return found
+
+
+def _is_parquet(path: Path) -> bool:
+    return path.suffix.lower() in (".parquet", ".pq")
+
+
+def _columns_of_file(connection: Any, path: Path) -> Listed:
+    """Return the columns of a file: of Parquet with their types, of CSV the words of its first line."""
+    found: Listed | None = None
+    with contextlib.suppress(Exception):
+        if _is_parquet(path):
+            rows = (
+                connection.cursor().execute(f"DESCRIBE SELECT * FROM read_parquet({_text(path)})").fetchall()
+            )
+            found = tuple((str(row[0]), str(row[1])) for row in rows)
+        else:
+            opened = gzip.open if path.suffix.lower() == ".gz" else open
+            with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+                found = tuple((name, "") for name in next(csv.reader(file, delimiter=_delimiter(path)), []))
+    if (
+        not found
+        or len({name.lower() for name, _ in found}) < len(found)
+        or not all(name for name, _ in found)
+    ):
+        raise _unreadable(path)
+    return found
+
+
+def _read(path: Path, listed: Listed, types: Mapping[str, str]) -> str:
+    """Return the SELECT of a file.
+
+    Nothing is guessed from the rows of a CSV file, so that none changes how others are read: an entry that is not of
+    the type of its column is missing, and so are those that a short row lacks. An entry is cast as a part of an
+    expression, as the cast of a bare column would move into the reader, which refuses what it cannot cast.
+    """
+    if _is_parquet(path):
+        return f"SELECT * FROM read_parquet({_text(path)})"
+    unknown = types.keys() - {name.lower() for name, _ in listed}
+    if unknown:
+        raise InvalidParameter(f"types must name columns of {path.name}, got {sorted(unknown)[0]!r}")
+    kinds = {name: types.get(name.lower(), "VARCHAR") for name, _ in listed}
+    each = ", ".join(
+        quoted(name)
+        if kind == "VARCHAR"
+        else f"TRY_CAST(coalesce({quoted(name)}, '') AS {kind}) AS {quoted(name)}"
+        for name, kind in kinds.items()
+    )
+    columns = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in kinds)
+    delimiter = "E'\\t'" if _delimiter(path) == "\t" else "','"
+    return (
+        f"SELECT {each} FROM read_csv({_text(path)}, auto_detect=false, header=true, delim={delimiter}, quote='\"', "
+        f"escape='\"', columns={{{columns}}}, null_padding=true, ignore_errors=true, strict_mode=false, parallel=false)"
+    )
+
+
+def _delimiter(path: Path) -> str:
+    return "\t" if ".tsv" in [suffix.lower() for suffix in path.suffixes] else ","
+
+
+def _text(value: Any) -> str:
+    return "'" + str(value).replace("'", "''") + "'"
+
+
+def _unreadable(path: Path) -> InvalidData:
+    return InvalidData(f"{path.name} is not a readable CSV or Parquet file with a header")
+
+
 def _forms(given: Any) -> Iterator[Any]:
     """Yield a data frame as it is, and as one of pandas': DuckDB needs pyarrow for others."""
     yield given
@@ -163,9 +306,18 @@ def _forms(given: Any) -> Iterator[Any]:
 def _copied(connection: Any, name: str, frame: Any) -> bool:
     """Return whether DuckDB made a table of a data frame."""
     with contextlib.suppress(Exception):
-        connection.register("dpstats_frame", frame)
-        connection.execute(f"CREATE TABLE {quoted(name)} AS SELECT * FROM dpstats_frame")
-        connection.unregister("dpstats_frame")
+        given = f"dpstats frame of {name}"
+        connection.register(given, frame)
+        columns = connection.execute(f"DESCRIBE SELECT * FROM {quoted(given)}").fetchall()
+        # Categories of a data frame are text: as a type, their values would be what there is to be seen of it.
+        listed = ", ".join(
+            f"CAST({quoted(column)} AS VARCHAR) AS {quoted(column)}"
+            if kind.startswith("ENUM")
+            else quoted(column)
+            for column, kind, *_ in columns
+        )
+        connection.execute(f"CREATE TABLE {quoted(name)} AS SELECT {listed} FROM {quoted(given)}")
+        connection.unregister(given)
         return True
     return False
 

@@ -38,6 +38,8 @@ class Truncation:
         How far (l1) all numbers together move at most, where every unit adds at most 1, in multiples of the threshold.
     size : int
         How many numbers.
+    finer : int
+        Parts of one that numbers which are cut in proportion are rounded to.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Truncation:
     powers: tuple[int, int]
     moved: int = 1
     size: int = 1
+    finer: int = 1
 
     @property
     def choice(self) -> str:
@@ -78,8 +81,10 @@ class Truncation:
         )
 
     def _sum(self, j: int, epsilon: float, name: str) -> Stage:
-        steps = self.moved << j
-        return Stage(name, "laplace", self.size, 1.0, steps, check_scale(quotient_up(steps, epsilon)))
+        steps = self.moved * self.finer << j
+        return Stage(
+            name, "laplace", self.size, 1 / self.finer, steps, check_scale(quotient_up(steps, epsilon))
+        )
 
     def release(self, session: Session, above: list[int], sums: NDArray[Any]) -> None:
         """Release: ``above`` has how many units add more than each threshold, ``sums`` what they add cut there."""
@@ -98,7 +103,7 @@ class Truncation:
             place, numbers = released[self.name]
             _, sums = self.stages()
             assert isinstance(sums, OneOf)
-            return numbers, sums.options[place].scale_steps, self.each[place]
+            return numbers, sums.options[place].scale_steps / self.finer, self.each[place]
         best, scale, count = 0.0, 0.0, len(self.each)
         for j in self.each:
             noise = count * 2.0**j / self.epsilon

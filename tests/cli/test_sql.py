@@ -36,14 +36,19 @@ def test_it_is_what_private_sql_answers(files: list[str], capsys: pytest.Capture
 def test_options_arrive(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     groups = ["SELECT kind, AVG(cost) FROM visit GROUP BY kind", *files, "--seed", "1", "--epsilon", "3"]
     declared = ["--levels", "visit.kind=new,old,none", "--bounds", "visit.cost=0,10", "--confidence", "0.9"]
+    declared += ["--type", "visit.cost=DOUBLE"]
     found = json_of(["sql", *groups, *declared], capsys)
     assert [cell["kind"] for cell in found["cells"]] == ["new", "old", "none"] and found[
         "confidence_level"
     ] == 0.9
     assert abs(found["cells"][0]["mean"] - 7.5) < 0.5
-    ages = ["SELECT clinic, COUNT(*) FROM visit GROUP BY clinic", *files, "--seed", "1", "--bins"]
+    ages = ["SELECT clinic, COUNT(*) FROM visit GROUP BY clinic", *files, "--seed", "1"]
+    ages += ["--type", "visit.clinic=BIGINT", "--bins"]
     found = json_of(["sql", *ages, "visit.clinic=0,3,7"], capsys)
     assert [cell["clinic"] for cell in found["cells"]] == ["[0, 3)", "[3, 7]"]
+    assert "--type must be NAME.COLUMN=TYPE" in refused(
+        ["sql", *ages, "visit.clinic=0,3", "--type", "x"], capsys
+    )
     assert "--bins must have numbers" in refused(["sql", *ages, "visit.clinic=0,x"], capsys)
     persons = [
         "--public",

@@ -150,6 +150,11 @@ def test_symbols_say_what_numbers_do() -> None:
     [
         (lambda: ElasticSensitivity(QUERIES["join"], {"r.a": 1}), "frequencies must have 's.a'"),
         (lambda: ElasticSensitivity(QUERIES["join"], {"r.a": -1}), r"frequencies\['r.a'\] must be"),
+        (lambda: ElasticSensitivity(QUERIES["join"], {"r.a.b": 1}), r"got 'r\.a\.b'"),
+        (
+            lambda: ElasticSensitivity(QUERIES["join"], {"r.a": 1, ("r", "a"): 1, "s.a": 1}),
+            "each column once",
+        ),
         (lambda: ElasticSensitivity(R, {}), "query must be a Count"),  # type: ignore[arg-type]
         (lambda: ElasticSensitivity(QUERIES["rows"], {}).smooth(1.0, 0.0), "delta must be"),
     ],

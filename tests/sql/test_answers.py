@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import duckdb
@@ -133,3 +134,66 @@ def test_summaries_say_what_is_counted_and_of_what(connection: Any) -> None:
     assert "private scale" in str(smooth)
     with pytest.raises(InvalidParameter, match="confidence_level"):
         smooth.confidence_interval(2)
+
+
+def test_intervals_allow_for_the_rounding_of_many_rows() -> None:
+    # A planted bug: 0.1 in steps of 2^-17, which takes four from a sum of 10^6 rows, and noise of scale 1.
+    connection = duckdb.connect()
+    connection.execute(
+        "CREATE TABLE v AS SELECT 0.1::DOUBLE AS x, 1000007 AS n, i AS u FROM range(400000) t(i)"
+    )
+    bounds = {"v.x": (0, 1), "v.n": (0, 2_000_000)}
+    for column, true in (("x", 0.1), ("n", 1000007)):
+        covered, below, means = 0, 0, 0
+        for seed in range(12):
+            sql = PrivateSQL(connection, epsilon=2.0, bounds=bounds, random_state=seed)
+            answer = sql.query(f"SELECT SUM({column}) FROM v")
+            low, high, *_ = answer.confidence_interval()
+            covered += low <= 400_000 * true <= high
+            below += answer.lower_bound() <= 400_000 * true
+            low, high, *_ = sql.query(f"SELECT AVG({column}) FROM v").confidence_interval()
+            means += low <= true <= high
+        assert min(covered, below, means) >= 9
+        assert ("rounded to a multiple of 1.86e-09" in answer.estimand) == (column == "x")
+
+
+def test_a_mean_may_be_half_a_step_off() -> None:
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE v AS SELECT 0.1::DOUBLE AS x FROM range(1000) t(i)")
+    answer = PrivateSQL(connection, epsilon=1e-6, bounds={"v.x": (0, 1)}, random_state=0).query(
+        "SELECT AVG(x) FROM v"
+    )
+    exact = replace(answer, raw=np.array([[answer.measure.reach * 1e30, 0.0]]))
+    low, high, *_ = exact.confidence_interval()
+    assert high - low == pytest.approx(answer.measure.spacing) and answer.measure.spacing > 0
+
+
+def test_steps_are_those_that_noise_can_be_drawn_in(connection: Any) -> None:
+    for epsilon, reach in ((1.0, 2**29), (1e-8, 2**24), (1e-10, 2**17)):
+        made = PrivateSQL(connection, epsilon=epsilon, bounds={"r.x": (0, 1)})
+        measure = made.plan_for("SELECT SUM(x) FROM r").query.measure
+        assert (measure.reach, measure.spacing) == (reach, 1 / reach)
+
+
+def test_units_beyond_the_threshold_are_shared_out_among_cells() -> None:
+    # A planted bug: numbers of rows rounded down, so that a unit of five cells and a threshold of 4 has no row left.
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE v AS SELECT i AS u, j AS g FROM range(30) t(i), range(2) s(j)")
+    connection.execute("INSERT INTO v SELECT 100 + i, 2 FROM range(1000) t(i)")
+    sql = PrivateSQL(connection, epsilon=1.0, categories={"v.g": [0, 1, 2]}, unit="u")
+    plan = sql.plan_for("SELECT g, COUNT(*) FROM v GROUP BY g")
+    (truncation,) = plan.truncations
+    cut = sql._read(plan.query, plan).cut["answer"][0]  # type: ignore[index]
+    assert [n / truncation.finer for n in cut] == [15.0, 15.0, 1000.0] and truncation.each[0] == 0
+    _, sums = truncation.stages()
+    # As many parts, and noise as much larger.
+    assert sums.options[0].sensitivity_steps * sums.options[0].spacing == 2  # type: ignore[union-attr]
+    with Session.simulated(plan, np.random.default_rng(0)) as session:
+        sql._release(sql._read(plan.query, plan), plan, session)
+    answer = answered(plan.query, plan, session.released, plan.guarantee)
+    width = answer.off.half(0.95)
+    assert (
+        2 / 0.7 < answer.off.scales[0] / answer.thresholds[0] < 2.9 / 0.7
+        and width < 60 * answer.thresholds[0]
+    )
+    assert np.all(np.abs(answer.values - cut / 1024) < 2 * width + 60)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import duckdb
 import pytest
 
 from dpstats.sql import PrivateSQL
-from dpstats.sql.compile import Compiled
+from dpstats.sql.compile import FUNCTIONS, Compiled
+from dpstats.sql.source import Source
 
 NAMES = ["", "it's", 'a"b', "--", "x"]
 VALUES = [0.0, -3.5, 2.25, 1e300, -math.inf, math.nan, None, 4.999, 1e-9]
@@ -79,6 +81,28 @@ def test_bins_have_their_lower_edge_and_the_last_both(connection: Any) -> None:
     }
     assert found == [sum(a(x) and b(u) for x, u in rows) for a in inside["x"] for b in inside["u"]]
     assert query.cell(5) == ("[2.25, 4.999]", "[3, 10]") and query.cell(0) == ("[-3.5, 0)", "[1, 3)")
+
+
+def test_every_function_that_runs_is_known(connection: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Macros are refused by the names in this list.
+    ran: list[str] = []
+    run = Source.run
+    monkeypatch.setattr(Source, "run", lambda self, sql, *more: (ran.append(sql), run(self, sql, *more))[1])
+    where = "WHERE NOT (name LIKE 'a%') AND x BETWEEN 0 AND 1 AND u IN (1, 2) AND m IS NOT NULL"
+    options: dict[str, Any] = {"bounds": BOUNDS, "categories": CATEGORIES, "random_state": 0}
+    for unit in (None, "u"):
+        made = PrivateSQL(connection, epsilon=1.0, unit=unit, **options)
+        for what in ("COUNT(*)", "SUM(x)", "AVG(m)", "AVG(n)", "COUNT(DISTINCT u)"):
+            made.query(f'SELECT {what} FROM "r s" {where}')
+            made.query(f'SELECT "a b", {what} FROM "r s" {where} GROUP BY "a b"')
+        if unit is None:
+            made.query('SELECT COUNT(*) FROM "r s" a JOIN "r s" b USING (u)')
+    text = " ".join(re.sub(r"\"[^\"]*\"|'[^']*'", " ", sql) for sql in ran)
+    words = {"as", "from", "filter", "select", "where", "with", "on", "materialized", "union", "all"}
+    called = {name.lower() for name in re.findall(r"([A-Za-z_]\w*)\s*\(", text)} - words
+    operators = set(re.findall(r"[-+*/%<>=~|&^!]+", text.replace("count(*)", "")))
+    assert called | operators <= FUNCTIONS, (called | operators) - FUNCTIONS
+    assert {"sum", "least", "round_even", "duckdb_functions"} <= called and "//" in operators
 
 
 def test_no_word_of_the_query_is_in_what_runs(connection: Any) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
+import duckdb
 import pytest
 
 from dpstats.errors import InvalidParameter
 from dpstats.sensitivity.relations import Column, Distinct, Join, Select, Table
+from dpstats.sql import PrivateSQL
 from dpstats.sql.catalogue import BaseTable, Catalogue, ColumnType
 from dpstats.sql.conditions import All, Among, Between, Compare, Literal, Missing, Not
 from dpstats.sql.parse import parse
@@ -85,7 +87,7 @@ def test_groups_sums_and_means_are_of_what_is_declared() -> None:
     assert [group.name for group in query.groups] == ["Kind", "b"] and query.cells == 4
     assert [query.cell(i) for i in range(4)] == [("x", 0), ("x", 1), ("y", 0), ("y", 1)]
     measure = query.measure
-    assert measure.kind == "mean" and measure.spacing == 2.0**-14
+    assert measure.kind == "mean" and measure.spacing == 2.0**-27
     assert measure.low * measure.spacing <= -1 and measure.high * measure.spacing >= 5
     whole = read("SELECT SUM(b) FROM r").measure
     assert (whole.low, whole.high, whole.spacing) == (0, 9, 1.0)
@@ -260,3 +262,45 @@ def test_no_query_is_accepted_and_bounded_wrongly() -> None:
     found = run(16, seed=5)
     assert found["accepted"] == found["queries"] == 8 and found["mutated"] == 8
     assert run_units(8, seed=6) >= 2
+
+
+def test_no_value_of_an_enum_is_shown() -> None:
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE v (e ENUM('hushhush', 'b'), f ENUM('hushhush2'), n INTEGER, s VARCHAR)")
+    sql = PrivateSQL(
+        connection, epsilon=1.0, categories={"v.e": ["b"]}, bins={"v.f": [0, 1]}, bounds={"v.e": (0, 1)}
+    )
+    for text in (
+        "SELECT COUNT(*) FROM v WHERE e = 'b'",
+        "SELECT COUNT(*) FROM v WHERE e = f",
+        "SELECT COUNT(*) FROM v WHERE e",
+        "SELECT COUNT(*) FROM v WHERE e LIKE 'b'",
+        "SELECT COUNT(*) FROM v WHERE n < e",
+        "SELECT SUM(e) FROM v",
+        "SELECT e, COUNT(*) FROM v GROUP BY e",
+        "SELECT f, COUNT(*) FROM v GROUP BY f",
+    ):
+        with pytest.raises(InvalidParameter) as caught:
+            sql.query(text)
+        assert "ENUM" in str(caught.value) and "hush" not in str(caught.value)
+
+
+def test_real_numbers_are_no_keys_of_using() -> None:
+    connection = duckdb.connect()
+    connection.execute(
+        "CREATE TABLE a AS SELECT 0.0::DOUBLE AS x; CREATE TABLE b AS SELECT -0.0::DOUBLE AS x"
+    )
+    sql = PrivateSQL(connection, epsilon=1.0)
+    for join in ("USING (x)", "ON a.x = b.x"):
+        with pytest.raises(InvalidParameter, match="equality of two columns of real numbers"):
+            sql.explain(f"SELECT COUNT(*) FROM a JOIN b {join}")
+
+
+@pytest.mark.parametrize("unit", [None, "person"])
+def test_values_are_not_counted_apart_in_bins(unit: str | None) -> None:
+    # A planted bug: pairs of a value and a number in the bin are counted.
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE v AS SELECT i % 10 AS person, i AS age FROM range(100) t(i)")
+    sql = PrivateSQL(connection, epsilon=1.0, bins={"v.age": [0, 50, 100]}, unit=unit)
+    with pytest.raises(InvalidParameter, match="GROUP BY age, which has bins"):
+        sql.query("SELECT age, COUNT(DISTINCT person) FROM v GROUP BY age")

@@ -12,6 +12,7 @@ import pytest
 from dpstats.errors import BudgetExceeded, InvalidParameter
 from dpstats.privacy import PrivacyBudget, PrivacyGuarantee
 from dpstats.release.session import Session
+from dpstats.sensitivity.relations import tables
 from dpstats.sql import PrivateSQL
 from dpstats.sql.source import Source
 
@@ -98,7 +99,9 @@ def test_cells_of_units_are_cut_in_proportion(connection: Any) -> None:
     for j, found in enumerate(private.cut["answer"]):  # type: ignore[index]
         for g in (0, 1):
             total = sum(
-                n * 2**j // max(2**j, sum(m for v, _, m in rows if v == u)) for u, h, n in rows if h == g
+                1024 * n * 2**j // max(2**j, sum(m for v, _, m in rows if v == u))
+                for u, h, n in rows
+                if h == g
             )
             assert int(found[g]) == total
 
@@ -166,3 +169,29 @@ def test_only_one_function_sees_both_data_and_noise() -> None:
     assert "session" in inspect.getsource(PrivateSQL._release) and Session is not None
     for name in ("_read", "_planned", "_parsed"):
         assert "session" not in inspect.getsource(getattr(PrivateSQL, name))
+
+
+def test_names_with_dots_are_those_of_one_column() -> None:
+    # A planted bug: the frequency of "b.c" of a is that of c of "a.b".
+    connection = duckdb.connect()
+    connection.execute('CREATE TABLE a AS SELECT i::INTEGER AS "b.c" FROM range(9) t(i)')
+    connection.execute('CREATE TABLE "a.b" AS SELECT 0 AS c FROM range(100)')
+    sql = PrivateSQL(connection, epsilon=1.0)
+    query = sql._parsed('SELECT COUNT(*) FROM a JOIN "a.b" x ON a."b.c" = x.c')
+    assert sql._elastic(query).at_distance(0) == 100
+    with pytest.raises(InvalidParameter, match="may be two"):
+        PrivateSQL(connection, epsilon=1.0, bounds={"a.b.c": (0, 1)})
+    connection.execute("DROP TABLE a")
+    PrivateSQL(connection, epsilon=1.0, bounds={"a.b.c": (0, 1)})
+    with pytest.raises(InvalidParameter, match="each column once"):
+        PrivateSQL(connection, epsilon=1.0, bounds={"a.b.c": (0, 1), "A.B.c": (0, 2)})
+
+
+def test_a_table_may_be_called_as_an_instance_of_another() -> None:
+    connection = duckdb.connect()
+    connection.execute(
+        'CREATE TABLE v AS SELECT 1 AS k FROM range(3); CREATE TABLE "v#2" AS SELECT 1 AS k FROM range(5)'
+    )
+    sql = PrivateSQL(connection, epsilon=1.0)
+    query = sql._parsed('SELECT COUNT(*) FROM v JOIN v w USING (k) JOIN "v#2" x USING (k)')
+    assert len({table.instance for table in tables(query.relation)}) == 3
