@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.errors import InvalidParameter
 from dpstats.lattice import isqrt_up
 from dpstats.privacy.calibration import largest_cost
 from dpstats.privacy.events import BoundedRange, Event, Gaussian
@@ -119,7 +120,8 @@ def round_stages(
     choice, answer = _PROPORTION
     # Of the counts one falls and one rises.
     moved = isqrt_up(2 * ROW**2)
-    for margin in (0.0, 1e-12, 1e-9, 1e-6, 1e-3):
+    # The larger ones where epsilon is 11 or more (`rounds.LESS`).
+    for margin in (0.0, 1e-12, 1e-9, 1e-6, 1e-3, 3e-3, 0.01, 0.02, 0.03, 0.04, 0.06, 0.1):
         scales = 2 * MOVED * ROW / (factor * choice), moved / (factor * answer)
         errors, counts = (check_scale(scale * (1 + margin)) for scale in scales)
         stages = [
@@ -131,8 +133,8 @@ def round_stages(
             )
         ]
         if covers(tuple(event for stage in stages for event in stage.events), target):
-            break
-    return tuple(stages), counts / ROW
+            return tuple(stages), counts / ROW
+    raise InvalidParameter(f"epsilon and delta are too extreme for exact noise, got {target}")
 
 
 class Rounds:

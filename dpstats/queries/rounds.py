@@ -149,6 +149,11 @@ def shares(rounds: int, n_queries: int, target: PrivacyGuarantee, beta: float) -
     return RoundNoise(math.sqrt(1 / (2 * (rho - answers))), math.sqrt(1 / (2 * answers)), "gaussian")
 
 
+LESS = (0.0, 1e-12, 1e-9, 1e-6, 1e-3, 3e-3, 0.01, 0.02, 0.03, 0.04, 0.06, 0.1, 1.0)
+"""By which part a cost is less than that of continuous noise: from an epsilon of about 11 on, where what a lattice adds
+to delta counts e^epsilon times, the exact total cannot be filled up."""
+
+
 def tightened(noise: RoundNoise, rounds: int, target: PrivacyGuarantee) -> RoundNoise:
     """Return the smallest noise in the same proportions whose best total is the target."""
     if target.delta == 0:
@@ -158,7 +163,13 @@ def tightened(noise: RoundNoise, rounds: int, target: PrivacyGuarantee) -> Round
         choices = (BoundedRange(2 * factor / noise.errors),) * rounds
         return choices + (Gaussian(factor / noise.answer),) * rounds
 
-    return noise.less(largest_cost(events, target, 1 - 1e-9) * (1 - 1e-9))
+    factor = largest_cost(events, target, 1 - 1e-9) * (1 - 1e-9)
+    for part in LESS:
+        found = noise.less(max(factor * (1 - part), 1 - 1e-9))
+        drawn = Stage(its_answer(1), found.law, 1, 1 / ROW, ROW, check_scale(found.answer * ROW)).event
+        if covers((BoundedRange(2 / found.errors),) * rounds + (drawn,) * rounds, target):
+            break
+    return found
 
 
 def printed(rounds: int, target: PrivacyGuarantee) -> RoundNoise:

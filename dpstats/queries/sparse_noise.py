@@ -20,6 +20,7 @@ from dpstats.privacy.zcdp import zcdp_rho
 from dpstats.queries.bounds import multiplicative_weights_updates, online_bound
 from dpstats.queries.counts import ROW
 from dpstats.queries.linear import FRACTION_BITS
+from dpstats.queries.rounds import LESS
 from dpstats.release.noise import check_scale
 
 ANSWERS = (0.1, 0.2, 0.3, 0.5)
@@ -184,7 +185,7 @@ def tight_noise(
         )
         compared = scales.errors(updates, n_queries, beta)[0] / n
         gap = compared if accuracy is None else max(accuracy - 2 * compared, 0.0)
-    scales = _tightened(scales, updates, target)
+    scales = _tightened(name, scales, updates, target)
     compared, answered = (error / n for error in scales.errors(updates, n_queries, beta))
     gap = max(gap, answered)
     stage = replace(
@@ -194,7 +195,7 @@ def tight_noise(
     return OnlineNoise(stage, gap, answered, gap + 2 * compared, None, enough)
 
 
-def _tightened(scales: Scales, updates: int, target: PrivacyGuarantee) -> Scales:
+def _tightened(name: str, scales: Scales, updates: int, target: PrivacyGuarantee) -> Scales:
     """Return the smallest noise in the same proportions whose best total is the target."""
     if target.delta == 0:
         return scales  # a sum of pure costs, which is spent
@@ -205,7 +206,15 @@ def _tightened(scales: Scales, updates: int, target: PrivacyGuarantee) -> Scales
         answer = Gaussian(factor / scales.answer) if scales.redrawn else Pure(factor / scales.answer)
         return (Pure(factor * each),) * thresholds + (answer,) * updates
 
-    return scales.less(largest_cost(events, target, 1 - 1e-9) * (1 - 1e-9))
+    factor = largest_cost(events, target, 1 - 1e-9) * (1 - 1e-9)
+    for part in LESS:
+        found = scales.less(max(factor * (1 - part), 1 - 1e-9))
+        try:
+            stage_of(name, found, updates, target)
+        except InvalidParameter:
+            continue
+        break
+    return found
 
 
 def printed_noise(

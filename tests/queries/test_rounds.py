@@ -9,7 +9,7 @@ import pytest
 
 from dpstats.errors import InvalidParameter, NotPrivate
 from dpstats.privacy import PrivacyGuarantee, compose, zcdp_rho
-from dpstats.queries import IterativeConstruction
+from dpstats.queries import IterativeConstruction, MarginalMWEM, OnlineMultiplicativeWeights
 from dpstats.queries.rounds import MOST_ROUNDS, RoundNoise, best_gap, printed, shares, stages_of, tightened
 
 TARGETS = (PrivacyGuarantee(1.0), PrivacyGuarantee(1.0, 1e-6))
@@ -112,3 +112,15 @@ def test_plans_promise_and_say_what_they_do_not() -> None:
     assert (
         "vacuous" in IterativeConstruction(accuracy=0.1, **{**given, "epsilon": 0.01}).plan(100).notes()[-1]
     )
+
+
+@pytest.mark.parametrize("epsilon", [11.0, 20.0, 50.0])
+def test_large_epsilons_are_planned(epsilon: float) -> None:
+    # What noise on a lattice adds to delta counts e^epsilon times: the best total cannot be filled up.
+    given = {"epsilon": epsilon, "delta": 1e-6}
+    for plan in (
+        IterativeConstruction(queries=np.eye(4), max_updates=3, **given).plan(1000),
+        MarginalMWEM(domain=(5,) * 4, **given).plan(20_000),
+        OnlineMultiplicativeWeights(max_updates=3, **given).plan(20_000, 16),
+    ):
+        assert 0.9 * epsilon < plan.guarantee.epsilon <= epsilon
