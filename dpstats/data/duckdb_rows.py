@@ -24,6 +24,9 @@ from dpstats.errors import InvalidData
 _NUMBERS = ("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
 _UNSIGNED = ("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT")
 _ENTRIES = 1 << 20  # of a block
+_NAMES = "coalesce isfinite sum count count_star greatest least + - * / // >> < > <= >= = ||"
+FUNCTIONS = frozenset(_NAMES.split())
+"""Functions and operators of the SQL that runs over a user's connection."""
 _VECTOR = 2048  # rows of a chunk of DuckDB's
 
 
@@ -66,8 +69,8 @@ class DuckRows(Engine):
             return f"TRY_CAST(coalesce({quoted(name)}, '') AS DOUBLE)"
         if not kind.startswith((*_NUMBERS, *_UNSIGNED)) or kind.endswith("]"):
             raise InvalidData(
-                f"X must be a 2-d table of numbers, got a column {name!r} of the type {kind}; project the relation, "
-                "or cast it"
+                f"X must be a 2-d table of numbers, got a column {name!r} of the type {kind.partition('(')[0]}; "
+                "project the relation, or cast it"
             )
         return f"CAST({quoted(name)} AS DOUBLE)"
 
@@ -75,6 +78,8 @@ class DuckRows(Engine):
         row, failed = None, False
         try:
             row = self.aggregate(expressions, of)
+        except InvalidData:
+            raise
         except Exception:  # whatever it says may be of the rows
             failed = True
         if failed or row is None:
@@ -124,6 +129,8 @@ class DuckRows(Engine):
             block, failed = None, False
             try:
                 block = next(blocks, None)
+            except InvalidData:
+                raise
             except Exception:
                 failed = True
             if failed:
@@ -157,6 +164,7 @@ def of_relation(relation: Any) -> DuckRows:
         raise InvalidData("X must have a name of its own for every column")
 
     def source(expressions: Sequence[str], rows: int) -> Iterator[Any]:
+        _check_functions(relation)
         asked = relation.project(_numbered(expressions))
         reader = _arrow_reader(asked, rows)
         if reader is not None:
@@ -169,10 +177,22 @@ def of_relation(relation: Any) -> DuckRows:
             yield [_floats(column) for column in zip(*block, strict=True)]
 
     def aggregate(expressions: Sequence[str], of: Sequence[str]) -> Sequence[Any]:
+        _check_functions(relation)
         found: Sequence[Any] = relation.project(_numbered(of)).aggregate(", ".join(expressions)).fetchall()[0]
         return found
 
     return DuckRows(source, aggregate, types, list(types))
+
+
+def _check_functions(relation: Any) -> None:
+    """Refuse a connection whose macros would give our SQL another meaning: a clip that does not clip, say."""
+    own = "SELECT DISTINCT lower(function_name) FROM system.main.duckdb_functions() WHERE internal IS FALSE"
+    found = {str(name) for (name,) in relation.query("dpstats_relation", own).fetchall()} & FUNCTIONS
+    if found:
+        raise InvalidData(
+            "X must be of a connection without a macro of the name of a function that sums use, got "
+            f"{sorted(found)[0]!r}"
+        )
 
 
 def of_file(path: Path) -> DuckRows:

@@ -89,9 +89,9 @@ class Engine(ABC):
         """
         return None
 
-    def expression(self, column: int) -> str:
-        """Return the SQL of a column of numbers, as DOUBLE."""
-        raise NotImplementedError
+    def expression(self, column: int) -> str | None:
+        """Return the SQL of a column of numbers, as DOUBLE; None from engines that do not speak SQL."""
+        return None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self.columns or [])} columns)"

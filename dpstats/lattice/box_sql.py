@@ -43,9 +43,8 @@ def power_sums(
     given = [
         np.broadcast_to(value, (d,)).tolist() for value in (shift, factor, offset, bound, largest, *ends)
     ]
-    try:
-        entries = [engine.expression(j) for j in columns]
-    except NotImplementedError:
+    entries = [engine.expression(j) for j in columns]
+    if None in entries:
         return None
     numbers: list[int] = []
     # A statement of a hundred columns is slow to plan, and slower for twice as many.

@@ -117,6 +117,11 @@ def test_types_that_are_no_numbers_are_refused_by_name(connection):
     for kind, value in (("VARCHAR", "'x'"), ("DATE", "'2020-01-01'"), ("INTEGER[]", "[1]")):
         with pytest.raises(InvalidData, match="a column 'u' of the type"):
             ClippedMean(bounds=(0, 1)).fit(connection.sql(f"SELECT {value}::{kind} AS u FROM range(3)"))
+    # Values of an ENUM are in its type's name, and may be those of the rows.
+    with pytest.raises(InvalidData, match="of the type ENUM; project"):
+        ClippedMean(bounds=(0, 1)).fit(
+            connection.sql("SELECT 'secret'::ENUM('secret', 'b') AS u FROM range(3)")
+        )
     with pytest.raises(InvalidData, match="none of the name 'zz'"):
         PrivateLinearRegression(x_bounds=(0, 1), y_bounds=(0, 1)).fit(connection.sql("SELECT 1.0 AS u"), "zz")
 
@@ -153,3 +158,15 @@ def test_no_rows_have_no_sums(connection):
     engine = engine_of(connection.sql("SELECT u FROM rows WHERE u > 1e9"))
     assert engine.shape == (0, 1)
     assert engine.total(lambda part: {"rows": np.array([len(part.X)])})["rows"].tolist() == [0]
+
+
+@pytest.mark.parametrize("macro", ["least(a, b) AS a", '"+"(a, b) AS a', "isfinite(a) AS true"])
+def test_a_macro_that_would_be_called_is_refused(macro):
+    # least(a, b) AS a would leave rows unclipped.
+    own = duckdb.connect()
+    own.execute("CREATE TABLE t AS SELECT range::DOUBLE AS u FROM range(10)")
+    engine = engine_of(own.sql("FROM t"))
+    own.execute(f"CREATE MACRO {macro}")
+    for read in (lambda: engine.shape, lambda: ClippedMean(clip=1.0, clip_norm="l2").fit(own.sql("FROM t"))):
+        with pytest.raises(InvalidData, match="without a macro of the name"):
+            read()
