@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from dpstats.errors import InvalidParameter
 from dpstats.intervals import half_widths
 from dpstats.lattice import BallLattice, BoxLattice, RowLattice
 from dpstats.means.base import ColumnEstimator, Ends, of_interval, rounded, with_noise
+from dpstats.means.clipped_plan import ClippedMeanPlan
 from dpstats.means.moments import (
     MEAN,
     OUTSIDE,
@@ -42,7 +42,6 @@ from dpstats.means.population import population_bias_in_ball, population_ends
 from dpstats.means.region import Region
 from dpstats.means.score import About, Known, Score
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import JointStage, Stage
 from dpstats.release.additive import additive_stages
 from dpstats.release.session import Released
@@ -53,77 +52,6 @@ if TYPE_CHECKING:
 
 _COUNT_WEIGHT = {"gaussian": math.sqrt(0.1), "laplace": 0.05}
 """Of a count of what is clipped, which costs the mean 1.2% and 2.5% more noise."""
-
-
-@dataclass(frozen=True)
-class ClippedMeanPlan(ReleasePlan):
-    """The plan of a `ClippedMean`, with the public facts that the fit and its report go by.
-
-    ``std`` is the public standard deviation, where there is one. The lattice is part of the plan, so
-    that the clip that is applied is the one the noise was calibrated to.
-    """
-
-    lattice: RowLattice = field(repr=False, compare=False)
-    region: Region = field(repr=False, compare=False)
-    weights: Weights = field(repr=False)
-    clip_norm: str
-    calibration: str
-    missing: str
-    std: float | tuple[float, ...] | None = None
-
-    @property
-    def clip(self) -> Columns:
-        """How far an entry (a row, of a ball) may be from the centre."""
-        return self.region.clip
-
-    @property
-    def estimates_std(self) -> bool:
-        """Whether the spread is released too."""
-        return len(self.weights.powers) > 1
-
-    def expected_error(self, std: float | NDArray[np.float64] | None = None) -> float:
-        """Return the expected squared l2 error, exact where no row is clipped and no estimate cut to the box.
-
-        Parameters
-        ----------
-        std : float or array of shape (n_features,), optional
-            Standard deviation of the columns (default: the estimator's public ``std``).
-
-        Returns
-        -------
-        float
-            ``sum_j std_j^2/n + sum_j noise_std_j^2``: the error for the population mean. Without any
-            ``std`` the first sum is left out: the error for the clipped sample mean. For rows
-            bounded by R in d columns the second sum is 4 R^2 d^2 s^2/n^2, s the noise of a
-            number of sensitivity one.
-        """
-        spread = check_columns("std", std, self.n_features, at_least=0) if std is not None else self.std
-        noise = _total(np.asarray(self.noise(MEAN).std) ** 2, self.n_features)
-        sampling = (
-            0.0 if spread is None else _total(np.asarray(spread) ** 2, self.n_features) / self.n_samples
-        )
-        return noise + sampling
-
-    def notes(self) -> list[str]:
-        """Return what a reader of the plan has to know, one line each."""
-        # Wider than if nothing were known but the bounds.
-        drowned = np.asarray(self.noise(MEAN).std) > np.asarray(self.clip) / math.sqrt(3)
-        if not drowned.any():
-            return []
-        return [f"warning: {_DROWNED}"]
-
-    def __str__(self) -> str:
-        return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
-
-
-_DROWNED = (
-    "the noise is larger than what the bounds leave open: the estimate will say little more than they do (more rows, a "
-    "larger epsilon, fewer columns or tighter bounds help)"
-)
-
-
-def _total(values: NDArray[np.float64], count: int) -> float:
-    return float(np.broadcast_to(values, (count,)).sum())
 
 
 class ClippedMean(ColumnEstimator[ClippedMeanPlan]):

@@ -37,11 +37,20 @@ def test_naive_tests_are_scipys_and_have_power() -> None:
     assert tables.naive_statistic(counts[None])[0] == pytest.approx(200)
 
 
-def test_the_study_of_tables_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_study_of_tables_runs_and_goes_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tables, "SIMULATIONS", 99)
     monkeypatch.setattr(tables, "POWERS", tables.POWERS[2:])
     monkeypatch.setattr(tables, "EFFECTS", tables.EFFECTS[:9])
-    found = tables.study(12, small=True)
+    kept = tmp_path / "cells"
+    found = tables.study(12, small=True, kept=kept)
+    done = kept.read_text().splitlines(keepends=True)
+    kept.write_text("".join(done[1:]))
+    again = tables.study(12, small=True, kept=kept)
+    assert len(kept.read_text().splitlines()) == len(done)
+    for part, cells in found.items():
+        assert {cell: row.tolist() for cell, row in cells.items()} == {
+            cell: row.tolist() for cell, row in again[part].items()
+        }
     text = tables.as_markdown(found, 12, "python validation/studies/tables.py")
     assert (
         text.count("| 2 x 2 |") + text.count("| 3 x 3 |") >= 3

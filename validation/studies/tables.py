@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import time
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -208,21 +208,10 @@ def effect_block(
     return found.tolist()
 
 
-def rates(work: object, cells: list[tuple], replications: int, seed: int, jobs: int) -> dict[tuple, Floats]:
-    """Return the mean of what a block counts, for every cell."""
-    tasks = [(*cell, min(BLOCK, replications - at)) for cell in cells for at in range(0, replications, BLOCK)]
-    done = run_blocks(work, tasks, random_state=seed, n_jobs=jobs)
-    return {
-        cell: sum(np.array(part) for task, part in zip(tasks, done, strict=True) if task[:-1] == cell)
-        / replications
-        for cell in cells
-    }
-
-
 def study(
-    replications: int, *, seed: int = 2026, jobs: int = 1, small: bool = False
+    replications: int, *, seed: int = 2026, jobs: int = 1, small: bool = False, kept: Path | None = None
 ) -> dict[str, dict[tuple, Floats]]:
-    """Return all rates; ``small`` is a part of the cells."""
+    """Return all rates; ``small`` is a part of the cells. Cells that ``kept`` has are not computed again."""
     grid = list(itertools.product(SHAPES, KINDS, SIZES, EPSILONS))
     parts = {
         "level": (levels_block, grid, replications),
@@ -230,9 +219,28 @@ def study(
         "shares": (share_block, list(SHARES), 4 * replications),
         "effects": (effect_block, list(EFFECTS), max(replications // 4, 2)),
     }
-    run = partial(rates, seed=seed, jobs=jobs)
-    step = 9 if small else 1
-    return {name: run(work, cells[::step], count) for name, (work, cells, count) in parts.items()}
+    known: dict[str, list[float]] = {}
+    if kept is not None and kept.exists():
+        known = dict(map(json.loads, kept.read_text(encoding="utf-8").splitlines()))
+    found: dict[str, dict[tuple, Floats]] = {}
+    for name, (work, cells, count) in parts.items():
+        found[name] = {}
+        for place, cell in enumerate(cells[:: 9 if small else 1]):
+            key = f"{name} {place} {count} {seed}"
+            if key not in known:
+                known[key] = rates(work, cell, count, (seed, *name.encode(), place), jobs).tolist()
+                if kept is not None:
+                    with kept.open("a", encoding="utf-8") as lines:
+                        lines.write(json.dumps([key, known[key]]) + "\n")
+            found[name][cell] = np.array(known[key])
+    return found
+
+
+def rates(work: object, cell: tuple, count: int, seed: tuple[int, ...], jobs: int) -> Floats:
+    """Return the mean of what a block counts, of a cell."""
+    tasks = [(*cell, min(BLOCK, count - at)) for at in range(0, count, BLOCK)]
+    done = run_blocks(work, tasks, random_state=np.random.default_rng(seed), n_jobs=jobs)
+    return np.asarray(np.sum(done, axis=0) / count)
 
 
 def as_markdown(found: dict[str, dict[tuple, Floats]], replications: int, command: str) -> str:
@@ -322,9 +330,12 @@ def main() -> None:
     parser.add_argument("--replications", type=int, default=2000)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seed", type=int, default=2026)
+    parser.add_argument(
+        "--kept", type=Path, help="a file of cells that are done: a run that was stopped goes on"
+    )
     parser.add_argument("--no-write", action="store_true")
     options = parser.parse_args()
-    found = study(options.replications, seed=options.seed, jobs=options.jobs)
+    found = study(options.replications, seed=options.seed, jobs=options.jobs, kept=options.kept)
     asked = f"--replications {options.replications} --seed {options.seed}"
     text = as_markdown(found, options.replications, f"python validation/studies/tables.py {asked}")
     print(text)

@@ -1,0 +1,89 @@
+"""The plan of the clipped mean: what its noise leaves of the estimate, from public facts alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.parameters import check_columns
+from dpstats.lattice import RowLattice
+from dpstats.means.moments import MEAN, Weights
+from dpstats.means.region import Region
+from dpstats.privacy.plan import ReleasePlan
+
+if TYPE_CHECKING:
+    from dpstats.data.parameters import Columns
+
+_DROWNED = (
+    "the noise is larger than what the bounds leave open: the estimate will say little more than they do (more rows, a "
+    "larger epsilon, fewer columns or tighter bounds help)"
+)
+
+
+@dataclass(frozen=True)
+class ClippedMeanPlan(ReleasePlan):
+    """The plan of a `ClippedMean`, with the public facts that the fit and its report go by.
+
+    ``std`` is the public standard deviation, where there is one. The lattice is part of the plan, so
+    that the clip that is applied is the one the noise was calibrated to.
+    """
+
+    lattice: RowLattice = field(repr=False, compare=False)
+    region: Region = field(repr=False, compare=False)
+    weights: Weights = field(repr=False)
+    clip_norm: str
+    calibration: str
+    missing: str
+    std: float | tuple[float, ...] | None = None
+
+    @property
+    def clip(self) -> Columns:
+        """How far an entry (a row, of a ball) may be from the centre."""
+        return self.region.clip
+
+    @property
+    def estimates_std(self) -> bool:
+        """Whether the spread is released too."""
+        return len(self.weights.powers) > 1
+
+    def expected_error(self, std: float | NDArray[np.float64] | None = None) -> float:
+        """Return the expected squared l2 error, exact where no row is clipped and no estimate cut to the box.
+
+        Parameters
+        ----------
+        std : float or array of shape (n_features,), optional
+            Standard deviation of the columns (default: the estimator's public ``std``).
+
+        Returns
+        -------
+        float
+            ``sum_j std_j^2/n + sum_j noise_std_j^2``: the error for the population mean. Without any
+            ``std`` the first sum is left out: the error for the clipped sample mean. For rows
+            bounded by R in d columns the second sum is 4 R^2 d^2 s^2/n^2, s the noise of a
+            number of sensitivity one.
+        """
+        spread = check_columns("std", std, self.n_features, at_least=0) if std is not None else self.std
+        noise = _total(np.asarray(self.noise(MEAN).std) ** 2, self.n_features)
+        sampling = (
+            0.0 if spread is None else _total(np.asarray(spread) ** 2, self.n_features) / self.n_samples
+        )
+        return noise + sampling
+
+    def notes(self) -> list[str]:
+        """Return what a reader of the plan has to know, one line each."""
+        # Wider than if nothing were known but the bounds.
+        drowned = np.asarray(self.noise(MEAN).std) > np.asarray(self.clip) / math.sqrt(3)
+        if not drowned.any():
+            return []
+        return [f"warning: {_DROWNED}"]
+
+    def __str__(self) -> str:
+        return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
+
+
+def _total(values: NDArray[np.float64], count: int) -> float:
+    return float(np.broadcast_to(values, (count,)).sum())

@@ -1,0 +1,128 @@
+"""What a level of a query selects from, and what the columns that it names are."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from dpstats.errors import InvalidParameter
+from dpstats.sensitivity.relations import Column, Join, Relation, Select, tables
+from dpstats.sql.catalogue import ColumnType
+from dpstats.sql.conditions import All, Compare, Condition
+from dpstats.sql.syntax import allow_only, kind_of, name_of, refuse
+
+
+class Known(NamedTuple):
+    """A column that a query can name: which, its type, and the table that it is from."""
+
+    column: Column
+    type: ColumnType
+    table: str
+
+
+class Scope:
+    """What a level of a query selects from: columns by the name of their source and their own, in lower case."""
+
+    def __init__(self) -> None:
+        self.sources: dict[str, dict[str, Known]] = {}
+        self.relations: list[Relation] = []
+        self.conditions: list[Condition] = []
+
+    def add(self, name: str, relation: Relation, columns: dict[str, Known]) -> None:
+        """Add a table or a subquery."""
+        if name.lower() in self.sources:
+            raise InvalidParameter(f"FROM must have each name once, got {name!r} twice")
+        self.sources[name.lower()] = columns
+        self.relations.append(relation)
+
+    def find(self, name: str, source: str = "") -> Known:
+        """Return the column of a name."""
+        if source and source.lower() not in self.sources:
+            raise InvalidParameter(f"{source}.{name}: there is no {source!r} in FROM")
+        places = [self.sources[source.lower()]] if source else list(self.sources.values())
+        found = [columns[name.lower()] for columns in places if name.lower() in columns]
+        if not found:
+            raise InvalidParameter(f"there is no column {name!r} in {source or 'FROM'}")
+        if len(found) > 1 and not self.equated(found):
+            raise InvalidParameter(f"{name!r} is ambiguous: write it with the name of its table")
+        return found[0]
+
+    def equated(self, found: list[Known]) -> bool:
+        """Return whether columns are the two sides of a USING."""
+        first, *others = (known.column for known in found)
+        pairs = {
+            frozenset((c.left, c.right))
+            for c in self.conditions
+            if isinstance(c, Compare) and c.operator == "=" and isinstance(c.right, Column)
+        }
+        return all(frozenset((first, other)) in pairs for other in others)
+
+    def joined(self) -> Relation:
+        """Return the join of all sources, each to those before it by the equalities there are; conditions after it."""
+        equalities = [
+            c
+            for c in self.conditions
+            if isinstance(c, Compare) and c.operator == "=" and isinstance(c.right, Column)
+        ]
+        relation, *left = self.relations
+        inside = instances_of(relation)
+        while left:
+            for place, other in enumerate(left):
+                there = instances_of(other)
+                pairs = []
+                for equality in equalities:
+                    a, b = equality.left, equality.right
+                    assert isinstance(b, Column)
+                    if a.instance in inside and b.instance in there:
+                        pairs.append((a, b))
+                    elif b.instance in inside and a.instance in there:
+                        pairs.append((b, a))
+                if pairs:
+                    relation = Join(relation, other, tuple(dict.fromkeys(pairs)))
+                    inside |= there
+                    del left[place]
+                    break
+            else:
+                refuse(
+                    "a join without an equality",
+                    "every table must be joined by equal columns (ON, USING or WHERE)",
+                )
+        return Select(relation, All(tuple(self.conditions))) if self.conditions else relation
+
+
+def column_of(node: Any, scope: Scope) -> Known:
+    """Return the bare column that a node names."""
+    if kind_of(node) == "Paren":
+        return column_of(node.this, scope)
+    if kind_of(node) != "Column":
+        refuse(
+            f"{kind_of(node).upper()} where a column must be",
+            "only bare columns are read, without arithmetic or functions",
+        )
+    allow_only(node, "this", "table")
+    table = node.args.get("table")
+    if kind_of(node.this) == "Star":
+        refuse("table.*", "columns must be named")
+    return scope.find(name_of(node.this), "" if table is None else name_of(table))
+
+
+def same_type(where: str, left: Known, right: Known) -> None:
+    """Refuse columns of two types beside each other."""
+    if left.type.name != right.type.name or left.type.kind == "other":
+        raise InvalidParameter(
+            f"{where}: {left.column.name} and {right.column.name} must be of one type, got {left.type.shown} and "
+            f"{right.type.shown}"
+        )
+
+
+def no_reals(known: Known) -> None:
+    """Refuse real numbers as equal: 0.0 and -0.0 are, and NaNs of several kinds."""
+    if known.type.kind == "real":
+        refuse(
+            "equality of two columns of real numbers",
+            "joins are on whole numbers, text, dates or truth values",
+        )
+
+
+def instances_of(relation: Relation) -> set[str]:
+    """Return the names of the instances that a relation has columns of."""
+    return {table.instance for table in tables(relation)}

@@ -1,0 +1,115 @@
+"""The tree that a text parses to, and refusing what in it is not listed: by the name of its clause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+from dpstats.errors import InvalidParameter
+
+_MOST_TEXT = 20_000
+_DEEPEST = 100
+
+# Clauses by the names that users know them by.
+_WORDS = {
+    "having": "HAVING",
+    "limit": "LIMIT",
+    "offset": "OFFSET",
+    "order": "ORDER BY",
+    "windows": "WINDOW",
+    "qualify": "QUALIFY",
+    "sample": "SAMPLE",
+    "distinct": "SELECT DISTINCT of the whole query",
+    "laterals": "LATERAL",
+    "pivots": "PIVOT",
+    "side": "an outer join",
+    "method": "a join of this kind (NATURAL, ASOF, POSITIONAL)",
+    "kind": "a join of this kind (CROSS, SEMI, ANTI)",
+    "db": "a table with a schema or database",
+    "catalog": "a table with a database",
+    "with": "WITH here",
+    "group": "GROUP BY in a subquery",
+}
+
+
+def tree_of(text: Any) -> Any:
+    """Return the tree of one statement in DuckDB's dialect."""
+    try:
+        import sqlglot
+        from sqlglot import errors
+    except ImportError:
+        raise InvalidParameter("dpstats.sql needs sqlglot: pip install 'dpstats[sql]'") from None
+    if not isinstance(text, str) or not text.strip():
+        raise InvalidParameter(f"sql must be the text of a query, got {type(text).__name__}")
+    if len(text) > _MOST_TEXT:
+        raise InvalidParameter(f"sql must have at most {_MOST_TEXT:,} characters, got {len(text):,}")
+    where = ""
+    try:
+        statements = sqlglot.parse(text, read="duckdb")
+    except errors.SqlglotError as error:
+        found = (getattr(error, "errors", None) or [{}])[0]
+        if found.get("line"):
+            where = f" at line {found['line']}, column {found.get('col')}"
+        statements = None
+    except RecursionError:
+        statements = None
+    if statements is None:
+        raise InvalidParameter(f"sql must be a query that can be parsed: it is not{where}")
+    statements = [statement for statement in statements if statement is not None]
+    if len(statements) != 1:
+        raise InvalidParameter(f"sql must be one statement, got {len(statements)}")
+    if sum(1 for _ in _depths(statements[0])) > _MOST_TEXT:
+        raise InvalidParameter("sql is too large")
+    return statements[0]
+
+
+def _depths(node: Any) -> Iterator[int]:
+    """Yield how deep every node lies; refuse what recursion could not follow."""
+    left = [(node, 0)]
+    while left:
+        one, depth = left.pop()
+        if depth > _DEEPEST:
+            raise InvalidParameter(f"sql must not be nested more than {_DEEPEST} deep")
+        yield depth
+        left += [(child, depth + 1) for child in one.iter_expressions()]
+
+
+def refuse(
+    clause: str, why: str = "it is not supported, as no bound of its sensitivity is known here"
+) -> NoReturn:
+    """Refuse a clause, and say why."""
+    raise InvalidParameter(f"sql must not have {clause}: {why}")
+
+
+def allow_only(node: Any, *allowed: str) -> None:
+    """Refuse a node with arguments beside those allowed: by (class, arguments), as classes alone mean too much."""
+    for name, value in node.args.items():
+        key = name.rstrip("_")
+        if key not in allowed and value not in (None, False, [], ""):
+            refuse(_WORDS.get(key, f"{key.upper()} in {type(node).__name__.upper()}"))
+
+
+def kind_of(node: Any) -> str:
+    """Return the name of a node's class."""
+    return type(node).__name__
+
+
+def argument(node: Any, name: str) -> Any:
+    """Return an argument whose key has an underscore in some versions."""
+    return node.args.get(name) or node.args.get(f"{name}_")
+
+
+def name_of(node: Any) -> str:
+    """Return a plain identifier."""
+    if kind_of(node) != "Identifier":
+        refuse(f"{kind_of(node).upper()} in place of a name")
+    allow_only(node, "this", "quoted")
+    return str(node.this)
+
+
+def is_literal(node: Any) -> bool:
+    """Return whether a node is a number, a text or a truth value."""
+    kind = kind_of(node)
+    if kind == "Neg":
+        return kind_of(node.this) == "Literal" and not node.this.args.get("is_string")
+    return kind in ("Literal", "Boolean")
