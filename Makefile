@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-kernels lint bench validate validate-fast validate-identity validate-regression validate-groups validate-tables validate-sql real searches audit audit-peers mutants docs clean
+.PHONY: demo test test-slow test-kernels lint bench validate validate-fast validate-identity validate-regression validate-groups validate-tables validate-sql real searches audit audit-peers mutants docs clean
 
 # One stamp for everything: the environment is rebuilt when its description changes.
 $(INSTALLED): pyproject.toml
@@ -25,7 +25,11 @@ lint: $(INSTALLED)
 # Halves of the list go to the two processes, and who is done takes from the other: what the tests of a file share,
 # and calibrations that are kept, are computed once. What is imported is compiled once, for processes and subprocesses.
 test: lint
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n 2 --dist worksteal
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow"
+
+# Long simulations and audits, of which `make test` has shorter ones: five minutes. tests/slow.txt names them.
+test-slow: $(INSTALLED)
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m slow
 
 # The numerical tests once more, with numpy's and BLAS's loops for another processor: a minute.
 test-kernels: $(INSTALLED)
