@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.foreign import frame_of, in_memory
 from dpstats.data.labels import column_names
-from dpstats.data.rows import frame_of, in_memory
 from dpstats.errors import InvalidData
 
 _ROWS = "X must be a table of labels: a data frame, an array (n_samples, {}), or a list of rows of as many entries"

@@ -6,13 +6,13 @@ text. Here a container with one declared type, which is public, is read by that 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.foreign import frame_of, in_memory, series_of
 from dpstats.data.values import Instant, bool_of
 from dpstats.errors import InvalidData
 
@@ -23,6 +23,7 @@ def distinct(name: str, data: Any) -> tuple[Sequence[Any], NDArray[np.int64] | N
     ``data`` is 1-d: a list, a tuple or another iterable, an array, a column of pandas, polars or pyarrow. A masked
     entry is None. How values are gathered never matters, only what each of them is.
     """
+    data = _only_column(in_memory(data))
     shape = getattr(data, "shape", None)
     shaped = isinstance(shape, tuple) and len(shape) != 1
     if shaped or isinstance(data, str | bytes | bytearray | Mapping | Set) or not _is_iterable(data):
@@ -50,7 +51,7 @@ def _distinct(data: Any) -> tuple[Sequence[Any], NDArray[np.int64] | None]:
         return _of_array(data)
     if isinstance(getattr(data, "dtype", None), np.dtype):
         return _of_array(np.asarray(data))
-    series = _series(data)
+    series = series_of(data)
     if series is not None:
         return _of_series(series)
     if hasattr(data, "__array__") and not hasattr(data, "isna"):  # those of pandas read well item by item
@@ -58,19 +59,14 @@ def _distinct(data: Any) -> tuple[Sequence[Any], NDArray[np.int64] | None]:
     return list(data), None
 
 
+def _only_column(data: Any) -> Any:
+    """Return the column of a data frame of one; anything else as it is."""
+    frame = frame_of(data)
+    return data if frame is None or frame.shape[1] != 1 else next(frame.iter_columns()).to_native()
+
+
 def _is_iterable(data: Any) -> bool:
     return hasattr(type(data), "__iter__") or hasattr(type(data), "__array__")
-
-
-def _series(data: Any) -> Any:
-    """Return a column of polars or pyarrow, or one of pandas with a type of its own, as a narwhals series, or None."""
-    import narwhals as nw
-
-    pyarrow = sys.modules.get("pyarrow")
-    if pyarrow is not None and isinstance(data, pyarrow.Array):
-        data = pyarrow.chunked_array([data])
-    found = nw.from_native(data, series_only=True, pass_through=True)
-    return found if isinstance(found, nw.Series) else None
 
 
 def _of_series(series: Any) -> tuple[Sequence[Any], NDArray[np.int64] | None]:

@@ -11,13 +11,16 @@ from dpstats.errors import InvalidParameter
 
 
 def column_names(X: Any) -> list[Any] | None:
-    """Return the labels of a data frame's columns, which are public; None if ``X`` is no data frame."""
+    """Return the labels of a data frame's columns, or the name of a single one, which are public; None without any."""
     polars, pyarrow = sys.modules.get("polars"), sys.modules.get("pyarrow")
     if polars is not None and isinstance(X, polars.LazyFrame):
         # From what it will be made of: the rows are not.
         return list(X.collect_schema().names())
     if pyarrow is not None and isinstance(X, pyarrow.Table):
         return list(X.column_names)
+    name = getattr(X, "name", None)
+    if hasattr(X, "to_frame") and isinstance(name, str) and name:
+        return [name]
     # Without a shape it is no table yet.
     return _labels(getattr(X, "columns", None)) if hasattr(X, "shape") else None
 

@@ -6,7 +6,6 @@ that a container declares (an array's, a column's) is public and read at once; a
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.columns import distinct
+from dpstats.data.foreign import frame_of, in_memory, series_of
 from dpstats.data.values import float_of
 from dpstats.errors import InvalidData
 
@@ -83,28 +83,14 @@ def rows_of(X: Any) -> Any:
     return X
 
 
-def in_memory(X: Any) -> Any:
-    """Return a lazy frame of polars collected; anything else as it is."""
-    polars = sys.modules.get("polars")
-    if polars is None or not isinstance(X, polars.LazyFrame):
+def as_table(X: Any) -> Any:
+    """Return a column of pandas, polars or pyarrow as a table of one, under its name; a lazy frame collected."""
+    X = in_memory(X)
+    series = None if hasattr(X, "sparse") else series_of(X)
+    if series is None:
         return X
-    try:
-        collected = X.collect()
-    except Exception:  # which may say what is in the rows
-        collected = None
-    if collected is None:
-        raise InvalidData("X must be a lazy frame that can be collected; collect it to see why it cannot")
-    return collected
-
-
-def frame_of(X: Any) -> Any:
-    """Return a data frame in memory as a narwhals one; None for anything else, and for a sparse frame of pandas."""
-    import narwhals as nw
-
-    if isinstance(X, np.ndarray) or not hasattr(X, "shape") or hasattr(X, "sparse"):
-        return None
-    found = nw.from_native(X, pass_through=True, eager_only=True)
-    return found if isinstance(found, nw.DataFrame) else None
+    named = isinstance(series.name, str) and series.name
+    return series.to_frame().to_native() if named else _of_series(series, _TABLE)[:, None]
 
 
 def _of_frame(X: Any, frame: Any) -> NDArray[Any]:

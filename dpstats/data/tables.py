@@ -18,7 +18,7 @@ from dpstats.data.columns import distinct
 from dpstats.data.engine import Engine
 from dpstats.data.labels import column_names
 from dpstats.data.parameters import check_choice
-from dpstats.data.rows import InvalidType, as_float64, column_of, in_memory, rows_of
+from dpstats.data.rows import InvalidType, as_float64, as_table, column_of, rows_of
 from dpstats.data.values import MISSING, is_built_in, key_of
 from dpstats.errors import InvalidData, InvalidParameter
 
@@ -121,7 +121,7 @@ def read_table(
         if categories is None:
             raise InvalidParameter("categories must be declared for groups: a sequence of distinct values")
         categories = Categories(categories)
-    X = in_memory(X)
+    X = as_table(X)
     rows = check_rows(estimator, X, reset=reset, min_samples=min_samples)
     numbers = None if y is None else column_of("y", y)
     if numbers is not None and missing == "error" and not np.isfinite(numbers).all():
@@ -192,6 +192,7 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -> 
 
     refusal: InvalidData | None = None
     was_read = False
+    X = as_table(X)
     names = column_names(X)
     if names is not None and len(set(map(str, names))) < len(names):
         raise InvalidData(f"X must have a name of its own for every column, got {reprlib.repr(names)}")
@@ -201,7 +202,6 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, min_samples: int = 1) -> 
         accepted = "csr" if get_tags(estimator).input_tags.sparse else False
         if accepted and issparse(X):
             _refuse_copies(X)  # before any conversion, which may add them up
-        X = in_memory(X)
         # Read here, and by scikit-learn only checked: it would parse text, and give the rows of a list one type.
         read = X if issparse(X) else rows_of(X)
         was_read = True

@@ -17,6 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.categories import Categories
 from dpstats.data.engine import Engine, Part
+from dpstats.data.foreign import in_memory
+from dpstats.data.frames import label_and_columns, numbers_beside
 from dpstats.data.parameters import (
     check_choice,
     check_integer,
@@ -24,7 +26,6 @@ from dpstats.data.parameters import (
     check_privacy_parameters,
     check_random_state,
 )
-from dpstats.data.rows import in_memory
 from dpstats.data.sources import engine_of
 from dpstats.data.tables import Table, read_table
 from dpstats.errors import InvalidData, InvalidParameter
@@ -37,7 +38,6 @@ from dpstats.groups.base import (
     rows_that_count,
     tail_of,
 )
-from dpstats.groups.frames import column, label_and_columns, numbers_beside
 from dpstats.groups.plan import GroupMeansPlan, group_means_plan
 from dpstats.groups.ratio import Ratio
 from dpstats.groups.results import AnalysisOfVariance, Difference, PairwiseDifferences
@@ -513,6 +513,5 @@ class GroupMeans(_Fitted):
 
 def _one_dimensional(labels: Any) -> Any:
     """Return labels as a sequence; of a table of one column that column."""
-    if getattr(labels, "shape", ())[1:] == (1,):
-        return labels[:, 0] if isinstance(labels, np.ndarray) else column(labels, next(iter(labels.columns)))
-    return labels
+    one_column = isinstance(labels, np.ndarray) and labels.shape[1:] == (1,)
+    return labels[:, 0] if one_column else labels

@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from dpstats.data.foreign import in_memory
+from dpstats.data.frames import label_and_columns
 from dpstats.data.labels import unit_of
 from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters
-from dpstats.data.rows import in_memory
 from dpstats.data.tables import Table, check_rows
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.groups.base import RatioEstimator, rows_that_count
-from dpstats.groups.frames import label_and_columns
 from dpstats.groups.plan import RatioPlan
 from dpstats.groups.unit_totals import TOTALS, UnitTotals, unit_sums
 from dpstats.groups.units import Units

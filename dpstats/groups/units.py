@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.columns import distinct
+from dpstats.data.foreign import in_memory
+from dpstats.data.frames import column, refuse_unknown, take
 from dpstats.data.labels import UNIT, column_names
 from dpstats.data.parameters import check_integer
-from dpstats.data.rows import column_of, in_memory
+from dpstats.data.rows import column_of
 from dpstats.data.values import MISSING, is_built_in, is_missing, key_of
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.groups.frames import column, refuse_unknown, take
 
 Floats = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.parameters import check_integer
-from dpstats.data.rows import column_of
+from dpstats.data.rows import as_table, column_of
 from dpstats.errors import InvalidData
 from dpstats.release.estimator import Plan, PrivateEstimator
 from dpstats.results import Summary
@@ -91,9 +91,9 @@ def _as_table(X: Any) -> Any:
     """Return a table of one column for what has one dimension, and anything else as it is."""
     if isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype.kind in "biuf" and not np.ma.isMaskedArray(X):
         return X[:, None]
+    X = as_table(X)
     if len(getattr(X, "shape", ())) == 1:
-        # Of a Series, so that its name is the column's.
-        return X.to_frame() if hasattr(X, "to_frame") else column_of("X", X)[:, None]
+        return column_of("X", X)[:, None]
     if isinstance(X, list | tuple) and X and not any(map(_is_container, X)):
         return column_of("X", X)[:, None]
     return X

@@ -12,7 +12,11 @@ from dataclasses import replace
 from typing import Any, Generic, Self, TypeVar
 
 from sklearn.base import BaseEstimator
+from sklearn.utils import get_tags
 
+from dpstats.data.engine import Engine
+from dpstats.data.foreign import in_memory
+from dpstats.data.frames import label_and_columns
 from dpstats.data.labels import by_name, column_names, pairs_by_name, unit_of
 from dpstats.data.sources import engine_of
 from dpstats.data.tables import Table, public_shape, read_table
@@ -94,7 +98,8 @@ class PrivateEstimator(BaseEstimator, Generic[Plan]):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Private rows: a numpy array, or a pandas or polars data frame; for some estimators also a DuckDB relation,
+            Private rows: a numpy array, a data frame of pandas, polars (also a lazy one) or pyarrow, or a single
+            column of these; for some estimators also a DuckDB relation,
             the path of a Parquet or CSV file, or a Dask array or frame. ``n_samples``, ``n_features`` and the column
             names are public.
         y : ignored
@@ -112,7 +117,7 @@ class PrivateEstimator(BaseEstimator, Generic[Plan]):
         BudgetExceeded
             If the budget cannot pay.
         """
-        X = engine_of(X, y)
+        X, y = self._named(engine_of(X, y), y)
         noise = noise_source(self.random_state)
         budget = check_budget(self.budget, simulated=noise.simulated)
         planner = self._in_order(column_names(X))
@@ -135,6 +140,12 @@ class PrivateEstimator(BaseEstimator, Generic[Plan]):
         self.plan_, self.privacy_ = plan, guarantee
         self._report(session.released, plan)
         return self
+
+    def _named(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Return a data frame without the column that ``y`` names, and that column; anything else as it is."""
+        if not isinstance(y, str) or isinstance(X, Engine) or not get_tags(self).target_tags.required:
+            return X, y
+        return label_and_columns(in_memory(X), y, parameter="y")
 
     def _stated_shape(self, X: Any) -> tuple[int, int] | None:
         """Return the public shape of data that state one, without looking into them."""

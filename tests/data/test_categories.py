@@ -123,7 +123,7 @@ def test_what_is_no_column_is_refused(data):
     with pytest.raises(InvalidData, match=r"^data must be a 1-d sequence of values, one for each row$"):
         CATEGORIES.codes(data)
     with pytest.raises(InvalidData, match=r"^data must be a 1-d sequence"):
-        CATEGORIES.codes(pd.DataFrame({"a": [1]}))
+        CATEGORIES.codes(pd.DataFrame({"a": [1], "b": [2]}))
 
 
 def test_a_container_that_raises_shows_nothing():

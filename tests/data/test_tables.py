@@ -80,7 +80,7 @@ BAD_ROWS = {
     "ragged": [[NUMBER, 1], [2]],
     "one-dimensional": np.array([NUMBER, 1.0]),
     "one-dimensional list": [NUMBER, 1.0],
-    "a series": pd.Series([NUMBER, 1.0]),
+    "a series of text": pd.Series([str(NUMBER), "1.0"]),
     "a number": NUMBER,
     "a string": SECRET,
     "nothing": None,

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.categories import Categories
+from dpstats.data.foreign import frame_of, in_memory
 from dpstats.data.labels import column_names
 from dpstats.data.parameters import check_real
-from dpstats.data.rows import column_of, frame_of, in_memory
+from dpstats.data.rows import column_of
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.regression.formula.expressions import Span
 

@@ -6,8 +6,8 @@ import pandas as pd
 import polars as pl
 import pytest
 
+from dpstats.data.frames import column, label_and_columns, select, take
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.groups.frames import column, label_and_columns, select, take
 
 DATA = {"a": [1.0, 2.0], "g": ["x", "y"], "b": [3.0, 4.0]}
 frames = pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
