@@ -27,7 +27,7 @@ NUMERICAL = (
     "tests/lattice",
     "tests/test_intervals.py",
     "tests/identity/test_counterexamples.py",
-    "tests/identity/test_inner_product_test.py",
+    "tests/identity/test_by_inner_products.py",
     "tests/identity/test_rows.py",
     "tests/identity/test_filtering.py",
     "tests/identity/test_row_constants.py",

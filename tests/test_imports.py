@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import inspect
+import pkgutil
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -299,21 +302,21 @@ INSIDE = {
         "rows",
         "row_constants",
         "row_centering",
-        "row_distance_test",
+        "by_row_distance",
         "spatial",
         "spatial_box",
         "spatial_limit",
-        "spatial_sign_test",
+        "by_spatial_sign",
         "fine_stage",
         "l1_norm",
-        "l1_test",
+        "by_l1_norm",
         "inner_products",
         "exact_extension",
         "stages",
-        "inner_product_test",
-        "lipschitz_test",
+        "by_inner_products",
+        "by_extension",
         "filtering",
-        "filtering_test",
+        "by_filtering",
         "choice",
         "__init__",
     ],
@@ -563,3 +566,22 @@ def test_unknown_names_are_attribute_errors() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = dpstats.nothing
     assert dpstats.ClippedMean is dpstats.means.ClippedMean
+
+
+PUBLIC = [name for name in dpstats.__all__ if inspect.ismodule(getattr(dpstats, name))]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_completion_shows_public_names_only(name: str) -> None:
+    package = getattr(dpstats, name)
+    assert dir(package) == sorted(package.__all__)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_no_module_has_the_name_of_a_test_or_an_estimator(name: str) -> None:
+    # Who looks for a function `spatial_sign_test` is not to find a module.
+    package = getattr(dpstats, name)
+    words = {re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", public).lower() for public in package.__all__}
+    modules = {module.name for module in pkgutil.iter_modules(package.__path__)}
+    functions = {public for public in package.__all__ if inspect.isfunction(getattr(package, public))}
+    assert not {word for word in words if word.endswith("_test")} & (modules - functions)

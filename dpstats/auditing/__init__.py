@@ -15,3 +15,7 @@ __all__ = [
     "exact_delta",
     "exact_epsilon",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -5,3 +5,7 @@ from dpstats.groups.mean_per_row import MeanPerRow
 from dpstats.groups.units import one_row_per_unit
 
 __all__ = ["GroupMeans", "MeanPerRow", "one_row_per_unit"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,18 +1,18 @@
 """Private identity tests: is the mean of the rows the public one?"""
 
+from dpstats.identity.by_extension import LipschitzExtensionTest
+from dpstats.identity.by_filtering import FilteringTest
+from dpstats.identity.by_inner_products import InnerProductTest
+from dpstats.identity.by_l1_norm import L1ExtensionTest
+from dpstats.identity.by_row_distance import RowDistanceTest
+from dpstats.identity.by_spatial_sign import SpatialSignTest
 from dpstats.identity.choice import identity_test
 from dpstats.identity.exact_extension import exact_inner_product_extension
-from dpstats.identity.filtering_test import FilteringTest
-from dpstats.identity.inner_product_test import InnerProductTest
 from dpstats.identity.inner_products import inner_product_constant
 from dpstats.identity.l1_norm import l1_extension
-from dpstats.identity.l1_test import L1ExtensionTest
-from dpstats.identity.lipschitz_test import LipschitzExtensionTest
 from dpstats.identity.result import TestResult
-from dpstats.identity.row_distance_test import RowDistanceTest
 from dpstats.identity.rows import row_distance
 from dpstats.identity.signs import sign_reduction
-from dpstats.identity.spatial_sign_test import SpatialSignTest
 
 __all__ = [
     "FilteringTest",
@@ -29,3 +29,7 @@ __all__ = [
     "row_distance",
     "sign_reduction",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

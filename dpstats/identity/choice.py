@@ -6,9 +6,9 @@ from typing import Any
 
 from dpstats.data.tables import public_shape
 from dpstats.errors import InvalidData
+from dpstats.identity.by_row_distance import RowDistanceTest
+from dpstats.identity.by_spatial_sign import SpatialSignTest
 from dpstats.identity.result import TestResult
-from dpstats.identity.row_distance_test import RowDistanceTest
-from dpstats.identity.spatial_sign_test import SpatialSignTest
 
 SMALL_DIMENSION = 7
 """Up to here the spatial sign is the better of the two, or nearly: validation/results/identity_directions.md."""

@@ -1,7 +1,7 @@
 """Algorithm 9.3.3 as pure steps: its constants, and what each line computes.
 
 A test of Canonne, Kamath, McMillan, Ullman and Zakynthinou (2020), for sign rows. The order of its releases is
-`dpstats.identity.filtering_test`'s. Proof: docs/proofs/filtering.md.
+`dpstats.identity.by_filtering`'s. Proof: docs/proofs/filtering.md.
 """
 
 from __future__ import annotations

@@ -31,3 +31,7 @@ __all__ = [
     "exact_steps",
     "isqrt_up",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

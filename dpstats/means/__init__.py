@@ -15,3 +15,7 @@ __all__ = [
     "clipping_radius",
     "required_samples",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -5,3 +5,7 @@ from dpstats.quantiles.median import PrivateMedian
 from dpstats.quantiles.quantile import PrivateQuantile
 
 __all__ = ["PrivateDistribution", "PrivateMedian", "PrivateQuantile"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -34,3 +34,7 @@ __all__ = [
     "WorkloadAnswers",
     "build_net",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -13,3 +13,7 @@ __all__ = [
     "mann_whitney",
     "wilcoxon_signed_rank",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

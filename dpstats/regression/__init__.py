@@ -11,3 +11,7 @@ __all__ = [
     "PrivateLogisticRegression",
     "SufficientStatisticsRegression",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -25,3 +25,7 @@ __all__ = [
     "smooth_sensitivity",
     "trimmed_mean_smooth_sensitivity",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -42,3 +42,7 @@ __all__ = [
     "sample_complexity",
     "study_report",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -4,3 +4,7 @@ from dpstats.sql.answers import PrivateAnswer, PrivateTable
 from dpstats.sql.private_sql import PrivateSQL
 
 __all__ = ["PrivateAnswer", "PrivateSQL", "PrivateTable"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

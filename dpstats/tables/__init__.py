@@ -6,3 +6,7 @@ from dpstats.tables.proportion import PrivateProportion
 from dpstats.tables.result import TableTest
 
 __all__ = ["ContingencyTable", "Effect", "PrivateProportion", "TableTest"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -43,7 +43,7 @@ from dpstats.auditing import audit
 from dpstats.errors import InvalidData
 from dpstats.groups import GroupMeans
 from dpstats.identity.base import PrivateTest
-from dpstats.identity.filtering_test import FilteringPlan
+from dpstats.identity.by_filtering import FilteringPlan
 from dpstats.mechanisms import LaplaceMechanism
 from dpstats.privacy import (
     Choice,

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from dpstats.data.parameters import check_choice, check_flag
 from dpstats.errors import InvalidParameter
 from dpstats.identity.base import PrivateTest
-from dpstats.identity.inner_product_test import InnerProductTest
-from dpstats.identity.l1_test import L1ExtensionTest
+from dpstats.identity.by_inner_products import InnerProductTest
+from dpstats.identity.by_l1_norm import L1ExtensionTest
 from dpstats.identity.plan import IdentityPlan
 from dpstats.identity.whitening import Reference
 from dpstats.privacy.stages import Stage
