@@ -106,6 +106,7 @@ INSIDE = {
         "dask_rows",
         "sources",
         "attributes",
+        "tallies",
         "bins",
         "tables",
         "__init__",

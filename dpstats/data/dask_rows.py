@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dpstats.data.engine import Engine, Integers, Part, Work, added, chosen_columns, refusal
+from dpstats.data.engine import Beside, Engine, Integers, Part, Work, added, chosen_columns, refusal
 from dpstats.data.rows import rows_of
 from dpstats.errors import InvalidData
 
@@ -27,12 +27,12 @@ class DaskRows(Engine):
     ----------
     collection : dask array of shape (n, d), or dask data frame
     columns : list of str, or None
-    beside : str, optional
+    beside : str or tuple of str, optional
     """
 
     collection: Any
     columns: list[str] | None
-    beside: str | None = None
+    beside: Beside = None
 
     @cached_property
     def shape(self) -> tuple[int, int]:
@@ -42,7 +42,7 @@ class DaskRows(Engine):
         n = int(_run(self._tasks(_count))["rows"])
         return n, int(d)
 
-    def having(self, columns: Sequence[str] | None, beside: str | None = None) -> DaskRows:
+    def having(self, columns: Sequence[str] | None, beside: Beside = None) -> DaskRows:
         if self.columns is None:
             raise InvalidData("X must be a data frame for its columns to have names, got an array")
         chosen, beside = chosen_columns([str(name) for name in self.collection.columns], columns, beside)
@@ -78,11 +78,13 @@ def _count(part: Part) -> dict[str, Any]:
     return {"rows": np.int64(len(part.X))}
 
 
-def _on_block(work: Work, block: Any, columns: list[str] | None, beside: str | None) -> Any:
+def _on_block(work: Work, block: Any, columns: list[str] | None, beside: Beside) -> Any:
     """Return the sums of one partition."""
     if columns is None:
         return work(Part(_numbers(block)))
-    return work(Part(_numbers(block[columns]), None if beside is None else block[beside]))
+    others = [block[name] for name in beside] if isinstance(beside, tuple) else beside and block[beside]
+    # pandas takes a frame without columns for a sparse one.
+    return work(Part(_numbers(block[columns]) if columns else np.empty((len(block), 0)), others))
 
 
 def _numbers(block: Any) -> Any:

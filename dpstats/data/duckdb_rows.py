@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.engine import Engine, Integers, Part, Work, added, chosen_columns, refusal
+from dpstats.data.engine import Beside, Engine, Integers, Part, Work, added, chosen_columns, names_of, refusal
 from dpstats.errors import InvalidData
 
 _NUMBERS = ("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
@@ -50,14 +50,14 @@ class DuckRows(Engine):
     aggregate: Callable[[Sequence[str], Sequence[str]], Sequence[Any]]
     types: dict[str, str]
     columns: list[str]
-    beside: str | None = None
+    beside: Beside = None
 
     @cached_property
     def shape(self) -> tuple[int, int]:
         (n,) = self.aggregates(["count(*)"], ["1"])
         return n, len(self.columns)
 
-    def having(self, columns: Sequence[str] | None, beside: str | None = None) -> DuckRows:
+    def having(self, columns: Sequence[str] | None, beside: Beside = None) -> DuckRows:
         chosen, beside = chosen_columns(list(self.types), columns, beside)
         return replace(self, columns=chosen, beside=beside)
 
@@ -88,15 +88,14 @@ class DuckRows(Engine):
 
     def total(self, work: Work) -> dict[str, Integers]:
         expressions = [self.expression(j) for j in range(len(self.columns))]
-        if self.beside is not None:
-            expressions += self._beside(self.beside)
+        expressions += [sql for name in names_of(self.beside) for sql in self._beside(name)]
         total: dict[str, Integers] = {}
         seen = 0
         for part in self._parts(expressions):
             seen += len(part.X)
             added(total, work(part))
         if not total:
-            added(total, work(Part(np.empty((0, len(self.columns))), None if self.beside is None else [])))
+            added(total, work(Part(np.empty((0, len(self.columns))), self._others([[]] * len(expressions)))))
         if seen != self.shape[0]:
             raise InvalidData("X must have as many rows whenever it is read: it changed meanwhile")
         return total
@@ -112,9 +111,15 @@ class DuckRows(Engine):
             return [f"coalesce({quoted(name)}, {zero})", f"{quoted(name)} IS NULL"]
         return [quoted(name), f"{quoted(name)} IS NULL"]
 
-    def _entries(self, values: Any, missing: Any) -> Any:
-        """Return the entries of the column beside, None for what is missing."""
-        if self.types[str(self.beside)] == TEXT_NUMBER:
+    def _others(self, block: Sequence[Any]) -> Any:
+        """Return what is beside the numbers in a block."""
+        d, names = len(self.columns), names_of(self.beside)
+        found = [self._entries(name, block[d + 2 * j], block[d + 2 * j + 1]) for j, name in enumerate(names)]
+        return found if isinstance(self.beside, tuple) else found[0] if found else None
+
+    def _entries(self, name: str, values: Any, missing: Any) -> Any:
+        """Return the entries of a column beside, None for what is missing."""
+        if self.types[name] == TEXT_NUMBER:
             values = [None if value is None else _number_or_text(str(value)) for value in list(values)]
         if any(list(missing)):
             pairs = zip(list(values), list(missing), strict=True)
@@ -140,7 +145,7 @@ class DuckRows(Engine):
             X = np.empty((len(block[0]), d), dtype=np.float64)
             for j in range(d):
                 X[:, j] = block[j]
-            yield Part(X, self._entries(*block[d:]) if self.beside is not None else None)
+            yield Part(X, self._others(block))
 
 
 TEXT_NUMBER = "TEXT"

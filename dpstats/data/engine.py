@@ -18,6 +18,8 @@ from dpstats.errors import InvalidData
 
 Integers = NDArray[np.int64]
 Sums = Mapping[str, Integers]
+Beside = str | tuple[str, ...] | None
+"""The column beside the numbers, or several."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -27,8 +29,8 @@ class Part:
     Attributes
     ----------
     X : float64 array of shape (m, n_features)
-    beside : sequence of length m, optional
-        The entries of the column that was asked for beside the numbers.
+    beside : sequence of length m, or list of such, optional
+        The entries of the column that was asked for beside the numbers; of several columns a list of theirs.
     """
 
     X: NDArray[np.float64]
@@ -46,12 +48,12 @@ class Engine(ABC):
     ----------
     columns : list of str, or None
         The names of the columns of numbers, which are public; None where they have none.
-    beside : str, optional
-        The name of one more column: outcomes or labels.
+    beside : str or tuple of str, optional
+        The name of one more column, or of several: outcomes or labels.
     """
 
     columns: list[str] | None
-    beside: str | None = None
+    beside: Beside = None
 
     @property
     @abstractmethod
@@ -59,7 +61,7 @@ class Engine(ABC):
         """Number of rows and of columns of numbers, which are public."""
 
     @abstractmethod
-    def having(self, columns: Sequence[str] | None, beside: str | None = None) -> Engine:
+    def having(self, columns: Sequence[str] | None, beside: Beside = None) -> Engine:
         """Return the same rows with some of the columns as numbers (None: all but ``beside``), and one beside them."""
 
     @abstractmethod
@@ -107,14 +109,14 @@ class _Reading(Engine):
         return self.engine.columns
 
     @property
-    def beside(self) -> str | None:  # type: ignore[override]
+    def beside(self) -> Beside:  # type: ignore[override]
         return self.engine.beside
 
     @property
     def shape(self) -> tuple[int, int]:
         return self.engine.shape
 
-    def having(self, columns: Sequence[str] | None, beside: str | None = None) -> Engine:
+    def having(self, columns: Sequence[str] | None, beside: Beside = None) -> Engine:
         return _Reading(self.engine.having(columns, beside), self.read)
 
     def total(self, work: Work) -> dict[str, Integers]:
@@ -130,14 +132,20 @@ class _ReadFirst:
         return self.work(Part(part.X, self.read(part.beside)))
 
 
+def names_of(beside: Beside) -> tuple[str, ...]:
+    """Return the names of the columns beside the numbers."""
+    return () if beside is None else (beside,) if isinstance(beside, str) else beside
+
+
 def chosen_columns(
-    given: Sequence[str], columns: Sequence[str] | None, beside: str | None
-) -> tuple[list[str], str | None]:
-    """Return the names of the columns of numbers and of the one beside them, or refuse names that are not there."""
+    given: Sequence[str], columns: Sequence[str] | None, beside: Beside
+) -> tuple[list[str], Beside]:
+    """Return the names of the columns of numbers and of those beside them, or refuse names that are not there."""
     if len(set(given)) < len(given):
         raise InvalidData("X must have a name of its own for every column")
-    wanted = [name for name in given if name != beside] if columns is None else list(columns)
-    for name in [*wanted, *([] if beside is None else [beside])]:
+    others = names_of(beside)
+    wanted = [name for name in given if name not in others] if columns is None else list(columns)
+    for name in [*wanted, *others]:
         if name not in given:
             raise InvalidData(
                 f"X must have a column of every name that is given, got none of the name {name!r}"

@@ -20,6 +20,11 @@ def engine_of(X: Any, y: Any = None) -> Any:
     return found.having(None, y) if isinstance(found, Engine) and isinstance(y, str) else found
 
 
+def is_file(X: Any) -> bool:
+    """Return whether X is the path of a file of rows, by its ending."""
+    return isinstance(X, str | Path) and str(X).lower().endswith(_FILES)
+
+
 def _engine(X: Any) -> Any:
     if isinstance(X, Engine):
         return X
@@ -33,7 +38,7 @@ def _engine(X: Any) -> Any:
 
         return of_frame(X) if hasattr(X, "columns") else of_array(X)
     if isinstance(X, str | Path):
-        if not str(X).lower().endswith(_FILES):
+        if not is_file(X):
             raise InvalidData(
                 f"X must be a table of numbers, or the path of a file that ends in one of {', '.join(_FILES)}"
             )

@@ -15,7 +15,7 @@ from dpstats.data.bins import Bins
 from dpstats.data.categories import Categories
 from dpstats.data.columns import truths
 from dpstats.data.parameters import check_choice, check_privacy_parameters
-from dpstats.data.rows import column_of
+from dpstats.data.tallies import AttributeRows, Tally, attributes_of
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.lattice import isqrt_up
 from dpstats.mechanisms.counts import CountEstimate, DensityEstimate
@@ -130,32 +130,35 @@ class Histogram(Mechanism):
     def release(self, data: Any) -> CountEstimate:
         """Release the counts of the rows of ``data``, a 1-d sequence of category values, or of numbers for bins.
 
-        A list, another iterable, an array, or a column of a data frame. What a row counts as depends on that row
-        alone, whatever the types of the others.
+        A list, another iterable, an array, or a column of a data frame; a DuckDB relation, a Dask frame or a file of
+        one column. What a row counts as depends on that row alone, whatever the types of the others.
         """
         session = self._session()
         session.check()
-        if isinstance(self._categories, Bins):
-            data = column_of("data", data)
-        steps = self._steps(data)
+        steps, n_rows = self._steps(data)
         with session:
             counts = session.add(_COUNTS, steps)
         found = self.categories, counts, self._guarantee, self._stage.noise, self.scale
         if not isinstance(self._categories, Bins):
             return CountEstimate(*found)
         public = self._guarantee.neighbors is Neighbors.REPLACE_ONE
-        return DensityEstimate(*found, self._categories.edges, len(data) if public else None)
+        return DensityEstimate(*found, self._categories.edges, n_rows if public else None)
 
-    def _steps(self, data: Any) -> NDArray[np.int64]:
-        """Return the exact counts, in steps of the stage's lattice."""
-        codes = self._categories.codes(data)
-        known = codes[codes >= 0]
-        if self._unknown == "error" and known.size < codes.size:
+    def _steps(self, data: Any) -> tuple[NDArray[np.int64], int]:
+        """Return the exact counts, in steps of the stage's lattice, and how many rows there are."""
+        tally = Tally((self._categories,), (len(self._categories),), "data")
+        rows = attributes_of(data, 1)
+        if isinstance(rows, AttributeRows):
+            counts, n_rows = rows.counted(tally), rows.shape[0]
+        else:
+            codes = self._categories.codes(rows)
+            counts, n_rows = tally.of_codes(codes[:, None]), codes.size
+        if self._unknown == "error" and counts[-1]:
             raise InvalidData(
                 f"data must hold declared {self._categories.kind} only, got a value outside the declared "
                 f"{self._categories.kind}; declare it, or give unknown='drop'"
             )
-        return count_steps(self._stage, np.bincount(known, minlength=len(self._categories)), codes.size)
+        return count_steps(self._stage, counts[:-1], n_rows), n_rows
 
 
 class Count(Histogram):
@@ -200,9 +203,9 @@ class Count(Histogram):
         """
         return super().release(condition)
 
-    def _steps(self, data: Any) -> NDArray[np.int64]:
+    def _steps(self, data: Any) -> tuple[NDArray[np.int64], int]:
         true = truths("condition", data)
-        return count_steps(self._stage, true.sum(keepdims=True), true.size)
+        return count_steps(self._stage, true.sum(keepdims=True), true.size), true.size
 
 
 def count_stage(size: int, guarantee: PrivacyGuarantee, name: str = _COUNTS) -> Stage:

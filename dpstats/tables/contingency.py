@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.data.attributes import codes_of, fetched, rows_stated
+from dpstats.data.attributes import codes_of, rows_stated
 from dpstats.data.categories import Categories
 from dpstats.data.labels import column_names
 from dpstats.data.parameters import (
@@ -27,6 +27,7 @@ from dpstats.data.parameters import (
     check_privacy_parameters,
 )
 from dpstats.data.tables import Table
+from dpstats.data.tallies import AttributeRows, Tally, attributes_of
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.mechanisms.histogram import count_stage, count_steps
 from dpstats.noisy_counts import CountNoise
@@ -202,7 +203,7 @@ class ContingencyTable(PrivateEstimator[TablePlan]):
 
         Parameters
         ----------
-        X : data frame, DuckDB relation, array of shape (n, k), or list of rows
+        X : data frame, array of shape (n, k), list of rows, DuckDB relation, path of a file, or Dask frame
             Private labels. Of a data frame the columns whose names are in ``levels`` are taken, or all k in their order
             where it has no names. With one attribute also a 1-d sequence. Each entry is read by itself; how many rows
             there are is public.
@@ -218,9 +219,8 @@ class ContingencyTable(PrivateEstimator[TablePlan]):
         BudgetExceeded
             If the budget cannot pay.
         """
-        # By itself: as rows of numbers a relation would be read elsewhere.
         names = list(self.levels) if isinstance(self.levels, Mapping) else None
-        return super().fit(fetched(X, len(self._kinds()), names), y)
+        return super().fit(attributes_of(X, len(self._kinds()), names), y)
 
     def _stated_shape(self, X: Any) -> tuple[int, int] | None:
         n = rows_stated(X)
@@ -229,27 +229,25 @@ class ContingencyTable(PrivateEstimator[TablePlan]):
     def _table(self, X: Any, y: Any) -> Table:
         kinds = self._kinds()
         names = list(self.levels) if isinstance(self.levels, Mapping) else None
-        codes = codes_of(X, kinds, names)
-        if len(codes) == 0:
+        rows = X if isinstance(X, AttributeRows) else codes_of(X, kinds, names)
+        if rows.shape[0] == 0:
             raise InvalidData("X must have at least one row, got none")
         self.n_features_in_ = len(kinds)
         self.__dict__.pop("feature_names_in_", None)  # of a fit before
-        known = column_names(X) if names is None else names
+        given = X.names if isinstance(X, AttributeRows) else column_names(X)
+        known = given if names is None else names
         if known is not None and all(isinstance(name, str) for name in known):
             self.feature_names_in_ = np.array(known, dtype=object)
-        return Table(codes)
+        return Table(rows)
 
     def _read(self, table: Table, plan: TablePlan) -> Mapping[str, Any]:
-        codes = np.asarray(table.X)
-        outside = (codes < 0).any(axis=1)
-        if plan.unknown == "error" and outside.any():
+        tally = Tally(tuple(self._kinds()), plan.shape)
+        counts = table.X.counted(tally) if isinstance(table.X, AttributeRows) else tally.of_codes(table.X)
+        if plan.unknown == "error" and counts[-1]:
             raise InvalidData(
                 "X must hold declared levels only, got at least one entry outside them, or missing; declare it (None "
                 "is the level of missing entries), or give unknown='drop'"
             )
-        size = math.prod(plan.shape)
-        cells = np.ravel_multi_index(tuple(np.maximum(codes, 0).astype(np.int64).T), plan.shape)
-        counts = np.bincount(np.where(outside, size, cells), minlength=size + 1)
         return {CELLS: count_steps(plan.additive[0], counts[: plan.additive[0].size], plan.n_samples)}
 
     def _report(self, released: Released, plan: TablePlan) -> None:

@@ -76,7 +76,7 @@ def _counts(
     def draw(rows: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
         made = build(random_state=rng)
         with made._session(less_noise(made.plan, noise), size) as session:
-            return session.add("counts", made._steps(rows_of(rows)))
+            return session.add("counts", made._steps(rows_of(rows))[0])
 
     return draw
 
@@ -103,7 +103,7 @@ def _mixed_entries() -> Iterator[Entry]:
             covers=Histogram,
             proof="histogram.md",
             plan=histogram.plan,
-            integers=lambda rows, made=histogram: [made._steps(rows)],
+            integers=lambda rows, made=histogram: [made._steps(rows)[0]],
             pairs=_mixed_pairs(neighbors),
             draw=_counts(build, list),
             dataset=[1, 1, 1, 1],
@@ -118,7 +118,7 @@ def _mixed_entries() -> Iterator[Entry]:
         covers=Count,
         proof="histogram.md",
         plan=count().plan,
-        integers=lambda rows: [Count(1.0)._steps(rows)],
+        integers=lambda rows: [Count(1.0)._steps(rows)[0]],
         pairs=_mixed_pairs(Neighbors.REPLACE_ONE, [True, False, None, np.True_, np.nan]),
         draw=_counts(count, list),
         dataset=[True, None],
@@ -146,7 +146,7 @@ def entries() -> Iterator[Entry]:
             covers=Histogram,
             proof="histogram.md",
             plan=histogram.plan,
-            integers=lambda rows, made=histogram: [made._steps(rows)],
+            integers=lambda rows, made=histogram: [made._steps(rows)[0]],
             pairs=_count_pairs(3, neighbors),
             draw=_counts(build),
             dataset=(0, 2),
@@ -162,7 +162,7 @@ def entries() -> Iterator[Entry]:
         covers=Histogram,
         proof="histogram.md",
         plan=binned.plan,
-        integers=lambda rows: [binned._steps(rows)],
+        integers=lambda rows: [binned._steps(rows)[0]],
         pairs=_count_pairs(3, Neighbors.REPLACE_ONE),
         draw=_counts(bins),
         dataset=(0.5, 2.5),
@@ -177,7 +177,7 @@ def entries() -> Iterator[Entry]:
         covers=Count,
         proof="histogram.md",
         plan=Count(1.0).plan,
-        integers=lambda rows: [Count(1.0)._steps(_true(rows))],
+        integers=lambda rows: [Count(1.0)._steps(_true(rows))[0]],
         pairs=_count_pairs(2, Neighbors.REPLACE_ONE),
         draw=_counts(partial(Count, 1.0), _true),
         dataset=(1, 0),
