@@ -46,6 +46,7 @@ bench: $(INSTALLED)
 	$(BIN)/python validation/benchmarks/quantiles.py
 	$(BIN)/python validation/benchmarks/queries.py
 	$(BIN)/python validation/benchmarks/simulation.py
+	$(BIN)/python validation/benchmarks/peers.py
 
 validate: $(INSTALLED)
 	$(BIN)/python validation/studies/mean_risk_and_coverage.py

@@ -1,9 +1,9 @@
 """Ours and others' libraries on the same datasets, at the same guarantee: error, interval and time, in one run.
 
-Every task is at epsilon = 1 for one row that is replaced, pure where the peers are, else with delta = 1e-6. Error is the
-root of the mean squared error over datasets, beside that of the estimate without privacy. A peer without an interval
-has none in the table. dp-econometrics and BinAgg are in no package index: where they cannot be had their rows are left
-out, and validation/results/regression.md has what was measured of them. The tables' peer is AIM as published.
+Every task is at epsilon = 1 for one row that is replaced, pure where the peers are, else with delta = 1e-6. Error is
+the root of the mean squared error over datasets, beside that of the estimate without privacy. A peer without an
+interval has none in the table. dp-econometrics and BinAgg are in no package index: validation/results/regression.md
+has what was measured of them. The peer of tables is AIM as published.
 
     python validation/benchmarks/peers.py             print the table
     python validation/benchmarks/peers.py --write     and write validation/results/benchmark_peers.md
@@ -11,7 +11,6 @@ out, and validation/results/regression.md has what was measured of them. The tab
 
 from __future__ import annotations
 
-import json
 import math
 import subprocess
 import sys
@@ -24,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import opendp.prelude as dp
 from numpy.typing import NDArray
-from timing import publish, table, versions, write_wanted
+from timing import milliseconds, publish, table, versions, write_wanted
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peers"))
 from aim import aim
@@ -33,7 +32,8 @@ from environment import run_in_peers
 
 from dpstats.means import AdaptiveMean, ClippedMean
 from dpstats.mechanisms import Histogram
-from dpstats.privacy import GaussianMechanismEvent, compose, gaussian_sigma, zcdp_rho
+from dpstats.privacy import compose, gaussian_sigma, zcdp_rho
+from dpstats.privacy.events import Gaussian
 from dpstats.quantiles import PrivateQuantile
 from dpstats.queries import Domain, LinearQueries, MarginalMWEM, WorkloadAnswers
 from dpstats.regression import PrivateLinearRegression
@@ -192,23 +192,145 @@ def tables_task(rng: np.random.Generator) -> tuple[Task, LinearQueries]:
     shares = rng.dirichlet(np.full(math.prod(SHAPE), 0.05))
     sets = rng.multinomial(5000, shares, 12).astype(float)
     exact = np.array([np.asarray(queries.answers(x / 5000)) for x in sets])
-    title = "all tables of two of six attributes (1,440 cells), 5,000 rows, as shares, delta = 1e-6"
+    title = (
+        "all tables of two of six attributes, a domain of 1,440 cells, 5,000 rows, as shares, delta = 1e-6"
+    )
     return Task("tables", title, sets, exact, exact), queries
 
 
-def accounting() -> list[list[str]]:
-    """Return the epsilon of 1000 Gaussian releases, and the milliseconds that it takes."""
-    from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
-    from dp_accounting.pld import PLDAccountant
+def ours_tables(kind: Any, domain: Domain) -> Callable[[Floats, int], Any]:
+    def work(x: Floats, seed: int) -> Any:
+        rows = np.repeat(np.argwhere(x.reshape(SHAPE) >= 0), x.astype(int), axis=0)
+        made = kind(domain=domain, workload=2, epsilon=EPSILON, delta=DELTA, random_state=seed).fit(rows)
+        # Marginals learned in rounds have error bounds, and no intervals.
+        return with_interval(made, made.answers_) if kind is WorkloadAnswers else made.answers_
 
-    start = time.perf_counter()
-    ours = compose([GaussianMechanismEvent(50.0)] * 1000, DELTA).epsilon
-    middle = time.perf_counter()
-    theirs = (
-        PLDAccountant().compose(SelfComposedDpEvent(GaussianDpEvent(50.0), 1000)).get_epsilon(DELTA)
+    return work
+
+
+def their_tables(queries: Any) -> Callable[[Floats, int], Any]:
+    def work(x: Floats, seed: int) -> Any:
+        rho = zcdp_rho(EPSILON, DELTA)
+        p = aim(x.reshape(SHAPE), list(queries.tables), rho, np.random.default_rng(seed))
+        return queries.answers(p.ravel())
+
+    return work
+
+
+def accounting() -> Iterator[list[str]]:
+    """Yield the epsilon of 1000 Gaussian releases at delta = 1e-6, and the milliseconds that it takes."""
+    import dp_accounting
+    from dp_accounting import pld
+
+    def theirs() -> float:
+        one = pld.PLDAccountant(dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE)
+        return float(one.compose(dp_accounting.GaussianDpEvent(50.0), 1000).get_epsilon(DELTA))
+
+    cases: dict[str, Callable[[], float]] = {
+        "dpstats, `compose`": lambda: compose([Gaussian(1 / 50)] * 1000, DELTA).epsilon,
+        "dp_accounting": theirs,
+    }
+    for library, total in cases.items():
+        total()
+        start = time.perf_counter()
+        epsilon = total()
+        yield [library, f"{epsilon:.5f}", milliseconds([time.perf_counter() - start])]
+
+
+def diffprivlib(tasks: list[Task]) -> tuple[dict[str, Answer], dict[str, str]]:
+    """Return diffprivlib's answers, none where it cannot be installed, and its version."""
+    with tempfile.TemporaryDirectory() as folder:
+        for task in tasks:
+            np.savez(Path(folder) / f"{task.name}.npz", sets=task.sets)
+        script = Path(__file__).resolve().parents[1] / "peers" / "diffprivlib_tasks.py"
+        try:
+            told = run_in_peers(script, folder)
+        except (OSError, subprocess.CalledProcessError):
+            return {}, {}
+    answers = {
+        name: Answer("diffprivlib", np.array(found["answers"]).reshape(SETS, -1), found["seconds"])
+        for name, found in told["found"].items()
+    }
+    return answers, {"diffprivlib": told["version"]}
+
+
+def described(task: Task, answer: Answer) -> list[str]:
+    """Return the row of a library: its error over that of the estimate without privacy, its interval and its time."""
+    truth = (
+        np.broadcast_to(task.truth.reshape(len(task.truth), -1), answer.estimates.shape)
+        if (task.truth.ndim > 1)
+        else np.broadcast_to(task.truth, answer.estimates.shape)
     )
-    end = time.perf_counter()
-    return [
-        ["dpstats, `compose`", f"{ours:.5f}", f"{1000 * (middle - start):.1f}"],
-        ["dp_accounting, `PLDAccountant`", f"{theirs:.5f}", f"{1000 * (end - middle):.1f}"],
-    ]
+
+    def error(estimates: Floats) -> float:
+        return float(np.sqrt(np.mean((estimates.reshape(truth.shape) - truth) ** 2)))
+
+    own, plain = error(answer.estimates), error(np.asarray(task.plain, dtype=float))
+    covered = width = ""
+    if answer.ends is not None:
+        low, high = answer.ends
+        covered = f"{np.mean((low <= truth) & (truth <= high)):.3f}"
+        width = f"{np.median(high - low):.3g}"
+    over = f"{own / plain:.3g}" if plain > 0 else ""
+    return [answer.library, f"{own:.3g}", over, covered, width, milliseconds([answer.seconds])]
+
+
+def main() -> None:
+    write = write_wanted(__doc__)
+    dp.enable_features("contrib")
+    rng = np.random.default_rng(2026)
+    mean, median, counts = column_task(rng, "mean"), column_task(rng, "median"), counts_task(rng)
+    means, regression = means_task(rng), regression_task(rng)
+    tables, queries = tables_task(rng)
+    domain = queries.domain
+    asked: dict[str, tuple[Task, dict[str, Callable[[Floats, int], Any]]]] = {
+        "mean": (mean, {"dpstats, with the spread": ours_mean, "OpenDP": opendp_mean()}),
+        "median": (median, {"dpstats": ours_median, "OpenDP": opendp_median()}),
+        "counts": (counts, {"dpstats": ours_counts, "OpenDP": opendp_counts()}),
+        "means": (
+            means,
+            {
+                "dpstats, `AdaptiveMean`": ours_means,
+                "CoinPress, two rounds (written from its paper)": lambda X, seed: coinpress_mean(
+                    X, 10.0, EPSILON, DELTA, 2, np.random.default_rng(seed)
+                ),
+                "OpenDP, one clip": opendp_means(),
+            },
+        ),
+        "regression": (regression, {"dpstats": ours_regression}),
+        "tables": (
+            tables,
+            {
+                "dpstats, `WorkloadAnswers`": ours_tables(WorkloadAnswers, domain),
+                "dpstats, `MarginalMWEM`": ours_tables(MarginalMWEM, domain),
+                "AIM (written from its paper)": their_tables(queries),
+            },
+        ),
+    }
+    theirs, packages = diffprivlib([mean, median, counts, means, regression])
+    parts = []
+    for name, (task, libraries) in asked.items():
+        answers = [run(library, task, work) for library, work in libraries.items()]
+        answers += [theirs[name]] if name in theirs else []
+        header = ["", "error", "over the sample's", "coverage of 95% intervals", "their median width", "ms"]
+        rows = [described(task, answer) for answer in answers]
+        parts += [f"## {task.title[0].upper()}{task.title[1:]}", "", table(header, rows), ""]
+    parts += ["## Epsilon of 1,000 Gaussian releases (sigma = 50) at delta = 1e-6", ""]
+    parts.append(table(["", "epsilon", "ms"], accounting()))
+    note = (
+        f"epsilon = {EPSILON:g} for one row replaced; {SETS} datasets a task ({len(tables.sets)} of tables), the same "
+        "for all; error is the root of the mean square. Ours draws simulated noise here, of the exact law; exact noise "
+        "takes longer ([benchmark_mean.md](benchmark_mean.md)). dp-econometrics and BinAgg: "
+        "[regression.md](regression.md)."
+    )
+    publish(
+        "benchmark_peers",
+        "Ours and others on the same datasets",
+        "\n".join([note, "", *parts]),
+        versions("dpstats", "numpy", "opendp", "dp-accounting") | packages,
+        write=write,
+    )
+
+
+if __name__ == "__main__":
+    main()

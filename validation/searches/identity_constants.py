@@ -24,8 +24,8 @@ from identity_power import EPSILONS, LEVEL, POWER, critical_ratio, nonprivate
 
 import dpstats
 from dpstats.identity.alternatives import unit_vector
-from dpstats.identity.row_constants import approximate_null_f0, normal_clipped_square
 from dpstats.identity.by_row_distance import SLACK
+from dpstats.identity.row_constants import approximate_null_f0, normal_clipped_square
 from dpstats.identity.rows import distance_of_row_sums, round_to_steps, row_sums
 from dpstats.parallel import cut
 
