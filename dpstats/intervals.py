@@ -39,7 +39,7 @@ def error_tails(
             tails = ndtr(-np.where(distance > 0, distance / np.hypot(std, scale), 0.0))
         else:
             tails = _normal_laplace_tails(distance, std, scale)
-    return np.where(np.asarray(x) < 0, 1 - tails, tails)
+    return np.asarray(np.where(np.asarray(x) < 0, 1 - tails, tails))
 
 
 def _normal_laplace_tails(
@@ -127,7 +127,7 @@ def half_widths(
         widths = np.array([normal_laplace_quantile(tail, s, b) for s, b in distinct])[index.reshape(-1)]
     if degrees_of_freedom is not None:
         widths = widths * student_t.isf(tail, degrees_of_freedom) / -ndtri(tail)
-    return widths
+    return np.asarray(widths)
 
 
 def simultaneous_level(confidence: float, count: int) -> float:

@@ -49,7 +49,8 @@ def as_component(outputs: Any, size: int, name: str = "release") -> Component:
     if array is not None and array.dtype.kind in "biuf" and array.size:
         table = array.astype(np.float64, copy=False).reshape(size, -1)
         return table[:, 0] if table.shape[1] == 1 else table
-    return outputs.tolist() if isinstance(outputs, np.ndarray) else outputs
+    found: Component = outputs.tolist() if isinstance(outputs, np.ndarray) else outputs
+    return found
 
 
 def join(blocks: Sequence[Sequence[Component]]) -> list[Component]:
@@ -74,13 +75,13 @@ def outcome_keys(component: Component) -> list[Hashable]:
     if isinstance(component, list):
         return [_canonical(output) for output in component]
     if component.ndim == 1:
-        return (component + 0.0).tolist()  # not -0.0
+        return list((component + 0.0).tolist())  # not -0.0
     # A number for each row that depends on all of its bits. Two rows that share one by chance are
     # taken for one outcome, which costs power and nothing else.
     words = np.ascontiguousarray(component + 0.0).view(np.uint64)
     odd = np.random.default_rng(0).integers(2**63, size=words.shape[1], dtype=np.uint64) * 2 + 1
     mixed = words ^ (words >> np.uint64(31))
-    return ((mixed * odd).sum(axis=1)).tolist()
+    return list((mixed * odd).sum(axis=1).tolist())
 
 
 def _canonical(output: Any) -> Hashable:

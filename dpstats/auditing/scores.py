@@ -106,7 +106,7 @@ def _fisher(first: Floats, second: Floats) -> Floats:
     variance = (first.var(axis=0) + second.var(axis=0)) / 2
     apart = first.mean(axis=0) - second.mean(axis=0)
     direction = np.divide(apart, variance, out=apart.copy(), where=variance > 0)
-    return direction if np.any(direction) else np.eye(1, direction.size)[0]
+    return np.asarray(direction if np.any(direction) else np.eye(1, direction.size)[0])
 
 
 def _log_ratio(first: Any, second: Any, n_first: int, n_second: int) -> Any:
@@ -139,7 +139,7 @@ class _Bins:
         places = 2 * left + at
         if missing.any():
             places[missing] = self.number - 1
-        return places
+        return np.asarray(places)
 
     def words(self, chosen: NDArray[np.bool_]) -> str:
         """Return the union of the chosen bins in words."""

@@ -162,7 +162,7 @@ def _same(path: Any, other: Any) -> bool:
             path
         )  # a device such as /dev/null may be given twice
     except OSError:
-        return os.path.realpath(path) == os.path.realpath(other)
+        return bool(os.path.realpath(path) == os.path.realpath(other))
 
 
 @contextlib.contextmanager

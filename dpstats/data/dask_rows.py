@@ -55,9 +55,9 @@ class DaskRows(Engine):
         return found
 
     def _tasks(self, work: Any) -> list[Any]:
-        import dask
+        from dask.delayed import delayed
 
-        task = dask.delayed(_on_block, pure=True)
+        task = delayed(_on_block, pure=True)
         # Rows of an array whole: in one chunk side by side.
         whole = self.collection.rechunk({1: -1}) if self.columns is None else self.collection
         blocks = np.ravel(whole.to_delayed())
@@ -102,14 +102,15 @@ def _sum(parts: Sequence[Any]) -> Any:
 
 
 def _run(tasks: list[Any]) -> dict[str, Any]:
-    import dask
+    from dask.base import compute
+    from dask.delayed import delayed
 
-    plus = dask.delayed(_sum, pure=True)
+    plus = delayed(_sum, pure=True)
     while len(tasks) > 1 or not tasks:
         tasks = [plus(tasks[i : i + _FAN]) for i in range(0, len(tasks), _FAN)] or [plus([])]
     failed: InvalidData | None = None
     try:
-        (found,) = dask.compute(tasks[0])
+        (found,) = compute(tasks[0])
         return dict(found)
     except InvalidData as error:
         failed = InvalidData(*error.args)

@@ -57,7 +57,7 @@ def difference_score(first: Ratio, second: Ratio) -> Floats:
             best = np.minimum(best, np.take_along_axis(both, least[None], axis=0)[0])
             left = np.take_along_axis(grid, np.maximum(least - 1, 0)[None], axis=0)[0]
             right = np.take_along_axis(grid, np.minimum(least + 1, _GRID)[None], axis=0)[0]
-    return np.where(a < b, -1.0, 1.0) * np.sqrt(best)
+    return np.asarray(np.where(a < b, -1.0, 1.0) * np.sqrt(best))
 
 
 def _parts(count: int) -> list[slice]:
@@ -74,9 +74,8 @@ def range_tail(distance: Floats, count: int) -> Floats:
     within = ndtr(largest) - ndtr(largest - x[..., None])
     inside = (count * density * within ** (count - 1)).sum(axis=-1)
     # Far out the union over pairs, which is next to exact where the difference from 1 is rounded away.
-    return np.where(
-        inside > 1 - _FAR, count * (count - 1) * ndtr(-x / math.sqrt(2)), np.maximum(1 - inside, 0.0)
-    )
+    union = count * (count - 1) * ndtr(-x / math.sqrt(2))
+    return np.asarray(np.where(inside > 1 - _FAR, union, np.maximum(1 - inside, 0.0)))
 
 
 def range_quantile(tail: float, count: int) -> float:

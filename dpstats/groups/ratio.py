@@ -109,7 +109,7 @@ class Ratio:
         if not noise.laplace:
             return distance / np.sqrt(sampling + noise.total**2 + m**2 * noise.count**2)
         tails = _laplace_tails(np.abs(distance), m, sampling, noise)
-        return np.sign(distance) * -ndtri(np.maximum(tails, _LEAST_TAIL))
+        return np.asarray(np.sign(distance) * -ndtri(np.maximum(tails, _LEAST_TAIL)))
 
     def sampling_variance(self, value: Any) -> Floats:
         """Return an upper estimate of the variance of the sum of s - m c over the rows.
@@ -130,7 +130,7 @@ class Ratio:
         found = np.maximum(about + _RAISED * np.sqrt(off), 0.0)
         most = np.maximum(self.N + _RAISED * noise.count, 0.0)
         if not self.counts:
-            return np.minimum(found, most * (1 + np.abs(m)) ** 2)
+            return np.asarray(np.minimum(found, most * (1 + np.abs(m)) ** 2))
         start = self.estimate
         with np.errstate(divide="ignore", invalid="ignore"):
             further = np.maximum((1 + m) / (1 + start), (1 - m) / (1 - start))
@@ -167,7 +167,7 @@ def _halved(ratio: Ratio, z: Floats, grid: Floats, inner: NDArray[Any], outer: N
         middle = (inside + outside) / 2
         keep = np.abs(ratio.score(middle)) <= z
         inside, outside = np.where(keep, middle, inside), np.where(keep, outside, middle)
-    return inside
+    return np.asarray(inside)
 
 
 def _laplace_tails(distance: Floats, m: Floats, sampling: Floats, noise: Noise) -> Floats:

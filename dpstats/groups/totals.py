@@ -44,7 +44,7 @@ class GaussianTotals:
     @property
     def center(self) -> int:
         """What is taken off a square, in steps."""
-        return round(CENTER * 2**self.bits)
+        return round(CENTER * float(2**self.bits))
 
     def integers(self) -> JointIntegers:
         """Return what a stage about them needs to know, in half-widths of the bounds."""

@@ -161,7 +161,7 @@ def _kept(own: NDArray[np.int64], columns: Sequence[Sequence[Any]], most: int) -
         hashlib.sha256(repr([key_of(values[row]) for values in columns]).encode()).digest() for row in own
     ]
     chosen = sorted(range(len(own)), key=hashes.__getitem__)[:most]
-    return own[np.sort(chosen)]
+    return np.asarray(own[np.sort(chosen)])
 
 
 def _check_how(how: Any) -> None:

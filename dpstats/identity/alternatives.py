@@ -20,7 +20,7 @@ def unit_vector(direction: Any, n_features: int) -> NDArray[np.float64]:
     if isinstance(direction, str):
         if check_choice("direction", direction, ["dense", "sparse"]) == "dense":
             return np.full(n_features, 1 / math.sqrt(n_features))
-        return np.eye(1, n_features)[0]
+        return np.asarray(np.eye(1, n_features)[0])
     try:
         vector = np.asarray(direction)
     except ValueError:
@@ -51,4 +51,4 @@ def norm_rate(distance: float, d: int, epsilon: float) -> float:
     The rate of the tests that release one number of sensitivity sqrt(d): validation/rates/identity_tests.py.
     """
     a, e = distance, epsilon
-    return math.sqrt(d) / a**2 + (d / (a**2 * e)) ** (2 / 3) + math.sqrt(d) / (a * e)
+    return float(math.sqrt(d) / a**2 + (d / (a**2 * e)) ** (2 / 3) + math.sqrt(d) / (a * e))

@@ -157,7 +157,7 @@ class L1ExtensionTest(PrivateTest):
         return _costs(sums, plan)[:, None]
 
     def _combine(self, released: Released, plan: IdentityPlan) -> NDArray[np.float64]:
-        return released[plan.stages[0].name][..., 0] - plan.design.offset
+        return np.asarray(released[plan.stages[0].name][..., 0] - plan.design.offset)
 
     def _printed_threshold(self, design: SumDesign, n: int, d: int) -> float:
         # Line 4 of algorithm 9.3.1, with this extension's constant in place of 4 Delta.

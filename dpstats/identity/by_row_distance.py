@@ -252,7 +252,9 @@ class RowDistanceTest(PrivateTest):
 
     def _rate(self, distance: float, d: int) -> float:
         a, e = distance, self._strength()
-        return math.sqrt(d) / a**2 + d ** (1 / 3) / (a ** (4 / 3) * e ** (2 / 3)) + (d**0.25 + 1) / (a * e)
+        return float(
+            math.sqrt(d) / a**2 + d ** (1 / 3) / (a ** (4 / 3) * e ** (2 / 3)) + (d**0.25 + 1) / (a * e)
+        )
 
     def _seconds(self, n: int, d: int, design: RowDistanceDesign) -> float:
         return 2e-4 + 1e-8 * n * d + n * n * (5e-10 + 2e-11 * d)

@@ -106,7 +106,7 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], ABC):
 
     def _combine(self, released: Released, plan: IdentityPlan) -> NDArray[np.float64]:
         """Return the test statistic from what was released, for one release or many. Public."""
-        return released[plan.stages[-1].name][..., 0]
+        return np.asarray(released[plan.stages[-1].name][..., 0])
 
     def _printed_threshold(self, design: Any, n: int, d: int) -> float:
         """Return the threshold of the printed constants."""

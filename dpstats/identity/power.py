@@ -136,4 +136,4 @@ class PlannedTest(CalibratedTest):
 def _first(rows: float) -> int:
     """Return the largest 32 * 2^k up to a number of rows, and to what a plan may have."""
     rows = min(max(rows, _FIRST_N), LARGEST_N)
-    return _FIRST_N * 2 ** math.floor(math.log2(rows / _FIRST_N))
+    return int(_FIRST_N * 2 ** math.floor(math.log2(rows / _FIRST_N)))

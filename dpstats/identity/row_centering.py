@@ -108,7 +108,7 @@ class RowCentering:
             half = terms.shape[1] // 2
             terms = terms[:, :half] + terms[:, half:]
         # No integral of the clip is beyond it but by rounding; the proof is about integers inside it.
-        return np.clip(np.rint(terms[:, 0]), -self._clip, self._clip).astype(np.int64)
+        return np.asarray(np.clip(np.rint(terms[:, 0]), -self._clip, self._clip).astype(np.int64))
 
     def window(self, n: int) -> Window:
         """Return the narrowest window that leaves the null statistic of n rows about where it is.

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.labels import by_name, column_names
-from dpstats.data.tables import as_float64
+from dpstats.data.rows import as_float64
 from dpstats.errors import InvalidData
 from dpstats.identity.whitening import Reference, signs_of
 

@@ -241,7 +241,7 @@ def _whitener(cov: Any, n_features: int) -> NDArray[np.float64] | None:
     if matrix.ndim == 1:
         if np.any(matrix <= 0):
             raise InvalidParameter(f"cov must be positive definite, got a variance of {matrix.min():g}")
-        return 1 / np.sqrt(matrix)
+        return np.asarray(1 / np.sqrt(matrix))
     # By a power of four, which rounds nothing: sums and products of the largest numbers stay finite.
     half = int(np.frexp(np.abs(np.diag(matrix)).max())[1]) // 2
     with np.errstate(over="ignore"):

@@ -127,7 +127,7 @@ class _WithNorms:
 
     @property
     def largest(self) -> int:
-        return 2**self.bits
+        return int(2**self.bits)
 
     @property
     def _zero_pattern(self) -> int:

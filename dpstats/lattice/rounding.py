@@ -51,5 +51,5 @@ def squared_norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     if rows.shape[0] == 1:
         # A single long row would be summed in another order than one among others.
         rows = np.concatenate([rows, rows])
-        return np.einsum("ij,ij->i", rows, rows)[:1]
-    return np.einsum("ij,ij->i", rows, rows)
+        return np.asarray(np.einsum("ij,ij->i", rows, rows)[:1])
+    return np.asarray(np.einsum("ij,ij->i", rows, rows))

@@ -310,10 +310,10 @@ def _column_sums(values: NDArray[np.int64]) -> NDArray[np.int64]:
     # Narrow rows are added up several at a time, side by side.
     repeat = max(1, min(n, 1024 // d)) if values.flags.c_contiguous else 1
     if repeat == 1:
-        return values.sum(axis=0)
+        return np.asarray(values.sum(axis=0))
     whole = n - n % repeat
     total = values[:whole].reshape(-1, repeat * d).sum(axis=0).reshape(repeat, d).sum(axis=0)
-    return total + values[whole:].sum(axis=0)
+    return np.asarray(total + values[whole:].sum(axis=0))
 
 
 def _wrap(value: int) -> int:

@@ -390,7 +390,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         check_is_fitted(self)
         plan = self.plan_
         unit = np.broadcast_to(self._located.deviation(), plan.n_features)
-        return unit[:, None] * plan.shape.covariance(plan.n_features) * unit
+        return np.asarray(unit[:, None] * plan.shape.covariance(plan.n_features) * unit)
 
     def _estimates(self) -> Ends:
         return self._located.estimate, self._located.deviation() * self.plan_.stds

@@ -205,7 +205,7 @@ class AdaptiveMeanPlan(ReleasePlan):
         if not estimates:
             return middle
         known = math.fsum(self.precisions[: len(estimates)])
-        return middle + known / (known + self.prior) * (self.average(estimates) - middle)
+        return np.asarray(middle + known / (known + self.prior) * (self.average(estimates) - middle))
 
     def estimates(self, released: Released) -> list[Numbers]:
         """Return the estimate of the mean of every stage: its centre, and what was released about it."""

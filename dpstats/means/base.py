@@ -78,7 +78,7 @@ class ColumnEstimator(PrivateEstimator[Plan], ABC):
 
     def _two_sided(self, value: Numbers, less: Numbers, greater: Numbers, estimand: str) -> Numbers:
         """Return the p-values against any other value, from those against smaller and against greater ones."""
-        return np.minimum(1.0, 2 * np.minimum(less, greater))
+        return np.asarray(np.minimum(1.0, 2 * np.minimum(less, greater)))
 
     def _each_level(self, level: float, count: int) -> float:
         """Return the level of each interval, of those that are to cover together."""

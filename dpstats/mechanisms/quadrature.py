@@ -65,4 +65,4 @@ def normalized(probabilities: Reals) -> Reals:
     The last digits of a quadrature belong to the processor. No result is above 1, and a single one is 1: a
     floating-point sum of non-negative numbers is at least each of them, in any order.
     """
-    return probabilities / probabilities.sum()
+    return np.asarray(probabilities / probabilities.sum())

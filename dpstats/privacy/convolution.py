@@ -76,7 +76,9 @@ class _Losses:
         room = float(above[index] - at[index])
         share = float(delta - at[index]) / room if room > 0 else 1.0
         fall = -math.log1p(-share) if share < 1 else math.inf
-        return max(0.0, float(losses[index]) - min(step, fall) * (1 - 1e-12) + 1e-15 * abs(losses[index]))
+        return float(
+            max(0.0, float(losses[index]) - min(step, fall) * (1 - 1e-12) + 1e-15 * abs(losses[index]))
+        )
 
 
 def convolved_epsilon(others: Mapping[Event, int], mu: float, step: float, delta: float) -> float:

@@ -235,6 +235,7 @@ def as_queries(queries: Any, size: int | None = None, name: str = "queries") -> 
     if not isinstance(queries, LinearQueries):
         ndim = 1 if np.ndim(queries) == 1 else 2
         queries = LinearQueries.from_matrix(np.atleast_2d(query_values(name, queries, ndim, size)))
-    if size is not None and queries.size != size:
-        raise InvalidParameter(f"{name} must be about {size:,} points, got queries about {queries.size:,}")
-    return queries
+    found: LinearQueries = queries
+    if size is not None and found.size != size:
+        raise InvalidParameter(f"{name} must be about {size:,} points, got queries about {found.size:,}")
+    return found

@@ -52,7 +52,7 @@ class HalfspaceQueries(LinearQueries, name="halfspaces"):
     @property
     def vc_dimension(self) -> int:
         """That of all halfspaces, one more than coordinates, or log2(n) rounded down: these have at most as much."""
-        return min(self._points.shape[1] + 1, int(math.log2(self.n_queries)))
+        return int(min(self._points.shape[1] + 1, int(math.log2(self.n_queries))))
 
     def answers(self, x: Any) -> NDArray[Any]:
         values = real_vector("x", x, self.size)
@@ -72,7 +72,9 @@ class HalfspaceQueries(LinearQueries, name="halfspaces"):
 
     def query(self, j: int) -> Numbers:
         index = self._index(j)
-        return (self._directions[index] @ self._points.T >= self._planes[index]).astype(np.float64)
+        return np.asarray(
+            (self._directions[index] @ self._points.T >= self._planes[index]).astype(np.float64)
+        )
 
     def label(self, j: int) -> str:
         return f"halfspace {self._index(j)}"

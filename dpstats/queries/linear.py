@@ -204,11 +204,11 @@ class MatrixQueries(LinearQueries):
 
     @property
     def n_queries(self) -> int:
-        return self._matrix.shape[0]
+        return int(self._matrix.shape[0])
 
     @property
     def size(self) -> int:
-        return self._matrix.shape[1]
+        return int(self._matrix.shape[1])
 
     @cached_property
     def is_counting(self) -> bool:
@@ -225,7 +225,7 @@ class MatrixQueries(LinearQueries):
         return np.asarray(real_vector("w", w, self.n_queries) @ self._matrix, dtype=np.float64)
 
     def query(self, j: int) -> Numbers:
-        return self._matrix[self._index(j)]
+        return np.asarray(self._matrix[self._index(j)])
 
     def label(self, j: int) -> str:
         return super().label(j) if self._labels is None else self._labels[self._index(j)]
@@ -290,7 +290,7 @@ def vc_dimension(matrix: Numbers) -> int | None:
     Subsets of a shattered set are shattered, so that every one is found by adding points to smaller ones.
     """
     patterns = np.unique(np.unique(matrix.astype(np.int64), axis=0), axis=1)
-    most = patterns.shape[0].bit_length() - 1  # lemma 4.7: 2^d subsets need as many queries
+    most = len(patterns).bit_length() - 1  # lemma 4.7: 2^d subsets need as many queries
     shattered: list[tuple[tuple[int, ...], NDArray[np.int64]]] = [((), np.zeros(len(patterns), np.int64))]
     checks = 0
     for dimension in range(1, most + 1):

@@ -60,7 +60,7 @@ class ParityQueries(LinearQueries, name="parities"):
         values = real_vector("x", x, self.size)
         even_less_odd = walsh(values)
         odd = even_less_odd[0] - even_less_odd[self._masks]
-        return odd // 2 if odd.dtype.kind == "i" else odd / 2
+        return np.asarray(odd // 2 if odd.dtype.kind == "i" else odd / 2)
 
     def transpose(self, w: Any) -> Numbers:
         weights = real_vector("w", w, self.n_queries).astype(np.float64)
@@ -70,7 +70,7 @@ class ParityQueries(LinearQueries, name="parities"):
 
     def query(self, j: int) -> Numbers:
         shared = np.arange(self.size) & self._masks[self._index(j)]
-        return (np.bitwise_count(shared) % 2).astype(np.float64)
+        return np.asarray((np.bitwise_count(shared) % 2).astype(np.float64))
 
     def label(self, j: int) -> str:
         return "parity of " + ", ".join(f"x{bit}" for bit in self.sets[self._index(j)])

@@ -71,7 +71,7 @@ class RangeQueries(LinearQueries, name="ranges"):
 
     def answers(self, x: Any) -> NDArray[Any]:
         below = running(np.concatenate([[0], real_vector("x", x, self._size)]))
-        return below[self.ends[:, 1] + 1] - below[self.ends[:, 0]]
+        return np.asarray(below[self.ends[:, 1] + 1] - below[self.ends[:, 0]])
 
     def transpose(self, w: Any) -> Numbers:
         weights = real_vector("w", w, self.n_queries).astype(np.float64)
@@ -83,7 +83,7 @@ class RangeQueries(LinearQueries, name="ranges"):
     def query(self, j: int) -> Numbers:
         low, high = self.ends[self._index(j)]
         points = np.arange(self._size)
-        return ((points >= low) & (points <= high)).astype(np.float64)
+        return np.asarray(((points >= low) & (points <= high)).astype(np.float64))
 
     def label(self, j: int) -> str:
         low, high = self.ends[self._index(j)]

@@ -156,4 +156,4 @@ def symmetric(diagonal: Floats, above: Floats) -> Floats:
 def positive(matrix: Floats) -> Floats:
     """Return the nearest matrix without negative eigenvalues."""
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
-    return (vectors * np.maximum(values, 0.0)) @ vectors.T
+    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)

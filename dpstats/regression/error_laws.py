@@ -52,7 +52,7 @@ class NormalAndLaplace(Normal):
         """Return the probability of an error above z."""
         z = np.asarray(z, dtype=np.float64)
         both = ndtr(-np.abs(z)), np.exp(-math.sqrt(2) * np.abs(z)) / 2
-        return np.where(z < 0, 1 - np.minimum(*both), np.maximum(*both))
+        return np.asarray(np.where(z < 0, 1 - np.minimum(*both), np.maximum(*both)))
 
     def reach(self, tail: float) -> float:
         """Return what an error is above with this probability."""

@@ -228,7 +228,7 @@ class SimulatedNoise:
         steps = np.arange(-reach, reach + 1)
         cumulative = np.cumsum(np.exp(-0.5 * (steps / scale) ** 2))
         uniform = self.generator.random(size) * cumulative[-1]
-        return steps[np.searchsorted(cumulative, uniform, side="right")].astype(np.int64)
+        return np.asarray(steps[np.searchsorted(cumulative, uniform, side="right")].astype(np.int64))
 
     def integers(self, below: int, size: Size) -> NDArray[np.int64]:
         return self.generator.integers(below, size=size, dtype=np.int64)

@@ -258,7 +258,7 @@ class Session:
         drawn = [self._chosen(part, stage.scale_steps, count) for part in parts]
         chosen = np.concatenate(drawn, axis=1)
         self._released[name] = chosen[0] if self._size is None else chosen
-        return self._released[name]
+        return np.asarray(self._released[name])
 
     def _chosen(self, part: Part, scale: float, count: int) -> NDArray[np.int64]:
         if part.case is None:
@@ -310,7 +310,7 @@ class Session:
             kept = self._noise.integers(stage.GRAIN, block.size) < stage.keep_grains
             responses[start : start + _BLOCK] = np.where(kept, block, self._others(block, stage.n_categories))
         self._released[name] = responses.reshape(self._shape(answers.size))
-        return self._released[name]
+        return np.asarray(self._released[name])
 
     def coins(self, name: str) -> NDArray[np.int64]:
         """Toss coins: uniform -1 and 1, of the stage's shape, or (size, *shape); private, if the stage says no more."""
@@ -426,7 +426,7 @@ def to_units(noisy: NDArray[Any], spacing: Spacing) -> NDArray[np.float64]:
         with np.errstate(over="ignore"):
             product = noisy.astype(np.float64) * np.asarray(spacing)
         if np.isfinite(product).all():
-            return product
+            return np.asarray(product)
     largest = Fraction(np.finfo(np.float64).max)
     steps = [Fraction(step) for step in np.broadcast_to(spacing, noisy.shape).ravel().tolist()]
     values = [

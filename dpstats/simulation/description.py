@@ -140,7 +140,8 @@ class _Description:
 
     def _by_repr(self, value: Any, error: InvalidParameter | None = None) -> Any:
         kind = type(value)
-        text = "" if kind.__repr__ is object.__repr__ else repr(value)
+        plain: Any = object.__repr__
+        text = "" if kind.__repr__ is plain else repr(value)
         # The repr of an installed class is made to be read, and seldom states everything.
         installed = _installed(kind.__module__) and not kind.__module__.startswith("dpstats.")
         if not text or installed or " at 0x" in text or "..." in text:

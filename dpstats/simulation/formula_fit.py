@@ -142,11 +142,11 @@ def fit_formula(
     means, errors = log_means(usable, chosen, accuracy)
 
     def residuals(logs: Vector) -> Vector:
-        return (np.log(np.exp(logs) @ basis) - means) / errors
+        return np.asarray((np.log(np.exp(logs) @ basis) - means) / errors)
 
     def jacobian(logs: Vector) -> Vector:
         parts = np.exp(logs)[:, None] * basis
-        return (parts / parts.sum(axis=0) / errors).T
+        return np.asarray((parts / parts.sum(axis=0) / errors).T)
 
     # Constants are positive, so their logs are fitted. Each starts where its term alone would explain the risk.
     alone = np.array([np.median(means - np.log(row)) for row in basis]) - math.log(len(names))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -205,7 +205,8 @@ class Study:
             seconds: dict[int, float] = {}
             # One replication of every cell says how long the others take, and so how many make a block.
             firsts = [(cell, replications[:1]) for cell, replications in missing.items()]
-            for stage in (lambda: firsts, lambda: _blocks(missing, seconds)):
+            stages: tuple[Callable[[], Any], ...] = (lambda: firsts, lambda: _blocks(missing, seconds))
+            for stage in stages:
                 with closing(self._each(stage(), n_jobs)) as finished:
                     for rows, took, used in finished:
                         waiting.append((rows, took, used))

@@ -49,7 +49,7 @@ def projected_statistic(counts: Numbers, totals: Numbers, shares: Numbers, varia
 
     def weighed(v: Numbers) -> Numbers:
         # The inverse of diag(spread) - n p p', which is what sampling and noise together vary by.
-        return v / spread + totals[:, None] * ratio * ((ratio * v).sum(axis=1) / norm)[:, None]
+        return np.asarray(v / spread + totals[:, None] * ratio * ((ratio * v).sum(axis=1) / norm)[:, None])
 
     # A total of 0 has nothing to weigh by the shares, which is the formula's limit.
     ones = weighed(np.ones_like(away))
@@ -89,7 +89,7 @@ def concentrated(margin: Numbers, total: float, std: float) -> Numbers:
     largest = int(np.argmax(margin))
     lowered[largest] = 0.0
     lowered[largest] = max(total - lowered.sum(), 0.0)
-    return lowered / lowered.sum()
+    return np.asarray(lowered / lowered.sum())
 
 
 def independence_pvalue(cells: Cells, n_simulations: int) -> tuple[float, float]:

@@ -39,6 +39,7 @@ def test_naive_tests_are_scipys_and_have_power() -> None:
 
 def test_the_study_of_tables_runs_and_goes_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tables, "SIMULATIONS", 99)
+    monkeypatch.setattr(tables, "DEFAULT", 199)
     monkeypatch.setattr(tables, "POWERS", tables.POWERS[2:])
     monkeypatch.setattr(tables, "EFFECTS", tables.EFFECTS[:9])
     kept = tmp_path / "cells"

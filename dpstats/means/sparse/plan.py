@@ -174,7 +174,7 @@ class SparseMeanPlan(ReleasePlan):
 
         In the units of the data; where ``std`` is an array and rows are standardised, in standard deviations.
         """
-        return sum(float(self.noise(name).scale) ** -2 for name in self.means) ** -0.5
+        return float(sum(float(self.noise(name).scale) ** -2 for name in self.means) ** -0.5)
 
     @property
     def noise_std(self) -> float:
