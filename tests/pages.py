@@ -12,10 +12,11 @@ from __future__ import annotations
 import contextlib
 import doctest
 import io
-import os
 import re
 import shlex
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -106,7 +107,9 @@ def _shape(lines: list[str]) -> list[str]:
 
 
 if __name__ == "__main__":
-    for word in sys.argv[1:]:
-        page = Path(word).resolve()
-        os.chdir(page.parent)
-        page.write_text(rewritten(page.read_text(encoding="utf-8"), page.name), encoding="utf-8")
+    for page in [Path(word).resolve() for word in sys.argv[1:]]:
+        # Ledgers and files of an example are gone after it; its pictures belong to the page.
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            page.write_text(rewritten(page.read_text(encoding="utf-8"), page.name), encoding="utf-8")
+            for picture in Path(folder).glob("*.png"):
+                shutil.copy(picture, page.parent)
