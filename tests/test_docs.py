@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 
 from dpstats.cli import main
-from tests.pages import rewritten
+from tests.pages import has_examples, rewritten
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "validation").rglob("*.md")])
-WITH_EXAMPLES = [page for page in PAGES if ">>> " in page.read_text(encoding="utf-8")]
+WITH_EXAMPLES = [
+    page for page in PAGES if page.name != "README.md" and has_examples(page.read_text(encoding="utf-8"))
+]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
