@@ -2,12 +2,13 @@
 library(reticulate)
 means <- import("dpstats.means")
 privacy <- import("dpstats.privacy")
+show <- function(x) writeLines(py_str(x)) # as Python prints it
 
 budget <- privacy$PrivacyBudget(epsilon = 1, delta = 0)
 mean <- means$ClippedMean(epsilon = 0.5, bounds = c(0, 100), budget = budget)
-print(mean$plan(50L, 1L))
+show(mean$plan(50L, 1L)) # what it will release, before any data
 
 mean$fit(as.matrix(cars["speed"]))
-print(mean$summary())
-print(unlist(mean$confidence_interval()$low))
-print(budget$remaining)
+show(mean$summary())
+print(c(mean$confidence_interval()$low, mean$confidence_interval()$high))
+show(budget$remaining)
