@@ -8,7 +8,7 @@ budget <- privacy$PrivacyBudget(epsilon = 1, delta = 0)
 mean <- means$ClippedMean(epsilon = 0.5, bounds = c(0, 100), budget = budget)
 show(mean$plan(50L, 1L)) # what it will release, before any data
 
-mean$fit(as.matrix(cars["speed"]))
+invisible(mean$fit(as.matrix(cars["speed"])))
 show(mean$summary())
 print(c(mean$confidence_interval()$low, mean$confidence_interval()$high))
 show(budget$remaining)
