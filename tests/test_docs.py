@@ -52,7 +52,7 @@ def test_readme_example_prints_what_it_says() -> None:
     assert fixed(printed.getvalue()) == fixed(stated)
 
 
-@pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_examples_of_pages_print_what_they_say(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,6 +113,27 @@ def test_the_table_of_methods_has_the_rows_that_its_example_prints() -> None:
         named = "`PrivateSQL`" if estimator == "LaplaceMechanism" else f"`{estimator}`"
         (cells,) = (cells for cells in table if named in cells[2])
         assert cells[6].split()[0].rstrip(",") == rows
+
+
+FIGURE = re.compile(r"(?<![\w.])\d[\d,.]*(?:e[-+]?\d+)?")
+
+
+def _figures(text: str) -> set[str]:
+    return {figure.strip(".,") for figure in FIGURE.findall(text)}
+
+
+def test_the_figures_of_the_comparison_are_those_of_the_results_that_it_links() -> None:
+    page = ROOT / "docs" / "comparison.md"
+    sections = [
+        part for part in page.read_text(encoding="utf-8").split("\n## ") if "](../validation/" in part
+    ]
+    for section in sections:
+        results = re.findall(r"\]\((\.\./validation/results/\w+\.md)\)", section)
+        known = set().union(*(_figures((page.parent / path).read_text(encoding="utf-8")) for path in results))
+        rows = [re.sub(r"`[^`]*`", "", line) for line in section.splitlines() if line.startswith("| ")]
+        stale = set().union(*map(_figures, rows)) - known
+        assert not stale, f"{section.splitlines()[0]}: {stale} are not in {results}: measured anew?"
+    assert len(sections) == 12
 
 
 def test_the_example_in_r_runs(tmp_path: Path) -> None:
