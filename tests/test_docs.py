@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from dpstats.cli import main
-from tests.pages import rewritten
+from tests.pages import has_examples, rewritten
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "validation").rglob("*.md")])
-WITH_EXAMPLES = [page for page in PAGES if ">>> " in page.read_text(encoding="utf-8")]
+WITH_EXAMPLES = [
+    page for page in PAGES if page.name != "README.md" and has_examples(page.read_text(encoding="utf-8"))
+]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -46,7 +52,7 @@ def test_readme_example_prints_what_it_says() -> None:
     assert fixed(printed.getvalue()) == fixed(stated)
 
 
-@pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_examples_of_pages_print_what_they_say(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -58,6 +64,99 @@ def test_examples_of_pages_print_what_they_say(
 def test_an_example_that_prints_something_else_is_noticed() -> None:
     page = "Text.\n\n    >>> for x in (1, 2):\n    ...     print(x)\n    1\n    3\n\nMore.\n"
     assert rewritten(page, "page") == page.replace("3", "2")
+
+
+def test_a_script_is_followed_by_what_it_prints_and_shares_its_names() -> None:
+    page = "```python\nx = 2\nprint(x)\n```\n\n```text\n3\n```\n\n```python\nx += 1\n```\n\n>>> x\n3\n"
+    assert rewritten(page, "page") == page.replace("3\n```", "2\n```")
+
+
+def test_a_console_runs_its_commands_and_shows_their_refusals() -> None:
+    command = "$ dpstats plan mean --rows 10 --columns 1 --bounds 0 1 --epsilon -1"
+    made = rewritten(f"```console\n{command}\n```\n", "page")
+    assert made.startswith(f"```console\n{command}\n") and "epsilon must be" in made
+    assert rewritten(made, "page") == made
+    with pytest.raises(ValueError, match="only dpstats"):
+        rewritten("```console\n$ ls\n```\n", "page")
+
+
+@pytest.mark.parametrize(
+    ("printed", "kept"), [("mean  12.5", True), ("mean  1e-3", True), ("mode  12.5", False)]
+)
+def test_of_exact_noise_only_figures_may_differ(printed: str, kept: bool) -> None:
+    page = f">>> print({printed!r})  # yours will differ\nmean 2.84\n"
+    assert (rewritten(page, "page") == page) is kept
+    assert rewritten(page.replace("  # yours will differ", ""), "page") != page
+
+
+def _anchor(heading: str) -> str:
+    """Return what a forge calls a heading in a link."""
+    words = re.sub(r"\[([^\]]*)\]\([^)]*\)|[`*]", r"\1", heading.strip()).lower()
+    return re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_to_headings_lead_to_one(page: Path) -> None:
+    for target, anchor in re.findall(r"\]\(([^)#]*)#([^)]+)\)", page.read_text(encoding="utf-8")):
+        text = (page.parent / target if target else page).read_text(encoding="utf-8")
+        headings = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
+        assert anchor in map(_anchor, headings), f"{page.name} links to {target}#{anchor}, which is not there"
+
+
+def test_the_table_of_methods_has_the_rows_that_its_example_prints() -> None:
+    text = (ROOT / "docs" / "which-method.md").read_text(encoding="utf-8")
+    table = [line.split("|") for line in text.splitlines() if line.startswith("| ")]
+    printed = dict(re.findall(r"^(\w+): ([\d,]+)$", text, re.MULTILINE))
+    assert len(printed) == 16
+    for estimator, rows in printed.items():
+        # PrivateSQL has the noise of a count, and so the rows of the mechanism.
+        named = "`PrivateSQL`" if estimator == "LaplaceMechanism" else f"`{estimator}`"
+        (cells,) = (cells for cells in table if named in cells[2])
+        assert cells[6].split()[0].rstrip(",") == rows
+
+
+FIGURE = re.compile(r"(?<![\w.])\d[\d,.]*(?:e[-+]?\d+)?")
+
+
+def _figures(text: str) -> set[str]:
+    return {figure.strip(".,") for figure in FIGURE.findall(text)}
+
+
+def test_the_figures_of_the_comparison_are_those_of_the_results_that_it_links() -> None:
+    page = ROOT / "docs" / "comparison.md"
+    sections = [
+        part for part in page.read_text(encoding="utf-8").split("\n## ") if "](../validation/" in part
+    ]
+    for section in sections:
+        results = re.findall(r"\]\((\.\./validation/results/\w+\.md)\)", section)
+        known = set().union(*(_figures((page.parent / path).read_text(encoding="utf-8")) for path in results))
+        rows = [re.sub(r"`[^`]*`", "", line) for line in section.splitlines() if line.startswith("| ")]
+        stale = set().union(*map(_figures, rows)) - known
+        assert not stale, f"{section.splitlines()[0]}: {stale} are not in {results}: measured anew?"
+    assert len(sections) == 14
+
+
+def test_the_example_in_r_runs(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "coming-from.md").read_text(encoding="utf-8")
+    script = ROOT / "docs" / "reticulate.R"
+    block = re.search(r"```r\n(.*?)```", page, re.DOTALL).group(1)
+    assert script.read_text(encoding="utf-8").endswith(block)  # but for its first line, a comment
+    rscript = shutil.which("Rscript")
+    if rscript is None:
+        pytest.skip("Rscript is not installed")
+    environment = {**os.environ, "RETICULATE_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+    array = "library(reticulate); stopifnot(sum(import('numpy')$array(matrix(1:2))) == 3)"
+    known = subprocess.run(
+        [rscript, "-e", array], capture_output=True, text=True, check=False, env=environment
+    )
+    if known.returncode != 0:
+        reason = (known.stderr.strip().splitlines() or ["no reason given"])[0]
+        pytest.skip(f"R has no reticulate that reads arrays of this numpy: {reason}")
+    done = subprocess.run(
+        [rscript, str(script)], capture_output=True, text=True, check=False, cwd=tmp_path, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Private clipped mean" in done.stdout and "(epsilon = 0.5, delta = 0)" in done.stdout
 
 
 def test_commands_of_the_page_on_regression_run(
