@@ -177,7 +177,8 @@ def of_relation(relation: Any) -> DuckRows:
                 yield [_array_of(column) for column in batch.columns]
             return
         # Without pyarrow, Python's numbers, which takes ten times as long.
-        values = asked.iter_rows()
+        # DuckDB 1 has no iter_rows.
+        values = asked.iter_rows() if hasattr(asked, "iter_rows") else iter(asked.fetchone, None)
         while block := list(islice(values, rows)):
             yield [_floats(column) for column in zip(*block, strict=True)]
 
@@ -260,7 +261,10 @@ def _described(connection: Any, table: str) -> list[tuple[str, str]] | None:
 
 
 def _arrow_reader(relation: Any, rows: int) -> Any:
-    return None if find_spec("pyarrow") is None else relation.to_arrow_reader(rows)
+    if find_spec("pyarrow") is None:
+        return None
+    read = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader  # the name in DuckDB 1
+    return read(rows)
 
 
 def _array_of(column: Any) -> Any:
