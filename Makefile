@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-slow test-kernels lint bench validate validate-fast validate-identity validate-regression validate-groups validate-tables validate-sql real searches audit audit-peers mutants docs clean
+.PHONY: demo test test-slow test-oldest test-kernels lint bench validate validate-fast validate-identity validate-regression validate-groups validate-tables validate-sql real searches audit audit-peers mutants docs clean
 
 # One stamp for everything: the environment is rebuilt when its description changes.
 $(INSTALLED): pyproject.toml
@@ -30,6 +30,12 @@ test: lint
 # Long simulations and audits, of which `make test` has shorter ones: five minutes. tests/slow.txt names them.
 test-slow: $(INSTALLED)
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m slow
+
+# The suite with the oldest versions of what is needed, in an environment of its own.
+test-oldest:
+	test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip --disable-pip-version-check -q install -c tests/oldest.txt -e '.[dev,plot]'
+	.venv-oldest/bin/python -m pytest -q -n 2 --dist worksteal -m "not slow"
 
 # The numerical tests once more, with numpy's and BLAS's loops for another processor: a minute.
 test-kernels: $(INSTALLED)
