@@ -162,8 +162,18 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def check_duckdb() -> None:
+    """Refuse a DuckDB whose SQL has not been tried: an older one answers some of our questions otherwise."""
+    import duckdb
+
+    found = str(duckdb.__version__)
+    if int(found.partition(".")[0]) < 2:
+        raise InvalidData(f"X needs DuckDB 2.0 or newer, got DuckDB {found}: pip install 'dpstats[sql]'")
+
+
 def of_relation(relation: Any) -> DuckRows:
     """Return the rows of a relation: each pass runs it again."""
+    check_duckdb()
     types = {str(name): str(kind) for name, kind in zip(relation.columns, relation.types, strict=True)}
     if len(types) < len(relation.columns):
         raise InvalidData("X must have a name of its own for every column")
@@ -177,8 +187,7 @@ def of_relation(relation: Any) -> DuckRows:
                 yield [_array_of(column) for column in batch.columns]
             return
         # Without pyarrow, Python's numbers, which takes ten times as long.
-        # DuckDB 1 has no iter_rows.
-        values = asked.iter_rows() if hasattr(asked, "iter_rows") else iter(asked.fetchone, None)
+        values = asked.iter_rows()
         while block := list(islice(values, rows)):
             yield [_floats(column) for column in zip(*block, strict=True)]
 
@@ -207,6 +216,7 @@ def of_file(path: Path) -> DuckRows:
         raise InvalidData("X is a file, which needs DuckDB: pip install 'dpstats[sql]'")
     import duckdb
 
+    check_duckdb()
     if not path.is_file():
         raise InvalidData(f"X must be a file that is there, got {str(path)!r}")
     connection = duckdb.connect(config={"python_enable_replacements": False})
@@ -261,10 +271,7 @@ def _described(connection: Any, table: str) -> list[tuple[str, str]] | None:
 
 
 def _arrow_reader(relation: Any, rows: int) -> Any:
-    if find_spec("pyarrow") is None:
-        return None
-    read = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader  # the name in DuckDB 1
-    return read(rows)
+    return None if find_spec("pyarrow") is None else relation.to_arrow_reader(rows)
 
 
 def _array_of(column: Any) -> Any:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from dpstats.data.duckdb_rows import check_duckdb
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.sql.catalogue import BaseTable, ColumnType, quoted
 from dpstats.sql.compile import FUNCTIONS
@@ -337,4 +338,5 @@ def _duckdb() -> Any:
         import duckdb
     except ImportError:
         raise InvalidParameter("dpstats.sql needs DuckDB: pip install 'dpstats[sql]'") from None
+    check_duckdb()
     return duckdb

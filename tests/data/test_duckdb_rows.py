@@ -170,3 +170,10 @@ def test_a_macro_that_would_be_called_is_refused(macro):
     for read in (lambda: engine.shape, lambda: ClippedMean(clip=1.0, clip_norm="l2").fit(own.sql("FROM t"))):
         with pytest.raises(InvalidData, match="without a macro of the name"):
             read()
+
+
+def test_an_older_duckdb_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    relation = duckdb.sql("SELECT 1.0::DOUBLE AS a")
+    monkeypatch.setattr(duckdb, "__version__", "1.4.1")
+    with pytest.raises(InvalidData, match=r"needs DuckDB 2\.0 or newer, got DuckDB 1\.4\.1"):
+        engine_of(relation)

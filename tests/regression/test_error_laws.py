@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.integrate import trapezoid
 
 from dpstats.intervals import normal_laplace_tail
 from dpstats.regression.error_laws import NORMAL, NORMAL_AND_LAPLACE
@@ -18,7 +19,7 @@ def tail_of_sum(x: float, variances: np.ndarray, normal: float) -> float:
     """Return P(error > x) of independent Laplace numbers of these variances and a normal one: an inverse transform."""
     t = np.linspace(1e-6, 80, 400_001)
     transform = np.exp(-normal * t**2 / 2) / np.prod(1 + variances[:, None] / 2 * t**2, axis=0)
-    return float(0.5 - np.trapezoid(np.sin(t * x) / t * transform, t) / np.pi)
+    return float(0.5 - trapezoid(np.sin(t * x) / t * transform, t) / np.pi)
 
 
 def test_the_normal_law_is_scipys() -> None:
