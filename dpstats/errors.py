@@ -5,34 +5,114 @@ unusable data is a ``ValueError``. Messages name the parameter, what was given a
 allowed; they never show a value of the data.
 """
 
+__all__ = [
+    "BudgetExceeded",
+    "DPStatsError",
+    "Exhausted",
+    "InvalidData",
+    "InvalidParameter",
+    "LedgerError",
+    "NotPrivate",
+    "ScaleOutOfRange",
+]
+
 
 class DPStatsError(Exception):
     """Base of every error that dpstats raises on purpose."""
 
 
 class InvalidParameter(DPStatsError, ValueError):
-    """A parameter is outside what is allowed; nothing was charged."""
+    """A parameter is outside what is allowed; nothing was charged.
+
+    Examples
+    --------
+    >>> from dpstats.privacy import PrivacyGuarantee
+    >>> PrivacyGuarantee(-1.0)
+    Traceback (most recent call last):
+        ...
+    dpstats.errors.InvalidParameter: epsilon must be a finite number at least 0, got -1.0
+    """
 
 
 class InvalidData(DPStatsError, ValueError):
-    """The data cannot be used as given; nothing was charged."""
+    """The data cannot be used as given; nothing was charged.
+
+    Examples
+    --------
+    >>> from dpstats.means import ClippedMean
+    >>> ClippedMean(clip=1.0, random_state=0).fit([[0.5], [float("nan")]])
+    Traceback (most recent call last):
+        ...
+    dpstats.errors.InvalidData: Input X contains NaN or infinity. Remove or impute such rows first, ...
+    """
 
 
 class NotPrivate(InvalidParameter):
-    """A requested calibration does not give the privacy it claims."""
+    """A requested calibration does not give the privacy it claims.
+
+    Examples
+    --------
+    >>> from dpstats.means import ClippedMean
+    >>> ClippedMean(clip=1.0, epsilon=3.0, delta=1e-2, calibration="textbook").plan(100, 1)
+    Traceback (most recent call last):
+        ...
+    dpstats.errors.NotPrivate: calibration='textbook' is not private at epsilon = 3, delta = 0.01: ...
+    """
 
 
 class ScaleOutOfRange(InvalidParameter):
-    """Noise of the scale asked for cannot be drawn exactly in 64 bits; nothing was charged."""
+    """Noise of the scale asked for cannot be drawn exactly in 64 bits; nothing was charged.
+
+    Examples
+    --------
+    >>> from dpstats.mechanisms import LaplaceMechanism
+    >>> LaplaceMechanism(sensitivity=1.0, epsilon=1e-17).release(0.0)
+    Traceback (most recent call last):
+        ...
+    dpstats.errors.ScaleOutOfRange: the noise scale must be between 0.001 and 1e+16 lattice steps, got 2e+17: ...
+    """
 
 
 class BudgetExceeded(DPStatsError, RuntimeError):
-    """A charge does not fit into what is left of a budget; nothing was charged."""
+    """A charge does not fit into what is left of a budget; nothing was charged.
+
+    Examples
+    --------
+    >>> from dpstats.privacy import PrivacyBudget, PrivacyGuarantee
+    >>> budget = PrivacyBudget(epsilon=1.0)
+    >>> budget.charge(PrivacyGuarantee(2.0))
+    Traceback (most recent call last):
+        ...
+    dpstats.errors.BudgetExceeded: asked for (epsilon = 2, delta = 0), one row replaced; spent is ...
+    >>> budget.history()
+    ()
+    """
 
 
 class Exhausted(DPStatsError, RuntimeError):
-    """A stream has given all the answers that it may; nothing was charged."""
+    """A stream has given all the answers that it may; nothing was charged.
+
+    Examples
+    --------
+    >>> from dpstats.mechanisms import AboveThreshold
+    >>> stream = AboveThreshold(10.0, epsilon=1.0, random_state=0)
+    >>> stream.query(1000.0)
+    True
+    >>> stream.query(0.0)
+    Traceback (most recent call last):
+        ...
+    dpstats.errors.Exhausted: this AboveThreshold has given its 1 answer(s) above the threshold ...
+    """
 
 
 class LedgerError(DPStatsError, OSError):
-    """A budget's ledger cannot be read or written; nothing was charged and nothing is released."""
+    """A budget's ledger cannot be read or written; nothing was charged and nothing is released.
+
+    Examples
+    --------
+    >>> from dpstats.privacy import PrivacyBudget
+    >>> PrivacyBudget(epsilon=1.0, ledger="no-such-folder/ledger.sqlite")
+    Traceback (most recent call last):
+        ...
+    dpstats.errors.LedgerError: ...ledger.sqlite: the file cannot be opened or created
+    """

@@ -24,6 +24,19 @@ if TYPE_CHECKING:
     from dpstats.tables import ContingencyTable, PrivateProportion
     from dpstats.tables.cells import Cells
 
+__all__ = [
+    "plot_answers",
+    "plot_audit",
+    "plot_counts",
+    "plot_density",
+    "plot_distribution",
+    "plot_intervals_by_epsilon",
+    "plot_proportion",
+    "plot_quantiles",
+    "plot_table",
+    "plot_tradeoff",
+]
+
 _ESTIMATE = "#1f5fa8"
 _REFERENCE = "#b03a2e"
 

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = ["ConfidenceInterval", "JointTest", "Summary", "ValueTest"]
+
 Numbers = float | NDArray[np.float64]
 
 
@@ -29,6 +31,16 @@ class ConfidenceInterval:
         In words, what the interval covers.
     simultaneous : bool
         Whether all intervals cover together at ``confidence_level``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.means import ClippedMean
+    >>> X = np.random.default_rng(0).normal(size=(1000, 2))
+    >>> interval = ClippedMean(clip=4.0, random_state=0).fit(X).confidence_interval(0.95)
+    >>> low, high = interval
+    >>> interval.estimand, low.shape
+    ('the mean of the population if it were clipped, E[clip(x)]', (2,))
     """
 
     low: Numbers
@@ -74,6 +86,15 @@ class ValueTest:
         In words, what is tested.
     names : tuple of str
         Of the columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.means import ClippedMean
+    >>> X = np.random.default_rng(0).normal(0.3, 1.0, size=(1000, 1))
+    >>> test = ClippedMean(clip=4.0, random_state=0).fit(X).test(value=0.0)
+    >>> test.alternative, bool((test.pvalue < 0.01).all())
+    ('two-sided', True)
     """
 
     statistic: Any
@@ -120,6 +141,17 @@ class JointTest:
         Degrees of freedom.
     names : tuple of str
         Of the coefficients.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.regression import PrivateLinearRegression
+    >>> X = np.random.default_rng(0).uniform(-1, 1, size=(5000, 3))
+    >>> y = X @ [1.0, 0.5, 0.0] + np.random.default_rng(1).normal(size=5000)
+    >>> model = PrivateLinearRegression(x_bounds=(-1, 1), y_bounds=(-5, 5), random_state=0).fit(X, y)
+    >>> test = model.f_test(["x0", "x1"])
+    >>> test.df_num, test.pvalue < 0.001
+    (2, True)
     """
 
     statistic: float
@@ -161,6 +193,20 @@ class Summary:
         Headers of the table; the first is the name of the row.
     rows : sequence of sequences of str
     notes : sequence of str
+
+    Examples
+    --------
+    >>> from dpstats.results import Summary
+    >>> print(Summary("Counts", [("Rows", "100")], ["", "count"], [["yes", "71"], ["no", "30"]]))
+      Counts
+    ==========
+    Rows: 100
+    ----------
+         count
+    ----------
+    yes     71
+    no      30
+    ==========
     """
 
     title: str

@@ -37,6 +37,15 @@ class AuditResult:
     curve : tuple of pairs of int
         The same two counts with the score cut at other thresholds, for `dpstats.plots.plot_audit`.
         They are a picture: the bound is that of the one event.
+
+    Examples
+    --------
+    >>> from dpstats.auditing import audit
+    >>> def laplace(value, rng, size):  # half the noise that it should have
+    ...     return value + rng.laplace(scale=1.0, size=size)
+    >>> result = audit(laplace, 0.0, 1.0, epsilon=0.5, batched=True, n_trials=20_000, random_state=0)
+    >>> result.violated, result.epsilon_lower > 0.5
+    (True, True)
     """
 
     epsilon_lower: float
@@ -81,6 +90,14 @@ class ExactAuditResult:
     pair : tuple
         The worst pair.
     n_pairs : int
+
+    Examples
+    --------
+    >>> from dpstats.auditing import audit_probabilities
+    >>> from dpstats.mechanisms import RandomizedResponse
+    >>> result = audit_probabilities(RandomizedResponse(1.0).probabilities, [(0, 1)], epsilon=0.5)
+    >>> result.violated, round(result.epsilon_lower, 6), result.pair
+    (True, 1.0, (0, 1))
     """
 
     epsilon_lower: float

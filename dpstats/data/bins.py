@@ -24,6 +24,12 @@ class Bins:
     edges : ndarray
     values : tuple of str
         The bins in words: "[0, 10)", the last one closed.
+
+    Examples
+    --------
+    >>> from dpstats.queries import Bins
+    >>> Bins([0, 18, 65, 120]).values
+    ('[0, 18)', '[18, 65)', '[65, 120]')
     """
 
     kind: ClassVar[str] = "bins"

@@ -37,8 +37,8 @@ class LipschitzExtensionTest(PrivateTest):
     null : {"normal", "product"}, default="normal"
         "product": independent signs with ``mean``, or 0/1 columns; see `RowDistanceTest`.
     constraint : {"l1", "inner_product"}, default="l1"
-        T is stable where ||S||_1 is small ("l1": a closed form, one pass), or where all
-        |<x_j, S>| are (the set of algorithm 9.3.1, for signs, with the corrected constant).
+        T is stable where ``||S||_1`` is small ("l1": a closed form, one pass), or where all
+        ``|<x_j, S>|`` are (the set of algorithm 9.3.1, for signs, with the corrected constant).
     rows : {"whitened", "sign"}, default="whitened"
         For "l1": coordinates clipped to ``clip`` and rounded to an eighth of it, or signs.
     clip : float, optional
@@ -83,7 +83,7 @@ class LipschitzExtensionTest(PrivateTest):
 
     Notes
     -----
-    The printed claim that T is 4 Delta-Lipschitz on {|<x_j, S>| <= Delta} is false (docs/errata.md): an
+    The printed claim that T is 4 Delta-Lipschitz on ``{|<x_j, S>| <= Delta}`` is false (docs/errata.md): an
     extension with noise for 4 Delta is not private. `inner_product_constant` gives a constant that is.
 
     Examples

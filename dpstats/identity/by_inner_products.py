@@ -51,7 +51,7 @@ class InnerProductDesign:
 
 @parameters
 class InnerProductTest(PrivateTest):
-    """Private test of a mean by T = ||S||^2 - n d of signs, extended from where all |<x_j, S>| are small.
+    """Private test of a mean by T = ``||S||^2 - n d`` of signs, extended from where all ``|<x_j, S>|`` are small.
 
     The set is that of algorithm 9.3.1, with the corrected constant. The exact extension is for small data only.
 
@@ -101,7 +101,7 @@ class InnerProductTest(PrivateTest):
 
     Notes
     -----
-    The printed claim that T is 4 Delta-Lipschitz on {|<x_j, S>| <= Delta} is false (docs/errata.md): an
+    The printed claim that T is 4 Delta-Lipschitz on ``{|<x_j, S>| <= Delta}`` is false (docs/errata.md): an
     extension with noise for 4 Delta is not private. `inner_product_constant` gives a constant that is.
 
     Examples

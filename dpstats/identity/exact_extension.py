@@ -33,7 +33,7 @@ def exact_inner_product_extension(X: Any, Delta: float, constant: float, method:
     X : array of shape (n, d)
         Entries -1 and 1.
     Delta : float
-        The constraint |<y_j, sum of y>| <= Delta.
+        The constraint ``|<y_j, sum of y>| <= Delta``.
     constant : float
         K(Delta) for an extension of T; any number gives something with that Lipschitz constant.
     method : {"auto", "enumerate", "milp"}
@@ -49,6 +49,15 @@ def exact_inner_product_extension(X: Any, Delta: float, constant: float, method:
     ------
     InvalidParameter
         If (n, d) is too large for the method, or no dataset of this shape lies in C(Delta).
+
+    Examples
+    --------
+    >>> from dpstats.identity import exact_inner_product_extension
+    >>> X = [[1, 1], [1, 1], [1, -1], [-1, 1]]
+    >>> exact_inner_product_extension(X, Delta=8, constant=16)
+    0.0
+    >>> exact_inner_product_extension(X, Delta=2, constant=16)
+    8.0
     """
     X = check_sign_rows(X)
     n, d = X.shape

@@ -29,7 +29,7 @@ def inner_product_constant(n: int, d: int, Delta: float) -> float:
     n, d : int
         Shape of the data.
     Delta : float
-        Bound on |<x_j, S>|, at least 0.
+        Bound on ``|<x_j, S>|``, at least 0.
 
     Returns
     -------

@@ -22,9 +22,9 @@ _MAX_INTEGER = 2**62
 
 
 def l1_extension(S: Any, n: int, A: float, c: float = 1.0, v: float = 1.0, parity: bool = True) -> float:
-    """Return h, the extension of T from the datasets with ||S||_1 <= A to all datasets.
+    """Return h, the extension of T from the datasets with ``||S||_1 <= A`` to all datasets.
 
-    h = min over k >= 0 of sum_i max(|S_i| - 2ck, m)^2 - n d v + 4cAk, with m = n mod 2 for signs, else 0.
+    ``h = min over k >= 0 of sum_i max(|S_i| - 2ck, m)^2 - n d v + 4cAk``, with m = n mod 2 for signs, else 0.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def l1_extension(S: Any, n: int, A: float, c: float = 1.0, v: float = 1.0, parit
         Mean square of an entry under the null hypothesis; 1 for signs.
     parity : bool, default=True
         Entries are -1 and 1, so that every S_i has the parity of n. With other entries this must be False:
-        h stays private, but the floor m keeps it from being T where some |S_i| is below m.
+        h stays private, but the floor m keeps it from being T where some ``|S_i|`` is below m.
 
     Returns
     -------

@@ -36,6 +36,15 @@ class TestResult:
         Number of simulated null datasets; 0 for printed constants.
     level_range : tuple of float
         Holds the level of this very calibration with probability 0.95.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.identity import RowDistanceTest
+    >>> X = np.random.default_rng(0).normal(0.3, 1.0, size=(300, 5))
+    >>> result = RowDistanceTest(epsilon=1.0, n_calibration=199, random_state=0).fit(X).result_
+    >>> result.reject, result.pvalue, result.statistic > result.threshold
+    (True, 0.005, True)
     """
 
     __test__: ClassVar[bool] = False  # not a class of pytest's

@@ -81,8 +81,8 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
     bounds_are : {"clip", "hard"}, default="clip"
         "hard": the rows lie between the bounds too, by nature, as a share or an age does.
     bound : float or array of shape (n_features,)
-        In place of ``bounds`` about 0: |mean_j| <= bound_j. With labels (a pandas Series) a fit takes it, and ``std``
-        and ``cov``, by the names of a data frame's columns, and refuses other names.
+        In place of ``bounds`` about 0: ``|mean_j| <= bound_j``. With labels (a pandas Series) a fit takes it, and
+        ``std`` and ``cov``, by the names of a data frame's columns, and refuses other names.
     std : float, array of shape (n_features,) or "private", optional
         Public upper bound on the standard deviation of the columns. With ``cov``, None or a single
         number that scales it. "private": only the loose ``std_bound`` is public; the sampling error, and
@@ -94,8 +94,8 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
     tails : {"subgaussian", "symmetric", "variance"}, default="subgaussian"
         What is assumed about the rows, Y = (row - mean)/std being a whitened row:
 
-        * "subgaussian": in each column (with ``cov``: in every direction) |Y_j| is stochastically no larger
-          than |N(0, 1)|, and ||Y||^2 no larger than a chi-square with n_features degrees of freedom.
+        * "subgaussian": in each column (with ``cov``: in every direction) ``|Y_j|`` is stochastically no larger
+          than ``|N(0, 1)|``, and ``||Y||^2`` no larger than a chi-square with n_features degrees of freedom.
         * "symmetric": Y and -Y have the same law, and the mean of clipped rows follows the centre
           at least as it does for normal rows. The smallest error; heavy tails are welcome.
         * "variance": the standard deviations (with ``cov``: the covariance) are upper bounds. Wide, safe intervals.

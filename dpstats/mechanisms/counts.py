@@ -30,6 +30,15 @@ class CountEstimate:
     noise : {"laplace", "gaussian"}
     scale : float
         Scale (Laplace) or standard deviation (Gaussian) of the noise.
+
+    Examples
+    --------
+    >>> from dpstats.mechanisms import Histogram
+    >>> result = Histogram(["yes", "no"], epsilon=1.0, random_state=0).release(["yes"] * 70 + ["no"] * 30)
+    >>> result.categories, result.counts
+    (('yes', 'no'), array([71., 32.]))
+    >>> result.confidence_interval(0.95).low
+    array([65., 26.])
     """
 
     categories: tuple[Any, ...]
@@ -84,6 +93,17 @@ class DensityEstimate(CountEstimate):
         Public.
     n_rows : int or None
         Public number of rows, if neighbours have the same; densities need it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.mechanisms import Histogram
+    >>> ages = np.random.default_rng(0).integers(20, 80, size=500)
+    >>> result = Histogram(bins=[20, 40, 60, 80], epsilon=1.0, random_state=0).release(ages)
+    >>> result.edges, result.counts
+    (array([20., 40., 60., 80.]), array([156., 158., 185.]))
+    >>> result.densities.round(3)
+    array([0.016, 0.016, 0.018])
     """
 
     edges: NDArray[np.float64]

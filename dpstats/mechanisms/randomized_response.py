@@ -40,6 +40,16 @@ class ProportionEstimate:
     standard_errors : ndarray of shape (n_categories,)
         Of sampling and randomization together.
     n_responses : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.mechanisms import RandomizedResponse
+    >>> survey = RandomizedResponse(1.0, random_state=0)
+    >>> answers = np.repeat([0, 1], [700, 300])
+    >>> estimate = survey.estimate(survey.randomize(answers))
+    >>> estimate.proportions.round(2), estimate.standard_errors.round(3)
+    (array([0.69, 0.31]), array([0.034, 0.034]))
     """
 
     proportions: NDArray[np.float64]

@@ -27,7 +27,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BudgetEntry:
-    """One charge: its label, what it guaranteed, and when it was made (seconds since the epoch)."""
+    """One charge: its label, what it guaranteed, and when it was made (seconds since the epoch).
+
+    Examples
+    --------
+    >>> from dpstats.privacy import PrivacyBudget, PrivacyGuarantee
+    >>> budget = PrivacyBudget(epsilon=1.0)
+    >>> budget.charge(PrivacyGuarantee(0.25), label="a first look")
+    >>> entry = budget.history()[0]
+    >>> entry.label, entry.guarantee.epsilon
+    ('a first look', 0.25)
+    """
 
     label: str
     guarantee: PrivacyGuarantee

@@ -15,6 +15,12 @@ class Neighbors(enum.Enum):
 
     ``REPLACE_ONE``: two datasets of the same public size that differ in one row.
     ``ADD_OR_REMOVE_ONE``: one dataset is the other with one row more; the size is private.
+
+    Examples
+    --------
+    >>> from dpstats.privacy import Neighbors, PrivacyGuarantee
+    >>> print(PrivacyGuarantee(1.0, neighbors=Neighbors.ADD_OR_REMOVE_ONE))
+    (epsilon = 1, delta = 0), one row added or removed
     """
 
     REPLACE_ONE = "one row replaced"

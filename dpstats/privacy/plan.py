@@ -20,7 +20,18 @@ from dpstats.privacy.tradeoff import tradeoff_curve
 
 @dataclass(frozen=True, slots=True)
 class ReleaseCost:
-    """What a budget may be charged for: events, and a guarantee that they are certified for."""
+    """What a budget may be charged for: events, and a guarantee that they are certified for.
+
+    Examples
+    --------
+    >>> from dpstats.privacy import PrivacyBudget, PrivacyGuarantee, ReleaseCost
+    >>> from dpstats.privacy.events import Pure
+    >>> cost = ReleaseCost((Pure(0.25), Pure(0.25)), PrivacyGuarantee(0.5))
+    >>> budget = PrivacyBudget(epsilon=1.0)
+    >>> budget.charge(cost, label="two of 0.25")
+    >>> print(budget.spent)
+    (epsilon = 0.5, delta = 0), one row replaced
+    """
 
     events: tuple[Event, ...]
     guarantee: PrivacyGuarantee
@@ -59,6 +70,13 @@ class Plan:
         In the order in which they are released.
     target : PrivacyGuarantee
         What was asked for.
+
+    Examples
+    --------
+    >>> from dpstats.mechanisms import LaplaceMechanism
+    >>> plan = LaplaceMechanism(sensitivity=1.0, epsilon=0.5).plan
+    >>> print(plan.guarantee)
+    (epsilon = 0.5, delta = 0), one row replaced
     """
 
     stages: tuple[AnyStage, ...]
@@ -175,6 +193,18 @@ class ReleasePlan(Plan):
     ----------
     n_samples, n_features : int
         The public size of the data.
+
+    Examples
+    --------
+    >>> from dpstats.means import ClippedMean
+    >>> plan = ClippedMean(clip=1.0, epsilon=1.0, delta=1e-6).plan(1000, 2)
+    >>> print(plan)
+    Release plan for n = 1000, d = 2: (epsilon = 1, delta = 1e-06), one row replaced
+      clipped moments, together:
+        clipped mean: 2 numbers, gaussian noise of scale 0.0119492
+        second moment about the centre: 2 numbers, gaussian noise of scale 0.007177
+    >>> print(plan.guarantee)
+    (epsilon = 1, delta = 1e-06), one row replaced
     """
 
     n_samples: int

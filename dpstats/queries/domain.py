@@ -49,7 +49,7 @@ class Domain:
     shape : tuple of int
         Number of levels of each attribute.
     size : int
-        Number of cells, |X|.
+        Number of cells, ``|X|``.
     levels : tuple of tuples
         Of each attribute; bins in words.
 

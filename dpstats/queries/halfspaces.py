@@ -23,6 +23,14 @@ class HalfspaceQueries(LinearQueries, name="halfspaces"):
 
     Directions are normal and rounded to 2^-10, planes are at a uniform place between the outermost points. Points are
     rounded to 2^-20 of the largest coordinate, so that the side of a point is exact, however many are asked together.
+
+    Examples
+    --------
+    >>> from dpstats.queries import LinearQueries
+    >>> points = [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
+    >>> queries = LinearQueries.halfspaces(points, 5, random_state=0)
+    >>> len(queries), queries.answers([10, 20, 30, 40]).shape
+    (5, (5,))
     """
 
     def __init__(self, points: Any, n: Any, random_state: Any = 0) -> None:

@@ -29,6 +29,13 @@ class MarginalQueries(LinearQueries, name="marginals"):
     domain : Domain
     tables : tuple of tuples of int
         The attributes of each table, by their positions. The queries are its cells, table after table.
+
+    Examples
+    --------
+    >>> from dpstats.queries import LinearQueries
+    >>> queries = LinearQueries.marginals((2, 3), 1)
+    >>> queries.tables, queries.answers([1, 2, 3, 4, 5, 6]).tolist()
+    (((0,), (1,)), [6, 15, 5, 7, 9])
     """
 
     def __init__(self, domain: Any, tables: Any) -> None:

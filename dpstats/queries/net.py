@@ -200,8 +200,8 @@ class NetMechanism(_Databases):
 
     Notes
     -----
-    P(y) is proportional to exp(-epsilon n max_f |f(x) - f(y)|/2). The error is at most accuracy + 2 (log(n_databases) +
-    log(1/beta))/(n epsilon) (proposition 5.2).
+    P(y) is proportional to ``exp(-epsilon n max_f |f(x) - f(y)|/2)``. The error is at most accuracy +
+    2 (log(n_databases) + log(1/beta))/(n epsilon) (proposition 5.2).
 
     Examples
     --------

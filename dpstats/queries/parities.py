@@ -23,6 +23,13 @@ class ParityQueries(LinearQueries, name="parities"):
     ----------
     sets : tuple of tuples of int
         The bits of each query; bit 0 is the first attribute, which changes slowest among the points.
+
+    Examples
+    --------
+    >>> from dpstats.queries import LinearQueries
+    >>> queries = LinearQueries.parities(2, 2)  # points 00, 01, 10, 11
+    >>> queries.sets, queries.answers([10, 20, 30, 40]).tolist()
+    (((0,), (1,), (0, 1)), [70, 60, 50])
     """
 
     def __init__(self, d: Any, k: Any) -> None:

@@ -12,7 +12,14 @@ from dpstats.queries.linear import LinearQueries, Numbers, real_vector
 
 
 class PrefixQueries(LinearQueries, name="prefixes"):
-    """How many rows are at or below each point; see `LinearQueries.prefixes`."""
+    """How many rows are at or below each point; see `LinearQueries.prefixes`.
+
+    Examples
+    --------
+    >>> from dpstats.queries import LinearQueries
+    >>> LinearQueries.prefixes(4).answers([10, 20, 30, 40]).tolist()
+    [10, 30, 60, 100]
+    """
 
     def __init__(self, size: Any) -> None:
         self._size = check_integer("size", size, at_least=1)

@@ -22,6 +22,12 @@ class RangeQueries(LinearQueries, name="ranges"):
     Attributes
     ----------
     ends : int64 array of shape (n_queries, 2)
+
+    Examples
+    --------
+    >>> from dpstats.queries import LinearQueries
+    >>> LinearQueries.ranges(4, [(0, 1), (1, 3)]).answers([10, 20, 30, 40]).tolist()
+    [30, 90]
     """
 
     def __init__(self, size: Any, ends: Any = None) -> None:

@@ -69,6 +69,15 @@ def mann_whitney(
         Public and declared.
     sizes, epsilon, alternative, n_simulations, random_state, budget
         As for `MannWhitneyTest`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.ranks import mann_whitney
+    >>> x = np.random.default_rng(0).exponential(np.repeat([1.0, 2.0], 150))
+    >>> labels = np.repeat(["old", "new"], 150)
+    >>> mann_whitney(x, labels, groups=("old", "new"), epsilon=1.0, n_simulations=999, random_state=0).pvalue < 0.01
+    True
     """
     test = MannWhitneyTest(
         groups=groups,
@@ -105,6 +114,15 @@ def kruskal_wallis(
         Public and declared.
     sizes, epsilon, n_simulations, random_state, budget
         As for `KruskalWallisTest`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.ranks import kruskal_wallis
+    >>> x = np.random.default_rng(0).exponential(np.repeat([1.0, 2.0, 3.0], 150))
+    >>> labels = np.repeat(["a", "b", "c"], 150)
+    >>> kruskal_wallis(x, labels, groups=("a", "b", "c"), epsilon=1.0, n_simulations=999, random_state=0).pvalue < 0.01
+    True
     """
     test = KruskalWallisTest(
         groups=groups,

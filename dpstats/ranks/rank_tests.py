@@ -169,7 +169,7 @@ class SignedRankTest(RankTest):
     Attributes
     ----------
     statistic_ : float
-        Noisy sum of the ranks of |x|, each with the sign of x. Zeros are ranked, and count nothing (Pratt).
+        Noisy sum of the ranks of ``|x|``, each with the sign of x. Zeros are ranked, and count nothing (Pratt).
     pvalue_ : float
     result_ : RankTestResult
     privacy_ : PrivacyGuarantee

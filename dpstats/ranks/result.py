@@ -29,6 +29,15 @@ class RankTestResult:
         Standard deviation of the noise in the statistic.
     privacy : PrivacyGuarantee
     n_simulations : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.ranks import wilcoxon_signed_rank
+    >>> x = np.random.default_rng(0).normal(0.5, 1.0, size=300)
+    >>> result = wilcoxon_signed_rank(x, epsilon=1.0, n_simulations=999, random_state=0)
+    >>> result.test, result.pvalue < 0.01
+    ('Signed-rank test', True)
     """
 
     test: str

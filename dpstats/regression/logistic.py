@@ -183,7 +183,7 @@ class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
 
     @property
     def odds_ratios_(self) -> Floats:
-        """The factor by which the odds grow with a column: exp(coef_)."""
+        """The factor by which the odds grow with a column: ``exp(coef_)``."""
         with np.errstate(over="ignore"):
             return np.exp(self.coef_)
 

@@ -83,6 +83,14 @@ class SmoothNoise(NamedTuple):
     scale : float
         Noise is S times this times a draw of the standard law: Laplace's, Cauchy's, or Student's of 3 degrees of
         freedom.
+
+    Examples
+    --------
+    >>> from dpstats.sensitivity import median_smooth_sensitivity, smooth_noise
+    >>> noise = smooth_noise(1.0, 1e-6, noise="laplace")
+    >>> S = median_smooth_sensitivity([1.0, 2.0, 2.5, 3.0, 7.0] * 20, lower=0.0, upper=10.0, beta=noise.beta)
+    >>> S * noise.scale > 0  # the scale: private, as S is
+    True
     """
 
     beta: float

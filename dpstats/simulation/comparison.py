@@ -39,6 +39,16 @@ class Check:
         Named tuples; the last says whether the interval agrees with what is stated.
     verdict : str
         "reproduced" if every cell agrees; intervals hold for all cells together.
+
+    Examples
+    --------
+    >>> from dpstats.means import ClippedMean
+    >>> from dpstats.simulation import Gaussian, Study, compare
+    >>> mean = ClippedMean(clip=6.0, std=1.0)
+    >>> results = Study(Gaussian(), mean, {"n": [100], "d": [4]}, 50, loss="coverage").run()
+    >>> check = compare(results, 0.9, relation="at_least")
+    >>> check.relation, check.verdict, len(check.lines)
+    ('at_least', 'reproduced', 1)
     """
 
     relation: str

@@ -38,6 +38,17 @@ class FormulaFit:
     n_cells : int
     confidence_level : float
         Of the verdict.
+
+    Examples
+    --------
+    >>> from dpstats.means import ClippedMean
+    >>> from dpstats.simulation import Rademacher, Study, fit_formula
+    >>> grid = {"n": [50, 100, 200], "d": [16], "epsilon": [0.1]}
+    >>> loss = "released_squared_error"
+    >>> results = Study(Rademacher(), ClippedMean(clip=1.0, delta=1e-5), grid, 20, loss=loss).run()
+    >>> fit = fit_formula(results, {"privacy": lambda cell: (cell["d"] / (cell["n"] * cell["epsilon"])) ** 2})
+    >>> fit.terms, fit.n_cells, len(fit.constants)
+    (('privacy',), 3, 1)
     """
 
     terms: tuple[str, ...]

@@ -45,6 +45,17 @@ class RateFit:
     See Also
     --------
     fit_rate
+
+    Examples
+    --------
+    >>> from dpstats.means import ClippedMean
+    >>> from dpstats.simulation import Rademacher, Study, fit_rate
+    >>> grid = {"n": [50, 100, 200], "d": [16], "epsilon": [0.1]}
+    >>> loss = "released_squared_error"
+    >>> results = Study(Rademacher(), ClippedMean(clip=1.0, delta=1e-5), grid, 20, loss=loss).run()
+    >>> rate = fit_rate(results, "n", theory=-2)
+    >>> round(rate.slope), rate.n_cells, rate.verdict
+    (-2, 3, 'reproduced')
     """
 
     parameter: str

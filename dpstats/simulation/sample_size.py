@@ -35,6 +35,16 @@ class CrossingPoint:
     target : float
     points, rejections, trials : ndarray
         Everything that was simulated.
+
+    Examples
+    --------
+    >>> from scipy.special import ndtr
+    >>> from dpstats.simulation import crossing_point
+    >>> def power(x, rng):
+    ...     return rng.random(10) < ndtr(x - 3)  # 1/2 at x = 3
+    >>> found = crossing_point(power, 0.5, 20, target=0.5, random_state=1)
+    >>> round(found.value), found.target, found.points.shape == found.trials.shape
+    (3, 0.5, True)
     """
 
     value: float
@@ -262,7 +272,7 @@ def sample_complexity(
 
     Examples
     --------
-    The sign test of a median, at distance .3: about (z_.95 + z_2/3)^2/(.236^2) = 78 rows.
+    The sign test of a median, at distance .3: about ``(z_.95 + z_2/3)^2/.236^2`` = 78 rows.
 
     >>> import numpy as np
     >>> from dpstats.simulation import sample_complexity

@@ -92,7 +92,16 @@ class Gaussian(_Located):
 
 @dataclass(frozen=True)
 class SubGaussian(_Located):
-    """Uniform columns: bounded, so sub-Gaussian, with tails as unlike the normal's as they can be."""
+    """Uniform columns: bounded, so sub-Gaussian, with tails as unlike the normal's as they can be.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.simulation import SubGaussian
+    >>> rows = SubGaussian(mean=2.0, std=0.5)(1000, 3, np.random.default_rng(0))
+    >>> rows.shape, bool(abs(rows - 2.0).max() <= 0.5 * 3**0.5)
+    ((1000, 3), True)
+    """
 
     def _standard(self, n: int, d: int, rng: np.random.Generator) -> Rows:
         rows = rng.random((n, d))
@@ -103,7 +112,15 @@ class SubGaussian(_Located):
 
 @dataclass(frozen=True)
 class StudentT(_Located):
-    """Student t columns of standard deviation ``std``; with 3 degrees of freedom no fourth moment."""
+    """Student t columns of standard deviation ``std``; with 3 degrees of freedom no fourth moment.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.simulation import StudentT
+    >>> StudentT(mean=1.0)(5, 2, np.random.default_rng(0)).shape
+    (5, 2)
+    """
 
     degrees_of_freedom: float = 3.0
 
@@ -123,6 +140,15 @@ class Contaminated(_Located):
     """Normal rows, of which a share is moved by ``shift`` in every column.
 
     ``true_mean`` is that of the rows that were not moved: what a robust estimator is after.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.simulation import Contaminated
+    >>> sampler = Contaminated(share=0.2, shift=100.0)
+    >>> rows = sampler(1000, 1, np.random.default_rng(0))
+    >>> bool(rows.mean() > 10), sampler.true_mean(1)
+    (True, array([0.]))
     """
 
     share: float = 0.1
@@ -136,7 +162,18 @@ class Contaminated(_Located):
 
 @dataclass(frozen=True)
 class Rademacher(Sampler):
-    """Signs: +1 with probability (1 + mean)/2, else -1. No row is ever inside a clip of 1."""
+    """Signs: +1 with probability (1 + mean)/2, else -1. No row is ever inside a clip of 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.simulation import Rademacher
+    >>> Rademacher(mean=0.5)(4, 2, np.random.default_rng(0))
+    array([[ 1.,  1.],
+           [ 1.,  1.],
+           [-1., -1.],
+           [ 1.,  1.]])
+    """
 
     mean: float = 0.0
 
@@ -156,7 +193,19 @@ class Rademacher(Sampler):
 
 @dataclass(frozen=True)
 class ProductBernoulli(Sampler):
-    """Independent 0/1 columns; ``probability`` is a number or one number per column."""
+    """Independent 0/1 columns; ``probability`` is a number or one number per column.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.simulation import ProductBernoulli
+    >>> sampler = ProductBernoulli(probability=(0.1, 0.9))
+    >>> sampler(4, 2, np.random.default_rng(0)), sampler.true_mean(2)
+    (array([[0., 1.],
+           [1., 1.],
+           [0., 0.],
+           [0., 1.]]), array([0.1, 0.9]))
+    """
 
     probability: float | tuple[float, ...] = 0.5
 
@@ -169,7 +218,14 @@ class ProductBernoulli(Sampler):
 
 @dataclass(frozen=True)
 class SparseMeans(Sampler):
-    """Normal columns, of which the first ``n_nonzero`` have mean plus or minus ``signal`` in turn."""
+    """Normal columns, of which the first ``n_nonzero`` have mean plus or minus ``signal`` in turn.
+
+    Examples
+    --------
+    >>> from dpstats.simulation import SparseMeans
+    >>> SparseMeans(n_nonzero=2, signal=3.0).true_mean(5)
+    array([ 3., -3.,  0.,  0.,  0.])
+    """
 
     n_nonzero: int = 5
     signal: float = 1.0

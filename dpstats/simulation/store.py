@@ -29,7 +29,23 @@ _FORMAT = 2
 
 
 class StudyFileError(DPStatsError, OSError):
-    """A study's file cannot be read or written; what was finished before is in it."""
+    """A study's file cannot be read or written; what was finished before is in it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from dpstats.means import ClippedMean
+    >>> from dpstats.simulation import Gaussian, Study
+    >>> study = Study(Gaussian(), ClippedMean(clip=6.0), {"n": [10], "d": [1]}, 2)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "notes.txt")
+    ...     _ = path.write_text("something else")
+    ...     study.run(path)
+    Traceback (most recent call last):
+        ...
+    dpstats.simulation.store.StudyFileError: ...
+    """
 
 
 class Store:

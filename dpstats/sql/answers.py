@@ -87,6 +87,17 @@ class PrivateTable:
         What the noise is scaled by: a public bound, the smooth sensitivity, or a threshold for every unit.
     thresholds : tuple of float
         What a unit adds at most, in the units of the data: chosen privately, for positive and for negative values.
+
+    Examples
+    --------
+    >>> import duckdb
+    >>> from dpstats.sql import PrivateSQL
+    >>> db = duckdb.connect()
+    >>> _ = db.execute("CREATE TABLE visit AS SELECT range % 3 AS clinic, range AS day FROM range(900)")
+    >>> sql = PrivateSQL(db, epsilon=0.5, categories={'visit.clinic': [0, 1, 2]}, random_state=0)
+    >>> table = sql.query("SELECT clinic, COUNT(*) FROM visit GROUP BY clinic")
+    >>> table.names, table.cells, table.values
+    (('clinic',), ((0,), (1,), (2,)), array([302., 302., 294.]))
     """
 
     names: tuple[str, ...]
@@ -231,6 +242,19 @@ class PrivateAnswer(PrivateTable):
     Attributes
     ----------
     value : float
+
+    Examples
+    --------
+    >>> import duckdb
+    >>> from dpstats.sql import PrivateSQL
+    >>> db = duckdb.connect()
+    >>> _ = db.execute("CREATE TABLE visit AS SELECT range % 3 AS clinic, range AS day FROM range(900)")
+    >>> sql = PrivateSQL(db, epsilon=0.5, random_state=0)
+    >>> answer = sql.count("SELECT COUNT(*) FROM visit WHERE clinic = 1")
+    >>> print(answer.guarantee)
+    (epsilon = 0.5, delta = 0), one row replaced [simulated noise, not a private release]
+    >>> answer.value, answer.confidence_interval(0.95).low
+    (299.0, 293.0)
     """
 
     @property

@@ -68,6 +68,20 @@ class Effect:
         "difference", "risk ratio" or "odds ratio".
     estimand : str
         In words.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.tables import ContingencyTable
+    >>> rng = np.random.default_rng(0)
+    >>> arm = rng.integers(2, size=2000)
+    >>> rows = np.column_stack([arm, rng.random(2000) < 0.3 + 0.1 * arm])
+    >>> table = ContingencyTable(levels=[[0, 1], [0, 1]], epsilon=1.0, random_state=0).fit(rows)
+    >>> effect = table.difference((1, 0), 1)
+    >>> effect.measure, round(effect.estimate, 2), effect.pvalue < 0.01
+    ('difference', 0.11, True)
+    >>> [round(end, 2) for end in effect.confidence_interval()]
+    [0.07, 0.16]
     """
 
     estimate: float

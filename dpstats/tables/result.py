@@ -31,6 +31,18 @@ class TableTest:
         In each bootstrap.
     privacy : PrivacyGuarantee
         Of the release.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.tables import ContingencyTable
+    >>> rng = np.random.default_rng(0)
+    >>> arm = rng.integers(2, size=2000)
+    >>> rows = np.column_stack([arm, rng.random(2000) < 0.3 + 0.1 * arm])
+    >>> table = ContingencyTable(levels=[[0, 1], [0, 1]], epsilon=1.0, random_state=0).fit(rows)
+    >>> test = table.independence(n_simulations=199)
+    >>> test.null, test.pvalue < 0.01
+    ('x0, x1: independent', True)
     """
 
     statistic: float

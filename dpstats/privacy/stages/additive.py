@@ -48,6 +48,15 @@ class Stage:
         The numbers are this many releases alike; the sensitivity is that of each.
     part : str, default=""
         Which rows it is about; stages of different parts are about different rows, those of "" about all.
+
+    Examples
+    --------
+    >>> from dpstats.means import ClippedMean
+    >>> (stage,) = ClippedMean(clip=1.0, std=None, epsilon=1.0).plan(1000, 2).stages
+    >>> stage.name, stage.noise, stage.size, stage.norm
+    ('clipped mean', 'laplace', 2, 'l1')
+    >>> round(float(stage.noise_scale), 4)  # sensitivity 2 * 2/1000 over epsilon
+    0.004
     """
 
     name: str
@@ -136,6 +145,15 @@ class Block:
     spacing : float or tuple of float
     unit_steps : float
         What the block is measured in, in its own steps: the noise is the stage's scale times it.
+
+    Examples
+    --------
+    >>> from dpstats.means import ClippedMean
+    >>> (stage,) = ClippedMean(clip=1.0, epsilon=1.0, delta=1e-6).plan(1000, 2).stages
+    >>> for block in stage.blocks:
+    ...     print(block.name, block.size)
+    clipped mean 2
+    second moment about the centre 2
     """
 
     name: str
@@ -163,6 +181,13 @@ class JointStage:
         Scale (Laplace) or standard deviation (Gaussian) of the noise, in the same units.
     neighbors, concentrated, part
         As for `Stage`.
+
+    Examples
+    --------
+    >>> from dpstats.means import ClippedMean
+    >>> (stage,) = ClippedMean(clip=1.0, epsilon=1.0, delta=1e-6).plan(1000, 2).stages
+    >>> [block.name for block in stage.blocks]
+    ['clipped mean', 'second moment about the centre']
     """
 
     name: str

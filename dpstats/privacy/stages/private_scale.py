@@ -40,9 +40,16 @@ class Smooth:
     size : int, default=1
         How many integers, which a row moves together.
     noise : {"laplace", "cauchy", "student"}, default="laplace"
-        P(k) falls as e^(-|k|/level), 1/(level^2 + k^2) or its square; the last two are pure.
+        P(k) falls as ``e^(-|k|/level)``, ``1/(level^2 + k^2)`` or its square; the last two are pure.
     neighbors, part
         As for `Stage`.
+
+    Examples
+    --------
+    >>> from dpstats.quantiles import PrivateMedian
+    >>> (stage,) = PrivateMedian(bounds=(0, 100), epsilon=1.0, delta=1e-6).plan(1000).stages
+    >>> stage.noise, len(stage.levels) > 1
+    ('laplace', True)
     """
 
     name: str
@@ -131,6 +138,14 @@ class OneOf:
         With Laplace noise, of one size.
     part
         As for `Stage`.
+
+    Examples
+    --------
+    >>> from dpstats.privacy import OneOf, Stage
+    >>> option = Stage("sum", "laplace", 1, 0.5, sensitivity_steps=2, scale_steps=4.0)
+    >>> other = Stage("sum", "laplace", 1, 0.5, sensitivity_steps=20, scale_steps=40.0)
+    >>> OneOf("sum cut at a chosen threshold", (option, other)).event
+    Pure(neighbors=<Neighbors.REPLACE_ONE: 'one row replaced'>, epsilon=0.5)
     """
 
     name: str

@@ -25,6 +25,13 @@ class Responses:
         The probability to keep an answer, in multiples of ``1/GRAIN``.
     neighbors
         As for `Stage`. Rows answer apart, so that all of them cost what one does.
+
+    Examples
+    --------
+    >>> from dpstats.mechanisms import RandomizedResponse
+    >>> (stage,) = RandomizedResponse(1.0).plan.stages
+    >>> stage.n_categories, round(stage.keep_grains / stage.GRAIN, 4)  # kept with e/(1 + e)
+    (2, 0.7311)
     """
 
     name: str
@@ -71,6 +78,12 @@ class Coins:
     shape : tuple of int
     released : bool, default=False
         Whether a report is given them, as that of a randomised test is; else they are private.
+
+    Examples
+    --------
+    >>> from dpstats.privacy import Coins
+    >>> Coins("signs", (100,)).events
+    ()
     """
 
     name: str

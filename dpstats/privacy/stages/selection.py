@@ -38,6 +38,13 @@ class Selection:
         How often noise is drawn: once for all that are selected, or anew for each (peeling).
     monotone : bool, default=False
         Whether a row moves all scores the same way, which halves the cost.
+
+    Examples
+    --------
+    >>> from dpstats.mechanisms import ReportNoisyMax
+    >>> (stage,) = ReportNoisyMax(1.0, 0.5, noise="gumbel").plan.stages
+    >>> stage.noise, stage.size
+    ('gumbel', 1)
     """
 
     name: str
@@ -107,6 +114,13 @@ class Choice:
         How many places each number can have.
     neighbors, part
         As for `Stage`.
+
+    Examples
+    --------
+    >>> from dpstats.quantiles import PrivateQuantile
+    >>> (stage,) = PrivateQuantile(0.5, bounds=(0, 100), epsilon=1.0).plan(1000).stages
+    >>> stage.size, stage.noise
+    (2, 'exponential mechanism')
     """
 
     name: str

@@ -38,6 +38,13 @@ class Comparisons:
         The law of the noise of a value that is released.
     neighbors
         As for `Stage`.
+
+    Examples
+    --------
+    >>> from dpstats.mechanisms import SparseVector
+    >>> (stage,) = SparseVector(100.0, 1.0, max_above=3).plan.stages
+    >>> stage.max_above, round(stage.threshold_scale_steps * stage.spacing, 6)
+    (3, 6.0)
     """
 
     name: str

@@ -39,6 +39,15 @@ class Formula:
         none).
     has_intercept : bool
         Whether there is an intercept beside these columns.
+
+    Examples
+    --------
+    >>> from dpstats.regression.formula import parse
+    >>> formula = parse("y ~ x + C(arm)", bounds={"y": (0, 10), "x": (0, 1)}, levels={"arm": ["control", "new"]})
+    >>> formula.response, formula.names
+    ('y', ('x', 'C(arm)[T.new]'))
+    >>> formula.x_bounds.tolist(), formula.y_bounds.tolist()
+    ([[0.0, 1.0], [0.0, 1.0]], [0.0, 10.0])
     """
 
     text: str
