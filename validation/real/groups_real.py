@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -141,6 +142,7 @@ def as_markdown(data: pd.DataFrame, replications: int) -> str:
     lines = [
         "# RAND at the level of persons",
         "",
+        f"{time.strftime('%Y-%m-%d')}; "
         f"{len(data):,} person-years of {data['person'].nunique():,} persons, of at most {ROWS} rows; ε = {EPSILON:g}, "
         f"δ = {DELTA:g}; medians over {replications} simulated releases. Half-widths of 95% intervals, and in brackets "
         "the root mean squared distance from the value without privacy (the noise's part).",

@@ -10,6 +10,7 @@ covariance of the pixels. One row replaced is one pair of images. The bounds use
 from __future__ import annotations
 
 import argparse
+import time
 from pathlib import Path
 
 import numpy as np
@@ -64,7 +65,8 @@ def as_markdown(truth: np.ndarray, rows: list, replications: int) -> str:
     lines = [
         "# SparseMean on scikit-learn's digits",
         "",
-        f"`python validation/real/sparse_real.py`: 898 pairs of images, 2016 products, {N_SELECTED} selected; "
+        f"{time.strftime('%Y-%m-%d')}, `python validation/real/sparse_real.py`: "
+        f"898 pairs of images, 2016 products, {N_SELECTED} selected; "
         f"{replications} draws of the noise. Errors are about the means of these rows, not a population's.",
         "",
         f"The largest mean is {ordered[0]:.3f}, the {N_SELECTED}th {ordered[N_SELECTED - 1]:.3f}, "

@@ -175,7 +175,8 @@ def report(found: Sequence[Cell], beside: Sequence[Sequence[str]], command: str)
     lines = [
         "# Private quantiles",
         "",
-        f"Made by `{command}`. Intervals of level {LEVEL:g} of `PrivateQuantile`; widths are medians over those of "
+        f"{time.strftime('%Y-%m-%d')}, made by `{command}`. "
+        f"Intervals of level {LEVEL:g} of `PrivateQuantile`; widths are medians over those of "
         "order statistics without privacy (on a lattice where these have width 0: in steps), errors root mean squared "
         "ones over the sample quantile's.",
         "",

@@ -336,6 +336,7 @@ def main(arguments: list[str] | None = None) -> str:
         "",
         __doc__.partition("\n\n    ")[0].partition("\n\n")[2],
         "",
+        f"{time.strftime('%Y-%m-%d')}, "
         f"`python validation/studies/query_release.py --replications {replications}`, dpstats {dpstats.__version__}; "
         f"means over {replications} releases, ± the standard error of the mean.",
         "",
