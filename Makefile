@@ -3,15 +3,21 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+DOCS := $(VENV)/.docs
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-slow test-oldest test-kernels lint bench validate validate-fast validate-identity validate-regression validate-groups validate-tables validate-sql real searches audit audit-peers mutants docs clean
+.PHONY: demo test test-slow test-oldest test-kernels lint bench validate validate-fast validate-identity validate-regression validate-groups validate-tables validate-sql real searches audit audit-peers mutants docs examples clean
 
 # One stamp for everything: the environment is rebuilt when its description changes.
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("dpstats needs Python 3.11 or newer; set PYTHON=...") if sys.version_info < (3, 11) else None'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) install -e '.[dev,plot]'
+	touch $@
+
+# What builds the site is installed for `make docs` only.
+$(DOCS): $(INSTALLED)
+	$(PIP) install -e '.[docs]'
 	touch $@
 
 demo: $(INSTALLED)
@@ -115,8 +121,15 @@ audit-peers: $(INSTALLED)
 mutants: $(INSTALLED)
 	$(BIN)/python validation/mutants/run.py --jobs 2
 
-docs: $(INSTALLED)
+# The site, in docs/_build/html; the network is needed to install what builds it, and for nothing else. What pages and
+# docstrings print is compared by `make test`, or quickly by `make examples`.
+docs: $(DOCS)
+	rm -rf docs/generated docs/_build
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -q -n -W --keep-going -j 2 -c docs -d docs/_build/doctrees . docs/_build/html
+	$(BIN)/python docs/_site/check.py docs/_build/html
+
+examples: $(INSTALLED)
 	$(BIN)/python -m pytest -q --doctest-modules dpstats tests/test_docs.py
 
 clean:
-	rm -rf $(VENV) build dist demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist demo-output docs/_build docs/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,146 @@
+"""The site, without building it: every page has a place, every public thing an example, and the check sees faults."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import sys
+from fnmatch import fnmatch
+from pathlib import Path
+from posixpath import dirname, join, normpath
+
+import pytest
+
+import dpstats
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+sys.path.insert(0, str(DOCS / "_site"))
+try:
+    import check
+finally:
+    sys.path.pop(0)
+
+MARKDOWN = sorted(
+    path.relative_to(ROOT).with_suffix("").as_posix()
+    for pattern in ("*.md", "docs/**/*.md", "validation/README.md", "validation/results/*.md")
+    for path in ROOT.glob(pattern)
+    if "_build" not in path.parts and "generated" not in path.parts
+)
+GALLERY = sorted((DOCS / "gallery").glob("*.py"))
+
+
+def children(page: str) -> list[str]:
+    """Return the pages below one, as its tables of contents have them."""
+    text = (ROOT / f"{page}.md").read_text(encoding="utf-8")
+    below: list[str] = []
+    for block in re.findall(r"^```\{toctree\}\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
+        for line in block.splitlines():
+            if not line or line.startswith(":"):
+                continue
+            entry = re.sub(r".*<(.*)>", r"\1", line)
+            entry = entry.lstrip("/") if entry.startswith("/") else normpath(join(dirname(page), entry))
+            below += [other for other in MARKDOWN if fnmatch(other, entry) and other != page]
+    return below
+
+
+def test_every_page_is_once_in_the_contents() -> None:
+    placed, waiting = ["docs/index"], ["docs/index"]
+    while waiting:
+        below = children(waiting.pop())
+        placed += below
+        waiting += below
+    assert sorted(placed) == MARKDOWN
+
+
+def test_every_proof_is_in_the_index_of_proofs() -> None:
+    text = (DOCS / "proofs" / "index.md").read_text(encoding="utf-8")
+    listed = re.findall(r"\]\(([\w-]+)\.md\)", text)
+    assert sorted(listed) == sorted(
+        path.stem for path in (DOCS / "proofs").glob("*.md") if path.stem != "index"
+    )
+
+
+@pytest.mark.parametrize(
+    "page", sorted((ROOT / "validation" / "results").glob("*.md")), ids=lambda page: page.stem
+)
+def test_every_page_of_results_is_dated(page: Path) -> None:
+    head = page.read_text(encoding="utf-8").splitlines()[:15]
+    assert re.search(r"\b20\d\d-\d\d-\d\d\b", "\n".join(head)), (
+        f"{page.name} does not say when it was measured"
+    )
+
+
+def packages() -> list[str]:
+    """Return what the reference lists."""
+    text = (DOCS / "reference.md").read_text(encoding="utf-8")
+    return re.findall(r"^   (dpstats\.[\w.]+)$", text, re.MULTILINE)
+
+
+def test_the_reference_has_every_package_with_public_names() -> None:
+    package = Path(dpstats.__file__).parent
+    with_names = {
+        "dpstats."
+        + path.relative_to(package).with_suffix("").as_posix().removesuffix("/__init__").replace("/", ".")
+        for path in [*package.glob("*.py"), *package.glob("*/__init__.py")]
+        if path.name != "__init__.py" or path.parent != package
+        if re.search(r"^__all__\b", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    internal = {"dpstats.lattice"}  # what estimators are made of
+    assert with_names - internal <= set(packages())
+
+
+@pytest.mark.parametrize("package", packages())
+def test_public_things_have_docstrings_and_classes_examples(package: str) -> None:
+    module = importlib.import_module(package)
+    for name in module.__all__:
+        thing = getattr(module, name)
+        assert thing.__doc__, f"{package}.{name} has no docstring"
+        if inspect.isclass(thing) and name != "DPStatsError":  # a base that is never raised
+            assert ">>> " in thing.__doc__, f"{package}.{name} has no example"
+
+
+@pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)
+def test_examples_of_the_gallery_are_simulations_with_a_title(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    compile(text, path.name, "exec")
+    title = text.splitlines()[1]
+    assert path.name.startswith("plot_") and set(text.splitlines()[2]) == {"="} and title.endswith("?")
+    assert "http" not in text  # public data come with the packages; nothing is fetched
+
+
+def site(folder: Path, **pages: str) -> list[str]:
+    """Return the faults of a site of these pages."""
+    for name, body in pages.items():
+        (folder / f"{name}.html").write_text(f'<html lang="en"><body>{body}</body></html>', encoding="utf-8")
+    return list(check.problems(folder))
+
+
+def test_a_right_site_has_no_faults(tmp_path: Path) -> None:
+    (tmp_path / "a.png").touch()
+    first = '<h1 id="top">A</h1><h2>B</h2><a href="b.html#place">b</a><img src="a.png" alt="dots"><a href="#top">up</a>'
+    assert site(tmp_path, a=first, b='<h1>B</h1><p id="place">C</p><a href="https://x.org/">x</a>') == []
+
+
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        ('<h1>A</h1><a href="c.html">c</a>', "not there"),
+        ('<h1>A</h1><a href="#nowhere">c</a>', "no such place"),
+        ('<h1>A</h1><script src="https://cdn.org/a.js"></script>', "loads https://cdn.org/a.js"),
+        ('<h1>A</h1><link rel="stylesheet" href="//cdn.org/a.css">', "loads //cdn.org/a.css"),
+        ('<h1>A</h1><img src="https://x.org/a.png" alt="dots">', "loads https://x.org/a.png"),
+        ('<h1>A</h1><img src="a.html">', "no description"),
+        ("<h1>A</h1><h3>B</h3>", "level 3 below one of level 1"),
+        ("<h2>A</h2>", "0 headings of the first level"),
+    ],
+)
+def test_a_fault_is_found(tmp_path: Path, body: str, fault: str) -> None:
+    found = site(tmp_path, a=body)
+    assert len(found) == 1 and fault in found[0]
+
+
+def test_styles_that_load_from_elsewhere_are_found(tmp_path: Path) -> None:
+    (tmp_path / "a.css").write_text("@font-face { src: url(https://fonts.org/a.woff2) }")
+    assert site(tmp_path, a="<h1>A</h1>") == ["a.css: loads https://fonts.org/a.woff2"]
