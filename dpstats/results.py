@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.report import Reported
+
 Numbers = float | NDArray[np.float64]
 
 
@@ -59,7 +61,7 @@ class ConfidenceInterval:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ValueTest:
+class ValueTest(Reported):
     """Is it this value? A test of each column's estimand, from a release that was made before: at no cost.
 
     Attributes
@@ -108,7 +110,7 @@ class ValueTest:
 
 
 @dataclass(frozen=True, slots=True)
-class JointTest:
+class JointTest(Reported):
     """Are all of these 0? A test of several coefficients, from a release that was made before: at no cost.
 
     Attributes
@@ -149,7 +151,7 @@ class JointTest:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(Reported):
     """A titled table with facts above and notes below: text in a terminal, HTML in a notebook.
 
     Attributes
@@ -169,9 +171,13 @@ class Summary:
     rows: Sequence[Sequence[str]]
     notes: Sequence[str] = ()
 
+    def summary(self) -> Summary:
+        """Return itself, of which a page can be written."""
+        return self
+
     def as_text(self) -> str:
         """Return the summary as plain text."""
-        table = [list(self.columns), *self._aligned(" ")]
+        table = [list(self.columns), *self.aligned(" ")]
         widths = [max(len(row[j]) for row in table) for j in range(len(self.columns))]
 
         def line(row: Sequence[str]) -> str:
@@ -193,7 +199,7 @@ class Summary:
             parts += _wrapped(note, width)
         return "\n".join(parts)
 
-    def _aligned(self, blank: str) -> list[list[str]]:
+    def aligned(self, blank: str) -> list[list[str]]:
         """Return the rows, numbers padded behind so that the decimal points of a column are below each other."""
         columns = [list(column) for column in zip(*self.rows, strict=True)]
         return [
@@ -219,7 +225,7 @@ class Summary:
             f'<tr><th scope="row" {left}>{cell(row[0])}</th>'
             + "".join(f"<td {right}>{cell(value)}</td>" for value in row[1:])
             + "</tr>"
-            for row in self._aligned("\u2007")
+            for row in self.aligned("\u2007")
         )
         notes = "".join(f"<li>{cell(note)}</li>" for note in self.notes)
         table = 'style="border-collapse:collapse;margin:.4em 0"'

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.report import Reported
 from dpstats.results import ConfidenceInterval, Summary, significant
 
 Floats = NDArray[np.float64]
@@ -17,7 +18,7 @@ _FREE = "From what was released before: it costs no privacy."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Difference:
+class Difference(Reported):
     """How far the means of two groups are apart, and whether they could be equal.
 
     Attributes
@@ -73,7 +74,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PairwiseDifferences:
+class PairwiseDifferences(Reported):
     """All pairs of groups, with p-values and intervals that hold for all pairs of a column together.
 
     Attributes
@@ -128,7 +129,7 @@ class PairwiseDifferences:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AnalysisOfVariance:
+class AnalysisOfVariance(Reported):
     """Are the means of all groups equal? One test for each column.
 
     Attributes

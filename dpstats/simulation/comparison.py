@@ -11,6 +11,7 @@ from scipy.special import ndtri
 from scipy.stats import beta as beta_law
 
 from dpstats.data.parameters import check_choice, check_real
+from dpstats.report import Reported
 from dpstats.results import ConfidenceInterval, Summary
 from dpstats.simulation.risks import Term, Vector, interval_words, usable_cells
 from dpstats.simulation.table import Parameters, StudyResults
@@ -28,7 +29,7 @@ class CheckedCell(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class Check(Reported):
     """Measured means against stated values, cell by cell.
 
     Attributes

@@ -13,6 +13,7 @@ from scipy.stats import chi2
 
 from dpstats.data.parameters import check_real
 from dpstats.errors import InvalidParameter
+from dpstats.report import Reported
 from dpstats.results import ConfidenceInterval, Summary
 from dpstats.simulation.risks import Term, Vector, evaluate, interval_words, log_means, usable_cells
 from dpstats.simulation.table import StudyResults
@@ -20,7 +21,7 @@ from dpstats.simulation.verdicts import NOT_REPRODUCED, REPRODUCED, UNDECIDED
 
 
 @dataclass(frozen=True, slots=True)
-class FormulaFit:
+class FormulaFit(Reported):
     """A formula of several terms, its constants fitted to all cells at once.
 
     Attributes

@@ -12,6 +12,7 @@ from scipy.stats import chi2
 
 from dpstats.data.parameters import check_real
 from dpstats.errors import InvalidParameter
+from dpstats.report import Reported
 from dpstats.results import ConfidenceInterval, Summary
 from dpstats.simulation.formula_fit import FormulaFit, fit_formula
 from dpstats.simulation.risks import Term, Vector, evaluate, interval_words, log_means, usable_cells
@@ -20,7 +21,7 @@ from dpstats.simulation.verdicts import FINITE_SIZE, NOT_REPRODUCED, REPRODUCED,
 
 
 @dataclass(frozen=True, slots=True)
-class RateFit:
+class RateFit(Reported):
     """An exponent, estimated.
 
     Attributes

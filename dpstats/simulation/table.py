@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.errors import InvalidParameter
+from dpstats.report import Reported
 from dpstats.results import Summary
 
 Parameters = Mapping[str, Any]
@@ -50,7 +51,7 @@ class CellResult:
 
 
 @dataclass(frozen=True, slots=True)
-class StudyResults:
+class StudyResults(Reported):
     """What a study measured.
 
     Attributes

@@ -18,6 +18,7 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import chi2
 
 from dpstats.data.parameters import check_level
+from dpstats.report import Reported
 from dpstats.results import ConfidenceInterval, Summary, significant
 from dpstats.tables.shares import NoisyShare
 
@@ -55,7 +56,7 @@ ODDS_RATIO = Measure("odds ratio", 1.0, lambda a, b: _ratio(a * (1 - b), b * (1 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Effect:
+class Effect(Reported):
     """A difference, a ratio or an odds ratio of the shares of two groups, from a table that was released before.
 
     Attributes
