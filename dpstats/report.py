@@ -47,8 +47,14 @@ h3 { font-size: 1.02rem; margin: 1.4rem 0 .3rem; }
 p { max-width: 46rem; margin: .5rem 0; } p.lead { color: var(--soft); margin-top: 0; }
 p.notice { color: var(--warn); background: var(--warn-panel); border-left: 4px solid var(--warn); padding: .6rem .9rem;
   font-weight: 600; }
-.scroll { overflow-x: auto; margin: .6rem 0 1rem; } .scroll:focus-visible { outline: 2px solid var(--focus); }
+.scroll { overflow-x: auto; margin: .6rem 0 1rem; width: fit-content; max-width: 100%;
+  background: linear-gradient(to right, var(--paper) 30%, transparent) left / 2rem 100% no-repeat local,
+    linear-gradient(to left, var(--paper) 30%, transparent) right / 2rem 100% no-repeat local,
+    linear-gradient(to right, var(--line), transparent) left / .6rem 100% no-repeat scroll,
+    linear-gradient(to left, var(--line), transparent) right / .6rem 100% no-repeat scroll; }
+ .scroll:focus-visible { outline: 2px solid var(--focus); }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+caption.heard { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
 caption { text-align: left; color: var(--soft); font-size: .9rem; padding-bottom: .3rem; }
 th, td { padding: .28rem .8rem .28rem 0; text-align: right; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { font-weight: 600; } tbody th { font-weight: 400; }
@@ -64,7 +70,8 @@ pre { background: var(--panel); padding: .8rem; border-radius: 4px; font-size: .
 footer { margin-top: 2.6rem; padding-top: .6rem; border-top: 1px solid var(--line); color: var(--soft);
   font-size: .88rem; }
 @media (max-width: 34rem) { body { font-size: 15px; } h1 { font-size: 1.35rem; }
-  table.facts th { white-space: normal; min-width: 6.5rem; } }
+  table.facts th { white-space: normal; min-width: 6.5rem; }
+  table.numbers td, table.numbers thead th { padding-left: .3rem; padding-right: .5rem; } }
 @media print { :root { color-scheme: light; --ink: #000; --soft: #333; --line: #bbb; --strong: #666; --paper: #fff;
   --panel: #f4f4f4; --warn: #000; --warn-panel: #eee; }
   body { max-width: none; font-size: 10.5pt; padding: 0; } .scroll { overflow: visible; }
@@ -148,7 +155,7 @@ class Reported:
             guarantee = getattr(self, name, None)
             if guarantee is not None:
                 return Background(guarantee.explain(), guarantee.simulated)
-        return Background()
+        return Background(simulated=getattr(self, "simulated", False))
 
 
 @singledispatch
@@ -210,7 +217,7 @@ def told_parameters(estimator: Any) -> tuple[list[tuple[str, str]], str]:
             left.append(f"{name} = {told}")
         else:
             given.append((name, told))
-    return given, f"By default: {', '.join(left)}." if left else ""
+    return given, f"At their defaults: {', '.join(left)}." if left else ""
 
 
 def told_value(value: Any) -> str:
@@ -289,16 +296,25 @@ class Page:
         if titled:
             self.subsection(summary.title)
         if summary.facts:
-            self._table("facts", (), summary.facts, "Facts")
+            self._table("facts", (), summary.facts, f"{summary.title}: facts", heard=True)
         if summary.columns:
             # Figure spaces are as wide as digits.
-            self._table("numbers", summary.columns, summary.aligned("\u2007"), summary.title)
+            self._table("numbers", summary.columns, summary.aligned("\u2007"), summary.title, heard=True)
         if summary.notes:
             notes = "".join(f"<li>{html.escape(note)}</li>" for note in summary.notes)
             self._parts.append(f'<ol class="notes">{notes}</ol>')
 
-    def _table(self, kind: str, columns: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> None:
-        words = caption or self._heading
+    def _table(
+        self,
+        kind: str,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        caption: str,
+        heard: bool = False,
+    ) -> None:
+        """Add a table; a caption that repeats a heading is for those who hear it, and not seen."""
+        words, heard = caption or self._heading, heard or not caption
+        hidden = ' class="heard"' if heard else ""
         head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in columns)
         body = "".join(
             f'<tr><th scope="row">{html.escape(row[0])}</th>'
@@ -309,7 +325,7 @@ class Page:
         # What is wider than a phone scrolls by itself, by the keyboard too.
         self._parts.append(
             f'<div class="scroll" role="region" aria-label="{html.escape(words)}" tabindex="0">'
-            f'<table class="{kind}"><caption>{html.escape(words)}</caption>'
+            f'<table class="{kind}"><caption{hidden}>{html.escape(words)}</caption>'
             + (f"<thead><tr>{head}</tr></thead>" if any(columns) else "")
             + f"<tbody>{body}</tbody></table></div>"
         )

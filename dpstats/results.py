@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.report import Reported
+from dpstats.report import SIMULATED, Reported
 
 Numbers = float | NDArray[np.float64]
 
@@ -76,6 +76,8 @@ class ValueTest(Reported):
         In words, what is tested.
     names : tuple of str
         Of the columns.
+    simulated : bool
+        Whether the noise of the release was simulated.
     """
 
     statistic: Any
@@ -85,6 +87,7 @@ class ValueTest(Reported):
     estimand: str
     names: Sequence[str]
     interval: Callable[[float], ConfidenceInterval] = field(repr=False)
+    simulated: bool = field(default=False, kw_only=True)
 
     def confidence_interval(self, confidence_level: float = 0.95) -> ConfidenceInterval:
         """Return the interval of the values that are not rejected; one-sided for a one-sided alternative."""
@@ -102,7 +105,11 @@ class ValueTest(Reported):
             [("Tested", self.estimand), ("Alternative", f"it {words} the value")],
             ["", "value", "statistic", "p-value"],
             [(name, f"{value:g}", f"{z:.3f}", f"{p:.4g}") for name, value, z, p in columns],
-            ["From what was released before: it costs no privacy.", "Each column on its own."],
+            [
+                "From what was released before: it costs no privacy.",
+                "Each column on its own.",
+                *[SIMULATED] * self.simulated,
+            ],
         )
 
     def _repr_html_(self) -> str:
@@ -122,6 +129,8 @@ class JointTest(Reported):
         Degrees of freedom.
     names : tuple of str
         Of the coefficients.
+    simulated : bool
+        Whether the noise of the release was simulated.
     """
 
     statistic: float
@@ -129,6 +138,7 @@ class JointTest(Reported):
     df_num: int
     df_denom: int
     names: tuple[str, ...]
+    simulated: bool = field(default=False, kw_only=True)
 
     def summary(self) -> Summary:
         """Return a table; prints as text, shows as HTML in a notebook."""
@@ -143,7 +153,7 @@ class JointTest(Reported):
             [("Null hypothesis", f"{', '.join(self.names)}: all 0")],
             ["F", "df", "df of residuals", "p-value"],
             [row],
-            ["From what was released before: it costs no privacy."],
+            ["From what was released before: it costs no privacy.", *[SIMULATED] * self.simulated],
         )
 
     def _repr_html_(self) -> str:

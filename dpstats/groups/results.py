@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.report import Reported
+from dpstats.report import SIMULATED, Reported
 from dpstats.results import ConfidenceInterval, Summary, significant
 
 Floats = NDArray[np.float64]
@@ -34,6 +34,8 @@ class Difference(Reported):
         The two.
     names : sequence of str
         Of the columns.
+    simulated : bool
+        Whether the noise of the release was simulated.
     """
 
     estimate: Floats
@@ -43,6 +45,7 @@ class Difference(Reported):
     groups: tuple[Any, Any]
     names: Sequence[str]
     interval: Callable[[float], ConfidenceInterval] = field(repr=False)
+    simulated: bool = field(default=False, kw_only=True)
 
     def confidence_interval(self, confidence_level: float = 0.95) -> ConfidenceInterval:
         """Return an interval for the difference of each column; one-sided for a one-sided alternative."""
@@ -66,7 +69,9 @@ class Difference(Reported):
         ]
         facts = [("Difference", f"{first} less {second}"), ("Alternative", self.alternative)]
         columns = ["", "difference", *_ends(interval), "z", "p-value"]
-        notes = [_FREE, *(["Each column on its own."] if len(rows) > 1 else [])]
+        notes = [_FREE, *(["Each column on its own."] if len(rows) > 1 else [])] + [
+            SIMULATED
+        ] * self.simulated
         return Summary("Private difference of two groups", facts, columns, rows, notes)
 
     def _repr_html_(self) -> str:
@@ -87,6 +92,8 @@ class PairwiseDifferences(Reported):
     method : {"tukey", "holm"}
     names : sequence of str
         Of the columns.
+    simulated : bool
+        Whether the noise of the release was simulated.
     """
 
     pairs: tuple[tuple[Any, Any], ...]
@@ -96,6 +103,7 @@ class PairwiseDifferences(Reported):
     method: str
     names: Sequence[str]
     interval: Callable[[float], ConfidenceInterval] = field(repr=False)
+    simulated: bool = field(default=False, kw_only=True)
 
     def confidence_interval(self, confidence_level: float = 0.95) -> ConfidenceInterval:
         """Return intervals of shape (n_pairs, n_features) that cover together, for each column.
@@ -122,7 +130,9 @@ class PairwiseDifferences(Reported):
         how = {"tukey": "Tukey's range", "holm": "Holm's p-values, Bonferroni's intervals"}[self.method]
         facts = [("Together", f"all {len(self.pairs)} pairs of a column, by {how}")]
         columns = ["", "difference", *_ends(interval), "z", "p-value"]
-        return Summary("Private differences of all pairs", facts, columns, rows, [_FREE])
+        return Summary(
+            "Private differences of all pairs", facts, columns, rows, [_FREE] + [SIMULATED] * self.simulated
+        )
 
     def _repr_html_(self) -> str:
         return self.summary().as_html()
@@ -141,6 +151,8 @@ class AnalysisOfVariance(Reported):
     n_groups, n_simulations : int
     names : sequence of str
         Of the columns.
+    simulated : bool
+        Whether the noise of the release was simulated.
     """
 
     statistic: Floats
@@ -148,6 +160,7 @@ class AnalysisOfVariance(Reported):
     n_groups: int
     n_simulations: int
     names: Sequence[str]
+    simulated: bool = field(default=False, kw_only=True)
 
     def summary(self) -> Summary:
         """Return a table; prints as text, shows as HTML in a notebook."""
@@ -160,7 +173,11 @@ class AnalysisOfVariance(Reported):
             ("p-values", f"of {self.n_simulations:,} simulated releases with equal means"),
         ]
         return Summary(
-            "Private analysis of variance", facts, ["", "statistic", "p-value"], rows, [_FREE, _ANOVA]
+            "Private analysis of variance",
+            facts,
+            ["", "statistic", "p-value"],
+            rows,
+            [_FREE, _ANOVA] + [SIMULATED] * self.simulated,
         )
 
     def _repr_html_(self) -> str:

@@ -19,7 +19,8 @@ def _of_regression(fitted: Regression) -> tuple[str, Any] | None:
     coefficients = np.atleast_1d(fitted.coef_).ravel()
     interval = fitted.confidence_interval()
     low, high = np.ravel(interval.low), np.ravel(interval.high)
-    names = list(fitted.feature_names_out()) if hasattr(fitted, "feature_names_out") else []
+    # The intercept is the first row, where there is one.
+    names = [row[0] for row in fitted.summary().rows][-coefficients.size :]
     shown = np.isfinite(low) & np.isfinite(high)
     if low.shape != coefficients.shape or not 0 < shown.sum() <= _MOST_COEFFICIENTS:
         return None
