@@ -68,8 +68,8 @@ class Movement:
 
     @property
     def ratio(self) -> float:
-        """What moved over what was declared."""
-        if self.declared > 0:
+        """What moved over what was declared; NaN of what is wrong in another way."""
+        if math.isnan(self.declared) or self.declared > 0:
             return self.moved / self.declared
         return math.inf if self.moved > 0 else 0.0
 
@@ -329,7 +329,7 @@ def _declared(stage: Declared, first: Any, second: Any) -> Movement:
 
 
 def _wrong(name: str, words: str, problem: str) -> Movement:
-    return Movement(name, words, math.inf, math.nan, False, problem)
+    return Movement(name, words, math.nan, math.nan, False, problem)
 
 
 _KINDS: Mapping[type, Callable[[Any, Any, Any], Movement]] = {

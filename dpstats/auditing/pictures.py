@@ -134,6 +134,7 @@ def _of_audit(result: AuditResult) -> tuple[str, Any] | None:
     if not result.curve:
         return None
     words = (
-        "Left, the errors of the attack against the curve of the claim; right, the epsilon that each threshold proves."
+        "Left, the errors of the attack against the curve of the claim; right, the epsilon that each "
+        "threshold proves."
     )
     return words, plot_audit(result)

@@ -77,7 +77,7 @@ class SensitivityCheck(Reported):
     @property
     def worst(self) -> Movement | None:
         """The stage that is wrong, or comes nearest to it."""
-        return max(self.movements, key=lambda item: (not item.ok, item.ratio), default=None)
+        return max(self.movements, key=_rank, default=None)
 
     @property
     def stage(self) -> str:
@@ -87,7 +87,7 @@ class SensitivityCheck(Reported):
     @property
     def ratio(self) -> float:
         """The largest of what moved over what was declared."""
-        return max((item.ratio for item in self.movements), default=0.0)
+        return max((item.ratio for item in self.movements if not math.isnan(item.ratio)), default=0.0)
 
     def summary(self) -> Summary:
         """Return one row per stage; prints as text, shows as HTML in a notebook."""
@@ -327,9 +327,10 @@ def _compared(
         again = run(release, neighbor, second)
     except Exception as error:
         # Not its message, which may show the data.
-        course = f"the neighbour is refused ({type(error).__name__})"
-    second.finish()
-    course = second.parted or course
+        course = second.parted or f"the neighbour is refused ({type(error).__name__})"
+    else:
+        # Whatever a release makes of the error of a stage that the first run did not ask for.
+        course = second.finish()
     output = FOLLOWS
     if not course:
         both = _comparable(returned) and _comparable(again)
@@ -345,9 +346,14 @@ def _worst_of_each(first: Sequence[Seen], second: Sequence[Seen]) -> tuple[Movem
         if item is None:
             continue
         known = found.get(item.stage)
-        if known is None or (not item.ok, item.ratio) > (not known.ok, known.ratio):
+        if known is None or _rank(item) > _rank(known):
             found[item.stage] = item
     return tuple(found.values())
+
+
+def _rank(item: Movement) -> tuple[bool, float]:
+    """Return how bad a movement is, for comparisons."""
+    return not item.ok, math.inf if math.isnan(item.ratio) else item.ratio
 
 
 def _parts(data: Any) -> tuple[Any, ...]:

@@ -183,11 +183,12 @@ class Witness(StandIn):
         self.seen.append(Seen(stage, _kept(given), outcome))
         return outcome
 
-    def finish(self) -> None:
-        """Look whether a second run stopped before the first did."""
+    def finish(self) -> str:
+        """Return how a second run that has ended parts from the first, in words; "" if it does not."""
         if self._first is not None and not self.parted and len(self.seen) < len(self._first):
             missing = self._first[len(self.seen)].stage.name
             self.parted = f"where one run asks for stage {missing!r}, the other asks for no further stage"
+        return self.parted
 
     def __repr__(self) -> str:
         return "Witness()"
