@@ -82,11 +82,14 @@ footer { margin-top: 2.6rem; padding-top: .6rem; border-top: 1px solid var(--lin
 class Table(Protocol):
     """What a summary consists of; see `dpstats.results.Summary`."""
 
-    title: str
-    facts: Sequence[tuple[str, str]]
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    notes: Sequence[str]
+    @property
+    def title(self) -> str: ...
+    @property
+    def facts(self) -> Sequence[tuple[str, str]]: ...
+    @property
+    def columns(self) -> Sequence[str]: ...
+    @property
+    def notes(self) -> Sequence[str]: ...
 
     def aligned(self, blank: str) -> list[list[str]]:
         """Return the rows, decimal points of a column below each other."""

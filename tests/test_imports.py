@@ -351,6 +351,7 @@ INSIDE = {
         "verdicts",
         "risks",
         "formula_fit",
+        "broken_line",
         "rate_fit",
         "comparison",
         "sample_size",

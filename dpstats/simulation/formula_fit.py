@@ -15,7 +15,15 @@ from dpstats.data.parameters import check_real
 from dpstats.errors import InvalidParameter
 from dpstats.report import Reported
 from dpstats.results import ConfidenceInterval, Summary
-from dpstats.simulation.risks import Term, Vector, evaluate, interval_words, log_means, usable_cells
+from dpstats.simulation.risks import (
+    Term,
+    Vector,
+    evaluate,
+    failure_words,
+    interval_words,
+    log_means,
+    usable_cells,
+)
 from dpstats.simulation.table import StudyResults
 from dpstats.simulation.verdicts import NOT_REPRODUCED, REPRODUCED, UNDECIDED
 
@@ -39,6 +47,8 @@ class FormulaFit(Reported):
     n_cells : int
     confidence_level : float
         Of the verdict.
+    failures : str
+        In words, what is known of replications that failed.
     """
 
     terms: tuple[str, ...]
@@ -49,6 +59,7 @@ class FormulaFit(Reported):
     deviation: float
     n_cells: int
     confidence_level: float
+    failures: str = ""
 
     @property
     def verdict(self) -> str:
@@ -80,7 +91,7 @@ class FormulaFit(Reported):
             )
         ]
         facts = [
-            ("Cells", str(self.n_cells)),
+            ("Cells", f"{self.n_cells}{self.failures}"),
             ("Fit", f"p = {self.pvalue:.3g}, largest deviation {100 * self.deviation:.1f}%"),
             ("Verdict", self.verdict),
         ]
@@ -180,4 +191,5 @@ def fit_formula(
         deviation=deviation,
         n_cells=len(usable.cells),
         confidence_level=level,
+        failures=failure_words(results, usable),
     )

@@ -15,6 +15,8 @@ from dpstats.report import Reported
 from dpstats.results import Summary
 
 Parameters = Mapping[str, Any]
+MOST_FAILED = 0.05
+"""Share of the replications of a cell that may fail before fits leave the cell out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,12 @@ class CellResult:
     def failed(self) -> int:
         """Number of replications that raised."""
         return sum(self.failures.values())
+
+    @property
+    def few_failed(self) -> bool:
+        """Whether at most a twentieth of the replications raised: what the others say still counts."""
+        total = self.failed + max((values.size for values in self.losses.values()), default=0)
+        return self.failed <= MOST_FAILED * total
 
     def mean(self, loss: str) -> float:
         """Monte Carlo mean; NaN where nothing succeeded."""
