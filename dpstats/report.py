@@ -32,6 +32,7 @@ SIMULATED = "Simulated noise, not a private release: random_state was given."
 
 _MOST_ENTRIES = 24
 _MOST_CHARACTERS = 300
+_WIDE = 700  # pixels
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c2430; --soft: #4a5666; --line: #d3dae2; --strong: #8a97a8;
@@ -60,9 +61,10 @@ th, td { padding: .28rem .8rem .28rem 0; text-align: right; border-bottom: 1px s
 th { font-weight: 600; } tbody th { font-weight: 400; }
 th:first-child, table.facts th, table.facts td { text-align: left; }
 table.facts th { color: var(--soft); font-weight: 400; white-space: nowrap; }
-table.numbers td, table.numbers thead th { white-space: nowrap; padding-left: .8rem; }
+table.numbers td, table.numbers thead th + th { white-space: nowrap; padding-left: .8rem; }
 thead th { border-bottom: 2px solid var(--strong); }
 figure { margin: 1rem 0; } figure img { max-width: 100%; height: auto; background: #ffffff; border-radius: 4px; }
+figure img.wide { min-width: 38rem; }
 figcaption, ol.notes { color: var(--soft); font-size: .92rem; } ol.notes { max-width: 46rem; padding-left: 1.4rem; }
 ol.notes li { margin: .3rem 0; }
 pre { background: var(--panel); padding: .8rem; border-radius: 4px; font-size: .85rem; line-height: 1.45;
@@ -71,11 +73,11 @@ footer { margin-top: 2.6rem; padding-top: .6rem; border-top: 1px solid var(--lin
   font-size: .88rem; }
 @media (max-width: 34rem) { body { font-size: 15px; } h1 { font-size: 1.35rem; }
   table.facts th { white-space: normal; min-width: 6.5rem; }
-  table.numbers td, table.numbers thead th { padding-left: .3rem; padding-right: .5rem; } }
+  table.numbers td, table.numbers thead th + th { padding-left: .3rem; padding-right: .5rem; } }
 @media print { :root { color-scheme: light; --ink: #000; --soft: #333; --line: #bbb; --strong: #666; --paper: #fff;
   --panel: #f4f4f4; --warn: #000; --warn-panel: #eee; }
   body { max-width: none; font-size: 10.5pt; padding: 0; } .scroll { overflow: visible; }
-  h2, h3 { break-after: avoid; } figure, tr, p.notice { break-inside: avoid; } a { color: inherit; } }
+  h2, h3 { break-after: avoid; } figure img.wide { min-width: 0; } figure, tr, p.notice { break-inside: avoid; } a { color: inherit; } }
 """
 
 
@@ -344,10 +346,14 @@ class Page:
         data = base64.b64encode(buffer.getvalue()).decode("ascii")
         text = html.escape(caption)
         width, height = (round(96 * length) for length in figure.get_size_inches())
-        self._parts.append(
-            f'<figure><img alt="{text}" width="{width}" height="{height}" src="data:image/png;base64,{data}">'
-            f"<figcaption>{text}</figcaption></figure>"
+        # Two panels side by side could not be read on a phone: they scroll.
+        wide = ' class="wide"' if width > _WIDE else ""
+        image = (
+            f'<img{wide} alt="{text}" width="{width}" height="{height}" src="data:image/png;base64,{data}">'
         )
+        if wide:
+            image = f'<div class="scroll" role="region" aria-label="picture" tabindex="0">{image}</div>'
+        self._parts.append(f"<figure>{image}<figcaption>{text}</figcaption></figure>")
 
     def as_html(self) -> str:
         """Return the whole page."""

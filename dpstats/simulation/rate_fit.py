@@ -65,6 +65,8 @@ class RateFit(Reported):
         Where one line does not fit: two regimes, if there are cells enough to tell.
     failures : str
         In words, what is known of replications that failed.
+    n_groups : int
+        Of cells that differ in the parameter alone; each has its intercept, and all have the slope.
 
     See Also
     --------
@@ -85,6 +87,7 @@ class RateFit(Reported):
     deviation: float = 0.0
     two: BrokenLine | None = None
     failures: str = ""
+    n_groups: int = 1
 
     @property
     def fits(self) -> bool:
@@ -138,40 +141,51 @@ class RateFit(Reported):
         return UNDECIDED if met else NOT_REPRODUCED
 
     def summary(self) -> Summary:
-        """Return the exponent as a table."""
-        row = [
-            self.parameter,
-            "" if self.theory is None else f"{self.theory:g}",
-            "" if self.prediction is None else f"{self.prediction:.3f}",
-            f"{self.slope:.3f}",
-            interval_words(self.interval),
-            self.verdict,
+        """Return the exponent as a table; where one line does not fit, with those of two regimes."""
+        compared = [
+            ("theory", None if self.theory is None else f"{self.theory:g}"),
+            ("predicted here", None if self.prediction is None else f"{self.prediction:.3f}"),
         ]
-        columns = ["exponent of", "theory", "predicted here", "estimate", "interval", "verdict"]
-        rows, notes = [row], []
-        line = f"p = {self.pvalue:.3g}, largest deviation {100 * self.deviation:.2g}%"
+        known = [(name, value) for name, value in compared if value is not None]
+        columns = [
+            "exponent of",
+            *(name for name, _ in known),
+            "estimate",
+            "interval",
+            *["verdict"][: len(known)],
+        ]
+        rows = [
+            self._row(self.parameter, [value for _, value in known], self.slope, self.interval, self.verdict)
+        ]
+        # Two digits of a small deviation, whole percents of a large one.
+        line = f"p = {self.pvalue:.3g}, largest deviation {float(f'{100 * self.deviation:.2g}'):g}%"
+        notes = []
         if not self.fits:
             line = f"one line does not fit: {line}"
-            notes.append(
-                "There is no one exponent for all of these cells. The interval of the best line counts what it misses "
-                "them by; it is not that of a limit."
-            )
-            rows += self._regimes()
+            notes = [
+                "There is no one exponent for all of these cells: the interval counts what the line misses them by."
+            ]
+            if self.two is not None:
+                regimes = zip(("below", "above"), self.two.slopes, self.two.intervals, strict=True)
+                rows += [
+                    self._row(
+                        f"{self.parameter} {side} {self.two.place:.4g}",
+                        [""] * len(known),
+                        slope,
+                        interval,
+                        "",
+                    )
+                    for side, slope, interval in regimes
+                ]
             notes += self._regime_notes()
         facts = [("Regime", self.regime), ("Cells", f"{self.n_cells}{self.failures}"), ("Line", line)]
         return Summary(f"Rate in {self.parameter}", facts, columns, rows, notes)
 
-    def _regimes(self) -> list[list[str]]:
-        """Return a row for each of two regimes."""
-        if self.two is None:
-            return []
-        place = f"{self.two.place:.4g}"
-        return [
-            [f"{self.parameter} {side} {place}", "", "", f"{slope:.3f}", interval_words(interval), ""]
-            for side, slope, interval in zip(
-                ("below", "above"), self.two.slopes, self.two.intervals, strict=True
-            )
-        ]
+    @staticmethod
+    def _row(
+        name: str, known: list[str], slope: float, interval: ConfidenceInterval, verdict: str
+    ) -> list[str]:
+        return [name, *known, f"{slope:.3f}", interval_words(interval), *[verdict][: len(known)]]
 
     def _regime_notes(self) -> list[str]:
         if self.two is None:
@@ -182,8 +196,10 @@ class RateFit(Reported):
         )
         if self.two.pvalue >= MISFIT:
             return [f"{words}, and fits (p = {self.two.pvalue:.2g})."]
+        more = ", elsewhere for other cells" if self.n_groups > 1 else ""
         return [
-            f"{words}, and does not fit either (p = {self.two.pvalue:.2g}): it changes more than once, or gradually."
+            f"{words}, and does not fit either (p = {self.two.pvalue:.2g}): it changes more than once{more}, or "
+            "gradually."
         ]
 
     def __str__(self) -> str:
@@ -312,6 +328,7 @@ def fit_rate(
         deviation=line.deviation,
         two=None if fits else fit_broken_line(parameter, x, design[:, 1:], means, errors, level),
         failures=failure_words(results, usable),
+        n_groups=design.shape[1] - 1,
     )
 
 

@@ -98,7 +98,7 @@ def study_report(
         page.summary(replace(summary, notes=study.version_notes()))
     page.section("How to run it again")
     page.code(command_line() if command is None else command)
-    page.table(["fact", ""], [[name, value] for name, value in provenance(studies).items()])
+    page.table([], [[name, value] for name, value in provenance(studies).items()])
     return page
 
 
@@ -155,7 +155,7 @@ def _pictures(rates: Sequence[tuple[StudyResults, str, str, RateFit | None]]) ->
         caption = (
             f"{study.name}: {words}."
             if len({id(item[0]) for item in rates}) > 1
-            else f"{words.capitalize()}."
+            else f"{words[0].upper()}{words[1:]}."
         )
         with contextlib.suppress(ValueError):  # a loss that is not positive, on logarithmic axes
             drawn[caption] = plot_risk(study, parameter, loss=loss, rate=rate, logarithmic=not share)
