@@ -77,7 +77,8 @@ footer { margin-top: 2.6rem; padding-top: .6rem; border-top: 1px solid var(--lin
 @media print { :root { color-scheme: light; --ink: #000; --soft: #333; --line: #bbb; --strong: #666; --paper: #fff;
   --panel: #f4f4f4; --warn: #000; --warn-panel: #eee; }
   body { max-width: none; font-size: 10.5pt; padding: 0; } .scroll { overflow: visible; }
-  h2, h3 { break-after: avoid; } figure img.wide { min-width: 0; } figure, tr, p.notice { break-inside: avoid; } a { color: inherit; } }
+  h2, h3 { break-after: avoid; } figure img.wide { min-width: 0; }
+  figure, tr, p.notice { break-inside: avoid; } a { color: inherit; } }
 """
 
 
