@@ -245,7 +245,7 @@ def told_value(value: Any) -> str:
         )
         return f"({', '.join(inside)})"
     name = getattr(value, "__qualname__", None)
-    text = name if isinstance(name, str) else repr(value)
+    text = name if isinstance(name, str) else " ".join(repr(value).split())
     plain = type(value).__name__ if " at 0x" in text else text
     return plain if len(plain) <= _MOST_CHARACTERS else f"{plain[:_MOST_CHARACTERS]}..."
 

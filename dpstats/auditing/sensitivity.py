@@ -307,6 +307,10 @@ def _runner(release: Any, sensitivity: float | None, norm: str) -> _Run:
 
 def _fitted(estimator: Any, data: Any, witness: Witness) -> dict[str, Any]:
     """Fit a copy of an estimator, and return all that is public of it afterwards."""
+    if not {"random_state", "budget"} <= estimator.get_params(deep=False).keys():
+        raise InvalidParameter(
+            f"release must be an estimator of dpstats, or a callable that uses one, got {type(estimator).__name__}"
+        )
     made = copy.copy(estimator)
     made.set_params(random_state=witness, budget=None)
     made.fit(*_parts(data))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.preprocessing import StandardScaler
 
 from dpstats.auditing import audit, check_sensitivity, worst_neighbor
 from dpstats.errors import InvalidParameter
@@ -190,6 +191,7 @@ def test_it_cannot_pass_trivially() -> None:
             "LaplaceMechanism.*random_state=source",
         ),
         (lambda: check_sensitivity("mean", X, Z), "an estimator or a callable, got str"),
+        (lambda: check_sensitivity(StandardScaler(), X, Z), "an estimator of dpstats, .* got StandardScaler"),
         (lambda: check_sensitivity(3.0, X, Z, sensitivity=1.0), "a callable that returns a statistic"),
         (lambda: check_sensitivity(sum, (1,), (2,), sensitivity=-1.0), "sensitivity must be"),
         (lambda: check_sensitivity(sum, (1,), (2,), sensitivity=1.0, norm="l3"), "norm must be one of"),
