@@ -270,7 +270,7 @@ def _utility(
     lower, upper = ends
     left = [np.searchsorted(-low, -t, side="left") for low, t in zip(lower, tuples, strict=True)]
     right = [np.searchsorted(high, t, side="left") for high, t in zip(upper, tuples, strict=True)]
-    return -(np.max(left, axis=0) + np.max(right, axis=0))
+    return np.asarray(-(np.max(left, axis=0) + np.max(right, axis=0)), dtype=np.int64)
 
 
 def _smooth(stage: Smooth, first: Any, second: Any) -> Movement:

@@ -14,8 +14,8 @@ from dpstats.results import ConfidenceInterval
 _MOST_COEFFICIENTS = 40
 
 
-@picture_of.register
-def _of_regression(fitted: Regression) -> tuple[str, Any] | None:
+@picture_of.register(Regression)
+def _of_regression(fitted: Regression[Any]) -> tuple[str, Any] | None:
     coefficients = np.atleast_1d(fitted.coef_).ravel()
     interval = fitted.confidence_interval()
     low, high = np.ravel(interval.low), np.ravel(interval.high)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from dpstats.release.stream import Above, Stream
 
 Numbers = NDArray[np.float64]
 NORMS = ("l1", "l2", "linf")
+Drawn = TypeVar("Drawn")
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,15 +247,16 @@ class WitnessedSession(Session):
         self._noise.witness.witness(stage, why, lambda: None)
         Session.skip(self, name, why)
 
-    def _told(self, name: str, given: Any, draw: Callable[[], Any]) -> Any:
+    def _told(self, name: str, given: Any, draw: Callable[[], Drawn]) -> Drawn:
         """Release a stage: drawn, or what the witness says it was."""
         stage = self._stage(name, *KINDS)
-        drawn: list[Any] = []
+        drawn: list[Drawn] = []
 
-        def drawing() -> Any:
+        def drawing() -> tuple[Any, Drawn]:
             drawn.append(draw())
             return self._released.get(name), drawn[0]
 
+        returned: Drawn
         released, returned = self._noise.witness.witness(stage, given, drawing)
         if not drawn:
             self._take(name)

@@ -116,4 +116,4 @@ def _fitted(place: float, slopes: Vector, x: Vector, groups: Vector, means: Vect
     """Return the line of such slopes, at the intercepts that are best for it."""
     line = bent(x, place) @ slopes
     weights = groups / errors[:, None] ** 2
-    return line + groups @ ((weights.T @ (means - line)) / weights.sum(axis=0))
+    return np.asarray(line + groups @ ((weights.T @ (means - line)) / weights.sum(axis=0)))
