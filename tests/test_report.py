@@ -80,6 +80,8 @@ def test_whatever_has_a_summary_is_a_page(name: str, tmp_path: Path) -> None:
     assert SIMULATED in text
     assert check_page(text) == []
     assert made.summary().title in text
+    for note in getattr(getattr(made, "plan_", None), "notes", list)():
+        assert parsed(text).words.count(note) == 1
     for _, value in made.summary().facts:
         assert parsed(text).words.count(value) >= 1
 

@@ -172,7 +172,8 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         names = getattr(self, "feature_names_in_", None)
         if names is not None:
             asked.append(("columns of the data", told_value(list(names))))
-        plan = "\n".join([str(self.plan_), *self.plan_.notes()])
+        stated = str(self.plan_)
+        plan = "\n".join([stated, *(note for note in self.plan_.notes() if note not in stated)])
         return Background(self.privacy_.explain(), self.privacy_.simulated, asked, defaults, plan)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:

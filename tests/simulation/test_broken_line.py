@@ -22,9 +22,9 @@ def cells(*d: int) -> list[dict]:
 
 
 def test_both_regimes_are_found_and_intervals_cover() -> None:
-    # Of 30 studies intervals at 95% miss in more than 7 with probability 2e-4, each of the three.
+    # Of 20 studies intervals at 95% miss in more than 6 with probability 4e-5, each of the three.
     rng = np.random.default_rng(0)
-    fits = [fit_rate(synthetic(broken, rng, cells(1), replications=400), "n") for _ in range(30)]
+    fits = [fit_rate(synthetic(broken, rng, cells(1), replications=400), "n") for _ in range(20)]
     assert all(not fit.fits and fit.two is not None and fit.two.pvalue > 1e-4 for fit in fits)
     two = [fit.two for fit in fits if fit.two is not None]
     for estimates, truth in (
@@ -32,7 +32,7 @@ def test_both_regimes_are_found_and_intervals_cover() -> None:
         ([(found.slopes[1], found.intervals[1]) for found in two], -0.5),
         ([(found.place, found.place_interval) for found in two], 600.0),
     ):
-        assert sum(not interval.low <= truth <= interval.high for _, interval in estimates) <= 7
+        assert sum(not interval.low <= truth <= interval.high for _, interval in estimates) <= 6
         assert np.mean([value for value, _ in estimates]) == pytest.approx(truth, rel=0.05)
         assert all(interval.low <= value <= interval.high for value, interval in estimates)
 
