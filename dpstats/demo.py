@@ -98,7 +98,7 @@ def run(out: Path) -> str:
     out.mkdir(parents=True, exist_ok=True)
     figure.savefig(out / "means_by_epsilon.png", dpi=144)
     page = _page(mean, table, facts, figure)
-    (out / "index.html").write_text(page.as_html(), encoding="utf-8")
+    page.write(out / "index.html")
     width = max(len(name) for name, _ in facts)
     lines = [
         table.as_text(),
@@ -168,13 +168,13 @@ def _page(mean: ClippedMean, table: Summary, facts: list[tuple[str, str]], figur
         [[c.name, c.label, f"{c.low:g}", f"{c.high:g}", c.why] for c in COLUMNS],
     )
     page.section("The release")
-    page.fragment(table.as_html())
+    page.summary(table)
     page.section("What it means for a row")
     page.code(mean.privacy_.explain())
     page.section("What it cost")
     page.table(["", ""], [[name, value] for name, value in facts])
     page.section("What protecting a person costs")
-    page.fragment(price_per_person().as_html())
+    page.summary(price_per_person())
     page.section("How precision depends on epsilon")
     page.picture(
         figure,

@@ -13,7 +13,9 @@ from dpstats.results import ConfidenceInterval
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_ESTIMATE = "#1f5fa8"
+ESTIMATE = "#1f5fa8"
+REFERENCE = "#b03a2e"
+"""Colours of what is private, and of what it is compared with."""
 _ACROSS = 3
 
 
@@ -66,7 +68,7 @@ def forest(
             axis.set_visible(False)
             continue
         errors = np.stack([values[:, j] - low[:, j], high[:, j] - values[:, j]])
-        axis.errorbar(values[:, j], places, xerr=errors, fmt="o", ms=4, capsize=3, color=_ESTIMATE)
+        axis.errorbar(values[:, j], places, xerr=errors, fmt="o", ms=4, capsize=3, color=ESTIMATE)
         axis.set_yticks(places, list(labels))
         axis.set_ylim(-0.6, len(labels) - 0.4)
         axis.set_xlabel(names[j])

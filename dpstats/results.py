@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.report import SIMULATED, Reported
+
 __all__ = ["ConfidenceInterval", "JointTest", "Summary", "ValueTest"]
 
 Numbers = float | NDArray[np.float64]
@@ -71,7 +73,7 @@ class ConfidenceInterval:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ValueTest:
+class ValueTest(Reported):
     """Is it this value? A test of each column's estimand, from a release that was made before: at no cost.
 
     Attributes
@@ -86,6 +88,8 @@ class ValueTest:
         In words, what is tested.
     names : tuple of str
         Of the columns.
+    simulated : bool
+        Whether the noise of the release was simulated.
 
     Examples
     --------
@@ -104,6 +108,7 @@ class ValueTest:
     estimand: str
     names: Sequence[str]
     interval: Callable[[float], ConfidenceInterval] = field(repr=False)
+    simulated: bool = field(default=False, kw_only=True)
 
     def confidence_interval(self, confidence_level: float = 0.95) -> ConfidenceInterval:
         """Return the interval of the values that are not rejected; one-sided for a one-sided alternative."""
@@ -121,7 +126,11 @@ class ValueTest:
             [("Tested", self.estimand), ("Alternative", f"it {words} the value")],
             ["", "value", "statistic", "p-value"],
             [(name, f"{value:g}", f"{z:.3f}", f"{p:.4g}") for name, value, z, p in columns],
-            ["From what was released before: it costs no privacy.", "Each column on its own."],
+            [
+                "From what was released before: it costs no privacy.",
+                "Each column on its own.",
+                *[SIMULATED] * self.simulated,
+            ],
         )
 
     def _repr_html_(self) -> str:
@@ -129,7 +138,7 @@ class ValueTest:
 
 
 @dataclass(frozen=True, slots=True)
-class JointTest:
+class JointTest(Reported):
     """Are all of these 0? A test of several coefficients, from a release that was made before: at no cost.
 
     Attributes
@@ -141,6 +150,8 @@ class JointTest:
         Degrees of freedom.
     names : tuple of str
         Of the coefficients.
+    simulated : bool
+        Whether the noise of the release was simulated.
 
     Examples
     --------
@@ -159,6 +170,7 @@ class JointTest:
     df_num: int
     df_denom: int
     names: tuple[str, ...]
+    simulated: bool = field(default=False, kw_only=True)
 
     def summary(self) -> Summary:
         """Return a table; prints as text, shows as HTML in a notebook."""
@@ -173,7 +185,7 @@ class JointTest:
             [("Null hypothesis", f"{', '.join(self.names)}: all 0")],
             ["F", "df", "df of residuals", "p-value"],
             [row],
-            ["From what was released before: it costs no privacy."],
+            ["From what was released before: it costs no privacy.", *[SIMULATED] * self.simulated],
         )
 
     def _repr_html_(self) -> str:
@@ -181,7 +193,7 @@ class JointTest:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(Reported):
     """A titled table with facts above and notes below: text in a terminal, HTML in a notebook.
 
     Attributes
@@ -215,9 +227,13 @@ class Summary:
     rows: Sequence[Sequence[str]]
     notes: Sequence[str] = ()
 
+    def summary(self) -> Summary:
+        """Return itself, of which a page can be written."""
+        return self
+
     def as_text(self) -> str:
         """Return the summary as plain text."""
-        table = [list(self.columns), *self._aligned(" ")]
+        table = [list(self.columns), *self.aligned(" ")]
         widths = [max(len(row[j]) for row in table) for j in range(len(self.columns))]
 
         def line(row: Sequence[str]) -> str:
@@ -239,7 +255,7 @@ class Summary:
             parts += _wrapped(note, width)
         return "\n".join(parts)
 
-    def _aligned(self, blank: str) -> list[list[str]]:
+    def aligned(self, blank: str) -> list[list[str]]:
         """Return the rows, numbers padded behind so that the decimal points of a column are below each other."""
         columns = [list(column) for column in zip(*self.rows, strict=True)]
         return [
@@ -265,7 +281,7 @@ class Summary:
             f'<tr><th scope="row" {left}>{cell(row[0])}</th>'
             + "".join(f"<td {right}>{cell(value)}</td>" for value in row[1:])
             + "</tr>"
-            for row in self._aligned("\u2007")
+            for row in self.aligned("\u2007")
         )
         notes = "".join(f"<li>{cell(note)}</li>" for note in self.notes)
         table = 'style="border-collapse:collapse;margin:.4em 0"'

@@ -1,19 +1,26 @@
-"""Lower bounds on epsilon by attacking a release."""
+"""Lower bounds on epsilon by attacking a release; sensitivities, by replaying a neighbour."""
 
+from dpstats.auditing import pictures as pictures  # what pages draw
 from dpstats.auditing.attack import audit, audit_outputs
 from dpstats.auditing.bounds import epsilon_lower_bound
 from dpstats.auditing.exact import audit_probabilities, exact_delta, exact_epsilon
+from dpstats.auditing.movement import Movement
 from dpstats.auditing.result import AuditResult, ExactAuditResult
+from dpstats.auditing.sensitivity import SensitivityCheck, check_sensitivity, worst_neighbor
 
 __all__ = [
     "AuditResult",
     "ExactAuditResult",
+    "Movement",
+    "SensitivityCheck",
     "audit",
     "audit_outputs",
     "audit_probabilities",
+    "check_sensitivity",
     "epsilon_lower_bound",
     "exact_delta",
     "exact_epsilon",
+    "worst_neighbor",
 ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dpstats.report import Reported
 from dpstats.results import Summary
 
 
@@ -15,7 +16,7 @@ def _table(
 
 
 @dataclass(frozen=True, slots=True)
-class AuditResult:
+class AuditResult(Reported):
     """What an audit proved.
 
     Attributes
@@ -74,7 +75,7 @@ class AuditResult:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ExactAuditResult:
+class ExactAuditResult(Reported):
     """What outcome probabilities prove: no sampling, no confidence.
 
     Attributes

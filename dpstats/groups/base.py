@@ -109,7 +109,16 @@ class RatioEstimator(PrivateEstimator[Plan], ABC):
             return ConfidenceInterval(least, most, level, self.estimand_)
 
         values = np.full(z.shape, at)
-        return ValueTest(z, pvalue_of(z, side), values, side, self.estimand_, self._all_names(), interval)
+        return ValueTest(
+            z,
+            pvalue_of(z, side),
+            values,
+            side,
+            self.estimand_,
+            self._all_names(),
+            interval,
+            simulated=self.privacy_.simulated,
+        )
 
     def _in_units(self, values: Floats) -> Floats:
         """Return values in half-widths about the middle of the bounds in units of the data, inside the bounds."""

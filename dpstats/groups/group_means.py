@@ -349,6 +349,7 @@ class GroupMeans(_Fitted):
             (self.groups_[first], self.groups_[second]),
             self._names(),
             interval,
+            simulated=self.privacy_.simulated,
         )
 
     def pairwise(self, method: str = "tukey") -> PairwiseDifferences:
@@ -389,7 +390,9 @@ class GroupMeans(_Fitted):
 
         pairs = tuple((self.groups_[i], self.groups_[j]) for i, j in zip(firsts, seconds, strict=True))
         estimate = self.means_[firsts] - self.means_[seconds]
-        return PairwiseDifferences(pairs, estimate, z, pvalues, how, self._names(), interval)
+        return PairwiseDifferences(
+            pairs, estimate, z, pvalues, how, self._names(), interval, simulated=self.privacy_.simulated
+        )
 
     def anova(self, n_simulations: int = 9999, random_state: Any = 0) -> AnalysisOfVariance:
         """Test whether the means of all groups are equal, column by column: it costs no privacy.
@@ -416,7 +419,14 @@ class GroupMeans(_Fitted):
             )
         found = anova.statistic(ratio)[0]
         larger = (anova.null_statistics(ratio, count, rng) >= found).sum(axis=0)
-        return AnalysisOfVariance(found, (1 + larger) / (1 + count), len(self.groups_), count, self._names())
+        return AnalysisOfVariance(
+            found,
+            (1 + larger) / (1 + count),
+            len(self.groups_),
+            count,
+            self._names(),
+            simulated=self.privacy_.simulated,
+        )
 
     def predict(self, labels: Any) -> Floats:
         """Return the mean of each label's group: shape (n, n_features), NaN for a label of none. Releases nothing.

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.report import SIMULATED, Reported
 from dpstats.results import ConfidenceInterval, Summary, significant
 
 Floats = NDArray[np.float64]
@@ -17,7 +18,7 @@ _FREE = "From what was released before: it costs no privacy."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Difference:
+class Difference(Reported):
     """How far the means of two groups are apart, and whether they could be equal.
 
     Attributes
@@ -33,6 +34,8 @@ class Difference:
         The two.
     names : sequence of str
         Of the columns.
+    simulated : bool
+        Whether the noise of the release was simulated.
     """
 
     estimate: Floats
@@ -42,6 +45,7 @@ class Difference:
     groups: tuple[Any, Any]
     names: Sequence[str]
     interval: Callable[[float], ConfidenceInterval] = field(repr=False)
+    simulated: bool = field(default=False, kw_only=True)
 
     def confidence_interval(self, confidence_level: float = 0.95) -> ConfidenceInterval:
         """Return an interval for the difference of each column; one-sided for a one-sided alternative."""
@@ -65,7 +69,9 @@ class Difference:
         ]
         facts = [("Difference", f"{first} less {second}"), ("Alternative", self.alternative)]
         columns = ["", "difference", *_ends(interval), "z", "p-value"]
-        notes = [_FREE, *(["Each column on its own."] if len(rows) > 1 else [])]
+        notes = [_FREE, *(["Each column on its own."] if len(rows) > 1 else [])] + [
+            SIMULATED
+        ] * self.simulated
         return Summary("Private difference of two groups", facts, columns, rows, notes)
 
     def _repr_html_(self) -> str:
@@ -73,7 +79,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PairwiseDifferences:
+class PairwiseDifferences(Reported):
     """All pairs of groups, with p-values and intervals that hold for all pairs of a column together.
 
     Attributes
@@ -86,6 +92,8 @@ class PairwiseDifferences:
     method : {"tukey", "holm"}
     names : sequence of str
         Of the columns.
+    simulated : bool
+        Whether the noise of the release was simulated.
     """
 
     pairs: tuple[tuple[Any, Any], ...]
@@ -95,6 +103,7 @@ class PairwiseDifferences:
     method: str
     names: Sequence[str]
     interval: Callable[[float], ConfidenceInterval] = field(repr=False)
+    simulated: bool = field(default=False, kw_only=True)
 
     def confidence_interval(self, confidence_level: float = 0.95) -> ConfidenceInterval:
         """Return intervals of shape (n_pairs, n_features) that cover together, for each column.
@@ -121,14 +130,16 @@ class PairwiseDifferences:
         how = {"tukey": "Tukey's range", "holm": "Holm's p-values, Bonferroni's intervals"}[self.method]
         facts = [("Together", f"all {len(self.pairs)} pairs of a column, by {how}")]
         columns = ["", "difference", *_ends(interval), "z", "p-value"]
-        return Summary("Private differences of all pairs", facts, columns, rows, [_FREE])
+        return Summary(
+            "Private differences of all pairs", facts, columns, rows, [_FREE] + [SIMULATED] * self.simulated
+        )
 
     def _repr_html_(self) -> str:
         return self.summary().as_html()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AnalysisOfVariance:
+class AnalysisOfVariance(Reported):
     """Are the means of all groups equal? One test for each column.
 
     Attributes
@@ -140,6 +151,8 @@ class AnalysisOfVariance:
     n_groups, n_simulations : int
     names : sequence of str
         Of the columns.
+    simulated : bool
+        Whether the noise of the release was simulated.
     """
 
     statistic: Floats
@@ -147,6 +160,7 @@ class AnalysisOfVariance:
     n_groups: int
     n_simulations: int
     names: Sequence[str]
+    simulated: bool = field(default=False, kw_only=True)
 
     def summary(self) -> Summary:
         """Return a table; prints as text, shows as HTML in a notebook."""
@@ -159,7 +173,11 @@ class AnalysisOfVariance:
             ("p-values", f"of {self.n_simulations:,} simulated releases with equal means"),
         ]
         return Summary(
-            "Private analysis of variance", facts, ["", "statistic", "p-value"], rows, [_FREE, _ANOVA]
+            "Private analysis of variance",
+            facts,
+            ["", "statistic", "p-value"],
+            rows,
+            [_FREE, _ANOVA] + [SIMULATED] * self.simulated,
         )
 
     def _repr_html_(self) -> str:

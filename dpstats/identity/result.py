@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.report import Reported
 from dpstats.results import Summary
 
 
 @dataclass(frozen=True, slots=True)
-class TestResult:
+class TestResult(Reported):
     """The outcome of a private test: a released statistic, and what it means under the null.
 
     The null hypothesis is the whole law of the rows, not only its mean. For the mean alone use the ``test`` of a mean,

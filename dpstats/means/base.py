@@ -180,7 +180,14 @@ class ColumnEstimator(PrivateEstimator[Plan], ABC):
         with np.errstate(divide="ignore", invalid="ignore"):
             statistic = (estimates - at) / errors
         return ValueTest(
-            statistic, pvalues[side], checked, side, self._estimands()[name], self._names_of_all(), interval
+            statistic,
+            pvalues[side],
+            checked,
+            side,
+            self._estimands()[name],
+            self._names_of_all(),
+            interval,
+            simulated=self.privacy_.simulated,
         )
 
     def _names_of_all(self) -> list[str]:

@@ -14,11 +14,12 @@ from dpstats.errors import InvalidParameter
 from dpstats.intervals import half_widths, simultaneous_level
 from dpstats.noisy_counts import CountNoise, limits
 from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.report import Reported
 from dpstats.results import ConfidenceInterval, Summary, significant
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CountEstimate:
+class CountEstimate(Reported):
     """Released counts, with the law of their noise.
 
     Attributes

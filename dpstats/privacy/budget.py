@@ -16,6 +16,7 @@ from dpstats.errors import BudgetExceeded, DPStatsError, InvalidParameter, Ledge
 from dpstats.privacy.filters import METHODS, PLD, Amounts, Cost, Filter
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
 from dpstats.privacy.ledger import LedgerStore, MemoryStore, Record, planned_numbers
+from dpstats.report import Reported
 
 if TYPE_CHECKING:
     from dpstats.privacy.events import Event
@@ -57,7 +58,7 @@ class _KnownCost:
         return (as_event(self.guarantee),)
 
 
-class PrivacyBudget:
+class PrivacyBudget(Reported):
     """A total guarantee that several releases share.
 
     Parameters

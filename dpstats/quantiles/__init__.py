@@ -1,5 +1,6 @@
 """Private quantiles: one or many of them, a median, a whole distribution."""
 
+from dpstats.quantiles import pictures as pictures  # what pages draw
 from dpstats.quantiles.distribution import PrivateDistribution
 from dpstats.quantiles.median import PrivateMedian
 from dpstats.quantiles.quantile import PrivateQuantile

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.report import Reported
 from dpstats.results import Summary, significant
 
 
 @dataclass(frozen=True, slots=True)
-class RankTestResult:
+class RankTestResult(Reported):
     """The outcome of a private rank test.
 
     Attributes

@@ -1,5 +1,6 @@
 """Private regression: linear and logistic, with standard errors, intervals and tests that count the noise."""
 
+from dpstats.regression import pictures as pictures  # what pages draw
 from dpstats.regression.functional import FunctionalMechanismRegression
 from dpstats.regression.linear import PrivateLinearRegression
 from dpstats.regression.logistic import PrivateLogisticRegression

@@ -237,7 +237,9 @@ class Regression(_Fitted[Plan]):
             return ConfidenceInterval(low, high, level, self._estimand)
 
         names = [self._names()[place] for place in places]
-        return ValueTest(z, pvalues[side], at, side, self._estimand, names, interval)
+        return ValueTest(
+            z, pvalues[side], at, side, self._estimand, names, interval, simulated=self.privacy_.simulated
+        )
 
     def f_test(self, names: str | int | Sequence[Any] | None = None) -> JointTest:
         """Test whether several coefficients are all 0, from what was released: it costs no privacy.
@@ -265,7 +267,14 @@ class Regression(_Fitted[Plan]):
         q, left = len(places), self.plan_.n_samples - self.params_.size
         statistic = float(b @ np.linalg.lstsq(cov, b, rcond=None)[0]) / q
         pvalue = self._law.joint_tail(statistic, q, left)
-        return JointTest(statistic, pvalue, q, max(left, 1), tuple(self._names()[place] for place in places))
+        return JointTest(
+            statistic,
+            pvalue,
+            q,
+            max(left, 1),
+            tuple(self._names()[place] for place in places),
+            simulated=self.privacy_.simulated,
+        )
 
     def _linear_predictor(self, X: Any) -> tuple[Floats, Floats]:
         """Return checked rows, with the constant, and what the model says of them."""

@@ -25,6 +25,8 @@ from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.release.noise import noise_source
 from dpstats.release.session import Released, Session
+from dpstats.release.witness import session_of
+from dpstats.report import Background, Reported, told_parameters, told_value
 
 Plan = TypeVar("Plan", bound=ReleasePlan)
 
@@ -33,7 +35,7 @@ Private = Any
 what a stage is about depends on earlier releases, the checked rows."""
 
 
-class PrivateEstimator(BaseEstimator, Generic[Plan]):
+class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
     """Base of the estimators: parameters and public sizes -> plan -> data -> charge -> release -> report.
 
     Subclasses have the parameters ``epsilon``, ``delta``, ``random_state`` and ``budget`` beside their own.
@@ -132,7 +134,7 @@ class PrivateEstimator(BaseEstimator, Generic[Plan]):
             if budget is not None:
                 budget.check(plan)
         plan = self._prepare(plan)
-        session = Session(plan, noise, budget, type(self).__name__)
+        session = session_of(plan, noise, budget, type(self).__name__)
         guarantee = replace(plan.guarantee, simulated=noise.simulated, unit=self._row_is(X))
         private = self._read(table, plan)
         with session:
@@ -153,7 +155,7 @@ class PrivateEstimator(BaseEstimator, Generic[Plan]):
 
     def _session(self, plan: ReleasePlan, label: str) -> Session:
         """Return the session of a release beside the fit, which the budget can pay."""
-        session = Session(plan, noise_source(self.random_state), self.budget, label)
+        session = session_of(plan, noise_source(self.random_state), self.budget, label)
         session.check()
         return session
 
@@ -164,6 +166,15 @@ class PrivateEstimator(BaseEstimator, Generic[Plan]):
     def _table(self, X: Any, y: Any) -> Table:
         """Read the data that a fit was given; an estimator of rows alone ignores ``y``."""
         return read_table(self, X, reset=True, min_samples=self._min_samples)
+
+    def _background(self) -> Background:
+        asked, defaults = told_parameters(self)
+        names = getattr(self, "feature_names_in_", None)
+        if names is not None:
+            asked.append(("columns of the data", told_value(list(names))))
+        stated = str(self.plan_)
+        plan = "\n".join([stated, *(note for note in self.plan_.notes() if note not in stated)])
+        return Background(self.privacy_.explain(), self.privacy_.simulated, asked, defaults, plan)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         text = super().__repr__(N_CHAR_MAX)

@@ -12,6 +12,7 @@ from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import AnyStage
 from dpstats.release.noise import noise_source
 from dpstats.release.session import Session
+from dpstats.release.witness import session_of
 
 
 class Releasing:
@@ -39,7 +40,7 @@ class Releasing:
 
     def _session_of(self, plan: Plan, size: int | None = None) -> Session:
         """Return a session for one release; a refusal of its `check` depends on public facts only."""
-        return Session(plan, self._source, self._budget, type(self).__name__, size)
+        return session_of(plan, self._source, self._budget, type(self).__name__, size)
 
 
 class Mechanism(Releasing):

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import os
 import secrets
+from abc import ABC, abstractmethod
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -67,8 +68,19 @@ class Noise(Protocol):
         """Draw candidates by their weights: shape (size, groups.size)."""
 
 
+class StandIn(ABC):
+    """What is given in place of a seed, and brings simulated noise of its own: see dpstats/release/witness.py."""
+
+    @property
+    @abstractmethod
+    def noise(self) -> Noise:
+        """What sessions draw from."""
+
+
 def noise_source(random_state: Any) -> Noise:
     """Return exact noise for ``random_state=None`` and simulated noise for a seed or a Generator."""
+    if isinstance(random_state, StandIn):
+        return random_state.noise
     generator = check_random_state(random_state)
     return ExactNoise() if generator is None else SimulatedNoise(generator)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -38,6 +39,7 @@ class Adapter:
     def __init__(self, function: Callable[..., Any], attribute: str = "mean_", **parameters: Any) -> None:
         if not callable(function):
             raise InvalidParameter(f"function must be callable, got {function!r}")
+        _check_accepted(function, parameters)
         self._function = function
         self._attribute = attribute
         self._parameters = {"random_state": None, **parameters}
@@ -48,6 +50,9 @@ class Adapter:
 
     def set_params(self, **parameters: Any) -> Self:
         """Change parameters of the function."""
+        _check_accepted(
+            self._function, {key: value for key, value in parameters.items() if key != "random_state"}
+        )
         self._parameters |= parameters
         return self
 
@@ -67,3 +72,23 @@ class Adapter:
         name = getattr(self._function, "__qualname__", type(self._function).__name__)
         shown = {key: value for key, value in self._parameters.items() if key != "random_state"}
         return f"Adapter({name}{''.join(f', {key}={value!r}' for key, value in shown.items())})"
+
+
+def _check_accepted(function: Callable[..., Any], parameters: dict[str, Any]) -> None:
+    """Refuse parameters that the function does not have: it would fail in every replication."""
+    try:
+        stated = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # of a built-in, which states nothing
+        return
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in stated):
+        return
+    # After the rows and the generator.
+    known = [
+        parameter.name for parameter in list(stated)[2:] if parameter.kind is not parameter.VAR_POSITIONAL
+    ]
+    unknown = [name for name in parameters if name not in known]
+    if unknown:
+        raise InvalidParameter(
+            f"parameters must be of function(X, rng, ...), which has {', '.join(known) or 'no others'}; "
+            f"got {', '.join(unknown)}"
+        )

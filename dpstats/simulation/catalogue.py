@@ -110,7 +110,7 @@ def _mean_findings(results: StudyResults) -> list[Any]:
 
 
 def _varies(results: StudyResults, parameter: str) -> bool:
-    usable = [cell for cell in results.cells if not cell.failures]
+    usable = [cell for cell in results.cells if cell.few_failed]
     return len(usable) > 2 and len({cell.parameters[parameter] for cell in usable}) > 1
 
 

@@ -11,8 +11,9 @@ from scipy.special import ndtri
 from scipy.stats import beta as beta_law
 
 from dpstats.data.parameters import check_choice, check_real
+from dpstats.report import Reported
 from dpstats.results import ConfidenceInterval, Summary
-from dpstats.simulation.risks import Term, Vector, interval_words, usable_cells
+from dpstats.simulation.risks import Term, Vector, failure_words, interval_words, usable_cells
 from dpstats.simulation.table import Parameters, StudyResults
 from dpstats.simulation.verdicts import NOT_REPRODUCED, REPRODUCED
 
@@ -28,7 +29,7 @@ class CheckedCell(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class Check(Reported):
     """Measured means against stated values, cell by cell.
 
     Attributes
@@ -39,6 +40,10 @@ class Check:
         Named tuples; the last says whether the interval agrees with what is stated.
     verdict : str
         "reproduced" if every cell agrees; intervals hold for all cells together.
+    loss : str
+        What was compared.
+    failures : str
+        In words, what is known of replications that failed.
 
     Examples
     --------
@@ -54,6 +59,8 @@ class Check:
     relation: str
     lines: tuple[CheckedCell, ...]
     confidence_level: float
+    loss: str = ""
+    failures: str = ""
 
     @property
     def verdict(self) -> str:
@@ -73,9 +80,11 @@ class Check:
             for parameters, measured, interval, stated, agrees in self.lines
         ]
         words = {"equal": "stated", "at_most": "at most", "at_least": "at least"}[self.relation]
-        return Summary(
-            "Check", [("Verdict", self.verdict)], ["cell", "measured", "interval", words, "agrees"], rows
-        )
+        facts = [("Verdict", self.verdict)]
+        if self.failures:
+            facts.append(("Cells", f"{len(self.lines)}{self.failures}"))
+        title = f"Check of {self.loss.replace('_', ' ')}" if self.loss else "Check"
+        return Summary(title, facts, ["cell", "measured", "interval", words, "agrees"], rows)
 
     def __str__(self) -> str:
         return str(self.summary())
@@ -131,7 +140,8 @@ def compare(
                 agrees=bool(agrees),
             )
         )
-    return Check(relation=relation, lines=tuple(lines), confidence_level=level)
+    failures = failure_words(results, usable)
+    return Check(relation, tuple(lines), level, chosen, failures)
 
 
 def _mean_interval(values: Vector, tail: float, level: float) -> ConfidenceInterval:

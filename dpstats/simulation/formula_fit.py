@@ -13,14 +13,23 @@ from scipy.stats import chi2
 
 from dpstats.data.parameters import check_real
 from dpstats.errors import InvalidParameter
+from dpstats.report import Reported
 from dpstats.results import ConfidenceInterval, Summary
-from dpstats.simulation.risks import Term, Vector, evaluate, interval_words, log_means, usable_cells
+from dpstats.simulation.risks import (
+    Term,
+    Vector,
+    evaluate,
+    failure_words,
+    interval_words,
+    log_means,
+    usable_cells,
+)
 from dpstats.simulation.table import StudyResults
 from dpstats.simulation.verdicts import NOT_REPRODUCED, REPRODUCED, UNDECIDED
 
 
 @dataclass(frozen=True, slots=True)
-class FormulaFit:
+class FormulaFit(Reported):
     """A formula of several terms, its constants fitted to all cells at once.
 
     Attributes
@@ -38,6 +47,8 @@ class FormulaFit:
     n_cells : int
     confidence_level : float
         Of the verdict.
+    failures : str
+        In words, what is known of replications that failed.
 
     Examples
     --------
@@ -59,6 +70,7 @@ class FormulaFit:
     deviation: float
     n_cells: int
     confidence_level: float
+    failures: str = ""
 
     @property
     def verdict(self) -> str:
@@ -90,7 +102,7 @@ class FormulaFit:
             )
         ]
         facts = [
-            ("Cells", str(self.n_cells)),
+            ("Cells", f"{self.n_cells}{self.failures}"),
             ("Fit", f"p = {self.pvalue:.3g}, largest deviation {100 * self.deviation:.1f}%"),
             ("Verdict", self.verdict),
         ]
@@ -190,4 +202,5 @@ def fit_formula(
         deviation=deviation,
         n_cells=len(usable.cells),
         confidence_level=level,
+        failures=failure_words(results, usable),
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpstats.errors import DPStatsError
+from dpstats.simulation.rate_fit import RateFit
 from dpstats.simulation.risks import Term
 from dpstats.simulation.sample_size import CrossingPoint
 from dpstats.simulation.table import CellResult, StudyResults
@@ -32,14 +33,14 @@ def _new_figure() -> tuple[Figure, Axes]:
     return figure, figure.subplots()
 
 
-def _words(parameters: Mapping[str, Any], but: str) -> str:
-    return ", ".join(f"{key} = {value}" for key, value in parameters.items() if key != but)
-
-
 def _groups(results: StudyResults, parameter: str) -> dict[str, list[CellResult]]:
+    """Return the cells that differ in one parameter alone, by what tells them from the others."""
+    names = dict.fromkeys(key for cell in results.cells for key in cell.parameters if key != parameter)
+    told = [name for name in names if len({repr(cell.parameters.get(name)) for cell in results.cells}) > 1]
     groups: dict[str, list[CellResult]] = {}
     for cell in results.cells:
-        groups.setdefault(_words(cell.parameters, parameter), []).append(cell)
+        words = ", ".join(f"{name} = {cell.parameters[name]}" for name in told if name in cell.parameters)
+        groups.setdefault(words, []).append(cell)
     return {
         name: sorted(cells, key=lambda cell: float(cell.parameters[parameter]))
         for name, cells in groups.items()
@@ -53,6 +54,7 @@ def plot_risk(
     loss: str | None = None,
     terms: Mapping[str, Term] | None = None,
     constants: Mapping[str, float] | None = None,
+    rate: RateFit | None = None,
     logarithmic: bool = True,
     title: str = "",
 ) -> Figure:
@@ -68,6 +70,9 @@ def plot_risk(
         there is one group only: their lines cross at the crossover, which is marked.
     constants : mapping of str to float, optional
         Default: 1 each.
+    rate : RateFit, optional
+        Of this parameter: its line is drawn through every group, broken where one line does not fit, and its slope
+        is in the legend.
     logarithmic : bool, default=True
     title : str, optional
 
@@ -109,6 +114,9 @@ def plot_risk(
             axis.plot(places, sum(parts.values()), color=color, lw=1, label="theory" if i == 0 else None)
             if len(groups) == 1:
                 _draw_terms(axis, places, parts)
+        if rate is not None and np.count_nonzero(y > 0) > 1:
+            line = rate.line(x[y > 0], y[y > 0], errors[y > 0] / 2)
+            axis.plot(x[y > 0], line, color=color, lw=1, label=rate.words if i == 0 else None)
     if logarithmic:
         axis.set_xscale("log")
         axis.set_yscale("log")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,15 +14,28 @@ from scipy.stats import chi2
 
 from dpstats.data.parameters import check_real
 from dpstats.errors import InvalidParameter
+from dpstats.report import Reported
 from dpstats.results import ConfidenceInterval, Summary
+from dpstats.simulation.broken_line import BrokenLine, bent, fit_broken_line
 from dpstats.simulation.formula_fit import FormulaFit, fit_formula
-from dpstats.simulation.risks import Term, Vector, evaluate, interval_words, log_means, usable_cells
+from dpstats.simulation.risks import (
+    Term,
+    Vector,
+    evaluate,
+    failure_words,
+    interval_words,
+    log_means,
+    usable_cells,
+)
 from dpstats.simulation.table import StudyResults
 from dpstats.simulation.verdicts import FINITE_SIZE, NOT_REPRODUCED, REPRODUCED, UNDECIDED
 
+MISFIT = 0.01
+"""A p-value below which points do not lie on a line."""
+
 
 @dataclass(frozen=True, slots=True)
-class RateFit:
+class RateFit(Reported):
     """An exponent, estimated.
 
     Attributes
@@ -41,6 +56,17 @@ class RateFit:
         Half-width above which an interval proves nothing.
     formula : FormulaFit or None
         The whole formula, fitted to all cells.
+    sampling : ConfidenceInterval or None
+        The interval of Monte Carlo error alone: of the slope of the best line, whether the points lie on it or not.
+        ``interval`` is the same where they do; where they do not, it counts what the line misses them by, too.
+    deviation : float
+        Largest relative deviation of a cell from the line.
+    two : BrokenLine or None
+        Where one line does not fit: two regimes, if there are cells enough to tell.
+    failures : str
+        In words, what is known of replications that failed.
+    n_groups : int
+        Of cells that differ in the parameter alone; each has its intercept, and all have the slope.
 
     See Also
     --------
@@ -68,6 +94,34 @@ class RateFit:
     pvalue: float
     tolerance: float | None
     formula: FormulaFit | None
+    sampling: ConfidenceInterval | None = None
+    deviation: float = 0.0
+    two: BrokenLine | None = None
+    failures: str = ""
+    n_groups: int = 1
+
+    @property
+    def fits(self) -> bool:
+        """Whether the points may lie on a line; if not, there is no one exponent for all of them."""
+        return self.pvalue >= MISFIT
+
+    @property
+    def words(self) -> str:
+        """The slope, or the two, for a legend."""
+        if self.two is None:
+            return f"slope {self.slope:.3g}" + ("" if self.fits else ", which does not fit")
+        first, second = self.two.slopes
+        return f"slopes {first:.3g} and {second:.3g}, break at {self.two.place:.3g}"
+
+    def line(self, x: Vector, means: Vector, errors: Vector) -> Vector:
+        """Return the fitted line at values of the parameter, through the mean risks of one group."""
+        places = np.log(x)
+        if self.two is None:
+            slope = self.slope * places
+        else:
+            slope = bent(places, math.log(self.two.place)) @ np.array(self.two.slopes)
+        weights = np.maximum(errors / means, 1e-9) ** -2.0
+        return np.asarray(np.exp(slope + np.average(np.log(means) - slope, weights=weights)))
 
     @property
     def half_width(self) -> float:
@@ -78,34 +132,86 @@ class RateFit:
     def verdict(self) -> str:
         """How the fit compares with the theory.
 
-        * "reproduced": its exponent is in the interval, which is narrow enough;
+        * "reproduced": its exponent is in the interval, which is narrow enough, of a line that fits;
         * "reproduced at finite size": it is not, or there is none, but the slope that the whole formula
           predicts for these cells is (logarithms, or a smaller term that has not died out);
-        * "undecided": the interval is wider than the tolerance, or there is nothing to compare with;
+        * "undecided": the interval is wider than the tolerance, there is nothing to compare with, or the exponent is
+          in the interval of a line that does not fit;
         * "not reproduced": neither is.
         """
         too_wide = self.tolerance is not None and self.half_width > self.tolerance
         if self.theory is None and self.prediction is None:
             return UNDECIDED
-        if self.theory is not None and self.interval.low <= self.theory <= self.interval.high:
+        met = self.theory is not None and self.interval.low <= self.theory <= self.interval.high
+        if met and self.fits:
             return UNDECIDED if too_wide else REPRODUCED
-        if self.prediction is not None and self.interval.low <= self.prediction <= self.interval.high:
+        # A prediction is the slope of a line through what the formula says of these cells: it need not fit either.
+        within = self.sampling or self.interval
+        if self.prediction is not None and within.low <= self.prediction <= within.high:
             return UNDECIDED if too_wide else FINITE_SIZE
-        return NOT_REPRODUCED
+        return UNDECIDED if met else NOT_REPRODUCED
 
     def summary(self) -> Summary:
-        """Return the exponent as a table."""
-        row = [
-            self.parameter,
-            "" if self.theory is None else f"{self.theory:g}",
-            "" if self.prediction is None else f"{self.prediction:.3f}",
-            f"{self.slope:.3f}",
-            interval_words(self.interval),
-            self.verdict,
+        """Return the exponent as a table; where one line does not fit, with those of two regimes."""
+        compared = [
+            ("theory", None if self.theory is None else f"{self.theory:g}"),
+            ("predicted here", None if self.prediction is None else f"{self.prediction:.3f}"),
         ]
-        columns = ["exponent of", "theory", "predicted here", "estimate", "interval", "verdict"]
-        facts = [("Regime", self.regime), ("Cells", str(self.n_cells)), ("Line", f"p = {self.pvalue:.3g}")]
-        return Summary("Rate", facts, columns, [row])
+        known = [(name, value) for name, value in compared if value is not None]
+        columns = [
+            "exponent of",
+            *(name for name, _ in known),
+            "estimate",
+            "interval",
+            *["verdict"][: len(known)],
+        ]
+        rows = [
+            self._row(self.parameter, [value for _, value in known], self.slope, self.interval, self.verdict)
+        ]
+        # Two digits of a small deviation, whole percents of a large one.
+        line = f"p = {self.pvalue:.3g}, largest deviation {float(f'{100 * self.deviation:.2g}'):g}%"
+        notes = []
+        if not self.fits:
+            line = f"one line does not fit: {line}"
+            notes = [
+                "There is no one exponent for all of these cells: the interval counts what the line misses them by."
+            ]
+            if self.two is not None:
+                regimes = zip(("below", "above"), self.two.slopes, self.two.intervals, strict=True)
+                rows += [
+                    self._row(
+                        f"{self.parameter} {side} {self.two.place:.4g}",
+                        [""] * len(known),
+                        slope,
+                        interval,
+                        "",
+                    )
+                    for side, slope, interval in regimes
+                ]
+            notes += self._regime_notes()
+        facts = [("Regime", self.regime), ("Cells", f"{self.n_cells}{self.failures}"), ("Line", line)]
+        return Summary(f"Rate in {self.parameter}", facts, columns, rows, notes)
+
+    @staticmethod
+    def _row(
+        name: str, known: list[str], slope: float, interval: ConfidenceInterval, verdict: str
+    ) -> list[str]:
+        return [name, *known, f"{slope:.3f}", interval_words(interval), *[verdict][: len(known)]]
+
+    def _regime_notes(self) -> list[str]:
+        if self.two is None:
+            return ["Too few cells to look for two regimes: it takes five values of the parameter."]
+        low, high = (float(end) for end in self.two.place_interval)
+        words = (
+            f"Two regimes: the line breaks at {self.parameter} = {self.two.place:.4g} [{low:.4g}, {high:.4g}]"
+        )
+        if self.two.pvalue >= MISFIT:
+            return [f"{words}, and fits (p = {self.two.pvalue:.2g})."]
+        more = ", elsewhere for other cells" if self.n_groups > 1 else ""
+        return [
+            f"{words}, and does not fit either (p = {self.two.pvalue:.2g}): it changes more than once{more}, or "
+            "gradually."
+        ]
 
     def __str__(self) -> str:
         return str(self.summary())
@@ -162,7 +268,8 @@ def fit_rate(
     Notes
     -----
     Weighted least squares (statsmodels), the weights known: the variance of a log mean is the squared
-    relative Monte Carlo error. The interval is normal.
+    relative Monte Carlo error. The interval is normal. Where the points do not lie on a line (p below .01) it is
+    widened by the square root of chi-square over its degrees of freedom, and a line that breaks once is tried.
 
     Examples
     --------
@@ -206,30 +313,48 @@ def fit_rate(
     x = _log_parameter(inside, parameter)
     means, errors = log_means(inside, chosen, accuracy)
     design = _design(inside, parameter, x)
-    slope, error, pvalue = _weighted_line(design, means, errors)
+    line = _weighted_line(design, means, errors)
     predicted: float | None = None
     if prediction is not None:
-        predicted = _weighted_line(design, np.log(evaluate(inside, prediction)), errors)[0]
+        predicted = _weighted_line(design, np.log(evaluate(inside, prediction)), errors).slope
     elif whole is not None:
-        predicted = _weighted_line(design, np.log(sum(whole.values()))[keep], errors)[0]
-    half = error * float(-ndtri((1 - level) / 2))
-    interval = ConfidenceInterval.around(slope, half, level, f"exponent of {parameter}")
+        predicted = _weighted_line(design, np.log(sum(whole.values()))[keep], errors).slope
+    half = line.error * float(-ndtri((1 - level) / 2))
+    sampling = ConfidenceInterval.around(line.slope, half, level, f"exponent of {parameter}")
+    fits = line.pvalue >= MISFIT
+    misses = 1.0 if fits else max(1.0, line.spread)
+    interval = ConfidenceInterval.around(line.slope, misses * half, level, f"exponent of {parameter}")
     return RateFit(
         parameter=parameter,
-        slope=slope,
+        slope=line.slope,
         interval=interval,
         theory=theory,
         prediction=predicted,
         regime=regime,
         n_cells=len(inside.cells),
-        pvalue=pvalue,
+        pvalue=line.pvalue,
         tolerance=tolerance,
         formula=formula,
+        sampling=sampling,
+        deviation=line.deviation,
+        two=None if fits else fit_broken_line(parameter, x, design[:, 1:], means, errors, level),
+        failures=failure_words(results, usable),
+        n_groups=design.shape[1] - 1,
     )
 
 
-def _weighted_line(design: Vector, response: Vector, errors: Vector) -> tuple[float, float, float]:
-    """Return the slope of the first column, its standard error and the p-value of the residuals."""
+class _Line(NamedTuple):
+    """A weighted line: its slope and its standard error, how far the points are from it."""
+
+    slope: float
+    error: float
+    pvalue: float
+    spread: float
+    deviation: float
+
+
+def _weighted_line(design: Vector, response: Vector, errors: Vector) -> _Line:
+    """Return the line whose slope is that of the first column."""
     from statsmodels.regression.linear_model import WLS
 
     # "fixed scale": the weights are the inverse variances themselves, not only proportional to them.
@@ -237,7 +362,9 @@ def _weighted_line(design: Vector, response: Vector, errors: Vector) -> tuple[fl
     residual = float(np.sum((np.asarray(fit.resid) / errors) ** 2))
     degrees = design.shape[0] - design.shape[1]
     pvalue = float(chi2.sf(residual, degrees)) if degrees > 0 else 1.0
-    return float(fit.params[0]), float(fit.bse[0]), pvalue
+    spread = math.sqrt(residual / degrees) if degrees > 0 else 1.0
+    deviation = float(np.max(np.abs(np.expm1(np.asarray(fit.resid)))))
+    return _Line(float(fit.params[0]), float(fit.bse[0]), pvalue, spread, deviation)
 
 
 def _log_parameter(results: StudyResults, parameter: str) -> Vector:

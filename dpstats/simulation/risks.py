@@ -1,4 +1,4 @@
-"""Measured risks as a fit uses them: cells without failures, logs of means, terms of a formula in every cell."""
+"""Measured risks as a fit uses them: cells with few failures, logs of means, terms of a formula in every cell."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpstats.errors import InvalidParameter
 from dpstats.results import ConfidenceInterval, significant
-from dpstats.simulation.table import Parameters, StudyResults
+from dpstats.simulation.table import MOST_FAILED, Parameters, StudyResults
 
 Term = Callable[[Parameters], float]
 """A term of a formula, without its constant, as a function of a cell's parameters."""
@@ -19,15 +19,31 @@ Vector = NDArray[np.float64]
 
 
 def usable_cells(results: StudyResults, loss: str, positive: bool = True) -> StudyResults:
-    """Return the results without cells that failed; at least one must be left."""
+    """Return the results without cells in which more than a few replications failed; at least one must be left."""
     cells = tuple(
         cell
         for cell in results.cells
-        if not cell.failures and cell.losses[loss].size > 1 and (not positive or cell.mean(loss) > 0)
+        if cell.few_failed and cell.losses[loss].size > 1 and (not positive or cell.mean(loss) > 0)
     )
     if not cells:
-        raise InvalidParameter("results must have a cell without failures and with at least two replications")
+        raise InvalidParameter(
+            f"results must have a cell in which at most {MOST_FAILED:.0%} of the replications failed, and at least two "
+            "did not"
+        )
     return replace(results, cells=cells)
+
+
+def failure_words(results: StudyResults, used: StudyResults) -> str:
+    """Say of how many replications that failed a fit knows nothing, and how many cells it leaves out for them."""
+    words = []
+    failed = sum(cell.failed for cell in used.cells)
+    if failed:
+        total = failed + sum(max(values.size for values in cell.losses.values()) for cell in used.cells)
+        words.append(f"{failed:,} of their {total:,} replications failed, and are not counted")
+    out = sum(not cell.few_failed for cell in results.cells)
+    if out:
+        words.append(f"{out} left out: more than {MOST_FAILED:.0%} of the replications failed")
+    return f" ({'; '.join(words)})" if words else ""
 
 
 def log_means(results: StudyResults, loss: str, accuracy: float) -> tuple[Vector, Vector]:

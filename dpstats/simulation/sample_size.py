@@ -15,6 +15,7 @@ from sklearn.base import clone
 from dpstats.data.parameters import check_integer, check_random_state, check_real
 from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.parallel import run_blocks
+from dpstats.report import Reported
 from dpstats.results import ConfidenceInterval, Summary
 
 Power = Callable[[float, np.random.Generator], Any]
@@ -22,7 +23,7 @@ Power = Callable[[float, np.random.Generator], Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CrossingPoint:
+class CrossingPoint(Reported):
     """Where the power of a test reaches a target.
 
     Attributes

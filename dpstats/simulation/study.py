@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import itertools
 import time
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -16,12 +18,21 @@ from dpstats.data.parameters import check_integer
 from dpstats.errors import InvalidParameter
 from dpstats.parallel import cut
 from dpstats.simulation.description import describe
-from dpstats.simulation.grid import cells_of, check_names, names_of_estimator, seeds_among
+from dpstats.simulation.grid import (
+    SIZES,
+    cells_of,
+    check_names,
+    names_of_estimator,
+    names_of_sampler,
+    owners_of,
+    seeds_among,
+)
 from dpstats.simulation.losses import NEEDS_TRUTH, named_losses
 from dpstats.simulation.replications import Work, run_block
 from dpstats.simulation.store import Finished, Store
 from dpstats.simulation.table import StudyResults, collect
 
+_TRIED = 20  # replications, before a study is said not to work
 BLOCK_SECONDS = 1.0
 """What a block of replications should take, and how often results are written: a kill loses what is not."""
 
@@ -150,13 +161,18 @@ class Study:
         Raises
         ------
         InvalidParameter
-            If a path is given and the sampler, the estimator or a loss is an object of which nothing but its
-            class is known: a file could not tell this study from another.
+            If no replication works: nothing is run then. If a path is given and the sampler, the estimator or a loss
+            is an object of which nothing but its class is known: a file could not tell this study from another.
         StudyFileError
             If the file is another study's, or cannot be written (no space left, say): what was finished is in it.
         """
         if n_jobs is not None and check_integer("n_jobs", n_jobs, at_least=-1) == 0:
             raise InvalidParameter("n_jobs must be a positive integer, or -1 for one per core, got 0")
+        if path is not None:
+            _ = self.description  # raises, if it has none
+        if path is None or not Path(path).exists():
+            # Before there is a file, which a study that was mended could not go on with.
+            self._check_runs()
         with self._store(path) as store:
             self._run_missing(store, n_jobs, progress, retry_failed)
             return self._collect(store)
@@ -174,14 +190,47 @@ class Study:
 
     def _collect(self, store: Store) -> StudyResults:
         rows = store.rows(self.replications)
+        owners = [self._given(cell) for cell in self.cells]
         facts = {
-            "Sampler": str(_stated(self.sampler)),
-            "Estimator": str(_stated(self.estimator)),
+            "Sampler": _as_run(self.sampler, [pair[0] for pair in owners]),
+            "Estimator": _as_run(self.estimator, [pair[1] for pair in owners]),
             "Replications": f"{self.replications:,} in each of {len(self.cells):,} cells",
             "Seed": str(self.seed),
         }
         used = store.versions(self.replications)
         return collect(self.name, self.cells, list(self.losses), rows, facts, store.seconds(), used)
+
+    def _given(self, cell: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return what a cell gives to the sampler and to the estimator, by their own names."""
+        names = names_of_sampler(self.sampler), names_of_estimator(self.estimator)
+        of_sampler: dict[str, Any] = {}
+        of_estimator: dict[str, Any] = {}
+        for key, value in cell.items():
+            if key not in SIZES:
+                to_sampler, to_estimator = owners_of(key, *names)
+                of_sampler |= {} if to_sampler is None else {to_sampler: value}
+                of_estimator |= {} if to_estimator is None else {to_estimator: value}
+        return of_sampler, of_estimator
+
+    def _check_runs(self) -> None:
+        """Raise if no replication works: a misspelt name, say, which would fail in each, and be in the file.
+
+        A few are tried, of the smallest cells first; one that works is enough, and is not kept.
+        """
+        order = sorted(range(len(self.cells)), key=lambda i: self.cells[i]["n"] * self.cells[i]["d"])
+        work = Work(self.sampler, self.estimator, self.losses, self.seed)
+        reasons = []
+        for r, cell in itertools.islice(itertools.product(range(_TRIED), order), _TRIED):
+            if r >= self.replications:
+                break
+            ((_, _, numbers, reason),), _, _ = run_block(work, cell, self.cells[cell], [r])
+            if numbers is not None:
+                return
+            reasons.append(reason)
+        raise InvalidParameter(
+            f"sampler, estimator and loss must work on the grid: nothing was run, for each of the {len(reasons)} "
+            f"replications that were tried failed, the first with {reasons[0]}"
+        )
 
     def _run_missing(self, store: Store, n_jobs: int | None, progress: bool, retry_failed: bool) -> None:
         done = store.finished(but_failed=retry_failed)
@@ -270,6 +319,32 @@ def _emptied(waiting: list[Finished]) -> list[Finished]:
     taken = waiting.copy()
     waiting.clear()
     return taken
+
+
+class _OfTheCell:
+    """Stands for a parameter that differs from cell to cell."""
+
+    def __repr__(self) -> str:
+        return "<by cell>"
+
+
+def _as_run(thing: Any, given: Sequence[Mapping[str, Any]]) -> str:
+    """Return a sampler or an estimator in words, with what the cells give it in place of what it has of its own."""
+    values: dict[str, Any] = {}
+    for name in dict.fromkeys(key for cell in given for key in cell):
+        of_cells = [cell.get(name, _OfTheCell) for cell in given]
+        same = all(type(value) is type(of_cells[0]) and value == of_cells[0] for value in of_cells)
+        values[name] = of_cells[0] if same else _OfTheCell()
+    try:
+        if callable(getattr(thing, "set_params", None)):
+            thing = clone(thing).set_params(**values)
+        elif hasattr(thing, "__dataclass_fields__"):
+            thing = copy.copy(thing)
+            for name, value in values.items():
+                object.__setattr__(thing, name, value)
+    except Exception:  # what a class of somebody's own makes of a stand-in
+        pass
+    return str(_stated(thing))
 
 
 def _stated(value: Any) -> Any:

@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
 import platform
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpstats.report import Page
-from dpstats.simulation.table import StudyResults
+from dpstats.errors import InvalidParameter
+from dpstats.report import Page, page_of
+from dpstats.simulation.pictures import plot_risk
+from dpstats.simulation.rate_fit import RateFit, fit_rate
+from dpstats.simulation.table import MOST_FAILED, StudyResults
 from dpstats.simulation.versions import versions
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+_SHARES = ("support_recovery", "coverage", "simultaneous_coverage", "rejection")
+"""Losses that are shares, which have levels and no rates."""
+
+
 def study_report(
     results: StudyResults | Sequence[StudyResults],
     *,
     title: str = "",
-    findings: Iterable[Any] = (),
+    findings: Iterable[Any] | None = None,
     pictures: Mapping[str, Figure] | None = None,
     command: str | None = None,
 ) -> Page:
@@ -32,17 +42,18 @@ def study_report(
     ----------
     results : StudyResults or sequence of StudyResults
     title : str, optional
-    findings : iterable of RateFit, FormulaFit, Check or CrossingPoint
-        Anything with ``summary()``.
+    findings : iterable of RateFit, FormulaFit, Check or CrossingPoint, optional
+        Anything with ``summary()``. Default: the rate in each parameter that takes at least three positive values,
+        of each loss that is no share.
     pictures : mapping of str to Figure, optional
-        By caption.
+        By caption. Default: each loss against such a parameter, with the line of its rate.
     command : str, optional
         Default: the command line of this process.
 
     Returns
     -------
     Page
-        ``as_html()`` is the file's text.
+        ``write(path)`` writes it; ``as_html()`` is the file's text.
 
     Examples
     --------
@@ -54,34 +65,101 @@ def study_report(
     """
     studies = [results] if isinstance(results, StudyResults) else list(results)
     page = Page(title or f"Study: {studies[0].name}", "Simulated data and simulated noise; not a release.")
-    failures = [f"{study.name}: {note}" for study in studies for note in study.failure_notes()]
-    page.section("Findings")
-    for finding in findings:
-        page.fragment(_titled(finding.summary()))
+    rates = [(study, *found) for study in studies for found in rates_of(study)]
+    found = [rate for *_, rate in rates if rate is not None] if findings is None else list(findings)
+    if found:
+        page.section("Findings")
+        for finding in found:
+            page.summary(finding.summary(), titled=True)
+    drawn = _pictures(rates) if pictures is None else pictures
+    if drawn:
+        page.section("Pictures")
+        for caption, figure in drawn.items():
+            page.picture(figure, caption)
+    page.section("Failures")
+    failures = [
+        f"{study.name}: {note}" if len(studies) > 1 else note
+        for study in studies
+        for note in study.failure_notes()
+    ]
     if failures:
-        page.section("Failed cells")
-        page.text("These replications raised; the others of their cells went on. Fits leave these cells out.")
+        page.text(
+            "These replications raised; the others went on, and count. Fits use a cell where at most "
+            f"{MOST_FAILED:.0%} of its replications failed, and leave it out where more did."
+        )
         for note in failures:
             page.text(note)
     else:
         page.text("No replication failed.")
-    if pictures:
-        page.section("Pictures")
-        for caption, figure in pictures.items():
-            page.picture(figure, caption)
     for study in studies:
-        page.section(f"Results: {study.name}")
-        page.fragment(study.summary().as_html())
+        summary = study.summary()
+        page.section("Results" if len(studies) == 1 else f"Results: {study.name}")
+        # Failures are above.
+        page.summary(replace(summary, notes=study.version_notes()))
     page.section("How to run it again")
     page.code(command_line() if command is None else command)
-    page.table(["fact", ""], [[name, value] for name, value in provenance(studies).items()])
+    page.table([], [[name, value] for name, value in provenance(studies).items()])
     return page
 
 
-def _titled(summary: Any) -> str:
-    import html
+@page_of.register
+def _page_of_results(results: StudyResults, title: str | None = None) -> Page:
+    return study_report(results, title=title or "")
 
-    return f"<h3>{html.escape(summary.title)}</h3>{summary.as_html()}"
+
+def rates_of(results: StudyResults) -> list[tuple[str, str, RateFit | None]]:
+    """Return the losses, the parameters that they may have a rate in, and the rates; None of a loss that is a share.
+
+    Examples
+    --------
+    >>> from dpstats.means import ClippedMean
+    >>> from dpstats.simulation import Rademacher, Study
+    >>> from dpstats.simulation.study_report import rates_of
+    >>> study = Study(Rademacher(), ClippedMean(clip=1.0), {"n": [10, 20, 40], "d": [1]}, 5)
+    >>> [(loss, parameter) for loss, parameter, rate in rates_of(study.run())]
+    [('squared_error', 'n')]
+    """
+    found: list[tuple[str, str, RateFit | None]] = []
+    for loss in results.losses:
+        for parameter in _numeric(results):
+            rate = None
+            if loss not in _SHARES:
+                with contextlib.suppress(InvalidParameter):  # too few cells of a parameter in one group, say
+                    rate = fit_rate(results, parameter, loss=loss)
+            found.append((loss, parameter, rate))
+    return found
+
+
+def _numeric(results: StudyResults) -> list[str]:
+    """Return the parameters that take at least three values, all positive numbers."""
+    names = dict.fromkeys(key for cell in results.cells for key in cell.parameters)
+    found = []
+    for name in names:
+        values = [cell.parameters.get(name) for cell in results.cells]
+        numbers = [
+            value for value in values if isinstance(value, int | float) and not isinstance(value, bool)
+        ]
+        if len(numbers) == len(values) and min(numbers) > 0 and len(set(numbers)) > 2:
+            found.append(name)
+    return found
+
+
+def _pictures(rates: Sequence[tuple[StudyResults, str, str, RateFit | None]]) -> dict[str, Figure]:
+    """Return pictures of losses against parameters, by caption; none where matplotlib is not installed."""
+    if importlib.util.find_spec("matplotlib") is None:
+        return {}
+    drawn = {}
+    for study, loss, parameter, rate in rates:
+        words = f"{loss.replace('_', ' ')} against {parameter}; bars are two Monte Carlo standard errors"
+        share = loss in _SHARES
+        caption = (
+            f"{study.name}: {words}."
+            if len({id(item[0]) for item in rates}) > 1
+            else f"{words[0].upper()}{words[1:]}."
+        )
+        with contextlib.suppress(ValueError):  # a loss that is not positive, on logarithmic axes
+            drawn[caption] = plot_risk(study, parameter, loss=loss, rate=rate, logarithmic=not share)
+    return drawn
 
 
 def command_line() -> str:

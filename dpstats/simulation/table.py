@@ -11,9 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.errors import InvalidParameter
+from dpstats.report import Reported
 from dpstats.results import Summary
 
 Parameters = Mapping[str, Any]
+MOST_FAILED = 0.05
+"""Share of the replications of a cell that may fail before fits leave the cell out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,12 @@ class CellResult:
         """Number of replications that raised."""
         return sum(self.failures.values())
 
+    @property
+    def few_failed(self) -> bool:
+        """Whether at most a twentieth of the replications raised: what the others say still counts."""
+        total = self.failed + max((values.size for values in self.losses.values()), default=0)
+        return self.failed <= MOST_FAILED * total
+
     def mean(self, loss: str) -> float:
         """Monte Carlo mean; NaN where nothing succeeded."""
         values = self.losses[loss]
@@ -50,7 +59,7 @@ class CellResult:
 
 
 @dataclass(frozen=True, slots=True)
-class StudyResults:
+class StudyResults(Reported):
     """What a study measured.
 
     Attributes

@@ -12,6 +12,7 @@ from dpstats.data.parameters import check_level
 from dpstats.errors import DPStatsError
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.stages import Smooth, Stage
+from dpstats.report import Reported
 from dpstats.results import ConfidenceInterval, Summary, significant
 from dpstats.sensitivity.levels import LEVEL, half_width, noise_width
 from dpstats.sql.plan import ANSWER, SQLPlan
@@ -69,7 +70,7 @@ class Off:
 
 
 @dataclass(frozen=True, eq=False)
-class PrivateTable:
+class PrivateTable(Reported):
     """Answers for the cells of a GROUP BY, each with noise.
 
     Attributes

@@ -1,5 +1,6 @@
 """Private proportions and contingency tables: counts of declared levels, with tests and intervals that hold."""
 
+from dpstats.tables import pictures as pictures  # what pages draw
 from dpstats.tables.contingency import ContingencyTable
 from dpstats.tables.effects import Effect
 from dpstats.tables.proportion import PrivateProportion

@@ -434,7 +434,7 @@ class ContingencyTable(PrivateEstimator[TablePlan]):
             f"{measure.name} of the shares with {of} = {cells.levels[1][event]}: {by} = {cells.levels[0][first]} "
             f"against {cells.levels[0][second]}"
         )
-        return effect(shares[0], shares[1], measure, words)
+        return effect(shares[0], shares[1], measure, words, self.privacy_.simulated)
 
     def cells(self, attributes: Any = None) -> Cells:
         """Return the released counts with the law of their noise, of some attributes added up over the others."""

@@ -18,6 +18,7 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import chi2
 
 from dpstats.data.parameters import check_level
+from dpstats.report import SIMULATED, Reported
 from dpstats.results import ConfidenceInterval, Summary, significant
 from dpstats.tables.shares import NoisyShare
 
@@ -55,7 +56,7 @@ ODDS_RATIO = Measure("odds ratio", 1.0, lambda a, b: _ratio(a * (1 - b), b * (1 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Effect:
+class Effect(Reported):
     """A difference, a ratio or an odds ratio of the shares of two groups, from a table that was released before.
 
     Attributes
@@ -68,6 +69,8 @@ class Effect:
         "difference", "risk ratio" or "odds ratio".
     estimand : str
         In words.
+    simulated : bool
+        Whether the noise of the release was simulated.
 
     Examples
     --------
@@ -89,6 +92,7 @@ class Effect:
     measure: str
     estimand: str
     interval: Callable[[float], ConfidenceInterval] = field(repr=False)
+    simulated: bool = field(default=False, kw_only=True)
 
     def confidence_interval(self, confidence_level: float = 0.95) -> ConfidenceInterval:
         """Return an interval that counts sampling error and noise; its ends may be those of what is possible."""
@@ -106,14 +110,19 @@ class Effect:
             [("Estimated", self.estimand)],
             ["", "estimate", f"[{percent} low", f"{percent} high]", "p-value"],
             [(self.measure, *values, f"{self.pvalue:.4g}")],
-            ["From what was released before: it costs no privacy. Counts sampling error and noise."],
+            [
+                "From what was released before: it costs no privacy. Counts sampling error and noise.",
+                *[SIMULATED] * self.simulated,
+            ],
         )
 
     def _repr_html_(self) -> str:
         return self.summary().as_html()
 
 
-def effect(first: NoisyShare, second: NoisyShare, measure: Measure, estimand: str) -> Effect:
+def effect(
+    first: NoisyShare, second: NoisyShare, measure: Measure, estimand: str, simulated: bool = False
+) -> Effect:
     """Return what two groups differ by."""
 
     def interval(confidence_level: float = 0.95) -> ConfidenceInterval:
@@ -126,7 +135,12 @@ def effect(first: NoisyShare, second: NoisyShare, measure: Measure, estimand: st
     shares = np.union1d(scores[0].grid, scores[1].grid)
     pvalue = float(chi2.sf(np.min(scores[0](shares) + scores[1](shares)), 1))
     return Effect(
-        float(measure.of(first.estimate, second.estimate)), pvalue, measure.name, estimand, interval
+        float(measure.of(first.estimate, second.estimate)),
+        pvalue,
+        measure.name,
+        estimand,
+        interval,
+        simulated=simulated,
     )
 
 

@@ -231,7 +231,16 @@ class PrivateProportion(PrivateEstimator[ProportionPlan]):
             ends = (0.0, high) if side == "less" else (low, 1.0)
             return ConfidenceInterval(*ends, level, _ESTIMAND)
 
-        return ValueTest(self.statistic_, pvalue, share, side, _ESTIMAND, ("proportion",), interval)
+        return ValueTest(
+            self.statistic_,
+            pvalue,
+            share,
+            side,
+            _ESTIMAND,
+            ("proportion",),
+            interval,
+            simulated=self.privacy_.simulated,
+        )
 
     def _limits(self, tail: float) -> tuple[float, float]:
         z = self.statistic_

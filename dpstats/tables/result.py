@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.report import Reported
 from dpstats.results import Summary
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TableTest:
+class TableTest(Reported):
     """A test of a table that was released before: it costs no privacy.
 
     Attributes

@@ -31,7 +31,10 @@ def test_simulate_prints_writes_and_resumes(tmp_path: Path, capsys: pytest.Captu
     assert "mean-rate" in captured.err  # progress
     written = json.loads(target.read_text())
     assert written["simulated"] and written["seed"] == "5" and len(written["cells"]) == 3
-    assert {finding["finding"] for finding in written["findings"]} == {"Constants of the formula", "Rate"}
+    assert {finding["finding"] for finding in written["findings"]} == {
+        "Constants of the formula",
+        "Rate in n",
+    }
     assert "Risk of the clipped mean" in page.read_text()
     # A second time nothing is run, and two processes print what one does.
     assert main([*arguments, "--json", "-"]) == 0

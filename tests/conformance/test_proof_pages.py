@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from registry import ENTRIES, Entry
-from registry.movement import noisy
 
+from dpstats.auditing.movement import noisy
 from dpstats.lattice import BallLattice, isqrt_up
 from dpstats.lattice.joint import FREE_SQUARES
 from dpstats.privacy import JointStage, Stage

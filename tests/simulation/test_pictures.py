@@ -6,7 +6,7 @@ import pytest
 
 from dpstats.errors import InvalidParameter
 from dpstats.means import ClippedMean
-from dpstats.simulation import Rademacher, Study, crossing_point
+from dpstats.simulation import Rademacher, Study, crossing_point, fit_rate
 from dpstats.simulation.catalogue import named_study
 from dpstats.simulation.pictures import crossover, plot_crossing, plot_power, plot_risk
 
@@ -39,3 +39,15 @@ def test_power_curves_have_their_lines() -> None:
         for text in plot_power(results, "n", level=0.05, target=0.8).axes[0].get_legend().texts
     }
     assert {"level 0.05", "target power 0.8"} <= labels
+
+
+def test_legends_name_what_differs_and_slopes(results) -> None:
+    def labels(figure) -> list[str]:
+        return [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+
+    assert labels(plot_risk(results, "n")) == ["measured"]
+    rate = fit_rate(results, "n")
+    assert labels(plot_risk(results, "n", rate=rate)) == [f"slope {rate.slope:.3g}", "measured"]
+    grid = {"n": [50, 100, 200], "d": [4], "epsilon": [0.1, 0.5], "delta": [1e-6]}
+    several = Study(Rademacher(), ClippedMean(clip=1.0), grid, 5).run()
+    assert labels(plot_risk(several, "n")) == ["epsilon = 0.1", "epsilon = 0.5"]

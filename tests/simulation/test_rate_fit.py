@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -91,3 +93,66 @@ def test_a_prediction_alone_is_compared_at_finite_size() -> None:
     results = synthetic(power_law(-1.5), np.random.default_rng(12), replications=2000)
     assert fit_rate(results, "n", prediction=power_law(-1.5)).verdict == "reproduced at finite size"
     assert fit_rate(results, "n", prediction=power_law(-1.2)).verdict == "not reproduced"
+
+
+def test_one_line_that_does_not_fit_is_said() -> None:
+    cells = [{"n": n, "d": 1} for n in (3, 12, 50, 200, 800, 3200, 12_800)]
+    results = synthetic(two_terms, np.random.default_rng(5), cells, replications=20_000)
+    fit = fit_rate(results, "n", theory=-1.5)
+    assert not fit.fits and fit.pvalue < 1e-20 and fit.two is not None
+    # The interval counts what the line misses the points by, and not Monte Carlo error alone.
+    assert fit.half_width > 5 * float(fit.sampling.high - fit.sampling.low) / 2 and fit.deviation > 0.2
+    text = str(fit)
+    for words in (
+        "one line does not fit: p =",
+        "There is no one exponent",
+        "n below",
+        "n above",
+        "breaks at n =",
+    ):
+        assert words in text
+    # That the theory's exponent is near the slope of a line that does not fit reproduces nothing.
+    assert fit_rate(results, "n", theory=fit.slope).verdict == "undecided"
+    assert fit_rate(results, "n", theory=-9.0).verdict == "not reproduced"
+    # What the formula says of these cells bends as they do.
+    whole = fit_rate(results, "n", theory=-2, terms=TERMS, constants=CONSTANTS)
+    assert whole.verdict == "reproduced at finite size" and not whole.fits
+    good = fit_rate(synthetic(power_law(-1), np.random.default_rng(6)), "n")
+    assert (good.fits and good.interval == good.sampling) or good.interval.low == good.sampling.low
+    assert "does not fit" not in str(good) and good.two is None
+
+
+def test_lines_for_pictures_go_through_their_cells() -> None:
+    n = np.array(N, dtype=float)
+    fit = fit_rate(synthetic(power_law(-1.5), np.random.default_rng(0), replications=20_000), "n")
+    line = fit.line(n, 3.0 * n**-1.5, 0.01 * n**-1.5)
+    assert line == pytest.approx(3.0 * n**-1.5, rel=0.05) and fit.words == f"slope {fit.slope:.3g}"
+    steep = fit_rate(
+        synthetic(
+            two_terms,
+            np.random.default_rng(5),
+            [{"n": k, "d": 1} for k in (3, 50, 200, 800, 3200, 12_800)],
+            20_000,
+        ),
+        "n",
+    )
+    assert steep.words.startswith("slopes -1.9") and "break at" in steep.words
+
+
+def test_a_few_failures_do_not_void_a_cell() -> None:
+    results = synthetic(power_law(-1), np.random.default_rng(7))
+    whole = fit_rate(results, "n")
+    some = replace(results.cells[1], failures={"ValueError: no": 3})
+    many = replace(results.cells[2], failures={"ValueError: no": 30})
+    fit = fit_rate(replace(results, cells=(results.cells[0], some, *results.cells[2:])), "n")
+    # 3 of 203: the others count, and it is said.
+    assert fit.slope == whole.slope and "3 of their 1,003 replications failed, and are not counted" in str(
+        fit
+    )
+    left = fit_rate(replace(results, cells=(results.cells[0], some, many, *results.cells[3:])), "n")
+    assert left.n_cells == 4 and "1 left out: more than 5% of the replications failed" in str(left)
+    check = compare(replace(results, cells=(some, *results.cells[2:])), 0.0, relation="at_least")
+    assert "3 of their" in str(check) and "Check of squared error" in str(check)
+    formula = fit_formula(replace(results, cells=(some, *results.cells[2:])), TERMS)
+    assert "3 of their" in str(formula)
+    assert "failed" not in str(whole)

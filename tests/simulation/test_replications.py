@@ -88,12 +88,14 @@ def test_a_cell_whose_parameters_are_refused_fails_alone() -> None:
     results = Study(Rademacher(), ESTIMATOR, {"n": [20], "d": [1], "epsilon": [1.0, -1.0]}, 5).run(n_jobs=2)
     assert [cell.failed for cell in results.cells] == [0, 5]
     assert "epsilon must be" in next(iter(results.cells[1].failures))
-    nan = Study(Rademacher(), Adapter(nothing), {"n": [5], "d": [1]}, 2).run()
-    assert nan.cells[0].failures == {"DPStatsError: squared_error is nan": 2}
+    nan = Study(
+        Rademacher(), Adapter(nothing, keep=True), {"n": [5], "d": [1], "keep": [True, False]}, 2
+    ).run()
+    assert nan.cells[1].failures == {"DPStatsError: squared_error is nan": 2} and not nan.cells[0].failures
 
 
-def nothing(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    return np.array([np.nan])
+def nothing(X: np.ndarray, rng: np.random.Generator, keep: bool) -> np.ndarray:
+    return X.mean(axis=0) if keep else np.array([np.nan])
 
 
 def test_scikit_learns_estimators_and_pairs_of_x_and_y() -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from dpstats.errors import InvalidParameter
+from dpstats.means import ClippedMean
 from dpstats.simulation import (
     Adapter,
     Gaussian,
@@ -165,3 +166,27 @@ def test_load_and_resume_do_not_run_again(tmp_path: Path, capsys: pytest.Capture
     assert study.load(tmp_path / "s.db").table().tobytes() == first.table().tobytes()
     again = study.run(tmp_path / "s.db", progress=True)
     assert capsys.readouterr().err == "" and again.seconds == first.seconds > 0
+
+
+def missing(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    raise NameError("name 'medain' is not defined")
+
+
+def test_a_study_that_cannot_work_fails_before_it_runs(tmp_path: Path) -> None:
+    for estimator, words in (
+        (Adapter(missing), "each of the 20 replications that were tried failed, the first with NameError"),
+        (ClippedMean(clip=1.0, clip_norm="l7"), "the first with InvalidParameter: clip_norm must be"),
+    ):
+        with pytest.raises(InvalidParameter, match=words):
+            Study(Gaussian(), estimator, {"n": [50, 5], "d": [1]}, 1000).run(tmp_path / "s.db")
+        # Mended, it may have the file.
+        assert not (tmp_path / "s.db").exists()
+    with pytest.raises(InvalidParameter, match=r"the 2 replications"):
+        Study(Gaussian(), Adapter(missing), {"n": [5], "d": [1]}, 2).run()
+
+
+def test_facts_show_what_the_cells_give() -> None:
+    grid = {"n": [20], "d": [1], "epsilon": [0.5, 1.0], "delta": [1e-6], "sampler__mean": [0.0, 1.0]}
+    facts = Study(Gaussian(), ClippedMean(clip=3.0, epsilon=7.0), grid, 2).run().facts
+    assert facts["Estimator"] == "ClippedMean(clip=3.0, delta=1e-06, epsilon=<by cell>)"
+    assert "mean=<by cell>" in facts["Sampler"]

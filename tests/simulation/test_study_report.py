@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator
 
 from dpstats.means import ClippedMean
 from dpstats.simulation import Adapter, Gaussian, Rademacher, Study, fit_rate, study_report
@@ -51,7 +55,40 @@ def test_a_report_says_what_failed() -> None:
     failing = Study(Gaussian(), Adapter(sometimes, depth=0), {"n": [5], "d": [1], "depth": [0, 2]}, 7).run()
     text = study_report(failing).as_html()
     assert (
-        "Failed cells" in text
+        "<h2>Failures</h2>" in text
         and "Cell 2 failed in 7 of 7 replications: ValueError: too &lt;deep&gt;" in text
     )
     assert plot_risk(failing, "n").axes
+
+
+def test_a_study_of_ones_own_has_its_line_and_slope(tmp_path: Path) -> None:
+    grid = {"n": [50, 100, 200, 400], "d": [2], "depth": [0, 1]}
+    study = Study(Gaussian(), Adapter(sometimes, depth=0), grid, 40, name="own")
+    results = study.run()
+    page = study_report(results)
+    text = page.as_html()
+    assert "Rate in n" in text and text.count("<img") == 1 and "Squared error against n" in text
+    # Every title once; the estimator as it was run.
+    headings = re.findall(r"<h[1-3]>(.*?)</h[1-3]>", text)
+    assert len(headings) == len(set(headings)) and "<h1>Study: own</h1>" in text
+    assert "depth=&lt;by cell&gt;" in text and "<h4" not in text
+    written = results.to_html(tmp_path / "study.html", title="Mine").read_text()
+    assert "<h1>Mine</h1>" in written and "Simulated data and simulated noise; not a release." in written
+    # Shares have levels, and no rates.
+    tests = Study(Gaussian(), Rejecting(), {"n": [5, 10, 20], "d": [1]}, 5, loss="rejection").run()
+    assert "Rate in" not in study_report(tests).as_html() and study_report(tests).as_html().count("<img") == 1
+
+
+class Rejecting(BaseEstimator):
+    """Rejects where the first row is positive."""
+
+    def fit(self, X: np.ndarray, y: object = None) -> Rejecting:
+        self.reject_ = bool(X[0, 0] > 0)
+        return self
+
+
+def test_findings_and_pictures_that_are_given_are_those_shown(results) -> None:
+    text = study_report(results, findings=[], pictures={}).as_html()
+    assert "Findings" not in text and "<img" not in text
+    several = study_report([results, results]).as_html()
+    assert several.count("<h3>Rate in n</h3>") == 2

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from dpstats.auditing.movement import Steps, noisy
 from dpstats.data.tables import Table
 from dpstats.privacy import Comparisons, JointStage, OneOf, Plan, PrivacyGuarantee, Selection, Smooth, Stage
 from dpstats.release.session import Session
-from registry.movement import Steps, joined, noisy
+from registry.movement import joined
 
 Dataset = Any
 Draw = Callable[[Dataset, np.random.Generator, int], np.ndarray]

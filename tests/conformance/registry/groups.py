@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dpstats.auditing.movement import Steps, vectors
 from dpstats.data.tables import Table
 from dpstats.groups import GroupMeans, MeanPerRow, totals, unit_totals
 from dpstats.groups.mean_per_row import units_table
@@ -17,7 +18,6 @@ from dpstats.lattice.joint import box_movement
 from dpstats.privacy import Plan
 from dpstats.release.session import Session
 from registry.entry import Dataset, Draw, Entry, PlantedBug, Understated, less_noise
-from registry.movement import Steps, vectors
 
 GROUPS = (0, 1, 2)
 GAUSSIAN = {"groups": GROUPS, "bounds": (-1.0, 1.0), "epsilon": 3.0, "delta": 1e-2}

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from dpstats.auditing.movement import Steps
 from dpstats.ranks.rank_tests import STATISTIC, KruskalWallisTest, MannWhitneyTest, RankTest, SignedRankTest
 from dpstats.release.session import Session
 from registry.entry import Dataset, Draw, Entry, PlantedBug, Understated, less_noise
-from registry.movement import Steps
 from registry.reading import fit_rows, table_of
 
 Pair = tuple[Dataset, Dataset]

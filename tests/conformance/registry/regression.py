@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dpstats.auditing.movement import vectors
 from dpstats.data.tables import Table
 from dpstats.privacy import JointStage, Plan
 from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
@@ -18,7 +19,6 @@ from dpstats.regression.plan import step_name
 from dpstats.regression.rows import LinearStep, LogisticStep, Question, Rows, Step
 from dpstats.release.session import Session
 from registry.entry import Dataset, Entry, PlantedBug, Understated, less_noise, quieter
-from registry.movement import vectors
 
 WHOLE = 800
 """Trials of whole fits, which are drawn one at a time."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dpstats.auditing.movement import Steps, vectors
 from dpstats.regression import FunctionalMechanismRegression, SufficientStatisticsRegression
 from dpstats.regression.from_moments import FromMoments
 from dpstats.regression.moments import STAGE
@@ -16,7 +17,6 @@ from dpstats.regression.movement import MOMENTS
 from dpstats.regression.rows import Block, SecondMoments
 from dpstats.release.session import Session
 from registry.entry import Dataset, Draw, Entry, PlantedBug, Understated, less_noise
-from registry.movement import Steps, vectors
 from registry.regression import plan_of, public, table
 
 BOUNDS = {"x_bounds": (-1.0, 1.0), "y_bounds": (-1.0, 1.0)}

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dpstats.auditing.movement import noisy, vectors
 from dpstats.data.tables import Table
 from dpstats.privacy import Plan
 from dpstats.queries import LinearQueries, MarginalMWEM, WorkloadAnswers
@@ -30,7 +31,6 @@ from registry.entry import (
     fitted,
     less_noise,
 )
-from registry.movement import noisy, vectors
 from registry.tables import pairs_of, rows
 
 CLAIM = {"epsilon": 1.0, "delta": 1e-2}

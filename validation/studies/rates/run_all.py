@@ -11,7 +11,6 @@ build/rates. Written are validation/results/rates.md and rates.html.
 from __future__ import annotations
 
 import argparse
-import html
 import importlib
 import os
 import platform
@@ -105,7 +104,7 @@ def as_html(outcomes: Sequence[Outcome], command: str) -> str:
     page.section("The table")
     page.text(LEAD)
     for outcome in outcomes:
-        page.fragment(f"<h3>{html.escape(outcome.title)}</h3>")
+        page.subsection(outcome.title)
         page.table(HEADER, [line.cells() for line in outcome.lines])
         for note in outcome.notes:
             page.text(note)

@@ -1,0 +1,345 @@
+"""What neighbours move a stage by, before noise, against what the stage states: exact, of every kind of stage.
+
+Of one vector, of all blocks of a joint stage in their units, of scores up to what is common to all of them, of the
+utilities of what is chosen among, of a private level of noise, of a question of a stream.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.privacy.plan import Plan
+from dpstats.privacy.stages import (
+    Choice,
+    Coins,
+    Comparisons,
+    JointStage,
+    OneOf,
+    Responses,
+    Selection,
+    Smooth,
+    Stage,
+)
+from dpstats.release.groups import Cells, Windows
+from dpstats.release.witness import Declared, Seen
+
+Steps = NDArray[Any] | Mapping[str, NDArray[Any]]
+"""Exact integers of a stage, or of the blocks of a joint one by their names."""
+
+MOST_CANDIDATES = 100_000
+"""Tuples of a choice that are looked at: all where there are no more that could differ, else as many at random."""
+_LARGEST_REACH = 1 << 22
+_ROUNDING = 1e-9
+"""What a statistic in floating point may move by more than is declared, relative to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Movement:
+    """What a neighbour moves one stage by, before noise.
+
+    Attributes
+    ----------
+    stage : str
+        Its name.
+    norm : str
+        What moved, and how it is measured, in words.
+    moved, declared : float
+        In the units of the release; in what ``norm`` says, where its numbers differ in theirs.
+    ok : bool
+        Whether it moved by no more than declared: compared exactly, not by these floats.
+    problem : str
+        In words, what is wrong.
+    """
+
+    stage: str
+    norm: str
+    moved: float
+    declared: float
+    ok: bool
+    problem: str = ""
+
+    @property
+    def ratio(self) -> float:
+        """What moved over what was declared; NaN of what is wrong in another way."""
+        if math.isnan(self.declared) or self.declared > 0:
+            return self.moved / self.declared
+        return math.inf if self.moved > 0 else 0.0
+
+
+class Vector(NamedTuple):
+    """A vector that gets noise: what it is measured in, and the scale of its noise, both in its steps."""
+
+    name: str
+    size: int
+    unit: float
+    scale: float
+
+
+# Additive stages.
+
+
+def noisy(plan: Plan) -> tuple[Stage | JointStage, ...]:
+    """Return the stages of a plan that add noise to integers."""
+    return tuple(stage for stage in plan.stages if isinstance(stage, Stage | JointStage))
+
+
+def vectors(stage: Stage | JointStage) -> list[Vector]:
+    """Return what a stage adds noise to."""
+    if isinstance(stage, JointStage):
+        return [Vector(b.name, b.size, b.unit_steps, stage.scale_steps(b)) for b in stage.blocks]
+    return [Vector(stage.name, stage.size, 1.0, stage.scale_steps)]
+
+
+def moved(stage: Stage | JointStage, first: Steps, second: Steps) -> Fraction:
+    """Return the l1 distance, or the square of the l2 distance, of all integers of a stage together: exact.
+
+    For joint noise it is the range of 0 and what each moves by.
+    """
+    if stage.noise == "joint":
+        moves = [int(x) - int(y) for x, y in zip(first, second, strict=True)]
+        return Fraction(max(0, *moves) - min(0, *moves))
+    total = Fraction(0)
+    power = 1 if stage.noise == "laplace" else 2
+    for vector in vectors(stage):
+        a, b = (steps[vector.name] if isinstance(steps, Mapping) else steps for steps in (first, second))
+        steps = [abs(int(x) - int(y)) for x, y in zip(a, b, strict=True)]
+        total += sum(step**power for step in steps) / Fraction(vector.unit) ** power
+    return total
+
+
+def stated(stage: Stage | JointStage) -> Fraction:
+    """Return what a stage states that this is at most."""
+    largest = Fraction(stage.sensitivity if isinstance(stage, JointStage) else stage.sensitivity_steps)
+    return largest**2 if stage.noise == "gaussian" else largest
+
+
+def in_steps(stage: Stage | JointStage, distance: Fraction) -> float:
+    """Return such a distance as a number of steps (units, of a joint stage)."""
+    return float(distance) ** 0.5 if stage.noise == "gaussian" else float(distance)
+
+
+# Every kind of stage.
+
+
+def movement(first: Seen, second: Seen) -> Movement | None:
+    """Return what a neighbour moved a stage by; None of what is given nothing of the data."""
+    stage, given = first.stage, (first.given, second.given)
+    left_out = [isinstance(what, str) for what in given]
+    if isinstance(stage, Coins) or all(left_out):
+        return None
+    if any(left_out):
+        return _wrong(
+            stage.name, "whether it is released", "is left out for one neighbour and not for the other"
+        )
+    if stage != second.stage:
+        return _wrong(
+            stage.name,
+            "what is declared",
+            "declares, or draws, other numbers for the neighbour: they are from the data",
+        )
+    return _KINDS[type(stage)](stage, *given)
+
+
+def _additive(stage: Stage | JointStage, first: Any, second: Any) -> Movement:
+    (a, where), (b, other) = first, second
+    words = {"laplace": "l1", "gaussian": "l2", "joint": "range, with 0"}[stage.noise]
+    if not np.array_equal(where, other):
+        return _wrong(stage.name, words, "is released for one neighbour and not for the other")
+    if isinstance(stage, Stage) and stage.times > 1:
+        # As many releases alike, each of which has the sensitivity.
+        parts = [np.array_split(np.asarray(steps), stage.times) for steps in (a, b)]
+        pairs: Sequence[tuple[Steps, Steps]] = list(zip(*parts, strict=True))
+    else:
+        pairs = [(a, b)]
+    joint = isinstance(stage, JointStage)
+    if not all(_alike(*pair) for pair in pairs):
+        return _wrong(
+            stage.name, words, "is about other numbers for the neighbour: their count depends on the data"
+        )
+    distance, most = max(moved(stage, *pair) for pair in pairs), stated(stage)
+    # In the units of the release, where its numbers have one.
+    step = 1.0 if isinstance(stage, JointStage) or isinstance(stage.spacing, tuple) else stage.spacing
+    words += " of all blocks, in their units" if joint else ", steps" if step == 1.0 else ""
+    found, declared = (step * in_steps(stage, length) for length in (distance, most))
+    return Movement(stage.name, words, found, declared, distance <= most)
+
+
+def _alike(first: Steps, second: Steps) -> bool:
+    if isinstance(first, Mapping) and isinstance(second, Mapping):
+        return first.keys() == second.keys() and all(_alike(first[name], second[name]) for name in first)
+    shapes = [np.asarray(steps).shape for steps in (first, second)]
+    return shapes[0] == shapes[1]
+
+
+def _selection(stage: Selection, first: Any, second: Any) -> Movement:
+    words = "scores up to what is common to all, steps"
+    if first.shape != second.shape:
+        return _wrong(stage.name, words, "has other candidates for the neighbour")
+    moves = [int(x) - int(y) for x, y in zip(first.ravel(), second.ravel(), strict=True)]
+    # What all scores move by selects nothing else: what counts is the range, which is at most twice what one moves
+    # by, or once, where all move the same way.
+    spread, sides = max(moves) - min(moves), 1 if stage.monotone else 2
+    return Movement(
+        stage.name,
+        words,
+        spread / sides,
+        float(stage.sensitivity_steps),
+        spread <= sides * stage.sensitivity_steps,
+    )
+
+
+def _choice(stage: Choice, first: Any, second: Any) -> Movement:
+    words, total, complete = "range of utilities, steps", Fraction(0), True
+    for one, other in zip(first, second, strict=True):
+        groups = [part.cases[0 if part.case is None else int(part.case[0])] for part in (one, other)]
+        spread, all_of_them = _range_of(*groups)
+        total, complete = total + spread, complete and all_of_them
+    words = words if complete else f"{words}, at {MOST_CANDIDATES:,} candidates"
+    return Movement(stage.name, words, float(total), float(stage.range_steps), total <= stage.range_steps)
+
+
+def _range_of(first: Any, second: Any) -> tuple[Fraction, bool]:
+    """Return the range, over candidates, of what a row moves their utility by; and whether all were looked at."""
+    if isinstance(first, Cells):
+        points = np.unique(np.concatenate([first.low, first.high, second.low, second.high]))
+        pairs = zip(points.tolist(), *(_of_cells(cells, points) for cells in (first, second)), strict=True)
+        moves = [b - a for _, a, b in pairs if a is not None and b is not None]
+        return max(moves) - min(moves), True
+    ends = [_of_windows(windows) for windows in (first, second)]
+    places = [
+        np.unique(np.concatenate([side[j] + shift for pair in ends for side in pair for shift in (-1, 0, 1)]))
+        for j in range(first.size)
+    ]
+    places = [
+        found[
+            (found >= min(pair[0][j].min() for pair in ends))
+            & (found <= max(pair[1][j].max() for pair in ends))
+        ]
+        for j, found in enumerate(places)
+    ]
+    count = math.prod(found.size for found in places)
+    if count <= MOST_CANDIDATES:
+        tuples = np.array(list(itertools.product(*(found.tolist() for found in places))), dtype=np.int64).T
+    else:
+        rng = np.random.default_rng(0)
+        tuples = np.stack([rng.choice(found, MOST_CANDIDATES) for found in places])
+    utilities = [_utility(pair, tuples) for pair in ends]
+    change = utilities[1] - utilities[0]
+    return Fraction(int(change.max() - change.min()), first.unit), count <= MOST_CANDIDATES
+
+
+def _of_cells(cells: Cells, points: NDArray[np.int64]) -> list[Fraction | None]:
+    """Return minus the distance of every point, in units of the cells; None where it is in none."""
+    found: list[Fraction | None] = [None] * points.size
+    for place, (low, high) in enumerate(zip(cells.low.tolist(), cells.high.tolist(), strict=True)):
+        away = place - cells.best
+        distance = 0
+        if away < 0:
+            distance = cells.left + (-away - 1) * cells.step
+        elif away > 0:
+            distance = cells.right + (away - 1) * cells.step
+        for i in np.flatnonzero((points >= low) & (points <= high)).tolist():
+            found[i] = Fraction(-distance, cells.unit)
+    return found
+
+
+def _of_windows(windows: Windows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the ends of all windows until they are as wide as they get."""
+    reach = 8
+    while True:
+        steps = np.arange(reach)
+        lower, upper = windows.ends(steps, steps)
+        still = (lower[:, -1] == lower[:, reach // 2]).all() and (upper[:, -1] == upper[:, reach // 2]).all()
+        if still or reach >= _LARGEST_REACH:
+            return lower, upper
+        reach *= 2
+
+
+def _utility(
+    ends: tuple[NDArray[np.int64], NDArray[np.int64]], tuples: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return minus the windows on either side that a tuple needs, together."""
+    lower, upper = ends
+    left = [np.searchsorted(-low, -t, side="left") for low, t in zip(lower, tuples, strict=True)]
+    right = [np.searchsorted(high, t, side="left") for high, t in zip(upper, tuples, strict=True)]
+    return np.asarray(-(np.max(left, axis=0) + np.max(right, axis=0)), dtype=np.int64)
+
+
+def _smooth(stage: Smooth, first: Any, second: Any) -> Movement:
+    (a, level), (b, other) = first, second
+    words = "l1 at a private level of noise, steps"
+    if abs(int(level) - int(other)) > 1:
+        return _wrong(stage.name, words, "has levels of noise that are not next to each other")
+    distance = sum(abs(int(x) - int(y)) for x, y in zip(np.ravel(a), np.ravel(b), strict=True))
+    most = int(stage.limits[min(level, other)])
+    return Movement(stage.name, words, float(distance), float(most), distance <= most)
+
+
+def _one_of(stage: OneOf, first: Any, second: Any) -> Movement:
+    (a, option), (b, other) = first, second
+    words = "l1, steps"
+    if option != other:
+        return _wrong(stage.name, words, "chooses its scale by the data, and not by earlier releases")
+    chosen = stage.options[option]
+    distance, most = moved(chosen, np.ravel(a), np.ravel(b)), stated(chosen)
+    return Movement(stage.name, words, float(distance), float(most), distance <= most)
+
+
+def _responses(stage: Responses, first: Any, second: Any) -> Movement:
+    words = "rows that answer another thing"
+    if first.shape != second.shape:
+        return _wrong(stage.name, words, "has another number of rows for the neighbour")
+    count = int(np.count_nonzero(first != second))
+    return Movement(stage.name, words, float(count), 1.0, count <= 1)
+
+
+def _question(stage: Comparisons, first: Any, second: Any) -> Movement:
+    # What is compared, and what is released if it is above.
+    most = max(
+        abs(int(a) - int(b)) for a, b in zip(first, second, strict=True) if a is not None and b is not None
+    )
+    least = stage.sensitivity_steps
+    return Movement(stage.name, "value of a question, steps", float(most), float(least), most <= least)
+
+
+def _declared(stage: Declared, first: Any, second: Any) -> Movement:
+    words = f"{stage.norm} of scores up to what is common to all" if stage.selection else stage.norm
+    if first.shape != second.shape:
+        return _wrong(
+            stage.name, words, "is about other numbers for the neighbour: their count depends on the data"
+        )
+    move = (first - second).ravel()
+    if stage.selection:
+        distance = float(np.ptp(move)) / (1 if stage.monotone else 2)
+    else:
+        distance = (
+            float(np.linalg.norm(move, {"l1": 1, "l2": 2, "linf": np.inf}[stage.norm])) if move.size else 0.0
+        )
+    return Movement(
+        stage.name, words, distance, stage.sensitivity, distance <= stage.sensitivity * (1 + _ROUNDING)
+    )
+
+
+def _wrong(name: str, words: str, problem: str) -> Movement:
+    return Movement(name, words, math.nan, math.nan, False, problem)
+
+
+_KINDS: Mapping[type, Callable[[Any, Any, Any], Movement]] = {
+    Stage: _additive,
+    JointStage: _additive,
+    Selection: _selection,
+    Choice: _choice,
+    Smooth: _smooth,
+    OneOf: _one_of,
+    Responses: _responses,
+    Comparisons: _question,
+    Declared: _declared,
+}

@@ -1,0 +1,140 @@
+"""A picture of an audit: what was counted, against the trade-off curve of the claim."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpstats.auditing.bounds import epsilon_lower_bound, probability_bounds
+from dpstats.auditing.result import AuditResult
+from dpstats.errors import InvalidParameter
+from dpstats.figures import ESTIMATE, REFERENCE, new_figure
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.tradeoff import tradeoff_curve
+from dpstats.report import picture_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def plot_audit(result: AuditResult, *, title: str = "") -> Figure:
+    """Draw what an audit counted against the trade-off curve of the claim.
+
+    Parameters
+    ----------
+    result : AuditResult
+        Of `dpstats.auditing.audit` or `audit_outputs`.
+    title : str, optional
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Left, the errors of the attack as a test of one dataset against the other, its score cut at
+        many thresholds, with Clopper-Pearson bounds that hold for all points together at the
+        audit's confidence. Points in red are below the claimed curve, bounds included. Right, the
+        epsilon that each threshold proves by itself, and the bound that the audit reports.
+    """
+    half = result.n_trials // 2
+    if not result.curve:
+        raise InvalidParameter("result must hold a curve of counts, got an empty one")
+    likely, other = (np.array(counts) for counts in zip(*result.curve, strict=True))
+    # Two bounds a point, one-sided, together at the audit's confidence.
+    each = 1 - (1 - result.confidence) / (4 * likely.size)
+    first = probability_bounds(other, half, each)
+    second = probability_bounds(half - likely, half, each)
+    claim = PrivacyGuarantee(result.epsilon_claimed, result.delta)
+    below = second[1] < tradeoff_curve(claim, first[1])
+    figure = new_figure(figsize=(9.2, 4.6))
+    left, right = figure.subplots(1, 2)
+    _draw_errors(left, claim, other / half, 1 - likely / half, first, second, below)
+    left.plot(
+        result.counts[1] / half, 1 - result.counts[0] / half, "*", ms=12, color="black", label="event counted"
+    )
+    left.legend(fontsize=8, frameon=False, loc="upper right")
+
+    drawn = np.maximum(other, 0.5) / half  # an event never seen has a place on the axis, too
+    # An event and its complement, the other way round: two bounds a threshold.
+    together = 1 - (1 - result.confidence) / (2 * likely.size)
+    proved = np.maximum(
+        epsilon_lower_bound(likely, other, half, result.delta, together),
+        epsilon_lower_bound(half - other, half - likely, half, result.delta, together),
+    )
+    right.plot(drawn[~below], proved[~below], "o", ms=3, color=ESTIMATE)
+    right.plot(drawn[below], proved[below], "o", ms=3, color=REFERENCE)
+    right.axhline(result.epsilon_claimed, color="black", lw=1.2, label="claimed")
+    right.plot(
+        max(result.counts[1], 0.5) / half,
+        result.epsilon_lower,
+        "*",
+        ms=12,
+        color="black",
+        label=f"audit: epsilon at least {result.epsilon_lower:.3g}",
+    )
+    right.set_xscale("log")
+    right.set_ylim(0, 1.35 * max(result.epsilon_claimed, result.epsilon_lower, float(proved.max())) + 0.01)
+    right.set_xlabel("type I error of the attack")
+    right.set_ylabel("epsilon proved")
+    right.grid(alpha=0.25)
+    right.legend(fontsize=8, frameon=False, loc="upper left")
+    verdict = "claim violated" if result.violated else "claim not violated"
+    runs = f"{half:,} runs counted on each dataset, confidence {result.confidence:g}"
+    figure.suptitle(f"{title or 'Audit'}: {verdict} ({runs})", fontsize=11)
+    return figure
+
+
+def _draw_errors(
+    axis: Axes,
+    claim: PrivacyGuarantee,
+    type_one: Any,
+    type_two: Any,
+    first: tuple[Any, Any],
+    second: tuple[Any, Any],
+    below: Any,
+) -> None:
+    """Draw both errors of an attack with their bounds, and the curve that they may not go below."""
+    errors = np.linspace(0.0, 1.0, 801)
+    curve = tradeoff_curve(claim, errors)
+    axis.fill_between(errors, curve, color="0.92", label="excluded by the claim")
+    name = f"claimed: epsilon = {claim.epsilon:.4g}"
+    axis.plot(errors, curve, color="black", lw=1.2, label=f"{name}, delta = {claim.delta:.3g}")
+    axis.plot([0, 1], [1, 0], color="0.6", lw=1, ls="--", label="perfect privacy")
+    for chosen, color, label in (
+        (~below, ESTIMATE, "attack"),
+        (below, REFERENCE, "attack, below the claim"),
+    ):
+        if not np.any(chosen):
+            continue
+        spread = [
+            np.array([value - low, high - value])[:, chosen]
+            for value, (low, high) in ((type_one, first), (type_two, second))
+        ]
+        axis.errorbar(
+            type_one[chosen],
+            type_two[chosen],
+            yerr=np.maximum(spread[1], 0),
+            xerr=np.maximum(spread[0], 0),
+            fmt="o",
+            ms=3,
+            lw=0.8,
+            color=color,
+            label=label,
+        )
+    axis.set_xlim(0, 1)
+    axis.set_ylim(0, 1)
+    axis.set_aspect("equal")
+    axis.set_xlabel("type I error of the attack")
+    axis.set_ylabel("type II error of the attack")
+    axis.grid(alpha=0.25)
+
+
+@picture_of.register
+def _of_audit(result: AuditResult) -> tuple[str, Any] | None:
+    if not result.curve:
+        return None
+    words = (
+        "Left, the errors of the attack against the curve of the claim; right, the epsilon that each "
+        "threshold proves."
+    )
+    return words, plot_audit(result)

@@ -1,0 +1,303 @@
+"""A witness of a release: it sees what every stage is given, and can have a second run released what the first was.
+
+Run on a dataset, a release draws simulated noise and the witness keeps, stage by stage, what was given and what came
+out. Run on a neighbour behind the same witness's `again`, every stage gives what it gave before, so that all that
+follows from releases is the same: what still differs was moved by the row. That is what a sensitivity is about, in
+adaptive releases too, and a run that asks for another stage shows that its course depends on more than was released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.parameters import check_choice, check_real
+from dpstats.errors import DPStatsError, InvalidParameter
+from dpstats.privacy.budget import PrivacyBudget
+from dpstats.privacy.plan import Plan
+from dpstats.privacy.stages import KINDS, AnyStage, Comparisons
+from dpstats.release.noise import Noise, SimulatedNoise, StandIn
+from dpstats.release.session import Part, Session
+from dpstats.release.stream import Above, Stream
+
+Numbers = NDArray[np.float64]
+NORMS = ("l1", "l2", "linf")
+Drawn = TypeVar("Drawn")
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What a release of somebody's own says of one of its statistics, before noise.
+
+    Attributes
+    ----------
+    name : str
+    norm : {"l1", "l2", "linf"}
+        Of the sensitivity; for scores that the best is selected of, "linf".
+    sensitivity : float
+        By how much the statistic moves at most between neighbouring datasets.
+    scale : float
+        Of its noise.
+    selection : bool
+        Whether the best of scores is selected.
+    monotone : bool
+        Of scores: whether a row moves all of them the same way.
+    """
+
+    name: str
+    norm: str
+    sensitivity: float
+    scale: float
+    selection: bool = field(default=False, kw_only=True)
+    monotone: bool = field(default=False, kw_only=True)
+
+
+class Seen(NamedTuple):
+    """One stage of a run: what it is about, what it was given before noise, and what came out."""
+
+    stage: AnyStage | Declared
+    given: Any
+    outcome: Any
+
+
+class Diverged(DPStatsError):
+    """A second run asks for another stage than the first."""
+
+
+class Witness(StandIn):
+    """Stands in for noise: give it as ``random_state`` to anything of this package, or draw from it.
+
+    Parameters
+    ----------
+    seed : int
+        Of the simulated noise.
+    first : sequence of Seen, optional
+        A run whose releases are given again.
+    """
+
+    def __init__(self, seed: int = 0, first: Sequence[Seen] | None = None) -> None:
+        self.seen: list[Seen] = []
+        self.parted = ""
+        self._seed = seed
+        self._first = first
+        self._generator = np.random.default_rng(seed)
+
+    @property
+    def noise(self) -> Noise:
+        """What sessions draw from."""
+        return WitnessedNoise(self, self._generator)
+
+    def again(self) -> Witness:
+        """Return a witness of a second run, which is released what this run was."""
+        return Witness(self._seed, tuple(self.seen))
+
+    # What a release of somebody's own draws.
+
+    def laplace(
+        self, value: Any, *, sensitivity: float, scale: float | None = None, name: str | None = None
+    ) -> Any:
+        """Return a number or an array with Laplace noise; its l1 norm moves by at most ``sensitivity``.
+
+        Parameters
+        ----------
+        value : number or array
+        sensitivity : float
+        scale : float, optional
+            Of the noise; default: the sensitivity, which is that of epsilon = 1.
+        name : str, optional
+            Of the statistic, for the report.
+        """
+        return self._added("laplace", "l1", value, sensitivity, scale, name)
+
+    def gaussian(
+        self, value: Any, *, sensitivity: float, scale: float | None = None, name: str | None = None
+    ) -> Any:
+        """Return a number or an array with Gaussian noise; its l2 norm moves by at most ``sensitivity``."""
+        return self._added("gaussian", "l2", value, sensitivity, scale, name)
+
+    def select(
+        self,
+        scores: Any,
+        *,
+        sensitivity: float,
+        scale: float | None = None,
+        monotone: bool = False,
+        name: str | None = None,
+    ) -> int:
+        """Return the place of the best score by Gumbel noise; each moves by at most ``sensitivity``."""
+        numbers = _numbers("scores", scores).ravel()
+        stage = self._declared(
+            "selection", "linf", sensitivity, scale, name, selection=True, monotone=monotone
+        )
+        return int(
+            self.witness(
+                stage,
+                numbers,
+                lambda: np.argmax(numbers + stage.scale * self._generator.gumbel(size=numbers.size)),
+            )
+        )
+
+    def statistic(self, value: Any, *, sensitivity: float, norm: str = "l1", name: str | None = None) -> None:
+        """Look at a statistic whose noise is drawn elsewhere: nothing is returned."""
+        check_choice("norm", norm, list(NORMS))
+        numbers = _numbers("value", value)
+        self.witness(
+            self._declared("statistic", norm, sensitivity, None, name), numbers.ravel(), lambda: None
+        )
+
+    def _added(
+        self, law: str, norm: str, value: Any, sensitivity: float, scale: float | None, name: str | None
+    ) -> Any:
+        numbers = _numbers("value", value)
+        stage = self._declared(law, norm, sensitivity, scale, name)
+        draw = self._generator.laplace if law == "laplace" else self._generator.normal
+        released = self.witness(
+            stage, numbers.ravel(), lambda: numbers + stage.scale * draw(size=numbers.shape)
+        )
+        return float(released) if numbers.ndim == 0 else released.copy()
+
+    def _declared(
+        self, law: str, norm: str, sensitivity: float, scale: float | None, name: str | None, **more: bool
+    ) -> Declared:
+        moved = check_real("sensitivity", sensitivity, at_least=0)
+        of_noise = moved if scale is None else check_real("scale", scale, at_least=0)
+        return Declared(name or f"{law} {len(self.seen) + 1}", norm, moved, of_noise, **more)
+
+    # What is seen.
+
+    def witness(self, stage: AnyStage | Declared, given: Any, draw: Callable[[], Any]) -> Any:
+        """Keep what a stage is given, and return what it releases: drawn, or that of the first run."""
+        if self._first is None:
+            outcome = draw()
+        else:
+            place = len(self.seen)
+            known = self._first[place].stage if place < len(self._first) else None
+            if known is None or (type(known), known.name) != (type(stage), stage.name):
+                asked = "no further stage" if known is None else f"stage {known.name!r}"
+                self.parted = f"where one run asks for {asked}, the other asks for stage {stage.name!r}"
+                raise Diverged(self.parted)
+            outcome = self._first[place].outcome
+        self.seen.append(Seen(stage, _kept(given), outcome))
+        return outcome
+
+    def finish(self) -> str:
+        """Return how a second run that has ended parts from the first, in words; "" if it does not."""
+        if self._first is not None and not self.parted and len(self.seen) < len(self._first):
+            missing = self._first[len(self.seen)].stage.name
+            self.parted = f"where one run asks for stage {missing!r}, the other asks for no further stage"
+        return self.parted
+
+    def __repr__(self) -> str:
+        return "Witness()"
+
+
+class WitnessedNoise(SimulatedNoise):
+    """Simulated noise whose sessions tell a witness."""
+
+    def __init__(self, witness: Witness, generator: np.random.Generator) -> None:
+        super().__init__(generator)
+        self.witness = witness
+
+
+def session_of(
+    plan: Plan, noise: Noise, budget: PrivacyBudget | None = None, label: str = "", size: int | None = None
+) -> Session:
+    """Return the session of a release; one that tells, where its noise has a witness."""
+    kind = WitnessedSession if isinstance(noise, WitnessedNoise) else Session
+    return kind(plan, noise, budget, label, size)
+
+
+class WitnessedSession(Session):
+    """A session that tells a witness what its stages are given, and releases what that says."""
+
+    _noise: WitnessedNoise
+
+    def add(self, name: str, integers: Any, where: Any = True, units: bool = True) -> Any:
+        return self._told(name, (integers, where), lambda: Session.add(self, name, integers, where, units))
+
+    def select(self, name: str, scores: NDArray[np.int64]) -> NDArray[np.intp]:
+        return self._told(name, scores, lambda: Session.select(self, name, scores))
+
+    def choose(self, name: str, parts: Sequence[Part]) -> NDArray[np.int64]:
+        return self._told(name, tuple(parts), lambda: Session.choose(self, name, parts))
+
+    def smooth(self, name: str, integers: Any, level: int) -> Numbers:
+        return self._told(name, (integers, level), lambda: Session.smooth(self, name, integers, level))
+
+    def add_one(self, name: str, integers: Any, option: int) -> Numbers:
+        return self._told(name, (integers, option), lambda: Session.add_one(self, name, integers, option))
+
+    def respond(self, name: str, answers: NDArray[np.int64]) -> NDArray[np.int64]:
+        return self._told(name, answers, lambda: Session.respond(self, name, answers))
+
+    def coins(self, name: str) -> NDArray[np.int64]:
+        return self._told(name, None, lambda: Session.coins(self, name))
+
+    def stream(self, name: str) -> Stream:
+        stage: Comparisons = self._stage(name, Comparisons)
+        Session.stream(self, name)
+        return WitnessedStream(stage, self._noise)
+
+    def skip(self, name: str, why: str) -> None:
+        stage = self._stage(name, *KINDS)
+        self._noise.witness.witness(stage, why, lambda: None)
+        Session.skip(self, name, why)
+
+    def _told(self, name: str, given: Any, draw: Callable[[], Drawn]) -> Drawn:
+        """Release a stage: drawn, or what the witness says it was."""
+        stage = self._stage(name, *KINDS)
+        drawn: list[Drawn] = []
+
+        def drawing() -> tuple[Any, Drawn]:
+            drawn.append(draw())
+            return self._released.get(name), drawn[0]
+
+        returned: Drawn
+        released, returned = self._noise.witness.witness(stage, given, drawing)
+        if not drawn:
+            self._take(name)
+            self._released[name] = released
+        return returned
+
+
+class WitnessedStream(Stream):
+    """A stream that tells a witness of every question."""
+
+    _noise: WitnessedNoise
+
+    def ask(self, steps: int, answer: int | None = None) -> Above | None:
+        drawn: list[Any] = []
+
+        def drawing() -> Any:
+            drawn.append(Stream.ask(self, steps, answer))
+            return drawn[0]
+
+        above: Above | None = self._noise.witness.witness(self._stage, (steps, answer), drawing)
+        if not drawn and above is not None:
+            self._state = (self._state[0] - 1, None)
+        return above
+
+
+def _numbers(name: str, value: Any) -> Numbers:
+    try:
+        numbers = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        numbers = np.array(np.nan)
+    if not np.isfinite(numbers).all():
+        raise InvalidParameter(f"{name} must be finite numbers")
+    return numbers
+
+
+def _kept(given: Any) -> Any:
+    """Return a copy of what a stage is given: the caller may go on to change its arrays."""
+    if isinstance(given, np.ndarray):
+        return given.copy()
+    if isinstance(given, Mapping):
+        return {key: _kept(value) for key, value in given.items()}
+    if isinstance(given, tuple) and not isinstance(given, Part):
+        return tuple(_kept(value) for value in given)
+    return given

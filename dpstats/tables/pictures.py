@@ -1,0 +1,182 @@
+"""Pictures of a private proportion and of a private table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpstats.figures import ESTIMATE, REFERENCE, new_figure
+from dpstats.report import picture_of
+from dpstats.results import ConfidenceInterval
+from dpstats.tables.cells import Cells
+from dpstats.tables.contingency import ContingencyTable
+from dpstats.tables.proportion import PrivateProportion
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_MOST_BARS = 40
+
+
+def plot_proportion(estimator: PrivateProportion, *, confidence_level: float = 0.95) -> Figure:
+    """Draw the confidence curve of a private proportion: the two-sided p-value of every value that it may have.
+
+    Parameters
+    ----------
+    estimator : PrivateProportion
+        Fitted.
+    confidence_level : float, default=0.95
+        Of the interval that is marked.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    interval = estimator.confidence_interval(confidence_level)
+    low, high = float(interval.low), float(interval.high)
+    # So wide that the curve ends near 0.
+    wide = estimator.confidence_interval(1 - 1e-3)
+    values = np.linspace(max(float(wide.low), 1e-9), min(float(wide.high), 1 - 1e-9), 301)
+    pvalues = [estimator.test(float(value)).pvalue for value in values]
+    figure = new_figure(figsize=(4.8, 3.2))
+    axis = figure.subplots()
+    axis.plot(values, pvalues, color=ESTIMATE)
+    axis.axvline(estimator.proportion_, color=ESTIMATE, lw=1, ls="--", label=f"{estimator.proportion_:.3g}")
+    axis.hlines(1 - confidence_level, low, high, color=REFERENCE, lw=2, label=_interval_words(interval))
+    axis.set_xlabel("proportion")
+    axis.set_ylabel("two-sided p-value")
+    axis.set_ylim(0, 1.05)
+    axis.grid(alpha=0.25)
+    axis.legend(fontsize=8, frameon=False)
+    return figure
+
+
+def plot_table(table: ContingencyTable, *, attributes: Any = None, confidence_level: float = 0.95) -> Figure:
+    """Draw a mosaic of two attributes of a private table, and the proportions within groups with their intervals.
+
+    Parameters
+    ----------
+    table : ContingencyTable
+        Fitted.
+    attributes : pair of attributes, by name or position, optional
+        The groups, and what is compared of them; may be left out where there are two. A table of one attribute, or one
+        of more with None, is drawn as bars of all its cells.
+    confidence_level : float, default=0.95
+        Of each interval.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Left, tiles whose areas are the estimated proportions; the colour says how far a count is from independence, in
+        its standard deviations, noise included. Right, the proportions of the second attribute within each level of
+        the first.
+    """
+    cells = table.cells(attributes)
+    shape = cells.counts.shape
+    if len(shape) != 2:
+        return _bars(cells, confidence_level)
+    figure = new_figure(figsize=(9.2, 0.8 + max(3.2, 0.26 * (shape[0] + 1) * shape[1])))
+    left, right = figure.subplots(1, 2)
+    counts = cells.projected
+    total = max(float(counts.sum()), 1e-300)
+    rows, columns = counts.sum(axis=1) / total, counts.sum(axis=0) / total
+    expected = np.outer(rows, columns) * total
+    away = (cells.counts - expected) / np.sqrt(expected + cells.noise.variance)
+    _mosaic(left, cells, rows, counts, away)
+    low, high = (np.asarray(end) for end in cells.intervals(confidence_level, (1,)))
+    within = cells.shares((1,))
+    colors = _shades(shape[1])
+    height = 1 / (shape[1] + 1)
+    for j in range(shape[1]):
+        places = -np.arange(shape[0]) - height * (j - (shape[1] - 1) / 2)
+        middle = np.where(np.isnan(within[:, j]), (low[:, j] + high[:, j]) / 2, within[:, j])
+        middle = np.clip(middle, low[:, j], high[:, j])
+        errors = np.stack([middle - low[:, j], high[:, j] - middle])
+        label = str(cells.levels[1][j])
+        right.errorbar(middle, places, xerr=errors, fmt="o", ms=4, capsize=3, color=colors[j], label=label)
+    right.set_yticks(-np.arange(shape[0]), [str(level) for level in cells.levels[0]])
+    right.set_xlim(-0.02, 1.02)
+    right.set_xlabel(f"proportion within {cells.names[0]}, {100 * confidence_level:g}% intervals")
+    right.grid(axis="x", alpha=0.25)
+    right.legend(title=str(cells.names[1]), fontsize=8, frameon=False)
+    return figure
+
+
+def _mosaic(axis: Axes, cells: Cells, rows: Any, counts: Any, away: Any) -> None:
+    """Draw tiles, a column for each level of the first attribute."""
+    from matplotlib import colormaps
+
+    shades, left = colormaps["RdBu_r"], 0.0
+    ticks = []
+    for i, width in enumerate(rows):
+        bottom, whole = 0.0, max(float(counts[i].sum()), 1e-300)
+        for j in range(counts.shape[1]):
+            height = float(counts[i, j]) / whole
+            color = shades(0.5 + float(np.clip(away[i, j], -4, 4)) / 10)
+            axis.bar(left, height, width, bottom, align="edge", color=color, edgecolor="white", lw=1.5)
+            if width > 0.1 and height > 0.05:
+                text = f"{cells.levels[1][j]}\n{counts[i, j] / max(float(counts.sum()), 1e-300):.3f}"
+                place = left + width / 2, bottom + height / 2
+                ink = "white" if abs(away[i, j]) > 2.5 else "black"
+                axis.text(*place, text, ha="center", va="center", fontsize=8, color=ink)
+            bottom += height
+        ticks.append(left + width / 2)
+        left += float(width)
+    turned: dict[str, Any] = {"rotation": 40, "ha": "right"} if min(rows) < 0.08 else {}
+    axis.set_xticks(ticks, [str(level) for level in cells.levels[0]], **turned)
+    axis.set_xlim(0, 1)
+    axis.set_ylim(0, 1)
+    axis.set_xlabel(str(cells.names[0]))
+    axis.set_ylabel(f"{cells.names[1]}, within {cells.names[0]}")
+    axis.set_title("red: more than if independent, blue: fewer", fontsize=9)
+
+
+def _bars(cells: Cells, confidence_level: float) -> Figure:
+    """Draw the proportions of all cells with their intervals."""
+    places = list(np.ndindex(cells.counts.shape))
+    interval = cells.intervals(confidence_level, None)
+    low, high = np.ravel(interval.low), np.ravel(interval.high)
+    estimates = np.ravel(cells.projected) / max(float(cells.projected.sum()), 1e-300)
+    figure = new_figure(figsize=(5.6, 1.2 + 0.26 * len(places)))
+    axis = figure.subplots()
+    middle = np.clip(estimates, low, high)
+    errors = np.stack([middle - low, high - middle])
+    axis.errorbar(middle, -np.arange(len(places)), xerr=errors, fmt="o", ms=4, capsize=3, color=ESTIMATE)
+    names = [", ".join(str(cells.levels[j][code]) for j, code in enumerate(place)) for place in places]
+    axis.set_yticks(-np.arange(len(places)), names)
+    axis.set_xlabel(f"proportion, {100 * confidence_level:g}% intervals")
+    axis.set_ylabel(", ".join(map(str, cells.names)))
+    axis.grid(axis="x", alpha=0.25)
+    return figure
+
+
+def _interval_words(interval: ConfidenceInterval) -> str:
+    return f"{100 * interval.confidence_level:g}%: [{float(interval.low):.3g}, {float(interval.high):.3g}]"
+
+
+def _shades(count: int) -> list[Any]:
+    """Return a colour for each of so many levels."""
+    from matplotlib import colormaps
+
+    return [colormaps["viridis"](0.1 + 0.75 * j / max(count - 1, 1)) for j in range(count)]
+
+
+@picture_of.register
+def _of_proportion(estimator: PrivateProportion) -> tuple[str, Any]:
+    words = "The two-sided p-value of every value that the proportion may have; the line is the 95% interval."
+    return words, plot_proportion(estimator)
+
+
+@picture_of.register
+def _of_table(table: ContingencyTable) -> tuple[str, Any] | None:
+    shape = table.counts_.shape
+    if len(shape) == 2:
+        words = (
+            "Left, tiles of the estimated proportions; right, proportions within groups, with 95% intervals."
+        )
+        return words, plot_table(table)
+    if table.counts_.size > _MOST_BARS:
+        return None
+    return "The estimated proportions of all cells, with 95% intervals.", plot_table(table)
