@@ -57,6 +57,17 @@ class Movement:
         Whether it moved by no more than declared: compared exactly, not by these floats.
     problem : str
         In words, what is wrong.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.auditing import check_sensitivity
+    >>> from dpstats.means import ClippedMean
+    >>> X = np.zeros((10, 1))
+    >>> neighbor = np.vstack([X[1:], [[5.0]]])
+    >>> (movement,) = check_sensitivity(ClippedMean(clip=1.0, std=1.0), X, neighbor).movements
+    >>> movement.stage, movement.ratio, movement.ok
+    ('clipped mean', 0.5, True)
     """
 
     stage: str
