@@ -116,3 +116,14 @@ class LedgerError(DPStatsError, OSError):
         ...
     dpstats.errors.LedgerError: ...ledger.sqlite: the file cannot be opened or created
     """
+
+
+class NotDelivered(DPStatsError, OSError):
+    """What was released could not be written where it was asked for; it was charged, if a budget was given.
+
+    Examples
+    --------
+    >>> from dpstats.errors import NotDelivered
+    >>> issubclass(NotDelivered, OSError)
+    True
+    """

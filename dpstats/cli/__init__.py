@@ -7,13 +7,15 @@ loaded at the start; what a command needs loads when it runs.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from dpstats import __version__
 from dpstats.cli.audit import add_audit
 from dpstats.cli.budget import add_budget
 from dpstats.cli.demo import add_demo
+from dpstats.cli.exits import EXITS, epilog, status_of
 from dpstats.cli.group_means import GROUP_MEANS
 from dpstats.cli.histogram import HISTOGRAM
 from dpstats.cli.identity_test import IDENTITY_TEST
@@ -31,34 +33,68 @@ from dpstats.errors import DPStatsError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return 0, or 2 after one clear line about bad input (130 if interrupted)."""
+    """Run the command and return its exit status (see `dpstats.cli.exits`); bad input is one clear line."""
     given = sys.argv[1:] if arguments is None else arguments
     options = _parser().parse_args([plain_number(word) for word in given])
-    message, status = "", 2
     try:
-        options.run(options)
-        return 0
-    except (DPStatsError, OSError) as error:
-        message = str(error)
-    except MemoryError:
-        message = "not enough memory"
-    except KeyboardInterrupt:
-        message, status = "interrupted", 130  # as shells count a SIGINT
-    print(f"dpstats {options.command}: {one_line(message)}", file=sys.stderr)
-    return status
+        with quiet(options.quiet):
+            return options.run(options) or 0
+    except tuple(kind for found in EXITS for kind in found.errors) as error:
+        failure: BaseException = error
+    except DPStatsError as error:
+        failure = error
+    words = "; ".join([_message(failure), *getattr(failure, "__notes__", [])])
+    print(f"dpstats {options.command}: {one_line(words)}", file=sys.stderr)
+    return status_of(failure)
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    if isinstance(error, MemoryError):
+        return "not enough memory"
+    if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
+        return f"this needs the package {error.name}: pip install 'dpstats[{EXTRAS[error.name]}]'"
+    return str(error)
+
+
+EXTRAS = {"duckdb": "sql", "sqlglot": "sql", "matplotlib": "plot", "formulaic": "formula"}
+"""Which extra of dpstats installs a package."""
+
+
+@contextlib.contextmanager
+def quiet(wanted: bool) -> Iterator[None]:
+    """Silence what the package logs: that it waits for a ledger."""
+    if not wanted:
+        yield
+        return
+    import logging
+
+    logger = logging.getLogger("dpstats")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="dpstats", description="Private statistical inference.")
+    parser = Parser(
+        prog="dpstats",
+        description="Private statistical inference: answers from private tables, with noise that protects every row, "
+        "and intervals that count it.",
+        epilog=epilog(),
+    )
     parser.add_argument("--version", action="version", version=f"dpstats {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     # In the order of the help.
     add_demo(commands)
-    add_releases(
+    plans = add_releases(
         commands,
         (MEAN, SPARSE_MEAN, GROUP_MEANS, PROPORTION, TABLE, HISTOGRAM, QUANTILE, REGRESS, IDENTITY_TEST),
     )
-    add_sql(commands)
+    add_sql(commands, plans)
     add_audit(commands)
     add_simulate(commands)
     add_budget(commands)

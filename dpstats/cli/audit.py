@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
-from dpstats.cli.files import keep_apart, opened, output, read_table
-from dpstats.cli.options import add_json, add_plot, check_plot
-from dpstats.errors import InvalidParameter
+from dpstats.cli.exits import VIOLATION, epilog
+from dpstats.cli.files import keep_apart, opened, output
+from dpstats.cli.options import add_output, add_plot, check_plot
+from dpstats.cli.tables import Table, add_table
+from dpstats.errors import InvalidData, InvalidParameter
 
 
 def add_audit(commands: Any) -> None:
@@ -17,50 +18,68 @@ def add_audit(commands: Any) -> None:
         "audit",
         help="what recorded outputs of a release prove about its epsilon",
         description="Bound epsilon from below by recorded outputs of a release on two neighbouring datasets, "
-        "one run per line. The first half of the lines chooses the attack and the second half counts.",
+        "one run per line. The first half of the lines chooses the attack and the second half counts. A claim that is "
+        f"proved false ends with exit status {VIOLATION}.",
+        epilog=epilog(),
     )
-    parser.add_argument("file", type=Path, help="CSV or Parquet file with a header")
+    add_table(parser)
     parser.add_argument("--epsilon", type=float, required=True, help="the claim")
     parser.add_argument("--delta", type=float, default=0.0, help="of the claim (default: 0)")
-    parser.add_argument("--confidence", type=float, default=0.95, help="of the lower bound")
+    parser.add_argument("--confidence", type=float, default=0.95, help="of the lower bound (default: 0.95)")
     parser.add_argument(
-        "--columns",
-        nargs=2,
-        default=["dataset", "neighbor"],
-        metavar=("DATASET", "NEIGHBOR"),
-        help="the columns that hold the outputs (default: dataset neighbor)",
+        "--column",
+        action="append",
+        metavar="NAME",
+        help="the columns that hold the outputs: first of the dataset, then of its neighbour (default: dataset, "
+        "neighbor)",
     )
+    parser.add_argument("--columns", nargs=2, dest="column", help=argparse.SUPPRESS)  # its name until 0.1
     add_plot(parser, "the trade-off curve")
-    add_json(parser)
+    add_output(parser)
     parser.set_defaults(run=_audit)
 
 
-def _audit(options: argparse.Namespace) -> None:
+def _audit(options: argparse.Namespace) -> int:
     from dataclasses import asdict
 
     from dpstats.auditing import audit_outputs
 
     check_plot(options.plot)
     keep_apart(options, "file", "plot", "json")
-    frame = read_table(options.file, options.columns, "--columns")
-    if frame.isna().any(axis=None):
-        raise InvalidParameter(
-            f"--columns must hold one output per line of {options.file.name}, got empty cells: "
-            "write a word where a release returns nothing"
-        )
-    outputs = [frame[name] for name in options.columns]
+    columns = options.column or ["dataset", "neighbor"]
+    if len(columns) != 2:
+        raise InvalidParameter(f"--column must be given twice, or not at all, got {len(columns)} times")
+    table = Table(options)
+    frame = table.frame(columns, text=columns)
+    outputs = [_outputs(frame[name], table.name) for name in columns]
     # Opened before the work, so that a path that cannot be written is refused at once.
-    with opened("--plot", options.plot), output(options.json) as show:
+    with opened("--plot", options.plot), output(options) as show:
         result = audit_outputs(
-            *(values.to_numpy() if values.dtype.kind in "biuf" else values.tolist() for values in outputs),
+            *outputs,
             epsilon=options.epsilon,
             delta=options.delta,
             confidence=options.confidence,
         )
-        if options.plot is not None:
-            from dpstats.plots import plot_audit
-
-            plot_audit(result, title=options.file.name).savefig(options.plot, dpi=150)
         facts = asdict(result)
         del facts["curve"]
         show(result, facts)
+        if options.plot is not None:
+            from dpstats.plots import plot_audit
+
+            plot_audit(result, title=table.name).savefig(options.plot, dpi=150)
+    return VIOLATION if result.violated else 0
+
+
+def _outputs(column: Any, name: str) -> Any:
+    """Return recorded outputs: numbers where all of them are, else words."""
+    import numpy as np
+
+    words = column.tolist()
+    if not all(words):
+        raise InvalidData(
+            f"{name} must hold one output per line, got empty cells: write a word where a release returns nothing"
+        )
+    try:
+        return np.array([float(word) for word in words])
+    except ValueError:
+        return words

@@ -1,4 +1,4 @@
-"""``dpstats budget``: make, show and list the ledger of a privacy budget."""
+"""``dpstats budget``: make, show and list the ledger of a privacy budget, and what it holds that was not delivered."""
 
 from __future__ import annotations
 
@@ -7,31 +7,55 @@ import json
 from pathlib import Path
 from typing import Any
 
-from dpstats.cli.files import as_json, tell
+from dpstats.cli.exits import epilog
+from dpstats.cli.files import as_json, keep_apart, output
+from dpstats.cli.kept import KeptResult, KeptResults
+from dpstats.cli.options import add_output
 from dpstats.errors import InvalidParameter
 
 
 def add_budget(commands: Any) -> None:
     """Add the command and its actions."""
-    parser = commands.add_parser("budget", help="make, show and list the ledger of a privacy budget")
+    words = "make, show and list the ledger of a privacy budget"
+    parser = commands.add_parser(
+        "budget",
+        help=words,
+        description="A ledger is a file that keeps a budget and every charge of it, for any number of processes. "
+        "Commands that release take it by --budget.",
+        epilog=epilog(),
+    )
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    new = actions.add_parser("new", help="make a ledger")
-    new.add_argument("file", type=Path)
-    new.add_argument("--epsilon", type=float, required=True)
-    new.add_argument("--delta", type=float, default=0.0)
-    new.add_argument("--method", choices=["basic", "gdp", "zcdp"], default="basic", help="how charges add up")
+    new = actions.add_parser("new", help="make a ledger", description="Make a ledger.")
+    new.add_argument("file", type=Path, help="the ledger, which must not be there yet")
+    new.add_argument("--epsilon", type=float, required=True, help="the total")
+    new.add_argument("--delta", type=float, default=0.0, help="the total (default: 0)")
+    new.add_argument(
+        "--method",
+        choices=["basic", "gdp", "zcdp"],
+        default="basic",
+        help="how charges add up: epsilons and deltas (basic, the default), or as Gaussian (gdp) or zero-concentrated "
+        "(zcdp) releases, which are tighter where there are many",
+    )
     new.add_argument(
         "--neighbors",
         choices=["REPLACE_ONE", "ADD_OR_REMOVE_ONE"],
         default="REPLACE_ONE",
-        help="relation of all charges",
+        help="relation of all charges (default: REPLACE_ONE)",
     )
+    add_output(new)
     new.set_defaults(run=_new)
-    show = actions.add_parser("show", help="what is spent and what is left")
-    history = actions.add_parser("history", help="every charge, oldest first")
-    for action, run in ((show, _show), (history, _history)):
-        action.add_argument("file", type=Path)
-        action.add_argument("--json", action="store_true", help="print JSON")
+    for name, help_text, run in (
+        ("show", "what is spent and what is left", _show),
+        ("history", "every charge, oldest first: when, how much, and for which table and columns", _history),
+        ("results", "what was released and charged, and not delivered", _results),
+    ):
+        action = actions.add_parser(name, help=help_text, description=f"Show {help_text}.")
+        action.add_argument("file", type=Path, help="the ledger")
+        if name == "results":
+            action.add_argument(
+                "--discard", action="store_true", help="forget these results, once they have been shown"
+            )
+        add_output(action)
         action.set_defaults(run=run)
 
 
@@ -40,52 +64,94 @@ def _new(options: argparse.Namespace) -> None:
 
     if options.file.exists():
         raise InvalidParameter(f"{options.file} exists already")
-    budget = PrivacyBudget(
-        options.epsilon,
-        options.delta,
-        neighbors=Neighbors[options.neighbors],
-        method=options.method,
-        ledger=options.file,
-    )
-    tell(f"Made {options.file}: {budget.total}, method {budget.method!r}")
+    keep_apart(options, "file", "json")
+    with output(options) as show:
+        budget = PrivacyBudget(
+            options.epsilon,
+            options.delta,
+            neighbors=Neighbors[options.neighbors],
+            method=options.method,
+            ledger=options.file,
+        )
+        show(f"Made {options.file}: {budget.total}, method {budget.method!r}", _facts(options.file, budget))
+
+
+def _facts(ledger: Path, budget: Any) -> dict[str, Any]:
+    amounts = {"total": budget.total, "spent": budget.spent, "remaining": budget.remaining}
+    numbers = {name: {"epsilon": amount.epsilon, "delta": amount.delta} for name, amount in amounts.items()}
+    facts = {"ledger": str(ledger), "method": budget.method, "neighbors": budget.total.neighbors.name}
+    return facts | numbers | {"charges": len(budget.history())}
 
 
 def _show(options: argparse.Namespace) -> None:
     from dpstats.privacy import PrivacyBudget
 
+    keep_apart(options, "file", "json")
     budget = PrivacyBudget.open(options.file)
-    charges = len(budget.history())
-    amounts = {"total": budget.total, "spent": budget.spent, "remaining": budget.remaining}
-    if options.json:
-        numbers: dict[str, Any] = {
-            name: {"epsilon": amount.epsilon, "delta": amount.delta} for name, amount in amounts.items()
-        }
-        facts = {"method": budget.method, "neighbors": budget.total.neighbors.name, "charges": charges}
-        tell(as_json(numbers | facts))
-        return
-    lines = [f"Method:    {budget.method}", f"Charges:   {charges}"]
-    tell("\n".join(lines + [f"{name.capitalize() + ':':<10} {amount}" for name, amount in amounts.items()]))
+    facts = _facts(options.file, budget)
+    lines = [f"Method:    {budget.method}", f"Charges:   {facts['charges']}"]
+    amounts = {"Total": budget.total, "Spent": budget.spent, "Remaining": budget.remaining}
+    lines += [f"{name + ':':<10} {amount}" for name, amount in amounts.items()]
+    if waiting := len(KeptResults(options.file).all()):
+        lines.append(f"Results that were not delivered: {waiting} (dpstats budget results {options.file})")
+    with output(options) as show:
+        show("\n".join(lines), facts | {"undelivered": waiting})
 
 
 def _history(options: argparse.Namespace) -> None:
-    from datetime import UTC, datetime
-
     from dpstats.privacy import PrivacyBudget
 
+    keep_apart(options, "file", "json")
     rows = [
         {
-            "time": datetime.fromtimestamp(entry.time, UTC).isoformat(timespec="seconds"),
+            "time": _time(entry.time),
             "label": entry.label,
             "epsilon": entry.guarantee.epsilon,
             "delta": entry.guarantee.delta,
         }
         for entry in PrivacyBudget.open(options.file).history()
     ]
-    if options.json:
-        tell(as_json(rows))
-        return
-    lines = [f"{'time (UTC)':<25}  {'epsilon':>10}  {'delta':>10}  label"]
+    lines = [f"{'time (UTC)':<25}  {'epsilon':>10}  {'delta':>10}  for"]
     for row in rows:
         label = json.dumps(row["label"], ensure_ascii=False)[1:-1]  # on one line, whatever it holds
         lines.append(f"{row['time']:<25}  {row['epsilon']:>10.6g}  {row['delta']:>10.3g}  {label}")
-    tell("\n".join(lines))
+    with output(options) as show:
+        show("\n".join(lines), {"ledger": str(options.file), "charges": rows})
+
+
+def _results(options: argparse.Namespace) -> None:
+    from dpstats.privacy import PrivacyBudget
+
+    keep_apart(options, "file", "json")
+    PrivacyBudget.open(options.file)  # refuses what is no ledger
+    kept = KeptResults(options.file)
+    found = kept.all()
+    facts = [
+        {
+            "number": result.number,
+            "time": _time(result.time),
+            "releases": result.releases,
+            "result": result.facts,
+        }
+        for result in found
+    ]
+    with output(options) as show:
+        show("\n\n".join(map(_text, found)) or "Every result was delivered.", {"results": facts})
+    if options.discard:
+        kept.discard([result.number for result in found])
+
+
+def _text(result: KeptResult) -> str:
+    """Return a result as it would have been printed; if there was no time for that, what was released."""
+    labels = ", ".join(str(release["label"]) for release in result.releases)
+    head = f"Result {result.number}, released {_time(result.time)}: {labels}"
+    if result.text is not None:
+        return f"{head}\n\n{result.text}"
+    parts = [f"{release['plan']}\nreleased: {as_json(release['released'])}" for release in result.releases]
+    return "\n".join([head, "The report was not made; what was released, by the stages of the plan:", *parts])
+
+
+def _time(seconds: float) -> str:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

@@ -6,14 +6,24 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from dpstats.cli.exits import epilog
 from dpstats.cli.files import tell
 from dpstats.errors import InvalidParameter
 
 
 def add_demo(commands: Any) -> None:
     """Add the command."""
-    parser = commands.add_parser("demo", help="private means of real data, with a picture and a page")
-    parser.add_argument("--out", type=Path, default=Path("demo-output"), help="folder to write to")
+    parser = commands.add_parser(
+        "demo",
+        help="private means of real data, with a picture and a page",
+        description="Release private means of the RAND Health Insurance Experiment, draw a picture, and write a page "
+        "that says what was done.",
+        epilog=epilog(),
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("demo-output"), help="folder to write to (default: demo-output)"
+    )
+    parser.add_argument("--quiet", action="store_true", help="nothing on standard error but errors")
     parser.set_defaults(run=_demo)
 
 

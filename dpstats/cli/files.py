@@ -1,143 +1,21 @@
-"""What the commands read and write: tables, results, and one clear line where that fails."""
+"""What the commands write: opened before the work, whole or not at all, and one clear line where that fails."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import io
 import json
 import math
 import os
 import sys
-import warnings
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from dpstats.errors import DPStatsError, InvalidParameter
+from dpstats import __version__
+from dpstats.errors import InvalidParameter, NotDelivered
 
-_NAMES_SHOWN = 20
-
-
-@contextlib.contextmanager
-def reading(path: Path, refusal: str) -> Iterator[None]:
-    """Refuse a file that cannot be read; whatever a parser says may quote it, and is not repeated."""
-    reason = None
-    try:
-        os.stat(path)  # first: a missing file is reported as such, and not as a missing parser
-        yield
-    except (ImportError, InvalidParameter, MemoryError):
-        raise
-    except OSError as error:
-        reason = error.strerror  # the system's words; None for a parser's
-    except Exception:
-        pass
-    else:
-        return
-    raise InvalidParameter(refusal if reason is None else f"{refusal} ({reason})")
-
-
-def read_table(
-    path: Path, columns: list[str] | None, option: str = "--column", text: Collection[str] = ()
-) -> Any:
-    """Return the named columns of a file, or all numeric ones; those in ``text`` entry by entry as text.
-
-    What a CSV file has in an entry of such a column is its text, whatever the other rows are; a missing entry of a
-    Parquet file is the empty text.
-    """
-    import pandas as pd
-
-    if columns is not None and len(set(columns)) < len(columns):
-        raise InvalidParameter(f"{option} must name each column once")
-    parquet = path.suffix.lower() in (".parquet", ".pq")
-    try:
-        with reading(path, f"{path} is not a readable CSV or Parquet file with a header"):
-            # A pipe is read once; its header may be asked for again.
-            source = path if path.is_file() else io.BytesIO(path.read_bytes())
-            frame = pd.read_parquet(source) if parquet else _read_csv(source, path.name)
-            frame.columns = frame.columns.map(str)
-            names = list(frame.columns)
-            twice = _repeated(names if parquet else _header(source, names))
-            if columns is not None and frame.index.names != [None]:
-                frame = frame.reset_index()  # a column of a Parquet file that was the index of its table
-            words = frame if parquet else _read_text(source, [name for name in names if name in text])
-    except ImportError as error:
-        needed = "a Parquet reader: pip install pyarrow" if parquet else f"another package ({error})"
-        raise InvalidParameter(f"reading {path.name} needs {needed}") from None
-    if columns is None:
-        numeric = frame.select_dtypes("number")
-        if numeric.shape[1] == 0:
-            raise InvalidParameter(f"{path.name} has no numeric columns")
-        return numeric
-    known = set(frame.columns)
-    missing = [name for name in columns if name not in known]
-    if missing:
-        raise InvalidParameter(
-            f"{option} must name columns of {path.name} ({_some(list(frame.columns))}), got {_some(missing)}"
-        )
-    if twice & set(columns):
-        raise InvalidParameter(f"{path.name} has more than one column of a name given as {option}")
-    frame = frame[columns]
-    return frame.assign(**{name: _as_text(words[name]) for name in columns if name in text})
-
-
-def _read_text(source: Any, names: list[str]) -> Any:
-    """Return columns of a CSV as they stand there: no type of all rows, and no word that means missing, comes in."""
-    import pandas as pd
-
-    if not names:
-        return None
-    if isinstance(source, io.BytesIO):
-        source.seek(0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what is worth one was refused when numbers were read
-        return pd.read_csv(source, index_col=False, usecols=names, dtype=str, keep_default_na=False)
-
-
-def _as_text(column: Any) -> Any:
-    import pandas as pd
-
-    words = ["" if pd.api.types.is_scalar(entry) and pd.isna(entry) else str(entry) for entry in column]
-    return pd.Series(words, index=column.index, dtype=object)
-
-
-def _read_csv(source: Any, name: str) -> Any:
-    import pandas as pd
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # columns of mixed types are refused later, if they are used
-        warnings.simplefilter("error", pd.errors.ParserWarning)
-        try:
-            # Without index_col=False pandas would take the first value of a line that has one too many for the
-            # row's name, and shift all others by a column.
-            return pd.read_csv(source, index_col=False)
-        except pd.errors.ParserWarning:
-            pass
-    raise InvalidParameter(f"{name} must have a name in its header for every value of a line")
-
-
-def _header(source: Any, names: list[str]) -> list[str]:
-    """Return the names in a CSV's header as they stand there: pandas calls the second "age" an "age.1"."""
-    import pandas as pd
-
-    known = set(names)
-    if not any(end.isdigit() and base in known for base, _, end in (name.rpartition(".") for name in names)):
-        return names
-    if isinstance(source, io.BytesIO):
-        source.seek(0)
-    header = pd.read_csv(source, index_col=False, header=None, nrows=1, dtype=str, keep_default_na=False)
-    return list(header.iloc[0])
-
-
-def _repeated(names: list[str]) -> set[str]:
-    return {name for name, count in Counter(names).items() if count > 1}
-
-
-def _some(names: list[str]) -> str:
-    """Return names as they have to be given, spaces and all; of many, the first."""
-    more = [f"... {len(names) - _NAMES_SHOWN} more"] if len(names) > _NAMES_SHOWN else []
-    return ", ".join([*map(repr, names[:_NAMES_SHOWN]), *more])
+Show = Callable[[Any, dict[str, Any]], None]
+"""Shows a result: what is printed, and the facts of the JSON."""
 
 
 def keep_apart(options: argparse.Namespace, *names: str) -> None:
@@ -145,7 +23,7 @@ def keep_apart(options: argparse.Namespace, *names: str) -> None:
     seen: dict[str, Any] = {}
     for name in names:
         path = getattr(options, name, None)
-        if path is None or (name == "json" and path == "-"):
+        if path is None or (name in ("file", "json") and str(path) == "-"):
             continue
         label = name if name == "file" else f"--{name}"
         for other, known in seen.items():
@@ -188,8 +66,10 @@ def opened(option: str, path: Any) -> Iterator[Callable[[str], None] | None]:
                 file.truncate(0)
             file.write(text)
             file.flush()
+            with contextlib.suppress(OSError):  # of a pipe or a device
+                os.fsync(file.fileno())
         except OSError as error:
-            raise DPStatsError(f"{option} {str(path)!r} cannot be written ({error.strerror})") from None
+            raise NotDelivered(f"{option} {str(path)!r} cannot be written ({error.strerror})") from None
 
     try:
         yield write
@@ -204,12 +84,18 @@ def opened(option: str, path: Any) -> Iterator[Callable[[str], None] | None]:
 
 
 @contextlib.contextmanager
-def output(target: str | None) -> Iterator[Callable[[Any, dict[str, Any]], None]]:
-    """Open what ``--json`` names; yield what shows a result there and on the screen."""
+def output(options: argparse.Namespace) -> Iterator[Show]:
+    """Open what ``--json`` names; yield what shows a result there and on the screen.
+
+    The facts of the JSON come after the version and the command, the same for all commands.
+    """
+    target = options.json
+    if sys.stdout is None and target in (None, "-"):
+        raise InvalidParameter("standard output is closed: --json must name a file for the result")
     with opened("--json", None if target == "-" else target) as write:
 
         def show(table: Any, facts: dict[str, Any]) -> None:
-            text = as_json(facts)
+            text = as_json({"dpstats": __version__, "command": command_of(options)} | facts)
             try:
                 tell(text if target == "-" else table)
             finally:
@@ -219,14 +105,33 @@ def output(target: str | None) -> Iterator[Callable[[Any, dict[str, Any]], None]
         yield show
 
 
+def command_of(options: argparse.Namespace) -> str:
+    """Return the words of a command, without its options."""
+    words = [getattr(options, name, None) for name in ("command", "planned", "sampled", "action")]
+    return " ".join(word for word in words if word)
+
+
+def notice(options: argparse.Namespace, text: str) -> None:
+    """Say something beside the result, on standard error; nothing with ``--quiet``."""
+    if not options.quiet and sys.stderr is not None:
+        print(f"dpstats {command_of(options)}: {text}", file=sys.stderr)
+
+
+def shows_progress(options: argparse.Namespace) -> bool:
+    """Return whether bars are drawn: where somebody looks at them, and not in logs."""
+    return not options.quiet and sys.stderr is not None and sys.stderr.isatty()
+
+
 def as_json(facts: Any) -> str:
     """Return JSON that every reader takes: it has no infinite numbers, which are the words "Infinity" and "NaN"."""
     return json.dumps(_spelled(facts), indent=2, allow_nan=False)
 
 
 def _spelled(facts: Any) -> Any:
-    if isinstance(facts, dict):
-        return {key: _spelled(value) for key, value in facts.items()}
+    if hasattr(facts, "tolist"):  # of numpy
+        facts = facts.tolist()
+    if isinstance(facts, Mapping):
+        return {str(key): _spelled(value) for key, value in facts.items()}
     if isinstance(facts, list | tuple):
         return [_spelled(value) for value in facts]
     if isinstance(facts, float) and not math.isfinite(facts):
@@ -241,7 +146,7 @@ def tell(text: Any) -> None:
         print(str(text).encode(encoding, "backslashreplace").decode(encoding), flush=True)
     except OSError as error:
         give_up_stdout()
-        raise DPStatsError(f"the result cannot be printed ({error.strerror})") from None
+        raise NotDelivered(f"the result cannot be printed ({error.strerror})") from None
 
 
 def give_up_stdout() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from dpstats.cli.declared import bounds_of, by_column
 from dpstats.cli.options import add_privacy, per_column
 from dpstats.cli.release import ReleaseCommand
+from dpstats.cli.tables import Table
 from dpstats.cli.units import add_unit, read_rows
 from dpstats.errors import InvalidParameter
 
@@ -52,7 +53,7 @@ def _groups(options: argparse.Namespace) -> list[str]:
     return next(csv.reader([options.groups]), [])
 
 
-def _read(options: argparse.Namespace) -> tuple[Any, ...]:
+def _read(table: Table, options: argparse.Namespace) -> tuple[Any, ...]:
     if not options.column:
         raise InvalidParameter("--column must be given, once for each column")
     columns = list(dict.fromkeys(options.column))
@@ -60,8 +61,10 @@ def _read(options: argparse.Namespace) -> tuple[Any, ...]:
         raise InvalidParameter("--column must name each column once, and not the column of --by")
     if unknown := [name for name in bounds_of(options.bounds)[1] if name not in columns]:
         raise InvalidParameter(f"--bounds must be of --column, got {unknown[0]!r}")
+    if options.unit is None:
+        return table.parts(columns, options.by, "--column and --by", text=[options.by])
     how = {**dict.fromkeys(columns, "mean"), options.by: "first"}
-    frame = read_rows(options, how, "--column and --by", text=[options.by])
+    frame = read_rows(table, options, how, "--column and --by", text=[options.by])
     return frame[columns], frame[options.by]
 
 

@@ -7,9 +7,10 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from dpstats.cli.files import reading
+from dpstats.cli.files import shows_progress
 from dpstats.cli.options import add_privacy, per_column
 from dpstats.cli.release import ReleaseCommand
+from dpstats.cli.tables import reading
 from dpstats.errors import InvalidParameter
 
 
@@ -50,7 +51,14 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         "spatial-sign",
     )
     parser.add_argument("--delta", type=float, help="of filtering (default: 1e-06); the others are pure")
+    parser.add_argument(
+        "--rho",
+        type=float,
+        help="row-distance, for budgets kept in zero-concentrated privacy: Gaussian noise of this cost, in place of "
+        "--epsilon",
+    )
     add_privacy(parser)
+    parser.set_defaults(epsilon=None)  # 1, where --rho does not take its place
 
 
 def _build(options: argparse.Namespace, n: int, d: int) -> Any:
@@ -68,16 +76,25 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
         raise InvalidParameter(f"--delta goes with --test filtering only, got --test {options.test}")
     if options.null == "product" and (options.std is not None or options.cov is not None):
         raise InvalidParameter("--std and --cov go with --null normal only: signs have variance 1 - mean^2")
-    approximate = {} if options.delta is None else {"delta": options.delta}
-    return tests[options.test](
+    own: dict[str, Any] = {} if options.delta is None else {"delta": options.delta}
+    test = tests[options.test]
+    if options.rho is not None:
+        if test is not RowDistanceTest:
+            raise InvalidParameter(f"--rho goes with --test row-distance only, got --test {options.test}")
+        if options.epsilon is not None:
+            raise InvalidParameter(
+                "--rho and --epsilon cannot be given together: each says what the test costs"
+            )
+        own["rho"] = options.rho
+    return test(
         mean=per_column("--mean", options.mean, d),
         cov=_covariance(options, d),
         null=options.null,
-        epsilon=options.epsilon,
+        epsilon=1.0 if options.epsilon is None and options.rho is None else options.epsilon,
         level=options.level,
         missing=options.missing,
-        progress=True,
-        **approximate,
+        progress=shows_progress(options),
+        **own,
     )
 
 
@@ -93,7 +110,7 @@ def _covariance(options: argparse.Namespace, d: int) -> Any:
     if options.cov is None:
         return None
     refusal = f"--cov must be a CSV file of numbers without a header, got {options.cov}"
-    with reading(options.cov, refusal), warnings.catch_warnings():
+    with reading(options.cov, refusal, InvalidParameter), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about an empty file, which is refused below
         matrix = np.loadtxt(options.cov, delimiter=",", ndmin=2)
     if matrix.size == 0:
@@ -118,7 +135,8 @@ def _report(test: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]
         "n_calibration",
         "level_range",
     )
-    return result.summary(), {name: getattr(result, name) for name in names}
+    summary = result.summary()
+    return summary, {name: getattr(result, name) for name in names} | {"notes": list(summary.notes)}
 
 
 IDENTITY_TEST = ReleaseCommand(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from dpstats.cli.options import add_privacy, check_ends, per_column
-from dpstats.cli.release import ReleaseCommand, estimates
+from dpstats.cli.options import add_privacy, check_ends, numbers_of, per_column
+from dpstats.cli.release import ReleaseCommand, Target, estimates
 from dpstats.errors import InvalidParameter
 
 
@@ -65,6 +65,22 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
     add_privacy(parser, 0.0)
 
 
+def _add_answers(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--test",
+        action="append",
+        type=float,
+        metavar="VALUE",
+        help="test whether the mean is this, once or once per column; costs no privacy",
+    )
+    parser.add_argument(
+        "--alternative",
+        choices=["two-sided", "less", "greater"],
+        default="two-sided",
+        help="what speaks against --test's value (default: two-sided)",
+    )
+
+
 def _build(options: argparse.Namespace, n: int, d: int) -> Any:
     from dpstats.means import AdaptiveMean, ClippedMean
 
@@ -106,27 +122,44 @@ def _std(given: list[str] | None, d: int, adaptive: bool) -> Any:
     if given == ["none"] and not adaptive:
         return None
     words = "'private' or a number" if adaptive else "'private', 'none' or a number"
-    return per_column("--std", _numbers(given, words), d)
-
-
-def _numbers(texts: list[str], words: str) -> list[float]:
-    try:
-        return [float(text) for text in texts]
-    except ValueError:
-        raise InvalidParameter(f"--std must be {words}, got {', '.join(map(repr, texts))}") from None
+    return per_column("--std", numbers_of("--std", given, words), d)
 
 
 def _report(mean: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+    import numpy as np
+
     interval = mean.confidence_interval(options.confidence)
     summary = mean.summary(options.confidence)
     facts = {
         "noise": mean.plan_.stages[0].noise,
         "estimand": interval.estimand,
         "confidence_level": interval.confidence_level,
-        "columns": estimates(mean.feature_names_in_, mean.mean_, mean.noise_std_, interval),
+        "columns": estimates(mean.feature_names_in_, mean.mean_, mean.noise_std_, interval, _spread(mean)),
         "notes": list(summary.notes),
     }
-    return summary, facts
+    if options.test is None:
+        return summary, facts
+    value = per_column("--test", options.test, mean.plan_.n_features)
+    test = mean.test(value, options.alternative)
+    names = ("value", "statistic", "pvalue")
+    columns = [np.broadcast_to(getattr(test, name), len(test.names)).tolist() for name in names]
+    facts["test"] = {
+        "estimand": test.estimand,
+        "alternative": test.alternative,
+        "columns": [
+            {"name": str(name), **dict(zip(names, record, strict=True))}
+            for name, *record in zip(test.names, *columns, strict=True)
+        ],
+    }
+    return f"{summary}\n\n{test.summary()}", facts
+
+
+def _spread(mean: Any) -> Any:
+    """Return the spread that the fit goes by, where it does: released, or the public one."""
+    import numpy as np
+
+    std = getattr(mean, "std_", mean.std)
+    return None if std is None or isinstance(std, str) else np.broadcast_to(std, mean.mean_.shape)
 
 
 MEAN = ReleaseCommand(
@@ -137,4 +170,7 @@ MEAN = ReleaseCommand(
     add_parameters=_add_parameters,
     build=_build,
     report=_report,
+    in_blocks=True,
+    target=Target("of a column's mean", lambda options, d: d),
+    add_answers=_add_answers,
 )

@@ -38,11 +38,21 @@ def plain_number(word: str) -> str:
     return word if number is None else format(Decimal(word), "f")
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """Add where the result goes."""
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Add where the result goes, and what is said beside it."""
     parser.add_argument(
-        "--json", metavar="FILE", help="write the result as JSON ('-': print it instead of the table)"
+        "--json",
+        nargs="?",
+        const="-",
+        metavar="FILE",
+        help="write the result as JSON too; without FILE print it in place of the table",
     )
+    parser.add_argument("--quiet", action="store_true", help="nothing on standard error but errors")
+
+
+def add_budget_option(parser: argparse.ArgumentParser, words: str) -> None:
+    """Add the ledger of a budget."""
+    parser.add_argument("--budget", type=Path, metavar="LEDGER", help=words)
 
 
 def add_plot(parser: argparse.ArgumentParser, what: str) -> None:
@@ -58,13 +68,13 @@ def check_plot(path: Path | None) -> None:
 
 def add_privacy(parser: argparse.ArgumentParser, delta: float | None = None, *, missing: bool = True) -> None:
     """Add the guarantee of a release, and what it does with missing entries if that can be chosen."""
-    parser.add_argument("--epsilon", type=float, default=1.0, help="(default: 1)")
+    parser.add_argument("--epsilon", type=float, default=1.0, help="of the guarantee (default: 1)")
     if delta is not None:
         parser.add_argument(
             "--delta",
             type=float,
             default=delta,
-            help=f"(default: {delta:g}); 0 is pure privacy, with Laplace noise",
+            help=f"of the guarantee (default: {delta:g}); 0 is pure privacy, with Laplace noise",
         )
     if not missing:
         return
@@ -91,3 +101,11 @@ def per_column(option: str, values: list[Any], d: int) -> Any:
             f"{option} must be given once, or once per column ({d}), got {len(values)} times"
         )
     return values[0] if len(values) == 1 else values
+
+
+def numbers_of(option: str, texts: list[str], words: str) -> list[float]:
+    """Return the numbers of an option that also takes words."""
+    try:
+        return [float(text) for text in texts]
+    except ValueError:
+        raise InvalidParameter(f"{option} must be {words}, got {', '.join(map(repr, texts))}") from None

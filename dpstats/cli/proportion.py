@@ -6,7 +6,8 @@ import argparse
 from typing import Any
 
 from dpstats.cli.options import add_privacy
-from dpstats.cli.release import ReleaseCommand
+from dpstats.cli.release import ReleaseCommand, Target
+from dpstats.cli.tables import Table
 from dpstats.cli.units import add_unit, read_rows
 from dpstats.errors import InvalidParameter
 
@@ -16,13 +17,17 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
     add_privacy(parser, 0.0, missing=False)
 
 
-def _read(options: argparse.Namespace) -> tuple[Any, ...]:
+def _read(table: Table, options: argparse.Namespace) -> tuple[Any, ...]:
     name, equals, word = _column(options).partition("=")
     if not equals:
-        return (read_rows(options, {name: "max"}),)
+        return (read_rows(table, options, {name: "max"}),)
     # Entry by entry, as text: a missing one is the empty word.
     has = read_rows(
-        options, {name: "max"}, text=[name], changed=lambda frame: frame.assign(**{name: frame[name] == word})
+        table,
+        options,
+        {name: "max"},
+        text=[name],
+        changed=lambda frame: frame.assign(**{name: frame[name] == word}),
     )
     return (has,)
 
@@ -80,4 +85,5 @@ PROPORTION = ReleaseCommand(
     read=_read,
     width=_one,
     picture=("the p-value of every proportion", _draw),
+    target=Target("of the proportion", lambda options, d: 1),
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 from dpstats.cli.options import add_privacy, check_ends
 from dpstats.cli.release import ReleaseCommand
+from dpstats.cli.tables import Table
 from dpstats.cli.units import add_unit, read_rows
 from dpstats.errors import InvalidParameter
 
@@ -41,20 +42,22 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         "--no-intervals", action="store_true", help="points alone, with smaller errors where there are many"
     )
     parser.add_argument(
-        "--level",
+        "--confidence",
         type=float,
         default=0.95,
         metavar="P",
         help="confidence level of the intervals (default: 0.95)",
     )
+    # Its name until 0.1.
+    parser.add_argument("--level", type=float, dest="confidence", help=argparse.SUPPRESS)
     add_unit(parser, "the mean of its entries")
     add_privacy(parser, 0.0, missing=False)
 
 
-def _read(options: argparse.Namespace) -> tuple[Any, ...]:
+def _read(table: Table, options: argparse.Namespace) -> tuple[Any, ...]:
     if options.column is None or len(options.column) != 1:
         raise InvalidParameter("--column must be given once")
-    return (read_rows(options, {options.column[0]: "mean"}),)
+    return (read_rows(table, options, {options.column[0]: "mean"}),)
 
 
 def _build(options: argparse.Namespace, n: int, d: int) -> Any:
@@ -69,7 +72,7 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
         step=options.step,
         epsilon=options.epsilon,
         delta=options.delta,
-        confidence_level=None if options.no_intervals else options.level,
+        confidence_level=None if options.no_intervals else options.confidence,
         coverage=options.coverage,
     )
 
@@ -84,10 +87,9 @@ def _report(quantile: Any, options: argparse.Namespace) -> tuple[Any, dict[str, 
     ]
     facts = {
         "column": options.column[0],
-        "confidence_level": None if options.no_intervals else options.level,
+        "confidence_level": None if options.no_intervals else options.confidence,
         "coverage": options.coverage,
         "quantiles": records,
-        "stages": [stage.facts() for stage in quantile.plan_.stages],
         "notes": list(summary.notes),
     }
     return summary, facts
@@ -96,7 +98,7 @@ def _report(quantile: Any, options: argparse.Namespace) -> tuple[Any, dict[str, 
 def _picture(quantile: Any, options: argparse.Namespace) -> Any:
     from dpstats.plots import plot_quantiles
 
-    return plot_quantiles(quantile, title=f"{options.column[0]} of {options.file.name}")
+    return plot_quantiles(quantile, title=f"{options.column[0]}")
 
 
 QUANTILE = ReleaseCommand(

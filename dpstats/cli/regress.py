@@ -6,9 +6,9 @@ import argparse
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpstats.cli.declared import Pair, bounds_of, by_column, levels_of
-from dpstats.cli.files import read_table
 from dpstats.cli.options import add_privacy, per_column
 from dpstats.cli.release import ReleaseCommand
+from dpstats.cli.tables import Table
 from dpstats.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -161,13 +161,15 @@ def _width(options: argparse.Namespace) -> int | None:
     return None if options.formula is None else len(_model(options).x_bounds)
 
 
-def _read(options: argparse.Namespace) -> tuple[Any, ...]:
+def _read(table: Table, options: argparse.Namespace) -> tuple[Any, ...]:
     model = _model(options)
     words = "--column and --outcome" if options.formula is None else "--formula, --bounds and --levels"
-    frame = read_table(options.file, model.columns, words, text=model.levels)
     if model.formula is None:
-        return frame[model.columns[:-1]], frame[model.columns[-1]]
+        *columns, outcome = model.columns
+        return table.parts(columns, outcome, words)
     import pandas as pd
+
+    frame = table.frame(model.columns, words, text=model.levels)
 
     X, y = model.formula.rows(frame)
     return pd.DataFrame(X, columns=list(model.formula.names)), y
@@ -217,7 +219,6 @@ def _report(model: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any
         "condition": model.condition_,
         **{name.rstrip("_"): getattr(model, name) for name in names if hasattr(model, name)},
         "f_test": {name: getattr(together, name) for name in ("statistic", "pvalue", "df_num", "df_denom")},
-        "stages": [stage.facts() for stage in model.plan_.stages],
         "notes": list(summary.notes),
     }
     return summary, facts

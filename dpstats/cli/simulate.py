@@ -7,9 +7,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from dpstats.cli.files import keep_apart, opened, output
-from dpstats.cli.options import add_json
-from dpstats.errors import DPStatsError, InvalidParameter
+from dpstats.cli.exits import epilog
+from dpstats.cli.files import keep_apart, opened, output, shows_progress
+from dpstats.cli.options import add_output
+from dpstats.errors import InvalidParameter
 
 
 def add_simulate(commands: Any) -> None:
@@ -19,6 +20,7 @@ def add_simulate(commands: Any) -> None:
         help="measure an estimator or a test on simulated data, and compare with the theory",
         description="Run a named study: simulated data and simulated noise, never a release. With --out the rows are "
         "kept in a file as they finish, and a study that was interrupted goes on where it was.",
+        epilog=epilog(),
     )
     parser.add_argument("name", metavar="NAME", help="mean-rate, sparse-rate, coverage or power")
     parser.add_argument(
@@ -34,7 +36,7 @@ def add_simulate(commands: Any) -> None:
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--report", type=Path, metavar="FILE", help="write a self-contained HTML page")
-    add_json(parser)
+    add_output(parser)
     parser.set_defaults(run=_simulate)
 
 
@@ -45,7 +47,7 @@ def _simulate(options: argparse.Namespace) -> None:
     study = entry.study(options.name, _grid(options.grid), options.reps, options.seed)
     keep_apart(options, "out", "report", "json")
     # Opened before the work, so that a path that cannot be written is refused at once.
-    with output(options.json) as show, opened("--report", options.report) as write_page:
+    with output(options) as show, opened("--report", options.report) as write_page:
         results = _run(study, options)
         findings, note = entry.conclusions(results)
         facts = {
@@ -86,6 +88,11 @@ def _run(study: Any, options: argparse.Namespace) -> Any:
     from dpstats.simulation.store import StudyFileError
 
     try:
-        return study.run(options.out, n_jobs=options.jobs, progress=True, retry_failed=options.retry_failed)
+        return study.run(
+            options.out,
+            n_jobs=options.jobs,
+            progress=shows_progress(options),
+            retry_failed=options.retry_failed,
+        )
     except StudyFileError as error:
-        raise DPStatsError(f"--out {error}" if options.out is not None else str(error)) from None
+        raise InvalidParameter(f"--out {error}" if options.out is not None else str(error)) from None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from dpstats.cli.options import add_privacy
-from dpstats.cli.release import ReleaseCommand, estimates
+from dpstats.cli.options import add_privacy, numbers_of, per_column
+from dpstats.cli.release import ReleaseCommand, Target, estimates
+from dpstats.errors import InvalidParameter
 
 
 def _add_parameters(parser: argparse.ArgumentParser) -> None:
@@ -15,7 +16,19 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         "--clip", type=float, required=True, metavar="C", help="public bound on the size of an entry"
     )
     parser.add_argument(
-        "--std", type=float, required=True, metavar="S", help="public standard deviation of the columns"
+        "--std",
+        action="append",
+        required=True,
+        metavar="S",
+        help="public standard deviation, once or once per column; 'private' estimates those of the selected columns "
+        "under the same guarantee, and needs --std-bound",
+    )
+    parser.add_argument(
+        "--std-bound",
+        action="append",
+        type=float,
+        metavar="B",
+        help="with --std private: a public bound on standard deviations, which may be loose",
     )
     parser.add_argument(
         "--max-signal",
@@ -37,10 +50,16 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
     from dpstats.data.parameters import check_integer
     from dpstats.means import SparseMean
 
+    private = options.std == ["private"]
+    if private != (options.std_bound is not None):
+        raise InvalidParameter("--std-bound goes with --std private, and --std private needs it")
     return SparseMean(
         n_nonzero=check_integer("--nonzero", options.nonzero, at_least=1, at_most=d),
         clip=options.clip,
-        std=options.std,
+        std="private"
+        if private
+        else per_column("--std", numbers_of("--std", options.std, "'private' or a number"), d),
+        std_bound=None if options.std_bound is None else per_column("--std-bound", options.std_bound, d),
         max_signal=options.max_signal,
         split=options.split,
         epsilon=options.epsilon,
@@ -64,8 +83,10 @@ def _report(mean: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]
     if interval is not None:
         facts |= {"estimand": interval.estimand, "confidence_level": interval.confidence_level}
     errors = np.full(support.shape, plan.noise_std)
-    facts["columns"] = estimates(mean.feature_names_in_[support], mean.mean_[support], errors, interval)
-    return mean.summary(options.confidence), facts
+    stds = getattr(mean, "std_", None)
+    facts["columns"] = estimates(mean.feature_names_in_[support], mean.mean_[support], errors, interval, stds)
+    summary = mean.summary(options.confidence)
+    return summary, facts | {"notes": list(summary.notes)}
 
 
 SPARSE_MEAN = ReleaseCommand(
@@ -77,4 +98,5 @@ SPARSE_MEAN = ReleaseCommand(
     build=_build,
     report=_report,
     all_columns=True,
+    target=Target("of a selected column's mean, all found", lambda options, d: min(options.nonzero, d)),
 )

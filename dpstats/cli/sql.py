@@ -8,21 +8,52 @@ from pathlib import Path
 from typing import Any
 
 from dpstats.cli.declared import bounds_of, levels_of
-from dpstats.cli.files import keep_apart, output
-from dpstats.cli.options import add_json
-from dpstats.cli.release import guarantee_facts, ledger_budget
+from dpstats.cli.exits import epilog
+from dpstats.cli.options import add_output
+from dpstats.cli.release import (
+    add_charge,
+    charge_label,
+    check_charge,
+    check_outputs,
+    delivering,
+    guarantee_facts,
+    ledger_budget,
+    plan_facts,
+)
 from dpstats.errors import InvalidParameter
 
 
-def add_sql(commands: Any) -> None:
-    """Add the command."""
+def add_sql(commands: Any, plans: Any) -> None:
+    """Add the command, and its plan, which is what it explains."""
     parser = commands.add_parser(
         "sql",
         help="a private answer to one query with joins",
         description="Release the answer to a query: one COUNT, SUM or AVG, joins by equal columns, conditions, and "
         "GROUP BY declared values. Names, types and what is declared are public. What cannot be bounded is refused, "
         "and costs nothing.",
+        epilog=epilog(),
     )
+    _add_parameters(parser)
+    parser.add_argument(
+        "--explain",
+        action="store_true",
+        help="say how far a row moves the answer, in symbols, and the plan; charges nothing ('dpstats plan sql')",
+    )
+    add_charge(parser)
+    add_output(parser)
+    parser.set_defaults(run=_sql)
+    planned = plans.add_parser(
+        "sql",
+        help="the plan of 'sql' with these parameters",
+        description="Say how far a row moves the answer, in symbols, and print the plan. Reads names and types of the "
+        "tables, and public tables.",
+    )
+    _add_parameters(planned)
+    add_output(planned)
+    planned.set_defaults(run=_sql, explain=True, seed=None, budget=None, label=None)
+
+
+def _add_parameters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("query", help="one SELECT, in DuckDB's dialect")
     parser.add_argument(
         "--table",
@@ -91,30 +122,21 @@ def add_sql(commands: Any) -> None:
     parser.add_argument(
         "--confidence", type=float, default=0.95, help="confidence level of the intervals (default: 0.95)"
     )
-    parser.add_argument(
-        "--explain",
-        action="store_true",
-        help="say how far a row moves the answer, in symbols; charges nothing",
-    )
-    parser.add_argument("--seed", type=int, help="simulate with this seed instead of releasing")
-    parser.add_argument(
-        "--budget", type=Path, metavar="LEDGER", help="charge this ledger (see 'dpstats budget')"
-    )
-    add_json(parser)
-    parser.set_defaults(run=_sql)
 
 
 def _sql(options: argparse.Namespace) -> None:
     from dpstats.data.parameters import check_real
     from dpstats.sql import PrivateSQL
 
-    if options.seed is not None and options.budget is not None:
-        raise InvalidParameter("--seed and --budget cannot be given together: a simulation charges no budget")
+    check_charge(options)
     check_real("--confidence", options.confidence, above=0, below=1)
-    keep_apart(options, "database", "budget", "json")
+    check_outputs(options, "database")
     bounds, named = bounds_of(options.bounds)
     if bounds:
         raise InvalidParameter("--bounds must be NAME.COLUMN=LO,HI, got bounds without a name")
+    budget = ledger_budget(options.budget)
+    if budget is not None:
+        budget = budget.labelled(charge_label(options, options.query))
     made = PrivateSQL(
         _tables(options),
         epsilon=options.epsilon,
@@ -129,14 +151,17 @@ def _sql(options: argparse.Namespace) -> None:
         unit_limit=options.unit_limit,
         interval=not options.no_intervals,
         random_state=options.seed,
-        budget=ledger_budget(options.budget),
+        budget=budget,
     )
-    with output(options.json) as show:
+    with delivering(options) as show:
         if options.explain:
             text = made.explain(options.query)
-            show(f"{text}\n{made.plan_for(options.query)}", {"query": options.query, "explanation": text})
+            plan = made.plan_for(options.query)
+            facts = {"query": options.query, "explanation": text, "privacy": guarantee_facts(plan.guarantee)}
+            show(f"{text}\n{plan}", facts | plan_facts(plan))
             return
         answer = made.query(options.query)
+        summary = answer.summary(options.confidence)
         facts = {
             "query": options.query,
             "privacy": guarantee_facts(answer.guarantee),
@@ -145,8 +170,10 @@ def _sql(options: argparse.Namespace) -> None:
             "thresholds": list(answer.thresholds),
             "confidence_level": options.confidence,
             "cells": answer.records(options.confidence),
+            "plan": plan_facts(made.plan_for(options.query)),
+            "notes": list(summary.notes),
         }
-        show(answer.summary(options.confidence), facts)
+        show(summary, facts)
 
 
 def _tables(options: argparse.Namespace) -> Any:

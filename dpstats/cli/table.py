@@ -8,6 +8,7 @@ from typing import Any
 from dpstats.cli.declared import levels_of
 from dpstats.cli.options import add_privacy
 from dpstats.cli.release import ReleaseCommand
+from dpstats.cli.tables import Table
 from dpstats.cli.units import add_unit, read_rows
 from dpstats.errors import InvalidParameter
 
@@ -41,9 +42,9 @@ def _names(options: argparse.Namespace) -> dict[str, list[str]]:
     return {name: levels[name] for name in order}
 
 
-def _read(options: argparse.Namespace) -> tuple[Any, ...]:
+def _read(table: Table, options: argparse.Namespace) -> tuple[Any, ...]:
     levels = _names(options)
-    return (read_rows(options, dict.fromkeys(levels, "first"), "--levels", text=levels),)
+    return (read_rows(table, options, dict.fromkeys(levels, "first"), "--levels", text=levels),)
 
 
 def _width(options: argparse.Namespace) -> int | None:

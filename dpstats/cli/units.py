@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Collection
 from typing import Any
 
-from dpstats.cli.files import read_table
+from dpstats.cli.tables import Table
 from dpstats.errors import InvalidParameter
 
 
@@ -21,16 +21,18 @@ def add_unit(parser: argparse.ArgumentParser, kept: str) -> None:
 
 
 def read_rows(
+    table: Table,
     options: argparse.Namespace,
     how: dict[str, str],
     option: str = "--column",
     text: Collection[str] = (),
     changed: Callable[[Any], Any] | None = None,
 ) -> Any:
-    """Return the columns of a file, one row for each unit if one is asked for.
+    """Return the columns of a table, one row for each unit if one is asked for.
 
     Parameters
     ----------
+    table : Table
     options : argparse.Namespace
     how : mapping {column: what is kept of it}
         As `dpstats.groups.one_row_per_unit` has it.
@@ -39,17 +41,17 @@ def read_rows(
     text : collection of str
         Columns that are read entry by entry as text.
     changed : callable, optional
-        Changes the file's rows one by one, before they are those of units.
+        Changes the table's rows one by one, before they are those of units.
     """
     columns, unit = list(how), options.unit
     change = changed or (lambda frame: frame)
     if unit is None:
-        return change(read_table(options.file, columns, option, text=text))
+        return change(table.frame(columns, option, text=text))
     if unit in columns:
         raise InvalidParameter(f"--unit must be another column than those of {option}, got {unit!r}")
     from dpstats.groups import one_row_per_unit
 
-    frame = change(read_table(options.file, [*columns, unit], f"{option} and --unit", text=[*text, unit]))
+    frame = change(table.frame([*columns, unit], f"{option} and --unit", text=[*text, unit]))
     # In a file what is missing is an empty entry.
     frame = frame.assign(**{unit: frame[unit].where(frame[unit] != "", None)})
     return one_row_per_unit(frame, unit, how)[columns]

@@ -157,6 +157,15 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], ABC):
             threshold=self._printed_threshold(design, n, d) if printed else math.nan,
         )
 
+    def calibration_seconds(self, n_samples: int, n_features: int) -> float:
+        """Return about how long a calibration takes, in seconds of one core; sees no data.
+
+        Right to within a factor of a few, and 0 where the printed constants are used. A calibration that was made
+        before is looked up.
+        """
+        plan = self.plan(n_samples, n_features)
+        return plan.n_calibration * self._simulation_seconds(plan)
+
     def _check_privacy(self) -> None:
         """Check what the release may cost."""
         epsilon, _ = check_privacy_parameters(self.epsilon, self.delta)

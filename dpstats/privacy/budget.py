@@ -127,6 +127,7 @@ class PrivacyBudget(Reported):
             PLD(epsilon, delta, self._planned) if method == "pld" else METHODS[method](epsilon, delta)
         )
         self._process = os.getpid()
+        self._label = ""
         self._store: MemoryStore | LedgerStore = (
             MemoryStore() if ledger is None else LedgerStore(ledger, self._parameters(), create=True)
         )
@@ -214,6 +215,31 @@ class PrivacyBudget(Reported):
             for record in self._kept().records()
         )
 
+    def remaining_after(self, item: Charge) -> PrivacyGuarantee:
+        """Return what would remain after a charge, and charge nothing; or raise what `charge` would raise."""
+        after = self._admit(self._cost(item), self._kept().totals())
+        return PrivacyGuarantee(*self._filter.remaining(after), self.total.neighbors)
+
+    def labelled(self, label: str) -> PrivacyBudget:
+        """Return this budget with a label for its charges: what they are for, before what they are.
+
+        It is the same budget: charges of either are charges of both.
+
+        Examples
+        --------
+        >>> from dpstats.privacy import PrivacyBudget, PrivacyGuarantee
+        >>> budget = PrivacyBudget(1.0)
+        >>> budget.labelled("survey.csv").charge(PrivacyGuarantee(0.25), label="mean age")
+        >>> budget.history()[0].label, budget.remaining.epsilon
+        ('survey.csv: mean age', 0.75)
+        """
+        same = object.__new__(type(self))
+        vars(same).update(vars(self) | {"_label": self._full_label(str(label))})
+        return same
+
+    def _full_label(self, label: str) -> str:
+        return ": ".join(part for part in (self._label, label) if part)
+
     def summary(self) -> Summary:
         """Return a table of the charges, and what is left; prints as text, shows as HTML in a notebook."""
         from dpstats.results import Summary  # on demand: a charge needs the standard library only
@@ -259,7 +285,9 @@ class PrivacyBudget(Reported):
             If the ledger cannot be written.
         """
         cost = self._cost(item)
-        record = Record(str(label), cost.guarantee.epsilon, cost.guarantee.delta, time.time())
+        record = Record(
+            self._full_label(str(label)), cost.guarantee.epsilon, cost.guarantee.delta, time.time()
+        )
         self._kept().charge(record, lambda spent: self._admit(cost, spent))
 
     def _admit(self, cost: Cost, spent: Amounts) -> Amounts:
@@ -345,7 +373,7 @@ class PrivacyBudget(Reported):
                 "be spent twice; give ledger='path' to share a budget between processes"
             )
         total = self.total
-        where = (self._store.path, self._store.identity)
+        where = (self._store.path, self._store.identity, self._label)
         return _rebuild, (total.epsilon, total.delta, total.neighbors, self.method, self._planned, *where)
 
 
@@ -357,11 +385,13 @@ def _rebuild(
     planned: tuple[Any, ...],
     ledger: str,
     identity: str,
+    label: str = "",
 ) -> PrivacyBudget:
     """Return the budget of this very ledger; never a new one where the file is missing or another."""
     budget = PrivacyBudget(epsilon, delta, neighbors=neighbors, method=method, planned=planned)
     budget._store = LedgerStore(ledger, budget._parameters(), identity=identity)
     budget._settle_planned()
+    budget._label = label
     return budget
 
 

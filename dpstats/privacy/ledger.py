@@ -28,6 +28,7 @@ Amounts = tuple[Fraction, Fraction]
 SCHEMA_VERSION = 1
 _APPLICATION = 0x64707374  # "dpst": marks the file as a ledger of this package
 _WAIT_SECONDS = 60.0
+_SILENT_SECONDS = 1.0  # of these; then it is said that a ledger is waited for
 
 
 @dataclass(frozen=True)
@@ -270,13 +271,13 @@ class LedgerStore:
             with (
                 _CONNECTIONS,
                 contextlib.closing(
-                    sqlite3.connect(name, uri=True, timeout=_WAIT_SECONDS, isolation_level=None)
+                    sqlite3.connect(name, uri=True, timeout=_SILENT_SECONDS, isolation_level=None)
                 ) as connection,
             ):
                 # Like FULL, and syncs the folder after a commit too; fullfsync matters on macOS only.
                 connection.execute("PRAGMA synchronous = EXTRA")
                 connection.execute("PRAGMA fullfsync = ON")
-                connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
+                _begin(connection, path or self.path, writes)
                 try:
                     yield connection
                     connection.execute("COMMIT")
@@ -286,6 +287,29 @@ class LedgerStore:
                     raise
         except sqlite3.Error as error:
             raise LedgerError(f"{self.path}: {_reason(error)}{outcome}") from error
+
+
+def _begin(connection: sqlite3.Connection, path: str, writes: bool) -> None:
+    """Begin a transaction that has its lock; where another process holds the ledger, say so and go on waiting."""
+    begin = "BEGIN IMMEDIATE" if writes else "BEGIN"
+    try:
+        _take_lock(connection, begin)
+    except sqlite3.OperationalError as error:
+        if "locked" not in str(error):
+            raise
+        import logging
+
+        logging.getLogger(__name__).warning("%s: waiting for another process, which holds the ledger", path)
+        connection.execute(f"PRAGMA busy_timeout = {round(1000 * (_WAIT_SECONDS - _SILENT_SECONDS))}")
+        _take_lock(connection, begin)
+    # To write it down the others that read have to be waited for, too.
+    connection.execute(f"PRAGMA busy_timeout = {round(1000 * _WAIT_SECONDS)}")
+
+
+def _take_lock(connection: sqlite3.Connection, begin: str) -> None:
+    if not connection.in_transaction:
+        connection.execute(begin)
+    connection.execute("PRAGMA user_version").fetchone()  # takes the lock of a reading, which BEGIN does not
 
 
 _COLUMNS = "id, label, epsilon, delta, time"

@@ -7,8 +7,10 @@ the plan lacks, a second use, a wrong length and a stage that is forgotten are e
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from fractions import Fraction
 from types import MappingProxyType, TracebackType
 from typing import Any, NamedTuple, NoReturn, Self
@@ -41,6 +43,23 @@ Released = Mapping[str, Any]
 """What was released of each stage, by its name, in its units: public, and all that a report is given."""
 
 _BLOCK = 1 << 16  # responses that stay in cache
+
+Keeper = Callable[[str, Plan, Released], None]
+"""Called with a session's label, its plan and what it has released."""
+_KEEPER: ContextVar[Keeper | None] = ContextVar("keeper", default=None)
+
+
+@contextlib.contextmanager
+def keeping(keeper: Keeper) -> Iterator[None]:
+    """Hand what is released to ``keeper`` as soon as it is, before any report: whatever fails then, it is not lost.
+
+    Of a session that ends with an error, what it had released until then. Simulated noise is not handed on.
+    """
+    before = _KEEPER.set(keeper)
+    try:
+        yield
+    finally:
+        _KEEPER.reset(before)
 
 
 class Part(NamedTuple):
@@ -154,6 +173,9 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         left, self._tickets = self._tickets, None
+        keeper = _KEEPER.get()
+        if keeper is not None and self._released and not self._noise.simulated:
+            keeper(self._label, self._plan, self.released)
         if left and kind is None:
             raise DPStatsError(f"stages of the plan were neither released nor skipped: {', '.join(left)}")
 

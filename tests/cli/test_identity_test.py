@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,7 @@ def test_identity_test(test: str, name: str, signals: Path, capsys: pytest.Captu
 
 
 def test_identity_test_prints_a_table_and_shows_progress(
-    signals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    signals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cov = tmp_path / "cov.csv"
     cov.write_text("1,0.1\n0.1,1\n")
@@ -41,7 +42,13 @@ def test_identity_test_prints_a_table_and_shows_progress(
     assert main([*arguments, "--mean", "0.9", "0.9", "--cov", str(cov)]) == 0
     captured = capsys.readouterr()
     assert "Spatial sign: private identity test" in captured.out and "imulated noise" in captured.out
-    assert "null distribution" in captured.err
+    assert captured.err == ""  # no bar where nobody looks
+    for more, shown in (["--quiet"], False), ([], True):
+        # Of another size: calibrations are kept.
+        short.write_text("".join(signals.read_text().splitlines(keepends=True)[: 1234 - 1 - shown]))
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+        assert main([*arguments, "--mean", "0.9", "--cov", str(cov), *more]) == 0
+        assert ("null distribution" in capsys.readouterr().err) == shown
     # Standard deviations are the covariance of their squares.
     cov.write_text("4,0\n0,9\n")
     matrix = json_of([*arguments, "--mean", "0.9", "--cov", str(cov)], capsys)
@@ -64,7 +71,7 @@ def test_identity_test_errors(signals: Path, tmp_path: Path, capsys: pytest.Capt
         ([*PAIR, "--mean", "0", "--level", "2"], "level must be"),
         ([*PAIR, "--mean", "0", "--epsilon", "0"], "epsilon must be"),
         (["--column", "height", "--mean", "0"], "--column must name columns of genes.csv"),
-        (["--column", "name", "--mean", "0"], "text or other objects"),
+        (["--column", "name", "--mean", "0"], "this entry is none"),
     ):
         assert message in failed(["identity-test", str(signals), *arguments], capsys)
 
@@ -77,7 +84,7 @@ def test_identity_test_charges_a_budget(
     arguments = ["identity-test", str(signals), *PAIR, "--mean", "0", "--test", "lipschitz"]
     assert main([*arguments, "--budget", ledger]) == 0
     capsys.readouterr()
-    assert "Nothing was charged" in failed([*arguments, "--budget", ledger], capsys)
+    assert "Nothing was charged" in failed([*arguments, "--budget", ledger], capsys, 4)
 
 
 def test_a_test_is_planned_by_the_size(capsys: pytest.CaptureFixture[str]) -> None:

@@ -86,6 +86,11 @@ OPTIONS: dict[str, tuple[ReleaseCommand, Changes]] = {
             "nonzero": (SPARSE, ["--nonzero", "2", *SPARSE[2:]], {"n_nonzero": 2}),
             "clip": (SPARSE, [*SPARSE[:2], "--clip", "5", *SPARSE[4:]], {"clip": 5.0}),
             "std": (SPARSE, [*SPARSE[:4], "--std", "2"], {"std": 2.0}),
+            "std_bound": (
+                SPARSE,
+                [*SPARSE[:4], "--std", "private", "--std-bound", "5"],
+                {"std": "private", "std_bound": 5.0},
+            ),
             "max_signal": (SPARSE, [*SPARSE, "--max-signal", "0.5"], {"max_signal": 0.5}),
             "split": (SPARSE, [*SPARSE, "--split"], {"split": True}),
             "epsilon": (SPARSE, [*SPARSE, "--epsilon", "0.3"], {"epsilon": 0.3}),
@@ -170,6 +175,11 @@ OPTIONS: dict[str, tuple[ReleaseCommand, Changes]] = {
             "null": (["--mean", "0"], ["--mean", "0", "--null", "product"], {"null": "product"}),
             "level": (["--mean", "0"], ["--mean", "0", "--level", "0.01"], {"level": 0.01}),
             "test": (["--mean", "0"], FILTERING, {"class": "FilteringTest"}),
+            "rho": (
+                [*FILTERING[:2], "--test", "row-distance"],
+                [*FILTERING[:2], "--test", "row-distance", "--rho", "0.1"],
+                {"rho": 0.1, "epsilon": None},
+            ),
             "delta": (FILTERING, [*FILTERING, "--delta", "1e-5"], {"delta": 1e-5}),
             "epsilon": (["--mean", "0"], ["--mean", "0", "--epsilon", "0.3"], {"epsilon": 0.3}),
             "missing": (["--mean", "0"], ["--mean", "0", "--missing", "center"], {"missing": "center"}),
@@ -209,13 +219,14 @@ OPTIONS |= {
 REQUIRED = {"regress": LINEAR}
 CASES = [(name, option) for name, (_, changes) in OPTIONS.items() for option in changes]
 # What all commands that release have besides, and what a plan has in place of a file.
-OF_RELEASES = {"file", "column", "confidence", "seed", "budget", "json"}
-OF_PLANS = {"rows", "columns", "json"}
+OF_TABLES = {"file", "sep", "encoding", "na_values"}
+OF_RELEASES = {*OF_TABLES, "column", "confidence", "seed", "budget", "label", "json", "quiet"}
+OF_PLANS = {"rows", "columns", "budget", "json", "quiet"}
 
 
 def options_of(namespace: argparse.Namespace) -> dict[str, Any]:
     """Return the options by name, without the words and functions that say which command it is."""
-    words = {"command", "planned", "action", "draw"}
+    words = {"command", "planned", "action", "draw", "target"}
     return {key: value for key, value in vars(namespace).items() if key not in words and not callable(value)}
 
 
@@ -271,8 +282,9 @@ def test_the_tables_have_every_option(name: str) -> None:
     planned = options_of(parsed(command, ["plan", name, *sizes, *required])).keys()
     drawn = {"plot"} if counts(command) else set()
     unit = {"unit"} if counts(command) else set()  # test_units.py
+    answers = {"test", "alternative"} if command.add_answers is not None else set()  # test_mean.py
     usual = OF_RELEASES - (set() if command.intervals else {"confidence"})
-    assert released - changes.keys() == usual | drawn | unit
+    assert released - changes.keys() == usual | answers | drawn | unit
     assert planned - changes.keys() == OF_PLANS | unit
     assert changes.keys() < released
 
@@ -383,8 +395,8 @@ def test_options_of_audits_arrive(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("dpstats.auditing.audit_outputs", spy(seen))
     claim = ["--epsilon", "0.7", "--delta", "1e-3", "--confidence", "0.8"]
     files = ["--plot", str(tmp_path / "p.png"), "--json", str(tmp_path / "out.json")]
-    options = run_spied(add_audit, ["audit", str(runs), *claim, "--columns", "b", "a", *files])
-    assert options.keys() == {"file", "epsilon", "delta", "confidence", "columns", "plot", "json"}
+    options = run_spied(add_audit, ["audit", str(runs), *claim, "--column", "b", "--column", "a", *files])
+    assert options.keys() == {*OF_TABLES, "epsilon", "delta", "confidence", "column", "plot", "json", "quiet"}
     assert (seen["epsilon"], seen["delta"], seen["confidence"]) == (0.7, 1e-3, 0.8)
     assert [values.tolist() for values in seen["arguments"]] == [[2] * 8, [1] * 8]
 
@@ -399,7 +411,7 @@ def test_options_of_studies_arrive(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     arguments = ["simulate", "mean-rate", "--grid", '{"n": [50], "d": [3]}', "--reps", "4", "--jobs", "2"]
     arguments += ["--out", str(rows), "--retry-failed", "--seed", "7", "--report", str(page)]
     options = run_spied(add_simulate, [*arguments, "--json", str(target)])
-    names = {"name", "grid", "reps", "jobs", "out", "retry_failed", "seed", "report", "json"}
+    names = {"name", "grid", "reps", "jobs", "out", "retry_failed", "seed", "report", "json", "quiet"}
     assert options.keys() == names
     study, path = seen["arguments"]
     assert (study.name, study.replications, study.seed, path) == ("mean-rate", 4, 7, rows)
@@ -413,7 +425,7 @@ def test_options_of_budgets_arrive(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     arguments = ["budget", "new", str(tmp_path / "b.db"), "--epsilon", "2", "--delta", "1e-5"]
     arguments += ["--method", "zcdp", "--neighbors", "ADD_OR_REMOVE_ONE"]
     options = run_spied(add_budget, arguments)
-    assert options.keys() == {"file", "epsilon", "delta", "method", "neighbors"}
+    assert options.keys() == {"file", "epsilon", "delta", "method", "neighbors", "json", "quiet"}
     assert seen["arguments"] == (2.0, 1e-5) and seen["method"] == "zcdp"
     assert seen["neighbors"].name == "ADD_OR_REMOVE_ONE" and seen["ledger"] == tmp_path / "b.db"
 
@@ -421,5 +433,5 @@ def test_options_of_budgets_arrive(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_options_of_the_demonstration_arrive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, Any] = {}
     monkeypatch.setattr("dpstats.demo.run", spy(seen))
-    assert run_spied(add_demo, ["demo", "--out", str(tmp_path / "d")]).keys() == {"out"}
+    assert run_spied(add_demo, ["demo", "--out", str(tmp_path / "d")]).keys() == {"out", "quiet"}
     assert seen["arguments"] == (tmp_path / "d",)

@@ -31,7 +31,7 @@ def test_several_quantiles_with_every_option(
     table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     picture = tmp_path / "ages.png"
-    arguments = ["quantile", str(table), *SEVERAL, "--step", "1", "--level", "0.8", "--seed", "3"]
+    arguments = ["quantile", str(table), *SEVERAL, "--step", "1", "--confidence", "0.8", "--seed", "3"]
     result = json_of([*arguments, "--coverage", "any", "--epsilon", "8", "--plot", str(picture)], capsys)
     assert picture.read_bytes()[:4] == b"\x89PNG"
     assert (
@@ -57,7 +57,7 @@ OPTIONS = {
     "step": (["--step", "2"], {"step": 2.0}),
     "coverage": (["--coverage", "any"], {"coverage": "any"}),
     "no_intervals": (["--no-intervals"], {"confidence_level": None}),
-    "level": (["--level", "0.8"], {"confidence_level": 0.8}),
+    "confidence": (["--confidence", "0.8"], {"confidence_level": 0.8}),
     "epsilon": (["--epsilon", "0.3"], {"epsilon": 0.3}),
     "delta": (["--delta", "1e-5"], {"delta": 1e-5}),
 }
@@ -84,6 +84,9 @@ def test_every_option_arrives(name: str) -> None:
         "rows",
         "columns",
         "json",
+        "quiet",
+        "budget",
+        "target",
         "run",
         "build",
         "width",
@@ -119,4 +122,4 @@ def test_a_refusal_charges_nothing(
     assert main(["quantile", str(table), *AGE, "--budget", "b.db", "--json", "out.json"]) == 0
     assert json.loads(Path("out.json").read_text())["privacy"]["epsilon"] == 1.0
     capsys.readouterr()
-    assert "Nothing was charged" in failed(["quantile", str(table), *AGE, "--budget", "b.db"], capsys)
+    assert "Nothing was charged" in failed(["quantile", str(table), *AGE, "--budget", "b.db"], capsys, 4)

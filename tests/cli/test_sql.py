@@ -30,7 +30,10 @@ def test_it_is_what_private_sql_answers(files: list[str], capsys: pytest.Capture
     tables = {"visit": "visit.csv", "clinic": "clinic.csv"}
     made = PrivateSQL(tables, epsilon=1.0, public_tables=["clinic"], random_state=3).count(JOIN)
     assert found["cells"] == made.records() and found["method"] == "public"
-    assert found["privacy"] == {"epsilon": 1.0, "delta": 0.0, "neighbors": "REPLACE_ONE", "simulated": True}
+    assert (
+        found["privacy"].items()
+        >= {"epsilon": 1.0, "delta": 0.0, "neighbors": "REPLACE_ONE", "simulated": True}.items()
+    )
 
 
 def test_options_arrive(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,7 +86,7 @@ def test_a_database_is_read_and_a_ledger_charged(
     assert found["privacy"]["simulated"] is False
     assert main(query) == 0
     assert "COUNT(*)" in capsys.readouterr().out
-    assert "epsilon" in failed(query, capsys)
+    assert "epsilon" in failed(query, capsys, 4)
 
 
 def test_what_it_would_release_is_explained_at_no_cost(

@@ -93,5 +93,5 @@ def test_a_unit_is_another_column_and_there(
     rows = pd.read_csv(file)
     rows.loc[0, "person"] = None
     rows.to_csv(file, index=False)
-    assert main([*words, "--unit", "person"]) == 2
+    assert main([*words, "--unit", "person"]) == 3
     assert "missing" in capsys.readouterr().err

@@ -1,0 +1,52 @@
+"""What the exit status of a command means. Which one an error has follows from its type."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dpstats.errors import BudgetExceeded, Exhausted, InvalidData, InvalidParameter
+
+
+class Exit(NamedTuple):
+    """An exit status.
+
+    Attributes
+    ----------
+    status : int
+    word, meaning : str
+    errors : tuple of types
+        What ends a command with it; of two that fit, the first.
+    """
+
+    status: int
+    word: str
+    meaning: str
+    errors: tuple[type[BaseException], ...] = ()
+
+
+EXITS = (
+    Exit(0, "done", "all that was asked for was delivered"),
+    Exit(1, "defect", "an error that dpstats did not expect"),
+    Exit(2, "usage", "an option or an argument is outside of what is allowed", (InvalidParameter,)),
+    Exit(3, "data", "the table cannot be read, or its rows cannot be used as they are", (InvalidData,)),
+    Exit(4, "budget", "the budget cannot pay; nothing was charged", (BudgetExceeded, Exhausted)),
+    Exit(5, "violation", "'audit' proves that the claim is false"),
+    Exit(
+        6,
+        "environment",
+        "a ledger, an output, a package that is missing, or memory",
+        (OSError, MemoryError, ImportError),
+    ),
+    Exit(130, "interrupted", "by the keyboard (SIGINT)", (KeyboardInterrupt,)),
+)
+VIOLATION = 5
+
+
+def status_of(error: BaseException) -> int:
+    """Return the exit status of an error: 1 for one that none is declared for."""
+    return next((found.status for found in EXITS if isinstance(error, found.errors)), 1)
+
+
+def epilog() -> str:
+    """Return the statuses in words, for the end of a help text."""
+    return "exit status: " + ", ".join(f"{found.status} {found.word}" for found in EXITS)

@@ -1,0 +1,204 @@
+"""What was charged is kept beside the ledger until it was delivered: whatever happens in between, it is not lost.
+
+Only what was released is kept: what anyone may see who may see the answer. The file is the user's alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dpstats.cli.files import as_json
+from dpstats.errors import LedgerError
+
+if TYPE_CHECKING:
+    import sqlite3
+
+_WAIT_SECONDS = 60.0
+
+
+class KeptResult(NamedTuple):
+    """A result that was not delivered.
+
+    Attributes
+    ----------
+    number : int
+    time : float
+        Of the release, in seconds since the epoch.
+    releases : list of dict
+        What was released, by the names of the stages, with its label, plan and guarantee.
+    text : str or None
+        The table, if there was time to make it.
+    facts : dict or None
+        The facts of the JSON, likewise.
+    """
+
+    number: int
+    time: float
+    releases: list[dict[str, Any]]
+    text: str | None
+    facts: dict[str, Any] | None
+
+
+class KeptResults:
+    """The results of a ledger that were not delivered, in an SQLite file beside it.
+
+    Parameters
+    ----------
+    ledger : path
+    """
+
+    def __init__(self, ledger: Path) -> None:
+        self.ledger = ledger
+        self.path = results_path(ledger)
+
+    def check(self) -> int:
+        """Refuse a file that cannot be written, make it if there is none, and return how many results it has."""
+        with self._connection(make=True) as connection:
+            connection.execute(
+                "CREATE TABLE IF NOT EXISTS results (id INTEGER PRIMARY KEY AUTOINCREMENT, time REAL NOT NULL, "
+                "releases TEXT NOT NULL, text TEXT, facts TEXT)"
+            )
+            (count,) = connection.execute("SELECT count(*) FROM results").fetchone()
+            return int(count)
+
+    def add(self, releases: list[dict[str, Any]]) -> int:
+        """Keep what was released, durably, and return its number."""
+        with self._connection() as connection:
+            row = (time.time(), as_json(releases))
+            number = connection.execute("INSERT INTO results (time, releases) VALUES (?, ?)", row).lastrowid
+            return int(number or 0)
+
+    def change(self, number: int, column: str, value: str) -> None:
+        """Keep something more of a result: its releases, its text or its facts."""
+        with self._connection() as connection:
+            connection.execute(f"UPDATE results SET {column} = ? WHERE id = ?", (value, number))
+
+    def discard(self, numbers: list[int]) -> None:
+        """Forget results, which were delivered."""
+        with self._connection() as connection:
+            connection.executemany("DELETE FROM results WHERE id = ?", [(number,) for number in numbers])
+
+    def all(self) -> list[KeptResult]:
+        """Return the results, oldest first."""
+        if not self.path.exists():
+            return []
+        with self._connection() as connection:
+            rows = connection.execute(
+                "SELECT id, time, releases, text, facts FROM results ORDER BY id"
+            ).fetchall()
+        return [
+            KeptResult(number, when, json.loads(releases), text, None if facts is None else json.loads(facts))
+            for number, when, releases, text, facts in rows
+        ]
+
+    @contextlib.contextmanager
+    def _connection(self, *, make: bool = False) -> Iterator[sqlite3.Connection]:
+        """Open a transaction: durable when it ends."""
+        import sqlite3
+
+        try:
+            if make:
+                handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+                os.fchmod(handle, 0o600)
+                os.close(handle)
+            # As long as a ledger waits: another command may be writing.
+            made = sqlite3.connect(self.path, timeout=_WAIT_SECONDS, isolation_level=None)
+            with contextlib.closing(made) as connection:
+                connection.execute("BEGIN IMMEDIATE")
+                try:
+                    yield connection
+                except BaseException:
+                    connection.execute("ROLLBACK")
+                    raise
+                connection.execute("COMMIT")
+        except (sqlite3.Error, OSError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise LedgerError(f"{self.path}: results cannot be kept beside the ledger ({why})") from None
+
+
+def results_path(ledger: Path) -> Path:
+    """Return the file of a ledger's results."""
+    return ledger.with_name(f"{ledger.name}.results")
+
+
+class Delivery:
+    """The way of one command's result: kept as soon as it is released, forgotten when it was delivered."""
+
+    def __init__(self, results: KeptResults, warn: Callable[[str], None]) -> None:
+        self._results, self._warn = results, warn
+        self._releases: list[dict[str, Any]] = []
+        self._number: int | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether something is kept."""
+        return self._number is not None
+
+    def keep(self, label: str, plan: Any, released: Any) -> None:
+        """Keep what a session has released: see `dpstats.release.session.keeping`."""
+        guarantee = str(plan.guarantee)
+        release = {"label": label, "guarantee": guarantee, "plan": str(plan), "released": dict(released)}
+        self._releases.append(release)
+        with self._trying():
+            if self._number is None:
+                self._number = self._results.add(self._releases)
+            else:
+                self._results.change(self._number, "releases", as_json(self._releases))
+
+    def report(self, text: str, facts: dict[str, Any]) -> None:
+        """Keep what is made of it."""
+        if self._number is not None:
+            with self._trying():
+                self._results.change(self._number, "text", text)
+                self._results.change(self._number, "facts", as_json(facts))
+
+    def done(self) -> None:
+        """Forget it, since it was delivered."""
+        if self._number is not None:
+            with self._trying():
+                self._results.discard([self._number])
+
+    @contextlib.contextmanager
+    def _trying(self) -> Iterator[None]:
+        # Where keeping fails the answer can still be delivered.
+        try:
+            yield
+        except LedgerError as error:
+            self._warn(str(error))
+
+
+@contextlib.contextmanager
+def until_delivered(ledger: Path | None, warn: Callable[[str], None]) -> Iterator[Delivery | None]:
+    """Keep what is released within, until the end without an error; refuse, before anything is charged, what cannot.
+
+    Parameters
+    ----------
+    ledger : path, optional
+        None keeps nothing: nothing was charged.
+    warn : callable
+        Says what the user has to know beside the result.
+    """
+    if ledger is None:
+        yield None
+        return
+    from dpstats.release.session import keeping
+
+    results = KeptResults(ledger)
+    where = f"'dpstats budget results {ledger}' shows"
+    if earlier := results.check():
+        warn(f"{where} earlier results that were not delivered ({earlier})")
+    delivery = Delivery(results, warn)
+    try:
+        with keeping(delivery.keep):
+            yield delivery
+    except BaseException as error:
+        if delivery.holds:
+            error.add_note(f"what was released and charged is not lost: {where} it")
+        raise
+    delivery.done()

@@ -1,0 +1,202 @@
+"""The table that a command reads: delimited text, from a file or from standard input, or a Parquet file."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import csv
+import os
+import sys
+from collections.abc import Collection, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from dpstats.errors import InvalidData, InvalidParameter
+
+_PARQUET = (".parquet", ".pq")
+_PACKED = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma"}
+_SEPARATORS = {"\\t": "\t", "tab": "\t"}
+
+
+def add_table(parser: argparse.ArgumentParser) -> None:
+    """Add the table, and how it is written."""
+    parser.add_argument(
+        "file", type=Path, help="CSV or Parquet file with a header; '-' is CSV from standard input"
+    )
+    parser.add_argument(
+        "--sep", default=",", metavar="C", help="what separates entries (default: ','; 'tab')"
+    )
+    parser.add_argument("--encoding", default="utf-8", help="of the text (default: utf-8)")
+    parser.add_argument(
+        "--na-values",
+        metavar="A,B,...",
+        help="more words that mean a missing entry, in columns of numbers and of text",
+    )
+
+
+class Table:
+    """The table of a command, and which of its columns were read.
+
+    Attributes
+    ----------
+    name : str
+        What errors call it.
+    columns : list of str
+        What was read.
+    unusable : (int, str) or None
+        The line and the column of the first number that is missing or infinite, where lines are known.
+    """
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._path: Path = options.file
+        self._piped = str(self._path) == "-"
+        self._options = options
+        self.name = "standard input" if self._piped else self._path.name
+        self.columns: list[str] = []
+        self.unusable: tuple[int, str] | None = None
+
+    def frame(self, columns: list[str] | None, option: str = "--column", text: Collection[str] = ()) -> Any:
+        """Return the named columns, or all numeric ones, in memory; those in ``text`` entry by entry as text.
+
+        A missing entry of text is the empty one.
+        """
+        return (
+            self._parquet(columns, option, text)
+            if self._is_parquet
+            else self._text(columns, option, text).frame()
+        )
+
+    def parts(
+        self, columns: list[str], beside: str, option: str, text: Collection[str] = ()
+    ) -> tuple[Any, ...]:
+        """Return the named columns and the one beside them, for estimators that add rows up: as a fit is given them."""
+        rows = self.rows([*columns, beside], option, text)
+        return (rows.having(columns, beside),) if hasattr(rows, "having") else (rows[columns], rows[beside])
+
+    def rows(self, columns: list[str], option: str = "--column", text: Collection[str] = ()) -> Any:
+        """Return the named columns for estimators that add rows up, in blocks where that can be done."""
+        if not self._is_parquet:
+            return self._text(columns, option, text)
+        if text or self._path.suffix != ".parquet" or find_spec("duckdb") is None:
+            return self._parquet(columns, option, text)
+        from dpstats.data.duckdb_rows import of_file
+
+        with reading(self._path, self._refusal):
+            rows = of_file(self._path)
+            self._check_names(columns, list(rows.types), option)
+            return rows.having(columns)
+
+    @property
+    def _is_parquet(self) -> bool:
+        return self._path.suffix.lower() in _PARQUET
+
+    @property
+    def _refusal(self) -> str:
+        return f"{self.name} is not a readable CSV or Parquet file with a header"
+
+    def _text(self, columns: list[str] | None, option: str, text: Collection[str]) -> Any:
+        from dpstats.data.delimited import read_delimited
+
+        form = text_format(self._options)
+        with contextlib.ExitStack() as stack:
+            with reading(None if self._piped else self._path, self._refusal):
+                stream = stack.enter_context(self._opened())
+            rows = read_delimited(stream, self.name, columns, text=text, form=form, option=option)
+        if not rows.columns:
+            raise InvalidData(f"{self.name} has no numeric columns")
+        self.columns, self.unusable = list(rows.columns), rows.unusable
+        return rows
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[BinaryIO]:
+        if self._piped:
+            if sys.stdin is None:
+                raise InvalidData("standard input is closed")
+            yield sys.stdin.buffer
+            return
+        packed = _PACKED.get(self._path.suffix.lower())
+        if packed is None:
+            with open(self._path, "rb") as file:
+                yield file
+            return
+        import importlib
+
+        with importlib.import_module(packed).open(self._path, "rb") as file:
+            yield file
+
+    def _parquet(self, columns: list[str] | None, option: str, text: Collection[str]) -> Any:
+        import pandas as pd
+
+        lacking = False
+        with reading(self._path, self._refusal):
+            try:
+                frame = pd.read_parquet(self._path)
+            except ImportError:
+                lacking = True
+        if lacking:
+            raise ImportError(f"reading {self.name} needs a Parquet reader: pip install pyarrow")
+        frame.columns = frame.columns.map(str)
+        if columns is None:
+            numeric = frame.select_dtypes("number")
+            if numeric.shape[1] == 0:
+                raise InvalidData(f"{self.name} has no numeric columns")
+            self.columns = list(numeric.columns)
+            return numeric
+        if frame.index.names != [None]:
+            frame = frame.reset_index()  # a column that was the index of its table
+        self._check_names(columns, list(frame.columns), option)
+        missing = text_format(self._options).missing
+        frame = frame[columns]
+        return frame.assign(**{name: _as_text(frame[name], missing) for name in columns if name in text})
+
+    def _check_names(self, columns: list[str], names: list[str], option: str) -> None:
+        from dpstats.data.delimited import check_names
+
+        check_names(columns, names, self.name, option)
+        self.columns = list(columns)
+
+
+def text_format(options: argparse.Namespace) -> Any:
+    """Return how the options say that text is written."""
+    from dpstats.data.delimited import TextFormat
+
+    sep = _SEPARATORS.get(options.sep, options.sep)
+    if len(sep) != 1 or sep in '"\r\n\0':
+        raise InvalidParameter(f"--sep must be one character, or 'tab', got {options.sep!r}")
+    try:
+        "".encode(options.encoding)
+    except (LookupError, ValueError):
+        raise InvalidParameter(
+            f"--encoding must be one that Python knows (utf-8, latin-1, cp1252), got {options.encoding!r}"
+        ) from None
+    words = [] if options.na_values is None else next(csv.reader([options.na_values]), [])
+    return TextFormat(sep, options.encoding, frozenset(words))
+
+
+@contextlib.contextmanager
+def reading(
+    path: Path | None, refusal: str, kind: type[InvalidData | InvalidParameter] = InvalidData
+) -> Iterator[None]:
+    """Refuse a file that cannot be read; whatever a parser says may quote it, and is not repeated."""
+    reason = None
+    try:
+        if path is not None:
+            os.stat(path)  # first: a missing file is reported as such, and not as a missing parser
+        yield
+    except (ImportError, InvalidParameter, InvalidData, MemoryError):
+        raise
+    except OSError as error:
+        reason = error.strerror  # the system's words; None for a parser's
+    except Exception:
+        pass
+    else:
+        return
+    raise kind(refusal if reason is None else f"{refusal} ({reason})")
+
+
+def _as_text(column: Any, missing: frozenset[str]) -> Any:
+    import pandas as pd
+
+    words = ["" if pd.api.types.is_scalar(entry) and pd.isna(entry) else str(entry) for entry in column]
+    return pd.Series(["" if word in missing else word for word in words], index=column.index, dtype=object)

@@ -1,0 +1,237 @@
+"""The tables that commands read: what cannot be used is refused by its line and column, before anything is charged."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import io
+import json
+import os
+import sys
+import threading
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpstats.cli import main
+from dpstats.cli.tables import Table, add_table, reading, text_format
+from dpstats.errors import DPStatsError, InvalidData, InvalidParameter
+from tests.cli.commands import AGE, json_of, refused
+
+
+def options(*arguments: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_table(parser)
+    return parser.parse_args(arguments)
+
+
+def read(path: Path, columns: list[str] | None, *more: str, text: list[str] | None = None) -> Any:
+    return Table(options(str(path), *more)).frame(columns, text=text or [])
+
+
+TABLES = {
+    "empty": (b"", "x.csv is not a readable table: its first line must have the names of its columns\n"),
+    "no rows": (b"age,name\n", "x.csv: X must have at least 2 rows, got n_samples = 0"),
+    "one row": (b"age,name\n1,secret\n", "x.csv: X must have at least 2 rows, got n_samples = 1"),
+    "missing entry": (b"age,name\n1,secret\n,secret\n", "x.csv: Input X contains NaN or infinity"),
+    "a place": (
+        b"age\n1\n\n2\nNA\n3\n",
+        "(the first entry that is missing or infinite: line 5, column 'age')",
+    ),
+    "missing option": (b"age\n1\ninf\n", "declare --missing center"),
+    "text": (
+        b"age\n1\nsecret\n",
+        "x.csv, line 3, column 'age': X must be a 2-d table of numbers, and this entry",
+    ),
+    "below lines": (b'name,age\n"se\ncret",1\n\nb,secret\n', "x.csv, line 5, column 'age': X must be"),
+    "bytes": (b"age\n1\n\xe9\n", "x.csv is no text in utf-8, beyond line 0: --encoding says which it is\n"),
+    "a quote": (b'age,b\n1,2\n3,"secret\n4,5\n', "x.csv, line 4: a quote that is not closed"),
+    "a long line": (
+        b"age\n1\n2,secret\n",
+        "x.csv, line 3: a table must have a name in its header for every value",
+    ),
+    "names of rows": (b"age,name\n1,2,3\n4,5,6\n7,8,9\n", "line 2: a table must have a name in its header"),
+    "semicolons": (b"age;b\n1;2\n3;4\n", "--column must name columns of x.csv ('age;b'), got 'age'"),
+    "spaces": (b"a, age\n1,2\n3,4\n", "x.csv ('a', ' age'), got 'age'"),
+    "a name of two lines": (b'"a\nge",b\n1,2\n3,4\n', r"('a\nge', 'b'), got 'age'"),
+    "many names": (b",".join(b"c%d" % j for j in range(99)), "'c19', ... 79 more), got 'age'"),
+    "a name twice": (b"age,age\n1,2\n", "x.csv has more than one column of a name given as --column"),
+}
+USAGE = ("semicolons", "spaces", "a name of two lines", "many names")
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_that_cannot_be_used(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content, message = TABLES[name]
+    (folder / "x.csv").write_bytes(content)
+    status = 2 if name in USAGE else 3
+    assert message in refused(["mean", "x.csv", *AGE, "--budget", "b.db"], capsys, status)
+
+
+def test_unreadable_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    refusal = "is not a readable CSV or Parquet file with a header"
+    assert f"none.csv {refusal} (No such file" in refused(["mean", "none.csv", *AGE], capsys, 3)
+    assert f"none.parquet {refusal}" in refused(["mean", "none.parquet", *AGE], capsys, 3)
+    assert "(Is a directory)" in refused(["mean", ".", *AGE], capsys, 3)
+
+
+def test_packed_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plain = json_of(["mean", "people.csv", *AGE, "--seed", "1"], capsys)
+    (folder / "x.csv.gz").write_bytes(gzip.compress((folder / "people.csv").read_bytes()))
+    assert json_of(["mean", "x.csv.gz", *AGE, "--seed", "1"], capsys) == plain
+    # gzip shows the first two bytes of what it does not know, in an OSError.
+    (folder / "people.csv").rename("people.csv.gz")
+    assert refused(["mean", "people.csv.gz", *AGE], capsys, 3).endswith(
+        "people.csv.gz cannot be read beyond line 0\n"
+    )
+
+
+def test_tables_of_other_kinds_of_text(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "größe;kind\n1.5;a\n-9;b\n3;k. A.\n"
+    (folder / "x.csv").write_bytes(text.encode("cp1252"))
+    written = ["--sep", ";", "--encoding", "cp1252", "--na-values", "-9,k. A."]
+    frame = read(folder / "x.csv", ["größe", "kind"], *written, text=["kind"])
+    assert frame["kind"].tolist() == ["a", "b", ""]
+    assert np.array_equal(frame["größe"], [1.5, np.nan, 3.0], equal_nan=True)
+    (folder / "x.csv").write_bytes(b"\xef\xbb\xbfage\tb\n1\t2\n")
+    assert read(folder / "x.csv", ["age"], "--sep", "tab")["age"].tolist() == [1.0]
+    for wrong, message in (
+        (["--sep", "::"], "--sep must be one character, or 'tab', got '::'"),
+        (["--sep", '"'], "--sep must be one character"),
+        (
+            ["--encoding", "base64"],
+            "--encoding must be one that Python knows (utf-8, latin-1, cp1252), got 'base64'",
+        ),
+    ):
+        assert message in refused(["mean", "people.csv", *AGE, *wrong], capsys)
+    assert text_format(options("x.csv", "--sep", "\\t")).sep == "\t"
+
+
+def piped(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+
+
+def test_a_table_from_standard_input(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (folder / "people.csv").read_text()
+    plain = json_of(["mean", "people.csv", *AGE, "--seed", "1"], capsys)
+    piped(text, monkeypatch)
+    assert json_of(["mean", "-", *AGE, "--seed", "1"], capsys) == plain
+    assert not sys.stdin.closed
+    piped("age\nsecret\n", monkeypatch)
+    assert "standard input, line 2, column 'age'" in refused(["mean", "-", *AGE], capsys, 3)
+    piped(text, monkeypatch)
+    assert main(["quantile", "-", *AGE, "--budget", "b.db"]) == 0
+    capsys.readouterr()
+    assert main(["budget", "history", "b.db"]) == 0
+    assert capsys.readouterr().out.endswith("  standard input (age): PrivateQuantile\n")
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(InvalidData, match="standard input is closed"):
+        read(Path("-"), ["age"])
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes")
+def test_a_table_from_a_pipe(folder: Path) -> None:
+    pipe = folder / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=("age,b\n1,2\n",))
+    writer.start()
+    assert read(pipe, ["b"], text=["b"])["b"].tolist() == ["2"]
+    writer.join()
+
+
+def test_a_separator_that_ends_the_lines_names_no_column(folder: Path) -> None:
+    (folder / "x.csv").write_text("age,b\n" + "10,20,\n" * 2000)
+    assert list(read(folder / "x.csv", ["age"])["age"].unique()) == [10]
+
+
+def test_where_all_columns_are_meant_each_has_a_name(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    twice = folder / "twice.csv"
+    twice.write_text("age,age,,b,c\n1,2,3,4,x\n3,4,5,6,7\n")
+    assert list(read(twice, None).columns) == ["age", "age.1", "column 3", "b"]
+    assert read(twice, ["b"])["b"].tolist() == [4, 6]
+    twice.write_text("age,age.1\n1,2\n")
+    assert read(twice, ["age"])["age"].tolist() == [1]
+    twice.write_text("name\nsecret\nsecret\n")
+    sparse = ["--nonzero", "1", "--clip", "1", "--std", "1"]
+    assert "twice.csv has no numeric columns" in refused(["sparse-mean", "twice.csv", *sparse], capsys, 3)
+
+
+def test_text_is_what_stands_in_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words, numbers = ["01", "NA", "", "1.0"], [1.0, np.nan, 3.0, 4.0]
+    pd.DataFrame({"code": words, "age": numbers}).to_csv("codes.csv", index=False)
+    frame = read(Path("codes.csv"), ["age", "code"], text=["code"])
+    assert list(frame.columns) == ["age", "code"] and frame["code"].tolist() == words
+    assert np.array_equal(frame["age"], numbers, equal_nan=True)
+    assert read(Path("codes.csv"), ["code"])["code"].isna().sum() == 2
+    entries = ["01", None, 2, 2.0, True]
+    table = pd.DataFrame({"code": pd.Series(entries, dtype=object)})
+    monkeypatch.setattr(pd, "read_parquet", lambda path: table)
+    (folder / "codes.parquet").touch()
+    assert read(Path("codes.parquet"), ["code"], text=["code"])["code"].tolist() == [
+        "01",
+        "",
+        "2",
+        "2.0",
+        "True",
+    ]
+
+
+def test_without_a_parquet_engine(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(path: object, **options: object) -> None:
+        raise ImportError("Unable to find a usable engine")
+
+    monkeypatch.setattr(pd, "read_parquet", missing)
+    (folder / "x.parquet").write_bytes(b"PAR1")
+    message = "reading x.parquet needs a Parquet reader: pip install pyarrow"
+    assert message in refused(["quantile", "x.parquet", *AGE, "--budget", "b.db"], capsys, 6)
+
+
+def test_parquet_files(folder: Path, frame: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pyarrow")
+    frame.to_parquet("people.parquet")
+    frame.set_index("age").to_parquet("indexed.PQ")
+    results = []
+    for name in ("people.csv", "people.parquet", "indexed.PQ"):
+        capsys.readouterr()
+        assert main(["mean", name, *AGE, "--seed", "1", "--json", "-"]) == 0
+        results.append(json.loads(capsys.readouterr().out))
+    assert results[0] == results[1] == results[2]
+    # Numbers for names are given as words, and exact decimals are numbers.
+    pd.DataFrame({0: [Decimal("1.5"), Decimal("2.5")]}).to_parquet("decimals.parquet")
+    assert main(["mean", "decimals.parquet", "--column", "0", "--bounds", "0", "9", "--seed", "1"]) == 0
+    whole = (folder / "people.parquet").read_bytes()
+    (folder / "cut.parquet").write_bytes(whole[:-30])
+    (folder / "fake.parquet").write_bytes(b"PAR1secretPAR1")
+    frame.assign(age=None).to_parquet("nothing.parquet")
+    for name in ("cut.parquet", "fake.parquet", "nothing.parquet"):
+        assert f"{name}: " in refused(["mean", name, *AGE, "--budget", "b.db"], capsys, 3)
+    for name in ("cut.parquet", "fake.parquet"):
+        message = f"{name} is not a readable CSV or Parquet file with a header\n"
+        assert message in refused(["quantile", name, *AGE, "--budget", "b.db"], capsys, 3)
+    assert "('age', 'name'), got 'height'" in refused(
+        ["mean", "people.parquet", "--column", "height"], capsys
+    )
+
+
+def test_two_columns_of_a_name_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pd, "read_parquet", lambda path: pd.DataFrame([[1, 2]], columns=["age", "age"]))
+    (folder / "x.parquet").touch()
+    with pytest.raises(InvalidData, match=r"x\.parquet has more than one column of a name"):
+        read(Path("x.parquet"), ["age"])
+
+
+def test_reading_lets_its_own_refusals_pass(folder: Path) -> None:
+    with pytest.raises(InvalidParameter, match="mine"), reading(Path("people.csv"), "other"):
+        raise InvalidParameter("mine")
+    with pytest.raises(InvalidData, match=r"^other$"), reading(Path("people.csv"), "other"):
+        raise DPStatsError("secret")
