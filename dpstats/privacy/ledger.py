@@ -274,9 +274,6 @@ class LedgerStore:
                     sqlite3.connect(name, uri=True, timeout=_SILENT_SECONDS, isolation_level=None)
                 ) as connection,
             ):
-                # Like FULL, and syncs the folder after a commit too; fullfsync matters on macOS only.
-                connection.execute("PRAGMA synchronous = EXTRA")
-                connection.execute("PRAGMA fullfsync = ON")
                 _begin(connection, path or self.path, writes)
                 try:
                     yield connection
@@ -308,6 +305,9 @@ def _begin(connection: sqlite3.Connection, path: str, writes: bool) -> None:
 
 def _take_lock(connection: sqlite3.Connection, begin: str) -> None:
     if not connection.in_transaction:
+        # Like FULL, and syncs the folder after a commit too; fullfsync matters on macOS only.
+        connection.execute("PRAGMA synchronous = EXTRA")
+        connection.execute("PRAGMA fullfsync = ON")
         connection.execute(begin)
     connection.execute("PRAGMA user_version").fetchone()  # takes the lock of a reading, which BEGIN does not
 

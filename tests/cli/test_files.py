@@ -7,13 +7,14 @@ import json
 import os
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dpstats.cli import main
-from dpstats.cli.files import as_json, keep_apart, opened
+from dpstats.cli.files import as_json, keep_apart, opened, shows_progress
 from tests.cli.commands import AGE, refused
 
 GRID = ["--grid", '{"n": [50], "d": [1]}', "--reps", "2"]
@@ -50,8 +51,6 @@ def test_files_of_other_commands_are_kept_apart(folder: Path, capsys: pytest.Cap
 
 
 def test_a_device_may_serve_twice(folder: Path) -> None:
-    from argparse import Namespace
-
     keep_apart(Namespace(report=os.devnull, json=os.devnull), "report", "json")
     keep_apart(Namespace(report=None, json="-"), "report", "json", "plot")
     with opened("--json", os.devnull) as write:
@@ -115,3 +114,11 @@ def test_an_answer_is_shown_whatever_the_terminal_can_show(
     assert main(["mean", "x.csv", "--column", "größe", "--bounds", "0", "1", "--seed", "1"]) == 0
     terminal.seek(0)
     assert r"gr\xf6\xdfe" in terminal.read()
+
+
+def test_bars_are_for_who_looks_at_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not shows_progress(Namespace(quiet=False))  # a log
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert shows_progress(Namespace(quiet=False)) and not shows_progress(Namespace(quiet=True))
+    monkeypatch.setattr(sys, "stderr", None)
+    assert not shows_progress(Namespace(quiet=False))

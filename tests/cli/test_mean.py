@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from dpstats.cli import main
+from dpstats.means import ClippedMean
 from tests.cli.commands import AGE, failed, json_of
 
 
@@ -124,3 +126,19 @@ def test_mean_methods_have_parameters_of_their_own(
     arguments: list[str], message: str, table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert message in failed(["mean", str(table), *arguments], capsys)
+
+
+def test_a_value_is_tested_at_no_cost(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["mean", "people.csv", *AGE, "--seed", "1"]
+    result = json_of([*arguments, "--test", "30", "--alternative", "greater"], capsys)
+    rows = pd.read_csv("people.csv")[["age"]]
+    expected = ClippedMean(bounds=(0, 100), random_state=1).fit(rows).test(30.0, "greater")
+    (column,) = result["test"]["columns"]
+    assert result["test"]["alternative"] == "greater" and column["name"] == "age"
+    assert (column["value"], column["pvalue"]) == (30.0, expected.pvalue[0]) and column["pvalue"] < 1e-6
+    assert main([*arguments, "--test", "30"]) == 0
+    out = capsys.readouterr().out
+    assert "Private test of a value" in out and "Private clipped mean" in out
+    assert "--test must be given once, or once per column (1)" in failed(
+        [*arguments, "--test", "1", "--test", "2"], capsys
+    )

@@ -94,7 +94,9 @@ def test_the_json_is_what_was_fitted(costs: Path, capsys: pytest.CaptureFixture[
         "df_num": 1,
         "df_denom": 3998,
     }
-    assert [stage["name"] for stage in result["plan"]["stages"]] == [stage.name for stage in model.plan_.stages]
+    assert [stage["name"] for stage in result["plan"]["stages"]] == [
+        stage.name for stage in model.plan_.stages
+    ]
     assert result["family"] == "linear" and not result["noise_only"]
     assert result["notes"] == list(model.summary(0.9).notes)
 

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
+import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import dpstats
 from dpstats.cli import main
+from dpstats.identity import RowDistanceTest
+from dpstats.means import AdaptiveMean, ClippedMean, SparseMean
+from dpstats.tables import PrivateProportion
 from tests.cli.commands import AGE, SPARSE, failed, json_of, refused
 
 
@@ -140,3 +148,130 @@ def test_plans_beyond_any_table_are_refused(folder: Path, capsys: pytest.Capture
     assert "--columns must be an integer at least 1 and at most 1e+08" in refused(
         [*arguments, "9", "--columns", "1" + "0" * 15], capsys
     )
+
+
+def test_a_plan_says_whether_a_budget_could_pay(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = ["plan", "mean", "--rows", "500", "--columns", "1", *AGE[2:], "--budget", "b.db", "--epsilon"]
+    assert json_of([*plan, "0.25"], capsys)["budget"]["remaining_after"]["epsilon"] == 0.75
+    assert main([*plan, "0.25"]) == 0
+    assert "Budget b.db: it can pay; left would be (epsilon = 0.75, delta = 0)" in capsys.readouterr().out
+    assert main([*plan, "2"]) == 4
+    captured = capsys.readouterr()
+    assert captured.out.endswith("Budget b.db: it cannot pay\n") and "asked for (epsilon = 2," in captured.err
+    assert main([*plan, "2", "--json"]) == 4
+    found = json.loads(capsys.readouterr().out)["budget"]
+    assert (
+        found["can_pay"] is False and found["remaining_after"] is None and found["remaining"]["epsilon"] == 1
+    )
+    assert main(["budget", "show", "b.db", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["charges"] == 0
+
+
+def test_a_plan_says_how_long_a_calibration_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = ["plan", "identity-test", "--columns", "20", "--mean", "0", "--test", "row-distance", "--rows"]
+    test = RowDistanceTest(mean=0.0)
+    for rows, words in (("10000", "minutes of one core"), ("3000", "seconds of one core")):
+        assert main([*plan, rows]) == 0
+        assert f"{words}, to within a factor of a few" in capsys.readouterr().out
+        seconds = json_of([*plan, rows], capsys)["calibration_seconds"]
+        assert seconds == test.calibration_seconds(int(rows), 20) > 0
+    assert main(["plan", "mean", "--rows", "9", "--columns", "1", *AGE[2:]]) == 0
+    assert "calibration" not in capsys.readouterr().out
+
+
+SAMPLES: dict[str, tuple[list[str], Any, int, int]] = {
+    "mean": (["--bounds", "0", "10", "--spread", "2"], ClippedMean(bounds=(0, 10)), 3, 3),
+    "adaptive": (
+        ["--method", "adaptive", "--bound", "9", "--std", "2", "--delta", "1e-6"],
+        AdaptiveMean(bound=9.0, std=2.0),
+        3,
+        3,
+    ),
+    "sparse-mean": (
+        ["--nonzero", "2", "--clip", "9", "--std", "1"],
+        SparseMean(n_nonzero=2, clip=9.0, std=1.0),
+        50,
+        2,
+    ),
+    "proportion": ([], PrivateProportion(), 1, 1),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_rows_for_an_error_are_the_fewest(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    given, estimator, d, share = SAMPLES[name]
+    command = "mean" if name == "adaptive" else name
+    columns = [] if name == "proportion" else ["--columns", str(d)]
+    arguments = ["plan", "samples", command, "--target-error", "0.05", *columns, *given]
+    found = json_of(arguments, capsys)
+    n, spread = found["rows"], 2.0 if name == "mean" else None
+    errors = [np.sqrt(estimator.plan(rows, d).expected_error(spread) / share) for rows in (n, n - 1)]
+    assert errors[0] == pytest.approx(found["root_mean_square_error"]) and errors[0] <= 0.05 < errors[1]
+    assert found["n_samples"] == n and found["command"] == f"plan samples {command}"
+    assert main(arguments) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"{n:,} rows, for a root mean square error of") and "of the noise alone" not in out
+
+
+def test_rows_for_an_error_without_a_spread_are_of_the_noise(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["plan", "samples", "mean", "--columns", "1", "--bounds", "0", "10"]
+    assert main([*arguments, "--target-error", "0.01"]) == 0
+    assert "of the noise alone: --spread counts the sampling error" in capsys.readouterr().out
+    assert main([*arguments, "--target-error", "0.01", "--budget", "b.db", "--epsilon", "3"]) == 4
+    assert "it cannot pay" in capsys.readouterr().out
+    for given, message in (
+        (["--target-error", "0"], "--target-error must be"),
+        (["--target-error", "1e-12"], "--target-error cannot be reached by 2^32 rows"),
+        (["--target-error", "1", "--spread", "1", "--spread", "2"], "--spread must be given once"),
+        (["--target-error", "1", "--spread", "-1"], "std must be"),
+    ):
+        assert message in failed([*arguments, *given], capsys, 2)
+
+
+def test_charges_say_what_they_are_for(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["mean", "people.csv", *AGE, "--budget", "b.db", "--epsilon", "0.25"]
+    assert main(arguments) == 0 and main([*arguments, "--label", "the report\nof May"]) == 0
+    capsys.readouterr()
+    assert main(["budget", "history", "b.db"]) == 0
+    first, second = capsys.readouterr().out.splitlines()[1:]
+    assert first.endswith("  people.csv (age): ClippedMean")
+    assert second.endswith("  the report\\nof May: people.csv (age): ClippedMean")
+    assert "--label needs --budget" in failed(["mean", "people.csv", *AGE, "--label", "x"], capsys, 2)
+
+
+def test_json_is_complete(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = json_of(["mean", "people.csv", *AGE, "--seed", "1"], capsys)
+    assert result["dpstats"] == dpstats.__version__ and result["command"] == "mean"
+    assert (
+        result["privacy"]["neighbors"] == "REPLACE_ONE"
+        and "one row replaced" in result["privacy"]["guarantee"]
+    )
+    (column,) = result["columns"]
+    assert column.keys() == {"name", "mean", "noise_std", "low", "high", "std"}
+    (stage,) = result["plan"]["stages"]
+    assert stage["name"] == "clipped moments" and result["notes"]
+    # --json alone prints, and with a file writes the same.
+    assert main(["mean", "people.csv", *AGE, "--seed", "1", "--json", "out.json"]) == 0
+    assert json.loads((folder / "out.json").read_text()) == result
+
+
+def test_a_wait_for_a_ledger_is_said_unless_quiet(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("dpstats.privacy.ledger._SILENT_SECONDS", 0.05)
+    for more, said in ([], 1), (["--quiet"], 0):
+        caplog.clear()
+        with contextlib.closing(
+            sqlite3.connect("b.db", isolation_level=None, check_same_thread=False)
+        ) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            freed = threading.Timer(0.3, other.execute, ["ROLLBACK"])
+            freed.start()
+            assert main(["budget", "show", "b.db", *more]) == 0
+            freed.join()
+        assert len(caplog.records) == said

@@ -52,3 +52,17 @@ def test_sparse_mean_errors(signals: Path, tmp_path: Path, capsys: pytest.Captur
         ([str(signals), *SPARSE, "--confidence", "1"], "--confidence must be"),
     ):
         assert message in failed(["sparse-mean", *arguments], capsys)
+
+
+def test_a_private_spread(signals: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    private = [*SPARSE[:4], "--std", "private", "--std-bound", "3", "--epsilon", "5", "--seed", "1"]
+    result = json_of(["sparse-mean", str(signals), *private], capsys)
+    assert result["notes"] and all(0 <= column["std"] <= 6 for column in result["columns"])
+    each = ["--column", "g3", "--column", "g7", "--std", "1", "--std", "2"]
+    assert json_of(["sparse-mean", str(signals), *SPARSE[:4], *each], capsys)["n_features"] == 2
+    for wrong, message in (
+        (["--std", "private"], "--std-bound goes with --std private, and --std private needs it"),
+        (["--std", "1", "--std-bound", "3"], "--std-bound goes with --std private"),
+        (["--std", "wide"], "--std must be 'private' or a number, got 'wide'"),
+    ):
+        assert message in failed(["sparse-mean", str(signals), *SPARSE[:4], *wrong], capsys, 2)

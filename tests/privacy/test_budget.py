@@ -269,3 +269,24 @@ def test_a_budget_and_a_guarantee_have_a_table_and_html() -> None:
     guarantee = PrivacyGuarantee(1.0, 1e-6)._repr_html_()
     assert "one row replaced" in guarantee and "2.72 times as probable" in guarantee
     assert "estimates" not in guarantee  # no empty table
+
+
+def test_a_label_says_what_charges_are_for() -> None:
+    budget = PrivacyBudget(1.0)
+    report = budget.labelled("report").labelled("a.csv (age)")
+    ClippedMean(bounds=(0, 1), epsilon=0.25, budget=report).fit([[0.0], [1.0]])
+    budget.charge(PrivacyGuarantee(0.25))
+    assert [entry.label for entry in budget.history()] == ["report: a.csv (age): ClippedMean", ""]
+    assert report.remaining == budget.remaining and report.remaining.epsilon == 0.5
+    assert clone(report) is report
+
+
+@pytest.mark.parametrize(("method", "delta"), [("basic", 0.0), ("gdp", 1e-6), ("zcdp", 1e-6)])
+def test_what_would_remain_is_what_remains(method: str, delta: float) -> None:
+    budget, guarantee = PrivacyBudget(1.0, delta, method=method), PrivacyGuarantee(0.1)
+    expected = budget.remaining_after(guarantee)
+    assert not budget.history()
+    budget.charge(guarantee)
+    assert budget.remaining == expected
+    with pytest.raises(BudgetExceeded, match="Nothing was charged"):
+        budget.remaining_after(PrivacyGuarantee(0.95))

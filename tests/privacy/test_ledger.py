@@ -638,3 +638,30 @@ def test_numbers_in_planned_charges():
     words, numbers = planned_numbers("(Pure(epsilon=-1.5e-3), Gaussian(mu=2, total_variation=1e+20),)")
     assert numbers == [Fraction("-0.0015"), 2, 10**20]
     assert words == "(Pure(epsilon=#), Gaussian(mu=#, total_variation=#),)"
+
+
+@pytest.mark.parametrize("how", ["IMMEDIATE", "EXCLUSIVE"])
+def test_a_ledger_that_is_held_is_waited_for_and_it_is_said(path, how, monkeypatch, caplog) -> None:
+    budget = PrivacyBudget(1.0, ledger=path)
+    monkeypatch.setattr("dpstats.privacy.ledger._SILENT_SECONDS", 0.05)
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute(f"BEGIN {how}")
+    freed = threading.Timer(0.3, other.execute, ["ROLLBACK"])
+    freed.start()
+    if how == "EXCLUSIVE":
+        assert budget.remaining.epsilon == 1.0  # a reading waits, too
+    else:
+        budget.charge(PrivacyGuarantee(0.25), label="late")
+    freed.join()
+    other.close()
+    (record,) = caplog.records
+    assert record.name == "dpstats.privacy.ledger" and record.levelname == "WARNING"
+    assert record.getMessage() == f"{path}: waiting for another process, which holds the ledger"
+    budget.charge(PrivacyGuarantee(0.25))
+    assert len(caplog.records) == 1 and budget.history()[-1].guarantee.epsilon == 0.25
+
+
+def test_a_label_is_kept_by_pickles(path) -> None:
+    budget = pickle.loads(pickle.dumps(PrivacyBudget(1.0, ledger=path).labelled("a.csv")))
+    budget.charge(PrivacyGuarantee(0.5), label="mean")
+    assert [entry.label for entry in PrivacyBudget.open(path).history()] == ["a.csv: mean"]

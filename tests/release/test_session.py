@@ -28,7 +28,7 @@ from dpstats.privacy import (
 )
 from dpstats.release.groups import Bounds
 from dpstats.release.noise import ExactNoise, SimulatedNoise
-from dpstats.release.session import Part, Session
+from dpstats.release.session import Part, Session, keeping
 
 SUM = Stage("sum", "laplace", 3, (1.0, 0.5, 4.0), 10, 100.0)
 COUNT = Stage("count", "gaussian", 1, 0.25, 10, 400.0, concentrated=True)
@@ -423,3 +423,23 @@ def test_a_choice_of_another_length_and_a_level_that_is_none_are_refused():
     ):
         with pytest.raises(DPStatsError, match="released before"):
             again()
+
+
+def test_what_is_released_is_handed_on_as_soon_as_it_is():
+    seen = []
+    with keeping(lambda label, plan, released: seen.append((label, plan, dict(released)))):
+        with Session(plan(SUM, COUNT), ExactNoise(), label="two") as made:
+            sums = made.add("sum", np.arange(3))
+            made.skip("count", "for a public reason")
+            assert not seen
+        with session(SUM) as simulated:
+            simulated.add("sum", np.arange(3))
+        with contextlib.suppress(KeyboardInterrupt), Session(plan(SUM, COUNT), ExactNoise()) as broken:
+            broken.add("count", np.arange(1))
+            raise KeyboardInterrupt
+    with Session(plan(COUNT), ExactNoise()) as after:
+        after.add("count", np.arange(1))
+    # The simulation is no release; of the session that broke off, what it had released.
+    (label, of, released), (_, _, partly) = seen
+    assert label == "two" and of.stages == (SUM, COUNT) and partly.keys() == {"count"}
+    assert released.keys() == {"sum"} and (released["sum"] == sums).all()

@@ -1,0 +1,153 @@
+"""What was charged is not lost: failures planted at every point between the release and its delivery."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpstats.cli import main
+from dpstats.cli.kept import KeptResults, results_path
+from dpstats.errors import LedgerError
+from dpstats.privacy import PrivacyBudget
+from tests.cli.commands import AGE, json_of, refused
+
+MEAN = ["mean", "people.csv", *AGE, "--epsilon", "0.25", "--budget", "b.db"]
+
+
+def kept(capsys: pytest.CaptureFixture[str], *more: str) -> list[dict[str, Any]]:
+    capsys.readouterr()
+    found: list[dict[str, Any]] = json_of(["budget", "results", "b.db", *more], capsys)["results"]
+    return found
+
+
+def charges() -> int:
+    return len(PrivacyBudget.open("b.db").history())
+
+
+def test_a_result_that_was_delivered_is_forgotten(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*MEAN, "--json", "out.json"]) == 0
+    assert charges() == 1 and kept(capsys) == []
+    assert main(["budget", "results", "b.db"]) == 0
+    assert capsys.readouterr().out == "Every result was delivered.\n"
+    assert stat.S_IMODE(os.stat("b.db.results").st_mode) == 0o600
+    # A simulation charges nothing, and is not kept.
+    assert main([*MEAN[:-2], "--seed", "1"]) == 0 and kept(capsys) == []
+
+
+def broken(*arguments: object, **options: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("where", "reported"),
+    [
+        ("dpstats.means.clipped.ClippedMean._report", False),  # before anything is made of it
+        ("dpstats.means.clipped.ClippedMean.summary", False),
+        ("dpstats.cli.files.tell", True),  # before it is printed
+    ],
+)
+def test_a_failure_after_the_release_loses_nothing(
+    where: str,
+    reported: bool,
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(where, broken)
+        capsys.readouterr()
+        assert main(MEAN) == 130
+        words = "what was released and charged is not lost: 'dpstats budget results b.db' shows it"
+        assert capsys.readouterr().err == f"dpstats mean: interrupted; {words}\n"
+    (result,) = kept(capsys)
+    assert charges() == 1 and (result["result"] is not None) == reported
+    (release,) = result["releases"]
+    assert release["label"] == "ClippedMean" and "epsilon = 0.25" in release["guarantee"]
+    (value,) = release["released"]["clipped moments"]["clipped mean"]
+    assert main(["budget", "results", "b.db"]) == 0
+    shown = capsys.readouterr().out
+    assert "ClippedMean" in shown and ("Private clipped mean" in shown) == reported and "secret" not in shown
+    if reported:
+        assert value + 50 == pytest.approx(result["result"]["columns"][0]["mean"], abs=1e-9)
+    # The next command says that it waits; --quiet does not.
+    assert main(MEAN) == 0 and "earlier results that were not delivered (1)" in capsys.readouterr().err
+    assert main([*MEAN, "--quiet"]) == 0 and capsys.readouterr().err == ""
+    assert main(["budget", "show", "b.db"]) == 0 and "not delivered: 1" in capsys.readouterr().out
+    assert len(kept(capsys, "--discard")) == 1 and kept(capsys) == []
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs a signal that cannot be caught")
+def test_a_command_that_is_killed_loses_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = (
+        "import os, signal, sys; from dpstats.cli import main, files; "
+        "files.tell = lambda text: os.kill(os.getpid(), signal.SIGKILL); main(sys.argv[1:])"
+    )
+    killed = subprocess.run([sys.executable, "-c", code, *MEAN], capture_output=True, check=False)
+    assert killed.returncode == -signal.SIGKILL and killed.stdout == b""
+    (result,) = kept(capsys)
+    assert charges() == 1 and result["result"]["n_samples"] == 200
+
+
+def test_what_nobody_reads_was_not_delivered(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with open(write, "w") as pipe, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", pipe)
+        assert main(MEAN) == 6
+    assert "(Broken pipe); what was released and charged is not lost" in capsys.readouterr().err
+    (result,) = kept(capsys)
+    assert result["result"]["n_samples"] == 200
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a full disk")
+def test_a_full_disk_loses_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*MEAN, "--json", "/dev/full"]) == 6
+    assert len(kept(capsys)) == 1
+
+
+def test_nothing_is_charged_where_nothing_can_be_kept(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results_path(Path("b.db")).mkdir()
+    capsys.readouterr()
+    assert main(MEAN) == 6
+    assert (
+        "b.db.results: results cannot be kept beside the ledger (Is a directory)" in capsys.readouterr().err
+    )
+    assert charges() == 0
+    results_path(Path("b.db")).rmdir()
+    assert "--results and --json must be different files" in refused(
+        [*MEAN, "--json", "b.db.results"], capsys
+    )
+
+
+def test_nothing_is_charged_where_nothing_can_be_printed(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", None)
+        assert main(MEAN) == 2 and charges() == 0
+        assert main([*MEAN, "--json", "out.json"]) == 0
+    assert json.loads((folder / "out.json").read_text())["n_samples"] == 200
+
+
+def test_where_keeping_fails_the_answer_is_still_shown(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: KeptResults, releases: Any) -> int:
+        raise LedgerError("the disk is full")
+
+    monkeypatch.setattr(KeptResults, "add", full)
+    assert main(MEAN) == 0
+    captured = capsys.readouterr()
+    assert "Private clipped mean" in captured.out and captured.err == "dpstats mean: the disk is full\n"

@@ -1,0 +1,169 @@
+"""Rows of delimited text: what an entry is depends on it alone, and blocks add up to the rows in memory."""
+
+from __future__ import annotations
+
+import csv
+import gc
+import io
+import tempfile
+from typing import IO
+
+import numpy as np
+import pytest
+
+from dpstats.data import delimited
+from dpstats.data.delimited import TextFormat, TextRows, read_delimited, some
+from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.groups import GroupMeans
+from dpstats.means import ClippedMean, SparseMean
+from dpstats.regression import PrivateLinearRegression
+
+
+def read(content: str, columns: list[str] | None = None, **options: object) -> TextRows:
+    return read_delimited(io.BytesIO(content.encode()), "x.csv", columns, **options)  # type: ignore[arg-type]
+
+
+def numbers(content: str, column: str = "a", **options: object) -> list[float]:
+    return read(content, [column], **options).frame()[column].tolist()
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of a few rows, and a temporary file for more than one of them."""
+    monkeypatch.setattr(delimited, "_TEXT_ENTRIES", 12)
+    monkeypatch.setattr(delimited, "_ENTRIES", 30)
+    monkeypatch.setattr(delimited, "_IN_MEMORY", 100)
+
+
+def table(n: int) -> tuple[str, np.ndarray, list[str]]:
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(size=(n, 2)), [["u", "v,w", 'x"y', ""][i] for i in rng.integers(4, size=n)]
+    lines = io.StringIO()
+    writer = csv.writer(lines)
+    writer.writerow(["a", "other", "b", "label"])
+    writer.writerows(
+        [[repr(x), "secret", repr(y), label] for (x, y), label in zip(X.tolist(), labels, strict=True)]
+    )
+    return lines.getvalue(), X, labels
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_releases_are_those_of_the_rows_in_memory() -> None:
+    text, X, labels = table(101)
+    rows = read(text, ["a", "b", "label"], text=["label"])
+    assert rows.shape == (101, 3) and rows.frame()["label"].tolist() == labels
+    assert np.array_equal(rows.frame()[["a", "b"]], X)
+    two = rows.having(["a", "b"])
+    clipped = ClippedMean(bounds=(-1, 2), random_state=1)
+    assert clipped.fit(two).mean_.tolist() == clipped.fit(X).mean_.tolist()
+    groups = GroupMeans(groups=["u", "v,w", 'x"y', ""], bounds=(-1, 2), random_state=1)
+    found = groups.fit(rows.having(["a", "b"], "label")).means_
+    assert found.tolist() == groups.fit(X, labels).means_.tolist()
+    line = PrivateLinearRegression(x_bounds=(-1, 2), y_bounds=(-3, 3), random_state=1)
+    found = line.fit(rows.having(["a"], "b")).params_
+    assert found.tolist() == line.fit(X[:, :1], X[:, 1]).params_.tolist()
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_text_is_no_number_and_other_estimators_need_memory() -> None:
+    rows = read(table(20)[0], ["a", "label"], text=["label"])
+    with pytest.raises(InvalidData, match="got the column 'label' of text"):
+        ClippedMean(bounds=(0, 1), random_state=1).fit(rows)
+    with pytest.raises(InvalidData, match="X must be in memory for SparseMean"):
+        SparseMean(n_nonzero=1, clip=1.0, std=1.0).fit(rows.having(["a"]))
+    with pytest.raises(InvalidData, match="got none of the name 'c'"):
+        rows.having(["c"])
+
+
+@pytest.mark.parametrize("other", ["1", "secret-free", "", "NA", "1e400", "0x1f", "True"])
+def test_an_entry_is_what_it_is_whatever_the_others_are(other: str) -> None:
+    words = [
+        "1",
+        "01",
+        " 2 ",
+        "-3e2",
+        "1_0",
+        "",
+        "NA",
+        "nan",
+        "<NA>",
+        "inf",
+        "true",
+        "FALSE",
+        "9007199254740993",
+    ]
+    expected = [1, 1, 2, -300, 10, np.nan, np.nan, np.nan, np.nan, np.inf, 1, 0, 2.0**53]
+    alone = [numbers(f"a,b\n{word},1\n")[0] for word in words]
+    assert np.array_equal(alone, expected, equal_nan=True)
+    try:
+        together = numbers("a,b\n" + "".join(f"{word},1\n" for word in [*words, other]))
+    except InvalidData:
+        assert other in ("secret-free", "0x1f")
+    else:
+        assert np.array_equal(together[:-1], expected, equal_nan=True)
+
+
+def test_words_that_mean_missing() -> None:
+    form = TextFormat(missing=frozenset(["-9", "k. A."]))
+    assert np.array_equal(numbers("a\n-9\n-9.0\nk. A.\n", form=form), [np.nan, -9, np.nan], equal_nan=True)
+    rows = read("a\nNA\nk. A.\n", ["a"], text=["a"], form=form).frame()
+    assert rows["a"].tolist() == ["NA", ""]
+
+
+def test_lines_that_are_short_or_blank() -> None:
+    # What is not there is missing; a line without anything is no row.
+    rows = read("a,b\n1,2\n\n3\n", ["a", "b"]).frame()
+    assert np.array_equal(rows, [[1, 2], [3, np.nan]], equal_nan=True)
+    assert read("a,b\n", ["b"]).shape == (0, 1)
+    assert ClippedMean(bounds=(0, 1), random_state=0).fit(read("a\n0\n1\n", ["a"])).plan_.n_samples == 2
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_refusals_name_the_line_and_nothing_on_it() -> None:
+    lines = ["a,b", '1,"p\r\nq"', "", *["2,s"] * 20, "secret,t", "3,u"]
+    text = "\n".join(lines) + "\n"
+    with pytest.raises(InvalidData, match=r"^x\.csv, line 25, column 'a': X must be a 2-d table") as caught:
+        read(text, ["a"])
+    assert "secret" not in str(caught.value) and caught.value.__context__ is None
+    with pytest.raises(InvalidData, match=r"line 4: a table must have a name .* got 3 values and 2 names"):
+        read("a,b\n1,2\n3,4,\n5,6,secret\n", ["a"])
+    assert read("a\n1\n\n2\nNA\n", ["a"]).unusable == (5, "a")
+    for text in ('a\n"b\n', 'a\n"b"c\n', "a\n" + "1" * 200_000 + "\n"):
+        with pytest.raises(
+            InvalidData, match=r"x\.csv, line [23]: a quote that is not closed .*131,072"
+        ) as caught:
+            read(text, ["a"])
+        assert caught.value.__context__ is None
+    with pytest.raises(
+        InvalidData, match=r"x\.csv is no text in utf-8, beyond line \d+: --encoding says"
+    ) as caught:
+        read_delimited(io.BytesIO(b"a\n1\n\xff\n"), "x.csv", ["a"])
+    assert caught.value.__context__ is None
+
+
+def test_columns() -> None:
+    # All that are numbers throughout; what a word says is not guessed to be one.
+    assert read("a,b,c,d\n1,x,,true\n2,3,4,false\n").columns == ["a", "c"]
+    assert read("a,a,\n1,2,3\n").columns == ["a", "a.1", "column 3"]
+    with pytest.raises(InvalidParameter, match=r"columns must name columns of x\.csv \('a', ' b'\), got 'b'"):
+        read("a, b\n1,2\n", ["b"])
+    with pytest.raises(InvalidParameter, match="columns must name each column once"):
+        read("a,b\n1,2\n", ["a", "a"])
+    with pytest.raises(InvalidData, match="more than one column of a name"):
+        read("a,a\n1,2\n", ["a"])
+    with pytest.raises(InvalidData, match="first line must have the names"):
+        read("\n1\n", ["a"])
+    assert some([f"c{j}" for j in range(22)]).endswith("'c19', ... 2 more")
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_the_temporary_file_ends_with_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    files: list[IO[bytes]] = []
+    make = tempfile.TemporaryFile
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda: files.append(make()) or files[-1])
+    rows = read(table(50)[0], ["a", "b"])
+    (file,) = files
+    assert rows.shape == (50, 2) and not file.closed
+    del rows
+    gc.collect()
+    assert file.closed
