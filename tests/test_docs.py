@@ -209,6 +209,28 @@ def test_commands_of_the_page_on_sql_run(
     assert len(commands) == 2 and (tmp_path / "out.json").exists()
 
 
+def test_commands_of_the_page_on_the_command_line_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = "age\n" + "".join(f"{(37 * i) % 90}\n" for i in range(500))
+    (tmp_path / "people.csv").write_text(text)
+    page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```shell\n(.*?)```", page, re.DOTALL)
+    commands = [line for block in blocks for line in block.splitlines()]
+    for command in commands:
+        before, _, piped = command.rpartition(" | ")
+        if before:
+            assert before == "cat people.csv"
+            monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        assert main(shlex.split(piped)[1:]) == 0, command
+        captured = capsys.readouterr()
+        assert captured.out and captured.err == ""
+        if "history" in command:
+            assert "yearly report: people.csv (age): ClippedMean" in captured.out
+    assert len(commands) == 9 and (tmp_path / "age.json").exists()
+
+
 def test_readme_commands_are_targets() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for target in re.findall(r"make ([a-z]+)", (ROOT / "README.md").read_text(encoding="utf-8")):
