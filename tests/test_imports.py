@@ -382,6 +382,7 @@ INSIDE = {
         "tables",
         "declared",
         "release",
+        "plan",
         "units",
         "mean",
         "sparse_mean",

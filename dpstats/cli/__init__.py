@@ -21,10 +21,11 @@ from dpstats.cli.histogram import HISTOGRAM
 from dpstats.cli.identity_test import IDENTITY_TEST
 from dpstats.cli.mean import MEAN
 from dpstats.cli.options import Parser, one_line, plain_number
+from dpstats.cli.plan import add_plans
 from dpstats.cli.proportion import PROPORTION
 from dpstats.cli.quantile import QUANTILE
 from dpstats.cli.regress import REGRESS
-from dpstats.cli.release import add_releases
+from dpstats.cli.release import add_release
 from dpstats.cli.simulate import add_simulate
 from dpstats.cli.sparse_mean import SPARSE_MEAN
 from dpstats.cli.sql import add_sql
@@ -58,6 +59,9 @@ def _message(error: BaseException) -> str:
     return str(error)
 
 
+# In the order of the help.
+RELEASES = (MEAN, SPARSE_MEAN, GROUP_MEANS, PROPORTION, TABLE, HISTOGRAM, QUANTILE, REGRESS, IDENTITY_TEST)
+
 EXTRAS = {"duckdb": "sql", "sqlglot": "sql", "matplotlib": "plot", "formulaic": "formula"}
 """Which extra of dpstats installs a package."""
 
@@ -90,10 +94,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     # In the order of the help.
     add_demo(commands)
-    plans = add_releases(
-        commands,
-        (MEAN, SPARSE_MEAN, GROUP_MEANS, PROPORTION, TABLE, HISTOGRAM, QUANTILE, REGRESS, IDENTITY_TEST),
-    )
+    plans = add_plans(commands, RELEASES)
+    for release in RELEASES:
+        add_release(commands, release)
     add_sql(commands, plans)
     add_audit(commands)
     add_simulate(commands)

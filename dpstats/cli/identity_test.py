@@ -42,7 +42,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         default="normal",
         help="normal rows (default), or independent entries of -1 and 1 (0 counts as -1) with this mean",
     )
-    parser.add_argument("--level", type=float, default=0.05, help="(default: 0.05)")
+    parser.add_argument("--level", type=float, default=0.05, metavar="A", help="of the test (default: 0.05)")
     parser.add_argument(
         "--test",
         choices=["row-distance", "spatial-sign", "lipschitz", "filtering", "auto"],

@@ -6,6 +6,7 @@ import argparse
 import math
 import re
 from decimal import Decimal
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -40,19 +41,15 @@ def plain_number(word: str) -> str:
 
 def add_output(parser: argparse.ArgumentParser) -> None:
     """Add where the result goes, and what is said beside it."""
-    parser.add_argument(
+    result = parser.add_argument_group("the result")
+    result.add_argument(
         "--json",
         nargs="?",
         const="-",
         metavar="FILE",
         help="write the result as JSON too; without FILE print it in place of the table",
     )
-    parser.add_argument("--quiet", action="store_true", help="nothing on standard error but errors")
-
-
-def add_budget_option(parser: argparse.ArgumentParser, words: str) -> None:
-    """Add the ledger of a budget."""
-    parser.add_argument("--budget", type=Path, metavar="LEDGER", help=words)
+    result.add_argument("--quiet", action="store_true", help="nothing on standard error but errors")
 
 
 def add_plot(parser: argparse.ArgumentParser, what: str) -> None:
@@ -61,19 +58,26 @@ def add_plot(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def check_plot(path: Path | None) -> None:
-    """Refuse a picture of a kind that cannot be drawn."""
-    if path is not None and path.suffix.lower() not in (".png", ".pdf", ".svg"):
+    """Refuse a picture that cannot be drawn: of another kind, or without what draws it."""
+    if path is None:
+        return
+    if path.suffix.lower() not in (".png", ".pdf", ".svg"):
         raise InvalidParameter(f"--plot must name a png, pdf or svg file, got {path}")
+    if find_spec("matplotlib") is None:
+        raise ModuleNotFoundError("no matplotlib", name="matplotlib")
 
 
 def add_privacy(parser: argparse.ArgumentParser, delta: float | None = None, *, missing: bool = True) -> None:
     """Add the guarantee of a release, and what it does with missing entries if that can be chosen."""
-    parser.add_argument("--epsilon", type=float, default=1.0, help="of the guarantee (default: 1)")
+    parser.add_argument(
+        "--epsilon", type=float, default=1.0, metavar="E", help="of the guarantee (default: 1)"
+    )
     if delta is not None:
         parser.add_argument(
             "--delta",
             type=float,
             default=delta,
+            metavar="D",
             help=f"of the guarantee (default: {delta:g}); 0 is pure privacy, with Laplace noise",
         )
     if not missing:

@@ -54,7 +54,10 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         help="newton, linear: standard errors for residuals of any variance (default: HC), or of one variance",
     )
     parser.add_argument(
-        "--delta", type=float, help="(default: 1e-06), greater than 0; functional is pure and has none"
+        "--delta",
+        type=float,
+        metavar="D",
+        help="of the guarantee (default: 1e-06), greater than 0; functional is pure and has none",
     )
     add_privacy(parser, missing=False)
 

@@ -9,7 +9,9 @@ from typing import Any
 
 from dpstats.cli.declared import bounds_of, levels_of
 from dpstats.cli.exits import epilog
+from dpstats.cli.files import output
 from dpstats.cli.options import add_output
+from dpstats.cli.plan import add_affordable, affordable
 from dpstats.cli.release import (
     add_charge,
     charge_label,
@@ -49,8 +51,9 @@ def add_sql(commands: Any, plans: Any) -> None:
         "tables, and public tables.",
     )
     _add_parameters(planned)
+    add_affordable(planned)
     add_output(planned)
-    planned.set_defaults(run=_sql, explain=True, seed=None, budget=None, label=None)
+    planned.set_defaults(run=_sql, explain=True, seed=None, label=None)
 
 
 def _add_parameters(parser: argparse.ArgumentParser) -> None:
@@ -105,12 +108,15 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         help="what a column of a CSV file is (BIGINT, DOUBLE, BOOLEAN, DATE, TIMESTAMP), which else is text; "
         "repeatable",
     )
-    parser.add_argument("--epsilon", type=float, default=1.0, help="(default: 1)")
+    parser.add_argument(
+        "--epsilon", type=float, default=1.0, metavar="E", help="of the guarantee (default: 1)"
+    )
     parser.add_argument(
         "--delta",
         type=float,
         default=0.0,
-        help="(default: 0, pure); above it noise of a private scale is Laplace's",
+        metavar="D",
+        help="of the guarantee (default: 0, pure); above it noise of a private scale is Laplace's",
     )
     parser.add_argument(
         "--truncation", choices=["threshold", "race"], default="threshold", help="how what a unit adds is cut"
@@ -153,13 +159,10 @@ def _sql(options: argparse.Namespace) -> None:
         random_state=options.seed,
         budget=budget,
     )
+    if options.explain:
+        _explain(made, options)
+        return
     with delivering(options) as show:
-        if options.explain:
-            text = made.explain(options.query)
-            plan = made.plan_for(options.query)
-            facts = {"query": options.query, "explanation": text, "privacy": guarantee_facts(plan.guarantee)}
-            show(f"{text}\n{plan}", facts | plan_facts(plan))
-            return
         answer = made.query(options.query)
         summary = answer.summary(options.confidence)
         facts = {
@@ -174,6 +177,21 @@ def _sql(options: argparse.Namespace) -> None:
             "notes": list(summary.notes),
         }
         show(summary, facts)
+
+
+def _explain(made: Any, options: argparse.Namespace) -> None:
+    """Show how far a row moves the answer, and the plan; charge nothing."""
+    text = made.explain(options.query)
+    plan = made.plan_for(options.query)
+    facts = {"query": options.query, "explanation": text, "privacy": guarantee_facts(plan.guarantee)}
+    lines, refusal = [text, str(plan)], None
+    if options.budget is not None:
+        words, facts["budget"], refusal = affordable(options.budget, plan)
+        lines.append(words)
+    with output(options) as show:
+        show("\n".join(lines), facts | plan_facts(plan))
+    if refusal is not None:
+        raise refusal
 
 
 def _tables(options: argparse.Namespace) -> Any:

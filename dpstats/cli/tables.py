@@ -24,11 +24,12 @@ def add_table(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file", type=Path, help="CSV or Parquet file with a header; '-' is CSV from standard input"
     )
-    parser.add_argument(
-        "--sep", default=",", metavar="C", help="what separates entries (default: ','; 'tab')"
+    table = parser.add_argument_group("how the table is written")
+    table.add_argument(
+        "--sep", default=",", metavar="C", help="what separates entries: a character (default: ','), or 'tab'"
     )
-    parser.add_argument("--encoding", default="utf-8", help="of the text (default: utf-8)")
-    parser.add_argument(
+    table.add_argument("--encoding", default="utf-8", metavar="NAME", help="of the text (default: utf-8)")
+    table.add_argument(
         "--na-values",
         metavar="A,B,...",
         help="more words that mean a missing entry, in columns of numbers and of text",

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from typing import Any
 
 import pytest
 
 from dpstats.cli import main
+from dpstats.cli.plan import add_plans
+from dpstats.cli.release import ReleaseCommand, add_release
+
+
+def parsed(command: ReleaseCommand, arguments: list[str]) -> argparse.Namespace:
+    """Return the options of a command, or of its plan."""
+    parser = argparse.ArgumentParser()
+    commands = parser.add_subparsers(dest="command")
+    add_plans(commands, [command])
+    add_release(commands, command)
+    return parser.parse_args(arguments)
+
 
 AGE = ["--column", "age", "--bounds", "0", "100"]
 

@@ -23,11 +23,12 @@ from dpstats.cli.identity_test import IDENTITY_TEST
 from dpstats.cli.mean import MEAN
 from dpstats.cli.proportion import PROPORTION
 from dpstats.cli.regress import REGRESS
-from dpstats.cli.release import ReleaseCommand, add_releases
+from dpstats.cli.release import ReleaseCommand
 from dpstats.cli.simulate import add_simulate
 from dpstats.cli.sparse_mean import SPARSE_MEAN
 from dpstats.cli.table import TABLE
 from dpstats.privacy import PrivacyBudget
+from tests.cli.commands import parsed
 
 ADAPTIVE = ["--method", "adaptive", "--bound", "9", "--std", "1"]
 FILTERING = ["--mean", "0", "--test", "filtering"]
@@ -228,12 +229,6 @@ def options_of(namespace: argparse.Namespace) -> dict[str, Any]:
     """Return the options by name, without the words and functions that say which command it is."""
     words = {"command", "planned", "action", "draw", "target"}
     return {key: value for key, value in vars(namespace).items() if key not in words and not callable(value)}
-
-
-def parsed(command: ReleaseCommand, arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    add_releases(parser.add_subparsers(dest="command"), [command])
-    return parser.parse_args(arguments)
 
 
 def counts(command: ReleaseCommand) -> bool:

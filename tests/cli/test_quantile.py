@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,7 @@ import pytest
 
 from dpstats.cli import main
 from dpstats.cli.quantile import QUANTILE
-from dpstats.cli.release import add_releases
-from tests.cli.commands import AGE, failed, json_of, refused
+from tests.cli.commands import AGE, failed, json_of, parsed, refused
 
 SEVERAL = [*AGE, "-q", "0.25", "-q", "0.5", "-q", "0.75"]
 
@@ -65,9 +63,7 @@ OPTIONS = {
 
 def parameters(*arguments: str) -> tuple[set[str], dict[str, Any]]:
     """Return the names of all options, and the parameters of the estimator that is built."""
-    parser = argparse.ArgumentParser()
-    add_releases(parser.add_subparsers(dest="command"), (QUANTILE,))
-    options = parser.parse_args(["plan", "quantile", "--rows", "50", *arguments])
+    options = parsed(QUANTILE, ["plan", "quantile", "--rows", "50", *arguments])
     return set(vars(options)), QUANTILE.build(options, 50, 1).get_params()
 
 

@@ -122,3 +122,15 @@ def test_bad_calls_are_one_line(
     files: list[str], arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert message in refused(["sql", *arguments], capsys)
+
+
+def test_a_plan_of_a_query(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    plan = ["plan", "sql", JOIN, *files, "--public", "clinic", "--epsilon"]
+    capsys.readouterr()
+    assert main(["sql", *plan[2:], "0.5", "--explain"]) == 0
+    explained = capsys.readouterr().out
+    assert main([*plan, "0.5"]) == 0 and capsys.readouterr().out == explained
+    found = json_of([*plan, "0.5", "--budget", "b.db"], capsys)
+    assert found["budget"]["remaining_after"]["epsilon"] == 0.5 and found["stages"]
+    assert main([*plan, "3", "--budget", "b.db"]) == 4
+    assert "it cannot pay" in capsys.readouterr().out

@@ -1,0 +1,223 @@
+"""``dpstats plan``: what a release would consist of, whether a budget could pay, how many rows an error needs."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from dpstats.cli.exits import epilog
+from dpstats.cli.files import output
+from dpstats.cli.options import add_output, per_column
+from dpstats.cli.release import (
+    ReleaseCommand,
+    Target,
+    check_outputs,
+    guarantee_facts,
+    ledger_budget,
+    plan_facts,
+)
+from dpstats.errors import BudgetExceeded, InvalidParameter
+
+# Larger sizes are typing errors: plans for them would run out of memory or leave floating point.
+_MOST_ROWS, _MOST_COLUMNS = 10**15, 10**8
+
+
+def add_plans(commands: Any, releases: Iterable[ReleaseCommand]) -> Any:
+    """Add ``plan`` for all releases; return its commands, for a plan that is of no table."""
+    plan = commands.add_parser(
+        "plan",
+        help="what a release would consist of and cost; needs no data",
+        description="Say what a release would consist of, at which noise and which cost, whether a budget could pay "
+        "it, and how long its calibration takes: from public numbers alone. 'plan samples' finds the number of rows "
+        "that an error asks for.",
+        epilog=epilog(),
+    )
+    plans = plan.add_subparsers(dest="planned", required=True, metavar="COMMAND")
+    sampled = plans.add_parser(
+        "samples",
+        help="how many rows a release needs for an error",
+        description="Find the smallest number of rows at which the plan of a release promises an error, and print "
+        "that plan.",
+    ).add_subparsers(dest="sampled", required=True, metavar="COMMAND")
+    for command in releases:
+        words = f"the plan of '{command.name}' with these parameters"
+        planned = plans.add_parser(command.name, help=words, description=f"Print {words}.")
+        planned.add_argument("--rows", type=int, required=True, metavar="N", help="number of rows")
+        _add_plan(planned, command, _plan)
+        if command.target is not None:
+            _add_samples(sampled, command, command.target)
+    return plans
+
+
+def _add_plan(parser: argparse.ArgumentParser, command: ReleaseCommand, run: Any) -> None:
+    parser.add_argument(
+        "--columns", type=int, required=command.width is None, metavar="D", help="number of columns"
+    )
+    command.add_parameters(parser)
+    add_affordable(parser)
+    add_output(parser)
+    parser.set_defaults(run=run, build=command.build, width=command.width or _columns, target=command.target)
+
+
+def _add_samples(commands: Any, command: ReleaseCommand, target: Target) -> None:
+    parser = commands.add_parser(
+        command.name,
+        help=f"rows for an error {target.words}",
+        description=f"Find the smallest number of rows at which the root mean square error {target.words} is at most "
+        "--target-error, by the plan's own expected error.",
+    )
+    parser.add_argument(
+        "--target-error",
+        type=float,
+        required=True,
+        metavar="E",
+        help=f"root mean square error {target.words}, in its units",
+    )
+    parser.add_argument(
+        "--spread",
+        action="append",
+        type=float,
+        metavar="S",
+        help="standard deviation that rows are taken to have, once or once per column: for planning only (default: "
+        "what the plan says of it)",
+    )
+    _add_plan(parser, command, _samples)
+
+
+def add_affordable(parser: argparse.ArgumentParser) -> None:
+    """Add the ledger that a plan is compared with."""
+    parser.add_argument(
+        "--budget",
+        type=Path,
+        metavar="LEDGER",
+        help="say whether this ledger could pay, and what would be left; exit status 4 if it could not",
+    )
+
+
+def _columns(options: argparse.Namespace) -> int | None:
+    return None
+
+
+def _plan(options: argparse.Namespace) -> None:
+    """Print what a release would consist of, without data."""
+    from dpstats.data.parameters import check_integer
+
+    n = check_integer("--rows", options.rows, at_least=2, at_most=_MOST_ROWS)
+    check_outputs(options, "cov")
+    d = _planned_columns(options)
+    _show_plan(options, options.build(options, n, d), n, d)
+
+
+def _samples(options: argparse.Namespace) -> None:
+    """Print how many rows an error asks for, and the plan of so many."""
+    import math
+
+    from dpstats.data.parameters import check_real
+    from dpstats.means import required_samples
+
+    target = check_real("--target-error", options.target_error, above=0)
+    check_outputs(options)
+    d = _planned_columns(options)
+    spread = None if options.spread is None else per_column("--spread", options.spread, d)
+    share = options.target.share(options, d)
+    # Whatever is built for a number of rows goes by columns and parameters alone.
+    estimator = options.build(options, 2, d)
+    try:
+        n = required_samples(estimator, d, share * target**2, spread)
+    except InvalidParameter as error:
+        if not str(error).startswith("target_error"):
+            raise
+        raise InvalidParameter(
+            "--target-error cannot be reached by 2^32 rows, the most that are added up exactly; 'dpstats plan' says "
+            "the noise there"
+        ) from None
+    found = math.sqrt(estimator.plan(n, d).expected_error(spread) / share)
+    text = f"{n:,} rows, for a root mean square error {options.target.words} of {found:.4g}"
+    if spread is None and estimator.plan(n, d).expected_error(0.0) == estimator.plan(n, d).expected_error():
+        text += "\n  of the noise alone: --spread counts the sampling error"
+    _show_plan(options, estimator, n, d, f"{text}\n", {"rows": n, "root_mean_square_error": found})
+
+
+def _planned_columns(options: argparse.Namespace) -> int:
+    from dpstats.data.parameters import check_integer
+
+    known: int | None = options.width(options)
+    if known is not None and options.columns is not None:
+        raise InvalidParameter(f"--columns must not be given: by the other options there are {known} of them")
+    if known is None and options.columns is None:
+        raise InvalidParameter("--columns must be given: the number of columns")
+    return known or check_integer("--columns", options.columns, at_least=1, at_most=_MOST_COLUMNS)
+
+
+def _show_plan(
+    options: argparse.Namespace,
+    estimator: Any,
+    n: int,
+    d: int,
+    before: str = "",
+    found: dict[str, Any] | None = None,
+) -> None:
+    """Show a plan: what it costs, whether a budget could pay it, and how long it takes to calibrate."""
+    plan = estimator.plan(n, d)
+    name = type(estimator).__name__
+    text = f"{before}{name}: {plan}"
+    lines = [text, *(f"  {note}" for note in plan.notes() if note not in text)]
+    facts = {
+        "estimator": name,
+        **(found or {}),
+        **plan.facts(),
+        "n_samples": n,
+        "n_features": d,
+        "privacy": guarantee_facts(plan.guarantee),
+        **plan_facts(plan),
+        "notes": plan.notes(),
+    }
+    if hasattr(estimator, "calibration_seconds"):
+        seconds = estimator.calibration_seconds(n, d)
+        facts["calibration_seconds"] = seconds
+        if seconds:
+            lines.append(
+                f"  calibration, before the charge: about {_duration(seconds)} of one core, to within a factor of a few"
+            )
+    refusal = None
+    if options.budget is not None:
+        words, facts["budget"], refusal = affordable(options.budget, plan)
+        lines.append(words)
+    with output(options) as show:
+        show("\n".join(lines), facts)
+    if refusal is not None:
+        raise refusal
+
+
+def affordable(ledger: Path, plan: Any) -> tuple[str, dict[str, Any], BudgetExceeded | None]:
+    """Return whether a ledger could pay a plan, in words and as facts, and its refusal if not."""
+    budget = ledger_budget(ledger)
+    left, refusal = None, None
+    try:
+        left = budget.remaining_after(plan)
+    except BudgetExceeded as error:
+        refusal = error
+    facts = {
+        "ledger": str(ledger),
+        "can_pay": left is not None,
+        "remaining": guarantee_facts(budget.remaining),
+        "remaining_after": None if left is None else guarantee_facts(left),
+    }
+    words = f"Budget {ledger}: " + (
+        "it cannot pay"
+        if left is None
+        else f"it can pay; left would be {left}, the largest single charge that fits"
+    )
+    return words, facts, refusal
+
+
+def _duration(seconds: float) -> str:
+    """Return a rough length of time."""
+    if seconds < 1:
+        return "a second or less"
+    for size, unit in ((3600, "hours"), (60, "minutes")):
+        if seconds >= 1.5 * size:
+            return f"{seconds / size:.2g} {unit}"
+    return f"{seconds:.2g} seconds"
