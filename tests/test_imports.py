@@ -379,7 +379,7 @@ INSIDE = {
         "files",
         "kept",
         "options",
-        "tables",
+        "input",
         "declared",
         "release",
         "plan",

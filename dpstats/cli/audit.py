@@ -7,8 +7,8 @@ from typing import Any
 
 from dpstats.cli.exits import VIOLATION, epilog
 from dpstats.cli.files import keep_apart, opened, output
+from dpstats.cli.input import InputTable, add_table
 from dpstats.cli.options import add_output, add_plot, check_plot
-from dpstats.cli.tables import Table, add_table
 from dpstats.errors import InvalidData, InvalidParameter
 
 
@@ -49,7 +49,7 @@ def _audit(options: argparse.Namespace) -> int:
     columns = options.column or ["dataset", "neighbor"]
     if len(columns) != 2:
         raise InvalidParameter(f"--column must be given twice, or not at all, got {len(columns)} times")
-    table = Table(options)
+    table = InputTable(options)
     frame = table.frame(columns, text=columns)
     outputs = [_outputs(frame[name], table.name) for name in columns]
     # Opened before the work, so that a path that cannot be written is refused at once.

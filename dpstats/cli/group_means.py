@@ -7,9 +7,9 @@ import csv
 from typing import Any
 
 from dpstats.cli.declared import bounds_of, by_column
+from dpstats.cli.input import InputTable
 from dpstats.cli.options import add_privacy, per_column
 from dpstats.cli.release import ReleaseCommand
-from dpstats.cli.tables import Table
 from dpstats.cli.units import add_unit, read_rows
 from dpstats.errors import InvalidParameter
 
@@ -53,7 +53,7 @@ def _groups(options: argparse.Namespace) -> list[str]:
     return next(csv.reader([options.groups]), [])
 
 
-def _read(table: Table, options: argparse.Namespace) -> tuple[Any, ...]:
+def _read(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
     if not options.column:
         raise InvalidParameter("--column must be given, once for each column")
     columns = list(dict.fromkeys(options.column))

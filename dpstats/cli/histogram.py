@@ -7,9 +7,9 @@ import csv
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from dpstats.cli.input import InputTable
 from dpstats.cli.options import add_privacy
 from dpstats.cli.release import ReleaseCommand
-from dpstats.cli.tables import Table
 from dpstats.cli.units import add_unit, read_rows
 from dpstats.data.labels import unit_of
 from dpstats.errors import InvalidParameter
@@ -35,7 +35,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
     add_privacy(parser, 0.0, missing=False)
 
 
-def _read(table: Table, options: argparse.Namespace) -> tuple[Any, ...]:
+def _read(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
     if options.column is None or len(options.column) != 1:
         raise InvalidParameter("--column must be given once")
     (name,) = options.column

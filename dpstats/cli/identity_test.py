@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from dpstats.cli.files import shows_progress
+from dpstats.cli.input import reading
 from dpstats.cli.options import add_privacy, per_column
 from dpstats.cli.release import ReleaseCommand
-from dpstats.cli.tables import reading
 from dpstats.errors import InvalidParameter
 
 

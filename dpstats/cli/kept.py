@@ -88,7 +88,9 @@ class KeptResults:
         """Return the results, oldest first."""
         if not self.path.exists():
             return []
-        with self._connection() as connection:
+        with self._connection(writes=False) as connection:
+            if not connection.execute("SELECT name FROM sqlite_master WHERE name = 'results'").fetchall():
+                return []
             rows = connection.execute(
                 "SELECT id, time, releases, text, facts FROM results ORDER BY id"
             ).fetchall()
@@ -98,8 +100,8 @@ class KeptResults:
         ]
 
     @contextlib.contextmanager
-    def _connection(self, *, make: bool = False) -> Iterator[sqlite3.Connection]:
-        """Open a transaction: durable when it ends."""
+    def _connection(self, *, make: bool = False, writes: bool = True) -> Iterator[sqlite3.Connection]:
+        """Open a transaction, durable when it ends, or a reading."""
         import sqlite3
 
         try:
@@ -107,10 +109,11 @@ class KeptResults:
                 handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
                 os.fchmod(handle, 0o600)
                 os.close(handle)
+            name = f"{self.path.absolute().as_uri()}?mode={'rw' if writes else 'ro'}"
             # As long as a ledger waits: another command may be writing.
-            made = sqlite3.connect(self.path, timeout=_WAIT_SECONDS, isolation_level=None)
+            made = sqlite3.connect(name, uri=True, timeout=_WAIT_SECONDS, isolation_level=None)
             with contextlib.closing(made) as connection:
-                connection.execute("BEGIN IMMEDIATE")
+                connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
                 try:
                     yield connection
                 except BaseException:

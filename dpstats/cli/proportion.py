@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from dpstats.cli.input import InputTable
 from dpstats.cli.options import add_privacy
 from dpstats.cli.release import ReleaseCommand, Target
-from dpstats.cli.tables import Table
 from dpstats.cli.units import add_unit, read_rows
 from dpstats.errors import InvalidParameter
 
@@ -17,7 +17,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
     add_privacy(parser, 0.0, missing=False)
 
 
-def _read(table: Table, options: argparse.Namespace) -> tuple[Any, ...]:
+def _read(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
     name, equals, word = _column(options).partition("=")
     if not equals:
         return (read_rows(table, options, {name: "max"}),)

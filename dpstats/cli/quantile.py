@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from dpstats.cli.input import InputTable
 from dpstats.cli.options import add_privacy, check_ends
 from dpstats.cli.release import ReleaseCommand
-from dpstats.cli.tables import Table
 from dpstats.cli.units import add_unit, read_rows
 from dpstats.errors import InvalidParameter
 
@@ -54,7 +54,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
     add_privacy(parser, 0.0, missing=False)
 
 
-def _read(table: Table, options: argparse.Namespace) -> tuple[Any, ...]:
+def _read(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
     if options.column is None or len(options.column) != 1:
         raise InvalidParameter("--column must be given once")
     return (read_rows(table, options, {options.column[0]: "mean"}),)

@@ -6,9 +6,9 @@ import argparse
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpstats.cli.declared import Pair, bounds_of, by_column, levels_of
+from dpstats.cli.input import InputTable
 from dpstats.cli.options import add_privacy, per_column
 from dpstats.cli.release import ReleaseCommand
-from dpstats.cli.tables import Table
 from dpstats.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def _width(options: argparse.Namespace) -> int | None:
     return None if options.formula is None else len(_model(options).x_bounds)
 
 
-def _read(table: Table, options: argparse.Namespace) -> tuple[Any, ...]:
+def _read(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
     model = _model(options)
     words = "--column and --outcome" if options.formula is None else "--formula, --bounds and --levels"
     if model.formula is None:

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from dpstats.cli.exits import epilog
 from dpstats.cli.files import keep_apart, notice, opened, output
+from dpstats.cli.input import InputTable, add_table
 from dpstats.cli.kept import results_path, until_delivered
 from dpstats.cli.options import add_output, add_plot, check_plot
-from dpstats.cli.tables import Table, add_table
 from dpstats.errors import InvalidData, InvalidParameter, LedgerError
 
 
@@ -73,7 +73,7 @@ class ReleaseCommand(NamedTuple):
     in_blocks: bool = False
     all_columns: bool = False
     intervals: bool = True
-    read: Callable[[Table, argparse.Namespace], tuple[Any, ...]] | None = None
+    read: Callable[[InputTable, argparse.Namespace], tuple[Any, ...]] | None = None
     width: Callable[[argparse.Namespace], int | None] | None = None
     picture: tuple[str, Callable[[Any, argparse.Namespace], Any]] | None = None
     target: Target | None = None
@@ -144,11 +144,11 @@ def check_charge(options: argparse.Namespace) -> None:
         raise InvalidParameter("--label needs --budget: it is of the charge")
 
 
-def _rows(table: Table, options: argparse.Namespace) -> tuple[Any, ...]:
+def _rows(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
     return (table.rows(options.column),)
 
 
-def _frame(table: Table, options: argparse.Namespace) -> tuple[Any, ...]:
+def _frame(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
     return (table.frame(options.column),)
 
 
@@ -163,7 +163,7 @@ def _release(options: argparse.Namespace) -> None:
     check_plot(picture)
     check_outputs(options, "file", "cov", "plot")
     budget = ledger_budget(options.budget)
-    table = Table(options)
+    table = InputTable(options)
     with _naming(table, options):
         given = options.read(table, options)
     estimator = options.build(options, *given[0].shape)
@@ -224,7 +224,7 @@ _SPELLED = {
 
 
 @contextlib.contextmanager
-def _naming(table: Table, options: argparse.Namespace) -> Iterator[None]:
+def _naming(table: InputTable, options: argparse.Namespace) -> Iterator[None]:
     """Say of which table a refusal is, where in it, and parameters by the names of their options."""
     try:
         yield

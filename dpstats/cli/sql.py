@@ -142,7 +142,7 @@ def _sql(options: argparse.Namespace) -> None:
         raise InvalidParameter("--bounds must be NAME.COLUMN=LO,HI, got bounds without a name")
     budget = ledger_budget(options.budget)
     if budget is not None:
-        budget = budget.labelled(charge_label(options, options.query))
+        budget = budget.labelled(charge_label(options, f"{_sources(options)}: {options.query}"))
     made = PrivateSQL(
         _tables(options),
         epsilon=options.epsilon,
@@ -192,6 +192,10 @@ def _explain(made: Any, options: argparse.Namespace) -> None:
         show("\n".join(lines), facts | plan_facts(plan))
     if refusal is not None:
         raise refusal
+
+
+def _sources(options: argparse.Namespace) -> str:
+    return ", ".join(options.table) if options.database is None else str(options.database.name)
 
 
 def _tables(options: argparse.Namespace) -> Any:

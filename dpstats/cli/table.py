@@ -6,9 +6,9 @@ import argparse
 from typing import Any
 
 from dpstats.cli.declared import levels_of
+from dpstats.cli.input import InputTable
 from dpstats.cli.options import add_privacy
 from dpstats.cli.release import ReleaseCommand
-from dpstats.cli.tables import Table
 from dpstats.cli.units import add_unit, read_rows
 from dpstats.errors import InvalidParameter
 
@@ -42,7 +42,7 @@ def _names(options: argparse.Namespace) -> dict[str, list[str]]:
     return {name: levels[name] for name in order}
 
 
-def _read(table: Table, options: argparse.Namespace) -> tuple[Any, ...]:
+def _read(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
     levels = _names(options)
     return (read_rows(table, options, dict.fromkeys(levels, "first"), "--levels", text=levels),)
 

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Collection
 from typing import Any
 
-from dpstats.cli.tables import Table
+from dpstats.cli.input import InputTable
 from dpstats.errors import InvalidParameter
 
 
@@ -21,7 +21,7 @@ def add_unit(parser: argparse.ArgumentParser, kept: str) -> None:
 
 
 def read_rows(
-    table: Table,
+    table: InputTable,
     options: argparse.Namespace,
     how: dict[str, str],
     option: str = "--column",
@@ -32,7 +32,7 @@ def read_rows(
 
     Parameters
     ----------
-    table : Table
+    table : InputTable
     options : argparse.Namespace
     how : mapping {column: what is kept of it}
         As `dpstats.groups.one_row_per_unit` has it.

@@ -151,3 +151,18 @@ def test_where_keeping_fails_the_answer_is_still_shown(
     assert main(MEAN) == 0
     captured = capsys.readouterr()
     assert "Private clipped mean" in captured.out and captured.err == "dpstats mean: the disk is full\n"
+
+
+def test_results_are_read_where_nothing_can_be_written(folder: Path) -> None:
+    results = KeptResults(Path("b.db"))
+    assert results.all() == []
+    results.path.touch()  # a command that was killed as it made the file
+    assert results.all() == [] and results.check() == 0
+    number = results.add([{"label": "a"}])
+    before = results.path.read_bytes()
+    ((found, _, releases, text, facts),) = results.all()
+    assert (found, releases, text, facts) == (number, [{"label": "a"}], None, None)
+    assert results.path.read_bytes() == before
+    results.path.write_text("no database" * 99)
+    with pytest.raises(LedgerError, match="results cannot be kept"):
+        results.all()

@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 
 from dpstats.cli import main
-from dpstats.cli.tables import Table, add_table, reading, text_format
+from dpstats.cli.input import InputTable, add_table, reading, text_format
 from dpstats.errors import DPStatsError, InvalidData, InvalidParameter
 from tests.cli.commands import AGE, json_of, refused
 
@@ -30,7 +30,7 @@ def options(*arguments: str) -> argparse.Namespace:
 
 
 def read(path: Path, columns: list[str] | None, *more: str, text: list[str] | None = None) -> Any:
-    return Table(options(str(path), *more)).frame(columns, text=text or [])
+    return InputTable(options(str(path), *more)).frame(columns, text=text or [])
 
 
 TABLES = {

@@ -36,7 +36,7 @@ def add_table(parser: argparse.ArgumentParser) -> None:
     )
 
 
-class Table:
+class InputTable:
     """The table of a command, and which of its columns were read.
 
     Attributes
