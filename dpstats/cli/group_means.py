@@ -71,6 +71,9 @@ def _read(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
 def _build(options: argparse.Namespace, n: int, d: int) -> Any:
     from dpstats.groups import GroupMeans
 
+    groups = _groups(options)
+    if (options.pairwise or options.anova) and len(groups) < 2:
+        raise InvalidParameter("--pairwise and --anova compare groups: --groups must have two or more")
     pairs, named = bounds_of(options.bounds)
     if "column" in options:
         bounds = by_column(options.column, pairs, named)
@@ -83,7 +86,7 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
     else:
         bounds = per_column("--bounds", pairs, d)
     return GroupMeans(
-        groups=_groups(options),
+        groups=groups,
         bounds=bounds,
         bounds_are="hard" if options.hard else "clip",
         epsilon=options.epsilon,

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 
 from dpstats.errors import InvalidData, InvalidParameter
 
+_NAMES = 20  # of columns, in the label of a charge
 _PARQUET = (".parquet", ".pq")
 _PACKED = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma"}
 _SEPARATORS = {"\\t": "\t", "tab": "\t"}
@@ -56,6 +57,12 @@ class InputTable:
         self.name = "standard input" if self._piped else self._path.name
         self.columns: list[str] = []
         self.unusable: tuple[int, str] | None = None
+
+    @property
+    def read(self) -> str:
+        """What was read: the public names of the table and of its columns; of very many, the first."""
+        more = [f"... {len(self.columns) - _NAMES} more"] if len(self.columns) > _NAMES else []
+        return f"{self.name} ({', '.join([*self.columns[:_NAMES], *more])})"
 
     def frame(self, columns: list[str] | None, option: str = "--column", text: Collection[str] = ()) -> Any:
         """Return the named columns, or all numeric ones, in memory; those in ``text`` entry by entry as text.

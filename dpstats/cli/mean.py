@@ -93,6 +93,8 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
         raise InvalidParameter("--method clipped needs --bounds")
     for low, high in options.bounds or []:
         check_ends(low, high)
+    if getattr(options, "test", None) is not None:
+        _check_values(options, d)
     shared = {
         "epsilon": options.epsilon,
         "delta": options.delta,
@@ -113,6 +115,20 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
         tails=options.tails or "subgaussian",
         **shared,
     )
+
+
+def _check_values(options: argparse.Namespace, d: int) -> None:
+    """Refuse, before anything is charged, to test values that no mean can have."""
+    ends = options.bounds or [(-bound, bound) for bound in options.bound or []]
+    for option, given in (("--test", options.test), ("--bounds", ends)):
+        per_column(option, given, d)
+    for j in range(d if ends else 0):
+        value, (low, high) = options.test[j % len(options.test)], ends[j % len(ends)]
+        if not low <= value <= high:
+            raise InvalidParameter(
+                f"--test must lie inside the declared bounds, outside which no mean can be, got {value:g} for a column "
+                f"between {low:g} and {high:g}"
+            )
 
 
 def _std(given: list[str] | None, d: int, adaptive: bool) -> Any:

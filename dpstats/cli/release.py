@@ -168,7 +168,7 @@ def _release(options: argparse.Namespace) -> None:
         given = options.read(table, options)
     estimator = options.build(options, *given[0].shape)
     if budget is not None:
-        budget = budget.labelled(charge_label(options, f"{table.name} ({', '.join(table.columns)})"))
+        budget = budget.labelled(charge_label(options, table.read))
     estimator.set_params(random_state=options.seed, budget=budget)
     # Opened before anything is charged, so that a path that cannot be written costs nothing.
     with opened("--plot", picture), delivering(options) as show:

@@ -107,6 +107,10 @@ def test_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
             [*LABELS[:3], "a,a", "--column", "visits", "--bounds", "0", "1"],
             "groups must be distinct, got 'a' twice",
         ),
+        (
+            [*LABELS[:3], "a", "--column", "visits", "--bounds", "0", "1", "--anova"],
+            "--groups must have two or more",
+        ),
         ([*LABELS, "--column", "visits", "--bounds", "9", "1"], "--bounds must be two numbers LO < HI"),
         ([*LABELS, "--column", "plan", "--bounds", "0", "1"], "and not the column of --by"),
         (

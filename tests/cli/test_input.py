@@ -235,3 +235,13 @@ def test_reading_lets_its_own_refusals_pass(folder: Path) -> None:
         raise InvalidParameter("mine")
     with pytest.raises(InvalidData, match=r"^other$"), reading(Path("people.csv"), "other"):
         raise DPStatsError("secret")
+
+
+def test_what_was_read_is_said_in_short(folder: Path) -> None:
+    table = InputTable(options("people.csv"))
+    table.frame(["name", "age"], text=["name"])
+    assert table.read == "people.csv (name, age)"
+    (folder / "wide.csv").write_text(",".join(f"c{j}" for j in range(99)) + "\n" + ",".join("1" * 99) + "\n")
+    wide = InputTable(options("wide.csv"))
+    wide.frame(None)
+    assert wide.read.endswith("c19, ... 79 more)")

@@ -10,7 +10,7 @@ import pytest
 
 from dpstats.cli import main
 from dpstats.means import ClippedMean
-from tests.cli.commands import AGE, failed, json_of
+from tests.cli.commands import AGE, failed, json_of, refused
 
 
 def test_mean_prints_a_table(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -142,3 +142,9 @@ def test_a_value_is_tested_at_no_cost(folder: Path, capsys: pytest.CaptureFixtur
     assert "--test must be given once, or once per column (1)" in failed(
         [*arguments, "--test", "1", "--test", "2"], capsys
     )
+    # A value that no mean can have is refused before the charge.
+    for given in (["--test", "101"], ["--test", "nan"]):
+        message = refused(["mean", "people.csv", *AGE, "--budget", "b.db", *given], capsys, 2)
+        assert "--test must lie inside the declared bounds" in message
+    adaptive = [*ADAPTIVE, "--bound", "50", "--std", "12", "--budget", "b.db", "--test", "-51"]
+    assert "between -50 and 50" in refused(["mean", "people.csv", *adaptive], capsys, 2)
