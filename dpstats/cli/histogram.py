@@ -39,11 +39,10 @@ def _read(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
     if options.column is None or len(options.column) != 1:
         raise InvalidParameter("--column must be given once")
     (name,) = options.column
-    return (
-        read_rows(
-            table, options, {name: "mean" if options.bins else "first"}, text=[] if options.bins else [name]
-        ),
-    )
+    text = [] if options.bins else [name]
+    if options.unit is None:
+        return (table.rows([name], text=text),)
+    return (read_rows(table, options, {name: "mean" if options.bins else "first"}, text=text),)
 
 
 class ColumnHistogram:
@@ -79,8 +78,9 @@ class ColumnHistogram:
 
         made = Histogram(**self._given)
         self.privacy_ = dataclasses.replace(made.guarantee, unit=unit_of(X))
-        self.result_ = dataclasses.replace(made.release(X.iloc[:, 0]), guarantee=self.privacy_)
-        self.plan_ = self.plan(len(X))
+        column = X.iloc[:, 0] if hasattr(X, "iloc") else X  # or rows that are counted block by block
+        self.result_ = dataclasses.replace(made.release(column), guarantee=self.privacy_)
+        self.plan_ = self.plan(X.shape[0])
         return self
 
 

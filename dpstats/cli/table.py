@@ -44,6 +44,8 @@ def _names(options: argparse.Namespace) -> dict[str, list[str]]:
 
 def _read(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
     levels = _names(options)
+    if options.unit is None:
+        return (table.rows(list(levels), "--levels", text=levels),)
     return (read_rows(table, options, dict.fromkeys(levels, "first"), "--levels", text=levels),)
 
 

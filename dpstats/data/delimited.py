@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.engine import Engine, Integers, Part, Work, added, chosen_columns
+from dpstats.data.engine import Beside, Engine, Integers, Part, Work, added, chosen_columns, names_of
 from dpstats.errors import InvalidData, InvalidParameter
 
 _TEXT_ENTRIES = 1 << 16  # of a block of text
@@ -74,17 +74,16 @@ class TextRows(Engine):
     _words: dict[str, list[str]]
     _rows: int
     columns: list[str]
-    beside: str | None = None
+    beside: Beside = None
     unusable: tuple[int, str] | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
         return self._rows, len(self.columns)
 
-    def having(self, columns: Sequence[str] | None, beside: str | None = None) -> TextRows:
+    def having(self, columns: Sequence[str] | None, beside: Beside = None) -> TextRows:
         given = dict.fromkeys(self.columns if columns is None else self._places)
-        if beside in self._places:
-            given[beside] = None
+        given |= dict.fromkeys(name for name in names_of(beside) if name in self._places)
         chosen, beside = chosen_columns(list(given), columns, beside)
         return replace(self, columns=chosen, beside=beside)
 
@@ -94,7 +93,8 @@ class TextRows(Engine):
         places = [self._places[name] for name in self.columns]
         total: dict[str, Integers] = {}
         for block in self._blocks(max(1, _ENTRIES // max(1, len(self._places)))):
-            beside = None if self.beside is None else self._column(self.beside, block)
+            others = [self._column(name, block) for name in names_of(self.beside)]
+            beside = others[0] if isinstance(self.beside, str) else others or None
             added(total, work(Part(block[:, places], beside)))
         return total
 

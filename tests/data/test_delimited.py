@@ -9,6 +9,7 @@ import tempfile
 from typing import IO
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from dpstats.data import delimited
@@ -16,7 +17,9 @@ from dpstats.data.delimited import TextFormat, TextRows, read_delimited, some
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.groups import GroupMeans
 from dpstats.means import ClippedMean, SparseMean
+from dpstats.mechanisms import Histogram
 from dpstats.regression import PrivateLinearRegression
+from dpstats.tables import ContingencyTable
 
 
 def read(content: str, columns: list[str] | None = None, **options: object) -> TextRows:
@@ -65,6 +68,25 @@ def test_releases_are_those_of_the_rows_in_memory() -> None:
 
 
 @pytest.mark.usefixtures("small_blocks")
+def test_counts_are_those_of_the_rows_in_memory() -> None:
+    text, _, labels = table(101)
+    half = ["1" if i % 3 else "" for i in range(101)]
+    lines = [f"{line},{word}" for line, word in zip(text.splitlines(), ["half", *half], strict=True)]
+    rows = read("\n".join(lines), ["label", "half"], text=["label", "half"])
+    levels = {"half": ["", "1"], "label": ["u", "v,w", 'x"y', ""]}
+    model = ContingencyTable(levels=levels, random_state=1)
+    found = model.fit(rows).counts_
+    frame = pd.DataFrame({"label": labels, "half": half})
+    assert found.tolist() == model.fit(frame).counts_.tolist()
+    one = Histogram(levels["label"], 1.0, random_state=1).release(
+        read("\n".join(lines), ["label"], text=["label"])
+    )
+    assert (
+        one.counts.tolist() == Histogram(levels["label"], 1.0, random_state=1).release(labels).counts.tolist()
+    )
+
+
+@pytest.mark.usefixtures("small_blocks")
 def test_text_is_no_number_and_other_estimators_need_memory() -> None:
     rows = read(table(20)[0], ["a", "label"], text=["label"])
     with pytest.raises(InvalidData, match="got the column 'label' of text"):
@@ -106,6 +128,7 @@ def test_an_entry_is_what_it_is_whatever_the_others_are(other: str) -> None:
 def test_words_that_mean_missing() -> None:
     form = TextFormat(missing=frozenset(["-9", "k. A."]))
     assert np.array_equal(numbers("a\n-9\n-9.0\nk. A.\n", form=form), [np.nan, -9, np.nan], equal_nan=True)
+    assert np.array_equal(numbers("a\n-9\n1\n", form=form), [np.nan, 1], equal_nan=True)
     rows = read("a\nNA\nk. A.\n", ["a"], text=["a"], form=form).frame()
     assert rows["a"].tolist() == ["NA", ""]
 
