@@ -133,8 +133,8 @@ def results_path(ledger: Path) -> Path:
 class Delivery:
     """The way of one command's result: kept as soon as it is released, forgotten when it was delivered."""
 
-    def __init__(self, results: KeptResults, warn: Callable[[str], None]) -> None:
-        self._results, self._warn = results, warn
+    def __init__(self, results: KeptResults, what: str, warn: Callable[[str], None]) -> None:
+        self._results, self._what, self._warn = results, what, warn
         self._releases: list[dict[str, Any]] = []
         self._number: int | None = None
 
@@ -145,10 +145,9 @@ class Delivery:
 
     def keep(self, label: str, plan: Any, released: Any) -> None:
         """Keep what a session has released: see `dpstats.release.session.keeping`."""
-        guarantee = str(plan.guarantee)
-        release = {"label": label, "guarantee": guarantee, "plan": str(plan), "released": dict(released)}
-        self._releases.append(release)
         with self._trying():
+            named = {"label": f"{self._what}: {label}", "guarantee": str(plan.guarantee), "plan": str(plan)}
+            self._releases.append({**named, "released": dict(released)})
             if self._number is None:
                 self._number = self._results.add(self._releases)
             else:
@@ -169,21 +168,24 @@ class Delivery:
 
     @contextlib.contextmanager
     def _trying(self) -> Iterator[None]:
-        # Where keeping fails the answer can still be delivered.
+        # Where keeping fails, for whatever reason, the answer can still be delivered.
         try:
             yield
-        except LedgerError as error:
-            self._warn(str(error))
+        except Exception as error:
+            why = str(error) if isinstance(error, LedgerError) else type(error).__name__
+            self._warn(f"the result is not kept until it is delivered: {why}")
 
 
 @contextlib.contextmanager
-def until_delivered(ledger: Path | None, warn: Callable[[str], None]) -> Iterator[Delivery | None]:
+def until_delivered(ledger: Path | None, what: str, warn: Callable[[str], None]) -> Iterator[Delivery | None]:
     """Keep what is released within, until the end without an error; refuse, before anything is charged, what cannot.
 
     Parameters
     ----------
     ledger : path, optional
         None keeps nothing: nothing was charged.
+    what : str
+        The label of the charge.
     warn : callable
         Says what the user has to know beside the result.
     """
@@ -196,7 +198,7 @@ def until_delivered(ledger: Path | None, warn: Callable[[str], None]) -> Iterato
     where = f"'dpstats budget results {ledger}' shows"
     if earlier := results.check():
         warn(f"{where} earlier results that were not delivered ({earlier})")
-    delivery = Delivery(results, warn)
+    delivery = Delivery(results, what, warn)
     try:
         with keeping(delivery.keep):
             yield delivery

@@ -167,11 +167,12 @@ def _release(options: argparse.Namespace) -> None:
     with _naming(table, options):
         given = options.read(table, options)
     estimator = options.build(options, *given[0].shape)
+    what = charge_label(options, table.read)
     if budget is not None:
-        budget = budget.labelled(charge_label(options, table.read))
+        budget = budget.labelled(what)
     estimator.set_params(random_state=options.seed, budget=budget)
     # Opened before anything is charged, so that a path that cannot be written costs nothing.
-    with opened("--plot", picture), delivering(options) as show:
+    with opened("--plot", picture), delivering(options, what) as show:
         with _naming(table, options):
             estimator.fit(*given)
         text, facts = options.report(estimator, options)
@@ -191,13 +192,16 @@ def check_outputs(options: argparse.Namespace, *names: str) -> None:
 
 
 @contextlib.contextmanager
-def delivering(options: argparse.Namespace) -> Iterator[Any]:
-    """Open where a result goes, and yield what shows it; what is charged within is kept until it was shown."""
+def delivering(options: argparse.Namespace, what: str) -> Iterator[Any]:
+    """Open where a result goes, and yield what shows it; what is charged within is kept until it was shown.
+
+    ``what`` is the label of the charge.
+    """
 
     def warn(text: str) -> None:
         notice(options, text)
 
-    with output(options) as show, until_delivered(options.budget, warn) as delivery:
+    with output(options) as show, until_delivered(options.budget, what, warn) as delivery:
         if delivery is None:
             yield show
             return

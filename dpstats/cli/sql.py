@@ -141,8 +141,9 @@ def _sql(options: argparse.Namespace) -> None:
     if bounds:
         raise InvalidParameter("--bounds must be NAME.COLUMN=LO,HI, got bounds without a name")
     budget = ledger_budget(options.budget)
+    what = charge_label(options, f"{_sources(options)}: {options.query}")
     if budget is not None:
-        budget = budget.labelled(charge_label(options, f"{_sources(options)}: {options.query}"))
+        budget = budget.labelled(what)
     made = PrivateSQL(
         _tables(options),
         epsilon=options.epsilon,
@@ -162,7 +163,7 @@ def _sql(options: argparse.Namespace) -> None:
     if options.explain:
         _explain(made, options)
         return
-    with delivering(options) as show:
+    with delivering(options, what) as show:
         answer = made.query(options.query)
         summary = answer.summary(options.confidence)
         facts = {

@@ -275,8 +275,8 @@ class _Store:
                     self._dropped.add(name)
                 else:
                     return (
-                        f"line {block.line(wrong)}, column {name!r}: X must be a 2-d table of numbers, and this "
-                        "entry is none (words that mean a missing one are declared by --na-values)"
+                        f"line {block.line(wrong)}, column {name!r}: an entry must be a number, and "
+                        "this one is none (words that mean a missing one are declared by --na-values)"
                     )
         self._count += len(records)
         self._spool.write(table.tobytes())

@@ -66,7 +66,7 @@ def test_identity_test_errors(signals: Path, tmp_path: Path, capsys: pytest.Capt
         ([*PAIR, "--mean", "0", "--level", "2"], "level must be"),
         ([*PAIR, "--mean", "0", "--epsilon", "0"], "epsilon must be"),
         (["--column", "height", "--mean", "0"], "--column must name columns of genes.csv"),
-        (["--column", "name", "--mean", "0"], "this entry is none"),
+        (["--column", "name", "--mean", "0"], "this one is none"),
     ):
         assert message in failed(["identity-test", str(signals), *arguments], capsys)
 

@@ -45,9 +45,9 @@ TABLES = {
     "missing option": (b"age\n1\ninf\n", "declare --missing center"),
     "text": (
         b"age\n1\nsecret\n",
-        "x.csv, line 3, column 'age': X must be a 2-d table of numbers, and this entry",
+        "x.csv, line 3, column 'age': an entry must be a number, and this one",
     ),
-    "below lines": (b'name,age\n"se\ncret",1\n\nb,secret\n', "x.csv, line 5, column 'age': X must be"),
+    "below lines": (b'name,age\n"se\ncret",1\n\nb,secret\n', "x.csv, line 5, column 'age': an entry must be"),
     "bytes": (b"age\n1\n\xe9\n", "x.csv is no text in utf-8, beyond line 0: --encoding says which it is\n"),
     "a quote": (b'age,b\n1,2\n3,"secret\n4,5\n', "x.csv, line 4: a quote that is not closed"),
     "a long line": (

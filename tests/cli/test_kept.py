@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from dpstats.cli import main
@@ -70,7 +71,7 @@ def test_a_failure_after_the_release_loses_nothing(
     (result,) = kept(capsys)
     assert charges() == 1 and (result["result"] is not None) == reported
     (release,) = result["releases"]
-    assert release["label"] == "ClippedMean" and "epsilon = 0.25" in release["guarantee"]
+    assert release["label"] == "people.csv (age): ClippedMean" and "epsilon = 0.25" in release["guarantee"]
     (value,) = release["released"]["clipped moments"]["clipped mean"]
     assert main(["budget", "results", "b.db"]) == 0
     shown = capsys.readouterr().out
@@ -82,6 +83,47 @@ def test_a_failure_after_the_release_loses_nothing(
     assert main([*MEAN, "--quiet"]) == 0 and capsys.readouterr().err == ""
     assert main(["budget", "show", "b.db"]) == 0 and "not delivered: 1" in capsys.readouterr().out
     assert len(kept(capsys, "--discard")) == 1 and kept(capsys) == []
+
+
+RELEASES = {
+    "sparse-mean": [
+        "--column",
+        "age",
+        "--column",
+        "b",
+        "--nonzero",
+        "1",
+        "--clip",
+        "60",
+        "--std",
+        "10",
+        "--split",
+    ],
+    "group-means": ["--column", "age", "--by", "name", "--groups", "secret,b", "--bounds", "0", "100"],
+    "proportion": ["--column", "name=secret"],
+    "table": ["--levels", "name=secret,b"],
+    "histogram": ["--column", "age", "--bins", "0", "50", "100", "--unknown", "drop"],
+    "quantile": AGE,
+    "regress": ["--column", "age", "--outcome", "b", "--bounds", "0", "100", "b=0,9"],
+}
+
+
+@pytest.mark.parametrize("command", RELEASES)
+def test_every_release_is_kept(
+    command: str, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pd.read_csv("people.csv").assign(b=1).to_csv("people.csv", index=False)
+    delta = ["--delta", "1e-6"] if command == "sparse-mean" else []
+    assert main(["budget", "new", "c.db", "--epsilon", "1", "--delta", "1e-6"]) == 0
+    with monkeypatch.context() as patch:
+        patch.setattr("dpstats.cli.files.tell", broken)
+        assert main([command, "people.csv", *RELEASES[command], *delta, "--budget", "c.db"]) == 130
+    capsys.readouterr()
+    assert main(["budget", "results", "c.db", "--json"]) == 0
+    (result,) = json.loads(capsys.readouterr().out)["results"]
+    (release,) = result["releases"]
+    assert release["released"] and release["label"].startswith("people.csv (")
+    assert result["result"]["plan"] and result["result"]["privacy"]["simulated"] is False
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs a signal that cannot be caught")
@@ -150,7 +192,9 @@ def test_where_keeping_fails_the_answer_is_still_shown(
     monkeypatch.setattr(KeptResults, "add", full)
     assert main(MEAN) == 0
     captured = capsys.readouterr()
-    assert "Private clipped mean" in captured.out and captured.err == "dpstats mean: the disk is full\n"
+    assert "Private clipped mean" in captured.out and captured.err.endswith(
+        "is not kept until it is delivered: the disk is full\n"
+    )
 
 
 def test_results_are_read_where_nothing_can_be_written(folder: Path) -> None:

@@ -64,7 +64,7 @@ BAD = {
         ["--column", "height", "--bounds", "0", "1"],
         "--column must name columns of people.csv",
     ),
-    "text column": (["--column", "name", "--bounds", "0", "1"], "this entry is none"),
+    "text column": (["--column", "name", "--bounds", "0", "1"], "this one is none"),
     "bounds in the wrong order": (
         ["--column", "age", "--bounds", "9", "1"],
         "--bounds must be two numbers LO < HI",

@@ -208,8 +208,11 @@ BAD = {
     ),
     "no such column": ([*LINEAR, "--column", "x", "--bounds", "0", "1"], "--column and --outcome must name"),
     "a column twice": ([*LINEAR, "--column", "age"], "must name each column once"),
-    "text": ([*LINEAR, "--column", "name", "--bounds", "0", "1"], "this entry is none"),
-    "text as outcome": (["--outcome", "name", *AGE, "--bounds", "name=0,1"], "column 'name': X must be"),
+    "text": ([*LINEAR, "--column", "name", "--bounds", "0", "1"], "this one is none"),
+    "text as outcome": (
+        ["--outcome", "name", *AGE, "--bounds", "name=0,1"],
+        "column 'name': an entry must be",
+    ),
     "counts for logistic": (
         ["--logistic", "--outcome", "cost", *AGE],
         "costs.csv: y must be 0 or 1 (or False and True) for every row",

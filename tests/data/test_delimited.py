@@ -145,7 +145,9 @@ def test_lines_that_are_short_or_blank() -> None:
 def test_refusals_name_the_line_and_nothing_on_it() -> None:
     lines = ["a,b", '1,"p\r\nq"', "", *["2,s"] * 20, "secret,t", "3,u"]
     text = "\n".join(lines) + "\n"
-    with pytest.raises(InvalidData, match=r"^x\.csv, line 25, column 'a': X must be a 2-d table") as caught:
+    with pytest.raises(
+        InvalidData, match=r"^x\.csv, line 25, column 'a': an entry must be a number"
+    ) as caught:
         read(text, ["a"])
     assert "secret" not in str(caught.value) and caught.value.__context__ is None
     with pytest.raises(InvalidData, match=r"line 4: a table must have a name .* got 3 values and 2 names"):
