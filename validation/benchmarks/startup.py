@@ -22,7 +22,7 @@ from pathlib import Path
 
 from timing import Times, milliseconds, publish, ratios, table, versions, write_wanted
 
-ROUNDS = 7
+ROUNDS = 5
 LIMIT = "import sklearn"
 STATEMENTS = [
     "pass",
@@ -77,19 +77,25 @@ def main() -> None:
             cwd=folder,
             stdout=subprocess.DEVNULL,
         )
+        before = os.getloadavg()[0]
         wall, cpu = interleaved([*STATEMENTS, *COMMANDS], folder)
     rows = [
-        [f"`{case}`", milliseconds(wall[case]), ratios(wall[case], wall[LIMIT]), milliseconds(cpu[case])]
+        [
+            f"`{case}`",
+            *(milliseconds(wall[case]), ratios(wall[case], wall[LIMIT])),
+            *(milliseconds(cpu[case]), ratios(cpu[case], cpu[LIMIT])),
+        ]
         for case in wall
     ]
-    header = ["", "ms", f"times `{LIMIT}`", "processor, ms"]
+    header = ["", "ms", f"times `{LIMIT}`", "processor, ms", f"times `{LIMIT}`"]
     body = f"""\
 Median times of {ROUNDS} rounds of fresh processes, files in the system's cache, and the median ratio to
 `{LIMIT}` in the same round (smallest to largest). `pass` is the start of the interpreter alone;
 `import dpstats` loads no subpackage, which is left to the line below it. Commands are whole processes, from
 their start to the printed answer, run as `python -I -m dpstats`; `people.csv` has {ROWS:,} rows. An estimator cannot be
 had for less than `{LIMIT}`, which its base class comes from: that import loads scipy.stats, and pandas where it is
-installed.
+installed. Load of the machine: {before:.1f} at the start, {os.getloadavg()[0]:.1f} at the end, of which 1 is this
+measurement; where it is more than there are cores, times are those of a busy machine, and ratios say more.
 
 {table(header, rows[: len(STATEMENTS)])}
 
