@@ -116,7 +116,8 @@ def main() -> None:
 A table of two columns of numbers and one of text, written to the standard input of a process as fast as it reads, once
 a case: seconds from its start to its end, and its largest resident memory. dpstats reads every entry by itself, keeps
 the numbers in memory up to 64 MiB and beyond that in a temporary file, and adds rows up block by block; pandas holds
-all rows.
+all rows. Load of the machine: {os.getloadavg()[2]:.0f} meanwhile, of which 1 is this measurement; where it is more than
+there are cores, times are those of a busy machine.
 
 {table(header, rows)}"""
     packages = versions("dpstats", "numpy", "pandas")
