@@ -37,7 +37,7 @@ def test_bad_input_charges_nothing(folder: Path, capsys: pytest.CaptureFixture[s
     for given, words in (
         (["--column", "age", "--bins", "0", "1"], "declared bins only"),
         (["--column", "age", "--bins", "1", "0"], "increasing"),
-        (["--column", "name", "--bins", "0", "1"], "numbers"),
+        (["--column", "name", "--bins", "0", "1"], "an entry must be a number"),
         (["--column", "name", "--categories", "x,y"], "declared categories only"),
         (["--column", "name", "--categories", "x,x"], "distinct"),
         (["--bins", "0", "1"], "--column must be given once"),
