@@ -12,6 +12,7 @@ __all__ = [
     "InvalidData",
     "InvalidParameter",
     "LedgerError",
+    "NotDelivered",
     "NotPrivate",
     "ScaleOutOfRange",
 ]

@@ -50,6 +50,14 @@ class SensitivityCheck(Reported):
     See Also
     --------
     check_sensitivity
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.auditing import check_sensitivity
+    >>> check = check_sensitivity(np.sum, [1, 0, 1], [1, 1, 1], sensitivity=1.0)
+    >>> check.ok, check.ratio
+    (True, 1.0)
     """
 
     movements: tuple[Movement, ...]
@@ -250,9 +258,9 @@ def worst_neighbor(
     >>> from dpstats.auditing import worst_neighbor
     >>> def mean_of_odd(x):  # drops the last row where n is even
     ...     return x[: len(x) - (len(x) + 1) % 2].mean()
-    >>> worst = worst_neighbor(mean_of_odd, np.zeros(8), [-1.0, 1.0], sensitivity=2 / 8)
+    >>> worst = worst_neighbor(mean_of_odd, np.full(8, -1.0), [-1.0, 1.0], sensitivity=2 / 8)
     >>> worst.violated, worst.neighbor
-    (True, 'row 0 replaced by candidate 0')
+    (True, 'row 0 replaced by candidate 1')
     """
     run = _runner(release, sensitivity, norm)
     data, others = ([np.asarray(part) for part in _parts(given)] for given in (dataset, candidates))
