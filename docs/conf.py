@@ -99,7 +99,8 @@ html_theme_options = {
     "header_links_before_dropdown": 8,
     "navbar_end": ["theme-switcher"],
     "navbar_persistent": ["search-button"],
-    "secondary_sidebar_items": ["page-toc"],
+    # A page that is one wide table has the room of the contents.
+    "secondary_sidebar_items": {"docs/which-method": [], "docs/comparison": [], "**": ["page-toc"]},
     "show_toc_level": 2,
     "footer_start": ["copyright"],
     "footer_end": [],
