@@ -25,7 +25,7 @@ def keep_apart(options: argparse.Namespace, *names: str) -> None:
         path = getattr(options, name, None)
         if path is None or (name in ("file", "json") and str(path) == "-"):
             continue
-        label = name if name == "file" else f"--{name}"
+        label = {"file": name, "results": "the results beside the ledger"}.get(name, f"--{name}")
         for other, known in seen.items():
             if _same(path, known):
                 raise InvalidParameter(

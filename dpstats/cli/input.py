@@ -65,9 +65,9 @@ class InputTable:
         return f"{self.name} ({', '.join([*self.columns[:_NAMES], *more])})"
 
     def frame(self, columns: list[str] | None, option: str = "--column", text: Collection[str] = ()) -> Any:
-        """Return the named columns, or all numeric ones, in memory; those in ``text`` entry by entry as text.
+        """Return the named columns, or all (of Parquet those of numbers), in memory.
 
-        A missing entry of text is the empty one.
+        Those in ``text`` are text, entry by entry. A missing entry of text is the empty one.
         """
         return (
             self._parquet(columns, option, text)
@@ -139,7 +139,8 @@ class InputTable:
         lacking = False
         with reading(self._path, self._refusal):
             try:
-                frame = pd.read_parquet(self._path)
+                # As the file has them: an integer beside a missing one is no float, and its text no other.
+                frame = pd.read_parquet(self._path, dtype_backend="numpy_nullable")
             except ImportError:
                 lacking = True
         if lacking:

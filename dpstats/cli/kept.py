@@ -74,10 +74,11 @@ class KeptResults:
             number = connection.execute("INSERT INTO results (time, releases) VALUES (?, ?)", row).lastrowid
             return int(number or 0)
 
-    def change(self, number: int, column: str, value: str) -> None:
-        """Keep something more of a result: its releases, its text or its facts."""
+    def change(self, number: int, column: str, value: str) -> bool:
+        """Keep something more of a result: its releases, its text or its facts; return whether it is there still."""
         with self._connection() as connection:
-            connection.execute(f"UPDATE results SET {column} = ? WHERE id = ?", (value, number))
+            done = connection.execute(f"UPDATE results SET {column} = ? WHERE id = ?", (value, number))
+            return bool(done.rowcount)
 
     def discard(self, numbers: list[int]) -> None:
         """Forget results, which were delivered."""
@@ -148,17 +149,21 @@ class Delivery:
         with self._trying():
             named = {"label": f"{self._what}: {label}", "guarantee": str(plan.guarantee), "plan": str(plan)}
             self._releases.append({**named, "released": dict(released)})
-            if self._number is None:
-                self._number = self._results.add(self._releases)
-            else:
-                self._results.change(self._number, "releases", as_json(self._releases))
+            self._change("releases", as_json(self._releases))
 
     def report(self, text: str, facts: dict[str, Any]) -> None:
         """Keep what is made of it."""
         if self._number is not None:
             with self._trying():
-                self._results.change(self._number, "text", text)
-                self._results.change(self._number, "facts", as_json(facts))
+                self._change("text", text)
+                self._change("facts", as_json(facts))
+
+    def _change(self, column: str, value: str) -> None:
+        # Another command may have discarded it meanwhile.
+        if self._number is None or not self._results.change(self._number, column, value):
+            self._number = self._results.add(self._releases)
+            if column != "releases":
+                self._results.change(self._number, column, value)
 
     def done(self) -> None:
         """Forget it, since it was delivered."""

@@ -49,7 +49,7 @@ class ReleaseCommand(NamedTuple):
     in_blocks : bool
         Whether the estimator adds rows up, and may be given them block by block.
     all_columns : bool
-        Whether no ``--column`` means all numeric ones.
+        Whether no ``--column`` means all; of Parquet, which declares types, those of numbers.
     intervals : bool
         Whether the report has a confidence level.
     read : callable, optional
@@ -91,7 +91,8 @@ def add_release(commands: Any, command: ReleaseCommand) -> None:
         action="append",
         required=not command.all_columns and command.read is None,
         metavar="NAME",
-        help="column to use; repeatable" + (" (default: all numeric ones)" if command.all_columns else ""),
+        help="column to use; repeatable"
+        + (" (default: all, which have to be numbers)" if command.all_columns else ""),
     )
     if command.intervals:
         parser.add_argument(

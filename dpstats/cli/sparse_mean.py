@@ -93,7 +93,7 @@ SPARSE_MEAN = ReleaseCommand(
     name="sparse-mean",
     help="the few columns whose mean is not zero, and their private means",
     description="Select the columns whose mean is not zero and release their means; all others count "
-    "as 0. The number of rows, the column names and which columns are numeric are public.",
+    "as 0. The number of rows and the names of columns are public.",
     add_parameters=_add_parameters,
     build=_build,
     report=_report,

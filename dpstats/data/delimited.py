@@ -160,7 +160,7 @@ def read_delimited(
     names = _distinct(lines.names) if columns is None else lines.names
     wanted = names if columns is None else list(columns)
     check_names(wanted, names, name, option)
-    store = _Store(names, wanted, text, columns is None, form)
+    store = _Store(names, wanted, text, form)
     with contextlib.closing(lines):
         for block in lines:
             if wrong := store.add(block):
@@ -173,12 +173,13 @@ class _Block(NamedTuple):
 
     records: list[list[str]]
     before: int
+    single: bool = False  # of a table of one column
 
     def line(self, place: int) -> int:
-        """Return the number of the line on which a record that is not blank begins."""
+        """Return the number of the line on which a row begins."""
         line = self.before + 1
         for record in self.records:
-            if record:
+            if record or self.single:
                 if place == 0:
                     return line
                 place -= 1
@@ -215,7 +216,7 @@ class _Lines:
     def _next(self, count: int) -> _Block:
         before, why = self._reader.line_num, ""
         try:
-            return _Block(list(islice(self._reader, count)), before)
+            return _Block(list(islice(self._reader, count)), before, len(getattr(self, "names", ())) == 1)
         except UnicodeError:
             why = f"is no text in {self._encoding}, beyond line {before}: --encoding says which it is"
         except csv.Error:
@@ -224,7 +225,9 @@ class _Lines:
                 f"line {self._reader.line_num}: a quote that is not closed or ends within an entry, or an entry of "
                 f"more than {csv.field_size_limit():,} characters"
             )
-        except (OSError, EOFError, ValueError) as error:
+        except MemoryError:
+            raise
+        except Exception as error:  # of a packed file: of several kinds, and perhaps with what is in it
             reason = error.strerror if isinstance(error, OSError) else None
             why = f"cannot be read beyond line {before}" + (f" ({reason})" if reason else "")
         raise InvalidData(f"{self._name}{',' if why.startswith('line') else ''} {why}")
@@ -233,24 +236,22 @@ class _Lines:
 class _Store:
     """What was read: numbers in a file, row after row; for text the place of its word among those seen."""
 
-    def __init__(
-        self, names: list[str], columns: list[str], text: Collection[str], numeric: bool, form: TextFormat
-    ) -> None:
-        self._width, self._columns, self._numeric = len(names), columns, numeric
+    def __init__(self, names: list[str], columns: list[str], text: Collection[str], form: TextFormat) -> None:
+        self._width, self._columns = len(names), columns
         self._places = [names.index(column) for column in columns]
         self._words: dict[str, dict[str, int]] = {column: {} for column in columns if column in text}
         self._empty = form.missing
         self._missing = MISSING_WORDS | form.missing
         # A number that means missing has to be looked for.
         self._plain = all(_number(word) is None for word in form.missing)
-        self._dropped: set[str] = set()
         self._unusable: dict[str, int] = {}
         self._count = 0
         self._spool = _Spool()
 
     def add(self, block: _Block) -> str:
         """Keep the rows of a block; or say what is wrong with them."""
-        records = [record for record in block.records if record]
+        # Of a single column a blank line is an entry, which is missing; else it is no row.
+        records = [record for record in block.records if record or self._width == 1]
         needed = 1 + max(self._places)
         sizes = set(map(len, records))
         if max(sizes, default=0) > self._width:
@@ -267,28 +268,24 @@ class _Store:
             words = [record[place] for record in records]
             if name in self._words:
                 table[:, j] = self._codes(self._words[name], words)
-            elif name not in self._dropped:
+            else:
                 wrong = self._read(words, table[:, j])
-                if wrong is None:
-                    self._notice(name, table[:, j], block)
-                elif self._numeric:
-                    self._dropped.add(name)
-                else:
+                if wrong is not None:
                     return (
                         f"line {block.line(wrong)}, column {name!r}: an entry must be a number, and "
                         "this one is none (words that mean a missing one are declared by --na-values)"
                     )
+                self._notice(name, table[:, j], block)
         self._count += len(records)
         self._spool.write(table.tobytes())
         return ""
 
     def rows(self) -> TextRows:
         """Return what was kept."""
-        columns = [name for name in self._columns if name not in self._dropped]
-        first = min(((line, name) for name, line in self._unusable.items() if name in columns), default=None)
+        first = min(((line, name) for name, line in self._unusable.items()), default=None)
         places = {name: j for j, name in enumerate(self._columns)}
         words = {name: list(codes) for name, codes in self._words.items()}
-        return TextRows(self._spool, places, words, self._count, columns, unusable=first)
+        return TextRows(self._spool, places, words, self._count, self._columns, unusable=first)
 
     def _codes(self, codes: dict[str, int], words: list[str]) -> list[int]:
         if self._empty:
@@ -315,7 +312,7 @@ class _Store:
         if word in self._missing:
             return np.nan
         found = _number(word)
-        return _TRUTHS.get(word.lower()) if found is None and not self._numeric else found
+        return _TRUTHS.get(word.lower()) if found is None else found
 
     def _notice(self, name: str, numbers: NDArray[np.float64], block: _Block) -> None:
         """Remember where the first number is that is missing or infinite."""

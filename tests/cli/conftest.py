@@ -26,7 +26,7 @@ def table(tmp_path: Path) -> Path:
 def signals(tmp_path: Path) -> Path:
     rows = np.random.default_rng(0).normal(size=(2000, 30))
     rows[:, [3, 7]] += 0.9
-    frame = pd.DataFrame(rows, columns=[f"g{j}" for j in range(30)]).assign(name="secret")
+    frame = pd.DataFrame(rows, columns=[f"g{j}" for j in range(30)])
     path = tmp_path / "genes.csv"
     frame.to_csv(path, index=False)
     return path

@@ -39,7 +39,7 @@ TABLES = {
     "one row": (b"age,name\n1,secret\n", "x.csv: X must have at least 2 rows, got n_samples = 1"),
     "missing entry": (b"age,name\n1,secret\n,secret\n", "x.csv: Input X contains NaN or infinity"),
     "a place": (
-        b"age\n1\n\n2\nNA\n3\n",
+        b"age,b\n1,1\n\n2,1\nNA,1\n3,1\n",
         "(the first entry that is missing or infinite: line 5, column 'age')",
     ),
     "missing option": (b"age\n1\ninf\n", "declare --missing center"),
@@ -154,14 +154,15 @@ def test_where_all_columns_are_meant_each_has_a_name(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     twice = folder / "twice.csv"
-    twice.write_text("age,age,,b,c\n1,2,3,4,x\n3,4,5,6,7\n")
+    twice.write_text("age,age,,b\n1,2,3,4\n3,4,5,6\n")
     assert list(read(twice, None).columns) == ["age", "age.1", "column 3", "b"]
     assert read(twice, ["b"])["b"].tolist() == [4, 6]
     twice.write_text("age,age.1\n1,2\n")
     assert read(twice, ["age"])["age"].tolist() == [1]
     twice.write_text("name\nsecret\nsecret\n")
     sparse = ["--nonzero", "1", "--clip", "1", "--std", "1"]
-    assert "twice.csv has no numeric columns" in refused(["sparse-mean", "twice.csv", *sparse], capsys, 3)
+    wrong = "twice.csv, line 2, column 'name': an entry must be a number"
+    assert wrong in refused(["sparse-mean", "twice.csv", *sparse], capsys, 3)
 
 
 def test_text_is_what_stands_in_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +174,7 @@ def test_text_is_what_stands_in_the_file(folder: Path, monkeypatch: pytest.Monke
     assert read(Path("codes.csv"), ["code"])["code"].isna().sum() == 2
     entries = ["01", None, 2, 2.0, True]
     table = pd.DataFrame({"code": pd.Series(entries, dtype=object)})
-    monkeypatch.setattr(pd, "read_parquet", lambda path: table)
+    monkeypatch.setattr(pd, "read_parquet", lambda path, dtype_backend: table)
     (folder / "codes.parquet").touch()
     assert read(Path("codes.parquet"), ["code"], text=["code"])["code"].tolist() == [
         "01",
@@ -224,7 +225,7 @@ def test_parquet_files(folder: Path, frame: pd.DataFrame, capsys: pytest.Capture
 
 
 def test_two_columns_of_a_name_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pd, "read_parquet", lambda path: pd.DataFrame([[1, 2]], columns=["age", "age"]))
+    monkeypatch.setattr(pd, "read_parquet", lambda path, **_: pd.DataFrame([[1, 2]], columns=["age", "age"]))
     (folder / "x.parquet").touch()
     with pytest.raises(InvalidData, match=r"x\.parquet has more than one column of a name"):
         read(Path("x.parquet"), ["age"])
@@ -245,3 +246,17 @@ def test_what_was_read_is_said_in_short(folder: Path) -> None:
     wide = InputTable(options("wide.csv"))
     wide.frame(None)
     assert wide.read.endswith("c19, ... 79 more)")
+
+
+def test_a_missing_entry_of_parquet_changes_no_other(folder: Path) -> None:
+    pytest.importorskip("pyarrow")  # which reads it
+    whole = pd.DataFrame({"g": [1, 2] * 3, "b": [True, False] * 3, "age": [1, 2**53 + 1] * 3})
+    lacking = whole.astype({"g": "Int64", "b": "boolean", "age": "Int64"})
+    lacking.loc[5] = None
+    for name, frame in (("a.parquet", whole), ("b.parquet", lacking)):
+        frame.to_parquet(folder / name)
+    first, second = (read(folder / name, ["g", "b"], text=["g", "b"]) for name in ("a.parquet", "b.parquet"))
+    assert first["g"].tolist() == ["1", "2"] * 3 and second["g"].tolist() == [*["1", "2"] * 2, "1", ""]
+    assert second["b"].tolist()[:5] == first["b"].tolist()[:5] == ["True", "False"] * 2 + ["True"]
+    both = [read(folder / name, ["age"])["age"].tolist()[:5] for name in ("a.parquet", "b.parquet")]
+    assert both[0] == both[1]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import gc
 import io
+import lzma
 import tempfile
+import zlib
 from typing import IO
 
 import numpy as np
@@ -152,7 +154,7 @@ def test_refusals_name_the_line_and_nothing_on_it() -> None:
     assert "secret" not in str(caught.value) and caught.value.__context__ is None
     with pytest.raises(InvalidData, match=r"line 4: a table must have a name .* got 3 values and 2 names"):
         read("a,b\n1,2\n3,4,\n5,6,secret\n", ["a"])
-    assert read("a\n1\n\n2\nNA\n", ["a"]).unusable == (5, "a")
+    assert read("a,b\n1,1\n\n2,1\nNA,1\n", ["a"]).unusable == (5, "a")
     for text in ('a\n"b\n', 'a\n"b"c\n', "a\n" + "1" * 200_000 + "\n"):
         with pytest.raises(
             InvalidData, match=r"x\.csv, line [23]: a quote that is not closed .*131,072"
@@ -167,8 +169,8 @@ def test_refusals_name_the_line_and_nothing_on_it() -> None:
 
 
 def test_columns() -> None:
-    # All that are numbers throughout; what a word says is not guessed to be one.
-    assert read("a,b,c,d\n1,x,,true\n2,3,4,false\n").columns == ["a", "c"]
+    # All: whether a column is of numbers is not read off its rows.
+    assert read("a,c,d\n1,,true\n2,4,false\n").columns == ["a", "c", "d"]
     assert read("a,a,\n1,2,3\n").columns == ["a", "a.1", "column 3"]
     with pytest.raises(InvalidParameter, match=r"columns must name columns of x\.csv \('a', ' b'\), got 'b'"):
         read("a, b\n1,2\n", ["b"])
@@ -192,3 +194,27 @@ def test_the_temporary_file_ends_with_the_rows(monkeypatch: pytest.MonkeyPatch) 
     del rows
     gc.collect()
     assert file.closed
+
+
+def test_a_blank_line_of_a_single_column_is_a_row_whose_entry_is_missing() -> None:
+    rows = read_delimited(io.BytesIO(b"v\n1\n\n3\n"), "it", ["v"], form=TextFormat())
+    assert rows.shape == (3, 1) and np.isnan(rows.frame()["v"].to_numpy()).tolist() == [False, True, False]
+    assert rows.unusable == (3, "v")
+    assert read_delimited(io.BytesIO(b"v,w\n1,2\n\n3,4\n"), "it", ["v"], form=TextFormat()).shape == (2, 1)
+
+
+@pytest.mark.parametrize("kind", [lzma.LZMAError, zlib.error, RuntimeError])
+def test_whatever_a_packed_file_says_is_not_repeated(kind: type[Exception]) -> None:
+    class Damaged(io.BytesIO):
+        def read1(self, size: int | None = -1) -> bytes:
+            raise kind("secret")
+
+        read = read1
+
+    with pytest.raises(InvalidData, match=r"^it cannot be read beyond line 0$"):
+        read_delimited(Damaged(b"v\n1\n"), "it", ["v"], form=TextFormat())
+
+
+def test_without_names_all_columns_are_read_and_a_word_is_refused() -> None:
+    with pytest.raises(InvalidData, match=r"line 3, column 'b': an entry must be a number"):
+        read_delimited(io.BytesIO(b"a,b\n1,2\n1,x\n"), "it", None, form=TextFormat())
