@@ -327,7 +327,7 @@ def test_a_parquet_file_with_categories(
     costs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = tmp_path / "out.json"
-    monkeypatch.setattr(pd, "read_parquet", lambda path: people())
+    monkeypatch.setattr(pd, "read_parquet", lambda path, **_: people())
     parquet = costs.rename(costs.with_suffix(".parquet"))
     assert main(["regress", str(parquet), *FORMULA, "--json", str(target), "--epsilon", "8"]) == 0
     assert "Private linear regression" in capsys.readouterr().out
