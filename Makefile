@@ -2,17 +2,22 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PLAIN := $(VENV)/.plain
 INSTALLED := $(VENV)/.installed
 DOCS := $(VENV)/.docs
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
 .PHONY: demo test test-slow test-oldest test-kernels lint bench validate validate-fast validate-identity validate-regression validate-groups validate-tables validate-sql real searches audit audit-peers mutants docs examples clean
 
-# One stamp for everything: the environment is rebuilt when its description changes.
-$(INSTALLED): pyproject.toml
+# A stamp for what users have, and one for what tests need beside: both are made anew when their description changes.
+$(PLAIN): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("dpstats needs Python 3.11 or newer; set PYTHON=...") if sys.version_info < (3, 11) else None'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install -e '.[dev,plot]'
+	$(PIP) install --no-compile -e '.[plot]'
+	touch $@
+
+$(INSTALLED): $(PLAIN)
+	$(PIP) install --no-compile -e '.[dev]'
 	touch $@
 
 # What builds the site is installed for `make docs` only.
@@ -20,7 +25,7 @@ $(DOCS): $(INSTALLED)
 	$(PIP) install -e '.[docs]'
 	touch $@
 
-demo: $(INSTALLED)
+demo: $(PLAIN)
 	$(BIN)/python -m dpstats demo --out demo-output
 
 lint: $(INSTALLED)
