@@ -29,6 +29,11 @@ def new_figure(**options: Any) -> Figure:
     return Figure(layout="constrained", **options)
 
 
+def plain(name: object) -> str:
+    """Return a name for a picture: matplotlib takes what is between two dollars for mathematics."""
+    return str(name).replace("$", r"\$")
+
+
 def forest(
     labels: Sequence[str],
     names: Sequence[str],
@@ -69,9 +74,9 @@ def forest(
             continue
         errors = np.stack([values[:, j] - low[:, j], high[:, j] - values[:, j]])
         axis.errorbar(values[:, j], places, xerr=errors, fmt="o", ms=4, capsize=3, color=ESTIMATE)
-        axis.set_yticks(places, list(labels))
+        axis.set_yticks(places, [plain(label) for label in labels])
         axis.set_ylim(-0.6, len(labels) - 0.4)
-        axis.set_xlabel(names[j])
+        axis.set_xlabel(plain(names[j]))
         axis.grid(axis="x", alpha=0.25)
     if title:
         figure.suptitle(title, fontsize=10)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpstats.auditing.pictures import plot_audit
-from dpstats.figures import ESTIMATE, REFERENCE, new_figure
+from dpstats.figures import ESTIMATE, REFERENCE, new_figure, plain
 from dpstats.mechanisms.pictures import plot_counts, plot_density
 from dpstats.privacy.tradeoff import tradeoff_curve
 from dpstats.quantiles.pictures import plot_distribution, plot_quantiles
@@ -52,7 +52,7 @@ def plot_tradeoff(items: Mapping[str, Any], *, title: str = "") -> Figure:
     errors = np.concatenate([[0.0], np.geomspace(1e-9, 1e-2, 400), np.linspace(0.01, 1.0, 400)])
     axis.plot([0, 1], [1, 0], color="0.6", lw=1, ls="--", label="perfect privacy")
     for name, item in items.items():
-        axis.plot(errors, tradeoff_curve(item, errors), label=name)
+        axis.plot(errors, tradeoff_curve(item, errors), label=plain(name))
     axis.set_xlabel("type I error of a test for one row")
     axis.set_ylabel("smallest possible type II error")
     axis.set_xlim(0, 1)
@@ -121,7 +121,7 @@ def plot_intervals_by_epsilon(
         axis.set_xscale("log")
         axis.set_xticks(list(epsilons), [f"{epsilon:g}" for epsilon in epsilons])
         axis.minorticks_off()
-        axis.set_title(labels[j] if labels else names[j], fontsize=10)
+        axis.set_title(plain(labels[j] if labels else names[j]), fontsize=10)
         if j + across >= len(names):
             axis.set_xlabel("epsilon")
             axis.tick_params(labelbottom=True)

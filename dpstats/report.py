@@ -14,6 +14,7 @@ import inspect
 import io
 import os
 import re
+import stat
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -179,9 +180,13 @@ def page_of(thing: Any, title: str | None = None) -> Page:
         page.notice(SIMULATED)
     page.section("Result").summary(summary, titled=bool(title) and title != summary.title)
     if importlib.util.find_spec("matplotlib") is not None:
-        drawn = picture_of(thing)
-        if drawn is not None:
-            page.picture(drawn[1], drawn[0])
+        # A picture is an extra: a release whose names cannot be drawn has its page without one.
+        try:
+            drawn = picture_of(thing)
+            if drawn is not None:
+                page.picture(drawn[1], drawn[0])
+        except Exception as error:
+            page.text(f"The picture is left out: it could not be drawn ({type(error).__name__}).")
     if background.guarantee:
         page.section("What this means for privacy")
         for line in _sentences(background.guarantee):
@@ -366,7 +371,7 @@ class Page:
             + "\n".join(self._parts)
             + f"\n</main>\n<footer>Written by dpstats {html.escape(__version__)} on {written}.</footer>"
             "\n</body>\n</html>\n"
-        )
+        ).replace("\0", "\N{REPLACEMENT CHARACTER}")
 
     def write(self, path: str | os.PathLike[str]) -> Path:
         """Write the page to a file, whole: until it is written, what was there stays.
@@ -376,24 +381,34 @@ class Page:
         InvalidParameter
             If the file cannot be written.
         """
+        if "\0" in os.fsdecode(path):
+            raise InvalidParameter(
+                f"path must name a file that can be written, got {os.fspath(path)!r} (it has a null character)"
+            )
         target = Path(os.path.realpath(path))
-        text, reason = self.as_html(), None
+        # What is no character, a lone surrogate, becomes a question mark.
+        content, reason = self.as_html().encode("utf-8", "replace"), None
         try:
             if target.exists() and not target.is_file():
                 # A folder, which is an error; or a device or a pipe, which cannot be replaced.
-                target.write_text(text, encoding="utf-8")
+                target.write_bytes(content)
                 return Path(path)
             beside = target.with_name(f".{target.name}.{os.getpid()}.{time.monotonic_ns()}")
             try:
-                with open(beside, "x", encoding="utf-8") as file:
-                    file.write(text)
+                with open(beside, "xb") as file:
+                    if target.exists():
+                        # Who could not read the page before cannot read the new one.
+                        os.chmod(beside, stat.S_IMODE(target.stat().st_mode))
+                    file.write(content)
                 os.replace(beside, target)
-            except OSError:
+            except BaseException:
                 with contextlib.suppress(OSError):
                     beside.unlink()
                 raise
         except OSError as error:
             reason = error.strerror or type(error).__name__
+        except UnicodeError:
+            reason = "the file system has no such name"
         if reason is not None:
             raise InvalidParameter(
                 f"path must name a file that can be written, got {os.fspath(path)!r} ({reason})"

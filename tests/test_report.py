@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
@@ -25,6 +26,52 @@ from dpstats.quantiles import PrivateDistribution, PrivateQuantile
 from dpstats.regression import PrivateLinearRegression
 from dpstats.report import SIMULATED, Page, page_of, told_value
 from dpstats.tables import ContingencyTable, PrivateProportion
+
+
+@pytest.mark.parametrize("name", ["$0-9% to $10", "$\\q$", "$x_{$"])
+def test_dollars_in_names_are_drawn_as_they_are(tmp_path: Path, name: str) -> None:
+    table = Histogram([name, "b"], epsilon=1.0, random_state=0).release([name, "b"] * 9)
+    frame = pd.DataFrame({name: np.linspace(-1, 1, 40)})
+    groups = GroupMeans(groups=[name, "b"], bounds=(-1, 1), delta=1e-6, random_state=0).fit(
+        frame, [name, "b"] * 20
+    )
+    for release in (table, groups):
+        page = release.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
+        assert "data:image/png" in page and "left out" not in page
+
+
+def test_a_picture_that_cannot_be_drawn_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(thing: Any) -> None:
+        raise ValueError("cannot be drawn")
+
+    monkeypatch.setattr("dpstats.report.picture_of", fails)
+    table = Histogram(["a", "b"], epsilon=1.0, random_state=0).release(["a", "b"] * 9)
+    page = table.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "The picture is left out" in page and "data:image/png" not in page
+
+
+def test_what_is_no_character_is_replaced_and_no_file_is_left_beside(tmp_path: Path) -> None:
+    Page("a \udcff and \0 title").write(tmp_path / "page.html")
+    written = (tmp_path / "page.html").read_bytes()
+    assert b"\0" not in written and b"a ? and" in written
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+    with pytest.raises(InvalidParameter, match="null character"):
+        Page("t").write(f"{tmp_path}/a\0b.html")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes are those of POSIX")
+def test_a_page_written_again_keeps_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    Page("first").write(path)
+    path.chmod(0o600)
+    Page("second").write(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600 and "second" in path.read_text(encoding="utf-8")
+
+
+def test_the_page_of_a_budget_names_the_ledger_without_its_folder(tmp_path: Path) -> None:
+    budget = PrivacyBudget(1.0, ledger=tmp_path / "spent.sqlite")
+    page = page_of(budget).as_html()
+    assert "spent.sqlite" in page and str(tmp_path) not in page
 
 
 def test_a_page_escapes_its_words_and_holds_its_pictures() -> None:

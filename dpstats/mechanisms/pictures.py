@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpstats.figures import ESTIMATE, REFERENCE, new_figure
+from dpstats.figures import ESTIMATE, REFERENCE, new_figure, plain
 from dpstats.mechanisms.counts import CountEstimate, DensityEstimate
 from dpstats.report import picture_of
 
@@ -69,7 +69,7 @@ def plot_counts(result: CountEstimate, *, confidence_level: float = 0.95, title:
     places = -np.arange(result.counts.size)
     errors = np.stack([result.counts - interval.low, interval.high - result.counts])
     axis.barh(places, result.counts, xerr=errors, color=ESTIMATE, alpha=0.6, capsize=3)
-    axis.set_yticks(places, [str(category) for category in result.categories])
+    axis.set_yticks(places, [plain(category) for category in result.categories])
     axis.set_xlabel(f"count, {100 * confidence_level:g}% intervals for these data")
     axis.grid(axis="x", alpha=0.25)
     if title:

@@ -249,7 +249,7 @@ class PrivacyBudget(Reported):
             ("Spent", str(self.spent)),
             ("Remaining", f"{self.remaining}, the largest single charge that fits"),
             ("Charges add up by", self.method),
-            *([] if self.ledger is None else [("Ledger", self.ledger)]),
+            *([] if self.ledger is None else [("Ledger", os.path.basename(self.ledger))]),
         ]
         rows = [
             (

@@ -32,7 +32,8 @@ class BrokenLine:
     place_interval : ConfidenceInterval
     slopes : tuple of float
         The exponents below and above it.
-    intervals : tuple of ConfidenceInterval
+    intervals : tuple of ConfidenceInterval or None
+        None where the break may lie beyond all values of the parameter but one: then that slope is not determined.
     pvalue : float
         Of the hypothesis that the points lie on such a line, but for Monte Carlo error.
     """
@@ -40,8 +41,13 @@ class BrokenLine:
     place: float
     place_interval: ConfidenceInterval
     slopes: tuple[float, float]
-    intervals: tuple[ConfidenceInterval, ConfidenceInterval]
+    intervals: tuple[ConfidenceInterval | None, ConfidenceInterval | None]
     pvalue: float
+
+    @property
+    def determined(self) -> bool:
+        """Whether both slopes are."""
+        return None not in self.intervals
 
 
 def fit_broken_line(
@@ -77,16 +83,25 @@ def fit_broken_line(
     tails = [(1 - level) / 2, (1 + level) / 2]
     # Of the errors of the bootstrap, about the estimate.
     ends = [2 * slopes[i, 0] - np.quantile(again[i], tails[::-1]) for i in range(2)]
-    intervals = tuple(
-        ConfidenceInterval(float(low), float(high), level, f"exponent of {parameter} {side} the break")
-        for (low, high), side in zip(ends, ("below", "above"), strict=True)
+    low, high = np.quantile(np.append(places_again, place), tails)
+    # A break between the last two values looks like one at the last but one: the place may be anywhere up to the end,
+    # and the slope beyond it hangs on one value.
+    step = places[1] - places[0]
+    outside = (bool(low < places[0] + step), bool(high > places[-1] - step))
+    low, high = values[0] if outside[0] else low, values[-1] if outside[1] else high
+    below, above = (
+        None
+        if beyond
+        else ConfidenceInterval(
+            float(end[0]), float(end[1]), level, f"exponent of {parameter} {side} the break"
+        )
+        for end, beyond, side in zip(ends, outside, ("below", "above"), strict=True)
     )
-    low, high = np.exp(np.quantile(places_again, tails))
     return BrokenLine(
         place=float(np.exp(place[0])),
-        place_interval=ConfidenceInterval(float(low), float(high), level, f"{parameter} at the break"),
+        place_interval=ConfidenceInterval(math.exp(low), math.exp(high), level, f"{parameter} at the break"),
         slopes=(float(slopes[0, 0]), float(slopes[1, 0])),
-        intervals=(intervals[0], intervals[1]),
+        intervals=(below, above),
         pvalue=float(chi2.sf(float(residual[0]), free)),
     )
 

@@ -202,5 +202,5 @@ def fit_formula(
         deviation=deviation,
         n_cells=len(usable.cells),
         confidence_level=level,
-        failures=failure_words(results, usable),
+        failures=failure_words(results, usable, chosen),
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpstats.errors import DPStatsError
+from dpstats.figures import plain
 from dpstats.simulation.rate_fit import RateFit
 from dpstats.simulation.risks import Term
 from dpstats.simulation.sample_size import CrossingPoint
@@ -101,7 +102,7 @@ def plot_risk(
             ms=4,
             capsize=2,
             color=color,
-            label=name or "measured",
+            label=plain(name) or "measured",
             zorder=3,
         )
         if terms:
@@ -120,8 +121,8 @@ def plot_risk(
     if logarithmic:
         axis.set_xscale("log")
         axis.set_yscale("log")
-    axis.set_xlabel(parameter)
-    axis.set_ylabel(chosen.replace("_", " "))
+    axis.set_xlabel(plain(parameter))
+    axis.set_ylabel(plain(chosen.replace("_", " ")))
     axis.grid(alpha=0.25, which="both")
     if len(groups) > len(_COLORS):  # beside the axes, where it hides nothing
         columns = -(-len(groups) // _NAMES_BELOW_EACH_OTHER)
@@ -204,9 +205,9 @@ def plot_crossing(found: CrossingPoint, *, name: str = "n", title: str = "") -> 
     )
     axis.axhline(found.target, color="0.5", lw=1, ls="--", label=f"target power {found.target:.3g}")
     axis.axvspan(float(found.interval.low), float(found.interval.high), color=_COLORS[1], alpha=0.25)
-    axis.axvline(found.value, color=_COLORS[1], lw=1, label=f"{name} = {found.value:.4g}")
+    axis.axvline(found.value, color=_COLORS[1], lw=1, label=f"{plain(name)} = {found.value:.4g}")
     axis.set_xscale("log")
-    axis.set_xlabel(name)
+    axis.set_xlabel(plain(name))
     axis.set_ylabel("share of rejections")
     axis.set_ylim(0, 1.02)
     axis.grid(alpha=0.25)

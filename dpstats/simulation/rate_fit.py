@@ -32,6 +32,7 @@ from dpstats.simulation.verdicts import FINITE_SIZE, NOT_REPRODUCED, REPRODUCED,
 
 MISFIT = 0.01
 """A p-value below which points do not lie on a line."""
+_ENOUGH = 100  # replications: with fewer, Monte Carlo errors are themselves too uncertain for that p-value
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,8 @@ class RateFit(Reported):
         In words, what is known of replications that failed.
     n_groups : int
         Of cells that differ in the parameter alone; each has its intercept, and all have the slope.
+    n_replications : int or None
+        In the cell that has the fewest.
 
     See Also
     --------
@@ -99,6 +102,7 @@ class RateFit(Reported):
     two: BrokenLine | None = None
     failures: str = ""
     n_groups: int = 1
+    n_replications: int | None = None
 
     @property
     def fits(self) -> bool:
@@ -176,6 +180,11 @@ class RateFit(Reported):
             notes = [
                 "There is no one exponent for all of these cells: the interval counts what the line misses them by."
             ]
+            if self.n_replications is not None and self.n_replications < _ENOUGH:
+                notes.append(
+                    f"With {self.n_replications} replications in a cell a line that is right is found not to fit more "
+                    f"often than its p-value says: run {_ENOUGH} or more, and more still where losses have heavy tails."
+                )
             if self.two is not None:
                 regimes = zip(("below", "above"), self.two.slopes, self.two.intervals, strict=True)
                 rows += [
@@ -194,8 +203,10 @@ class RateFit(Reported):
 
     @staticmethod
     def _row(
-        name: str, known: list[str], slope: float, interval: ConfidenceInterval, verdict: str
+        name: str, known: list[str], slope: float, interval: ConfidenceInterval | None, verdict: str
     ) -> list[str]:
+        if interval is None:
+            return [name, *known, "", "not determined: one value beyond the break", *[verdict][: len(known)]]
         return [name, *known, f"{slope:.3f}", interval_words(interval), *[verdict][: len(known)]]
 
     def _regime_notes(self) -> list[str]:
@@ -205,6 +216,10 @@ class RateFit(Reported):
         words = (
             f"Two regimes: the line breaks at {self.parameter} = {self.two.place:.4g} [{low:.4g}, {high:.4g}]"
         )
+        if not self.two.determined:
+            words += ", at the edge of the values: the slope beyond it is not determined"
+            if self.two.pvalue >= MISFIT:
+                return [f"{words}, and whether two regimes are enough is not known."]
         if self.two.pvalue >= MISFIT:
             return [f"{words}, and fits (p = {self.two.pvalue:.2g})."]
         more = ", elsewhere for other cells" if self.n_groups > 1 else ""
@@ -338,8 +353,9 @@ def fit_rate(
         sampling=sampling,
         deviation=line.deviation,
         two=None if fits else fit_broken_line(parameter, x, design[:, 1:], means, errors, level),
-        failures=failure_words(results, usable),
+        failures=failure_words(results, inside, chosen),
         n_groups=design.shape[1] - 1,
+        n_replications=min(cell.losses[chosen].size for cell in inside.cells),
     )
 
 

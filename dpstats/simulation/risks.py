@@ -33,16 +33,29 @@ def usable_cells(results: StudyResults, loss: str, positive: bool = True) -> Stu
     return replace(results, cells=cells)
 
 
-def failure_words(results: StudyResults, used: StudyResults) -> str:
-    """Say of how many replications that failed a fit knows nothing, and how many cells it leaves out for them."""
+def failure_words(results: StudyResults, used: StudyResults, loss: str | None = None) -> str:
+    """Say of how many replications that failed a fit knows nothing, and how many cells it leaves out.
+
+    With a loss, those too that have no logarithm of its mean.
+    """
     words = []
     failed = sum(cell.failed for cell in used.cells)
     if failed:
         total = failed + sum(max(values.size for values in cell.losses.values()) for cell in used.cells)
-        words.append(f"{failed:,} of their {total:,} replications failed, and are not counted")
+        words.append(
+            f"{failed:,} of their {total:,} replications failed, and are not counted, "
+            "as if failures had nothing to do with the loss"
+        )
     out = sum(not cell.few_failed for cell in results.cells)
     if out:
         words.append(f"{out} left out: more than {MOST_FAILED:.0%} of the replications failed")
+    if loss is not None:
+        nil = sum(
+            cell.few_failed and cell.losses[loss].size > 1 and not cell.mean(loss) > 0
+            for cell in results.cells
+        )
+        if nil:
+            words.append(f"{nil} left out: the mean of {loss} is not above 0")
     return f" ({'; '.join(words)})" if words else ""
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpstats.figures import ESTIMATE, REFERENCE, new_figure
+from dpstats.figures import ESTIMATE, REFERENCE, new_figure, plain
 from dpstats.report import picture_of
 from dpstats.results import ConfidenceInterval
 from dpstats.tables.cells import Cells
@@ -94,13 +94,13 @@ def plot_table(table: ContingencyTable, *, attributes: Any = None, confidence_le
         middle = np.where(np.isnan(within[:, j]), (low[:, j] + high[:, j]) / 2, within[:, j])
         middle = np.clip(middle, low[:, j], high[:, j])
         errors = np.stack([middle - low[:, j], high[:, j] - middle])
-        label = str(cells.levels[1][j])
+        label = plain(cells.levels[1][j])
         right.errorbar(middle, places, xerr=errors, fmt="o", ms=4, capsize=3, color=colors[j], label=label)
-    right.set_yticks(-np.arange(shape[0]), [str(level) for level in cells.levels[0]])
+    right.set_yticks(-np.arange(shape[0]), [plain(level) for level in cells.levels[0]])
     right.set_xlim(-0.02, 1.02)
-    right.set_xlabel(f"proportion within {cells.names[0]}, {100 * confidence_level:g}% intervals")
+    right.set_xlabel(f"proportion within {plain(cells.names[0])}, {100 * confidence_level:g}% intervals")
     right.grid(axis="x", alpha=0.25)
-    right.legend(title=str(cells.names[1]), fontsize=8, frameon=False)
+    right.legend(title=plain(cells.names[1]), fontsize=8, frameon=False)
     return figure
 
 
@@ -125,11 +125,11 @@ def _mosaic(axis: Axes, cells: Cells, rows: Any, counts: Any, away: Any) -> None
         ticks.append(left + width / 2)
         left += float(width)
     turned: dict[str, Any] = {"rotation": 40, "ha": "right"} if min(rows) < 0.08 else {}
-    axis.set_xticks(ticks, [str(level) for level in cells.levels[0]], **turned)
+    axis.set_xticks(ticks, [plain(level) for level in cells.levels[0]], **turned)
     axis.set_xlim(0, 1)
     axis.set_ylim(0, 1)
-    axis.set_xlabel(str(cells.names[0]))
-    axis.set_ylabel(f"{cells.names[1]}, within {cells.names[0]}")
+    axis.set_xlabel(plain(cells.names[0]))
+    axis.set_ylabel(f"{plain(cells.names[1])}, within {plain(cells.names[0])}")
     axis.set_title("red: more than if independent, blue: fewer", fontsize=9)
 
 
@@ -144,10 +144,10 @@ def _bars(cells: Cells, confidence_level: float) -> Figure:
     middle = np.clip(estimates, low, high)
     errors = np.stack([middle - low, high - middle])
     axis.errorbar(middle, -np.arange(len(places)), xerr=errors, fmt="o", ms=4, capsize=3, color=ESTIMATE)
-    names = [", ".join(str(cells.levels[j][code]) for j, code in enumerate(place)) for place in places]
+    names = [", ".join(plain(cells.levels[j][code]) for j, code in enumerate(place)) for place in places]
     axis.set_yticks(-np.arange(len(places)), names)
     axis.set_xlabel(f"proportion, {100 * confidence_level:g}% intervals")
-    axis.set_ylabel(", ".join(map(str, cells.names)))
+    axis.set_ylabel(", ".join(map(plain, cells.names)))
     axis.grid(axis="x", alpha=0.25)
     return figure
 

@@ -32,9 +32,32 @@ def test_both_regimes_are_found_and_intervals_cover() -> None:
         ([(found.slopes[1], found.intervals[1]) for found in two], -0.5),
         ([(found.place, found.place_interval) for found in two], 600.0),
     ):
-        assert sum(not interval.low <= truth <= interval.high for _, interval in estimates) <= 6
+        assert (
+            sum(interval is None or not interval.low <= truth <= interval.high for _, interval in estimates)
+            <= 6
+        )
         assert np.mean([value for value, _ in estimates]) == pytest.approx(truth, rel=0.05)
-        assert all(interval.low <= value <= interval.high for value, interval in estimates)
+        assert all(
+            interval is not None and interval.low <= value <= interval.high for value, interval in estimates
+        )
+
+
+@pytest.mark.parametrize(("place", "outer"), [(90.0, 0), (4500.0, 1)])
+def test_a_break_between_the_outermost_values_leaves_the_slope_beyond_it_open(
+    place: float, outer: int
+) -> None:
+    def risk(cell) -> float:
+        return min(cell["n"] / place, 1.0) ** -2 * max(cell["n"] / place, 1.0) ** -0.5
+
+    rng = np.random.default_rng(5)
+    fits = [fit_rate(synthetic(risk, rng, cells(1), replications=400), "n") for _ in range(6)]
+    told = [fit for fit in fits if fit.two is not None]
+    assert len(told) >= 3
+    for fit in told:
+        assert fit.two is not None and fit.two.intervals[outer] is None and not fit.two.determined
+        assert fit.two.place_interval.low <= place <= fit.two.place_interval.high
+        words = " ".join(str(fit).split())
+        assert "not determined: one value beyond the break" in words and "and fits" not in words
 
 
 def test_groups_share_slopes_and_have_intercepts() -> None:

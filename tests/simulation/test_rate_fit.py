@@ -10,7 +10,7 @@ import pytest
 from dpstats.errors import InvalidParameter
 from dpstats.simulation import compare, fit_formula, fit_rate
 from dpstats.simulation.verdicts import reproduced
-from tests.simulation.synthetic import CONSTANTS, TERMS, N, power_law, synthetic, two_terms
+from tests.simulation.synthetic import CELLS, CONSTANTS, TERMS, N, power_law, synthetic, two_terms
 
 
 def test_exponents_are_found_without_bias_and_intervals_cover() -> None:
@@ -156,3 +156,16 @@ def test_a_few_failures_do_not_void_a_cell() -> None:
     formula = fit_formula(replace(results, cells=(some, *results.cells[2:])), TERMS)
     assert "3 of their" in str(formula)
     assert "failed" not in str(whole)
+
+
+def test_failures_are_those_of_the_regime_and_cells_without_a_logarithm_are_named() -> None:
+    results = synthetic(two_terms, np.random.default_rng(4), CELLS)
+    first = results.cells[0]
+    none = replace(first, losses={"squared_error": -first.losses["squared_error"]})
+    left = fit_rate(replace(results, cells=(none, *results.cells[1:])), "n")
+    assert "1 left out: the mean of squared_error is not above 0" in " ".join(str(left).split())
+    failed = replace(results, cells=(*results.cells[:-1], replace(results.cells[-1], failures={"E": 3})))
+    fit = fit_rate(failed, "n", terms=TERMS, constants=CONSTANTS, term="privacy", share=0.5)
+    assert fit.n_cells < len(CELLS) and "failed" not in str(fit)
+    few = fit_rate(synthetic(two_terms, np.random.default_rng(4), CELLS, replications=50), "n")
+    assert not few.fits and "With 50 replications in a cell" in " ".join(str(few).split())

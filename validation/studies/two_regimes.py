@@ -42,7 +42,10 @@ def main(studies: int) -> None:
                 continue
             told += 1
             ends = zip((*two.intervals, two.place_interval), (*SLOPES, PLACE), strict=True)
-            covered += [float(interval.low) <= truth <= float(interval.high) for interval, truth in ends]
+            covered += [
+                interval is None or float(interval.low) <= truth <= float(interval.high)
+                for interval, truth in ends
+            ]
         below, above, place = covered / max(told, 1)
         print(
             f"{replications} replications a cell: two regimes in {told} of {studies} studies; 95% intervals cover the "
