@@ -304,7 +304,9 @@ def worst_neighbor(
                 part[i] = other[k]
             found.append(replay.on(_joined(near), f"row {i} replaced by candidate {k}"))
     # The first of the worst.
-    return max(found, key=lambda check: (check.violated, not check.refused, check.ratio))
+    return max(
+        found, key=lambda check: (check.violated, check.verdict == LEFT_OPEN, not check.refused, check.ratio)
+    )
 
 
 _Run = Callable[[Any, Any, Witness], Any]

@@ -33,9 +33,9 @@ def test_the_pair_must_be_of_the_relation_of_the_stages() -> None:
     check_relation(x, x[1:], [ADDED])
     check_relation(1.0, 2.0, [ADDED])  # cannot be told
     check_relation({"a": 1}, {"b": 2}, [ADDED])
-    with pytest.raises(InvalidParameter, match="ADD_OR_REMOVE_ONE.*with 4 and 4 rows .* REPLACE_ONE"):
+    with pytest.raises(InvalidParameter, match=r"ADD_OR_REMOVE_ONE.*with 4 and 4 rows .* REPLACE_ONE"):
         check_relation(x, x, [ADDED])
-    with pytest.raises(InvalidParameter, match="REPLACE_ONE.*with 4 and 3 rows .* ADD_OR_REMOVE_ONE"):
+    with pytest.raises(InvalidParameter, match=r"REPLACE_ONE.*with 4 and 3 rows .* ADD_OR_REMOVE_ONE"):
         check_relation((x, x), (x[1:], x[1:]), [REPLACED])
     with pytest.raises(InvalidParameter, match="4 and 2 rows"):
         check_relation(x, x[2:], [ADDED])

@@ -360,7 +360,7 @@ def test_the_pair_is_of_the_relation_that_stages_are_for() -> None:
 
 def test_rows_of_one_column_are_neighbours_too() -> None:
     quantile = PrivateQuantile(0.5, bounds=(-1, 1), step=0.1)
-    with pytest.raises(InvalidParameter, match="must differ in one row .* got 2"):
+    with pytest.raises(InvalidParameter, match=r"must differ in one row .* got 2"):
         check_sensitivity(quantile, np.array([-1.0, -1, 1, 0.5]), np.array([1.0, 1, 1, 0.5]))
 
 
