@@ -370,6 +370,8 @@ INSIDE = {
         "exact",
         "attack",
         "movement",
+        "compared",
+        "apart",
         "sensitivity",
         "pictures",
         "__init__",

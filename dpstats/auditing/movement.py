@@ -327,16 +327,30 @@ def _declared(stage: Declared, first: Any, second: Any) -> Movement:
         return _wrong(
             stage.name, words, "is about other numbers for the neighbour: their count depends on the data"
         )
-    move = (first - second).ravel()
+    move = _moves(first, second)
     if stage.selection:
-        distance = float(np.ptp(move)) / (1 if stage.monotone else 2)
+        distance = float(max(move) - min(move)) / (1 if stage.monotone else 2)
     else:
-        distance = (
-            float(np.linalg.norm(move, {"l1": 1, "l2": 2, "linf": np.inf}[stage.norm])) if move.size else 0.0
-        )
+        distance = _norm([abs(float(item)) for item in move], stage.norm)
     return Movement(
         stage.name, words, distance, stage.sensitivity, distance <= stage.sensitivity * (1 + _ROUNDING)
     )
+
+
+def _moves(first: NDArray[Any], second: NDArray[Any]) -> list[Any]:
+    """Return differences; of integers that no float holds, exact ones."""
+    if object in (first.dtype, second.dtype):
+        pairs = zip(first.ravel().tolist(), second.ravel().tolist(), strict=True)
+        return [Fraction(a) - Fraction(b) for a, b in pairs]
+    return list((first - second).ravel().tolist())
+
+
+def _norm(sizes: list[float], norm: str) -> float:
+    largest = max(sizes, default=0.0)
+    if norm == "linf" or largest == 0 or math.isinf(largest):
+        return largest
+    # Math's own lengths neither overflow nor underflow.
+    return math.fsum(sizes) if norm == "l1" else math.hypot(*sizes)
 
 
 def _wrong(name: str, words: str, problem: str) -> Movement:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from dpstats.data.parameters import check_choice, check_real
 from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.privacy.budget import PrivacyBudget
+from dpstats.privacy.guarantee import Neighbors
 from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import KINDS, AnyStage, Comparisons
 from dpstats.release.noise import Noise, SimulatedNoise, StandIn
@@ -82,6 +83,7 @@ class Witness(StandIn):
     def __init__(self, seed: int = 0, first: Sequence[Seen] | None = None) -> None:
         self.seen: list[Seen] = []
         self.parted = ""
+        self.relations: set[Neighbors] = set()  # which neighbours its plans are for
         self._seed = seed
         self._first = first
         self._generator = np.random.default_rng(seed)
@@ -137,7 +139,9 @@ class Witness(StandIn):
             self.witness(
                 stage,
                 numbers,
-                lambda: np.argmax(numbers + stage.scale * self._generator.gumbel(size=numbers.size)),
+                lambda: np.argmax(
+                    numbers.astype(np.float64) + stage.scale * self._generator.gumbel(size=numbers.size)
+                ),
             )
         )
 
@@ -156,7 +160,9 @@ class Witness(StandIn):
         stage = self._declared(law, norm, sensitivity, scale, name)
         draw = self._generator.laplace if law == "laplace" else self._generator.normal
         released = self.witness(
-            stage, numbers.ravel(), lambda: numbers + stage.scale * draw(size=numbers.shape)
+            stage,
+            numbers.ravel(),
+            lambda: numbers.astype(np.float64) + stage.scale * draw(size=numbers.shape),
         )
         return float(released) if numbers.ndim == 0 else released.copy()
 
@@ -164,7 +170,7 @@ class Witness(StandIn):
         self, law: str, norm: str, sensitivity: float, scale: float | None, name: str | None, **more: bool
     ) -> Declared:
         moved = check_real("sensitivity", sensitivity, at_least=0)
-        of_noise = moved if scale is None else check_real("scale", scale, at_least=0)
+        of_noise = moved if scale is None else check_real("scale", scale, above=0)
         return Declared(name or f"{law} {len(self.seen) + 1}", norm, moved, of_noise, **more)
 
     # What is seen.
@@ -215,6 +221,17 @@ class WitnessedSession(Session):
     """A session that tells a witness what its stages are given, and releases what that says."""
 
     _noise: WitnessedNoise
+
+    def __init__(
+        self,
+        plan: Plan,
+        noise: Noise,
+        budget: PrivacyBudget | None = None,
+        label: str = "",
+        size: int | None = None,
+    ) -> None:
+        super().__init__(plan, noise, budget, label, size)
+        self._noise.witness.relations.add(plan.guarantee.neighbors)
 
     def add(self, name: str, integers: Any, where: Any = True, units: bool = True) -> Any:
         return self._told(name, (integers, where), lambda: Session.add(self, name, integers, where, units))
@@ -282,13 +299,25 @@ class WitnessedStream(Stream):
         return above
 
 
-def _numbers(name: str, value: Any) -> Numbers:
+def _numbers(name: str, value: Any) -> NDArray[Any]:
+    """Return floats; Python's numbers, where an integer is too large to be a float exactly."""
     try:
-        numbers = np.asarray(value, dtype=np.float64)
+        given = np.asarray(value)
+        if np.iscomplexobj(given):
+            raise InvalidParameter(
+                f"{name} must be real numbers, got complex ones: give both parts as two columns"
+            )
+        numbers = given.astype(np.float64)
+        if not isinstance(value, np.ndarray):
+            given = np.asarray(value, dtype=object)  # what is beside a float stays an integer
+    except InvalidParameter:
+        raise
     except (TypeError, ValueError, OverflowError):
-        numbers = np.array(np.nan)
+        raise InvalidParameter(f"{name} must be finite numbers") from None
     if not np.isfinite(numbers).all():
         raise InvalidParameter(f"{name} must be finite numbers")
+    if given.dtype.kind in "iuO" and (np.abs(numbers) >= 2**53).any():
+        return given.astype(object)
     return numbers
 
 

@@ -1,0 +1,87 @@
+"""How two datasets are apart: by one row replaced, or by one added or removed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from dpstats.errors import InvalidParameter
+from dpstats.privacy.guarantee import Neighbors
+
+
+def parts_of(data: Any) -> tuple[Any, ...]:
+    """Return rows, or rows and their outcome."""
+    return data if isinstance(data, tuple) and len(data) == 2 else (data,)
+
+
+def check_relation(dataset: Any, neighbor: Any, relations: Iterable[Neighbors]) -> None:
+    """Refuse a pair that is of another relation than the stages are for, as far as this can be told."""
+    sizes = _rows(dataset), _rows(neighbor)
+    if sizes[0] is None or sizes[1] is None:
+        return
+    pair = {0: Neighbors.REPLACE_ONE, 1: Neighbors.ADD_OR_REMOVE_ONE}.get(abs(sizes[0] - sizes[1]))
+    words = "no neighbours" if pair is None else f"a pair of {pair.name} ({pair.value})"
+    for relation in sorted(set(relations), key=lambda item: item.name):
+        if relation is not pair:
+            raise InvalidParameter(
+                f"dataset and neighbor must be neighbours as the release means it, {relation.name} "
+                f"({relation.value}): with {sizes[0]} and {sizes[1]} rows they are {words}"
+            )
+
+
+def _rows(data: Any) -> int | None:
+    first = parts_of(data)[0]
+    if isinstance(first, str | bytes | Mapping):
+        return None
+    try:
+        return len(first)
+    except TypeError:  # one number, say
+        return None
+
+
+def check_apart(dataset: Any, neighbor: Any, most: int, *, counts: bool = False) -> None:
+    """Refuse tables (histograms, if they are counts) that are not neighbours, as far as this can be told."""
+    try:
+        first, second = (_table(data) for data in (dataset, neighbor))
+    except (TypeError, ValueError):
+        return
+    if first.shape != second.shape:
+        raise InvalidParameter(
+            f"dataset and neighbor must have the same number of rows and columns, got {first.shape} and {second.shape}"
+        )
+    if counts:
+        try:
+            less = sum(max(a - b, 0) for a, b in zip(first.ravel(), second.ravel(), strict=True))
+        except TypeError:
+            return
+        _refuse_apart(less, most)
+        return
+    rows = [Counter(tuple(map(_value, row)) for row in table.tolist()) for table in (first, second)]
+    _refuse_apart((rows[0] - rows[1]).total(), most)
+
+
+def _refuse_apart(apart: Any, most: int) -> None:
+    if apart > most:
+        raise InvalidParameter(
+            f"dataset and neighbor must differ in one row (rows_apart={most}), got {apart}"
+        )
+
+
+def _table(data: Any) -> np.ndarray[Any, Any]:
+    return np.column_stack(
+        [np.asarray(part).reshape(len(part), -1).astype(object) for part in parts_of(data)]
+    )
+
+
+def _value(item: Any) -> Any:
+    """Return what equals another where the values do: 1 and 1.0, and NaN and itself."""
+    if isinstance(item, float) and item != item:
+        return "NaN"
+    try:
+        hash(item)
+    except TypeError:
+        return repr(item)
+    return item

@@ -1,0 +1,123 @@
+"""Whether what two runs return is the same, item by item, and where it is not or cannot be told.
+
+What is not understood is never taken to be the same: it is said to be not compared.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import decimal
+import enum
+import fractions
+import pathlib
+import types
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from dpstats.release.noise import StandIn
+
+Path = tuple[Any, ...]
+
+_PLAIN = (
+    *(bool, int, float, complex, str, bytes, bytearray, np.generic, np.dtype, enum.Enum, range, slice),
+    *(datetime.date, datetime.time, datetime.timedelta, decimal.Decimal, fractions.Fraction, uuid.UUID),
+    pathlib.PurePath,
+)
+"""What is its repr."""
+
+
+def compared(first: Any, second: Any) -> tuple[set[Path], set[Path]]:
+    """Return where two outputs differ, and where they cannot be compared."""
+    differ: set[Path] = set()
+    unknown: set[Path] = set()
+    for path, same in _leaves(first, second, (), set()):
+        if not same:
+            (unknown if same is None else differ).add(path)
+    return differ, unknown
+
+
+def _leaves(a: Any, b: Any, path: Path, seen: set[tuple[int, int]]) -> Iterator[tuple[Path, bool | None]]:
+    """Yield for every place whether both are the same there; None where it cannot be told."""
+    if type(a) is not type(b):
+        yield path, False
+    elif a is None or isinstance(a, _PLAIN):
+        yield path, repr(a) == repr(b)
+    elif isinstance(a, StandIn) or (isinstance(a, type | types.ModuleType) and a is b):
+        yield path, True  # nothing of the data
+    elif (id(a), id(b)) not in seen:
+        one, other, within = _items(a), _items(b), seen | {(id(a), id(b))}
+        if one is None or other is None:
+            yield path, None
+            return
+        # The order is seen, too.
+        if list(map(repr, one)) != list(map(repr, other)):
+            yield path, False
+            return
+        for (name, left), right in zip(one.items(), other.values(), strict=True):
+            yield from _leaves(left, right, (*path, repr(name)), within)
+
+
+def _items(output: Any) -> dict[Any, Any] | None:
+    """Return what a collection or an object consists of; None where this is not known."""
+    if isinstance(output, np.ndarray):
+        return _array(output)
+    if type(output).__module__.partition(".")[0] == "pandas":
+        return _frame(output)
+    if isinstance(output, Mapping):
+        return dict(output) if all(map(_is_plain, output)) else None
+    if isinstance(output, set | frozenset):
+        return dict.fromkeys(sorted(output, key=repr)) if all(map(_is_plain, output)) else None
+    if isinstance(output, list | tuple):
+        return {
+            **_named(output, vars(output) if hasattr(output, "__dict__") else ()),
+            **dict(enumerate(output)),
+        }
+    ours = type(output).__module__.partition(".")[0] == "dpstats"
+    if dataclasses.is_dataclass(output) or ours or isinstance(output, types.SimpleNamespace):
+        slots = (name for kind in type(output).__mro__ for name in _slots(kind))
+        return _named(output, [*slots, *getattr(output, "__dict__", ())])
+    return None
+
+
+def _array(output: np.ndarray[Any, Any]) -> dict[Any, Any]:
+    if isinstance(output, np.ma.MaskedArray):
+        return {"data": np.asarray(output.data), "mask": np.ma.getmaskarray(output)}
+    form = {"shape": output.shape, "dtype": str(output.dtype)}
+    if output.dtype.hasobject:
+        return {**form, **dict(enumerate(output.ravel().tolist()))}
+    # A number that is none is like itself, whatever its bits; a zero differs from minus zero.
+    return {**form, "values": repr(output.ravel().tolist())}
+
+
+def _frame(output: Any) -> dict[Any, Any] | None:
+    """Return what a table of pandas, one of its columns or an index consists of."""
+    if not hasattr(output, "to_numpy"):
+        return None
+    parts: dict[Any, Any] = {"values": output.to_numpy(dtype=object), "attrs": getattr(output, "attrs", None)}
+    for name in ("index", "columns"):
+        if hasattr(output, name):
+            axis = getattr(output, name)
+            parts[name] = (list(axis.names), axis.to_numpy(dtype=object))
+    parts["name"] = repr(getattr(output, "name", None))
+    kinds: Any = getattr(output, "dtypes", None)
+    return {**parts, "dtype": str(kinds.tolist() if hasattr(kinds, "tolist") else kinds)}
+
+
+def _slots(kind: type) -> Iterable[str]:
+    slots = kind.__dict__.get("__slots__", ())
+    return (slots,) if isinstance(slots, str) else tuple(slots)
+
+
+def _named(output: Any, names: Iterable[str]) -> dict[Any, Any]:
+    return {f".{name}": getattr(output, name) for name in names if hasattr(output, name)}
+
+
+def _is_plain(item: Any) -> bool:
+    """Whether the repr of an item is all of it."""
+    if isinstance(item, tuple | frozenset):
+        return all(map(_is_plain, item))
+    return item is None or isinstance(item, _PLAIN)
