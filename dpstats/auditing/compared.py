@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from dpstats.release.noise import StandIn
+from dpstats.release.witness import Witness
 
 Path = tuple[Any, ...]
 
@@ -46,7 +46,7 @@ def _leaves(a: Any, b: Any, path: Path, seen: set[tuple[int, int]]) -> Iterator[
         yield path, False
     elif a is None or isinstance(a, _PLAIN):
         yield path, repr(a) == repr(b)
-    elif isinstance(a, StandIn) or (isinstance(a, type | types.ModuleType) and a is b):
+    elif isinstance(a, Witness) or (isinstance(a, type | types.ModuleType) and a is b):
         yield path, True  # nothing of the data
     elif (id(a), id(b)) not in seen:
         one, other, within = _items(a), _items(b), seen | {(id(a), id(b))}
