@@ -66,9 +66,11 @@ def test_identity_test_errors(signals: Path, tmp_path: Path, capsys: pytest.Capt
         ([*PAIR, "--mean", "0", "--level", "2"], "level must be"),
         ([*PAIR, "--mean", "0", "--epsilon", "0"], "epsilon must be"),
         (["--column", "height", "--mean", "0"], "--column must name columns of genes.csv"),
-        (["--column", "name", "--mean", "0"], "this one is none"),
     ):
         assert message in failed(["identity-test", str(signals), *arguments], capsys)
+    words.write_text("a,name\n1,secret\n2,secret\n")
+    named = ["identity-test", str(words), "--column", "name", "--mean", "0"]
+    assert "column 'name': an entry must be a number, and this one is none" in failed(named, capsys)
 
 
 def test_identity_test_charges_a_budget(
