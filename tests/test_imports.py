@@ -154,6 +154,7 @@ INSIDE = {
         "whitening",
         "adaptive_plan",
         "located",
+        "adaptive_notes",
         "adaptive",
         "required_samples",
         "sparse",

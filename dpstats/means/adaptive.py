@@ -26,6 +26,7 @@ from dpstats.data.parameters import (
 from dpstats.data.tables import Table
 from dpstats.errors import InvalidParameter
 from dpstats.lattice import BallLattice, NormedLattice, NormSums
+from dpstats.means.adaptive_notes import notes_of
 from dpstats.means.adaptive_plan import (
     ASSUMPTIONS,
     OUTSIDE,
@@ -459,52 +460,16 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
 
     def _notes(self, confidence_level: float) -> list[str]:
         """Return what a reader of the summary has to know."""
-        plan, located = self.plan_, self._located
-        notes = [
-            *self._simulated_note(),
-            f'tails="{plan.tails}" assumes that {plan.assumption}. Where that is wrong, intervals can cover '
-            "less than they say; privacy is not affected.",
-        ]
-        screen = plan.screen
-        if screen is not None and self.assumption_refuted_:
-            bounded = np.isfinite(located.bias).all()
-            notes[-1] = (
-                f'REFUTED: tails="{plan.tails}" assumes that {plan.assumption}; then the last stage clips at most '
-                f"{screen.most(located.variance):,.0f} rows, noise included, and it clipped about "
-                f"{self.clipped_rows_:,.0f}. Intervals are about the last stage alone, "
-                + ("which assume the stated spread only." if bounded else "which bounds nothing here.")
-            )
-        elif screen is not None:
-            rows, shift = screen.unnoticed
-            notes.append(
-                f"The last stage clipped about {self.clipped_rows_:,.0f} rows, which this assumption allows. Fewer "
-                f"than {rows:,} clipped rows would not be noticed, and could move a mean by up to {shift:.2g} "
-                "stated sd."
-            )
-        if located.wider:
-            notes.append(
-                f"REFUTED: the stated spread. That of the clipped rows is {math.sqrt(located.variance):.2g} times as "
-                "large; sampling error is judged from it, and the bounds on the bias are too small."
-            )
-        elif plan.private_std:
-            notes.append(
-                "Sampling error is judged from the released spread, an upper limit, which all columns are taken to "
-                f"have in common: {math.sqrt(located.variance):.2g} times std_bound."
-            )
-        notes.append(
-            "bias: the largest that clipping can cause under what is assumed; it is part of the intervals."
-        )
+        plan = self.plan_
         beyond = np.flatnonzero(np.logical_or(*self._beyond(confidence_level)))
-        if beyond.size:
-            notes.append(
-                f"At the edge of the box: {', '.join(self._names(beyond))}. What was released is beyond it, the mean "
-                "may be too, and the interval is open there: try a wider box."
-            )
         average = plan.average(list(self.stage_means_))
         moved = np.abs(self.mean_ - np.clip(average, *plan.box)) > 0.1 * plan.half
-        if np.any(moved):
-            notes.append(
-                "Estimates are shrunk towards the middle of the box, as far as noise dominates; intervals are about "
-                "the unshrunk ones."
-            )
-        return notes + [note[0].upper() + note[1:] + "." for note in plan.warnings()]
+        said = notes_of(
+            plan,
+            self._located,
+            refuted=plan.screen is not None and self.assumption_refuted_,
+            clipped_rows=self.clipped_rows_ or 0.0,
+            beyond=self._names(beyond),
+            shrunk=bool(np.any(moved)),
+        )
+        return [*self._simulated_note(), *said]
