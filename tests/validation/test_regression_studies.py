@@ -260,9 +260,15 @@ def test_every_method_of_the_studies_runs(page: report.Report) -> None:
     assert ours.failed == 0 and ours.coverage > 0.65 and ours.error < 6
 
 
-def test_the_test_without_privacy_has_its_level_and_power(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_test_without_privacy_has_its_level_and_power(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(tests, "EPSILONS", (3.0,))
-    found = tests.study([("linear", "isotropic")], [(2000, 3)], 150)
+    kept = tmp_path / "cells"
+    found = tests.study([("linear", "isotropic")], [(2000, 3)], 150, kept=kept)
+    monkeypatch.setattr(tests, "run_blocks", None)  # what is kept is not computed again
+    again = tests.study([("linear", "isotropic")], [(2000, 3)], 150, kept=kept)
+    assert str(again) == str(found)
     plain = {key[-1]: cell for key, cell in found.items() if math.isinf(key[4])}
     # Five standard errors: a false alarm below 1e-6 each.
     assert abs(plain[0].several - 0.05) < 5 * math.sqrt(0.0475 / 150)

@@ -6,12 +6,15 @@ alone for the test of one. Rows of the RAND experiment are real ones, with outco
 
     python validation/studies/regression_tests.py
     python validation/studies/regression_tests.py --only isotropic 2000x3 --replications 100 --no-write
+
+With ``--kept FILE`` a run goes on where another one stopped, and the page has the cells of all of them.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import math
 import sys
 import time
@@ -129,7 +132,14 @@ def summarise(parts: Sequence[Numbers], together: bool, null: bool) -> Found:
     return Found(float(one), float(several), float(rows[:, TESTED + 1].mean()), len(rows))
 
 
-Cells = dict[tuple[str, str, int, int, float, float], Found]  # family, design, n, d, epsilon, multiple
+Key = tuple[str, str, int, int, float, float]  # family, design, n, d, epsilon, multiple
+Cells = dict[Key, Found]
+
+
+def read_kept(kept: Path) -> Cells:
+    """Return the cells of earlier runs."""
+    lines = kept.read_text(encoding="utf-8").splitlines() if kept.exists() else []
+    return {tuple(key): Found(*found) for key, found in map(json.loads, lines)}
 
 
 def study(
@@ -139,12 +149,16 @@ def study(
     *,
     seed: int = 2026,
     jobs: int = 1,
+    kept: Path | None = None,
 ) -> Cells:
-    """Return levels and powers; a multiple of 0 is the null hypothesis."""
-    cells: Cells = {}
+    """Return levels and powers; a multiple of 0 is the null hypothesis. What ``kept`` has is not computed again."""
+    cells = read_kept(kept) if kept else {}
     for (family, name), (n, columns) in itertools.product(designs, sizes):
         d = sized(REPORTS[family], name, columns)
+        if (family, name, n, d, math.inf, MULTIPLES[-1]) in cells:
+            continue
         start = time.perf_counter()
+        new: Cells = {}
         tasks = []
         effects = {side: tuple(effect(family, name, n, d, side).tolist()) for side in (True, False)}
         for multiple, together in itertools.product(MULTIPLES, (True, False)):
@@ -170,7 +184,11 @@ def study(
                 if parts:
                     sides.append(summarise(parts, together, multiple == 0))
             found = sides[0] if len(sides) == 1 else sides[0]._replace(one=sides[1].one)
-            cells[family, name, n, d, epsilon, multiple] = found
+            new[family, name, n, d, epsilon, multiple] = found
+        cells |= new
+        if kept:
+            with kept.open("a", encoding="utf-8") as lines:
+                lines.writelines(json.dumps(cell) + "\n" for cell in new.items())
         print(
             f"{time.perf_counter() - start:6.0f} s  {family}, {name}, n = {n}, d = {d}",
             file=sys.stderr,
@@ -213,8 +231,8 @@ def as_markdown(cells: Cells, command: str, seconds: float) -> str:
         lines += [
             f"## {ESTIMATORS[family]} and {report.family.reference}",
             "",
-            f"| design | n | d | eps | {' | '.join(heads)} | known |",
-            "|---" * (len(heads) + 5) + "|",
+            f"| design | n | d | eps | {' | '.join(heads)} | known | datasets |",
+            "|---" * (len(heads) + 6) + "|",
         ]
         for name, n, d in keys:
             for epsilon in (*EPSILONS, math.inf):
@@ -225,7 +243,7 @@ def as_markdown(cells: Cells, command: str, seconds: float) -> str:
                     f"{value:.3f}" if i < 2 else f"{value:.2f}" for i, value in enumerate(values)
                 )
                 known = "" if math.isinf(epsilon) else f"{at[0].known:.2f}"
-                lines.append(f"| {name} | {n:,} | {d} | {label} | {shown} | {known} |")
+                lines.append(f"| {name} | {n:,} | {d} | {label} | {shown} | {known} | {at[0].datasets:,} |")
         lines.append("")
     return "\n".join(lines)
 
@@ -236,13 +254,18 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[], help="parts of 'linear isotropic', sizes as 2000x3")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seed", type=int, default=2026)
+    parser.add_argument(
+        "--kept", type=Path, help="a file of cells that are done: a run that was stopped goes on"
+    )
     parser.add_argument("--no-write", action="store_true")
     options = parser.parse_args()
     sizes: list[Any] = [pair for pair in SIZES if f"{pair[0]}x{pair[1]}" in options.only] or list(SIZES)
     words = [word for word in options.only if word not in {f"{n}x{d}" for n, d in SIZES}]
     designs = [pair for pair in DESIGNS if not words or any(word in " ".join(pair) for word in words)]
     start = time.perf_counter()
-    cells = study(designs, sizes, options.replications, seed=options.seed, jobs=options.jobs)
+    cells = study(
+        designs, sizes, options.replications, seed=options.seed, jobs=options.jobs, kept=options.kept
+    )
     command = f"python validation/studies/regression_tests.py --replications {options.replications}"
     text = as_markdown(cells, command, time.perf_counter() - start)
     print(text)
