@@ -21,6 +21,7 @@ TESTED_ELSEWHERE = {
     "means/clipped_plan.py": "tests/means/test_clipped.py asks plans",
     "means/whitening.py": "tests/means/test_adaptive.py fits every shape of covariance",
     "tables/result.py": "tests/tables/test_contingency.py reads results and summaries",
+    "auditing/sensitivity_check.py": "tests/auditing/test_sensitivity.py reads every verdict",
     "auditing/pictures.py": "tests/test_plots.py draws them, tests/test_report.py puts them on pages",
     "mechanisms/pictures.py": "tests/test_plots.py draws them, tests/test_report.py puts them on pages",
     "queries/pictures.py": "tests/test_plots.py draws them, tests/test_report.py puts them on pages",

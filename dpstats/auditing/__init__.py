@@ -6,7 +6,9 @@ from dpstats.auditing.bounds import epsilon_lower_bound
 from dpstats.auditing.exact import audit_probabilities, exact_delta, exact_epsilon
 from dpstats.auditing.movement import Movement
 from dpstats.auditing.result import AuditResult, ExactAuditResult
-from dpstats.auditing.sensitivity import SensitivityCheck, check_sensitivity, worst_neighbor
+from dpstats.auditing.sensitivity import check_sensitivity
+from dpstats.auditing.sensitivity_check import SensitivityCheck
+from dpstats.auditing.worst_neighbor import worst_neighbor
 
 __all__ = [
     "AuditResult",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from dpstats.mechanisms import (
 from dpstats.privacy import Neighbors, PrivacyGuarantee, compose, gaussian_delta
 from dpstats.quantiles import PrivateQuantile
 from dpstats.regression import PrivateLinearRegression
+from tests.auditing.pairs import X, Z
 from tests.auditing.published_faults import FAULTS, INCOMES, Fault
 
 
@@ -91,10 +91,6 @@ def test_noise_that_repeats_is_for_the_audit() -> None:
 
 
 # Of this package.
-
-X = np.full((50, 2), 0.25)
-Z = X.copy()
-Z[3] = (-1.0, 1.0)
 
 
 class HalfDeclared(ClippedMean):
@@ -208,37 +204,6 @@ def test_it_cannot_pass_trivially() -> None:
     check_sensitivity(ClippedMean(clip=1.0), X, two, rows_apart=2)
 
 
-def test_an_error_of_the_neighbour_shows_no_value() -> None:
-    def refusing(x: Any, source: Any) -> Any:
-        if x[0] > 5:
-            raise ValueError(f"bad value {x[0]}")
-        return source.laplace(x.sum(), sensitivity=100)
-
-    check = check_sensitivity(refusing, np.zeros(2), np.array([77.25, 0.0]))
-    assert check.violated and "ValueError" in check.course and "77" not in check.course
-
-
-def test_the_worst_of_the_neighbours_that_are_tried() -> None:
-    # The median of 5 numbers of [0, 10] moves by the larger gap beside it.
-    x = np.array([1.0, 2.0, 4.0, 7.0, 8.0])
-    worst = worst_neighbor(np.median, x, [0.0, 10.0], sensitivity=3.0)
-    assert worst.ok and worst.ratio == 1.0 and worst.neighbor == "row 0 replaced by candidate 1"
-    assert worst_neighbor(np.median, x, [0.0, 10.0], rows=[4], sensitivity=3.0).ratio == pytest.approx(2 / 3)
-    assert worst_neighbor(np.median, x, [0.0, 10.0], sensitivity=2.9).violated
-    mean = ClippedMean(clip=1.0, std=1.0)
-    assert worst_neighbor(mean, np.full((5, 2), -1.0), [[1.0, 1.0], [0.0, 9.0]], rows=[0, 2]).ratio == 1.0
-    quantile = PrivateQuantile(0.5, bounds=(0, 10), step=1.0)
-    assert worst_neighbor(quantile, np.array([1.0, 2.0, 4.0, 7.0, 8.0]), [0.0, 10.0]).ok
-
-
-def test_what_cannot_be_compared_is_said() -> None:
-    def released(x: Any, source: Any) -> Any:
-        source.laplace(x.sum(), sensitivity=9.0)
-        return object()
-
-    assert "not compared" in check_sensitivity(released, X, Z).output
-
-
 def test_scores_that_all_move_select_nothing_else() -> None:
     def best(x: Any, source: Any) -> int:
         return int(source.select([x.sum() + 10, x.sum()], sensitivity=0.0 + 1e-12))
@@ -249,96 +214,6 @@ def test_scores_that_all_move_select_nothing_else() -> None:
         return int(source.select([x.sum(), 0.0], sensitivity=0.5, monotone=True))
 
     assert check_sensitivity(alone, X[:, 0], Z[:, 0]).ratio == pytest.approx(1.25 / 0.5)
-
-
-ROWS, NEAR = np.array([0.2, 0.5, 0.9]), np.array([0.2, 0.5, 0.0])
-
-
-def clipped_sum(x: Any, source: Any) -> Any:
-    return source.laplace(np.clip(x, 0, 1).sum(), sensitivity=1.0)
-
-
-@pytest.mark.parametrize(
-    ("rows", "candidate"),
-    [(np.zeros(4, int), 1.9), (np.zeros(4, np.uint8), 257), (np.zeros(4, bool), 50.0), ([0, 1, 0], -0.9)],
-)
-def test_candidates_are_tried_as_they_are(rows: Any, candidate: Any) -> None:
-    assert worst_neighbor(lambda x: float(np.sum(x)), rows, [candidate], sensitivity=0.5).violated
-
-
-def test_rows_and_candidates_need_a_common_type() -> None:
-    for rows, candidates in (
-        (np.zeros(3), np.array(["a"])),
-        (np.zeros(3), np.array([None])),
-        (np.array([2**53 + 1]), [0.5]),
-    ):
-        with pytest.raises(InvalidParameter, match="a common type that holds both exactly"):
-            worst_neighbor(np.sum, rows, candidates, sensitivity=1.0)
-    with pytest.raises(InvalidParameter, match="rows must be an integer at least 0 and at most 3, got 9"):
-        worst_neighbor(np.sum, np.ones(4), [0.0], rows=[9], sensitivity=1.0)
-    with pytest.raises(InvalidParameter, match="a row and a candidate, got 4 rows and 0 candidates"):
-        worst_neighbor(np.sum, np.ones(4), np.zeros(0), sensitivity=1.0)
-
-
-def test_no_output_passes_that_was_not_compared() -> None:
-    def strange(x: Any, source: Any) -> Any:
-        return clipped_sum(x, source), object()
-
-    check = check_sensitivity(strange, ROWS, NEAR)
-    assert check.verdict == "output not compared" and not check.ok and not check.violated
-    assert "may hold more than was released" in str(check)
-
-    class Leaking(ClippedMean):
-        def _report(self, released: Any, plan: Any) -> None:
-            super()._report(released, plan)
-            self.result_ = self.kept
-
-        def fit(self, X: Any, y: Any = None) -> Any:
-            self.kept = SimpleNamespace(raw=float(np.mean(X)))
-            return super().fit(X, y)
-
-    assert check_sensitivity(ClippedMean(clip=1.0), X, Z).ok
-    assert "differs" in check_sensitivity(Leaking(clip=1.0), X, Z).output
-
-
-def test_a_release_that_does_not_repeat_itself_is_not_accused() -> None:
-    rng = np.random.default_rng(0)
-
-    def elsewhere(x: Any, source: Any) -> Any:
-        source.statistic(np.clip(x, 0, 1).sum(), sensitivity=1.0)
-        return {"noisy": rng.laplace(), "raw": x.mean() if raw else 0.0}
-
-    raw = False
-    for other in (ROWS, NEAR):
-        check = check_sensitivity(elsewhere, ROWS, other)
-        assert check.verdict == "output not compared" and "two runs on the same dataset" in check.output
-    # What does repeat is compared.
-    raw = True
-    assert check_sensitivity(elsewhere, ROWS, NEAR).violated
-
-    def noisy_before(x: Any, source: Any) -> Any:
-        return source.laplace(rng.laplace(), sensitivity=1.0)
-
-    with pytest.raises(InvalidParameter, match="must repeat itself on the same dataset"):
-        check_sensitivity(noisy_before, ROWS, NEAR)
-
-
-def test_runs_share_neither_state_nor_rows() -> None:
-    class Cached:
-        def __call__(self, x: Any, source: Any) -> Any:
-            if not hasattr(self, "top"):
-                self.top = x.max()
-            return source.laplace(x.sum(), sensitivity=self.top)
-
-    assert "from the data" in str(check_sensitivity(Cached(), np.array([1.0, 2.0]), np.array([1.0, 3.0])))
-
-    def in_place(x: Any, source: Any) -> Any:
-        x /= 10
-        return source.laplace(x.sum(), sensitivity=10.0)
-
-    rows = np.array([5.0, 50.0])
-    assert worst_neighbor(in_place, rows, [150.0]).ratio == pytest.approx(1.45)
-    assert rows.tolist() == [5.0, 50.0]
 
 
 def test_the_pair_is_of_the_relation_that_stages_are_for() -> None:
@@ -362,37 +237,6 @@ def test_rows_of_one_column_are_neighbours_too() -> None:
     quantile = PrivateQuantile(0.5, bounds=(-1, 1), step=0.1)
     with pytest.raises(InvalidParameter, match=r"must differ in one row .* got 2"):
         check_sensitivity(quantile, np.array([-1.0, -1, 1, 0.5]), np.array([1.0, 1, 1, 0.5]))
-
-
-def test_integers_are_compared_exactly() -> None:
-    for release in (int, lambda t: [int(t), 0.5], lambda t: np.array([t])):
-        check = check_sensitivity(release, 2**60, 2**60 + 100, sensitivity=1.0)
-        assert check.violated and check.ratio == 100.0
-    with pytest.raises(InvalidParameter, match="must be real numbers, got complex"):
-        check_sensitivity(lambda t: np.array([t * 1j]), 0.0, 1.0, sensitivity=1.0)
-    assert check_sensitivity(float, 0.0, 1e-200, sensitivity=1e-205, norm="l2").violated
-    with pytest.raises(InvalidParameter, match="scale must be a finite number greater than 0, got 0"):
-        check_sensitivity(lambda x, s: s.laplace(x.sum(), sensitivity=1, scale=0), ROWS, NEAR)
-
-
-def test_bad_data_are_refused_and_other_errors_violate() -> None:
-    bad = X.copy()
-    bad[0] = np.nan
-    for pair, which in (((X, bad), "the neighbour is refused"), ((bad, X), "the dataset is refused")):
-        check = check_sensitivity(ClippedMean(clip=1.0), *pair)
-        assert check.verdict == "refused" and not check.ok and not check.violated and which in check.course
-
-    def fails(x: Any, source: Any) -> Any:
-        if x[2] == 0.9:
-            raise ZeroDivisionError
-        return clipped_sum(x, source)
-
-    for pair in ((ROWS, NEAR), (NEAR, ROWS)):
-        check = check_sensitivity(fails, *pair)
-        assert check.violated and "refused (ZeroDivisionError)" in check.course
-    # On both, it is the call that is wrong.
-    with pytest.raises(ZeroDivisionError):
-        check_sensitivity(fails, ROWS, ROWS)
 
 
 def test_a_stream_is_asked_by_a_callable() -> None:

@@ -1,0 +1,167 @@
+"""A release run on a dataset, and again on neighbours behind a witness.
+
+The witness has every stage release what it released in the first run, so that what a neighbour changes is seen.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from dpstats.auditing.apart import check_relation, parts_of
+from dpstats.auditing.compared import Path, compared
+from dpstats.auditing.sensitivity_check import (
+    DIFFERS,
+    FOLLOWS,
+    NOT_COMPARED,
+    NOT_REACHED,
+    NOT_REPEATED,
+    SensitivityCheck,
+    worst_of_each,
+)
+from dpstats.data.parameters import check_choice, check_real
+from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.release.mechanism import Releasing
+from dpstats.release.witness import NORMS, Witness
+
+Run = Callable[[Any, Any, Witness], Any]
+
+
+def runner(release: Any, sensitivity: float | None, norm: str) -> Run:
+    """Return what runs a release on data before a witness."""
+    check_choice("norm", norm, list(NORMS))
+    if isinstance(release, Releasing):
+        name = type(release).__name__
+        raise InvalidParameter(
+            f"release must be an estimator or a callable, got a {name}: give a callable that makes it with "
+            f"random_state=source, such as lambda data, source: {name}(..., random_state=source).release(...)"
+        )
+    if sensitivity is not None:
+        moved = check_real("sensitivity", sensitivity, at_least=0)
+        if not callable(release):
+            raise InvalidParameter(
+                "release must be a callable that returns a statistic, where sensitivity is given"
+            )
+
+        def looked_at(release: Any, data: Any, witness: Witness) -> None:
+            witness.statistic(release(data), sensitivity=moved, norm=norm, name="statistic")
+
+        return looked_at
+    if all(callable(getattr(release, name, None)) for name in ("fit", "get_params", "set_params")):
+        return fitted
+    if not callable(release):
+        raise InvalidParameter(f"release must be an estimator or a callable, got {type(release).__name__}")
+    return lambda release, data, witness: release(data, witness)
+
+
+def fitted(estimator: Any, data: Any, witness: Witness) -> dict[str, Any]:
+    """Fit a copy of an estimator, and return all that is public of it afterwards."""
+    if not {"random_state", "budget"} <= estimator.get_params(deep=False).keys():
+        raise InvalidParameter(
+            f"release must be an estimator of dpstats, or a callable that uses one, got {type(estimator).__name__}"
+        )
+    made = copy.copy(estimator)
+    made.set_params(random_state=None, budget=None)
+    made = _copied(made).set_params(random_state=witness)
+    made.fit(*parts_of(data))
+    if not witness.seen:
+        name = type(made).__name__
+        raise InvalidParameter(
+            f"release must touch a stage when it is fitted, which {name} does not: give a callable that fits "
+            f"{name}(..., random_state=source) and asks it what it answers"
+        )
+    # With what is worked out when it is asked for; always in one order.
+    names = sorted({*vars(made), *dir(type(made))})
+    public = {name: _shown(made, name) for name in names if name.endswith("_") and not name.startswith("_")}
+    return {**public, "summary": str(made.summary())} if hasattr(made, "summary") else public
+
+
+def _shown(made: Any, name: str) -> Any:
+    try:
+        return getattr(made, name)
+    except Exception as error:  # some are there on request only
+        return f"refused ({type(error).__name__})"
+
+
+class Replay:
+    """The run on the first dataset, which runs on neighbours are compared with."""
+
+    def __init__(self, release: Any, run: Run, dataset: Any, seed: int) -> None:
+        self._release, self._run, self._dataset, self._seed = release, run, dataset, seed
+        self._first = Witness(seed)
+        self._error: Exception | None = None
+        self._changing: set[Path] = set()
+        try:
+            self._returned = self._done(dataset, self._first)
+        except Exception as error:
+            self._error = error
+            return
+        if not self._first.seen:
+            raise InvalidParameter(
+                "release must touch a stage, or nothing is checked: give its source as random_state to what it uses of "
+                "dpstats, or draw from it (source.laplace, source.gaussian, source.select, source.statistic)"
+            )
+        self._changing = self._repeated()
+
+    def _done(self, data: Any, witness: Witness) -> Any:
+        # Copies, as a release may change both.
+        return self._run(_copied(self._release), _copied(data), witness)
+
+    def _repeated(self) -> set[Path]:
+        """Return where the output differs on the same dataset; refuse stages that do."""
+        again = self._first.again()
+        try:
+            returned, parted = self._done(self._dataset, again), again.finish()
+        except Exception as error:
+            returned, parted = None, again.parted or f"a run fails ({type(error).__name__})"
+        moved = worst_of_each(self._first.seen, again.seen)
+        if parted or any(not item.ok or item.ratio > 0 for item in moved):
+            what = parted or "its stages are given other numbers"
+            raise InvalidParameter(
+                "release must repeat itself on the same dataset, where all it draws is released again, or nothing can "
+                f"be told from a neighbour: {what}. Draw from source, and use no clock and no other noise before it"
+            )
+        return compared(self._returned, returned)[0]
+
+    def on(self, neighbor: Any, words: str) -> SensitivityCheck:
+        """Return the check of a neighbour."""
+        if self._error is not None:
+            # The fault of the call, if it fails on both.
+            self._done(neighbor, Witness(self._seed))
+            course = f"the dataset is refused ({type(self._error).__name__}), and the neighbour is not"
+            return SensitivityCheck((), course, NOT_REACHED, words, isinstance(self._error, InvalidData))
+        second = self._first.again()
+        course, again, refused = "", None, False
+        try:
+            again = self._done(neighbor, second)
+        except Exception as error:
+            # Not its message, which may show the data.
+            course = second.parted or f"the neighbour is refused ({type(error).__name__})"
+            refused = not second.parted and isinstance(error, InvalidData)
+        else:
+            # Whatever a release makes of the error of a stage that the first run did not ask for.
+            course = second.finish()
+        check_relation(self._dataset, neighbor, {*self._first.relations, *second.relations})
+        output = NOT_REACHED if course else self._output(again)
+        return SensitivityCheck(worst_of_each(self._first.seen, second.seen), course, output, words, refused)
+
+    def _output(self, again: Any) -> str:
+        differ, unknown = compared(self._returned, again)
+        # What differs on the same dataset, too, is not the neighbour's doing.
+        if not all(map(self._excused, differ)):
+            return DIFFERS
+        if self._changing:
+            return NOT_REPEATED
+        return NOT_COMPARED if unknown else FOLLOWS
+
+    def _excused(self, path: Path) -> bool:
+        return any(path[:k] in self._changing for k in range(len(path) + 1))
+
+
+def _copied(given: Any) -> Any:
+    """Return a copy of what a run may change, or itself where there is no way to copy it."""
+    try:
+        return copy.deepcopy(given)
+    except Exception:
+        return given

@@ -1,0 +1,164 @@
+"""What a neighbour moved before noise, against what was declared: the verdict, stage by stage."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dpstats.auditing.movement import Movement, movement
+from dpstats.release.witness import Seen
+from dpstats.report import Reported
+from dpstats.results import Summary
+
+FOLLOWS = "follows from what was released"
+DIFFERS = "differs: it does not follow from what was released"
+NOT_COMPARED = "not compared: it has more than numbers, text, arrays, and collections of these"
+NOT_REACHED = "not compared: the runs part before it"
+NOT_REPEATED = "not compared: two runs on the same dataset, with the same releases, return different ones"
+
+KEPT, VIOLATED, NOTHING_MOVED = "kept", "violated", "nothing moved"
+REFUSED, LEFT_OPEN = "refused", "output not compared"
+
+
+@dataclass(frozen=True, slots=True)
+class SensitivityCheck(Reported):
+    """What a neighbour moved, stage by stage, against what was declared.
+
+    Attributes
+    ----------
+    movements : tuple of Movement
+        Of every stage that is given something of the data: ``stage``, ``norm``, ``moved``, ``declared``, ``ratio``,
+        ``ok`` and ``problem``. Of a stream it is the worst question.
+    course : str
+        How the two runs part, in words; "" where both ask for the same stages in the same order.
+    output : str
+        Whether what the release returns follows from what its stages released, in words.
+    neighbor : str
+        Which neighbour it was, where several were tried.
+    refused : bool
+        Whether one of the two is refused as bad data (`InvalidData`), in public, before anything else differs.
+
+    See Also
+    --------
+    check_sensitivity
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.auditing import check_sensitivity
+    >>> check = check_sensitivity(np.sum, [1, 0, 1], [1, 1, 1], sensitivity=1.0)
+    >>> check.ok, check.ratio
+    (True, 1.0)
+    """
+
+    movements: tuple[Movement, ...]
+    course: str
+    output: str
+    neighbor: str = ""
+    refused: bool = False
+
+    @property
+    def violated(self) -> bool:
+        """Whether this pair shows that the declaration is wrong."""
+        parted = bool(self.course) and not self.refused
+        return parted or self.output == DIFFERS or not all(item.ok for item in self.movements)
+
+    @property
+    def verdict(self) -> str:
+        """ "violated"; "kept"; "nothing moved", "refused" or "output not compared", which show neither."""
+        if self.violated:
+            return VIOLATED
+        if self.refused:
+            return REFUSED
+        if self.output != FOLLOWS:
+            return LEFT_OPEN
+        return KEPT if self.ratio > 0 else NOTHING_MOVED
+
+    @property
+    def ok(self) -> bool:
+        """Whether something moved, all within what was declared, and the output follows."""
+        return self.verdict == KEPT
+
+    @property
+    def worst(self) -> Movement | None:
+        """The stage that is wrong, or comes nearest to it."""
+        return max(self.movements, key=rank, default=None)
+
+    @property
+    def stage(self) -> str:
+        """The name of the worst stage."""
+        return "" if self.worst is None else self.worst.stage
+
+    @property
+    def ratio(self) -> float:
+        """The largest of what moved over what was declared."""
+        return max((item.ratio for item in self.movements if not math.isnan(item.ratio)), default=0.0)
+
+    def summary(self) -> Summary:
+        """Return one row per stage; prints as text, shows as HTML in a notebook."""
+        facts = [
+            ("Verdict", self.verdict),
+            ("Course", self.course or "the same stages, in the same order"),
+            ("Output", self.output),
+            *([("Neighbour", self.neighbor)] if self.neighbor else []),
+        ]
+        rows = [
+            (
+                item.stage,
+                item.norm,
+                *(map(_number, (item.moved, item.declared, item.ratio))),
+                "yes" if item.ok else "NO",
+            )
+            for item in self.movements
+        ]
+        notes = [f"{item.stage}: {item.problem}." for item in self.movements if item.problem]
+        if self.verdict == NOTHING_MOVED:
+            notes.append("No stage moved: this pair tests nothing. Choose a row that counts.")
+        if self.verdict == LEFT_OPEN:
+            notes.append("The output may hold more than was released: return what can be compared, or None.")
+        if self.verdict == REFUSED:
+            notes.append(
+                "That bad data are refused is seen by all: bounds, or checks beforehand, must make it public."
+            )
+        notes.append(
+            "Of these two datasets alone. A violation is a proof; that none is seen is not: other rows may move more."
+        )
+        notes.append("What moved is a fact of the rows: of private data it is private.")
+        return Summary(
+            "Sensitivity check",
+            facts,
+            ("stage", "measured by", "moved", "declared", "ratio", "within"),
+            rows,
+            notes,
+        )
+
+    def __str__(self) -> str:
+        return str(self.summary())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
+
+
+def worst_of_each(first: Sequence[Seen], second: Sequence[Seen]) -> tuple[Movement, ...]:
+    """Return what moved, of questions of one stream the worst."""
+    found: dict[str, Movement] = {}
+    for pair in zip(first, second, strict=False):
+        item = movement(*pair)
+        if item is None:
+            continue
+        known = found.get(item.stage)
+        if known is None or rank(item) > rank(known):
+            found[item.stage] = item
+    return tuple(found.values())
+
+
+def rank(item: Movement) -> tuple[bool, float]:
+    """Return how bad a movement is, for comparisons."""
+    return not item.ok, math.inf if math.isnan(item.ratio) else item.ratio
+
+
+def _number(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.5g}"
