@@ -387,6 +387,7 @@ INSIDE = {
         "options",
         "input",
         "declared",
+        "samples",
         "release",
         "plan",
         "units",

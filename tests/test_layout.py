@@ -41,7 +41,6 @@ TESTED_ELSEWHERE = {
     "sql/syntax.py": "tests/sql/test_parse.py reads every clause",
     "sql/units.py": "tests/sql/test_parse.py asks whose rows are",
     "ranks/result.py": "tests/ranks/test_rank_tests.py reads results and summaries",
-    "identity/spatial_limit.py": "tests/identity/test_by_spatial_sign.py compares the limit with rows",
 }
 # Of the folders below, every test file has a module, or is in this list with the reason.
 MIRRORED = ("auditing", "cli", "lattice", "simulation")

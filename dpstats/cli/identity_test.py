@@ -11,6 +11,7 @@ from dpstats.cli.files import shows_progress
 from dpstats.cli.input import reading
 from dpstats.cli.options import add_privacy, per_column
 from dpstats.cli.release import ReleaseCommand
+from dpstats.cli.samples import PowerTarget
 from dpstats.errors import InvalidParameter
 
 
@@ -61,12 +62,18 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(epsilon=None)  # 1, where --rho does not take its place
 
 
-def _build(options: argparse.Namespace, n: int, d: int) -> Any:
-    from dpstats.identity import FilteringTest, LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
+def _automatic(n: int, d: int) -> str:
+    """Return what --test auto stands for."""
+    from dpstats.identity import RowDistanceTest
     from dpstats.identity.choice import automatic_test
 
+    return "row-distance" if automatic_test(n, d) is RowDistanceTest else "spatial-sign"
+
+
+def _build(options: argparse.Namespace, n: int, d: int) -> Any:
+    from dpstats.identity import FilteringTest, LipschitzExtensionTest, RowDistanceTest, SpatialSignTest
+
     tests: dict[str, Any] = {
-        "auto": automatic_test(n, d),
         "row-distance": RowDistanceTest,
         "spatial-sign": SpatialSignTest,
         "lipschitz": LipschitzExtensionTest,
@@ -77,7 +84,7 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
     if options.null == "product" and (options.std is not None or options.cov is not None):
         raise InvalidParameter("--std and --cov go with --null normal only: signs have variance 1 - mean^2")
     own: dict[str, Any] = {} if options.delta is None else {"delta": options.delta}
-    test = tests[options.test]
+    test = tests[_automatic(n, d) if options.test == "auto" else options.test]
     if options.rho is not None:
         if test is not RowDistanceTest:
             raise InvalidParameter(f"--rho goes with --test row-distance only, got --test {options.test}")
@@ -149,4 +156,5 @@ IDENTITY_TEST = ReleaseCommand(
     build=_build,
     report=_report,
     intervals=False,
+    target=PowerTarget(_automatic),
 )

@@ -6,7 +6,8 @@ import argparse
 from typing import Any
 
 from dpstats.cli.options import add_privacy, check_ends, numbers_of, per_column
-from dpstats.cli.release import ReleaseCommand, Target, estimates
+from dpstats.cli.release import ReleaseCommand, estimates
+from dpstats.cli.samples import ErrorTarget
 from dpstats.errors import InvalidParameter
 
 
@@ -187,6 +188,6 @@ MEAN = ReleaseCommand(
     build=_build,
     report=_report,
     in_blocks=True,
-    target=Target("of a column's mean", lambda options, d: d),
+    target=ErrorTarget("of a column's mean", lambda options, d: d),
     add_answers=_add_answers,
 )

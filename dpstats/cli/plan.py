@@ -1,4 +1,4 @@
-"""``dpstats plan``: what a release would consist of, whether a budget could pay, how many rows an error needs."""
+"""``dpstats plan``: what a release would consist of, whether a budget could pay, how many rows are needed."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 
 from dpstats.cli.exits import epilog
 from dpstats.cli.files import output
-from dpstats.cli.options import add_output, per_column
+from dpstats.cli.options import add_output
 from dpstats.cli.release import (
     ReleaseCommand,
-    Target,
     check_outputs,
     guarantee_facts,
     ledger_budget,
     plan_facts,
 )
+from dpstats.cli.samples import Target
 from dpstats.errors import BudgetExceeded, InvalidParameter
 
 # Larger sizes are typing errors: plans for them would run out of memory or leave floating point.
@@ -31,15 +31,15 @@ def add_plans(commands: Any, releases: Iterable[ReleaseCommand]) -> Any:
         help="what a release would consist of and cost; needs no data",
         description="Say what a release would consist of, at which noise and which cost, whether a budget could pay "
         "it, and how long its calibration takes: from public numbers alone. 'plan samples' finds the number of rows "
-        "that an error asks for.",
+        "that an error, or the power of a test, asks for.",
         epilog=epilog(),
     )
     plans = plan.add_subparsers(dest="planned", required=True, metavar="COMMAND")
     sampled = plans.add_parser(
         "samples",
-        help="how many rows a release needs for an error",
-        description="Find the smallest number of rows at which the plan of a release promises an error, and print "
-        "that plan.",
+        help="how many rows a release needs for an error, or a test for a power",
+        description="Find the number of rows at which a release has an error or a test has a power, and print the "
+        "plan of so many.",
     ).add_subparsers(dest="sampled", required=True, metavar="COMMAND")
     for command in releases:
         words = f"the plan of '{command.name}' with these parameters"
@@ -62,27 +62,8 @@ def _add_plan(parser: argparse.ArgumentParser, command: ReleaseCommand, run: Any
 
 
 def _add_samples(commands: Any, command: ReleaseCommand, target: Target) -> None:
-    parser = commands.add_parser(
-        command.name,
-        help=f"rows for an error {target.words}",
-        description=f"Find the smallest number of rows at which the root mean square error {target.words} is at most "
-        "--target-error, by the plan's own expected error.",
-    )
-    parser.add_argument(
-        "--target-error",
-        type=float,
-        required=True,
-        metavar="E",
-        help=f"root mean square error {target.words}, in its units",
-    )
-    parser.add_argument(
-        "--spread",
-        action="append",
-        type=float,
-        metavar="S",
-        help="standard deviation that rows are taken to have, once or once per column: for planning only (default: "
-        "what the plan says of it)",
-    )
+    parser = commands.add_parser(command.name, help=target.help, description=target.description)
+    target.add_parameters(parser)
     _add_plan(parser, command, _samples)
 
 
@@ -111,33 +92,11 @@ def _plan(options: argparse.Namespace) -> None:
 
 
 def _samples(options: argparse.Namespace) -> None:
-    """Print how many rows an error asks for, and the plan of so many."""
-    import math
-
-    from dpstats.data.parameters import check_real
-    from dpstats.means import required_samples
-
-    target = check_real("--target-error", options.target_error, above=0)
-    check_outputs(options)
+    """Print how many rows are needed, and the plan of so many."""
+    check_outputs(options, "cov")
     d = _planned_columns(options)
-    spread = None if options.spread is None else per_column("--spread", options.spread, d)
-    share = options.target.share(options, d)
-    # Whatever is built for a number of rows goes by columns and parameters alone.
-    estimator = options.build(options, 2, d)
-    try:
-        n = required_samples(estimator, d, share * target**2, spread)
-    except InvalidParameter as error:
-        if not str(error).startswith("target_error"):
-            raise
-        raise InvalidParameter(
-            "--target-error cannot be reached by 2^32 rows, the most that are added up exactly; 'dpstats plan' says "
-            "the noise there"
-        ) from None
-    found = math.sqrt(estimator.plan(n, d).expected_error(spread) / share)
-    text = f"{n:,} rows, for a root mean square error {options.target.words} of {found:.4g}"
-    if spread is None and estimator.plan(n, d).expected_error(0.0) == estimator.plan(n, d).expected_error():
-        text += "\n  of the noise alone: --spread counts the sampling error"
-    _show_plan(options, estimator, n, d, f"{text}\n", {"rows": n, "root_mean_square_error": found})
+    found = options.target.find(options, d, options.build)
+    _show_plan(options, found.estimator, found.rows, d, f"{found.words}\n", found.facts)
 
 
 def _planned_columns(options: argparse.Namespace) -> int:

@@ -7,7 +7,8 @@ from typing import Any
 
 from dpstats.cli.input import InputTable
 from dpstats.cli.options import add_privacy
-from dpstats.cli.release import ReleaseCommand, Target
+from dpstats.cli.release import ReleaseCommand
+from dpstats.cli.samples import ErrorTarget
 from dpstats.cli.units import add_unit, read_rows
 from dpstats.errors import InvalidParameter
 
@@ -85,5 +86,5 @@ PROPORTION = ReleaseCommand(
     read=_read,
     width=_one,
     picture=("the p-value of every proportion", _draw),
-    target=Target("of the proportion", lambda options, d: 1),
+    target=ErrorTarget("of the proportion", lambda options, d: 1),
 )

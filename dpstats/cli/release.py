@@ -16,22 +16,8 @@ from dpstats.cli.files import keep_apart, notice, opened, output
 from dpstats.cli.input import InputTable, add_table
 from dpstats.cli.kept import results_path, until_delivered
 from dpstats.cli.options import add_output, add_plot, check_plot
+from dpstats.cli.samples import Target
 from dpstats.errors import InvalidData, InvalidParameter, LedgerError
-
-
-class Target(NamedTuple):
-    """The error that a number of rows is asked for.
-
-    Attributes
-    ----------
-    words : str
-        Of what it is the error.
-    share : callable
-        (options, columns) -> over how many numbers the plan's expected error is added up.
-    """
-
-    words: str
-    share: Callable[[argparse.Namespace, int], int]
 
 
 class ReleaseCommand(NamedTuple):

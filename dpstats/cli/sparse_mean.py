@@ -6,7 +6,8 @@ import argparse
 from typing import Any
 
 from dpstats.cli.options import add_privacy, numbers_of, per_column
-from dpstats.cli.release import ReleaseCommand, Target, estimates
+from dpstats.cli.release import ReleaseCommand, estimates
+from dpstats.cli.samples import ErrorTarget
 from dpstats.errors import InvalidParameter
 
 
@@ -98,5 +99,5 @@ SPARSE_MEAN = ReleaseCommand(
     build=_build,
     report=_report,
     all_columns=True,
-    target=Target("of a selected column's mean, all found", lambda options, d: min(options.nonzero, d)),
+    target=ErrorTarget("of a selected column's mean, all found", lambda options, d: min(options.nonzero, d)),
 )

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from dpstats.cli import main
 from dpstats.identity import RowDistanceTest
-from dpstats.means import AdaptiveMean, ClippedMean, SparseMean
-from dpstats.tables import PrivateProportion
 from tests.cli.commands import AGE, SPARSE, failed, json_of, refused
 
 PLANS = {
@@ -104,54 +101,3 @@ def test_a_plan_says_how_long_a_calibration_takes(capsys: pytest.CaptureFixture[
         assert seconds == test.calibration_seconds(int(rows), 20) > 0
     assert main(["plan", "mean", "--rows", "9", "--columns", "1", *AGE[2:]]) == 0
     assert "calibration" not in capsys.readouterr().out
-
-
-SAMPLES: dict[str, tuple[list[str], Any, int, int]] = {
-    "mean": (["--bounds", "0", "10", "--spread", "2"], ClippedMean(bounds=(0, 10)), 3, 3),
-    "adaptive": (
-        ["--method", "adaptive", "--bound", "9", "--std", "2", "--delta", "1e-6"],
-        AdaptiveMean(bound=9.0, std=2.0),
-        3,
-        3,
-    ),
-    "sparse-mean": (
-        ["--nonzero", "2", "--clip", "9", "--std", "1"],
-        SparseMean(n_nonzero=2, clip=9.0, std=1.0),
-        50,
-        2,
-    ),
-    "proportion": ([], PrivateProportion(), 1, 1),
-}
-
-
-@pytest.mark.parametrize("name", SAMPLES)
-def test_rows_for_an_error_are_the_fewest(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    given, estimator, d, share = SAMPLES[name]
-    command = "mean" if name == "adaptive" else name
-    columns = [] if name == "proportion" else ["--columns", str(d)]
-    arguments = ["plan", "samples", command, "--target-error", "0.05", *columns, *given]
-    found = json_of(arguments, capsys)
-    n, spread = found["rows"], 2.0 if name == "mean" else None
-    errors = [np.sqrt(estimator.plan(rows, d).expected_error(spread) / share) for rows in (n, n - 1)]
-    assert errors[0] == pytest.approx(found["root_mean_square_error"]) and errors[0] <= 0.05 < errors[1]
-    assert found["n_samples"] == n and found["command"] == f"plan samples {command}"
-    assert main(arguments) == 0
-    out = capsys.readouterr().out
-    assert out.startswith(f"{n:,} rows, for a root mean square error of") and "of the noise alone" not in out
-
-
-def test_rows_for_an_error_without_a_spread_are_of_the_noise(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = ["plan", "samples", "mean", "--columns", "1", "--bounds", "0", "10"]
-    assert main([*arguments, "--target-error", "0.01"]) == 0
-    assert "of the noise alone: --spread counts the sampling error" in capsys.readouterr().out
-    assert main([*arguments, "--target-error", "0.01", "--budget", "b.db", "--epsilon", "3"]) == 4
-    assert "it cannot pay" in capsys.readouterr().out
-    for given, message in (
-        (["--target-error", "0"], "--target-error must be"),
-        (["--target-error", "1e-12"], "--target-error cannot be reached by 2^32 rows"),
-        (["--target-error", "1", "--spread", "1", "--spread", "2"], "--spread must be given once"),
-        (["--target-error", "1", "--spread", "-1"], "std must be"),
-    ):
-        assert message in failed([*arguments, *given], capsys, 2)
