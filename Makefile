@@ -71,6 +71,7 @@ validate: $(INSTALLED)
 	$(BIN)/python validation/studies/interval_coverage.py
 	$(BIN)/python validation/studies/mean_comparison.py --replications 100
 	$(BIN)/python validation/studies/adaptive_screen.py --replications 200
+	$(BIN)/python validation/studies/two_regimes.py
 	$(BIN)/python validation/studies/sparse_comparison.py --replications 400
 
 validate-fast: $(INSTALLED)
