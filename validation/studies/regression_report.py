@@ -293,6 +293,7 @@ def run(report: Report, description: str) -> None:
             flush=True,
         )
     command = f"python validation/studies/{report.script}.py --replications {options.replications}"
+    command += " --no-libraries" if options.no_libraries else ""
     text = as_markdown(report, cells, command, missing)
     print(text)
     if write:
