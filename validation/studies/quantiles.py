@@ -225,6 +225,7 @@ def picture(found: Sequence[Cell]) -> Any:
         axis.grid(alpha=0.25)
     left.axhline(LEVEL, color="black", lw=1, ls="--")
     right.axhline(1.0, color="black", lw=1, ls="--")
+    right.set_yscale("log")
     left.legend(fontsize=8, frameon=False)
     return figure
 
