@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import dpstats
+from tests.conftest import GONE
 from tests.other_kernels import NUMERICAL
 
 PACKAGE = Path(dpstats.__file__).parent
@@ -90,3 +93,7 @@ def test_a_module_without_a_test_file_is_found(tmp_path: Path) -> None:
 
 def test_numerical_tests_that_are_run_again_exist() -> None:
     assert not [path for path in NUMERICAL if not (TESTS.parent / path).exists()]
+
+
+def test_slow_tests_exist(pytestconfig: pytest.Config) -> None:
+    assert pytestconfig.stash[GONE] == set()
