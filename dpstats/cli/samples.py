@@ -168,6 +168,10 @@ class PowerTarget(NamedTuple):
         )
 
     def find(self, options: argparse.Namespace, d: int, build: Build) -> Found:
+        if options.test == "auto" and options.rho is not None:
+            raise InvalidParameter(
+                "--rho goes with --test row-distance only: which test 'auto' is depends on the number of rows"
+            )
         # "auto" is a choice by the number of rows, which is what is asked for here: first the test that is quick to
         # simulate, and where "auto" would run another one on so many rows, that one, which is there as it needs fewer.
         named = self.chosen(2**32, d) if options.test == "auto" else options.test
