@@ -17,6 +17,7 @@ from dpstats.data.rows import rows_of
 from dpstats.errors import InvalidData
 
 _FAN = 8  # partial sums that one task adds up
+_N_ROWS = "\0number of rows"  # no stage has a name with this character
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,7 +40,7 @@ class DaskRows(Engine):
         d = self.collection.shape[1] if self.columns is None else len(self.columns)
         if self.columns is None and not np.isnan(self.collection.shape[0]):
             return int(self.collection.shape[0]), int(d)
-        n = int(_run(self._tasks(_count))["rows"])
+        n = int(_run(self._tasks(_count))[_N_ROWS])
         return n, int(d)
 
     def having(self, columns: Sequence[str] | None, beside: Beside = None) -> DaskRows:
@@ -50,7 +51,7 @@ class DaskRows(Engine):
 
     def total(self, work: Work) -> dict[str, Integers]:
         found = _run(self._tasks(_Counted(work)))
-        if int(found.pop("rows")) != self.shape[0]:
+        if int(found.pop(_N_ROWS)) != self.shape[0]:
             raise InvalidData("X must have as many rows whenever it is read: it changed meanwhile")
         return found
 
@@ -75,7 +76,7 @@ class _Counted:
 
 
 def _count(part: Part) -> dict[str, Any]:
-    return {"rows": np.int64(len(part.X))}
+    return {_N_ROWS: np.int64(len(part.X))}
 
 
 def _on_block(work: Work, block: Any, columns: list[str] | None, beside: Beside) -> Any:

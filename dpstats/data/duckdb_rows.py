@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -245,9 +246,9 @@ def of_file(path: Path) -> DuckRows:
 
 def _table_of(path: Path) -> str:
     """Return the SQL of a file: of text nothing is guessed from its rows, so that none changes how others are read."""
-    name = "'" + str(path).replace("'", "''") + "'"
+    name = file_literal(path)
     if ".parquet" in path.suffixes:
-        return f"read_parquet({name})"
+        return f"read_parquet({name}, hive_partitioning=false)"
     delimiter = "\\t" if ".tsv" in path.suffixes else ","
     opened = gzip.open if path.suffix == ".gz" else open
     with opened(path, "rt", encoding="utf-8", newline="") as file:
@@ -258,8 +259,25 @@ def _table_of(path: Path) -> str:
     separator = f"E'{delimiter}'" if delimiter == "\\t" else "','"
     return (
         f"read_csv({name}, auto_detect=false, header=true, delim={separator}, quote='\"', escape='\"', "
-        f"columns={{{columns}}})"
+        f"columns={{{columns}}}, hive_partitioning=false)"
     )
+
+
+def file_literal(path: Path) -> str:
+    """Return the SQL literal of the one file with this path: none of its characters is a pattern or a protocol.
+
+    Raises
+    ------
+    InvalidData
+        If the path has a backslash beside a character of a pattern, which DuckDB cannot be told to take literally.
+    """
+    name = os.path.abspath(path)
+    if "\\" in name and set("[]*?") & set(name):
+        raise InvalidData(
+            f"X must be the path of a file without a backslash beside one of []*?, got {str(path)!r}. Rename the file."
+        )
+    escaped = "".join(f"[{letter}]" if letter in "[]*?" else letter for letter in name)
+    return "'" + escaped.replace("'", "''") + "'"
 
 
 def _described(connection: Any, table: str) -> list[tuple[str, str]] | None:

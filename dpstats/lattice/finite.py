@@ -31,15 +31,17 @@ def _check_part(part: Part) -> dict[str, NDArray[np.int64]]:
 
 
 def finite_or_center(rows: NDArray[Any], center: Columns, missing: str) -> NDArray[Any]:
-    """Return rows whose entries are finite, or raise `InvalidData` where ``missing="error"``.
+    """Return rows of finite float64 numbers, or raise `InvalidData` if an entry is not finite and ``missing="error"``.
 
-    Row by row and public: a bad entry becomes the centre, whatever the other rows hold.
+    Entry by entry and public: a missing entry becomes the center, whatever the other rows hold. Every block becomes
+    float64, with or without a missing entry, so that no row decides the precision in which another one is compared.
     """
+    rows = np.asarray(rows, dtype=np.float64)
     if all_finite(rows):
         return rows
     if missing == "error":
         raise not_finite()
-    return np.where(np.isfinite(rows), rows.astype(np.float64), center)
+    return np.where(np.isfinite(rows), rows, center)
 
 
 def all_finite(rows: NDArray[Any]) -> bool:

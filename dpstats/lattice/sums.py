@@ -193,7 +193,7 @@ def _check_stored(sound: bool) -> None:
 
 def rounded(row_map: RowMap, rows: NDArray[Any]) -> NDArray[np.int64]:
     """Return the steps of the rows of one block."""
-    rows = np.ascontiguousarray(rows)
+    rows = np.ascontiguousarray(rows, dtype=np.float64)
     out = np.empty((rows.shape[0], row_map.n_features))
     # Also what only a caller's numpy.seterr would raise: an exception would tell of an entry.
     with np.errstate(all="ignore"):
@@ -238,7 +238,7 @@ def _sum_piece(
             outside = np.zeros(row_map._outside(X[:0]).shape[1], dtype=np.int64)
         for start in range(0, X.shape[0], rows_per_block):
             rows = X[start : start + rows_per_block]
-            rows = rows if in_place else np.ascontiguousarray(rows)
+            rows = rows if in_place else np.ascontiguousarray(rows, dtype=np.float64)
             rows = finite_or_center(rows, row_map.center, how.missing)
             out = buffer[: rows.shape[0]]
             row_map._round_block(rows, out)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from dpstats.data.duckdb_rows import check_duckdb
+from dpstats.data.duckdb_rows import check_duckdb, file_literal
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.sql.catalogue import BaseTable, ColumnType, quoted
 from dpstats.sql.compile import FUNCTIONS
@@ -238,9 +238,7 @@ def _columns_of_file(connection: Any, path: Path) -> Listed:
     found: Listed | None = None
     with contextlib.suppress(Exception):
         if _is_parquet(path):
-            rows = (
-                connection.cursor().execute(f"DESCRIBE SELECT * FROM read_parquet({_text(path)})").fetchall()
-            )
+            rows = connection.cursor().execute(f"DESCRIBE {_read(path, (), {})}").fetchall()
             found = tuple((str(row[0]), str(row[1])) for row in rows)
         else:
             opened = gzip.open if path.suffix.lower() == ".gz" else open
@@ -263,7 +261,7 @@ def _read(path: Path, listed: Listed, types: Mapping[str, str]) -> str:
     expression, as the cast of a bare column would move into the reader, which refuses what it cannot cast.
     """
     if _is_parquet(path):
-        return f"SELECT * FROM read_parquet({_text(path)})"
+        return f"SELECT * FROM read_parquet({file_literal(path)}, hive_partitioning=false)"
     unknown = types.keys() - {name.lower() for name, _ in listed}
     if unknown:
         raise InvalidParameter(f"types must name columns of {path.name}, got {sorted(unknown)[0]!r}")
@@ -277,8 +275,9 @@ def _read(path: Path, listed: Listed, types: Mapping[str, str]) -> str:
     columns = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in kinds)
     delimiter = "E'\\t'" if _delimiter(path) == "\t" else "','"
     return (
-        f"SELECT {each} FROM read_csv({_text(path)}, auto_detect=false, header=true, delim={delimiter}, quote='\"', "
-        f"escape='\"', columns={{{columns}}}, null_padding=true, ignore_errors=true, strict_mode=false, parallel=false)"
+        f"SELECT {each} FROM read_csv({file_literal(path)}, auto_detect=false, header=true, delim={delimiter}, "
+        f"quote='\"', escape='\"', columns={{{columns}}}, null_padding=true, ignore_errors=true, strict_mode=false, "
+        "parallel=false, hive_partitioning=false)"
     )
 
 

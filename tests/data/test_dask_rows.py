@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from dpstats.data.sources import engine_of
 from dpstats.errors import InvalidData
+from dpstats.groups import GroupMeans
 from dpstats.means import AdaptiveMean, ClippedMean
 from dpstats.privacy import PrivacyBudget
 
@@ -60,3 +62,13 @@ def test_refusals_are_ours_and_nothing_is_charged():
 def test_rows_without_names_have_nothing_beside():
     with pytest.raises(InvalidData, match="columns to have names"):
         engine_of(da.zeros((4, 2)), "y")
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_what_is_counted_has_a_name_that_no_block_of_a_stage_has(delta):
+    dd = pytest.importorskip("dask.dataframe")
+    frame = pd.DataFrame({"v": X[:, 0], "g": np.where(X[:, 1] > 0, "a", "b")})
+    made = GroupMeans(groups=["a", "b"], by="g", columns=["v"], bounds=(-2, 2), delta=delta, random_state=0)
+    with dask.config.set(scheduler="synchronous"):
+        found = made.fit(dd.from_pandas(frame, npartitions=3)).means_
+    np.testing.assert_array_equal(found, made.fit(frame).means_)

@@ -14,6 +14,7 @@ from dpstats.errors import InvalidData
 from dpstats.groups import GroupMeans
 from dpstats.means import AdaptiveMean, ClippedMean
 from dpstats.regression import PrivateLinearRegression
+from dpstats.sql.source import Source
 
 duckdb = pytest.importorskip("duckdb")
 
@@ -177,3 +178,30 @@ def test_an_older_duckdb_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(duckdb, "__version__", "1.4.1")
     with pytest.raises(InvalidData, match=r"needs DuckDB 2\.0 or newer, got DuckDB 1\.4\.1"):
         engine_of(relation)
+
+
+@pytest.mark.parametrize(
+    "name", ["s[1].csv", "q*.csv", "a?.csv", "x[!b].parquet", "year=2020/it's.csv", "year=1/p.parquet"]
+)
+def test_a_path_is_one_file_and_never_a_pattern(name, connection, tmp_path):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    for other in ("s1", "qq", "ab", "xa"):
+        for ending in ("csv", "parquet"):
+            connection.execute(f"COPY (SELECT 9.0 AS a FROM range(50)) TO '{tmp_path / other}.{ending}'")
+    made = tmp_path / f"made{path.suffix}"
+    connection.execute(f"COPY (SELECT 1.0 AS a FROM range(20)) TO '{made}'")
+    made.rename(path)
+    assert engine_of(path).shape == (20, 1)
+    assert entries(path)[0].tolist() == [[1.0]] * 20
+    if "=" in name:  # of the others, SQL refuses the names
+        run = Source({"t": path}).run
+        assert run("SELECT count(*), max(CAST(a AS DOUBLE)) FROM t") == [(20, 1.0)]
+        assert run("SELECT * FROM t")[0] in ((1.0,), ("1.0",))
+
+
+def test_a_path_that_duckdb_cannot_take_literally_is_refused(tmp_path):
+    path = tmp_path / "a\\[1].csv"
+    path.write_text("a\n1\n")
+    with pytest.raises(InvalidData, match="Rename the file"):
+        engine_of(path)

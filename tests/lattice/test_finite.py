@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpstats.errors import InvalidData
-from dpstats.lattice import BallLattice, BoxLattice
+from dpstats.lattice import BITS, BallLattice, BoxLattice
 from tests.lattice.rows import LATTICES, every_lattice, rows_for
 
 
@@ -65,3 +65,27 @@ def test_missing_entries_of_short_floats_count_as_the_centre(dtype, center):
     X = np.array([[np.nan], [np.inf]], dtype=dtype)
     for lattice in (BoxLattice.build(1.0, center, 1, common=False), BallLattice.build(1.0, center, 1)):
         assert lattice.sums(X, missing="center")[0].tolist() == [0]
+
+
+@every_lattice
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+@pytest.mark.parametrize("block", [8, 1 << 18])
+def test_a_missing_entry_changes_the_comparison_of_no_other_row(lattice, dtype, block):
+    # Rows at the region's ends as far as a narrow type can tell, and beyond them in float64.
+    reach = (0.5 if isinstance(lattice, BallLattice) else 1.0) * np.asarray(lattice.spacing) * 2.0**BITS
+    ends = [np.broadcast_to(lattice.center + sign * reach, 4) for sign in (-1, 1)]
+    X = np.clip(np.tile(ends, (50, 1)), -6e4, 6e4).astype(dtype)
+    options = {"powers": 2, "outside": True, "missing": "center", "block": block}
+    whole = lattice.moments(X.astype(np.float64), **options)
+    rows = [lattice.moments(X[i : i + 1].astype(np.float64), **options) for i in (0, 1)]
+    with_missing = X.copy()
+    with_missing[7] = np.nan  # an odd row: of the upper end
+    found = lattice.moments(with_missing, **options)
+    alone = lattice.moments(np.full((1, 4), np.nan), **options).all()
+    for all_rows, lower, upper, missing, more in zip(
+        whole.all(), rows[0].all(), rows[1].all(), alone, found.all(), strict=True
+    ):
+        assert all_rows.tolist() == (50 * (lower + upper)).tolist()
+        assert more.tolist() == (50 * lower + 49 * upper + missing).tolist()
+    plain = lattice.moments(X, **options)
+    assert [a.tolist() for a in plain.all()] == [a.tolist() for a in whole.all()]
