@@ -98,6 +98,8 @@ class Cell:
         The number of fits.
     least, most, off : float
         As for `wrong`.
+    power : float
+        Claims of this part of the errors have to be noticed.
     """
 
     name: str
@@ -108,6 +110,7 @@ class Cell:
     least: float = 1.0
     most: float = 1.0
     off: float = 0.0
+    power: float = 0.85
 
     def scores(self) -> Numbers:
         """Return the scores of all fits: shape (count, ...)."""
@@ -119,7 +122,39 @@ class Cell:
 
 
 def check(cell: Cell) -> None:
-    """Fail where errors are not as claimed, and where claims of 0.8 of the errors would pass."""
+    """Fail where errors are not as claimed, and where claims that are too small would pass."""
     z = cell.scores()
     assert cell.wrong(z) == []
-    assert cell.wrong(z / 0.8)
+    assert cell.wrong(z / cell.power), "the check has no power"
+
+
+def wrong_rates(misses: Any, tail: float, least: float = 1.0) -> list[str]:
+    """Return what is wrong with how often limits miss.
+
+    Parameters
+    ----------
+    misses : array of bool, shape (fits, 2, statements)
+        Whether lower and upper limits miss.
+    tail : float
+        The probability that each limit states.
+    least : float
+        The part of it that has to be reached: 1 where limits are exact.
+
+    Notes
+    -----
+    Each side alone is compared for all statements together, and each statement of a side. Chance exceeds what it is
+    allowed with a probability of 1e-5 at most.
+    """
+    rates = np.asarray(misses, dtype=float)
+    rates = rates.reshape(len(rates), 2, -1)
+    found = []
+    for side, name in enumerate(("lower", "upper")):
+        own = rates[:, side]
+        for what, of_fit in (("all", own.mean(axis=1)), *enumerate(own.T)):
+            seen = float(of_fit.mean())
+            # Statements of one fit are dependent; rare misses leave no spread to estimate.
+            alone = math.sqrt(tail * (1 - tail) / (own.size if what == "all" else len(own)))
+            room = FAR * max(float(of_fit.std()) / math.sqrt(len(own)), alone)
+            if not least * tail - room <= seen <= tail + room:
+                found.append(f"{name} limit {what}: misses {seen:.3f}, states {tail:g}, and chance makes {room:.3f}")
+    return found

@@ -30,10 +30,32 @@ def rows(n: int) -> Draw:
 
 
 def means(fitted: Any) -> Numbers:
-    """Return the scores of each group's means, and of their differences."""
-    own = [fitted.test(TRUTH[k], "greater").pvalue[k] for k in range(3)]
-    return scores(own)
+    """Return the scores of each group's means."""
+    return scores([fitted.test(TRUTH[k], "greater").pvalue[k] for k in range(3)])
 
+
+def of_units(n: int) -> Draw:
+    """Return what draws n units of one to four rows, far from the middle of the bounds."""
+    rng = np.random.default_rng(3)
+    unit = np.repeat(np.arange(n), rng.integers(1, 5, n))
+    same = ENDS[:, 0] + rng.beta([8.0, 3.0], [2.0, 6.0], size=(unit.size, 2)) * (ENDS[:, 1] - ENDS[:, 0]), unit
+    return lambda rng: same
+
+
+EXACT = MeanPerRow(bounds=ENDS, max_rows=4, epsilon=1e4, random_state=0)
+EXACT_MEANS = EXACT.fit(*of_units(300)(np.random.default_rng(0))).mean_
+
+UNITS = [
+    Cell(
+        "noise of a mean of units' rows",
+        lambda: MeanPerRow(bounds=ENDS, max_rows=4, epsilon=2.0),
+        of_units(300),
+        lambda fitted: (fitted.mean_ - EXACT_MEANS) / fitted.noise_std_,
+        1500,
+        # Of a ratio, to first order.
+        off=0.1,
+    )
+]
 
 GROUPS = [
     Cell(
@@ -50,3 +72,8 @@ GROUPS = [
     for place, n, epsilon in (("sampling", 2000, 8.0), ("both", 2000, 0.5), ("noise", 4000, 0.1))
     for delta in (1e-6, 0.0)
 ]
+
+
+@pytest.mark.parametrize("cell", GROUPS + UNITS, ids=lambda cell: cell.name)
+def test_errors_are_as_claimed(cell: Cell) -> None:
+    check(cell)
