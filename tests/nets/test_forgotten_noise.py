@@ -21,7 +21,8 @@ from dpstats.regression import (
     PrivateLinearRegression,
     SufficientStatisticsRegression,
 )
-from dpstats.regression.movement import MEAT
+from dpstats.regression.moments import STAGE
+from dpstats.regression.movement import MEAT, MOMENTS
 from dpstats.regression.plan import CENTRE, MEAN, RESIDUALS, STEPS, step_name
 from dpstats.tables import ContingencyTable
 
@@ -163,3 +164,22 @@ def test_claims_grow_with_every_noise(name: str) -> None:
         for claim in grown:
             # By more than any rounding; what else changes on a path changes less.
             assert after[claim] > before[claim] * (1 + LEAST.get(place, 2e-5)), (place, claim)
+
+
+@pytest.mark.parametrize("kind", [SufficientStatisticsRegression, FunctionalMechanismRegression])
+def test_where_noise_hides_a_slope_its_error_is_what_the_outcome_leaves_open(kind: Any) -> None:
+    # An outcome that spreads ten times as much leaves slopes open that are as much larger.
+    made, kept = kind(x_bounds=(-3, 3), y_bounds=(-9, 9), epsilon=0.05, random_state=0), []
+    report = kind._report
+    made._report = lambda released, plan: kept.append(released) or report(made, released, plan)
+    fitted = made.fit(X[:300], Y[:300])
+    assert not fitted.identified_.any()
+    moments = dict(kept[0][STAGE])
+    least = 10 * float(np.max(fitted.plan_.matrix_noise.diagonal))
+    errors = []
+    for spread in (least, 100 * least):
+        diagonal = moments[f"{MOMENTS}, diagonal"].copy()
+        diagonal[-1] = spread
+        report(made, {STAGE: {**moments, f"{MOMENTS}, diagonal": diagonal}}, fitted.plan_)
+        errors.append(made.standard_errors_)
+    assert np.all(errors[1] > 5 * errors[0])

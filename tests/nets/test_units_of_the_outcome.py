@@ -112,7 +112,6 @@ def test_standard_errors_are_never_below_those_of_least_squares(kind: Any) -> No
     b = inverse @ rows.T @ NORMAL
     least = np.sqrt(np.diagonal(inverse) * np.sum((NORMAL - rows @ b) ** 2) / (len(X) - 3))
     ratio = np.append(fitted.intercept_standard_error_, fitted.standard_errors_) / least
-    print(kind.__name__, ratio)
     assert np.all(ratio > 0.985) and np.all(ratio < 1.1), ratio
 
 
@@ -124,5 +123,4 @@ def test_standard_errors_are_never_below_those_of_maximum_likelihood() -> None:
     p = 1 / (1 + np.exp(-rows @ fitted.params_))
     least = np.sqrt(np.diagonal(np.linalg.inv((rows * (p * (1 - p))[:, None]).T @ rows)))
     ratio = np.append(fitted.intercept_standard_error_, fitted.standard_errors_) / least
-    print(ratio)
     assert np.all(ratio > 0.985) and np.all(ratio < 1.1), ratio
