@@ -51,7 +51,7 @@ UNITS = [
         lambda: MeanPerRow(bounds=ENDS, max_rows=4, epsilon=2.0),
         of_units(300),
         lambda fitted: (fitted.mean_ - EXACT_MEANS) / fitted.noise_std_,
-        1500,
+        800,
         # Of a ratio, to first order.
         off=0.1,
     )

@@ -248,7 +248,7 @@ def test_an_end_splits_its_level_over_every_noise_that_it_counts(database: Any) 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_an_online_stream_promises_no_more_than_its_noises_keep_together(delta: float) -> None:
     made = OnlineMultiplicativeWeights(n_queries=50, epsilon=1.0, delta=delta, random_state=0)
-    for n, size in ((10_000, 4), (100_000, 64), (1_000_000, 1024)):
+    for n, size in ((10_000, 4), (100_000, 64)):
         plan = made.plan(n, size)
         noise, stage = plan.noise_of, plan.noise_of.stage
         room, updates = n * noise.answer_error, stage.max_above
