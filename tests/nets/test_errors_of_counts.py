@@ -19,7 +19,8 @@ from dpstats.tables import ContingencyTable, PrivateProportion
 from tests.nets.statements import Cell, Draw, Numbers, check, fits, scores, wrong_rates
 
 # Two groups and an outcome of five levels, all unlike.
-SHARES = np.array([[0.30, 0.12, 0.08, 0.04, 0.06], [0.05, 0.10, 0.05, 0.15, 0.05]])
+# One level has most of its group: what its share is off by comes from the noise of all others.
+SHARES = np.array([[0.56, 0.05, 0.03, 0.02, 0.04], [0.05, 0.08, 0.04, 0.10, 0.03]])
 LEVELS = {"group": ["a", "b"], "outcome": [0, 1, 2, 3, 4]}
 
 
@@ -64,7 +65,9 @@ GROUPED = SHARES / SHARES.sum(axis=1, keepdims=True)
 LIMITS = {
     "cells, sampling": Limits(table(1.0), rows(600), SHARES, whole, least=0.5),
     "cells, noise": Limits(table(0.05), rows(600), SHARES, whole, least=0.8),
-    "cells, rows dropped, noise": Limits(table(0.05, unknown="drop"), rows(600, 0.2), SHARES, whole, least=0.8),
+    "cells, rows dropped, noise": Limits(
+        table(0.05, unknown="drop"), rows(600, 0.2), SHARES, whole, least=0.8
+    ),
     "within groups, sampling": Limits(table(1.0), rows(600), GROUPED, within, least=0.4),
     "within groups, noise": Limits(table(0.1, delta=1e-6), rows(600), GROUPED, within, least=0.8),
 }
@@ -74,7 +77,7 @@ LIMITS = {
 def test_limits_miss_as_often_as_they_state(name: str) -> None:
     asked = LIMITS[name]
     misses = []
-    for fitted in fits(asked.make(), asked.draw, 80):
+    for fitted in fits(asked.make(), asked.draw, 120):
         low, high = asked.ask(fitted, 0.8)
         misses.append([np.asarray(low) > asked.truth, np.asarray(high) < asked.truth])
     assert wrong_rates(misses, 0.1, asked.least) == []
@@ -82,15 +85,33 @@ def test_limits_miss_as_often_as_they_state(name: str) -> None:
     assert wrong_rates(misses, 0.04) != []
 
 
-# Effects: groups are compared at an outcome of five levels.
-@pytest.mark.parametrize("epsilon", [1.0, 0.05])
-def test_effects_reject_what_is_true_as_often_as_they_state(epsilon: float) -> None:
-    truth = float(GROUPED[0, 1] - GROUPED[1, 1])
-    misses = []
-    for fitted in fits(ContingencyTable(levels=LEVELS, epsilon=epsilon), rows(600), 80):
-        low, high = fitted.difference(("a", "b"), 1).confidence_interval(0.8)
+# Effects: two groups, most of both at one outcome of five.
+MOSTLY = np.array([[0.40, 0.03, 0.03, 0.02, 0.02], [0.38, 0.04, 0.03, 0.03, 0.02]])
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 0.04])
+def test_effects_miss_no_more_often_than_they_state(epsilon: float) -> None:
+    truth, misses = 0.8 - 0.76, []
+
+    def draw(rng: np.random.Generator) -> tuple[Any, ...]:
+        codes = rng.choice(10, 600, p=MOSTLY.ravel())
+        return (np.column_stack([codes // 5, codes % 5]),)
+
+    for fitted in fits(ContingencyTable(levels=[range(2), range(5)], epsilon=epsilon), draw, 120):
+        low, high = fitted.difference((0, 1), 0).confidence_interval(0.8)
         misses.append([low > truth, high < truth])
     assert wrong_rates(misses, 0.1, 0.3) == []
+
+
+def test_where_rows_are_dropped_their_number_is_off_too() -> None:
+    def draw(rng: np.random.Generator) -> tuple[Any, ...]:
+        return (rng.choice(3, 600, p=[0.68, 0.12, 0.2]),)
+
+    made, misses = ContingencyTable(levels=[[0, 1]], unknown="drop", epsilon=0.05), []
+    for fitted in fits(made, draw, 700):
+        low, high = (float(end[0]) for end in fitted.cells().intervals(0.8, None, first=1))
+        misses.append([low > 0.85, high < 0.85])
+    assert wrong_rates(misses, 0.1, 0.7) == []
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.0), (0.05, 0.0), (0.1, 1e-6)])

@@ -94,7 +94,13 @@ def claims(fitted: Any) -> dict[str, Any]:
     """Return what is claimed of errors."""
     low, high = fitted.confidence_interval(0.9)
     found = {"width": np.mean(np.asarray(high) - np.asarray(low))}
-    for name in ("noise_std_", "scale_", "intercept_standard_error_", "clipped_share_std_", "counts_noise_std_"):
+    for name in (
+        "noise_std_",
+        "scale_",
+        "intercept_standard_error_",
+        "clipped_share_std_",
+        "counts_noise_std_",
+    ):
         if hasattr(fitted, name):
             found[name] = np.mean(getattr(fitted, name))
     return found
