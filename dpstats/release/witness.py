@@ -8,8 +8,10 @@ adaptive releases too, and a run that asks for another stage shows that its cour
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import copy
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -177,6 +179,8 @@ class Witness(StandIn):
 
     def witness(self, stage: AnyStage | Declared, given: Any, draw: Callable[[], Any]) -> Any:
         """Keep what a stage is given, and return what it releases: drawn, or that of the first run."""
+        # Before the draw, and both ways: a release may change what it gives and what it gets.
+        kept = _kept(given)
         if self._first is None:
             outcome = draw()
         else:
@@ -186,8 +190,11 @@ class Witness(StandIn):
                 asked = "no further stage" if known is None else f"stage {known.name!r}"
                 self.parted = f"where one run asks for {asked}, the other asks for stage {stage.name!r}"
                 raise Diverged(self.parted)
-            outcome = self._first[place].outcome
-        self.seen.append(Seen(stage, _kept(given), outcome))
+            if isinstance(self._first[place].given, str) and not isinstance(given, str):
+                self.parted = f"where one run leaves stage {stage.name!r} out, the other releases it"
+                raise Diverged(self.parted)
+            outcome = _kept(self._first[place].outcome)
+        self.seen.append(Seen(stage, kept, _kept(outcome)))
         return outcome
 
     def finish(self) -> str:
@@ -321,12 +328,14 @@ def _numbers(name: str, value: Any) -> NDArray[Any]:
     return numbers
 
 
-def _kept(given: Any) -> Any:
-    """Return a copy of what a stage is given: the caller may go on to change its arrays."""
-    if isinstance(given, np.ndarray):
-        return given.copy()
-    if isinstance(given, Mapping):
-        return {key: _kept(value) for key, value in given.items()}
-    if isinstance(given, tuple) and not isinstance(given, Part):
-        return tuple(_kept(value) for value in given)
-    return given
+def _kept(given: Any, memo: dict[int, Any] | None = None) -> Any:
+    """Return a copy of what a stage is given or releases: the caller may go on to change its arrays."""
+    memo = {} if memo is None else memo
+    if isinstance(given, MappingProxyType):
+        # What is one mapping stays one.
+        if id(given) not in memo:
+            memo[id(given)] = MappingProxyType({key: _kept(value, memo) for key, value in given.items()})
+        return memo[id(given)]
+    if type(given) is tuple:
+        return tuple(_kept(value, memo) for value in given)
+    return copy.deepcopy(given, memo)
