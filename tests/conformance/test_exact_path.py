@@ -285,7 +285,7 @@ def test_what_is_charged_is_the_plan(entry: Entry) -> None:
     plan, _ = entry.public(entry.dataset, budget)
     (kept,) = budget.history()
     assert kept.guarantee == plan.guarantee == total
-    assert kept.label == entry.covers.__name__
+    assert kept.label == (entry.label or entry.covers.__name__)
     # A second release is a second charge.
     entry.public(entry.dataset, budget)
     assert len(budget.history()) == 2

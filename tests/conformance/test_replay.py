@@ -134,7 +134,9 @@ def test_a_fit_follows_from_what_it_released(entry: Entry) -> None:
 
 # Estimators whose methods release again, of other rows than the fit: each class once.
 AGAIN = {
-    type(entry.estimator): entry for entry in SETTINGS if isinstance(entry.estimator, Regression | PrivateTest)
+    type(entry.estimator): entry
+    for entry in SETTINGS
+    if isinstance(entry.estimator, Regression | PrivateTest)
 }
 
 
@@ -236,7 +238,9 @@ def databases(entry: Entry) -> tuple[Any, Any]:
     """Return the database of an entry, and one of as many rows in which everything private is another."""
     public = asked(entry)[1].get("public_tables", ())
     other = tuple(
-        table if table[0] in public else (*table[:2], tuple(tuple(_other(x) for x in row) for row in table[2]))
+        table
+        if table[0] in public
+        else (*table[:2], tuple(tuple(_other(x) for x in row) for row in table[2]))
         for table in entry.dataset
     )
     return entry.dataset, other
@@ -298,7 +302,9 @@ def of_counts(made: Any, name: str = "") -> Release:
     plan = made.plan(int(histogram(made, 0).sum()))
     if isinstance(made, OnlineMultiplicativeWeights):
         return Release(name, plan, lambda seed: histogram(made, seed).astype(np.float64), _converse)
-    return Release(name, plan, lambda seed: made._read(read_counts(histogram(made, seed)), plan), made._release)
+    return Release(
+        name, plan, lambda seed: made._read(read_counts(histogram(made, seed)), plan), made._release
+    )
 
 
 def _converse(private: Any, plan: Any, session: Any) -> None:
@@ -353,7 +359,7 @@ def overwrite(held: Any, other: Any) -> bool:
         return True
     if isinstance(held, MappingProxyType | tuple):
         places = held.keys() if isinstance(held, Mapping) else range(len(held))
-        return len(held) == len(other) and all([overwrite(held[place], other[place]) for place in places])
+        return len(held) == len(other) and all(overwrite(held[place], other[place]) for place in places)
     if isinstance(held, dict | list):
         places = held.keys() if isinstance(held, dict) else range(len(held))
         for place in places:
