@@ -36,6 +36,7 @@ from dpstats.identity.base import PrivateTest
 from dpstats.means import AdaptiveMean, ClippedMean, SparseMean
 from dpstats.means.sparse import release as sparse_release
 from dpstats.mechanisms import RandomizedResponse
+from dpstats.privacy import Plan
 from dpstats.privacy.stages import KINDS, Comparisons
 from dpstats.queries import (
     Domain,
@@ -120,8 +121,29 @@ def fitted(estimator: Any, X: Any, witness: Witness) -> Any:
 
 
 def all_of(made: Any) -> Any:
-    """Return all that can be seen of a release."""
-    return answers(made), page(made), seen_of(made)
+    """Return all that can be seen of a release; fail if something that comes of simulated noise does not say so."""
+    found = answers(made)
+    for name, marked in marks(found, ""):
+        assert marked, f"{name} does not say that its noise is simulated"
+    return found, page(made), seen_of(made)
+
+
+def marks(found: Any, name: str) -> Iterator[tuple[str, bool]]:
+    """Yield whether results say that they are of simulated noise; a plan is of none."""
+    if isinstance(found, Plan):
+        return
+    if isinstance(found, Mapping):
+        for key, item in found.items():
+            yield from marks(item, f"{name} {key}")
+    elif isinstance(found, list | tuple) and not hasattr(found, "_fields"):
+        for item in found:
+            yield from marks(item, name)
+    elif type(found).__module__.startswith("dpstats."):
+        if isinstance(getattr(found, "simulated", None), bool):
+            yield name, found.simulated
+        yield from marks(getattr(found, "__dict__", {}), name)
+        slots = (slot for kind in type(found).__mro__ for slot in getattr(kind, "__slots__", ()))
+        yield from marks({slot: getattr(found, slot, None) for slot in slots}, name)
 
 
 @fits
