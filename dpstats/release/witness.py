@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from dataclasses import dataclass, field, replace
+from types import CellType, FunctionType, MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -23,6 +23,7 @@ from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import Neighbors
 from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import KINDS, AnyStage, Comparisons
+from dpstats.release.groups import Windows
 from dpstats.release.noise import Noise, SimulatedNoise, StandIn
 from dpstats.release.session import Part, Session
 from dpstats.release.stream import Above, Stream
@@ -336,6 +337,14 @@ def _kept(given: Any, memo: dict[int, Any] | None = None) -> Any:
         if id(given) not in memo:
             memo[id(given)] = MappingProxyType({key: _kept(value, memo) for key, value in given.items()})
         return memo[id(given)]
+    if isinstance(given, Part):
+        return Part([_kept(groups, memo) for groups in given.cases], _kept(given.case, memo))
+    if isinstance(given, Windows):
+        # Their ends are computed of rows when they are asked for.
+        return replace(given, ends=_kept(given.ends, memo))
+    if isinstance(given, FunctionType):
+        cells = tuple(CellType(_kept(cell.cell_contents, memo)) for cell in given.__closure__ or ())
+        return FunctionType(given.__code__, given.__globals__, given.__name__, given.__defaults__, cells)
     if type(given) is tuple:
         return tuple(_kept(value, memo) for value in given)
     return copy.deepcopy(given, memo)
