@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import inspect
 import math
@@ -443,7 +442,10 @@ OF_PARAMETERS = (
 
 @entries
 def test_what_has_no_estimator_is_none(entry: Entry) -> None:
-    assert entry.estimator is not None or not issubclass(entry.covers, PrivateEstimator)
+    # Of what releases besides the fit, the fit has an entry of its own.
+    assert (
+        entry.estimator is not None or entry.method != "fit" or not issubclass(entry.covers, PrivateEstimator)
+    )
 
 
 @pytest.mark.parametrize("estimator", [pytest.param(made, id=name) for name, made in OTHERS])
@@ -512,37 +514,6 @@ def releasing_classes() -> set[type]:
 def modules() -> list[Any]:
     names = (module.name for module in pkgutil.walk_packages(dpstats.__path__, "dpstats."))
     return [importlib.import_module(name) for name in names if name != "dpstats.__main__"]
-
-
-def opens_sessions(source: str) -> set[str]:
-    """Return the top-level definitions of a module that make a session of their own, which could draw exact noise."""
-    found = set()
-    for item in ast.parse(source).body:
-        for node in ast.walk(item):
-            call = node.func if isinstance(node, ast.Call) else None
-            name = getattr(call, "id", None) or getattr(call, "attr", None)
-            if name in {"Session", "_session", "session_of"}:
-                found.add(getattr(item, "name", "<module>"))
-    return found
-
-
-def test_sessions_are_made_by_what_is_registered_only() -> None:
-    # A function, or a class that is no estimator and no mechanism, would release outside of the registry.
-    covered = {entry.covers for entry in ENTRIES}
-    bases = {base.__name__ for item in covered for base in item.__mro__}
-    for module in modules():
-        if not module.__name__.startswith("dpstats.release"):
-            assert opens_sessions(inspect.getsource(module)) <= bases, module.__name__
-
-
-def test_a_session_anywhere_else_would_be_noticed() -> None:
-    assert opens_sessions("def count(X):\n    with Session(plan, noise) as s:\n        s.add('n', X)") == {
-        "count"
-    }
-    assert opens_sessions("class A:\n    def give(self):\n        return self._session().open()") == {"A"}
-    assert opens_sessions("with release.Session(plan, noise) as s: pass") == {"<module>"}
-    # A simulation protects nobody, and releases nothing.
-    assert opens_sessions("def study(p, rng):\n    return Session.simulated(p, rng)") == set()
 
 
 def test_every_entry_has_an_honest_stage() -> None:

@@ -54,7 +54,8 @@ class Entry:
     together, unless ``slack`` (in steps, or units) explains the difference; ``draw`` is the batched core;
     ``dataset`` and ``neighbor`` are a worst pair. ``public(dataset, budget)`` makes the call that a user makes, with
     exact noise, and returns the plan that was released and the released numbers; None where an entry is about a part
-    of a release. ``most_trials`` is for releases that are drawn one at a time: `make audit` runs them no more often.
+    of a release. ``method`` is what releases, and ``label`` that of its charge, where it is not the class's name.
+    ``most_trials`` is for releases that are drawn one at a time: `make audit` runs them no more often.
     """
 
     name: str
@@ -75,6 +76,8 @@ class Entry:
     understated: tuple[Understated, ...] = field(default=())
     estimator: Any = None
     most_trials: int = 1_000_000
+    method: str = "fit"
+    label: str = ""
 
     @property
     def claim(self) -> PrivacyGuarantee:
