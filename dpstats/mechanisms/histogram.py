@@ -133,12 +133,12 @@ class Histogram(Mechanism):
         A list, another iterable, an array, or a column of a data frame; a DuckDB relation, a Dask frame or a file of
         one column. What a row counts as depends on that row alone, whatever the types of the others.
         """
-        session = self._session()
+        session = self._session_about(data)
         session.check()
         steps, n_rows = self._steps(data)
         with session:
             counts = session.add(_COUNTS, steps)
-        found = self.categories, counts, self._guarantee, self._stage.noise, self.scale
+        found = self.categories, counts, session.plan.guarantee, self._stage.noise, self.scale
         if not isinstance(self._categories, Bins):
             return CountEstimate(*found)
         public = self._guarantee.neighbors is Neighbors.REPLACE_ONE

@@ -194,7 +194,7 @@ class RandomizedResponse(Mechanism):
         -------
         int64 array of the same shape
         """
-        session = self._session()
+        session = self._session_about(values)
         session.check()
         answers = self._check_values(values, "values")
         with session:

@@ -82,7 +82,7 @@ class LeastSquares(RegressorMixin, Regression[SomePlan]):
         fitted, outcomes = self._scored(X, y)
         design = self.plan_.design
         plan = variation_plan(fitted.size, self.epsilon, getattr(self, "delta", 0.0))
-        session = self._session(plan, f"{type(self).__name__} score")
+        session = self._session(plan, f"{type(self).__name__} score", X)
         inside = np.clip((outcomes - design.y_center) / design.y_half, -1.0, 1.0)
         said = (fitted - design.y_center) / design.y_half
         with session:

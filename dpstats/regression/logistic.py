@@ -155,7 +155,7 @@ class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
         fitted, outcomes = self._scored(X, y)
         _check_binary(outcomes)
         plan = accuracy_plan(fitted.size, self.epsilon, self.delta)
-        session = self._session(plan, f"{type(self).__name__} score")
+        session = self._session(plan, f"{type(self).__name__} score", X)
         with session:
             release_accuracy(plan, session, (fitted > 0) == (outcomes > 0))
         return float(np.clip(session.released[CORRECT][0], 0.0, 1.0))

@@ -279,8 +279,13 @@ class PrivateSQL(Releasing):
         """Return the plan, in the finest steps of values that its noise can be drawn in."""
         for bits in (FINEST, 28, 24, 20):
             with contextlib.suppress(ScaleOutOfRange):
-                return self._planned_in(replace(query, measure=query.measure.of_bits(bits)))
-        return self._planned_in(replace(query, measure=query.measure.of_bits(_COARSEST)))
+                return self._planned_with(replace(query, measure=query.measure.of_bits(bits)))
+        return self._planned_with(replace(query, measure=query.measure.of_bits(_COARSEST)))
+
+    def _planned_with(self, query: Query) -> SQLPlan:
+        """Return the plan in these steps, for the unit and the noise of the guarantee."""
+        promised = self._guarantee
+        return self._planned_in(query).for_data(promised.unit, promised.simulated)
 
     def _planned_in(self, query: Query) -> SQLPlan:
         if self._units:
@@ -321,8 +326,7 @@ class PrivateSQL(Releasing):
         private = self._read(query, plan)
         with session:
             self._release(private, plan, session)
-        total = replace(plan.guarantee, simulated=self._guarantee.simulated, unit=self._guarantee.unit)
-        return answered(plan.query, plan, session.released, total)
+        return answered(plan.query, plan, session.released, plan.guarantee)
 
     def _read(self, query: Query, plan: SQLPlan) -> _Private:
         query = plan.query

@@ -104,7 +104,7 @@ def test_a_budget_that_cannot_pay_is_asked_before_the_data_are_looked_at(kind, a
 @every
 def test_a_simulation_says_so_and_charges_nothing(kind, args, release, refused):
     made = kind(*args, random_state=0)
-    assert made.guarantee.simulated and not made.plan.target.simulated
+    assert made.guarantee.simulated and made.plan.guarantee.simulated
     release(made)
     with pytest.raises(InvalidParameter, match="random_state and budget"):
         kind(*args, random_state=0, budget=PrivacyBudget(10.0, 1e-5))
