@@ -103,6 +103,7 @@ INSIDE = {
         "rows",
         "engine",
         "delimited",
+        "duckdb_functions",
         "duckdb_rows",
         "dask_rows",
         "sources",
