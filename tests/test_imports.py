@@ -92,6 +92,7 @@ INSIDE = {
         "__init__",
     ],
     "data": [
+        "arithmetic",
         "labels",
         "frames",
         "parameters",

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.bins import Bins
 from dpstats.data.categories import Categories
 from dpstats.data.columns import truths
@@ -221,4 +222,4 @@ def count_steps(stage: Stage, counts: NDArray[np.int64], n_rows: int) -> NDArray
     """Return exact counts in the steps of the stage that releases them."""
     if n_rows > 2**31:
         raise InvalidData("data must have at most 2^31 rows")
-    return counts.astype(np.int64) * int(1 / float(np.asarray(stage.spacing)))
+    return as_int64(counts) * int(1 / float(np.asarray(stage.spacing)))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted
 
+from dpstats.data.arithmetic import quiet
 from dpstats.data.engine import Engine
 from dpstats.data.labels import unit_of
 from dpstats.data.parameters import check_choice, check_level, check_real
@@ -289,7 +290,8 @@ class Regression(_Fitted[Plan]):
         check_finite(rows)
         if self.fit_intercept:
             rows = np.concatenate([np.ones((rows.shape[0], 1)), rows], axis=1)
-        return rows, rows @ self.params_
+        with quiet():
+            return rows, rows @ self.params_
 
     def _scored(self, X: Any, y: Any) -> tuple[Floats, Floats]:
         """Return what the model says of private rows, and their outcomes."""

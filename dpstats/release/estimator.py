@@ -13,6 +13,7 @@ from typing import Any, Generic, Self, TypeVar
 from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 
+from dpstats.data.arithmetic import quiet
 from dpstats.data.engine import Engine
 from dpstats.data.foreign import in_memory
 from dpstats.data.frames import label_and_columns
@@ -127,7 +128,8 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
             # Before the data are touched, so that a refusal depends on public facts only.
             plan = planner.plan(max(stated[0], self._min_samples), stated[1])
             budget.check(plan.for_data(unit, noise.simulated))
-        table = self._table(X, y)
+        with quiet():
+            table = self._table(X, y)
         if plan is None or (plan.n_samples, plan.n_features) != table.shape:
             plan = planner.plan(*table.shape)
             if budget is not None:
@@ -135,9 +137,10 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         plan = self._prepare(plan.for_data(unit, noise.simulated))
         session = session_of(plan, noise, budget, type(self).__name__)
         guarantee = plan.guarantee
-        private = self._read(table, plan)
-        with session:
-            self._release(private, plan, session)
+        with quiet():
+            private = self._read(table, plan)
+            with session:
+                self._release(private, plan, session)
         self.plan_, self.privacy_ = plan, guarantee
         self._report(session.released, plan)
         return self

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import (
     check_choice,
     check_flag,
@@ -390,7 +391,7 @@ def _by_cell(rows: list[tuple[Any, ...]], query: Query, times: int) -> NDArray[A
                 times, parts
             )
     flat = found.reshape(times, -1)
-    return flat.astype(np.int64) if np.abs(flat).max() < 2**62 else flat
+    return as_int64(flat) if np.abs(flat).max() < 2**62 else flat
 
 
 def _with_columns(
