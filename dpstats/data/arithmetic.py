@@ -28,6 +28,6 @@ def as_int64(values: Any) -> NDArray[np.int64]:
     with quiet():
         # Before anything is compared: as a float16 the limit would be infinite.
         array = array.astype(np.float64, copy=False)
-        if not (-LARGEST <= array.min() and array.max() <= LARGEST):  # also where one is NaN
+        if not (array.min() >= -LARGEST and array.max() <= LARGEST):  # also where one is NaN
             array = np.where(np.isnan(array), 0.0, np.clip(array, -LARGEST, LARGEST))
         return array.astype(np.int64)
