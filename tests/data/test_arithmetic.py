@@ -127,9 +127,9 @@ GIVEN: dict[str, tuple[Callable[[], Any], Callable[[np.ndarray], tuple[Any, ...]
         lambda: groups.MeanPerRow(max_rows=3, bounds=(0, 1), delta=1e-6, random_state=0),
         lambda X: (X, np.arange(N) // 2),
     ),
-    "signed rank": (lambda: ranks.SignedRankTest(n_simulations=9, random_state=0), _first),
+    "signed rank": (lambda: ranks.SignedRankTest(n_simulations=99, random_state=0), _first),
     "two groups": (
-        lambda: ranks.MannWhitneyTest(groups=["a", "b"], n_simulations=9, random_state=0),
+        lambda: ranks.MannWhitneyTest(groups=["a", "b"], n_simulations=99, random_state=0),
         lambda X: (X[:, 0], LABELS),
     ),
     "spatial sign": (

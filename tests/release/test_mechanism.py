@@ -126,3 +126,14 @@ def test_a_plan_that_costs_more_than_is_claimed_is_not_released():
     with pytest.raises(DPStatsError, match="defect"):
         Wrong([0, 1], 0.5, budget=budget).release([0])
     assert budget.history() == ()
+
+
+@every
+def test_the_plan_of_a_seeded_mechanism_says_so(kind, args, release, refused):
+    seeded, exact = kind(*args, random_state=0), kind(*args)
+    mark = "[simulated noise, not a private release]"
+    for text in (seeded.plan, seeded.plan.guarantee, seeded.guarantee):
+        assert mark in str(text)
+    assert mark not in str(exact.plan) and not exact.plan.guarantee.simulated
+    with pytest.raises(InvalidParameter, match="simulated release is not private"):
+        PrivacyBudget(100.0, 0.1, neighbors=seeded.guarantee.neighbors).charge(seeded.plan)
