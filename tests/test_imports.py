@@ -92,6 +92,7 @@ INSIDE = {
         "__init__",
     ],
     "data": [
+        "arithmetic",
         "labels",
         "frames",
         "parameters",
@@ -103,6 +104,7 @@ INSIDE = {
         "rows",
         "engine",
         "delimited",
+        "duckdb_functions",
         "duckdb_rows",
         "dask_rows",
         "sources",

@@ -111,7 +111,8 @@ class PrivateTest(PlannedTest, InvertedTest):
         stated = public_shape(X)
         if budget is not None and stated is not None:
             # As in a fit, the budget comes first, so that a refusal depends on public facts only.
-            budget.check(planner.plan(max(stated[0], self._min_samples), self.n_features_in_))
+            plan = planner.plan(max(stated[0], self._min_samples), self.n_features_in_)
+            budget.check(plan.for_data(self._row_is(X), simulated=False))
         check_rows(self, X, reset=False, min_samples=self._min_samples)
         # A copy shares the budget and the generator; the attributes of this fit stay as they are.
         return int(copy.copy(planner).fit(X).reject_)

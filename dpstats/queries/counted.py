@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.tables import Table
 from dpstats.errors import InvalidData
 from dpstats.queries.counts import is_histogram, read_counts
@@ -49,5 +50,5 @@ def counts_of(table: Table, shape: tuple[int, ...]) -> Counts:
     """Return how many rows are in each cell: of the codes of rows, or of counts that were given."""
     if isinstance(table, CountedRows):
         return np.asarray(table.counts).reshape(shape)
-    cells = np.ravel_multi_index(tuple(np.asarray(table.X).astype(np.int64).T), shape)
+    cells = np.ravel_multi_index(tuple(as_int64(np.asarray(table.X)).T), shape)
     return np.bincount(cells, minlength=math.prod(shape)).reshape(shape)

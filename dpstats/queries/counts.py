@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.numbers import exact_numbers, floats_among
 from dpstats.data.tables import Table
 from dpstats.errors import InvalidData
@@ -53,7 +54,7 @@ def read_counts(X: Any, domain: Any = None) -> Counts:
             f"X must be a histogram, one count for each point of the universe, got shape {array.shape}"
         )
     whole = bool(np.isfinite(floats_among(array)).all() and np.all((array >= 0) & (array <= MOST_ROWS)))
-    counts = array.astype(np.int64) if whole else np.zeros(0, dtype=np.int64)
+    counts = as_int64(array) if whole else np.zeros(0, dtype=np.int64)
     if not whole or not np.all(counts == array) or not 1 <= sum(counts.tolist()) <= MOST_ROWS:
         raise InvalidData(
             "X must be a histogram: whole counts, none negative, of at least one row and at most 2^31"
@@ -83,7 +84,7 @@ def hypothesis_steps(answers: Any, n_rows: int) -> NDArray[np.int64]:
 
 def in_steps(answers: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return answers in rows as steps: of multiples of 2^-20 below 2^32 without rounding."""
-    return np.rint(np.ldexp(answers, FRACTION_BITS)).astype(np.int64)
+    return as_int64(np.rint(np.ldexp(answers, FRACTION_BITS)))
 
 
 def in_shares(steps: Any, n_rows: int) -> Any:

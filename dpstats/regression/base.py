@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted
 
+from dpstats.data.arithmetic import quiet
 from dpstats.data.engine import Engine
+from dpstats.data.labels import unit_of
 from dpstats.data.parameters import check_choice, check_level, check_real
 from dpstats.data.rows import column_of
 from dpstats.data.tables import Table, check_rows, read_table
@@ -65,6 +67,8 @@ class Regression(_Fitted[Plan]):
     _takes_engines = True
     _per_column = ("x_bounds",)
     _law: ClassVar[ErrorLaw] = NORMAL
+    _unit: str | None = None
+    """What a row of the table is, while a fit is given the design of a formula, which is an array and cannot say it."""
 
     # What a fit has set.
 
@@ -286,7 +290,8 @@ class Regression(_Fitted[Plan]):
         check_finite(rows)
         if self.fit_intercept:
             rows = np.concatenate([np.ones((rows.shape[0], 1)), rows], axis=1)
-        return rows, rows @ self.params_
+        with quiet():
+            return rows, rows @ self.params_
 
     def _scored(self, X: Any, y: Any) -> tuple[Floats, Floats]:
         """Return what the model says of private rows, and their outcomes."""
@@ -386,9 +391,17 @@ class Regression(_Fitted[Plan]):
         from dpstats.regression.formula import parse
 
         described = parse(formula, bounds=bounds, levels=levels)
-        fitted = cls._of_formula(described, given).fit(*described.rows(data))
+        made = cls._of_formula(described, given)
+        made._unit = unit_of(data)
+        try:
+            fitted = made.fit(*described.rows(data))
+        finally:
+            del made._unit
         fitted.formula_ = described
         return fitted
+
+    def _row_is(self, X: Any) -> str:
+        return self._unit or super()._row_is(X)
 
     @classmethod
     def _of_formula(cls, described: Any, given: dict[str, Any]) -> Self:

@@ -8,12 +8,12 @@ The order of these, and the money, are here and nowhere else.
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 from typing import Any, Generic, Self, TypeVar
 
 from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 
+from dpstats.data.arithmetic import quiet
 from dpstats.data.engine import Engine
 from dpstats.data.foreign import in_memory
 from dpstats.data.frames import label_and_columns
@@ -123,22 +123,24 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         noise = noise_source(self.random_state)
         budget = check_budget(self.budget, simulated=noise.simulated)
         planner = self._in_order(column_names(X))
-        plan, stated = None, self._stated_shape(X)
+        plan, stated, unit = None, self._stated_shape(X), self._row_is(X)
         if budget is not None and stated is not None and min(stated) > 0:
             # Before the data are touched, so that a refusal depends on public facts only.
             plan = planner.plan(max(stated[0], self._min_samples), stated[1])
-            budget.check(plan)
-        table = self._table(X, y)
+            budget.check(plan.for_data(unit, noise.simulated))
+        with quiet():
+            table = self._table(X, y)
         if plan is None or (plan.n_samples, plan.n_features) != table.shape:
             plan = planner.plan(*table.shape)
             if budget is not None:
-                budget.check(plan)
-        plan = self._prepare(plan)
+                budget.check(plan.for_data(unit, noise.simulated))
+        plan = self._prepare(plan.for_data(unit, noise.simulated))
         session = session_of(plan, noise, budget, type(self).__name__)
-        guarantee = replace(plan.guarantee, simulated=noise.simulated, unit=self._row_is(X))
-        private = self._read(table, plan)
-        with session:
-            self._release(private, plan, session)
+        guarantee = plan.guarantee
+        with quiet():
+            private = self._read(table, plan)
+            with session:
+                self._release(private, plan, session)
         self.plan_, self.privacy_ = plan, guarantee
         self._report(session.released, plan)
         return self
@@ -153,9 +155,11 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         """Return the public shape of data that state one, without looking into them."""
         return public_shape(X)
 
-    def _session(self, plan: ReleasePlan, label: str) -> Session:
-        """Return the session of a release beside the fit, which the budget can pay."""
-        session = session_of(plan, noise_source(self.random_state), self.budget, label)
+    def _session(self, plan: ReleasePlan, label: str, X: Any) -> Session:
+        """Return the session of a release from ``X`` beside the fit, which the budget can pay."""
+        noise = noise_source(self.random_state)
+        plan = plan.for_data(self._row_is(X), noise.simulated)
+        session = session_of(plan, noise, self.budget, label)
         session.check()
         return session
 
@@ -178,4 +182,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         text = super().__repr__(N_CHAR_MAX)
-        return text if self.random_state is None else f"{text} [simulated noise, not a private release]"
+        # A fitted estimator says how its release was made; parameters that are set later do not change that.
+        privacy = getattr(self, "privacy_", None)
+        simulated = self.random_state is not None if privacy is None else privacy.simulated
+        return f"{text} [simulated noise, not a private release]" if simulated else text
