@@ -88,10 +88,10 @@ class InputTable:
             return self._text(columns, option, text)
         if text or self._path.suffix != ".parquet" or find_spec("duckdb") is None:
             return self._parquet(columns, option, text)
-        from dpstats.data.duckdb_rows import of_file
+        from dpstats.data.duckdb_rows import of_parquet
 
         with reading(self._path, self._refusal):
-            rows = of_file(self._path)
+            rows = of_parquet(self._path)
             self._check_names(columns, list(rows.types), option)
             return rows.having(columns)
 
