@@ -255,7 +255,7 @@ class _Lines:
         try:
             return _Block(list(islice(self._reader, count)), before, len(getattr(self, "names", ())) == 1)
         except UnicodeError:
-            why = at.beyond(before, f"is no text in {self._encoding},", ": declare its encoding")
+            why = at.beyond(before, f"is no text in {self._encoding}", ": declare its encoding")
         except csv.Error:
             # What the parser says may quote the line.
             why = at.at(

@@ -67,12 +67,38 @@ class DuckRows(Engine):
     def expression(self, column: int) -> str:
         name = self.columns[column]
         kind = self.types[name]
-        if not kind.startswith((*_NUMBERS, *_UNSIGNED)) or kind.endswith("]"):
+        if not self.is_number(name):
             raise InvalidData(
                 f"X must be a 2-d table of numbers, got a column {name!r} of the type {kind.partition('(')[0]}; "
                 "project the relation, or cast it"
             )
         return f"CAST({quoted(name)} AS DOUBLE)"
+
+    def is_number(self, name: str) -> bool:
+        """Return whether the type of a column is one of numbers."""
+        kind = self.types[name]
+        return kind.startswith((*_NUMBERS, *_UNSIGNED)) and not kind.endswith("]")
+
+    def frame(self) -> Any:
+        """Return the rows as a pandas data frame: numbers as float64, columns beside them as objects."""
+        import pandas as pd
+
+        parts: list[Part] = []
+
+        def keep(part: Part) -> dict[str, Integers]:
+            parts.append(part)
+            return {}
+
+        one = replace(self, beside=names_of(self.beside))
+        one.total(keep)
+        found = {
+            name: np.concatenate([part.X[:, j] for part in parts]) for j, name in enumerate(self.columns)
+        }
+        for j, name in enumerate(names_of(self.beside)):
+            entries = [entry for part in parts for entry in list(part.beside[j])]
+            found[name] = np.empty(len(entries), dtype=object)
+            found[name][:] = entries
+        return pd.DataFrame(found)
 
     def aggregates(self, expressions: Sequence[str], of: Sequence[str]) -> list[int]:
         row = _asked(lambda: self.aggregate(expressions, of))
@@ -98,6 +124,8 @@ class DuckRows(Engine):
         Integers would become floats where one of them is missing: then one row would change how others are read.
         """
         kind = self.types[name]
+        if kind == TEXT:
+            return [f"coalesce({quoted(name)}, '')", "FALSE"]
         if kind.startswith(("BOOLEAN", *_UNSIGNED, "TINYINT", "SMALLINT", "INTEGER", "BIGINT")):
             zero = "FALSE" if kind == "BOOLEAN" else "0"
             return [f"coalesce({quoted(name)}, {zero})", f"{quoted(name)} IS NULL"]
@@ -112,7 +140,7 @@ class DuckRows(Engine):
     def _entries(self, name: str, values: Any, missing: Any) -> Any:
         """Return the entries of a column beside, None for what is missing."""
         if self.types[name] == TEXT:
-            return Words("" if value is None else value for value in list(values))
+            return Words(values)
         if any(list(missing)):
             pairs = zip(list(values), list(missing), strict=True)
             return [None if absent else value for value, absent in pairs]

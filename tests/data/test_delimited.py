@@ -161,7 +161,7 @@ def test_refusals_name_the_line_and_nothing_on_it() -> None:
             read(text, ["a"])
         assert caught.value.__context__ is None
     with pytest.raises(
-        InvalidData, match=r"x\.csv is no text in utf-8, beyond line \d+: declare its encoding"
+        InvalidData, match=r"x\.csv is no text in utf-8 beyond line \d+: declare its encoding"
     ) as caught:
         read_delimited(io.BytesIO(b"a\n1\n\xff\n"), "x.csv", ["a"])
     assert caught.value.__context__ is None
