@@ -155,7 +155,10 @@ def _release(options: argparse.Namespace) -> None:
     budget = ledger_budget(options.budget)
     if budget is not None and budget.remaining.epsilon <= 0:
         # Before the rows are counted: a file that cannot be read would say something about it.
-        raise BudgetExceeded(f"--budget must have something left, got {options.budget}, which is spent")
+        raise BudgetExceeded(
+            f"--budget must name a ledger with a budget that remains, got {options.budget}, which is spent. "
+            "Nothing was charged. Make another ledger with 'dpstats budget new'."
+        )
     table = InputTable(options, partial(_check_budget, options, budget), lines=budget is None)
     with _naming(table, options):
         given = options.read(table, options)
