@@ -6,7 +6,7 @@ Every number is cast to DOUBLE by itself. What DuckDB says of an error may quote
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -253,7 +253,7 @@ def of_parquet(path: Path) -> DuckRows:
     if not path.is_file():
         raise InvalidData(f"X must be a file that is there, got {str(path)!r}")
     reader = f"read_parquet({file_literal(path)}, hive_partitioning=false)"
-    return _of_reader(reader, reader, {})
+    return _of_reader(reader, reader)
 
 
 def of_text(
@@ -274,19 +274,20 @@ def of_text(
         f"read_csv({file_literal(path)}, auto_detect=false, header=true, delim={text_literal(separator)}, quote='\"', "
         f"escape='\"', columns={{{columns}}}, max_line_size={longest}, hive_partitioning=false)"
     )
-    text = {name: TEXT for name in names if name not in numbers}
-    return _of_reader(reader, f"(SELECT {entries} FROM {reader})", text)
+    types = {name: "DOUBLE" if name in numbers else TEXT for name in names}
+    return _of_reader(reader, f"(SELECT {entries} FROM {reader})", types)
 
 
-def _of_reader(reader: str, table: str, known: Mapping[str, str]) -> DuckRows:
-    """Return the rows of a table of SQL that a reader of a file gives; some types are known."""
+def _of_reader(reader: str, table: str, types: dict[str, str] | None = None) -> DuckRows:
+    """Return the rows of a table of SQL that a reader of a file gives, whose types are known or described."""
     import duckdb
 
     connection = duckdb.connect(config={"python_enable_replacements": False})
-    columns = _asked(lambda: connection.execute(f"DESCRIBE SELECT * FROM {table}").fetchall())
-    types = {str(row[0]): str(row[1]) for row in columns} | dict(known)
-    if len(types) < len(columns):
-        raise InvalidData("X must have a name of its own for every column")
+    if types is None:
+        columns = _asked(lambda: connection.execute(f"DESCRIBE SELECT * FROM {table}").fetchall())
+        types = {str(row[0]): str(row[1]) for row in columns}
+        if len(types) < len(columns):
+            raise InvalidData("X must have a name of its own for every column")
 
     def source(expressions: Sequence[str], rows: int) -> Iterator[Any]:
         cursor = connection.cursor()

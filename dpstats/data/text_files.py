@@ -144,7 +144,8 @@ def scan(stream: BinaryIO) -> Scan:
             returns = True
         elif b"\n" in block:
             newlines = True
-        foreign = foreign or any(text.find(part, start) >= 0 for part in parts)
+        # The first byte of a part is rarer than the part is quick to find.
+        foreign = foreign or any(part[:1] in text and text.find(part, start) >= 0 for part in parts)
         if newlines and returns:
             return Scan(False)
         try:
