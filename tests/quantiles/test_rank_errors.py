@@ -102,14 +102,13 @@ def test_beyond_the_least_distance_no_bound_draws_a_point(
     def drawn(distance: int) -> float:
         rank = n - distance
         beyond = np.maximum(below - rank, 0) + np.minimum(up_to - rank, 0)
-        a, b = np.unique(beyond, return_counts=True)
-        total = far = 0.0
-        for chosen in itertools.product(range(a.size), repeat=size):
-            values = a[list(chosen)]
-            spread = max(0, values.max()) - min(0, values.min())
-            weight = math.exp(-spread / scale) * float(np.prod(b[list(chosen)]))
-            total += weight
-            far += weight if values[0] == distance else 0.0
+        values, counts = np.unique(beyond, return_counts=True)
+        tuples = np.meshgrid(*[values] * size, indexing="ij")
+        spread = np.maximum(0, np.maximum.reduce(tuples)) - np.minimum(0, np.minimum.reduce(tuples))
+        weights = np.exp(-spread / scale)
+        for lengths in np.meshgrid(*[counts] * size, indexing="ij"):
+            weights = weights * lengths
+        far, total = weights[tuples[0] == distance].sum(), weights.sum()
         return far / total
 
     nearest = least_distance(size, scale, places.size, share, count=size)
