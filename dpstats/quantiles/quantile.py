@@ -152,9 +152,9 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
         >>> plan = PrivateQuantile(0.5, bounds=(0, 100)).plan(5000)
         >>> print(plan)
         Release plan for n = 5000, d = 1: (epsilon = 1, delta = 0), one row replaced
-          points: 2 of 1,048,577 points, exponential mechanism of scale 2 in ranks
+          points: 3 of 1,048,577 points, exponential mechanism of scale 2 in ranks
         >>> [target.rank for target in plan.targets], round(plan.rank_error, 2)
-        ([2430, 2570], 3.63)
+        ([2430, 2500, 2570], 4.45)
         """
         n = check_sizes(n_samples, n_features)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)

@@ -150,7 +150,7 @@ def default_rounds(queries: MarginalQueries, n: int, target: PrivacyGuarantee) -
     each = zcdp_rho(target.epsilon, target.delta) / d * (1 - SELECTION_SHARE)
     # A replaced row moves the counts by sqrt(2), and noise of scale s costs 1/s^2.
     noise = math.sqrt(2 / math.pi) * len(queries) / tables / math.sqrt(each) / n
-    return max(d, min(tables, round(d * (_BALANCED / noise) ** (2 / 3))))
+    return max(d, min(tables, round(d * math.pow(_BALANCED / noise, 2 / 3))))
 
 
 class Rounds:

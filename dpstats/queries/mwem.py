@@ -48,8 +48,8 @@ class MarginalMWEM(WorkloadRelease[MwemPlan]):
 
     In every round the table on which the distribution is worst is selected by the exponential mechanism, its counts are
     released, and the distribution is fitted to all that is known. Where `WorkloadAnswers` would spread epsilon over
-    more tables than it can pay for, this pays for as many as there are rounds. Rule of thumb: where the `expected_l1` of
-    a `WorkloadAnswers` plan is at most about 0.1, take that one; it has an interval for every answer, too.
+    more tables than it can pay for, this pays for as many as there are rounds. Rule of thumb: where the `expected_l1`
+    of a `WorkloadAnswers` plan is at most about 0.1, take that one; it has an interval for every answer, too.
 
     Parameters
     ----------
@@ -58,8 +58,8 @@ class MarginalMWEM(WorkloadRelease[MwemPlan]):
     workload : int or sequence, default=2
         The tables, as for `WorkloadAnswers`.
     rounds : int, optional
-        Tables that are measured; None: from as many as there are attributes to as many as there are tables, the more the
-        less noise epsilon and n leave; ``plan(n).rounds`` says how many.
+        Tables that are measured. None: from as many as there are attributes to as many as there are tables, more of
+        them where epsilon and n leave less noise; ``plan(n).rounds`` says how many.
     epsilon : float, default=1.0
         Privacy parameter, greater than 0.
     delta : float, default=1e-6

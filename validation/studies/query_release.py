@@ -399,8 +399,9 @@ def main(arguments: list[str] | None = None) -> str:
         ]
     lines += [
         "",
-        "`IterativeConstruction` with random 0/1 queries and shares from a Dirichlet distribution of .1, without a stated "
-        f"accuracy; means over {replications} releases of the largest error and of its own bound, and the plan's:",
+        "`IterativeConstruction` with random 0/1 queries and shares from a Dirichlet distribution of .1, without a "
+        f"stated accuracy; means over {replications} releases of the largest error and of its own bound, and what the "
+        "plan promises:",
         "",
         "| update | n | epsilon | points | queries | rounds used | largest error | bound | promised |",
         "|---|---|---|---|---|---|---|---|---|",
