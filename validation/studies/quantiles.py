@@ -250,8 +250,9 @@ def report_edges(rows: Sequence[Sequence[str]], command: str) -> str:
     lines = [
         "# Private quantiles near the edge of the rows, and several in a fit",
         "",
-        f"{time.strftime('%Y-%m-%d')}, made by `{command}`. Coverage of intervals of level {LEVEL:g} of `PrivateQuantile`, "
-        "the median estimate (none where a quantile cannot be told from a bound, as its summary says) and the median ends.",
+        f"{time.strftime('%Y-%m-%d')}, made by `{command}`. Coverage of intervals of level {LEVEL:g} of "
+        "`PrivateQuantile`, the median estimate (none where a quantile cannot be told from a bound, as its summary "
+        "says) and the median ends.",
         "",
         "| law | together | n | epsilon | q | true | coverage | estimate | interval | datasets |",
         "|---|---|---|---|---|---|---|---|---|---|",
