@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpstats.data.tables import public_shape
+from dpstats.data.opening import open_source
+from dpstats.data.schema import Schema
 from dpstats.errors import InvalidData
 from dpstats.identity.by_row_distance import RowDistanceTest
 from dpstats.identity.by_spatial_sign import SpatialSignTest
@@ -78,9 +79,12 @@ def identity_test(
     >>> identity_test(X, epsilon=1.0, n_calibration=199, random_state=0).reject
     True
     """
-    shape = public_shape(X)
+    X = open_source(X)
+    shape = X.size(Schema().resolve(X.names))
     if shape is None:
-        raise InvalidData("X must be a 2-d table (n_samples, n_features)")
+        raise InvalidData(
+            "X must be a table in memory, whose number of rows chooses the test; or fit a test itself"
+        )
     test = automatic_test(*shape)(
         mean=mean,
         cov=cov,

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-
 from dpstats.data.attributes import codes_of, rows_stated
+
 from dpstats.data.categories import Categories
 from dpstats.errors import InvalidData
 

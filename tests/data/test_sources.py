@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from dpstats.data.sources import engine_of
 
 from dpstats.data.engine import Engine
-from dpstats.data.sources import engine_of
 from dpstats.errors import InvalidData
 from dpstats.means import ClippedMean
 from tests.data.engines import Cut
