@@ -16,6 +16,7 @@ from dpstats.cli.audit import add_audit
 from dpstats.cli.budget import add_budget
 from dpstats.cli.demo import add_demo
 from dpstats.cli.exits import EXITS, epilog, status_of
+from dpstats.cli.files import keep_apart
 from dpstats.cli.group_means import GROUP_MEANS
 from dpstats.cli.histogram import HISTOGRAM
 from dpstats.cli.identity_test import IDENTITY_TEST
@@ -38,6 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     options = _parser().parse_args([plain_number(word) for word in given])
     try:
+        keep_apart(options)
         with quiet(options.quiet):
             return options.run(options) or 0
     except tuple(kind for found in EXITS for kind in found.errors) as error:

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from dpstats.cli.exits import VIOLATION, epilog
-from dpstats.cli.files import keep_apart, opened, output
+from dpstats.cli.files import opened, output
 from dpstats.cli.input import InputTable, add_table
 from dpstats.cli.options import add_output, add_plot, check_plot
 from dpstats.errors import InvalidData, InvalidParameter
@@ -45,7 +45,6 @@ def _audit(options: argparse.Namespace) -> int:
     from dpstats.auditing import audit_outputs
 
     check_plot(options.plot)
-    keep_apart(options, "file", "plot", "json")
     columns = options.column or ["dataset", "neighbor"]
     if len(columns) != 2:
         raise InvalidParameter(f"--column must be given twice, or not at all, got {len(columns)} times")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dpstats.cli.exits import epilog
-from dpstats.cli.files import as_json, keep_apart, output
+from dpstats.cli.files import as_json, output
 from dpstats.cli.kept import KeptResult, KeptResults
 from dpstats.cli.options import add_output
 from dpstats.errors import InvalidParameter
@@ -26,7 +26,7 @@ def add_budget(commands: Any) -> None:
     )
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     new = actions.add_parser("new", help="make a ledger", description="Make a ledger.")
-    new.add_argument("file", type=Path, help="the ledger, which must not be there yet")
+    new.add_argument("ledger", type=Path, help="the ledger, which must not be there yet")
     new.add_argument("--epsilon", type=float, required=True, help="the total")
     new.add_argument("--delta", type=float, default=0.0, help="the total (default: 0)")
     new.add_argument(
@@ -50,7 +50,7 @@ def add_budget(commands: Any) -> None:
         ("results", "what was released and charged, and not delivered", _results),
     ):
         action = actions.add_parser(name, help=help_text, description=f"Show {help_text}.")
-        action.add_argument("file", type=Path, help="the ledger")
+        action.add_argument("ledger", type=Path, help="the ledger")
         if name == "results":
             action.add_argument(
                 "--discard", action="store_true", help="forget these results, once they have been shown"
@@ -62,18 +62,19 @@ def add_budget(commands: Any) -> None:
 def _new(options: argparse.Namespace) -> None:
     from dpstats.privacy import Neighbors, PrivacyBudget
 
-    if options.file.exists():
-        raise InvalidParameter(f"{options.file} exists already")
-    keep_apart(options, "file", "json")
+    if options.ledger.exists():
+        raise InvalidParameter(f"{options.ledger} exists already")
     with output(options) as show:
         budget = PrivacyBudget(
             options.epsilon,
             options.delta,
             neighbors=Neighbors[options.neighbors],
             method=options.method,
-            ledger=options.file,
+            ledger=options.ledger,
         )
-        show(f"Made {options.file}: {budget.total}, method {budget.method!r}", _facts(options.file, budget))
+        show(
+            f"Made {options.ledger}: {budget.total}, method {budget.method!r}", _facts(options.ledger, budget)
+        )
 
 
 def _facts(ledger: Path, budget: Any) -> dict[str, Any]:
@@ -86,14 +87,13 @@ def _facts(ledger: Path, budget: Any) -> dict[str, Any]:
 def _show(options: argparse.Namespace) -> None:
     from dpstats.privacy import PrivacyBudget
 
-    keep_apart(options, "file", "json")
-    budget = PrivacyBudget.open(options.file)
-    facts = _facts(options.file, budget)
+    budget = PrivacyBudget.open(options.ledger)
+    facts = _facts(options.ledger, budget)
     lines = [f"Method:    {budget.method}", f"Charges:   {facts['charges']}"]
     amounts = {"Total": budget.total, "Spent": budget.spent, "Remaining": budget.remaining}
     lines += [f"{name + ':':<10} {amount}" for name, amount in amounts.items()]
-    if waiting := len(KeptResults(options.file).all()):
-        lines.append(f"Results that were not delivered: {waiting} (dpstats budget results {options.file})")
+    if waiting := len(KeptResults(options.ledger).all()):
+        lines.append(f"Results that were not delivered: {waiting} (dpstats budget results {options.ledger})")
     with output(options) as show:
         show("\n".join(lines), facts | {"undelivered": waiting})
 
@@ -101,7 +101,6 @@ def _show(options: argparse.Namespace) -> None:
 def _history(options: argparse.Namespace) -> None:
     from dpstats.privacy import PrivacyBudget
 
-    keep_apart(options, "file", "json")
     rows = [
         {
             "time": _time(entry.time),
@@ -109,22 +108,21 @@ def _history(options: argparse.Namespace) -> None:
             "epsilon": entry.guarantee.epsilon,
             "delta": entry.guarantee.delta,
         }
-        for entry in PrivacyBudget.open(options.file).history()
+        for entry in PrivacyBudget.open(options.ledger).history()
     ]
     lines = [f"{'time (UTC)':<25}  {'epsilon':>10}  {'delta':>10}  for"]
     for row in rows:
         label = json.dumps(row["label"], ensure_ascii=False)[1:-1]  # on one line, whatever it holds
         lines.append(f"{row['time']:<25}  {row['epsilon']:>10.6g}  {row['delta']:>10.3g}  {label}")
     with output(options) as show:
-        show("\n".join(lines), {"ledger": str(options.file), "charges": rows})
+        show("\n".join(lines), {"ledger": str(options.ledger), "charges": rows})
 
 
 def _results(options: argparse.Namespace) -> None:
     from dpstats.privacy import PrivacyBudget
 
-    keep_apart(options, "file", "json")
-    PrivacyBudget.open(options.file)  # refuses what is no ledger
-    kept = KeptResults(options.file)
+    PrivacyBudget.open(options.ledger)  # refuses what is no ledger
+    kept = KeptResults(options.ledger)
     found = kept.all()
     facts = [
         {

@@ -9,7 +9,8 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from dpstats import __version__
 from dpstats.errors import InvalidParameter, NotDelivered
@@ -18,23 +19,60 @@ Show = Callable[[Any, dict[str, Any]], None]
 """Shows a result: what is printed, and the facts of the JSON."""
 
 
-def keep_apart(options: argparse.Namespace, *names: str) -> None:
+class TableFile(NamedTuple):
+    """A file, and the name of its table in a query."""
+
+    name: str
+    path: Path
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.path}"
+
+
+def path_or_dash(word: str) -> Path | str:
+    """Return the path in a word, or "-", which stands for standard input or output. An empty word stays empty."""
+    return Path(word) if word not in ("", "-") else word
+
+
+def results_path(ledger: Path) -> Path:
+    """Return the file of a ledger's results."""
+    return ledger.with_name(f"{ledger.name}.results")
+
+
+def keep_apart(options: argparse.Namespace) -> None:
     """Refuse one file under two names: a result would replace the data, or a ledger and its charges."""
-    seen: dict[str, Any] = {}
-    for name in names:
-        path = getattr(options, name, None)
-        if path is None or (name in ("file", "json") and str(path) == "-"):
-            continue
-        label = {"file": name, "results": "the results beside the ledger"}.get(name, f"--{name}")
-        for other, known in seen.items():
+    seen: list[tuple[str, Path]] = []
+    for label, path in _named_files(options):
+        for other, known in seen:
             if _same(path, known):
                 raise InvalidParameter(
                     f"{other} and {label} must be different files, got {str(path)!r} for both"
                 )
-        seen[label] = path
+        seen.append((label, path))
 
 
-def _same(path: Any, other: Any) -> bool:
+def _named_files(options: argparse.Namespace) -> Iterator[tuple[str, Path]]:
+    """Yield every file that the arguments of a command name, and the results beside a ledger."""
+    for name, value in vars(options).items():
+        for path in _paths(value):
+            yield name if name in _POSITIONAL else f"--{name}", path
+            if name in _LEDGERS:
+                yield "the results beside the ledger", results_path(path)
+
+
+_POSITIONAL = ("file", "ledger")
+_LEDGERS = ("budget", "ledger")
+
+
+def _paths(value: Any) -> Iterator[Path]:
+    if isinstance(value, Path):
+        yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _paths(item)
+
+
+def _same(path: Path, other: Path) -> bool:
     try:
         return os.path.samefile(path, other) and os.path.isfile(
             path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import warnings
 from pathlib import Path
 from typing import Any
@@ -62,12 +63,14 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(epsilon=None)  # 1, where --rho does not take its place
 
 
-def _automatic(n: int, d: int) -> str:
+def _automatic(n: int, d: int, options: argparse.Namespace) -> str:
     """Return what --test auto stands for."""
     from dpstats.identity import RowDistanceTest
     from dpstats.identity.choice import automatic_test
 
-    return "row-distance" if automatic_test(n, d) is RowDistanceTest else "spatial-sign"
+    # Only the row distance takes --rho, so its size alone decides.
+    epsilon = math.inf if options.rho is not None else 1.0 if options.epsilon is None else options.epsilon
+    return "row-distance" if automatic_test(n, d, epsilon) is RowDistanceTest else "spatial-sign"
 
 
 def _build(options: argparse.Namespace, n: int, d: int) -> Any:
@@ -84,7 +87,7 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
     if options.null == "product" and (options.std is not None or options.cov is not None):
         raise InvalidParameter("--std and --cov go with --null normal only: signs have variance 1 - mean^2")
     own: dict[str, Any] = {} if options.delta is None else {"delta": options.delta}
-    test = tests[_automatic(n, d) if options.test == "auto" else options.test]
+    test = tests[_automatic(n, d, options) if options.test == "auto" else options.test]
     if options.rho is not None:
         if test is not RowDistanceTest:
             raise InvalidParameter(f"--rho goes with --test row-distance only, got --test {options.test}")
@@ -141,6 +144,7 @@ def _report(test: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]
         "reject",
         "n_calibration",
         "level_range",
+        "attainable_power",
     )
     summary = result.summary()
     return summary, {name: getattr(result, name) for name in names} | {"notes": list(summary.notes)}

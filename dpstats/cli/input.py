@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from dpstats.cli.files import path_or_dash
 from dpstats.errors import InvalidData, InvalidParameter
 
 _NAMES = 20  # of columns, in the label of a charge
@@ -23,7 +24,7 @@ _SEPARATORS = {"\\t": "\t", "tab": "\t"}
 def add_table(parser: argparse.ArgumentParser) -> None:
     """Add the table, and how it is written."""
     parser.add_argument(
-        "file", type=Path, help="CSV or Parquet file with a header; '-' is CSV from standard input"
+        "file", type=path_or_dash, help="CSV or Parquet file with a header; '-' is CSV from standard input"
     )
     table = parser.add_argument_group("how the table is written")
     table.add_argument(
@@ -51,8 +52,8 @@ class InputTable:
     """
 
     def __init__(self, options: argparse.Namespace) -> None:
-        self._path: Path = options.file
-        self._piped = str(self._path) == "-"
+        self._path = Path(options.file)
+        self._piped = options.file == "-"
         self._options = options
         self.name = "standard input" if self._piped else self._path.name
         self.columns: list[str] = []

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dpstats.cli.files import as_json
+from dpstats.cli.files import as_json, results_path
 from dpstats.errors import LedgerError
 
 if TYPE_CHECKING:
@@ -124,11 +124,6 @@ class KeptResults:
         except (sqlite3.Error, OSError) as error:
             why = getattr(error, "strerror", None) or str(error)
             raise LedgerError(f"{self.path}: results cannot be kept beside the ledger ({why})") from None
-
-
-def results_path(ledger: Path) -> Path:
-    """Return the file of a ledger's results."""
-    return ledger.with_name(f"{ledger.name}.results")
 
 
 class Delivery:

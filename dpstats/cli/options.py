@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
-from dpstats.cli.files import give_up_stdout
+from dpstats.cli.files import give_up_stdout, path_or_dash
 from dpstats.errors import InvalidParameter
 
 
@@ -44,6 +44,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     result = parser.add_argument_group("the result")
     result.add_argument(
         "--json",
+        type=path_or_dash,
         nargs="?",
         const="-",
         metavar="FILE",

@@ -12,7 +12,6 @@ from dpstats.cli.files import output
 from dpstats.cli.options import add_output
 from dpstats.cli.release import (
     ReleaseCommand,
-    check_outputs,
     guarantee_facts,
     ledger_budget,
     plan_facts,
@@ -86,14 +85,12 @@ def _plan(options: argparse.Namespace) -> None:
     from dpstats.data.parameters import check_integer
 
     n = check_integer("--rows", options.rows, at_least=2, at_most=_MOST_ROWS)
-    check_outputs(options, "cov")
     d = _planned_columns(options)
     _show_plan(options, options.build(options, n, d), n, d)
 
 
 def _samples(options: argparse.Namespace) -> None:
     """Print how many rows are needed, and the plan of so many."""
-    check_outputs(options, "cov")
     d = _planned_columns(options)
     found = options.target.find(options, d, options.build)
     _show_plan(options, found.estimator, found.rows, d, f"{found.words}\n", found.facts)

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dpstats.cli.exits import epilog
-from dpstats.cli.files import keep_apart, notice, opened, output
+from dpstats.cli.files import notice, opened, output
 from dpstats.cli.input import InputTable, add_table
-from dpstats.cli.kept import results_path, until_delivered
+from dpstats.cli.kept import until_delivered
 from dpstats.cli.options import add_output, add_plot, check_plot
 from dpstats.cli.samples import Target
 from dpstats.errors import InvalidData, InvalidParameter, LedgerError
@@ -148,7 +148,6 @@ def _release(options: argparse.Namespace) -> None:
         check_real("--confidence", options.confidence, above=0, below=1)
     picture = getattr(options, "plot", None)
     check_plot(picture)
-    check_outputs(options, "file", "cov", "plot")
     budget = ledger_budget(options.budget)
     table = InputTable(options)
     with _naming(table, options):
@@ -170,12 +169,6 @@ def _release(options: argparse.Namespace) -> None:
         show(text, facts | {"plan": plan_facts(plan)})
         if picture is not None:
             options.draw(estimator, options).savefig(picture, dpi=150)
-
-
-def check_outputs(options: argparse.Namespace, *names: str) -> None:
-    """Refuse one file for two things, the results beside a ledger among them."""
-    beside = None if options.budget is None else results_path(options.budget)
-    keep_apart(argparse.Namespace(**vars(options), results=beside), *names, "budget", "results", "json")
 
 
 @contextlib.contextmanager

@@ -115,10 +115,10 @@ class PowerTarget(NamedTuple):
     Attributes
     ----------
     chosen : callable
-        (rows, columns) -> the value of ``--test`` that "auto" stands for.
+        (rows, columns, options) -> the value of ``--test`` that "auto" stands for.
     """
 
-    chosen: Callable[[int, int], str]
+    chosen: Callable[[int, int, argparse.Namespace], str]
 
     @property
     def help(self) -> str:
@@ -174,12 +174,12 @@ class PowerTarget(NamedTuple):
             )
         # "auto" is a choice by the number of rows, which is what is asked for here: first the test that is quick to
         # simulate, and where "auto" would run another one on so many rows, that one, which is there as it needs fewer.
-        named = self.chosen(2**32, d) if options.test == "auto" else options.test
+        named = self.chosen(2**32, d, options) if options.test == "auto" else options.test
         test, n = self._search(options, named, d, build)
-        if options.test == "auto" and self.chosen(n, d) != named:
-            other = self.chosen(n, d)
+        if options.test == "auto" and self.chosen(n, d, options) != named:
+            other = self.chosen(n, d, options)
             better = self._search(options, other, d, build)
-            if self.chosen(better[1], d) == other:
+            if self.chosen(better[1], d, options) == other:
                 test, n = better
         words = (
             f"{n:,} rows, for power {options.power:g} at distance {options.distance:g} "

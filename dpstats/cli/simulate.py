@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dpstats.cli.exits import epilog
-from dpstats.cli.files import keep_apart, opened, output, shows_progress
+from dpstats.cli.files import opened, output, shows_progress
 from dpstats.cli.options import add_output
 from dpstats.errors import InvalidParameter
 
@@ -45,7 +45,6 @@ def _simulate(options: argparse.Namespace) -> None:
 
     entry = named_study(options.name)
     study = entry.study(options.name, _grid(options.grid), options.reps, options.seed)
-    keep_apart(options, "out", "report", "json")
     # Opened before the work, so that a path that cannot be written is refused at once.
     with output(options) as show, opened("--report", options.report) as write_page:
         results = _run(study, options)

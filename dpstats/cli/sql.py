@@ -9,14 +9,13 @@ from typing import Any
 
 from dpstats.cli.declared import bounds_of, levels_of
 from dpstats.cli.exits import epilog
-from dpstats.cli.files import output
+from dpstats.cli.files import TableFile, output
 from dpstats.cli.options import add_output
 from dpstats.cli.plan import add_affordable, affordable
 from dpstats.cli.release import (
     add_charge,
     charge_label,
     check_charge,
-    check_outputs,
     delivering,
     guarantee_facts,
     ledger_budget,
@@ -60,6 +59,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("query", help="one SELECT, in DuckDB's dialect")
     parser.add_argument(
         "--table",
+        type=_table_file,
         action="append",
         default=[],
         metavar="NAME=FILE",
@@ -136,7 +136,6 @@ def _sql(options: argparse.Namespace) -> None:
 
     check_charge(options)
     check_real("--confidence", options.confidence, above=0, below=1)
-    check_outputs(options, "database")
     bounds, named = bounds_of(options.bounds)
     if bounds:
         raise InvalidParameter("--bounds must be NAME.COLUMN=LO,HI, got bounds without a name")
@@ -196,7 +195,7 @@ def _explain(made: Any, options: argparse.Namespace) -> None:
 
 
 def _sources(options: argparse.Namespace) -> str:
-    return ", ".join(options.table) if options.database is None else str(options.database.name)
+    return ", ".join(map(str, options.table)) if options.database is None else str(options.database.name)
 
 
 def _tables(options: argparse.Namespace) -> Any:
@@ -215,15 +214,19 @@ def _tables(options: argparse.Namespace) -> Any:
         if connection is None:
             raise InvalidParameter(f"--database must be a DuckDB database, got {options.database.name}")
         return connection
-    found: dict[str, str] = {}
-    for text in options.table:
-        name, equals, path = text.partition("=")
-        if not (name and equals and path):
-            raise InvalidParameter(f"--table must be NAME=FILE, got {text!r}")
+    found: dict[str, Path] = {}
+    for name, path in options.table:
         if name in found:
             raise InvalidParameter(f"--table must have each name once, got {name!r} twice")
         found[name] = path
     return found
+
+
+def _table_file(word: str) -> TableFile:
+    name, _, path = word.partition("=")
+    if not (name and path):
+        raise argparse.ArgumentTypeError(f"must be NAME=FILE, got {word!r}")
+    return TableFile(name, Path(path))
 
 
 def _types(given: list[str] | None) -> dict[str, str]:

@@ -99,8 +99,9 @@ class Memory(Source):
     def _codes(self, schema: Schema) -> NDArray[np.int64]:
         levels = schema.levels or ()
         columns = self._columns(len(levels), schema.numbers if self.names is not None else None)
-        for kind, entries in zip(levels, columns, strict=True):
-            check_kind("X", kind_of(entries), kind)
+        if stated_shape(self._X) not in ((0,), (0, len(columns))):  # an empty column has no type of its own
+            for kind, entries in zip(levels, columns, strict=True):
+                check_kind("X", kind_of(entries), kind)
         codes = [kind.codes(entries, "X") for kind, entries in zip(levels, columns, strict=True)]
         if len(set(map(len, codes))) > 1:
             raise InvalidData("X must have columns of one length")

@@ -128,10 +128,10 @@ class Schema:
         """Return the schema of rows with these columns, every number named, or refuse names that are not there."""
         roles = {column.name: column.parameter for column in self.beside if column.name is not None}
         if names is None:
-            wanted = [*roles, *(self.numbers or () if self.levels is None else ())]
-            if wanted:
+            needed = [*roles, *(self.numbers or () if self.levels is None else ())]
+            if needed:
                 raise InvalidData(
-                    f"X must be a data frame with a column {wanted[0]!r}, got columns without names"
+                    f"X must be a data frame with a column {needed[0]!r}, got columns without names"
                 )
             return self
         if len(set(map(str, names))) < len(names):

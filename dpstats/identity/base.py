@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpstats.data.opening import open_source
 from dpstats.data.public_facts import check_columns_again
 from dpstats.data.tables import Rows
+from dpstats.identity.alternatives import unit_vector
 from dpstats.identity.distance_interval import InvertedTest
 from dpstats.identity.levels import pvalue, realised_level
 from dpstats.identity.plan import IdentityPlan
@@ -25,6 +26,9 @@ from dpstats.identity.power import PlannedTest
 from dpstats.identity.result import TestResult
 from dpstats.release.session import Released
 from dpstats.results import Summary
+
+_ATTAINABLE: dict[str, float] = {}
+"""Attainable powers by the distribution of the statistic: public, and the same for every fit of a size."""
 
 
 class PrivateTest(PlannedTest, InvertedTest):
@@ -51,6 +55,15 @@ class PrivateTest(PlannedTest, InvertedTest):
     def _exact(self, X: NDArray[Any], plan: IdentityPlan) -> Any:
         """Return the exact integers of every stage, by its name, or refuse the data. Private."""
 
+    def _prepare(self, plan: IdentityPlan) -> IdentityPlan:
+        """Return the plan with its null distribution and its attainable power, once for every distribution."""
+        prepared = super()._prepare(plan)
+        key = f"{type(self).__name__} {plan.law} {plan.level} {prepared.critical_value}"
+        if key not in _ATTAINABLE:
+            dense = unit_vector("dense", plan.n_features)
+            _ATTAINABLE[key] = self._attainable_power(prepared, dense)
+        return prepared.having(attainable_power=_ATTAINABLE[key])
+
     def _read(self, rows: Rows, plan: IdentityPlan) -> Any:
         return self._exact(rows.whole().X, plan)
 
@@ -73,6 +86,7 @@ class PrivateTest(PlannedTest, InvertedTest):
             self.privacy_,
             plan.n_calibration,
             (math.nan, math.nan) if null is None else realised_level(null.size, plan.level),
+            plan.attainable_power,
         )
         self.reject_ = self.result_.reject
 

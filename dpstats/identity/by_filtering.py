@@ -24,6 +24,7 @@ from dpstats.identity.filtering import (
     replace_rows,
     rows_beyond,
 )
+from dpstats.identity.null import PUBLIC_SEED
 from dpstats.identity.plan import IdentityPlan
 from dpstats.identity.whitening import Reference, check_signs, signs_of
 from dpstats.privacy.events import Approximate, Event
@@ -40,6 +41,8 @@ _LARGEST, _SUM, _COUNT, _SIGNS, _STATISTIC = (
     "fresh signs for rows that go",
     "T of the filtered rows",
 )
+
+_FAR_DATASETS = 200  # simulated for the attainable power
 
 
 @dataclass(frozen=True)
@@ -193,6 +196,12 @@ class FilteringTest(PrivateTest):
                 self._release(X, plan, session)
             values[i] = self._combine(session.released, plan)
         return values
+
+    def _attainable_power(self, plan: IdentityPlan, unit: NDArray[np.float64]) -> float:
+        # The noise is drawn while the rows are filtered, so every release needs a dataset.
+        generator = np.random.default_rng([PUBLIC_SEED, 2, plan.n_samples, plan.n_features])
+        values = self._simulate(plan, _FAR_DATASETS, generator, self._farthest(plan, unit))
+        return float(np.mean(values > plan.critical_value))
 
     def _printed_threshold(self, design: FilteringDesign, n: int, d: int) -> float:
         if self.distance is None:

@@ -194,8 +194,13 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], ABC):
         self, plan: IdentityPlan, size: int, generator: np.random.Generator, shift: Any = 0.0
     ) -> NDArray[np.float64]:
         """Return ``size`` released test statistics, noise included, of simulated datasets."""
-        steps = self._draw(plan, size, generator, shift)
-        with Session.simulated(plan, generator, size) as session:
+        return self._noisy_statistics(plan, self._draw(plan, size, generator, shift), generator)
+
+    def _noisy_statistics(
+        self, plan: IdentityPlan, steps: NDArray[Any], generator: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """Return the test statistics of simulated releases of exact integers (size, stages)."""
+        with Session.simulated(plan, generator, len(steps)) as session:
             self._release({stage.name: steps[:, [t]] for t, stage in enumerate(plan.stages)}, plan, session)
         return self._combine(session.released, plan)
 

@@ -33,7 +33,10 @@ class IdentityPlan(ReleasePlan):
     """The simulated statistics under the null, ascending, of a plan that is prepared: public. None before, and with
     printed constants. Not pickled: it may be a megabyte, and the same plan gives the same again."""
 
-    _free: ClassVar[frozenset[str]] = frozenset({"null"})
+    attainable_power: float = field(default=math.nan, compare=False)
+    """Power against the farthest mean, all columns alike, of a plan that is prepared; NaN before."""
+
+    _free: ClassVar[frozenset[str]] = frozenset({"null", "attainable_power"})
 
     def facts(self) -> dict[str, Any]:
         """Return what a reader of the plan has to know beside its stages, by name."""
@@ -41,7 +44,12 @@ class IdentityPlan(ReleasePlan):
 
     def notes(self) -> list[str]:
         """Return the same in words, one line each."""
-        return [f"calibration: {self.n_calibration:,} simulated null datasets, public"]
+        notes = [f"calibration: {self.n_calibration:,} simulated null datasets, public"]
+        if not math.isnan(self.attainable_power):
+            notes.append(
+                f"largest attainable power: {self.attainable_power:.3f}, against a mean that is far away"
+            )
+        return notes
 
     @property
     def law(self) -> str:

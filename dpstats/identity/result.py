@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.report import Reported
 from dpstats.results import Summary
+
+_FULL_POWER = 0.99  # below, a note says that the power is bounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,9 @@ class TestResult(Reported):
         Number of simulated null datasets; 0 for printed constants.
     level_range : tuple of float
         Holds the level of this very calibration with probability 0.95.
+    attainable_power : float
+        Probability to reject a mean that is as far away as possible in all columns alike. The noise keeps it below 1 if
+        ``n_samples * epsilon`` is small; then a test that does not reject says little.
 
     Examples
     --------
@@ -61,6 +67,7 @@ class TestResult(Reported):
     privacy: PrivacyGuarantee
     n_calibration: int = 0
     level_range: tuple[float, float] = (float("nan"), float("nan"))
+    attainable_power: float = float("nan")
 
     @property
     def reject(self) -> bool:
@@ -82,6 +89,11 @@ class TestResult(Reported):
             )
         else:
             notes.append("Printed constants: no p-value, and a level that is only bounded in theory.")
+        if self.attainable_power < _FULL_POWER:
+            notes.append(
+                f"The power is at most {self.attainable_power:.2f}, however far the mean is from the null hypothesis: "
+                "n times epsilon is small. Collect more rows, or spend a larger epsilon."
+            )
         notes.append(
             "The null hypothesis is the whole law of the rows, not only its mean: other rows with this mean may be "
             "rejected, and some with another mean kept. For the mean alone: ClippedMean(...).fit(X).test(value=...)."
@@ -95,6 +107,11 @@ class TestResult(Reported):
                 ("Rows, columns", f"{self.n_samples:,}, {self.n_features:,} (public)"),
                 ("Privacy", str(self.privacy)),
                 ("Calibration", "public simulation" if calibrated else "printed constants"),
+                *(
+                    []
+                    if math.isnan(self.attainable_power)
+                    else [("Largest attainable power", f"{self.attainable_power:.3f}")]
+                ),
             ],
             ["", "statistic", "critical value", "p-value", "decision"],
             [

@@ -238,7 +238,7 @@ def _sum_piece(
             outside = np.zeros(row_map._outside(X[:0]).shape[1], dtype=np.int64)
         for start in range(0, X.shape[0], rows_per_block):
             rows = X[start : start + rows_per_block]
-            rows = rows if in_place else np.ascontiguousarray(rows, dtype=np.float64)
+            rows = rows if in_place else np.ascontiguousarray(rows)
             rows = finite_or_center(rows, row_map.center, how.missing)
             out = buffer[: rows.shape[0]]
             row_map._round_block(rows, out)

@@ -23,7 +23,7 @@ from dpstats.privacy.guarantee import Neighbors
 from dpstats.privacy.rounding import quotient_up
 from dpstats.privacy.stages import Block, JointStage, Stage
 from dpstats.privacy.zcdp import zcdp_rho
-from dpstats.release.noise import check_scale
+from dpstats.release.noise import MIN_SCALE, check_scale
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def additive_stages(
         noise, concentrated = "laplace", False
         # Shares of a float epsilon can add up to one unit in the last place too much.
         several = (1 - 2.0**-50) if len(items) > 1 else 1.0
-        scales = [quotient_up(item.l1, item.share * epsilon * several) for item in items]
+        scales = [_drawable(item, quotient_up(item.l1, item.share * epsilon * several)) for item in items]
     elif calibration == "textbook":
         noise, concentrated = "gaussian", False
         scales = [_textbook_scale(items, epsilon, delta)]
@@ -140,6 +140,12 @@ def additive_stages(
     return tuple(
         item.stage(noise, scale, neighbors, concentrated) for item, scale in zip(items, scales, strict=True)
     )
+
+
+def _drawable(item: Integers | JointIntegers, scale: float) -> float:
+    """Return the scale, or the smallest one that can be drawn: more noise than a very large epsilon needs."""
+    least = min((drawn for _, drawn in item.sizes(1.0)), default=1.0)
+    return max(scale, MIN_SCALE / least)
 
 
 def concentrated_stage(item: Integers | JointIntegers, rho: float) -> Stage | JointStage:

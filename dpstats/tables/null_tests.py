@@ -26,35 +26,38 @@ _LEAST = 0.5
 """Margins are brought to at least so many rows: a level that none seems to have is not taken for impossible."""
 _CONCENTRATED = 2.0
 """By how many standard deviations of their noise margins are lowered for the second bootstrap."""
+_LEAST_VARIANCE = 1e-6
+"""Least variance of a cell's noise in the statistic, in rows squared. Cells that the null hypothesis leaves empty are
+divided by it, so it stays far above rounding errors."""
+_TIES = 1 - 1e-9
+"""Simulated statistics above this multiple of the observed one count as ties with it, which rounding may separate."""
 _BLOCK = 1 << 20  # cells that are simulated at once
 
 
 def projected_statistic(counts: Numbers, totals: Numbers, shares: Numbers, variance: float) -> Numbers:
-    """Return Q for each table: how far noisy counts are from expected ones, in all directions that keep the total.
+    """Return Q for each table: the distance of noisy counts from expected ones, in all directions that keep the total.
+
+    It is a sum of squares, so it is never negative. Without noise it is Pearson's chi-square statistic.
 
     Parameters
     ----------
     counts : array of shape (size, K)
     totals : array of shape (size,)
+        Positive.
     shares : array of shape (size, K) or (K,)
         Under the null hypothesis; they add up to 1.
     variance : float
-        Of the noise of a cell.
+        Variance of the noise of a cell.
     """
+    floor = max(variance, _LEAST_VARIANCE)
     expected = totals[:, None] * shares
     away = counts - expected
-    spread = expected + variance
-    ratio = shares / spread
-    norm = variance * ratio.sum(axis=1)
-
-    def weighed(v: Numbers) -> Numbers:
-        # The inverse of diag(spread) - n p p', which is what sampling and noise together vary by.
-        return np.asarray(v / spread + totals[:, None] * ratio * ((ratio * v).sum(axis=1) / norm)[:, None])
-
-    # A total of 0 has nothing to weigh by the shares, which is the formula's limit.
-    ones = weighed(np.ones_like(away))
-    along = (ones * away).sum(axis=1)
-    return np.asarray((away * weighed(away)).sum(axis=1) - along**2 / ones.sum(axis=1))
+    # The null hypothesis keeps the total, so only differences from the mean count.
+    away = away - away.mean(axis=1, keepdims=True)
+    spread = expected + floor
+    weighed = away / spread
+    along = weighed.sum(axis=1) ** 2 / (expected / spread).sum(axis=1)
+    return np.asarray((away * weighed).sum(axis=1) + floor * along)
 
 
 def independence_statistic(
@@ -108,7 +111,9 @@ def independence_pvalue(cells: Cells, n_simulations: int) -> tuple[float, float]
         above = 0
         for size in cut(n_simulations, max(1, _BLOCK // shares.size)):
             tables, totals = _simulated(cells, shares, size, rng)
-            above += int(np.sum(independence_statistic(tables, totals, shape, cells.noise) >= observed))
+            above += int(
+                np.sum(independence_statistic(tables, totals, shape, cells.noise) >= _TIES * observed)
+            )
         pvalues.append((1 + above) / (n_simulations + 1))
     return float(observed), max(pvalues)
 
@@ -126,7 +131,7 @@ def fit_pvalue(cells: Cells, shares: Numbers, n_simulations: int) -> tuple[float
     rng = np.random.default_rng((PUBLIC_SEED, 2))
     above = 0
     for size in cut(n_simulations, max(1, _BLOCK // flat.size)):
-        above += int(np.sum(statistic(*_simulated(cells, shares, size, rng)) >= observed))
+        above += int(np.sum(statistic(*_simulated(cells, shares, size, rng)) >= _TIES * observed))
     return float(observed), (1 + above) / (n_simulations + 1)
 
 

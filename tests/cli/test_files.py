@@ -51,8 +51,7 @@ def test_files_of_other_commands_are_kept_apart(folder: Path, capsys: pytest.Cap
 
 
 def test_a_device_may_serve_twice(folder: Path) -> None:
-    keep_apart(Namespace(report=os.devnull, json=os.devnull), "report", "json")
-    keep_apart(Namespace(report=None, json="-"), "report", "json", "plot")
+    keep_apart(Namespace(report=Path(os.devnull), json=Path(os.devnull)))
     with opened("--json", os.devnull) as write:
         assert write is not None
         write("text")

@@ -104,7 +104,6 @@ def test_what_it_would_release_is_explained_at_no_cost(
     ("arguments", "message"),
     [
         ([JOIN], "--table or --database must be given"),
-        ([JOIN, "--table", "visit"], "--table must be NAME=FILE"),
         ([JOIN, "--table", "a=x.csv", "--table", "a=y.csv"], "each name once"),
         ([JOIN, "--table", "a=nowhere.csv"], "nowhere.csv cannot be read"),
         ([JOIN, "--database", "nowhere.duckdb"], "--database must be a file"),
@@ -122,6 +121,13 @@ def test_bad_calls_are_one_line(
     files: list[str], arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert message in refused(["sql", *arguments], capsys)
+
+
+@pytest.mark.parametrize("word", ["visit", "=visit.csv", "visit="])
+def test_a_table_has_a_name_and_a_file(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["sql", JOIN, "--table", word])
+    assert f"argument --table: must be NAME=FILE, got {word!r}" in capsys.readouterr().err
 
 
 def test_a_plan_of_a_query(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:

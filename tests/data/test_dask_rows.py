@@ -73,3 +73,18 @@ def test_what_is_counted_has_a_name_that_no_block_of_a_stage_has(delta):
     with dask.config.set(scheduler="synchronous"):
         found = made.fit(dd.from_pandas(frame, npartitions=3)).means_
     np.testing.assert_array_equal(found, made.fit(frame).means_)
+
+
+def test_rows_that_are_other_than_were_counted_are_refused():
+    read = []
+
+    def growing(block):
+        read.append(len(block))
+        return np.zeros((20 + len(read), 2))
+
+    array = da.zeros((20, 2)).map_blocks(growing, dtype=float, meta=np.zeros((0, 2)))
+    array._chunks = ((np.nan,), (2,))
+    budget = PrivacyBudget(epsilon=1.0)
+    with dask.config.set(scheduler="synchronous"), pytest.raises(InvalidData, match="it changed meanwhile"):
+        ClippedMean(bounds=(-2, 2), budget=budget).fit(array)
+    assert not budget.history()

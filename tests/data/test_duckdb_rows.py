@@ -10,7 +10,7 @@ import pytest
 
 from dpstats.data.engine import Part
 from dpstats.data.opening import open_source
-from dpstats.errors import InvalidData
+from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.groups import GroupMeans
 from dpstats.means import AdaptiveMean, ClippedMean
 from dpstats.regression import PrivateLinearRegression
@@ -123,7 +123,7 @@ def test_types_that_are_no_numbers_are_refused_by_name(connection):
         ClippedMean(bounds=(0, 1)).fit(
             connection.sql("SELECT 'secret'::ENUM('secret', 'b') AS u FROM range(3)")
         )
-    with pytest.raises(InvalidData, match="none of the name 'zz'"):
+    with pytest.raises(InvalidParameter, match="y must name columns of X"):
         PrivateLinearRegression(x_bounds=(0, 1), y_bounds=(0, 1)).fit(connection.sql("SELECT 1.0 AS u"), "zz")
 
 

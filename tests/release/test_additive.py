@@ -21,7 +21,7 @@ from dpstats.privacy import (
 from dpstats.privacy.events import ZCDP, Gaussian
 from dpstats.privacy.totals import certifies
 from dpstats.release.additive import Integers, additive_stages
-from dpstats.release.noise import SimulatedNoise
+from dpstats.release.noise import MIN_SCALE, SimulatedNoise
 from dpstats.release.session import Session
 
 both = pytest.mark.parametrize("kind", ["laplace", "gaussian"])
@@ -167,3 +167,17 @@ def test_more_budget_never_gives_more_noise(epsilon, more_epsilon, delta, more_d
     little = additive_stages([item], epsilon, first)[0]
     more = additive_stages([item], epsilon * more_epsilon, second)[0]
     assert more.scale_steps <= little.scale_steps * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [1e4, 1e8])
+def test_a_very_large_epsilon_gets_the_least_noise_that_can_be_drawn(epsilon):
+    for items in (
+        [Integers("a", 3, 1.0, 2, 2)],
+        [Integers("a", 3, 1.0, 2, 2, share=0.5), Integers("b", 1, 1.0, 1 << 10, 1 << 10, share=0.5)],
+    ):
+        stages = additive_stages(items, epsilon, 0.0)
+        assert all(float(stage.scale_steps) >= MIN_SCALE for stage in stages)
+        assert (
+            sum(item.l1 / float(stage.scale_steps) for item, stage in zip(items, stages, strict=True))
+            <= epsilon
+        )

@@ -1,4 +1,4 @@
-"""Random queries and mutated text, each refused, or bounded and answered rightly: by brute force in DuckDB itself.
+"""Random queries and mutated text, each refused, or bounded and answered rightly: by brute force over DuckDB's rows.
 
 python -m tests.sql.fuzz --queries 5000 --seed 1
 """
@@ -6,17 +6,35 @@ python -m tests.sql.fuzz --queries 5000 --seed 1
 from __future__ import annotations
 
 import argparse
+import contextlib
+import itertools
+import math
+import operator
 import random
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from typing import Any, NamedTuple
 
 import duckdb
 
 from dpstats.errors import InvalidParameter
 from dpstats.sql import PrivateSQL
-from tests.sql.databases import connected
+from dpstats.sql.plan import ANSWER
 
+# Keys, which joins and conditions are on; and beside them one column of amounts for each private table.
 COLUMNS = {"r": ("a", "b"), "s": ("a", "c"), "p": ("a", "b")}
-VALUES = [0, 1, None]
+AMOUNTS = {"r": "v", "s": "w"}
+TYPES = {"v": "INTEGER", "w": "DOUBLE"}
+VALUES: dict[str, list[Any]] = {
+    "v": [-9, -2, 0, 1, 3, 9, None],
+    "w": [-math.inf, -1.5, 0.1, 0.625, 2.25, 8.0, math.inf, math.nan, None],
+}
+KEYS = [0, 1, None]
+BOUNDS = {"r.v": (-2, 3), "s.w": (-1.5, 2.25)}
+CATEGORIES = {"r.a": [0, 1], "r.b": [1, 5, 0], "s.c": [1, 0], "p.b": [0, 1]}
+BINS = {"r.v": [-2, 0, 3], "s.w": [0.1, 0.625, 2.25], "s.a": [0, 1, 2]}
 WORDS = [
     *(
         "LEFT",
@@ -127,24 +145,103 @@ WORDS = [
 ]
 
 
+class Source(NamedTuple):
+    """What a query selects from: the columns by their kind, and the table that they are of."""
+
+    alias: str
+    table: str
+    keys: tuple[str, ...]
+    amounts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A query, and the same rows without what is computed of them.
+
+    Attributes
+    ----------
+    text : str
+    rows : str
+        Selects the unit, the grouping columns and the measured one, of every row.
+    kind : str
+        "count", "column", "distinct", "sum" or "mean".
+    measured : str
+        The measured column as "table.column", or "".
+    groups : tuple of str
+        The grouping columns, likewise.
+    has_unit : bool
+        Whether a private source has the column that says whose a row is.
+    """
+
+    text: str
+    rows: str
+    kind: str = "count"
+    measured: str = ""
+    groups: tuple[str, ...] = ()
+    has_unit: bool = False
+
+
+def random_question(rng: random.Random, *, grouped: bool = True) -> Question:
+    """Return a query of the kind that is answered, most often; without ``grouped`` one count."""
+    with_clause, body, sources = _random_body(rng)
+    columns = [(source, name) for source in sources for name in (*source.keys, *source.amounts)]
+    groups = []
+    if grouped:
+        declared = [pair for pair in columns if f"{pair[0].table}.{pair[1]}" in {**CATEGORIES, **BINS}]
+        groups = rng.sample(declared, min(rng.choice([0, 0, 1, 1, 2]), len(declared)))
+    kind, column = rng.choice(["count", "count", "column", "distinct"]), None
+    amounts = [(source, name) for source, name in columns if name in VALUES]
+    if grouped and amounts and rng.random() < 0.5:
+        kind, column = rng.choice(["sum", "sum", "mean"]), rng.choice(amounts)
+    elif kind == "distinct":
+        column = rng.choice([pair for pair in columns if pair[1] != "w" and (grouped or pair[1] != "v")])
+    elif kind == "column":
+        column = rng.choice(columns)
+    written = "" if column is None else f"{column[0].alias}.{column[1]}"
+    what = {
+        "count": "COUNT(*)",
+        "column": f"COUNT({written})",
+        "distinct": f"COUNT(DISTINCT {written})",
+        "sum": f"SUM({written})",
+        "mean": f"AVG({written})",
+    }[kind]
+    units = [f"{source.alias}.a" for source in sources if source.table != "p" and "a" in source.keys]
+    by = [f"{source.alias}.{name}" for source, name in groups]
+    listed = ", ".join([*by, what])
+    return Question(
+        f"{with_clause}SELECT {listed} FROM {body}{' GROUP BY ' if by else ''}{', '.join(by)}",
+        f"{with_clause}SELECT {', '.join([units[0] if units else 'NULL', *by, written or '1'])} FROM {body}",
+        kind,
+        "" if column is None else f"{column[0].table}.{column[1]}",
+        tuple(f"{source.table}.{name}" for source, name in groups),
+        bool(units),
+    )
+
+
 def random_query(rng: random.Random) -> str:
-    """Return a query of the kind that is answered, most often."""
-    names: list[tuple[str, tuple[str, ...]]] = []
+    """Return a query of one count, of the kind that is answered, most often."""
+    return random_question(rng, grouped=False).text
+
+
+def _random_body(rng: random.Random) -> tuple[str, str, list[Source]]:
+    """Return WITH, what comes after FROM, and its sources."""
+    sources: list[Source] = []
     with_clause = ""
     parts: list[str] = []
     conditions: list[str] = []
     for i in range(rng.choice([1, 2, 2, 3])):
         table = rng.choice("rsp" if i else "rrs")
         alias = f"t{i}"
-        columns = COLUMNS[table]
+        columns, amounts = COLUMNS[table], tuple(AMOUNTS.get(table, ""))
         kind = rng.random()
         if kind < 0.6:
             source = f"{table} AS {alias}"
         else:
             distinct = "DISTINCT " if rng.random() < 0.4 else ""
             columns = tuple(rng.sample(columns, rng.choice([1, 2])))
+            amounts = amounts if rng.random() < 0.5 else ()
             where = f" WHERE {condition(rng, [('', columns)])}" if rng.random() < 0.4 else ""
-            inner = f"SELECT {distinct}{', '.join(columns)} FROM {table}{where}"
+            inner = f"SELECT {distinct}{', '.join([*columns, *amounts])} FROM {table}{where}"
             if kind < 0.85 or with_clause:
                 source = f"({inner}) AS {alias}"
             else:
@@ -152,29 +249,31 @@ def random_query(rng: random.Random) -> str:
         if not parts:
             parts.append(source)
         else:
-            other, theirs = rng.choice(names)
-            shared = set(columns).intersection(*(set(c) for _, c in names))
-            if shared and rng.random() < 0.3 and len(names) == 1:
+            other = rng.choice(sources)
+            shared = set(columns).intersection(*(set(each.keys) for each in sources))
+            if shared and rng.random() < 0.3 and len(sources) == 1:
                 parts.append(f" JOIN {source} USING ({rng.choice(sorted(shared))})")
             elif rng.random() < 0.2:
                 parts.append(f", {source}")
-                conditions.append(f"{alias}.{rng.choice(columns)} = {other}.{rng.choice(theirs)}")
+                conditions.append(f"{alias}.{rng.choice(columns)} = {other.alias}.{rng.choice(other.keys)}")
             else:
-                on = f"{alias}.{rng.choice(columns)} = {other}.{rng.choice(theirs)}"
+                on = f"{alias}.{rng.choice(columns)} = {other.alias}.{rng.choice(other.keys)}"
                 if rng.random() < 0.3:
-                    on += f" AND {condition(rng, [*names, (alias, columns)])}"
+                    on += f" AND {condition(rng, [*_keys(sources), (alias, columns)])}"
                 parts.append(f" {rng.choice(['', 'INNER '])}JOIN {source} ON {on}")
-        names.append((alias, columns))
+        sources.append(Source(alias, table, columns, amounts))
     if rng.random() < 0.5:
-        conditions.append(condition(rng, names))
-    alias, columns = rng.choice(names)
-    column = f"{alias}.{rng.choice(columns)}"
-    what = rng.choice(["COUNT(*)", "COUNT(*)", f"COUNT({column})", f"COUNT(DISTINCT {column})"])
+        conditions.append(condition(rng, _keys(sources)))
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    return f"{with_clause}SELECT {what} FROM {''.join(parts)}{where}"
+    return with_clause, f"{''.join(parts)}{where}", sources
+
+
+def _keys(sources: list[Source]) -> list[tuple[str, tuple[str, ...]]]:
+    return [(source.alias, source.keys) for source in sources]
 
 
 def condition(rng: random.Random, names: list[tuple[str, tuple[str, ...]]], depth: int = 0) -> str:
+    """Return a condition on keys of some sources."""
     alias, columns = rng.choice(names)
     column = f"{alias}.{rng.choice(columns)}" if alias else rng.choice(columns)
     kind = rng.randrange(9 if depth < 2 else 6)
@@ -212,52 +311,170 @@ def mutated(rng: random.Random, text: str) -> str:
     return " ".join(words)
 
 
+def steps_in_cells(question: Question, rows: list[tuple[Any, ...]], plan: Any) -> list[list[tuple[Any, int]]]:
+    """Return (unit, value in steps) of every row that counts, cell by cell, from the rows of a question."""
+    measure = plan.query.measure
+    found = []
+    for cell in _cells(question.groups):
+        held = [
+            (unit, entry)
+            for unit, *entries, entry in rows
+            if entry is not None and all(inside(each) for inside, each in zip(cell, entries, strict=True))
+        ]
+        if question.kind == "distinct":
+            held = [(unit, entry) for entry, unit in {entry: unit for unit, entry in held}.items()]
+        if question.kind not in ("sum", "mean"):
+            found.append([(unit, 1) for unit, _ in held])
+            continue
+        found.append([(unit, _steps(entry, measure)) for unit, entry in held if not math.isnan(entry)])
+    return found
+
+
+def _steps(entry: float, measure: Any) -> int:
+    """Return a value cut to its bounds and rounded to steps; of a mean from its middle on."""
+    near = entry if math.isfinite(entry) else math.copysign(2.0**60, entry)
+    steps = min(max(round(Fraction(near) / Fraction(measure.spacing)), measure.low), measure.high)
+    return steps - measure.middle if measure.kind == "mean" else steps
+
+
+def totals(values: list[int], measure: Any) -> list[int]:
+    """Return the numbers of a cell, from its values."""
+    return [measure.reach * len(values), sum(values)] if measure.kind == "mean" else [sum(values)]
+
+
+def cut_units(
+    cells: list[list[tuple[Any, int]]], part: str, power: int, measure: Any, finer: int
+) -> tuple[int, list[int]]:
+    """Return how many units add more than 2^power, and all numbers where each adds no more."""
+    sign = {"positive": 1, "negative": -1}.get(part)
+    held: dict[Any, list[list[int]]] = {}
+    for place, cell in enumerate(cells):
+        for unit, value in cell:
+            if unit is not None:
+                own = value if sign is None else max(sign * value, 0)
+                held.setdefault(unit, [[] for _ in cells])[place].append(own)
+    above, found = 0, [0] * (len(cells) * measure.parts)
+    for values in held.values():
+        total = sum(len(own) if measure.kind == "mean" else sum(own) for own in values)
+        share = min(Fraction(2**power, max(total, 1)), 1)
+        above += total > 2**power
+        for i, number in enumerate(number for own in values for number in totals(own, measure)):
+            found[i] += int(share * finer * number)
+    return above, found
+
+
+def _cells(groups: tuple[str, ...]) -> Iterator[tuple[Callable[[Any], bool], ...]]:
+    """Yield what the entries of each cell must meet; the levels of the last group change first."""
+    return itertools.product(*map(_levels, groups))
+
+
+def _levels(column: str) -> list[Callable[[Any], bool]]:
+    if column in CATEGORIES:
+        return [partial(operator.eq, value) for value in CATEGORIES[column]]
+    edges = BINS[column]
+    return [partial(_in_bin, low, high, high == edges[-1]) for low, high in itertools.pairwise(edges)]
+
+
+def _in_bin(low: float, high: float, last: bool, entry: Any) -> bool:
+    return entry is not None and (low <= entry < high or (last and entry == high))
+
+
 class Databases:
-    """Small random databases, with all that are one row away."""
+    """A small random database, and all that are one row, or one person, away."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
-        rows = {
-            name: [tuple(rng.choice(VALUES) for _ in columns) for _ in range(rng.choice([2, 3]))]
-            for name, columns in COLUMNS.items()
+        self.columns = {
+            name: (*keys, *((AMOUNTS[name],) if name in AMOUNTS else ())) for name, keys in COLUMNS.items()
         }
+        rows = {name: [self.row(name) for _ in range(rng.choice([2, 3]))] for name in self.columns}
         # Frequent values, which joins multiply.
         if rng.random() < 0.6:
-            rows["r"] = [(0, rng.choice(VALUES)) for _ in rows["r"]]
+            rows["r"] = [(0, *row[1:]) for row in rows["r"]]
         self.sizes = {name: len(held) for name, held in rows.items()}
-        self.connection = connected(
-            tuple(
-                (name, ", ".join(f"{c} INTEGER" for c in columns), tuple(rows[name]))
-                for name, columns in COLUMNS.items()
-            )
-        )
+        self.connection = duckdb.connect(":memory:", config={"threads": 1})
+        for name, columns in self.columns.items():
+            typed = ", ".join(f"{column} {TYPES.get(column, 'INTEGER')}" for column in columns)
+            self.connection.execute(f"CREATE TABLE {name} ({typed})")
+            self.insert(name, rows[name])
         self.connection.execute("CREATE VIEW v AS SELECT r.a FROM r, s")
-        self.sql = PrivateSQL(self.connection, epsilon=1.0, public_tables=["p"], random_state=0)
+        declared: dict[str, Any] = {
+            "public_tables": ["p"],
+            "categories": CATEGORIES,
+            "bins": BINS,
+            "bounds": BOUNDS,
+        }
+        self.sql = self.asked(epsilon=1.0, delta=rng.choice([0.0, 0.0, 1e-4]), **declared)
+        unit = {"r": "a", "s": "a"}
+        self.units = self.asked(epsilon=1.0, unit=unit, unit_limit=rng.choice([2, 8]), **declared)
 
-    def moved(self, text: str, neighbours: int) -> int:
-        """Return how far the answer of DuckDB moves at most, over some of the rows replaced."""
-        here = self.answer(text)
-        most = 0
-        for _ in range(neighbours):
-            table = self.rng.choice("rs")
-            place, values = (
-                self.rng.randrange(self.sizes[table]),
-                [self.rng.choice(VALUES) for _ in COLUMNS[table]],
-            )
-            self.connection.execute("BEGIN")
-            assigned = ", ".join(f"{c} = ?" for c in COLUMNS[table])
-            self.connection.execute(f"UPDATE {table} SET {assigned} WHERE rowid = {place}", values)
-            most = max(most, abs(self.answer(text) - here))
+    def asked(self, **options: Any) -> PrivateSQL:
+        """Return what answers, reading this connection: it sees what a transaction has changed, and no snapshot."""
+        made = PrivateSQL(self.connection, random_state=0, **options)
+        made._data._cursor.rollback()
+        made._data._cursor = self.connection
+        return made
+
+    def row(self, table: str) -> tuple[Any, ...]:
+        """Return a random row."""
+        return tuple(self.rng.choice(VALUES.get(column, KEYS)) for column in self.columns[table])
+
+    def insert(self, table: str, rows: list[tuple[Any, ...]]) -> None:
+        for row in rows:
+            self.connection.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", list(row))
+
+    @contextlib.contextmanager
+    def changed(self) -> Iterator[None]:
+        """Let changes of the tables be seen by all that answer, and take them back."""
+        self.connection.execute("BEGIN")
+        try:
+            self._forget()
+            yield
+        finally:
             self.connection.execute("ROLLBACK")
-        return most
+            self._forget()
+
+    def _forget(self) -> None:
+        for made in (self.sql, self.units):
+            made._data._known.clear()
+
+    @contextlib.contextmanager
+    def another_row(self) -> Iterator[None]:
+        """Replace one row of a private table."""
+        table = self.rng.choice("rs")
+        assigned = ", ".join(f"{column} = ?" for column in self.columns[table])
+        place = self.rng.randrange(self.sizes[table])
+        with self.changed():
+            row = list(self.row(table))
+            self.connection.execute(f"UPDATE {table} SET {assigned} WHERE rowid = {place}", row)
+            yield
+
+    @contextlib.contextmanager
+    def another_unit(self) -> Iterator[None]:
+        """Take one person away with all rows, and let another come with rows of their own."""
+        old, new = self.rng.choice([0, 1]), self.rng.choice([7, 7, None])
+        with self.changed():
+            for table in "rs":
+                self.connection.execute(f"DELETE FROM {table} WHERE a = {old}")
+                rows = [self.row(table) for _ in range(self.rng.randrange(5))]
+                self.insert(table, [(new, *row[1:]) for row in rows])
+            yield
+
+    def cells(self, question: Question, plan: Any) -> list[list[tuple[Any, int]]]:
+        """Return the values of every cell by brute force, in steps, with their units."""
+        return steps_in_cells(question, self.connection.execute(question.rows).fetchall(), plan)
 
     def answer(self, text: str) -> int:
         ((count,),) = self.connection.execute(text).fetchall()
         return int(count)
 
 
-def check(data: Databases, text: str, neighbours: int = 10) -> bool:
-    """Return whether a query is accepted; fail where it is bounded or answered wrongly."""
+def check(data: Databases, question: Question | str, neighbors: int = 2, largest: int | None = None) -> bool:
+    """Return whether a query is accepted; fail where it is bounded or answered wrongly.
+
+    ``largest`` takes the place of the number that answers are cut at.
+    """
+    text = question if isinstance(question, str) else question.text
     try:
         query = data.sql._parsed(text)
     except InvalidParameter:
@@ -268,15 +485,94 @@ def check(data: Databases, text: str, neighbours: int = 10) -> bool:
         # A keyword as a name, say, which means what it says here and nothing there.
         return False
     plan = data.sql._planned(query)
-    exact = int(data.sql._read(query, plan).numbers[0]) // plan.finer
-    assert exact == data.answer(text), f"answered wrongly: {text}"
-    bound = data.sql._elastic(query).at_distance(0)
-    assert data.moved(text, neighbours) <= bound, f"bounded wrongly: {text}"
+    cut = largest if largest is not None and plan.method == "smooth" else plan.largest
+    plan = replace(plan, largest=cut)
+    here = data.sql._read(query, plan)
+    numbers = _integers(here)
+    if isinstance(question, str):
+        exact = [data.answer(text)]
+    else:
+        cells, measure = data.cells(question, plan), plan.query.measure
+        exact = [n for cell in cells for n in totals([value for _, value in cell], measure)]
+    assert numbers == [min(max(n, -cut), cut) * plan.finer for n in exact], f"answered wrongly: {text}"
+    elastic = data.sql._elastic(query)
+    moved = plan.finer * plan.query.measure.moved(bool(query.groups))
+    for _ in range(neighbors):
+        with data.another_row():
+            near = data.sql._read(query, plan)
+            assert not isinstance(question, str) or _integers(near) == [
+                min(data.answer(text), cut) * plan.finer
+            ], text
+            far = _distance(numbers, _integers(near))
+            assert far <= moved * elastic.at_distance(0), f"bounded wrongly: {text}"
+            other = data.sql._elastic(query)
+            for k in range(3):
+                assert other.at_distance(k) <= elastic.at_distance(k + 1), f"not smooth: {text}"
+        if plan.method == "public":
+            assert far <= plan.stages[0].sensitivity_steps, f"planned wrongly: {text}"
+        else:
+            # The noise of either level hides the move, and the levels themselves are next to each other.
+            assert abs(here.level - near.level) <= 1, f"the level moves too far: {text}"
+            assert far <= plan.smooth.limits[min(here.level, near.level)], f"hidden by too little: {text}"
     return True
 
 
+def _integers(private: Any) -> list[int]:
+    return [int(n) for n in private.numbers]
+
+
+def check_units(data: Databases, question: Question, neighbors: int = 2) -> bool:
+    """Return whether a query is accepted where units are protected; fail where one moves it by more than is said."""
+    text = question.text
+    try:
+        query = data.units._parsed(text)
+    except InvalidParameter:
+        return False
+    plan = data.units._planned(query)
+    here = data.units._read(query, plan)
+    for attempt in range(neighbors + 1):
+        with data.another_unit() if attempt else data.changed():
+            near = data.units._read(query, plan)
+            cells = data.cells(question, plan) if question.has_unit else None
+        if not plan.truncations:
+            assert _distance(here.numbers, near.numbers) <= plan.stages[0].sensitivity_steps, text
+        for truncation in plan.truncations:
+            _check_cut(truncation, here, near, text)
+            if cells is not None:
+                _check_units(truncation, near, cells, plan, text)
+    return True
+
+
+def _check_cut(truncation: Any, here: Any, near: Any, text: str) -> None:
+    """Fail where a unit moves a count of units by more than one, or what is cut by more than its noise is for."""
+    name = truncation.name
+    assert _distance(here.above[name], near.above[name], max) <= 1, f"units above move further: {text}"
+    stages = truncation.stages()
+    sums = stages if truncation.method == "race" else stages[1].options
+    for stage, a, b in zip(sums, here.cut[name], near.cut[name], strict=True):
+        assert _distance(a, b) <= stage.sensitivity_steps, f"a unit moves it further: {text}"
+
+
+def _check_units(
+    truncation: Any, near: Any, cells: list[list[tuple[Any, int]]], plan: Any, text: str
+) -> None:
+    """Fail where units are cut otherwise than by brute force."""
+    measure = plan.query.measure
+    part = truncation.name
+    if part == ANSWER and measure.kind == "sum":
+        part = "positive" if measure.high > 0 else "negative"
+    for i, power in enumerate(truncation.each):
+        above, numbers = cut_units(cells, part, power, measure, truncation.finer)
+        assert near.above[truncation.name][i] == above, f"units above 2^{power}: {text}"
+        assert list(near.cut[truncation.name][i]) == numbers, f"units cut at 2^{power}: {text}"
+
+
+def _distance(a: Any, b: Any, over: Any = sum) -> int:
+    return int(over(abs(int(x) - int(y)) for x, y in zip(a, b, strict=True)))
+
+
 def run(queries: int, seed: int, per_database: int = 25) -> dict[str, int]:
-    """Check queries, half of them mutated; return how many of each kind were accepted."""
+    """Check queries of one count, half of them mutated; return how many of each kind were accepted."""
     rng = random.Random(seed)
     found = {"queries": 0, "accepted": 0, "mutated": 0, "mutated and accepted": 0}
     data = Databases(rng)
@@ -292,43 +588,17 @@ def run(queries: int, seed: int, per_database: int = 25) -> dict[str, int]:
     return found
 
 
-def units_moved(data: Databases, text: str) -> bool:
-    """Return whether a query is accepted where units are protected; fail where one moves it by more than is said."""
-    options: Any = {"epsilon": 1.0, "public_tables": ["p"], "unit": {"r": "a", "s": "a"}, "unit_limit": 8}
-    try:
-        first = PrivateSQL(data.connection, **options)
-        query = first._parsed(text)
-    except InvalidParameter:
-        return False
-    plan = first._planned(query)
-    here = first._read(query, plan)
-    for _ in range(4):
-        # One unit goes with all its rows, and another comes with rows of its own.
-        old, new = data.rng.choice([0, 1]), data.rng.choice([7, None])
-        data.connection.execute("BEGIN")
-        for table in "rs":
-            data.connection.execute(f"DELETE FROM {table} WHERE a = {old}")
-            for _ in range(data.rng.randrange(4)):
-                data.connection.execute(f"INSERT INTO {table} VALUES (?, ?)", [new, data.rng.choice(VALUES)])
-        data.connection.execute("COMMIT")
-        there = PrivateSQL(data.connection, **options)
-        near = there._read(query, plan)
-        if plan.truncations:
-            (name,) = near.cut or {}
-            for power, a, b in zip(plan.truncations[0].each, here.cut[name], near.cut[name], strict=True):  # type: ignore[index]
-                assert sum(abs(int(x) - int(y)) for x, y in zip(a, b, strict=True)) <= 2**power, text
-            for x, y in zip(here.above[name], near.above[name], strict=True):  # type: ignore[index]
-                assert abs(x - y) <= 1, text
-        else:
-            assert abs(int(here.numbers[0]) - int(near.numbers[0])) <= 1, text  # type: ignore[index]
-        here = near
-    return True
-
-
-def run_units(queries: int, seed: int) -> int:
-    """Check queries where units are protected; return how many were accepted."""
+def run_questions(queries: int, seed: int, per_database: int = 25) -> dict[str, int]:
+    """Check sums, means and cells, for rows and for units; return how many were accepted."""
     rng = random.Random(seed)
-    return sum(units_moved(Databases(rng), random_query(rng)) for _ in range(queries))
+    found = {"rows": 0, "units": 0}
+    for i in range(queries):
+        if i % per_database == 0:
+            data = Databases(rng)
+        question = random_question(rng)
+        found["rows"] += check(data, question, largest=rng.choice([None, None, 1, 2]))
+        found["units"] += check_units(data, question)
+    return found
 
 
 def main() -> None:
@@ -337,7 +607,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     options: Any = parser.parse_args()
     print(run(options.queries, options.seed))
-    print("of units, accepted:", run_units(options.queries // 4, options.seed))
+    print(run_questions(options.queries, options.seed))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import chi2_contingency
 
 from dpstats.noisy_counts import CountNoise
+from dpstats.tables import ContingencyTable
 from dpstats.tables.cells import Cells
 from dpstats.tables.null_tests import (
     concentrated,
@@ -42,6 +43,36 @@ def test_without_noise_it_is_pearsons() -> None:
     statistic, pvalue = independence_pvalue(cells_of(counts, 100.0, noise), 999)
     plain = chi2_contingency(counts, correction=False)
     assert statistic == pytest.approx(plain.statistic, rel=1e-3) and pvalue <= 0.003
+
+
+@pytest.mark.parametrize("epsilon", [50.0, 150.0, 1e3, 1e4, 1e8])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_much_budget_gives_the_plain_chi_square_test(epsilon: float, delta: float) -> None:
+    rng = np.random.default_rng(5)
+    codes = np.column_stack([rng.integers(0, 3, 600), rng.integers(0, 3, 600)])
+    codes[:30, 1] = codes[:30, 0]
+    counts = np.zeros((3, 3))
+    np.add.at(counts, (codes[:, 0], codes[:, 1]), 1)
+    table = ContingencyTable(levels=[[0, 1, 2]] * 2, epsilon=epsilon, delta=delta, random_state=0).fit(codes)
+    plain, found = chi2_contingency(counts, correction=False), table.independence(n_simulations=1999)
+    # Four standard deviations of the simulation, and of Gaussian noise where there is some.
+    assert found.statistic == pytest.approx(plain.statistic, rel=1e-4 if delta == 0 or epsilon > 1e4 else 0.1)
+    assert found.pvalue == pytest.approx(plain.pvalue, abs=0.05)
+    # Cells that the null hypothesis leaves empty, and a row in one of them.
+    shares = np.full((3, 3), 1 / 8)
+    shares[0, 0] = 0.0
+    impossible = table.goodness_of_fit(shares)
+    assert impossible.statistic > 1e4 and impossible.pvalue == 1 / 10_000
+    assert table.goodness_of_fit(counts / 600).pvalue > 0.5
+
+
+def test_the_statistic_is_never_negative() -> None:
+    rng = np.random.default_rng(6)
+    for variance in (0.0, 1e-300, 1e-30, 1e-3, 1.0, 1e6):
+        shares = rng.dirichlet(np.full(6, 0.2), 50)
+        counts = rng.normal(0, 100, (50, 6))
+        found = projected_statistic(counts, rng.uniform(1, 1e6, 50), shares, variance)
+        assert np.all(found >= 0) and np.all(np.isfinite(found))
 
 
 def test_margins_are_multiplied_and_concentrated() -> None:
