@@ -194,10 +194,11 @@ class _AsTable:
 
 
 def _chained(columns: Sequence[Any]) -> Any:
-    """Return the entries of a column of all parts: as one array of their type, or as a list."""
+    """Return the entries of a column of all parts: as one array of their type, or as a list of their kind."""
     if all(isinstance(column, np.ndarray) and column.dtype == columns[0].dtype for column in columns):
         return np.concatenate(columns)
-    return [entry for column in columns for entry in column]
+    kind = type(columns[0]) if isinstance(columns[0], list) else list
+    return kind(entry for column in columns for entry in column)
 
 
 def names_of(beside: Beside) -> tuple[str, ...]:
