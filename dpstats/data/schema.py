@@ -128,7 +128,7 @@ class Schema:
         """Return the schema of rows with these columns, every number named, or refuse names that are not there."""
         roles = {column.name: column.parameter for column in self.beside if column.name is not None}
         if names is None:
-            needed = [*roles, *(self.numbers or () if self.levels is None else ())]
+            needed = [*roles, *(() if self.levels is not None or self.counted else self.numbers or ())]
             if needed:
                 raise InvalidData(
                     f"X must be a data frame with a column {needed[0]!r}, got columns without names"

@@ -12,7 +12,7 @@ from dpstats.queries.domain import Counts, Domain
 
 def domain_schema(domain: Domain, declared: bool = True, n_features: int | None = None) -> Schema:
     """Return the schema of rows of a domain, or of counts of its cells; without a declared domain of counts alone."""
-    names = domain.names if domain.named and declared else None
+    names = domain.names if domain.named else None
     levels = domain.kinds if declared else None
     return Schema(names, levels=levels, cells=domain.shape, counted=not declared, n_features=n_features)
 

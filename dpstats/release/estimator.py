@@ -146,7 +146,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         session = session_of(plan, noise, budget, type(self).__name__)
         guarantee = replace(plan.guarantee, simulated=noise.simulated, unit=self._row_is(source.unit))
         private = self._read(rows, plan)
-        record_columns(self, names, d)
+        record_columns(self, names, schema.width(d))
         with session:
             self._release(private, plan, session)
         self.plan_, self.privacy_ = plan, guarantee

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dpstats.data.tables import Table
 from dpstats.means import AdaptiveMean
 from dpstats.means.adaptive_plan import OUTSIDE, SQUARED_NORMS, SUMS
 from registry.entry import Dataset, Entry, PlantedBug, core, fitted, less_noise, quieter
@@ -129,7 +130,7 @@ def _entry(
 
     def integers(data: Dataset) -> list[Any]:
         # Any centre that earlier releases could have led to.
-        return [estimator._steps(data, plan, t, center, "error") for t in range(len(plan.stages))]
+        return [estimator._steps(Table(data), plan, t, center, "error") for t in range(len(plan.stages))]
 
     def pairs() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield from _pairs(d)()
