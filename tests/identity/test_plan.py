@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import fields
+
+import pytest
 
 from dpstats.identity import SpatialSignTest
 from tests.identity.every_test import NULL_ROWS
@@ -17,3 +20,10 @@ def test_a_null_distribution_is_not_pickled() -> None:
     assert again.plan_.null is None and again.plan_.law == test.plan_.law
     # What it is needed for brings its own.
     assert again.power(0.5, 60, 3, n_simulations=50) == test.power(0.5, 60, 3, n_simulations=50)
+
+
+def test_only_what_costs_nothing_can_be_changed() -> None:
+    plan = SpatialSignTest(n_calibration=199).plan(100, 3)
+    for name in {item.name for item in fields(plan)} - {"null", "attainable_power"}:
+        with pytest.raises(TypeError, match=f"cannot change {name}"):
+            plan.having(**{name: getattr(plan, name)})

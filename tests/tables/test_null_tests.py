@@ -66,6 +66,12 @@ def test_much_budget_gives_the_plain_chi_square_test(epsilon: float, delta: floa
     assert table.goodness_of_fit(counts / 600).pvalue > 0.5
 
 
+def test_tables_that_equal_the_released_one_count_against_the_null_hypothesis() -> None:
+    table = ContingencyTable(levels=[[0, 1]], epsilon=1e4, random_state=0).fit([1, 1, 1, 1])
+    # (4, 0) and (0, 4) have probability 1/8 together; four standard deviations of 9,999 simulations are 0.013.
+    assert table.goodness_of_fit([0.5, 0.5]).pvalue == pytest.approx(1 / 8, abs=0.014)
+
+
 def test_the_statistic_is_never_negative() -> None:
     rng = np.random.default_rng(6)
     for variance in (0.0, 1e-300, 1e-30, 1e-3, 1.0, 1e6):
