@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from dpstats.data.engine import Beside, Engine, Part, Work, chosen_columns, refusal
-from dpstats.data.rows import rows_of
+from dpstats.data.rows import as_float64, rows_of
 from dpstats.data.schema import Schema
-from dpstats.data.tables import Integers, added, as_float64
+from dpstats.data.tables import Integers, added
 from dpstats.errors import InvalidData
 
 _FAN = 8  # partial sums that one task adds up

@@ -11,8 +11,8 @@ import numpy as np
 
 from dpstats.data.columns import kind_of
 from dpstats.data.engine import Beside, Engine, Part, Work, chosen_columns, refusal
-from dpstats.data.rows import rows_of
-from dpstats.data.tables import Integers, added, as_float64
+from dpstats.data.rows import as_float64, rows_of
+from dpstats.data.tables import Integers, added
 from dpstats.errors import InvalidData
 
 _ENTRIES = 1 << 20  # of a batch

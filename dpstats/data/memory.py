@@ -17,11 +17,11 @@ from dpstats.data.foreign import frame_of
 from dpstats.data.frames import column, select
 from dpstats.data.histograms import is_histogram, read_counts
 from dpstats.data.labels import column_names, unit_of
-from dpstats.data.rows import InvalidType, as_table, column_of, rows_of
+from dpstats.data.rows import InvalidType, as_float64, as_table, column_of, rows_of
 from dpstats.data.schema import Schema
 from dpstats.data.source import Source
 from dpstats.data.sparse import canonical, refuse_copies
-from dpstats.data.tables import Narrow, Rows, Table, as_float64
+from dpstats.data.tables import Narrow, Rows, Table
 from dpstats.errors import InvalidData
 
 _LABELS = "X must be a table of labels: a data frame, an array (n_samples, {}), or a list of rows of as many entries"
@@ -179,8 +179,7 @@ def _checked(read: Any, sparse: bool) -> Any:
     rows = check_array(read, dtype="numeric", ensure_all_finite=False, accept_sparse=accepted, input_name="X")
     if not issparse(rows):
         return rows
-    rows = canonical(rows)
-    return type(rows)((as_float64(rows.data), rows.indices, rows.indptr), shape=rows.shape)
+    return as_float64(canonical(rows))
 
 
 def _refusing(read: Callable[[], Any], *, repeat: bool = False) -> Any:

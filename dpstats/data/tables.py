@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.rows import as_float64
 from dpstats.errors import InvalidData
 
 Integers = NDArray[np.int64]
@@ -175,14 +176,6 @@ class Narrow(Rows):
         table = self._table
         beside = {role: column[where] for role, column in table.beside().items()}
         return Table(as_float64(table.X[where]), **beside, names=table.names)
-
-
-def as_float64(X: Any) -> NDArray[np.float64]:
-    """Return an array of numbers as float64; what is finite stays so, at the largest float64."""
-    if X.dtype.kind == "f" and X.dtype.itemsize > 8:
-        largest = np.finfo(np.float64).max
-        X = np.where(np.isinf(X), X, np.clip(X, -largest, largest))
-    return np.asarray(X, dtype=np.float64)
 
 
 def added(total: dict[str, Integers], more: Sums) -> dict[str, Integers]:
