@@ -12,6 +12,7 @@ import pytest
 from dpstats.data import Rows, Schema, Source, Table, open_source, register
 from dpstats.data.engine import Engine
 from dpstats.data.memory import Memory
+from dpstats.data.rows import column_of
 from dpstats.errors import BudgetExceeded, InvalidData
 from dpstats.groups import GroupMeans
 from dpstats.means import ClippedMean
@@ -79,7 +80,7 @@ class ColumnsSource(Source):
             pairs = zip(schema.levels, entries, strict=True)
             return Table(np.column_stack([kind.codes(column) for kind, column in pairs]), names=self.names)
         beside = {part.role: part.read(self.columns.entries(part.name)) for part in schema.named_columns}
-        X = np.column_stack(entries).astype(np.float64)
+        X = np.column_stack([column_of("X", column) for column in entries])
         return Table(X, **beside, names=list(schema.numbers or ()))
 
 
@@ -117,6 +118,24 @@ def test_a_new_container_is_not_looked_at_where_the_budget_cannot_pay() -> None:
     with pytest.raises(InvalidData, match="name of a column of X"):
         PrivateLinearRegression(x_bounds=(-3, 3), y_bounds=(-6, 6)).fit(columns, [1.0])
     assert columns.looked_at == 0
+
+
+class UnknownSize(ColumnsSource):
+    """A container whose rows have to be read to be counted."""
+
+    def size(self, schema: Schema) -> None:  # type: ignore[override]
+        return None
+
+
+def test_rows_that_have_to_be_counted_are_not_where_nothing_is_left() -> None:
+    columns, budget = Columns(a=["no number"]), PrivacyBudget(1.0)
+    with pytest.raises(InvalidData):
+        ClippedMean(bounds=(0, 1), budget=budget).fit(UnknownSize(columns))
+    assert columns.looked_at == 1
+    budget.charge(budget.remaining)
+    with pytest.raises(BudgetExceeded, match="nothing is left"):
+        ClippedMean(bounds=(0, 1), budget=budget).fit(UnknownSize(columns))
+    assert columns.looked_at == 1
 
 
 def test_a_library_may_be_registered_by_its_name() -> None:
