@@ -28,8 +28,15 @@ def check_names(names: list[Any] | None) -> None:
         )
 
 
-def check_columns_again(estimator: Any, names: list[Any] | None, n_features: int) -> None:
-    """Refuse columns that are not those of the fit, in scikit-learn's words."""
+def check_columns_again(
+    estimator: Any, names: list[Any] | None, n_features: int, shape: tuple[int, ...] | None = None
+) -> None:
+    """Refuse columns that are not those of the fit, in scikit-learn's words; ``shape`` is what the container states."""
+    if shape is not None and len(shape) == 1 and estimator.n_features_in_ != 1:
+        raise InvalidData(
+            f"X must be a 2-d table of {estimator.n_features_in_} columns, got an array of one dimension. Reshape your "
+            "data with X.reshape(1, -1) if it is a single row."
+        )
     from sklearn.utils.validation import validate_data
 
     facts: Any = np.empty((0, n_features))

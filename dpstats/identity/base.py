@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from dpstats.data.memory import stated_shape
 from dpstats.data.opening import open_source
 from dpstats.data.public_facts import check_columns_again
 from dpstats.data.tables import Rows
@@ -108,7 +109,8 @@ class PrivateTest(PlannedTest, InvertedTest):
         fitted = getattr(self, "feature_names_in_", None)
         names = None if source.names is None else list(source.names)
         stated = source.size(self._schema().resolve(source.names))
-        check_columns_again(self, names, self.n_features_in_ if stated is None else stated[1])
+        n_features = self.n_features_in_ if stated is None else stated[1]
+        check_columns_again(self, names, n_features, stated_shape(X))
         # An array has the columns of the fit in their order, and so has a labeled mean. A copy shares the budget and
         # the generator; the attributes of this fit stay as they are.
         test = copy.copy(self._in_order(names if fitted is None else list(fitted)))

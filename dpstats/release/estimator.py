@@ -15,6 +15,7 @@ from typing import Any, Generic, Self, TypeVar
 from sklearn.base import BaseEstimator
 
 from dpstats.data.labels import by_name, pairs_by_name
+from dpstats.data.memory import stated_shape
 from dpstats.data.opening import open_source
 from dpstats.data.public_facts import check_columns_again, check_names, record_columns
 from dpstats.data.schema import Schema
@@ -174,7 +175,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         schema = replace(self._schema(), beside=()).resolve(source.names)
         rows = source.read(schema)
         names = source.names if schema.numbers is None else list(schema.numbers)
-        check_columns_again(self, names, rows.shape[1])
+        check_columns_again(self, names, rows.shape[1], stated_shape(X))
         return rows
 
     def _session(self, plan: ReleasePlan, label: str) -> Session:

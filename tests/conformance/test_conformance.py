@@ -114,16 +114,16 @@ PREDICTS_FOR_LABELS = {
 }
 
 
-ONE_COLUMN = {"check_fit1d": "one column may have one dimension, for every estimator"}
+ONE_DIMENSION = {"check_fit1d": "one column may have one dimension, for every estimator"}
 
 
 def excused(estimator: PrivateEstimator) -> dict[str, str]:
     """Return the checks that an estimator fails, by name, and why."""
     if isinstance(estimator, PrivateTest):
-        return ANSWERS_ONCE | ONE_COLUMN
+        return ANSWERS_ONCE | ONE_DIMENSION
     if isinstance(estimator, GroupMeans):
-        return PREDICTS_FOR_LABELS | ONE_COLUMN
-    return (DECLARED_CLASSES if isinstance(estimator, PrivateLogisticRegression) else {}) | ONE_COLUMN
+        return PREDICTS_FOR_LABELS | ONE_DIMENSION
+    return (DECLARED_CLASSES if isinstance(estimator, PrivateLogisticRegression) else {}) | ONE_DIMENSION
 
 
 def additive(entry: Entry) -> tuple[Stage | JointStage, ...]:
