@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
+from dpstats.data.arithmetic import as_int64
+
 Numbers = NDArray[np.float64]
 
 _LOG_LEFT_OUT = 41.0
@@ -94,7 +96,7 @@ class CountNoise:
             )
         else:
             masses, tails = _summed(self.scale, self.times)
-            place = np.minimum(-nearest, masses.size - 1).astype(np.int64)
+            place = as_int64(np.minimum(-nearest, masses.size - 1))
             tail = tails[place] + masses[place] * (below - nearest + 0.5)
         return np.asarray(np.where(distance > 0, tail, 1 - tail))
 

@@ -92,6 +92,7 @@ INSIDE = {
         "__init__",
     ],
     "data": [
+        "arithmetic",
         "labels",
         "frames",
         "parameters",
@@ -110,6 +111,7 @@ INSIDE = {
         "memory",
         "engine",
         "delimited",
+        "duckdb_functions",
         "duckdb_rows",
         "dask_rows",
         "lazy_rows",

@@ -55,6 +55,7 @@ MORE = {
     "auditing/test_false_alarms.py": "the rate of false alarms, for every kind of output",
     "cli/test_cli.py": "dpstats/cli/__init__.py",
     "lattice/test_changed_memory.py": "every lattice, fed with memory that changes after its check",
+    "cli/test_what_is_shown.py": "what a ledger shows of the charges of all commands",
     "cli/test_same_file.py": "the files that arguments of all commands name, from the parser",
     "cli/test_options_arrive.py": "the options of all commands, from the parser to what they are for",
 }

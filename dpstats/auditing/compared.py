@@ -10,6 +10,7 @@ import datetime
 import decimal
 import enum
 import fractions
+import functools
 import pathlib
 import types
 import uuid
@@ -76,6 +77,12 @@ def _items(output: Any) -> dict[Any, Any] | None:
             **_named(output, vars(output) if hasattr(output, "__dict__") else ()),
             **dict(enumerate(output)),
         }
+    if isinstance(output, types.FunctionType):
+        return {"code": repr(output.__code__), "given": output.__defaults__, "closure": _held(output)}
+    if isinstance(output, types.MethodType):
+        return {"function": output.__func__, "self": output.__self__}
+    if isinstance(output, functools.partial):
+        return {"function": output.func, "args": output.args, "keywords": output.keywords}
     ours = type(output).__module__.partition(".")[0] == "dpstats"
     if dataclasses.is_dataclass(output) or ours or isinstance(output, types.SimpleNamespace):
         slots = (name for kind in type(output).__mro__ for name in _slots(kind))
@@ -105,6 +112,11 @@ def _frame(output: Any) -> dict[Any, Any] | None:
     parts["name"] = repr(getattr(output, "name", None))
     kinds: Any = getattr(output, "dtypes", None)
     return {**parts, "dtype": str(kinds.tolist() if hasattr(kinds, "tolist") else kinds)}
+
+
+def _held(function: types.FunctionType) -> list[Any]:
+    """Return what a function keeps of where it was defined."""
+    return [cell.cell_contents for cell in function.__closure__ or ()]
 
 
 def _slots(kind: type) -> Iterable[str]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from dpstats.auditing.bounds import epsilon_lower_bound, wilson_bounds
 from dpstats.auditing.outputs import Floats, Sample
 from dpstats.auditing.scores import Pair, Score, learned_scores, plain_scores, split
+from dpstats.data.arithmetic import as_int64
 
 _THRESHOLDS = 2000
 _SHORTLIST = 16
@@ -65,7 +66,7 @@ def choose_event(pair: Pair, delta: float) -> tuple[Event, Floats]:
             best, best_bound, best_scores = event, bound, scores
     assert best is not None and best_scores is not None
     pooled = np.sort(best.sign * np.concatenate(best_scores), kind="stable")
-    even = pooled[np.linspace(0, pooled.size - 1, _CURVE_POINTS // 2).astype(np.int64)]
+    even = pooled[as_int64(np.linspace(0, pooled.size - 1, _CURVE_POINTS // 2))]
     return best, np.unique(np.concatenate([even, _spread(pooled, _CURVE_POINTS // 2)]))
 
 
@@ -127,5 +128,5 @@ def _spread(ordered: Floats, number: int) -> Floats:
     if distinct.size <= number:
         return distinct
     grid = np.concatenate([np.geomspace(1 / distinct.size, 0.5, number // 2), [0.0]])
-    ranks = np.unique(np.concatenate([grid, 1 - grid]) * (distinct.size - 1)).astype(np.int64)
+    ranks = as_int64(np.unique(np.concatenate([grid, 1 - grid]) * (distinct.size - 1)))
     return distinct[ranks]

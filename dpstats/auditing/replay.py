@@ -56,7 +56,12 @@ def runner(release: Any, sensitivity: float | None, norm: str) -> Run:
 
 
 def fitted(estimator: Any, data: Any, witness: Witness) -> dict[str, Any]:
-    """Fit a copy of an estimator, and return all that is public of it afterwards."""
+    """Fit a copy of an estimator, and return all that can be seen of it afterwards."""
+    return seen_of(fit(estimator, data, witness))
+
+
+def fit(estimator: Any, data: Any, witness: Witness) -> Any:
+    """Return a copy of an estimator that is fitted before a witness."""
     if not {"random_state", "budget"} <= estimator.get_params(deep=False).keys():
         raise InvalidParameter(
             f"release must be an estimator of dpstats, or a callable that uses one, got {type(estimator).__name__}"
@@ -71,10 +76,16 @@ def fitted(estimator: Any, data: Any, witness: Witness) -> dict[str, Any]:
             f"release must touch a stage when it is fitted, which {name} does not: give a callable that fits "
             f"{name}(..., random_state=source) and asks it what it answers"
         )
+    return made
+
+
+def seen_of(made: Any) -> dict[str, Any]:
+    """Return what is public of a fitted estimator, and all that it keeps, which a pickle shows."""
     # With what is worked out when it is asked for; always in one order.
     names = sorted({*vars(made), *dir(type(made))})
     public = {name: _shown(made, name) for name in names if name.endswith("_") and not name.startswith("_")}
-    return {**public, "summary": str(made.summary())} if hasattr(made, "summary") else public
+    seen = {**public, "kept": vars(made), "repr": repr(made)}
+    return {**seen, "summary": str(made.summary())} if hasattr(made, "summary") else seen
 
 
 def _shown(made: Any, name: str) -> Any:

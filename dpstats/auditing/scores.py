@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.auditing.outputs import Component, Encoder, Floats, Sample, outcome_keys, part
+from dpstats.data.arithmetic import as_int64
 
 Pair: TypeAlias = tuple[Sample, Sample]
 
@@ -127,7 +128,7 @@ class _Bins:
             # Even steps, and shorter and shorter ones in the tails, where rare and telling outputs are.
             tails = 0.5 ** np.arange(1, max(1, np.log2(values.size / bins / 20))) / bins
             levels = np.concatenate([tails, np.arange(1, bins) / bins, 1 - tails])
-            edges = np.unique(values[(levels * (values.size - 1)).astype(np.int64)])
+            edges = np.unique(values[as_int64(levels * (values.size - 1))])
         self.edges = edges
         self.number = 2 * edges.size + 2
 

@@ -37,6 +37,12 @@ def add_budget(commands: Any) -> None:
         "(zcdp) releases, which are tighter where there are many",
     )
     new.add_argument(
+        "--unit",
+        metavar="NAME",
+        help="what the budget protects: the column that says whose a row is, as in the commands that release (default: "
+        "that of the first charge)",
+    )
+    new.add_argument(
         "--neighbors",
         choices=["REPLACE_ONE", "ADD_OR_REMOVE_ONE"],
         default="REPLACE_ONE",
@@ -71,6 +77,7 @@ def _new(options: argparse.Namespace) -> None:
             neighbors=Neighbors[options.neighbors],
             method=options.method,
             ledger=options.ledger,
+            unit=options.unit,
         )
         show(
             f"Made {options.ledger}: {budget.total}, method {budget.method!r}", _facts(options.ledger, budget)
@@ -81,7 +88,7 @@ def _facts(ledger: Path, budget: Any) -> dict[str, Any]:
     amounts = {"total": budget.total, "spent": budget.spent, "remaining": budget.remaining}
     numbers = {name: {"epsilon": amount.epsilon, "delta": amount.delta} for name, amount in amounts.items()}
     facts = {"ledger": str(ledger), "method": budget.method, "neighbors": budget.total.neighbors.name}
-    return facts | numbers | {"charges": len(budget.history())}
+    return facts | numbers | {"unit": budget.unit, "charges": len(budget.history())}
 
 
 def _show(options: argparse.Namespace) -> None:
@@ -107,15 +114,23 @@ def _history(options: argparse.Namespace) -> None:
             "label": entry.label,
             "epsilon": entry.guarantee.epsilon,
             "delta": entry.guarantee.delta,
+            "unit": entry.guarantee.unit,
         }
         for entry in PrivacyBudget.open(options.ledger).history()
     ]
-    lines = [f"{'time (UTC)':<25}  {'epsilon':>10}  {'delta':>10}  for"]
+    lines = [f"{'time (UTC)':<25}  {'epsilon':>10}  {'delta':>10}  {'unit':<10}  for"]
     for row in rows:
-        label = json.dumps(row["label"], ensure_ascii=False)[1:-1]  # on one line, whatever it holds
-        lines.append(f"{row['time']:<25}  {row['epsilon']:>10.6g}  {row['delta']:>10.3g}  {label}")
+        label, unit = (_on_one_line(row[name]) for name in ("label", "unit"))
+        lines.append(
+            f"{row['time']:<25}  {row['epsilon']:>10.6g}  {row['delta']:>10.3g}  {unit:<10}  {label}"
+        )
     with output(options) as show:
         show("\n".join(lines), {"ledger": str(options.ledger), "charges": rows})
+
+
+def _on_one_line(text: Any) -> str:
+    """Return a text on one line, whatever it holds."""
+    return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def _results(options: argparse.Namespace) -> None:

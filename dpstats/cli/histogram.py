@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import argparse
 import csv
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from dpstats.cli.input import InputTable
 from dpstats.cli.options import add_privacy
 from dpstats.cli.release import ReleaseCommand
 from dpstats.cli.units import add_unit, read_rows
-from dpstats.data.labels import unit_of
 from dpstats.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -77,9 +75,9 @@ class ColumnHistogram:
         from dpstats.mechanisms import Histogram
 
         made = Histogram(**self._given)
-        self.privacy_ = dataclasses.replace(made.guarantee, unit=unit_of(X))
         column = X.iloc[:, 0] if hasattr(X, "iloc") else X  # or rows that are counted block by block
-        self.result_ = dataclasses.replace(made.release(column), guarantee=self.privacy_)
+        self.result_ = made.release(column)
+        self.privacy_ = self.result_.guarantee
         self.plan_ = self.plan(X.shape[0])
         return self
 

@@ -13,6 +13,7 @@ from dpstats.cli.input import reading
 from dpstats.cli.options import add_privacy, per_column
 from dpstats.cli.release import ReleaseCommand
 from dpstats.cli.samples import PowerTarget
+from dpstats.cli.units import add_unit
 from dpstats.errors import InvalidParameter
 
 
@@ -59,6 +60,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         help="row-distance, for budgets kept in zero-concentrated privacy: Gaussian noise of this cost, in place of "
         "--epsilon",
     )
+    add_unit(parser, "the mean of its entries")
     add_privacy(parser)
     parser.set_defaults(epsilon=None)  # 1, where --rho does not take its place
 

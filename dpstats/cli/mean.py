@@ -8,6 +8,7 @@ from typing import Any
 from dpstats.cli.options import add_privacy, check_ends, numbers_of, per_column
 from dpstats.cli.release import ReleaseCommand, estimates
 from dpstats.cli.samples import ErrorTarget
+from dpstats.cli.units import add_unit
 from dpstats.errors import InvalidParameter
 
 
@@ -63,6 +64,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         choices=["subgaussian", "symmetric", "variance"],
         help="adaptive: what bias and intervals assume about the rows (default: subgaussian)",
     )
+    add_unit(parser, "the mean of its entries")
     add_privacy(parser, 0.0)
 
 

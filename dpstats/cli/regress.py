@@ -9,6 +9,7 @@ from dpstats.cli.declared import Pair, bounds_of, by_column, levels_of
 from dpstats.cli.input import InputTable
 from dpstats.cli.options import add_privacy, per_column
 from dpstats.cli.release import ReleaseCommand
+from dpstats.cli.units import add_unit, read_rows
 from dpstats.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         metavar="D",
         help="of the guarantee (default: 1e-06), greater than 0; functional is pure and has none",
     )
+    add_unit(parser, "the mean of its numbers, and its first level and its first outcome of 0 or 1")
     add_privacy(parser, missing=False)
 
 
@@ -167,15 +169,27 @@ def _width(options: argparse.Namespace) -> int | None:
 def _read(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
     model = _model(options)
     words = "--column and --outcome" if options.formula is None else "--formula, --bounds and --levels"
+    of_units = read_rows(table, options, _kept(model, options), words, model.levels) if options.unit else None
     if model.formula is None:
         *columns, outcome = model.columns
-        return table.parts(columns, outcome, words)
+        if of_units is None:
+            return table.parts(columns, outcome, words)
+        return of_units[columns], of_units[outcome]
     import pandas as pd
 
-    frame = table.frame(model.columns, words, text=model.levels)
-
+    frame = table.frame(model.columns, words, text=model.levels) if of_units is None else of_units
     X, y = model.formula.rows(frame)
-    return pd.DataFrame(X, columns=list(model.formula.names)), y
+    design = pd.DataFrame(X, columns=list(model.formula.names))
+    design.attrs = dict(frame.attrs)  # what a row is
+    return design, y
+
+
+def _kept(model: _Model, options: argparse.Namespace) -> dict[str, str]:
+    """Return what is kept of each column of a unit's rows."""
+    how = {name: "first" if name in model.levels else "mean" for name in model.columns}
+    if options.logistic:
+        how[str(options.outcome if model.formula is None else model.formula.response)] = "first"
+    return how
 
 
 def _build(options: argparse.Namespace, n: int, d: int) -> Any:

@@ -17,6 +17,7 @@ from dpstats.cli.input import InputTable, add_table
 from dpstats.cli.kept import until_delivered
 from dpstats.cli.options import add_output, add_plot, check_plot
 from dpstats.cli.samples import Target
+from dpstats.cli.units import read_rows
 from dpstats.errors import InvalidData, InvalidParameter, LedgerError
 
 
@@ -132,11 +133,17 @@ def check_charge(options: argparse.Namespace) -> None:
 
 
 def _rows(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
-    return (table.rows(options.column),)
+    return (table.rows(options.column),) if options.unit is None else _of_units(table, options)
 
 
 def _frame(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
-    return (table.frame(options.column),)
+    return (table.frame(options.column),) if options.unit is None else _of_units(table, options)
+
+
+def _of_units(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
+    if not options.column:
+        raise InvalidParameter("--unit needs --column, once for each column whose entries are averaged")
+    return (read_rows(table, options, dict.fromkeys(options.column, "mean")),)
 
 
 def _release(options: argparse.Namespace) -> None:

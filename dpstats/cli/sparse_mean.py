@@ -8,6 +8,7 @@ from typing import Any
 from dpstats.cli.options import add_privacy, numbers_of, per_column
 from dpstats.cli.release import ReleaseCommand, estimates
 from dpstats.cli.samples import ErrorTarget
+from dpstats.cli.units import add_unit
 from dpstats.errors import InvalidParameter
 
 
@@ -44,6 +45,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         help="select on the first half of the rows and estimate on the second: gives intervals, if the rows are in "
         "no particular order",
     )
+    add_unit(parser, "the mean of its entries")
     add_privacy(parser, 1e-6)
 
 

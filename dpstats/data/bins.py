@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.rows import column_of
 from dpstats.errors import InvalidParameter
 
@@ -70,4 +71,4 @@ class Bins:
         with np.errstate(invalid="ignore"):
             inside = (numbers >= self.edges[0]) & (numbers <= self.edges[-1])
         places = np.searchsorted(self.edges, np.where(inside, numbers, self.edges[0]), side="right") - 1
-        return np.where(inside, np.minimum(places, len(self) - 1), -1).astype(np.int64)
+        return as_int64(np.where(inside, np.minimum(places, len(self) - 1), -1))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.foreign import frame_of, in_memory, series_of
 from dpstats.data.values import Instant, bool_of
 from dpstats.errors import InvalidData
@@ -93,7 +94,7 @@ def _of_array(array: NDArray[Any]) -> tuple[Sequence[Any], NDArray[np.int64] | N
         hidden = [any(entry) if isinstance(entry, tuple) else entry for entry in mask.tolist()]
         return [None if gone else item for item, gone in zip(array, hidden, strict=True)], None
     values, where = np.unique(array, return_inverse=True)
-    where = where.astype(np.int64).reshape(array.shape)
+    where = as_int64(where).reshape(array.shape)
     # numpy's own times: as items of Python, nanoseconds would be integers.
     found: list[Any] = list(values) if array.dtype.kind in "mM" else values.tolist()
     if mask is not None:

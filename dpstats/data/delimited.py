@@ -22,6 +22,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.engine import Beside, Engine, Part, Work, chosen_columns, names_of
 from dpstats.data.schema import Schema
 from dpstats.data.tables import Integers, added
@@ -114,7 +115,7 @@ class TextRows(Engine):
             return values.copy()
         found = np.empty(len(self._words[name]), dtype=object)
         found[:] = self._words[name]
-        return found[values.astype(np.int64)]
+        return found[as_int64(values)]
 
     def _blocks(self, rows: int) -> Iterator[NDArray[np.float64]]:
         width = len(self._places)

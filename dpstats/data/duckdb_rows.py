@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.duckdb_functions import overridden
 from dpstats.data.engine import Beside, Engine, Part, Work, chosen_columns, refusal
 from dpstats.data.tables import Integers, added
 from dpstats.errors import InvalidData
@@ -211,13 +212,12 @@ def of_relation(relation: Any) -> DuckRows:
 
 
 def _check_functions(relation: Any) -> None:
-    """Refuse a connection whose macros would give our SQL another meaning: a clip that does not clip, say."""
-    own = "SELECT DISTINCT lower(function_name) FROM system.main.duckdb_functions() WHERE internal IS FALSE"
-    found = {str(name) for (name,) in relation.query("dpstats_relation", own).fetchall()} & FUNCTIONS
-    if found:
+    """Refuse a connection whose own functions would give our SQL another meaning: a clip that does not clip, say."""
+    name = overridden(lambda sql: relation.query("dpstats_relation", sql).fetchall(), FUNCTIONS)
+    if name is not None:
         raise InvalidData(
-            "X must be of a connection without a macro of the name of a function that sums use, got "
-            f"{sorted(found)[0]!r}"
+            "X must be of a connection without a macro of the name of a function that sums use, and without a Python "
+            f"function of such a name, got {name!r}. Remove it, or open another connection."
         )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.numbers import exact_numbers, floats_among
 from dpstats.data.schema import Schema
 from dpstats.data.tables import Counts
@@ -48,7 +49,7 @@ def read_counts(X: Any, cells: tuple[int, ...] | None = None) -> Counts:
             f"X must be a histogram, one count for each point of the universe, got shape {array.shape}"
         )
     whole = bool(np.isfinite(floats_among(array)).all() and np.all((array >= 0) & (array <= MOST_ROWS)))
-    counts = array.astype(np.int64) if whole else np.zeros(0, dtype=np.int64)
+    counts = as_int64(array) if whole else np.zeros(0, dtype=np.int64)
     if not whole or not np.all(counts == array) or not 1 <= sum(counts.tolist()) <= MOST_ROWS:
         raise InvalidData(
             "X must be a histogram: whole counts, none negative, of at least one row and at most 2^31"

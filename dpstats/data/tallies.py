@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.tables import Rows, Table
 
 _TALLY = "tally"
@@ -22,9 +23,9 @@ class Tally:
     def of_codes(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the counts (cells + 1,) of codes (n, k); -1 is no level."""
         size = math.prod(self.shape)
-        cells = np.ravel_multi_index(tuple(np.maximum(codes, 0).astype(np.int64).T), self.shape)
+        cells = np.ravel_multi_index(tuple(as_int64(np.maximum(codes, 0)).T), self.shape)
         outside = (codes < 0).any(axis=1)
-        return np.bincount(np.where(outside, size, cells), minlength=size + 1).astype(np.int64)
+        return as_int64(np.bincount(np.where(outside, size, cells), minlength=size + 1))
 
     def of(self, rows: Rows) -> NDArray[np.int64]:
         """Return the counts (cells + 1,) of rows that were read as codes, wherever they are."""

@@ -17,6 +17,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dpstats.data.arithmetic import as_int64
+
 Key: TypeAlias = tuple[Any, ...]
 """What two equal values share: a kind, and a built-in value that is hashable and compares exactly."""
 
@@ -207,7 +209,7 @@ def _exact_time(value: datetime.datetime) -> int:
 
 def _numpy_time_key(value: Any) -> Key:
     unit, count = np.datetime_data(value.dtype)
-    ticks = int(value.astype(np.int64)) * count
+    ticks = int(as_int64(value)) * count
     is_time = isinstance(value, np.datetime64)
     if unit in ("Y", "M"):  # of no fixed length
         months = ticks * 12 if unit == "Y" else ticks

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.groups.ratio import Noise, Ratio
 from dpstats.lattice import BoxLattice
 from dpstats.lattice.joint import box_movement
@@ -148,4 +149,4 @@ def _by_group(values: Steps, codes: Steps, n_groups: int) -> Steps:
     width = values.shape[1]
     place = codes[:, None] * width + np.arange(width)
     sums = np.bincount(place.ravel(), weights=values.ravel().astype(np.float64), minlength=n_groups * width)
-    return sums.astype(np.int64)
+    return as_int64(sums)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.groups.ratio import Noise, Ratio
 from dpstats.lattice import BoxLattice
 from dpstats.privacy.stages import Block, JointStage
@@ -124,7 +125,7 @@ def unit_sums(
     own, steps = own[inside], steps[inside]
     # At most 2^30 a unit: exact as floats.
     sums = np.stack(
-        [np.bincount(own, weights=column, minlength=n_units).astype(np.int64) for column in steps.T], axis=1
+        [as_int64(np.bincount(own, weights=column, minlength=n_units)) for column in steps.T], axis=1
     )
-    found = totals.of_units(sums, np.bincount(own, minlength=n_units).astype(np.int64))
+    found = totals.of_units(sums, as_int64(np.bincount(own, minlength=n_units)))
     return {name: values.sum(axis=0) for name, values in found.items()}

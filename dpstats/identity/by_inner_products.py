@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_choice, check_flag, check_level, check_real
 from dpstats.errors import InvalidParameter
 from dpstats.identity.alternatives import norm_rate
@@ -238,4 +239,4 @@ def _extensions(signs: NDArray[np.int64], plan: IdentityPlan) -> NDArray[np.int6
         stage.sensitivity_steps // math.ceil(step.sensitivity)
         for stage, step in zip(plan.additive, design.stages, strict=True)
     ]
-    return np.array(values).astype(np.int64) * np.array(finer, dtype=np.int64)
+    return as_int64(np.array(values)) * np.array(finer, dtype=np.int64)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_choice, check_level, check_real
 from dpstats.identity.alternatives import norm_rate
 from dpstats.identity.base import PrivateTest
@@ -143,7 +144,7 @@ class L1ExtensionTest(PrivateTest):
     def _exact(self, X: NDArray[Any], plan: IdentityPlan) -> Mapping[str, NDArray[Any]]:
         sums = np.zeros(plan.n_features, dtype=np.int64)
         for _, Z in plan.reference.blocks(X, plan.missing):
-            sums += _steps(Z, plan).sum(axis=0).astype(np.int64)
+            sums += as_int64(_steps(Z, plan).sum(axis=0))
         return {plan.stages[0].name: _costs(sums[None], plan)}
 
     def _draw(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_real
 from dpstats.identity.alternatives import norm_rate
 from dpstats.identity.base import PrivateTest
@@ -121,7 +122,7 @@ class SpatialSignTest(PrivateTest):
         else:
             radius = design.spacing * design.radius
             limit = normal_limit(n, plan.n_features, radius, size, generator, shift)
-            return np.floor(limit / design.spacing).astype(np.int64)[:, None]
+            return as_int64(np.floor(limit / design.spacing))[:, None]
         return np.array([integer_norm(S) for S in sums], dtype=np.int64)[:, None]
 
     def _cheaper(self) -> str:

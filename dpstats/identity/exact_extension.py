@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_choice, check_real
 from dpstats.errors import InvalidParameter
 from dpstats.identity.inner_products import check_sign_rows
@@ -75,7 +76,7 @@ def exact_inner_product_extension(X: Any, Delta: float, constant: float, method:
             f"the exact extension is for small data, got n = {n}, d = {d}; use inner_product_surrogate"
         )
     P = _patterns(d)
-    counts = np.bincount((X > 0) @ (2 ** np.arange(d)[::-1]), minlength=patterns).astype(np.int64)
+    counts = as_int64(np.bincount((X > 0) @ (2 ** np.arange(d)[::-1]), minlength=patterns))
     if method == "enumerate":
         best = _by_enumeration(counts, d, Delta, constant)
     else:
@@ -156,7 +157,7 @@ def _by_programs(P: NDArray[np.int64], counts: NDArray[np.int64], Delta: float, 
 
 def _sums_at(index: Any, n: int, d: int) -> NDArray[np.int64]:
     """Return the sums at some places of the list of all (n + 1)^d sums of n sign rows."""
-    return 2 * np.stack(np.unravel_index(index, (n + 1,) * d), axis=-1).astype(np.int64) - n
+    return 2 * as_int64(np.stack(np.unravel_index(index, (n + 1,) * d), axis=-1)) - n
 
 
 def _nearest(P: NDArray[np.int64], counts: NDArray[np.int64], S: NDArray[np.int64], n: int) -> float:
@@ -178,7 +179,7 @@ def _nearest(P: NDArray[np.int64], counts: NDArray[np.int64], S: NDArray[np.int6
         return math.inf
     if result.x is None:
         raise RuntimeError(f"the integer program failed: {result.message}")
-    y = np.rint(result.x[:size]).astype(np.int64)
+    y = as_int64(np.rint(result.x[:size]))
     # The solver's floats are not trusted: the integers are checked.
     if y.sum() != n or np.any(y < 0) or np.any(y @ P != S):
         raise RuntimeError("the integer program returned an infeasible point")

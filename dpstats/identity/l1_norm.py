@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_integer, check_real
 from dpstats.errors import InvalidData
 
@@ -134,7 +135,7 @@ def first_stop(a: NDArray[Any], floor: float, step: Any, price: float) -> NDArra
     sum_i max(a_i - step_i k, floor)^2 is convex and decreasing in k, so this k minimises it plus price k.
     """
     low = np.zeros(len(a), dtype=np.int64)
-    high = np.maximum((-((floor - a) // step)).max(axis=1).astype(np.int64), 0) + 1
+    high = np.maximum(as_int64((-((floor - a) // step)).max(axis=1)), 0) + 1
     while np.any(low < high):
         k = (low + high) // 2
         now = shrunk(a, floor, step * k[:, None])
@@ -163,5 +164,5 @@ def _absolute_integers(S: NDArray[Any], extra: int) -> NDArray[Any]:
     largest = max(abs(int(S.min())), abs(int(S.max())))
     fits = S.shape[1] * largest**2 < _MAX_INTEGER and extra * (largest + 1) < _MAX_INTEGER
     if fits:
-        return np.abs(S.astype(np.int64))
+        return np.abs(as_int64(S))
     return np.array([[abs(int(value)) for value in row] for row in S.tolist()], dtype=object)

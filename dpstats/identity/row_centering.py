@@ -18,6 +18,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
+
 _TABLED_COLUMNS = 12
 """Up to here g is a table of all 2^d rows."""
 
@@ -68,7 +70,7 @@ class RowCentering:
         if high.size <= _TABLED_COLUMNS:
             rows, chances = _all_rows(high, low, up)
             exact = _means_of_products(rows, rows, chances, clip)
-            self._table = np.rint(exact).astype(np.int64)
+            self._table = as_int64(np.rint(exact))
             self.mean = round(float(chances @ exact))
         else:
             self._group = 8 if high.size <= 256 else 4
@@ -108,7 +110,7 @@ class RowCentering:
             half = terms.shape[1] // 2
             terms = terms[:, :half] + terms[:, half:]
         # No integral of the clip is beyond it but by rounding; the proof is about integers inside it.
-        return np.asarray(np.clip(np.rint(terms[:, 0]), -self._clip, self._clip).astype(np.int64))
+        return np.asarray(as_int64(np.clip(np.rint(terms[:, 0]), -self._clip, self._clip)))
 
     def window(self, n: int) -> Window:
         """Return the narrowest window that leaves the null statistic of n rows about where it is.

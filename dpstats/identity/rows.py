@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_integer, check_real
 from dpstats.errors import InvalidData, InvalidParameter
 
@@ -233,9 +234,9 @@ def _sum_tiles(
         if rows == columns:
             np.fill_diagonal(G, 0)
         # Sums of at most 2048 entries: exact in the dtype, by its choice, in any order.
-        total[rows] += (G @ ones[: shape[1]]).astype(np.int64)
+        total[rows] += as_int64(G @ ones[: shape[1]])
         if rows != columns:
-            total[columns] += (ones[: shape[0]] @ G).astype(np.int64)
+            total[columns] += as_int64(ones[: shape[0]] @ G)
     return total
 
 

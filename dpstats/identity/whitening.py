@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_choice, check_columns
 from dpstats.errors import InvalidData, InvalidParameter
 
@@ -158,7 +159,7 @@ class Reference:
     def sign_steps(self, steps_per_unit: float, largest: int) -> NDArray[np.int64]:
         """Return what the signs 1 and -1 of every column are on a grid: (2, n_features)."""
         pair = self.whiten(np.stack([np.ones(self.n_features), -np.ones(self.n_features)]))
-        return np.rint(np.clip(pair * steps_per_unit, -largest, largest)).astype(np.int64)
+        return as_int64(np.rint(np.clip(pair * steps_per_unit, -largest, largest)))
 
     def sign_rows(self, Z: NDArray[Any], steps_per_unit: float, largest: int) -> NDArray[np.int64]:
         """Return whitened signs on a grid: one of `sign_steps`' two values, whatever Z holds, and 0 for a missing row.
@@ -171,7 +172,7 @@ class Reference:
     def sign_sums(self, n: int, size: int, generator: np.random.Generator, shift: Any) -> NDArray[np.int64]:
         """Return column sums of the signs of n rows, for ``size`` datasets, from their exact law."""
         count = generator.binomial(n, self._positive(shift), size=(size, self.n_features))
-        result: NDArray[np.int64] = 2 * count.astype(np.int64) - n
+        result: NDArray[np.int64] = 2 * as_int64(count) - n
         return result
 
     def sample_signs(self, n: int, generator: np.random.Generator, shift: Any = 0.0) -> NDArray[np.int64]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
 from dpstats.lattice.base import BITS, RowLattice, check_region
@@ -61,7 +62,7 @@ class BoxLattice(RowLattice):
         if common and not isinstance(clip, float):
             # An array even if the bounds agree: a shape must not depend on the numbers given.
             spacing: Columns = float(np.max(clip)) * 2.0**-bits
-            bound: Steps = np.minimum(np.maximum(np.floor(clip / spacing), 1).astype(np.int64), 2**bits)
+            bound: Steps = np.minimum(as_int64(np.maximum(np.floor(clip / spacing), 1)), 2**bits)
         else:
             spacing, bound = clip * 2.0**-bits, 2**bits
         steps = np.rint(center / spacing)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.tables import Rows
 from dpstats.lattice.rounding import SHIFT
 
@@ -77,8 +78,8 @@ def power_sums(
             return None
         numbers += found
     table = np.array(numbers, dtype=object).reshape(d, powers + 2).T
-    sums = [row.astype(np.int64) for row in table[:powers]]
-    counts = table[powers].astype(np.int64) if outside else np.zeros(0, dtype=np.int64)
+    sums = [as_int64(row) for row in table[:powers]]
+    counts = as_int64(table[powers]) if outside else np.zeros(0, dtype=np.int64)
     return sums, counts, int(table[-1].sum())
 
 

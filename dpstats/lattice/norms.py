@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
 from dpstats.lattice.base import RowLattice
@@ -148,5 +149,5 @@ class _WithNorms:
         steps = patterns[:, :d] - zero
         # At most 2^(2 bits) <= 2^60: exact.
         patterns[:, d] = (np.einsum("ij,ij->i", steps, steps) >> self.bits) + zero
-        outside = self.lattice._outside(rows)[:, 0].astype(np.int64)
+        outside = as_int64(self.lattice._outside(rows)[:, 0])
         patterns[:, d + 1] = (outside << self.bits) + zero

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.lattice.rounding import squared_norms
 from dpstats.lattice.sums import default_threads
 
@@ -51,12 +52,12 @@ def dyadic(matrix: Floats, bits: int) -> Floats:
 
 def gram(rows: Floats) -> Integers:
     """Return the sum over rows of the products of their entries: shape (p, p)."""
-    return (rows.T @ rows).astype(np.int64)
+    return as_int64(rows.T @ rows)
 
 
 def weighted(weights: Floats, rows: Floats) -> Integers:
     """Return the sum of rows times integers of at most 2^ROW_BITS: shape (p,)."""
-    return (weights @ rows).astype(np.int64)
+    return as_int64(weights @ rows)
 
 
 def inside_ball(rows: Floats, radius: Floats | float, steps: int, norm: str = "l2") -> Floats:

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
+
 SHIFT = 1.5 * 2.0**52
 """Adding this to a number of size below 2^51 rounds it to the nearest integer, ties to even, and leaves that
 integer in the low bits of the float: see `pattern`."""
@@ -40,7 +42,7 @@ def exact_steps(values: NDArray[Any], spacing: float) -> NDArray[Any]:
         with np.errstate(all="ignore"):
             scaled = np.rint(values.astype(np.float64) / spacing)
         if np.abs(scaled).max() <= 2.0**62:
-            return scaled.astype(np.int64)
+            return as_int64(scaled)
     # Larger integers would lose digits as floats, and large quotients do not fit 64 bits: Python integers.
     step = Fraction(spacing)
     return np.array([round(Fraction(item) / step) for item in values.tolist()], dtype=object)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.lattice.finite import finite_or_center
@@ -179,7 +180,7 @@ def stored_sums(X: Any, column_map: ColumnMap, missing: str) -> NDArray[np.int64
         last = int(positions[-1])
         values = finite_or_center(X.data[low:high], 0.0, missing)
         steps = rounded(column_map.columns(positions), values[None, :])[0]
-        total += np.bincount(positions, weights=steps, minlength=total.size).astype(np.int64)
+        total += as_int64(np.bincount(positions, weights=steps, minlength=total.size))
     return total
 
 

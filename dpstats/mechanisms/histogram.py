@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.bins import Bins
 from dpstats.data.categories import Categories
 from dpstats.data.columns import truths
@@ -135,12 +136,12 @@ class Histogram(Mechanism):
         A list, another iterable, an array, or a column of a data frame; a DuckDB relation, a Dask frame or a file of
         one column. What a row counts as depends on that row alone, whatever the types of the others.
         """
-        session = self._session()
+        session = self._session_about(data)
         session.check()
         steps, n_rows = self._steps(data)
         with session:
             counts = session.add(_COUNTS, steps)
-        found = self.categories, counts, self._guarantee, self._stage.noise, self.scale
+        found = self.categories, counts, session.plan.guarantee, self._stage.noise, self.scale
         if not isinstance(self._categories, Bins):
             return CountEstimate(*found)
         public = self._guarantee.neighbors is Neighbors.REPLACE_ONE
@@ -229,4 +230,4 @@ def count_steps(stage: Stage, counts: NDArray[np.int64], n_rows: int) -> NDArray
     """Return exact counts in the steps of the stage that releases them."""
     if n_rows > 2**31:
         raise InvalidData("data must have at most 2^31 rows")
-    return counts.astype(np.int64) * int(1 / float(np.asarray(stage.spacing)))
+    return as_int64(counts) * int(1 / float(np.asarray(stage.spacing)))

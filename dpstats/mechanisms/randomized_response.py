@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.numbers import array_of
 from dpstats.data.parameters import check_integer, check_real
 from dpstats.data.values import key_of
@@ -194,7 +195,7 @@ class RandomizedResponse(Mechanism):
         -------
         int64 array of the same shape
         """
-        session = self._session()
+        session = self._session_about(values)
         session.check()
         answers = self._check_values(values, "values")
         with session:
@@ -244,7 +245,7 @@ class RandomizedResponse(Mechanism):
         # As integers: a narrow float could not hold the number of categories.
         if int(array.min()) < 0 or int(array.max()) >= self.n_categories:
             raise InvalidData(f"{name} must lie in 0, ..., {self.n_categories - 1} (n_categories - 1)")
-        return array.astype(np.int64)
+        return as_int64(array)
 
 
 def _answer(item: Any, n_categories: int) -> int | None:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.numbers import exact_numbers, floats_among
 from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters, check_real
 from dpstats.errors import InvalidData, InvalidParameter
@@ -105,7 +106,7 @@ class _Selection(Mechanism):
         steps = exact_steps(array[candidates], self._stage.spacing)
         # Raising utilities to the best less a constant changes none by more than the sensitivity.
         gaps = np.maximum(steps - steps.max(), -_GAP)
-        return gaps.astype(np.int64), candidates
+        return as_int64(gaps), candidates
 
     def _select(self, utilities: Any, size: int | None = None) -> NDArray[np.intp]:
         """Return the selected candidates, best first; of shape (size, k) for simulations."""

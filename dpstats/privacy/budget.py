@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dpstats.data.parameters import check_choice, check_privacy_parameters
 from dpstats.errors import BudgetExceeded, DPStatsError, InvalidParameter, LedgerError
 from dpstats.privacy.filters import METHODS, PLD, Amounts, Cost, Filter
 from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
-from dpstats.privacy.ledger import LedgerStore, MemoryStore, Record, planned_numbers
+from dpstats.privacy.ledger import LedgerStore, MemoryStore, Record, Spent, planned_numbers
 from dpstats.report import Reported
 
 if TYPE_CHECKING:
@@ -80,10 +80,14 @@ class PrivacyBudget(Reported):
         and threads, and durable before a charge returns. Without one the budget lives in this process.
     planned : sequence of plans, costs or events, optional
         For ``method="pld"``: all releases, in order.
+    unit : str, optional
+        What the budget protects: "person", say. Default: the unit of the first charge. A charge for another unit
+        is refused, because charges for persons and for rows do not add up; `group_privacy` converts it.
 
     Attributes
     ----------
     total : PrivacyGuarantee
+    unit : str or None
 
     Notes
     -----
@@ -116,10 +120,12 @@ class PrivacyBudget(Reported):
         method: str = "basic",
         ledger: Any = None,
         planned: Iterable[Charge] = (),
+        unit: str | None = None,
     ) -> None:
         epsilon, delta = check_privacy_parameters(epsilon, delta)
         self.method = check_choice("method", method, list(METHODS))
-        self.total = PrivacyGuarantee(epsilon, delta, neighbors)
+        self._declared_unit = unit
+        self._total = PrivacyGuarantee(epsilon, delta, neighbors, unit="row" if unit is None else unit)
         self._planned = tuple(self._cost(item) for item in planned)
         if self._planned and method != "pld":
             raise InvalidParameter(f"planned is for method='pld' only, got method={method!r}")
@@ -127,7 +133,7 @@ class PrivacyBudget(Reported):
             PLD(epsilon, delta, self._planned) if method == "pld" else METHODS[method](epsilon, delta)
         )
         self._process = os.getpid()
-        self._label = ""
+        self._label, self._row_unit = "", "row"
         self._store: MemoryStore | LedgerStore = (
             MemoryStore() if ledger is None else LedgerStore(ledger, self._parameters(), create=True)
         )
@@ -140,22 +146,24 @@ class PrivacyBudget(Reported):
         kept = store.parameters
         try:
             total, relation = (float(kept["epsilon"]), float(kept["delta"])), Neighbors[kept["neighbors"]]
-            method, planned = str(kept["method"]), list(kept["planned"])
+            method, planned, unit = str(kept["method"]), list(kept["planned"]), kept.get("unit")
         except (KeyError, TypeError, ValueError):
             raise LedgerError(f"{store.path}: the file is not a ledger, or it is corrupt") from None
         if planned:
             raise InvalidParameter(
                 "the ledger of a planned budget is opened by giving the same planned=[...] again"
             )
-        budget = cls(*total, neighbors=relation, method=method)
+        budget = cls(*total, neighbors=relation, method=method, unit=unit)
         budget._store = store
         return budget
 
     def _parameters(self) -> dict[str, Any]:
-        return {
-            "epsilon": repr(self.total.epsilon),
-            "delta": repr(self.total.delta),
-            "neighbors": self.total.neighbors.name,
+        # A budget without a declared unit keeps the parameters that it had before there were units.
+        declared = {} if self._declared_unit is None else {"unit": self._declared_unit}
+        return declared | {
+            "epsilon": repr(self._total.epsilon),
+            "delta": repr(self._total.delta),
+            "neighbors": self._total.neighbors.name,
             "method": self.method,
             "planned": [repr(cost.events) for cost in self._planned],
         }
@@ -183,7 +191,7 @@ class PrivacyBudget(Reported):
                 (worst, theirs), numbers = dearer(event, numbers[:size]), numbers[size:]
                 changed = changed or worst != theirs
                 dearest.append(worst)
-        if changed and not covers(dearest, self.total):
+        if changed and not covers(dearest, self._total):
             raise LedgerError(
                 f"{self._store.path}: its planned charges and the ones given differ in their last digits, and together "
                 "they may cost more than the budget"
@@ -195,9 +203,26 @@ class PrivacyBudget(Reported):
         return self._store.path if isinstance(self._store, LedgerStore) else None
 
     @property
+    def unit(self) -> str | None:
+        """What the budget protects: as declared, or as in its first charge; None before that."""
+        return self._unit_of(self._kept().spent())
+
+    def _unit_of(self, spent: Spent) -> str | None:
+        return spent.unit if self._declared_unit is None else self._declared_unit
+
+    @property
+    def total(self) -> PrivacyGuarantee:
+        """What all charges together may cost."""
+        return replace(self._total, unit=self.unit or "row")
+
+    def _amount(self, numbers: tuple[float, float], spent: Spent) -> PrivacyGuarantee:
+        return PrivacyGuarantee(*numbers, self._total.neighbors, unit=self._unit_of(spent) or "row")
+
+    @property
     def spent(self) -> PrivacyGuarantee:
         """What all charges so far add up to."""
-        return PrivacyGuarantee(*self._filter.spent(self._kept().totals()), self.total.neighbors)
+        spent = self._kept().spent()
+        return self._amount(self._filter.spent(spent.amounts), spent)
 
     @property
     def remaining(self) -> PrivacyGuarantee:
@@ -205,20 +230,26 @@ class PrivacyBudget(Reported):
 
         For "gdp" the delta is that of a Gaussian release; for "zcdp" the charge is a pure one.
         """
-        return PrivacyGuarantee(*self._filter.remaining(self._kept().totals()), self.total.neighbors)
+        spent = self._kept().spent()
+        return self._amount(self._filter.remaining(spent.amounts), spent)
 
     def history(self) -> tuple[BudgetEntry, ...]:
         """Return all charges, oldest first."""
-        neighbors = self.total.neighbors
+        neighbors = self._total.neighbors
         return tuple(
-            BudgetEntry(record.label, PrivacyGuarantee(record.epsilon, record.delta, neighbors), record.time)
+            BudgetEntry(
+                record.label,
+                PrivacyGuarantee(record.epsilon, record.delta, neighbors, unit=record.unit),
+                record.time,
+            )
             for record in self._kept().records()
         )
 
     def remaining_after(self, item: Charge) -> PrivacyGuarantee:
         """Return what would remain after a charge, and charge nothing; or raise what `charge` would raise."""
-        after = self._admit(self._cost(item), self._kept().totals())
-        return PrivacyGuarantee(*self._filter.remaining(after), self.total.neighbors)
+        cost, spent = self._cost(item), self._kept().spent()
+        after = self._admit(cost, spent)
+        return replace(self._amount(self._filter.remaining(after), spent), unit=self._unit_charged(cost))
 
     def labelled(self, label: str) -> PrivacyBudget:
         """Return this budget with a label for its charges: what they are for, before what they are.
@@ -236,6 +267,28 @@ class PrivacyBudget(Reported):
         same = object.__new__(type(self))
         vars(same).update(vars(self) | {"_label": self._full_label(str(label))})
         return same
+
+    def count_rows_as(self, unit: str) -> PrivacyBudget:
+        """Return this budget for data in which every row is one unit of this name: one row per person, say.
+
+        Charges for rows become charges for this unit. Use it where the data cannot say what a row is: arrays, files,
+        polars frames and mechanisms. It is the same budget: charges of either are charges of both.
+
+        Examples
+        --------
+        >>> from dpstats.privacy import PrivacyBudget, PrivacyGuarantee
+        >>> budget = PrivacyBudget(1.0, unit="person")
+        >>> budget.count_rows_as("person").charge(PrivacyGuarantee(0.25), label="mean age")
+        >>> print(budget.remaining)
+        (epsilon = 0.75, delta = 0), one person replaced
+        """
+        same = object.__new__(type(self))
+        vars(same).update(vars(self) | {"_row_unit": PrivacyGuarantee(0.0, unit=unit).unit})
+        return same
+
+    def _unit_charged(self, cost: Cost) -> str:
+        unit = cost.guarantee.unit
+        return self._row_unit if unit == "row" else unit
 
     def _full_label(self, label: str) -> str:
         return ": ".join(part for part in (self._label, label) if part)
@@ -268,14 +321,14 @@ class PrivacyBudget(Reported):
     def check(self, item: Charge) -> None:
         """Raise what `charge` would raise, and charge nothing."""
         cost = self._cost(item)
-        self._admit(cost, self._kept().totals())
+        self._admit(cost, self._kept().spent())
 
     def check_left(self) -> None:
         """Raise `BudgetExceeded` if nothing is left: no release of any size could be paid."""
-        epsilon, delta = self._filter.remaining(self._kept().totals())
+        epsilon, delta = self._filter.remaining(self._kept().spent().amounts)
         if epsilon <= 0:
             raise BudgetExceeded(
-                f"nothing is left of (epsilon = {self.total.epsilon:.6g}, delta = {self.total.delta:.6g}) by method "
+                f"nothing is left of (epsilon = {self._total.epsilon:.6g}, delta = {self._total.delta:.6g}) by method "
                 f"{self.method!r}: the largest charge that fits is (epsilon = {epsilon:.6g}, delta = {delta:.6g}). "
                 "Nothing was charged."
             )
@@ -290,17 +343,25 @@ class PrivacyBudget(Reported):
         BudgetExceeded
             If it does not fit; the message says what was asked, what was spent and what would fit.
         InvalidParameter
-            If the method cannot count it, it is simulated, or it is for another relation.
+            If the method cannot count it, it is simulated, or it is for another relation or unit.
         LedgerError
             If the ledger cannot be written.
         """
         cost = self._cost(item)
-        record = Record(
-            self._full_label(str(label)), cost.guarantee.epsilon, cost.guarantee.delta, time.time()
-        )
+        epsilon, delta, unit = cost.guarantee.epsilon, cost.guarantee.delta, self._unit_charged(cost)
+        record = Record(self._full_label(str(label)), epsilon, delta, time.time(), unit)
         self._kept().charge(record, lambda spent: self._admit(cost, spent))
 
-    def _admit(self, cost: Cost, spent: Amounts) -> Amounts:
+    def _admit(self, cost: Cost, kept: Spent) -> Amounts:
+        spent = kept.amounts
+        if self._unit_of(kept) not in (None, self._unit_charged(cost)):
+            raise InvalidParameter(
+                f"the budget is for the unit {self._unit_of(kept)!r}, the charge is for the unit "
+                f"{self._unit_charged(cost)!r}: they do not add up. Convert the guarantee with "
+                "group_privacy(guarantee, size, unit=...), make one row of each unit with one_row_per_unit, or keep a "
+                "budget for each unit; where every row is one unit, say so with budget.count_rows_as(unit). Nothing "
+                "was charged."
+            )
         more = self._filter.amounts(cost, spent)
         after = spent[0] + more[0], spent[1] + more[1]
         if not self._filter.admits(after):
@@ -308,8 +369,8 @@ class PrivacyBudget(Reported):
             fits = self._filter.remaining(spent)
             raise BudgetExceeded(
                 f"asked for {cost.guarantee}; spent is (epsilon = {epsilon:.6g}, delta = {delta:.6g}) of "
-                f"(epsilon = {self.total.epsilon:.6g}, delta = {self.total.delta:.6g}) by method {self.method!r}, and "
-                f"{self._filter.largest} is (epsilon = {fits[0]:.6g}, delta = {fits[1]:.6g})."
+                f"(epsilon = {self._total.epsilon:.6g}, delta = {self._total.delta:.6g}) by method {self.method!r}, "
+                f"and {self._filter.largest} is (epsilon = {fits[0]:.6g}, delta = {fits[1]:.6g})."
                 f"{self._filter.second_exceeded(after)} Nothing was charged."
             )
         return after
@@ -318,9 +379,9 @@ class PrivacyBudget(Reported):
         cost = self._known_cost(item)
         if cost.guarantee.simulated:
             raise InvalidParameter("a simulated release is not private and charges no budget")
-        if cost.guarantee.neighbors is not self.total.neighbors:
+        if cost.guarantee.neighbors is not self._total.neighbors:
             raise InvalidParameter(
-                f"the budget is for {self.total.neighbors.name}, the charge is for {cost.guarantee.neighbors.name}"
+                f"the budget is for {self._total.neighbors.name}, the charge is for {cost.guarantee.neighbors.name}"
             )
         return cost
 
@@ -338,7 +399,7 @@ class PrivacyBudget(Reported):
         if isinstance(item, Event):
             if isinstance(item, Approximate):
                 return ReleaseCost((item,), PrivacyGuarantee(item.epsilon, item.delta, item.neighbors))
-            delta = 0.0 if item.pure_cost() is not None else self.total.delta
+            delta = 0.0 if item.pure_cost() is not None else self._total.delta
             return ReleaseCost((item,), compose([item], delta))
         raise InvalidParameter(f"a charge must be a guarantee, an event or a plan, got {type(item).__name__}")
 
@@ -363,7 +424,7 @@ class PrivacyBudget(Reported):
             spent = f"unknown: {error}" if isinstance(error, DPStatsError) else "unknown"
         where = "" if self.ledger is None else f", ledger={self.ledger!r}"
         return (
-            f"PrivacyBudget(epsilon={self.total.epsilon:g}, delta={self.total.delta:g}, method={self.method!r}, "
+            f"PrivacyBudget(epsilon={self._total.epsilon:g}, delta={self._total.delta:g}, method={self.method!r}, "
             f"spent={spent}{where})"
         )
 
@@ -382,8 +443,8 @@ class PrivacyBudget(Reported):
                 "a PrivacyBudget without a ledger lives in one process and cannot be pickled: a copy elsewhere could "
                 "be spent twice; give ledger='path' to share a budget between processes"
             )
-        total = self.total
-        where = (self._store.path, self._store.identity, self._label)
+        total = self._total
+        where = (self._store.path, self._store.identity, self._label, self._declared_unit, self._row_unit)
         return _rebuild, (total.epsilon, total.delta, total.neighbors, self.method, self._planned, *where)
 
 
@@ -396,12 +457,14 @@ def _rebuild(
     ledger: str,
     identity: str,
     label: str = "",
+    unit: str | None = None,
+    row_unit: str = "row",
 ) -> PrivacyBudget:
     """Return the budget of this very ledger; never a new one where the file is missing or another."""
-    budget = PrivacyBudget(epsilon, delta, neighbors=neighbors, method=method, planned=planned)
+    budget = PrivacyBudget(epsilon, delta, neighbors=neighbors, method=method, planned=planned, unit=unit)
     budget._store = LedgerStore(ledger, budget._parameters(), identity=identity)
     budget._settle_planned()
-    budget._label = label
+    budget._label, budget._row_unit = label, row_unit
     return budget
 
 

@@ -48,12 +48,24 @@ def common_neighbors(items: Iterable[Any]) -> Neighbors:
     return relations.pop() if relations else Neighbors.REPLACE_ONE
 
 
+def common_unit(items: Iterable[Any]) -> str:
+    """Return the one unit of all items, "row" for events, which state none; different units are refused.
+
+    A guarantee for a person does not imply one for a row: a replaced row may belong to another person, and then
+    changes the rows of two.
+    """
+    units = {getattr(item, "unit", "row") for item in items}
+    if len(units) > 1:
+        raise InvalidParameter(
+            f"all guarantees must be for the same unit, got {' and '.join(sorted(units))}. Convert them to one unit "
+            "with group_privacy(guarantee, size, unit=...)"
+        )
+    return units.pop() if units else "row"
+
+
 def _total(epsilon: float, delta: float, items: Sequence[PrivacyGuarantee]) -> PrivacyGuarantee:
     simulated = any(item.simulated for item in items)
-    units = {item.unit for item in items}
-    # What protects a person protects each row of theirs.
-    unit = units.pop() if len(units) == 1 else "row"
-    return PrivacyGuarantee(epsilon, min(1.0, delta), common_neighbors(items), simulated, unit)
+    return PrivacyGuarantee(epsilon, min(1.0, delta), common_neighbors(items), simulated, common_unit(items))
 
 
 def basic_composition(guarantees: Iterable[PrivacyGuarantee]) -> PrivacyGuarantee:

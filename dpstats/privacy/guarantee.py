@@ -58,7 +58,8 @@ class PrivacyGuarantee:
         True if the noise was drawn from a seeded generator: the numbers say what the same
         release with exact noise would guarantee; this one guarantees nothing.
     unit : str, default="row"
-        What a row of the data is: a person, say, where each has one row. A label, which no comparison looks at.
+        What a row of the data is: "person", say, where each person has one row. Comparisons ignore it;
+        sums do not, because guarantees for different units do not add up.
 
     Examples
     --------

@@ -25,7 +25,9 @@ from dpstats.errors import InvalidParameter, LedgerError
 
 Amounts = tuple[Fraction, Fraction]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+_WITHOUT_UNITS = 1
+"""The version whose charges state no unit: they count as charges for rows, which is what it said of them."""
 _APPLICATION = 0x64707374  # "dpst": marks the file as a ledger of this package
 _WAIT_SECONDS = 60.0
 _SILENT_SECONDS = 1.0  # of these; then it is said that a ledger is waited for
@@ -60,10 +62,19 @@ class Record:
     epsilon: float
     delta: float
     time: float
+    unit: str = "row"
 
 
-Admit = Callable[[Amounts], Amounts]
-"""Given the totals so far, return the totals after the charge, or raise to refuse it."""
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What was charged so far: the amounts, and the unit of the first charge (None before it)."""
+
+    amounts: Amounts
+    unit: str | None
+
+
+Admit = Callable[[Spent], Amounts]
+"""Given what was charged so far, return the amounts after the charge, or raise to refuse it."""
 
 
 class MemoryStore:
@@ -74,10 +85,13 @@ class MemoryStore:
         self._totals: Amounts = (Fraction(0), Fraction(0))
         self._lock = threading.Lock()
 
-    def totals(self) -> Amounts:
-        """Return the amounts charged so far."""
+    def spent(self) -> Spent:
+        """Return what was charged so far."""
         with self._lock:
-            return self._totals
+            return self._spent()
+
+    def _spent(self) -> Spent:
+        return Spent(self._totals, self._records[0].unit if self._records else None)
 
     def records(self) -> tuple[Record, ...]:
         """Return all charges, oldest first."""
@@ -87,7 +101,7 @@ class MemoryStore:
     def charge(self, record: Record, admit: Admit) -> None:
         """Keep a charge if ``admit`` lets it pass."""
         with self._lock:
-            self._totals = admit(self._totals)
+            self._totals = admit(self._spent())
             self._records.append(record)
 
 
@@ -167,7 +181,7 @@ class LedgerStore:
                 )
                 connection.execute(
                     "CREATE TABLE charges (id INTEGER PRIMARY KEY AUTOINCREMENT, label TEXT NOT NULL, "
-                    "epsilon TEXT NOT NULL, delta TEXT NOT NULL, time REAL NOT NULL)"
+                    f"epsilon TEXT NOT NULL, delta TEXT NOT NULL, time REAL NOT NULL, {_UNIT_COLUMN})"
                 )
                 row = (os.urandom(16).hex(), json.dumps(parameters, sort_keys=True))
                 connection.execute("INSERT INTO budget VALUES (?, ?, '0', '0')", row)
@@ -183,11 +197,11 @@ class LedgerStore:
 
     def _kept(self, connection: sqlite3.Connection) -> dict[str, Any]:
         """Return what the file says it is, or refuse a file that is no ledger of this version."""
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        version = _version(connection)
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         if application != _APPLICATION:
             raise LedgerError(f"{self.path} is not a dpstats ledger")
-        if version != SCHEMA_VERSION:
+        if version not in (_WITHOUT_UNITS, SCHEMA_VERSION):
             raise LedgerError(
                 f"{self.path} was written by a newer dpstats: its version is {version}, this one knows "
                 f"{SCHEMA_VERSION}"
@@ -201,15 +215,17 @@ class LedgerStore:
                 raise ValueError
         except (TypeError, ValueError, ZeroDivisionError):
             raise LedgerError(f"{self.path}: the file is not a ledger, or it is corrupt") from None
-        return {"identity": identity, "parameters": parameters, "totals": totals}
+        return {"identity": identity, "parameters": parameters, "totals": totals, "version": version}
 
-    def _read(self, connection: sqlite3.Connection) -> Amounts:
+    def _read(self, connection: sqlite3.Connection) -> Spent:
         kept = self._kept(connection)
         if kept["identity"] != self.identity or kept["parameters"] != self.parameters:
             raise LedgerError(f"{self.path} is not the ledger it was: another file has taken its place")
         self._notice(connection, kept)
-        totals: Amounts = kept["totals"]
-        return totals
+        first = connection.execute(
+            f"SELECT {_unit(kept['version'])} FROM charges ORDER BY id LIMIT 1"
+        ).fetchone()
+        return Spent(kept["totals"], None if first is None else str(first[0]))
 
     def _notice(self, connection: sqlite3.Connection, kept: dict[str, Any]) -> None:
         """Refuse a ledger that holds less than this process has seen in it; else remember what it holds."""
@@ -226,8 +242,8 @@ class LedgerStore:
                 )
         _SEEN[identity] = Seen(totals, last, row)
 
-    def totals(self) -> Amounts:
-        """Return the amounts charged so far."""
+    def spent(self) -> Spent:
+        """Return what was charged so far."""
         with self._connection(writes=False) as connection:
             return self._read(connection)
 
@@ -236,10 +252,13 @@ class LedgerStore:
         with self._connection(writes=False) as connection:
             self._read(connection)
             rows = connection.execute(
-                "SELECT label, epsilon, delta, time FROM charges ORDER BY id"
+                f"SELECT label, epsilon, delta, time, {_unit(_version(connection))} FROM charges ORDER BY id"
             ).fetchall()
         try:
-            return tuple(Record(str(label), float(e), float(d), float(time)) for label, e, d, time in rows)
+            return tuple(
+                Record(str(label), float(e), float(d), float(time), str(unit))
+                for label, e, d, time, unit in rows
+            )
         except (TypeError, ValueError):
             raise LedgerError(f"{self.path}: the file is not a ledger, or it is corrupt") from None
 
@@ -247,11 +266,16 @@ class LedgerStore:
         """Keep a charge if ``admit`` lets it pass: durable when this returns."""
         with self._connection() as connection:
             first, second = admit(self._read(connection))
+            if _version(connection) == _WITHOUT_UNITS:
+                # With the charge, or not at all. From now on a version that would store no unit refuses the file.
+                connection.execute(f"ALTER TABLE charges ADD COLUMN {_UNIT_COLUMN}")
+                connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
             # Whatever the label holds, it must not be able to stop a charge.
-            label = record.label.encode("utf-8", "backslashreplace").decode("utf-8")
+            label = _as_utf8(record.label)
             row = (label, repr(record.epsilon), repr(record.delta), record.time)
             number = connection.execute(
-                "INSERT INTO charges (label, epsilon, delta, time) VALUES (?, ?, ?, ?)", row
+                "INSERT INTO charges (label, epsilon, delta, time, unit) VALUES (?, ?, ?, ?, ?)",
+                (*row, _as_utf8(record.unit)),
             ).lastrowid
             connection.execute("UPDATE budget SET first = ?, second = ?", (str(first), str(second)))
         # Committed. Another thread may have charged, and remembered more, since.
@@ -313,6 +337,21 @@ def _take_lock(connection: sqlite3.Connection, begin: str) -> None:
 
 
 _COLUMNS = "id, label, epsilon, delta, time"
+_UNIT_COLUMN = "unit TEXT NOT NULL DEFAULT 'row'"
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(version)
+
+
+def _unit(version: int) -> str:
+    """Return the expression of a charge's unit in a ledger of this version."""
+    return "'row'" if version == _WITHOUT_UNITS else "unit"
+
+
+def _as_utf8(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _last_charge(connection: sqlite3.Connection) -> tuple[int, tuple[Any, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
@@ -150,6 +151,24 @@ class Plan:
         unknown = changes.keys() - self._free
         if unknown:
             raise TypeError(f"{type(self).__name__}.having cannot change {', '.join(sorted(unknown))}")
+        return self._with_same_cost(changes)
+
+    def for_data(self, unit: str, simulated: bool) -> Self:
+        """Return the plan of a release from rows that are units of this name, with exact or simulated noise.
+
+        Its guarantee says so, and with it every charge; its cost is kept.
+        """
+        made = self._with_same_cost({"target": replace(self.target, unit=unit, simulated=simulated)})
+        if "guarantee" in vars(made):
+            vars(made)["guarantee"] = made._stated(made.guarantee)
+        return made
+
+    def _stated(self, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
+        """Return a guarantee for the unit of the target, marked as simulated where the target is."""
+        return replace(guarantee, unit=self.target.unit, simulated=self.target.simulated)
+
+    def _with_same_cost(self, changes: Mapping[str, Any]) -> Self:
+        """Return the plan with changed fields that cost nothing, and with what was computed of it."""
         made = replace(self, **changes)
         names = {item.name for item in fields(self)}
         vars(made).update({name: value for name, value in vars(self).items() if name not in names})
@@ -221,7 +240,8 @@ class ReleasePlan(Plan):
         composed = compose(self.events, self.target.delta)
         within = composed.epsilon <= self.target.epsilon and composed.neighbors is self.target.neighbors
         if within or certifies(self.events, self.target):
-            return self.target if composed.epsilon >= self.target.epsilon * (1 - 1e-3) else composed
+            close = composed.epsilon >= self.target.epsilon * (1 - 1e-3)
+            return self.target if close else self._stated(composed)
         raise _defect(composed, self.target)
 
     def expected_error(self, std: float | NDArray[np.float64] | None = None) -> float:

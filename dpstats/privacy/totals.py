@@ -20,6 +20,7 @@ from dpstats.errors import InvalidParameter
 from dpstats.privacy.composition import (
     _log_binomial,
     common_neighbors,
+    common_unit,
     copies_delta,
     heterogeneous_composition,
     optimal_composition_epsilon,
@@ -64,7 +65,7 @@ def compose(items: Iterable[PrivacyGuarantee | Event], delta: float) -> PrivacyG
     Raises
     ------
     InvalidParameter
-        If there is no total at this delta, or the relations differ.
+        If there is no total at this delta, or the relations or the units differ.
 
     Examples
     --------
@@ -80,8 +81,9 @@ def compose(items: Iterable[PrivacyGuarantee | Event], delta: float) -> PrivacyG
     events = [as_event(item) for item in given]
     neighbors = common_neighbors(events)
     simulated = any(isinstance(item, PrivacyGuarantee) and item.simulated for item in given)
+    unit = common_unit(given)
     epsilon, spent = _smallest(events, delta)
-    return PrivacyGuarantee(epsilon, spent, neighbors, simulated=simulated)
+    return PrivacyGuarantee(epsilon, spent, neighbors, simulated, unit)
 
 
 def _smallest(events: Sequence[Event], delta: float) -> tuple[float, float]:

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
+
 Numbers = NDArray[np.float64]
 
 
@@ -22,7 +24,7 @@ def height_of(cells: int) -> int:
 
 def tree_counts(codes: Any, height: int) -> NDArray[np.int64]:
     """Return the rows of every node, level by level from below the root, for rows in cells 0, ..., 2^height - 1."""
-    level = np.bincount(codes, minlength=1 << height).astype(np.int64)
+    level = as_int64(np.bincount(codes, minlength=1 << height))
     levels = [level]
     for _ in range(height - 1):
         level = level.reshape(-1, 2).sum(axis=1)

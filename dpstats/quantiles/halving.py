@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.release.groups import Cells
 from dpstats.release.session import Part, Session
 
@@ -80,7 +81,7 @@ def cells(places: Places, share: Fraction, low: int, high: int) -> Cells:
     target = share.numerator * n  # over ``steps``
     floor = target // steps
     ceiling = -(-target // steps)
-    z = np.concatenate([[low], places, [high]]).astype(np.int64)
+    z = as_int64(np.concatenate([[low], places, [high]]))
     # To the left points with at most so many rows at or below, to the right with at least so many below.
     left_low, left_high = z[: floor + (floor < ceiling)], z[1 : floor + 1 + (floor < ceiling)] - 1
     if floor == ceiling:

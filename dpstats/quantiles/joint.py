@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.release.groups import Windows
 
 Places = NDArray[np.integer[Any]]
@@ -26,7 +27,7 @@ def windows(places: Places, ranks: tuple[int, ...], steps: int) -> Windows:
 
     def place(row: NDArray[np.int64]) -> NDArray[np.int64]:
         # Rows are counted from 1; before the first and after the last are the ends of the grid.
-        inside = places[np.clip(row - 1, 0, n - 1)].astype(np.int64)
+        inside = as_int64(places[np.clip(row - 1, 0, n - 1)])
         return np.where(row < 1, 0, np.where(row > n, steps, inside))
 
     def ends(a: NDArray[np.int64], b: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -42,4 +43,4 @@ def counts_beside(places: Places, low: NDArray[np.int64], high: NDArray[np.int64
     """
     below = np.searchsorted(places, low, side="left")
     up_to = np.searchsorted(places, high, side="right")
-    return np.concatenate([below, up_to], axis=-1).astype(np.int64)
+    return as_int64(np.concatenate([below, up_to], axis=-1))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.queries.linear import FRACTION_BITS, LinearQueries
 
 ROW = 1 << FRACTION_BITS
@@ -30,7 +31,7 @@ def hypothesis_steps(answers: Any, n_rows: int) -> NDArray[np.int64]:
 
 def in_steps(answers: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return answers in rows as steps: of multiples of 2^-20 below 2^32 without rounding."""
-    return np.rint(np.ldexp(answers, FRACTION_BITS)).astype(np.int64)
+    return as_int64(np.rint(np.ldexp(answers, FRACTION_BITS)))
 
 
 def in_shares(steps: Any, n_rows: int) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.bins import Bins
 from dpstats.data.categories import Categories, Levels
 from dpstats.data.opening import open_source
@@ -193,7 +194,7 @@ class Domain:
             raise InvalidParameter("cells must be a 1-d array of positions")
         if places.size and not 0 <= places.min() <= places.max() < self.size:
             raise InvalidParameter(f"cells must be positions below {self.size:,}")
-        codes = np.unravel_index(places.astype(np.int64), self.shape)
+        codes = np.unravel_index(as_int64(places), self.shape)
         return self.frame(np.stack(codes, axis=1), backend=backend)
 
     def cells(self, backend: str = "pandas") -> Any:

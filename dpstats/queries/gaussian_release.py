@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
 from dpstats.lattice import isqrt_up
@@ -76,7 +77,7 @@ class GaussianRelease:
         if answers.dtype.kind == "i":
             return {ANSWERS: answers << FRACTION_BITS}
         # Multiples of 2^-20 below 2^32, so that nothing is rounded.
-        return {ANSWERS: np.ldexp(answers, FRACTION_BITS).astype(np.int64)}
+        return {ANSWERS: as_int64(np.ldexp(answers, FRACTION_BITS))}
 
     def linear(self, released: Mapping[str, Any]) -> Numbers:
         """Return the unbiased answers, as counts."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_integer
 from dpstats.errors import InvalidParameter
 from dpstats.queries.linear import LinearQueries, Numbers, real_vector
@@ -69,7 +70,7 @@ class HalfspaceQueries(LinearQueries, name="halfspaces"):
         found = np.empty(self.n_queries)
         for rows, inside in self._values():
             found[rows] = inside @ values.astype(np.float64)
-        return found.astype(np.int64) if whole else found
+        return as_int64(found) if whole else found
 
     def transpose(self, w: Any) -> Numbers:
         weights = real_vector("w", w, self.n_queries).astype(np.float64)

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_integer
 from dpstats.errors import InvalidParameter
 
@@ -280,8 +281,8 @@ def exact_product(matrix: Numbers, x: NDArray[Any], whole: bool) -> NDArray[Any]
         return np.asarray(matrix @ x.astype(np.float64))
     # Sums of whole numbers below 2^53 are exact in floating point, and five times as fast.
     if np.abs(x.astype(np.float64)).sum() < 2**53:
-        return np.asarray(np.rint(matrix @ x.astype(np.float64))).astype(np.int64)
-    return np.asarray(matrix.astype(np.int64) @ x.astype(np.int64))
+        return as_int64(np.asarray(np.rint(matrix @ x.astype(np.float64))))
+    return np.asarray(as_int64(matrix) @ as_int64(x))
 
 
 def vc_dimension(matrix: Numbers) -> int | None:
@@ -289,7 +290,7 @@ def vc_dimension(matrix: Numbers) -> int | None:
 
     Subsets of a shattered set are shattered, so that every one is found by adding points to smaller ones.
     """
-    patterns = np.unique(np.unique(matrix.astype(np.int64), axis=0), axis=1)
+    patterns = np.unique(np.unique(as_int64(matrix), axis=0), axis=1)
     most = len(patterns).bit_length() - 1  # lemma 4.7: 2^d subsets need as many queries
     shattered: list[tuple[tuple[int, ...], NDArray[np.int64]]] = [((), np.zeros(len(patterns), np.int64))]
     checks = 0

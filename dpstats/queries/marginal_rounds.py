@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.errors import InvalidParameter
 from dpstats.lattice import isqrt_up
 from dpstats.privacy.calibration import largest_cost
@@ -162,7 +163,7 @@ class Rounds:
         found = np.empty((len(self.p), len(self._queries.tables)), dtype=np.int64)
         answers = self._answers(self.p.reshape(-1, *shape))
         for i, table in enumerate(self._queries.tables):
-            guessed = np.rint(np.ldexp(self._plan.n_samples * answers[i], FRACTION_BITS)).astype(np.int64)
+            guessed = as_int64(np.rint(np.ldexp(self._plan.n_samples * answers[i], FRACTION_BITS)))
             off = np.abs((exact[table] << FRACTION_BITS).ravel() - guessed)
             found[:, i] = off.sum(axis=1) - self._penalties[i]
         return found

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_integer
 from dpstats.errors import InvalidParameter
 from dpstats.queries.domain import Domain, check_domain
@@ -67,7 +68,7 @@ class MarginalQueries(LinearQueries, name="marginals"):
 
     def answers(self, x: Any) -> NDArray[Any]:
         whole = real_vector("x", x, self.size).reshape(self.domain.shape)
-        exact = whole.astype(np.int64) if whole.dtype.kind in "biu" else whole.astype(np.float64)
+        exact = as_int64(whole) if whole.dtype.kind in "biu" else whole.astype(np.float64)
         found = dict(margins(exact, self.tables))
         return np.concatenate([found[table].ravel() for table in self.tables])
 

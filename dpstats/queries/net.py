@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.histograms import MOST_ROWS
 from dpstats.data.opening import open_source
 from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters, check_real
@@ -304,4 +305,4 @@ class SmallDB(_Databases):
 
     def _report(self, released: Released, plan: NetPlan) -> None:
         super()._report(released, plan)
-        self.database_ = np.rint(self.synthetic_ * self._rows(plan.queries)).astype(np.int64)
+        self.database_ = as_int64(np.rint(self.synthetic_ * self._rows(plan.queries)))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_integer
 from dpstats.errors import InvalidParameter
 from dpstats.queries.linear import LinearQueries, Numbers, real_vector
@@ -41,7 +42,7 @@ class RangeQueries(LinearQueries, name="ranges"):
             raise InvalidParameter(
                 f"ends must say which ranges are asked, of {count:,} on {self._size:,} points: at most {_MOST_RANGES:,}"
             )
-        return np.column_stack(np.triu_indices(self._size)).astype(np.int64)
+        return as_int64(np.column_stack(np.triu_indices(self._size)))
 
     def _checked(self, ends: Any) -> NDArray[np.int64]:
         words = f"ends must be pairs of points 0 <= low <= high < {self._size:,}"
@@ -51,7 +52,7 @@ class RangeQueries(LinearQueries, name="ranges"):
             pairs = np.zeros(0)
         if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu" or not pairs.size:
             raise InvalidParameter(f"{words}, got {reprlib.repr(ends)}")
-        pairs = pairs.astype(np.int64)
+        pairs = as_int64(pairs)
         low, high = pairs.T
         wrong = (low < 0) | (low > high) | (high >= self._size)
         if wrong.any():

@@ -8,11 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from dpstats.data.arithmetic import as_int64
+
 
 def signed_rank_sum(values: NDArray[np.float64]) -> int:
     """Return twice the sum of the ranks of |x|, each with the sign of x; zeros are ranked and count nothing (Pratt)."""
-    doubled = (2 * rankdata(np.abs(values))).astype(np.int64)
-    return int(np.sum(np.sign(values).astype(np.int64) * doubled))
+    doubled = as_int64(2 * rankdata(np.abs(values)))
+    return int(np.sum(as_int64(np.sign(values)) * doubled))
 
 
 def centred_rank_sums(
@@ -22,7 +24,7 @@ def centred_rank_sums(
 
     For two groups the first is twice U - n_a n_b / 2.
     """
-    doubled = (2 * rankdata(values)).astype(np.int64) - (values.size + 1)
+    doubled = as_int64(2 * rankdata(values)) - (values.size + 1)
     return np.array([doubled[codes == group].sum() for group in range(n_groups)], dtype=np.int64)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from dpstats.data.arithmetic import quiet
 from dpstats.data.parameters import check_choice, check_level, check_real
 from dpstats.data.schema import Column, Schema
 from dpstats.errors import InvalidData, InvalidParameter
@@ -261,7 +262,8 @@ class Regression(_Fitted[Plan]):
         check_finite(rows)
         if self.fit_intercept:
             rows = np.concatenate([np.ones((rows.shape[0], 1)), rows], axis=1)
-        return rows, rows @ self.params_
+        with quiet():
+            return rows, rows @ self.params_
 
     def _scored(self, X: Any, y: Any) -> tuple[Floats, Floats]:
         """Return what the model says of private rows, and their outcomes."""

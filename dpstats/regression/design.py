@@ -15,6 +15,8 @@ from dpstats.means.region import check_bounds
 Floats = NDArray[np.float64]
 
 _LARGEST = 1e140
+"""Of bounds, of a factor between half-widths, and of one over a half-width: squares of coefficients and errors, in the
+units of the data, are then finite floats that are not 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,12 +57,25 @@ class Design:
         if largest > _LARGEST:
             raise InvalidParameter(f"x_bounds and y_bounds must be at most {_LARGEST:g} in size")
         if intercept:
-            return cls(
+            design = cls(
                 low / 2 + high / 2, high / 2 - low / 2, y_low / 2 + y_high / 2, y_high / 2 - y_low / 2, True
             )
-        return cls(
-            np.zeros(d), np.maximum(np.abs(low), np.abs(high)), 0.0, max(abs(y_low), abs(y_high)), False
-        )
+        else:
+            sizes = np.maximum(np.abs(low), np.abs(high))
+            design = cls(np.zeros(d), sizes, 0.0, max(abs(y_low), abs(y_high)), False)
+        for name, half in (("x_bounds", float(np.min(design.half))), ("y_bounds", design.y_half)):
+            if half < 1 / _LARGEST:
+                raise InvalidParameter(
+                    f"{name} must have half-widths of at least {1 / _LARGEST:g}, got {half:g}. Give it in "
+                    "smaller units."
+                )
+        for half in (float(np.min(design.half)), float(np.max(design.half))):
+            if not 1 / _LARGEST <= design.y_half / half <= _LARGEST:
+                raise InvalidParameter(
+                    f"x_bounds and y_bounds must have half-widths that differ by a factor of at most {_LARGEST:g}, got "
+                    f"{half:g} and {design.y_half:g}. Give the columns in other units."
+                )
+        return design
 
     @property
     def size(self) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
+from dpstats.data.arithmetic import quiet
 from dpstats.data.parameters import check_choice, check_flag, check_integer, check_level
 from dpstats.errors import InvalidParameter
 from dpstats.regression.base import Regression
@@ -82,11 +83,12 @@ class LeastSquares(RegressorMixin, Regression[SomePlan]):
         fitted, outcomes = self._scored(X, y)
         design = self.plan_.design
         plan = variation_plan(fitted.size, self.epsilon, getattr(self, "delta", 0.0))
-        session = self._session(plan, f"{type(self).__name__} score")
-        inside = np.clip((outcomes - design.y_center) / design.y_half, -1.0, 1.0)
-        said = (fitted - design.y_center) / design.y_half
+        session = self._session(plan, f"{type(self).__name__} score", X)
+        with quiet():
+            inside = np.clip((outcomes - design.y_center) / design.y_half, -1.0, 1.0)
+            residuals = (inside - (fitted - design.y_center) / design.y_half) / 2
         with session:
-            release_variation(plan, session, (inside - said) / 2, inside)
+            release_variation(plan, session, residuals, inside)
         return determination(session.released)
 
     def _noise_only(self) -> bool:

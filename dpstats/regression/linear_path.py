@@ -170,7 +170,11 @@ class LinearPath(Path):
         weight = old / (old + new)
         theta[0] += weight * most * mean
         for matrix, variance in [
-            *((sample, weight**2 * sampling + (1 - weight) ** 2 * float(sample[0, 0])) for sample in samples),
+            # Both are about the same rows: their sampling errors are one, whatever its parts.
+            *(
+                (sample, (weight * math.sqrt(sampling) + (1 - weight) * math.sqrt(float(sample[0, 0]))) ** 2)
+                for sample in samples
+            ),
             (noise, weight**2 * own + (1 - weight) ** 2 * float(noise[0, 0])),
             (
                 left,

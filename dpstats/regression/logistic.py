@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import ClassifierMixin
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.categories import Categories
 from dpstats.data.parameters import check_flag, check_integer, check_privacy_parameters
 from dpstats.data.schema import Column
@@ -138,7 +139,7 @@ class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the likelier outcome of rows: shape (n_samples,). Releases nothing new."""
-        likelier = (self.decision_function(X) > 0).astype(np.intp)
+        likelier = as_int64(self.decision_function(X) > 0)
         return self.classes_[likelier]
 
     def score(self, X: Any, y: Any, sample_weight: None = None) -> float:
@@ -147,7 +148,7 @@ class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
             raise InvalidParameter("sample_weight must be None: rows have one weight")
         fitted, outcomes = self._scored(X, y)
         plan = accuracy_plan(fitted.size, self.epsilon, self.delta)
-        session = self._session(plan, f"{type(self).__name__} score")
+        session = self._session(plan, f"{type(self).__name__} score", X)
         with session:
             release_accuracy(plan, session, (fitted > 0) == (outcomes > 0))
         return float(np.clip(session.released[CORRECT][0], 0.0, 1.0))

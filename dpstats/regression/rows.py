@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.tables import Rows, Table
 from dpstats.lattice.products import (
     Sums,
@@ -142,7 +143,7 @@ class Centre(Question):
         inside = np.clip(block.z, -(2.0**X_BITS), 2.0**X_BITS).sum(axis=0)
         if self.outcome:
             inside = np.append(inside, np.rint(block.y * 2.0**X_BITS).sum())
-        return {self.name: inside.astype(np.int64)}
+        return {self.name: as_int64(inside)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +174,7 @@ class Norms(Question):
         squares = squared_norms(rows)
         places = np.searchsorted(self.ends**2, squares)
         counts = np.bincount(np.minimum(places, self.ends.size), minlength=self.ends.size + 1)
-        return {self.name: counts.astype(np.int64) << COUNT_BITS}
+        return {self.name: as_int64(counts) << COUNT_BITS}
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,7 +272,7 @@ class Moments(Model):
 
     def of(self, block: Block) -> Sums:
         parts = np.clip(self.residuals(block) / self.most, -1.0, 1.0)
-        steps = np.rint(parts * 2.0**UNIT_BITS).astype(np.int64)
+        steps = as_int64(np.rint(parts * 2.0**UNIT_BITS))
         return {
             self.mean: steps.sum(keepdims=True),
             self.squares: (steps * steps >> UNIT_BITS).sum(keepdims=True),
@@ -334,7 +335,7 @@ def coordinates(whitening: Floats, p: int) -> Floats:
 
 
 def _scalar(values: Any) -> NDArray[np.int64]:
-    return np.array([np.rint(values * 2.0**UNIT_BITS).astype(np.int64).sum()])
+    return np.array([as_int64(np.rint(values * 2.0**UNIT_BITS)).sum()])
 
 
 def _triangle(name: str, matrix: NDArray[np.int64]) -> Sums:

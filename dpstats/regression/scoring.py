@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.lattice.joint import FREE_SQUARES, FREE_SQUARES_L1, box_movement, free_weight
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
@@ -45,9 +46,10 @@ def accuracy_plan(n: int, epsilon: float, delta: float) -> ReleasePlan:
 
 
 def release_variation(plan: ReleasePlan, session: Session, residuals: Floats, outcomes: Floats) -> None:
-    """Release the moments of residuals and outcomes, cut to [-1, 1]."""
-    both = np.clip(np.stack([residuals, outcomes], axis=1), -1.0, 1.0)
-    steps = np.rint(both * 2.0**_BITS).astype(np.int64)
+    """Release the moments of residuals and outcomes, cut to [-1, 1]; a residual that overflows to NaN counts as 1."""
+    known = np.where(np.isnan(residuals), 1.0, residuals)
+    both = np.clip(np.stack([known, outcomes], axis=1), -1.0, 1.0)
+    steps = as_int64(np.rint(both * 2.0**_BITS))
     squares = steps * steps >> _BITS
     session.add(VARIATION, {MEANS: steps.sum(axis=0), SQUARES: squares.sum(axis=0)})
 

@@ -14,7 +14,8 @@ from typing import Any, Generic, Self, TypeVar
 
 from sklearn.base import BaseEstimator
 
-from dpstats.data.labels import by_name, pairs_by_name
+from dpstats.data.arithmetic import quiet
+from dpstats.data.labels import by_name, pairs_by_name, unit_of
 from dpstats.data.memory import stated_shape
 from dpstats.data.opening import open_source
 from dpstats.data.public_facts import check_columns_again, check_names, record_columns
@@ -133,8 +134,10 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         names = source.names if schema.numbers is None else list(schema.numbers)
         check_names(names)
         planner = self._in_order(names)
-        plan = planner._affordable(source, schema, budget)
-        rows = source.read(schema, given)
+        unit = self._row_is(source.unit)
+        plan = planner._affordable(source, schema, budget, unit, noise.simulated)
+        with quiet():
+            rows = source.read(schema, given)
         n, d = rows.shape
         if n < self._min_samples:
             least = "one row" if self._min_samples == 1 else f"{self._min_samples} rows"
@@ -142,19 +145,22 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         if plan is None or (plan.n_samples, plan.n_features) != (n, schema.width(d)):
             plan = planner.plan(n, schema.width(d))
             if budget is not None:
-                budget.check(plan)
-        plan = self._prepare(plan)
+                budget.check(plan.for_data(unit, noise.simulated))
+        plan = self._prepare(plan.for_data(unit, noise.simulated))
         session = session_of(plan, noise, budget, type(self).__name__)
-        guarantee = replace(plan.guarantee, simulated=noise.simulated, unit=self._row_is(source.unit))
-        private = self._read(rows, plan)
-        record_columns(self, names, schema.width(d))
-        with session:
-            self._release(private, plan, session)
+        guarantee = plan.guarantee
+        with quiet():
+            private = self._read(rows, plan)
+            record_columns(self, names, schema.width(d))
+            with session:
+                self._release(private, plan, session)
         self.plan_, self.privacy_ = plan, guarantee
         self._report(session.released, plan)
         return self
 
-    def _affordable(self, source: Source, schema: Schema, budget: PrivacyBudget | None) -> Plan | None:
+    def _affordable(
+        self, source: Source, schema: Schema, budget: PrivacyBudget | None, unit: str, simulated: bool
+    ) -> Plan | None:
         """Return the plan for the size that the container states, which the budget can pay; None without a size.
 
         No entry has been looked at, so that a refusal depends on public facts only.
@@ -166,7 +172,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
             budget.check_left()
             return None
         plan = self.plan(max(stated[0], self._min_samples), schema.width(stated[1]))
-        budget.check(plan)
+        budget.check(plan.for_data(unit, simulated))
         return plan
 
     def _again(self, X: Any) -> Rows:
@@ -178,9 +184,11 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         check_columns_again(self, names, rows.shape[1], stated_shape(X))
         return rows
 
-    def _session(self, plan: ReleasePlan, label: str) -> Session:
-        """Return the session of a release beside the fit, which the budget can pay."""
-        session = session_of(plan, noise_source(self.random_state), self.budget, label)
+    def _session(self, plan: ReleasePlan, label: str, X: Any) -> Session:
+        """Return the session of a release from ``X`` beside the fit, which the budget can pay."""
+        noise = noise_source(self.random_state)
+        plan = plan.for_data(self._row_is(unit_of(X)), noise.simulated)
+        session = session_of(plan, noise, self.budget, label)
         session.check()
         return session
 
@@ -199,4 +207,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         text = super().__repr__(N_CHAR_MAX)
-        return text if self.random_state is None else f"{text} [simulated noise, not a private release]"
+        # A fitted estimator says how its release was made; parameters that are set later do not change that.
+        privacy = getattr(self, "privacy_", None)
+        simulated = self.random_state is not None if privacy is None else privacy.simulated
+        return f"{text} [simulated noise, not a private release]" if simulated else text

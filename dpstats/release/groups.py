@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.errors import ScaleOutOfRange
 
 Integers = NDArray[np.int64]
@@ -153,7 +154,7 @@ class Windows:
 
     def _heaviest(self, reach: int, fall: Exponentials) -> float:
         """Return about the logarithm of what the heaviest windows weigh, to say when the rest is small; no bound."""
-        some = np.unique(np.geomspace(1, reach + 1, 32).astype(np.int64)) - 1
+        some = np.unique(as_int64(np.geomspace(1, reach + 1, 32))) - 1
         lower, upper = self.ends(some, some)
         lengths = (upper[:, None, :] - lower[:, :, None] + 1).astype(np.float64)
         fallen = float(fall.rate) * some

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from dpstats.data.labels import unit_of
 from dpstats.privacy.budget import PrivacyBudget, check_budget
 from dpstats.privacy.events import Event
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -58,8 +59,12 @@ class Mechanism(Releasing):
 
     def _planned(self, *stages: AnyStage) -> Plan:
         """Return the plan of stages that meet the guarantee."""
-        return Plan(stages, replace(self._guarantee, simulated=False))
+        return Plan(stages, self._guarantee)
 
     def _session(self, plan: Plan | None = None, size: int | None = None) -> Session:
         """Return a session for one release."""
         return self._session_of(plan or self.plan, size)
+
+    def _session_about(self, data: Any) -> Session:
+        """Return a session for one release from data that may say what a row is."""
+        return self._session(self.plan.for_data(unit_of(data), self._guarantee.simulated))

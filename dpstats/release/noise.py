@@ -21,6 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_random_state
 from dpstats.errors import ScaleOutOfRange
 from dpstats.release.groups import Groups, Windows, choose
@@ -114,7 +115,7 @@ class ExactNoise:
         while result.size < count:
             bits = np.frombuffer(os.urandom(8 * (count - result.size)), dtype=np.uint64) & mask
             result = np.concatenate([result, bits[bits < below]])
-        return result.astype(np.int64).reshape(size)
+        return as_int64(result).reshape(size)
 
     def top(
         self, noise: str, scores: NDArray[np.int64], scale: float, k: int, size: int | None = None
@@ -230,17 +231,17 @@ class SimulatedNoise:
         # The floor of an exponential is geometric; the difference of two is discrete Laplace.
         first = np.floor(scale * self.generator.standard_exponential(size))
         second = np.floor(scale * self.generator.standard_exponential(size))
-        return first.astype(np.int64) - second.astype(np.int64)
+        return as_int64(first) - as_int64(second)
 
     def gaussian(self, scale: float, size: Size) -> NDArray[np.int64]:
         scale = check_scale(scale)
         if scale >= self._TABLE_BELOW:
-            return np.rint(scale * self.generator.standard_normal(size)).astype(np.int64)
+            return as_int64(np.rint(scale * self.generator.standard_normal(size)))
         reach = math.ceil(12 * scale) + 1
         steps = np.arange(-reach, reach + 1)
         cumulative = np.cumsum(np.exp(-0.5 * (steps / scale) ** 2))
         uniform = self.generator.random(size) * cumulative[-1]
-        return np.asarray(steps[np.searchsorted(cumulative, uniform, side="right")].astype(np.int64))
+        return np.asarray(as_int64(steps[np.searchsorted(cumulative, uniform, side="right")]))
 
     def integers(self, below: int, size: Size) -> NDArray[np.int64]:
         return self.generator.integers(below, size=size, dtype=np.int64)

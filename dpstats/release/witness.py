@@ -8,8 +8,10 @@ adaptive releases too, and a run that asks for another stage shows that its cour
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from types import CellType, FunctionType, MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -21,6 +23,7 @@ from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import Neighbors
 from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import KINDS, AnyStage, Comparisons
+from dpstats.release.groups import Windows
 from dpstats.release.noise import Noise, SimulatedNoise, StandIn
 from dpstats.release.session import Part, Session
 from dpstats.release.stream import Above, Stream
@@ -177,6 +180,8 @@ class Witness(StandIn):
 
     def witness(self, stage: AnyStage | Declared, given: Any, draw: Callable[[], Any]) -> Any:
         """Keep what a stage is given, and return what it releases: drawn, or that of the first run."""
+        # Before the draw, and both ways: a release may change what it gives and what it gets.
+        kept = _kept(given)
         if self._first is None:
             outcome = draw()
         else:
@@ -186,8 +191,11 @@ class Witness(StandIn):
                 asked = "no further stage" if known is None else f"stage {known.name!r}"
                 self.parted = f"where one run asks for {asked}, the other asks for stage {stage.name!r}"
                 raise Diverged(self.parted)
-            outcome = self._first[place].outcome
-        self.seen.append(Seen(stage, _kept(given), outcome))
+            if isinstance(self._first[place].given, str) and not isinstance(given, str):
+                self.parted = f"where one run leaves stage {stage.name!r} out, the other releases it"
+                raise Diverged(self.parted)
+            outcome = _kept(self._first[place].outcome)
+        self.seen.append(Seen(stage, kept, _kept(outcome)))
         return outcome
 
     def finish(self) -> str:
@@ -321,12 +329,22 @@ def _numbers(name: str, value: Any) -> NDArray[Any]:
     return numbers
 
 
-def _kept(given: Any) -> Any:
-    """Return a copy of what a stage is given: the caller may go on to change its arrays."""
-    if isinstance(given, np.ndarray):
-        return given.copy()
-    if isinstance(given, Mapping):
-        return {key: _kept(value) for key, value in given.items()}
-    if isinstance(given, tuple) and not isinstance(given, Part):
-        return tuple(_kept(value) for value in given)
-    return given
+def _kept(given: Any, memo: dict[int, Any] | None = None) -> Any:
+    """Return a copy of what a stage is given or releases: the caller may go on to change its arrays."""
+    memo = {} if memo is None else memo
+    if isinstance(given, MappingProxyType):
+        # What is one mapping stays one.
+        if id(given) not in memo:
+            memo[id(given)] = MappingProxyType({key: _kept(value, memo) for key, value in given.items()})
+        return memo[id(given)]
+    if isinstance(given, Part):
+        return Part([_kept(groups, memo) for groups in given.cases], _kept(given.case, memo))
+    if isinstance(given, Windows):
+        # Their ends are computed of rows when they are asked for.
+        return replace(given, ends=_kept(given.ends, memo))
+    if isinstance(given, FunctionType):
+        cells = tuple(CellType(_kept(cell.cell_contents, memo)) for cell in given.__closure__ or ())
+        return FunctionType(given.__code__, given.__globals__, given.__name__, given.__defaults__, cells)
+    if type(given) is tuple:
+        return tuple(_kept(value, memo) for value in given)
+    return copy.deepcopy(given, memo)

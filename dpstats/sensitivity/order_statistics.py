@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.numbers import exact_numbers
 from dpstats.data.parameters import check_integer, check_real
 from dpstats.errors import InvalidData, InvalidParameter
@@ -188,7 +189,7 @@ def window_reach(places: NDArray[np.integer[Any]], steps: int, first: int, last:
         high, low = last + t, first + t - k - 1
         ends = np.where(high > n, steps, places[np.clip(high - 1, 0, n - 1)])
         starts = np.where(low < 1, 0, places[np.clip(low - 1, 0, n - 1)])
-        return int((ends.astype(np.int64) - starts.astype(np.int64)).max())
+        return int((as_int64(ends) - as_int64(starts)).max())
 
     return reach
 

@@ -195,5 +195,6 @@ def _selected(listed: str, sources: list[str], where: list[str]) -> str:
 def _sums(measure: Measure) -> list[str]:
     """Return the exact integers of a cell, from its values v."""
     if measure.kind == "mean":
-        return [f"{measure.reach} * count(v)", "sum(v)"]
+        # As a BIGINT the product would overflow at 2^32 rows.
+        return [f"CAST({measure.reach} AS HUGEINT) * count(v)", "sum(v)"]
     return ["sum(v)"]

@@ -63,11 +63,13 @@ def condition_of(node: Any, scope: Scope) -> Condition:
         known = column_of(node.this, scope)
         return Among(known.column, tuple(_literal(item, known) for item in node.expressions))
     if kind == "Like":
-        allow_only(node, "this", "expression")
+        # NOT LIKE is a node with this argument in newer versions of sqlglot, and a NOT around one in older versions.
+        allow_only(node, "this", "expression", "negate")
         known = column_of(node.this, scope)
         if known.type.kind != "text":
             raise InvalidParameter(f"LIKE: {known.column.name} must be VARCHAR, got {known.type.shown}")
-        return Like(known.column, _literal(node.expression, known))
+        like = Like(known.column, _literal(node.expression, known))
+        return Not(like) if node.args.get("negate") else like
     operators = {"EQ": "=", "NEQ": "<>", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
     if kind in operators:
         allow_only(node, "this", "expression")

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import (
     check_choice,
     check_flag,
@@ -279,8 +280,13 @@ class PrivateSQL(Releasing):
         """Return the plan, in the finest steps of values that its noise can be drawn in."""
         for bits in (FINEST, 28, 24, 20):
             with contextlib.suppress(ScaleOutOfRange):
-                return self._planned_in(replace(query, measure=query.measure.of_bits(bits)))
-        return self._planned_in(replace(query, measure=query.measure.of_bits(_COARSEST)))
+                return self._planned_with(replace(query, measure=query.measure.of_bits(bits)))
+        return self._planned_with(replace(query, measure=query.measure.of_bits(_COARSEST)))
+
+    def _planned_with(self, query: Query) -> SQLPlan:
+        """Return the plan in these steps, for the unit and the noise of the guarantee."""
+        promised = self._guarantee
+        return self._planned_in(query).for_data(promised.unit, promised.simulated)
 
     def _planned_in(self, query: Query) -> SQLPlan:
         if self._units:
@@ -321,8 +327,7 @@ class PrivateSQL(Releasing):
         private = self._read(query, plan)
         with session:
             self._release(private, plan, session)
-        total = replace(plan.guarantee, simulated=self._guarantee.simulated, unit=self._guarantee.unit)
-        return answered(plan.query, plan, session.released, total)
+        return answered(plan.query, plan, session.released, plan.guarantee)
 
     def _read(self, query: Query, plan: SQLPlan) -> _Private:
         query = plan.query
@@ -386,7 +391,7 @@ def _by_cell(rows: list[tuple[Any, ...]], query: Query, times: int) -> NDArray[A
                 times, parts
             )
     flat = found.reshape(times, -1)
-    return flat.astype(np.int64) if np.abs(flat).max() < 2**62 else flat
+    return as_int64(flat) if np.abs(flat).max() < 2**62 else flat
 
 
 def _with_columns(

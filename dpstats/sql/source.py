@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from dpstats.data.duckdb_functions import overridden
 from dpstats.data.duckdb_rows import check_duckdb, file_literal
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.sql.catalogue import BaseTable, ColumnType, quoted
@@ -27,14 +28,34 @@ _ELSEWHERE = """
 SELECT table_name FROM system.main.duckdb_tables() WHERE NOT internal AND NOT temporary
 AND NOT (database_name = system.main.current_database() AND schema_name = system.main.current_schema()) LIMIT 1
 """
-# Whatever the search path: a macro of the connection's may have the name of a function, or of an operator.
-_OWN_FUNCTIONS = (
-    "SELECT DISTINCT lower(function_name) FROM system.main.duckdb_functions() WHERE internal IS FALSE"
-)
 _COLUMNS = """
 SELECT table_name, column_name, data_type FROM system.main.duckdb_columns()
 WHERE NOT internal AND database_name = current_database() AND schema_name = current_schema() ORDER BY column_index
 """
+
+_PROBES = {
+    "least(1.5::DOUBLE, 2.5::DOUBLE)": 1.5,
+    "least(7::HUGEINT, 5)": 5,
+    "greatest(1.5::DOUBLE, 2.5::DOUBLE)": 2.5,
+    "greatest(7::HUGEINT, 5)": 7,
+    "round_even(2.5::DOUBLE / 1.0::DOUBLE, 0)": 2.0,
+    "isnan(1.5::DOUBLE)": False,
+    "abs((-7)::HUGEINT)": 7,
+    "sign((-7)::HUGEINT)": -1,
+    "7::HUGEINT // 2": 3,
+    "7 * 3 + 2 - 1": 22,
+    "count(*) FILTER (2 > 1)": 1,
+    "sum(7::HUGEINT)": 7,
+    "coalesce(NULL, 3)": 3,
+    "'a' = 'A'": False,
+    "'a' = 'a '": False,
+    "'a' < 'B'": False,
+    "'abc' LIKE 'A%'": False,
+    "CAST('a' AS VARCHAR) BETWEEN 'A' AND 'B'": False,
+    "1 = 1 AND NOT (2 IN (1, 3))": True,
+    "DATE '2020-01-02' > DATE '2020-01-01'": True,
+}
+"""What the functions, operators and comparisons of our SQL are on known values."""
 
 Listed = tuple[tuple[str, str], ...]
 TYPES = ("BIGINT", "DOUBLE", "VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP")
@@ -87,14 +108,9 @@ class Source:
             self._cursor.rollback()
         self._cursor.begin()
         self._over = False
-        self.run(_SCHEMA)
+        self._ask(_SCHEMA)
         self._check_functions()
-        (collation,) = self.run("SELECT current_setting('default_collation')")[0]
-        if collation:
-            raise InvalidParameter(
-                f"connection must have no default_collation, got {collation!r}: what is equal to a join "
-                "would not be what is counted as equal"
-            )
+        self._check_meaning()
 
     def _follow(self, connection: Any) -> None:
         """Read the schema that the connection is in: a second connection does not begin there."""
@@ -111,12 +127,31 @@ class Source:
             )
 
     def _check_functions(self) -> None:
-        """Refuse what would give our SQL another meaning."""
-        own = {str(name) for (name,) in self.run(_OWN_FUNCTIONS)} & FUNCTIONS
-        if own:
+        """Refuse functions of the connection's own that would give our SQL another meaning."""
+        name = overridden(self._ask, FUNCTIONS)
+        if name is not None:
             raise InvalidParameter(
-                f"connection must have no macro of the name of a function that answers are computed with, got "
-                f"{sorted(own)[0]!r}"
+                "connection must have no macro of the name of a function that answers are computed with, and no Python "
+                f"function of such a name, got {name!r}. Remove it, or open another connection."
+            )
+
+    def _check_meaning(self) -> None:
+        """Refuse settings under which our SQL means something else: they may change within a transaction."""
+        self._check_collation()
+        found = self._ask(f"SELECT {', '.join(_PROBES)}")[0]
+        for probe, value, expected in zip(_PROBES, found, _PROBES.values(), strict=True):
+            if value != expected:
+                raise InvalidParameter(
+                    f"connection must compute {probe} as DuckDB does: one of its settings or functions changes it. "
+                    "Open another connection."
+                )
+
+    def _check_collation(self) -> None:
+        (collation,) = self._ask("SELECT current_setting('default_collation')")[0]
+        if collation:
+            raise InvalidParameter(
+                f"connection must have no default_collation, got {collation!r}: what is equal to a join "
+                "would not be what is counted as equal. Reset it: RESET default_collation."
             )
 
     def _of_files(self, data: Mapping[str, Any], types: Mapping[str, dict[str, str]]) -> Any:
@@ -160,13 +195,13 @@ class Source:
     def tables(self) -> dict[str, BaseTable]:
         """Return the base tables, by their names in lower case."""
         found: dict[str, BaseTable] = {}
-        texts = {(row[0], row[1], row[2]): row[3] for row in self.run(_SCHEMA)}
+        texts = {(row[0], row[1], row[2]): row[3] for row in self._ask(_SCHEMA)}
         if self._views_are_tables:
             # Those over files, which are made above and nowhere else.
-            current = self.run("SELECT current_database(), current_schema()")[0]
-            texts |= {(*current, name): "" for (name,) in self.run(_VIEWS)}
+            current = self._ask("SELECT current_database(), current_schema()")[0]
+            texts |= {(*current, name): "" for (name,) in self._ask(_VIEWS)}
         columns: dict[str, dict[str, tuple[str, ColumnType]]] = {}
-        for table, column, kind in self.run(_COLUMNS):
+        for table, column, kind in self._ask(_COLUMNS):
             columns.setdefault(table, {})[column.lower()] = (column, ColumnType.of(kind))
         for (database, schema, name), text in texts.items():
             if "collate" in (text or "").lower():
@@ -178,13 +213,20 @@ class Source:
     def views(self) -> frozenset[str]:
         """Return the names of what is no base table."""
         return (
-            frozenset(name.lower() for (name,) in self.run(_VIEWS))
+            frozenset(name.lower() for (name,) in self._ask(_VIEWS))
             if not self._views_are_tables
             else frozenset()
         )
 
     def run(self, sql: str, parameters: list[Any] | None = None) -> list[tuple[Any, ...]]:
-        """Return all rows of compiled SQL; an error of DuckDB's, which may quote values, is not passed on."""
+        """Return all rows of compiled SQL, if the connection gave it the same meaning before and after."""
+        self._check_meaning()
+        rows = self._ask(sql, parameters)
+        self._check_collation()
+        return rows
+
+    def _ask(self, sql: str, parameters: list[Any] | None = None) -> list[tuple[Any, ...]]:
+        """Return all rows of SQL; an error of DuckDB's, which may quote values, is not passed on."""
         for path, identity in self._files.items():
             if _identity(path) != identity:
                 raise InvalidData(f"{path.name} has changed since it was first read: call refresh()")

@@ -276,7 +276,7 @@ def test_the_tables_have_every_option(name: str) -> None:
     sizes = ["--rows", "9", "--columns", "2"]
     planned = options_of(parsed(command, ["plan", name, *sizes, *required])).keys()
     drawn = {"plot"} if counts(command) else set()
-    unit = {"unit"} if counts(command) else set()  # test_units.py
+    unit = {"unit"}  # test_units.py
     answers = {"test", "alternative"} if command.add_answers is not None else set()  # test_mean.py
     usual = OF_RELEASES - (set() if command.intervals else {"confidence"})
     assert released - changes.keys() == usual | answers | drawn | unit

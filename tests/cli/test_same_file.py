@@ -47,7 +47,8 @@ def _subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.Argument
     }
 
 
-def _command(words: tuple[str, ...]) -> argparse.ArgumentParser:
+def command_parser(words: tuple[str, ...]) -> argparse.ArgumentParser:
+    """Return the parser of a command."""
     parser = PARSER
     for word in words:
         parser = _subcommands(parser)[word]
@@ -62,7 +63,7 @@ def _names_a_file(action: argparse.Action) -> bool:
 
 def _arguments(words: tuple[str, ...], *given: tuple[argparse.Action, str]) -> list[str]:
     """Return the words that give files to some arguments of a command, and to the others what the parser requires."""
-    command, chosen = _command(words), [action for action, _ in given]
+    command, chosen = command_parser(words), [action for action, _ in given]
     either = [group._group_actions for group in command._mutually_exclusive_groups if group.required]
     wanted = [action for action in command._actions if action.required and action not in chosen]
     wanted += [group[0] for group in either if not set(group) & set(chosen)]
@@ -85,7 +86,7 @@ COMMANDS = list(_commands(PARSER))
 PAIRS = [
     (words, first, second)
     for words in COMMANDS
-    for files in [[action for action in _command(words)._actions if _names_a_file(action)]]
+    for files in [[action for action in command_parser(words)._actions if _names_a_file(action)]]
     for first, second in itertools.combinations_with_replacement(files, 2)
     if first is not second or isinstance(first, argparse._AppendAction)
 ]
@@ -131,7 +132,7 @@ def test_the_results_beside_a_ledger_are_left_alone(
     beside.write_bytes(CONTENT)
     seen = 0
     for words in COMMANDS:
-        files = [action for action in _command(words)._actions if _names_a_file(action)]
+        files = [action for action in command_parser(words)._actions if _names_a_file(action)]
         for ledger, other in itertools.permutations(files, 2):
             if "ledger" not in (ledger.dest, str(ledger.metavar).lower()):
                 continue
@@ -144,7 +145,7 @@ def test_the_results_beside_a_ledger_are_left_alone(
 def test_arguments_that_name_files_are_read_as_paths() -> None:
     # What the help text calls a file and what the check takes for one are the same.
     for words in COMMANDS:
-        for action in _command(words)._actions:
+        for action in command_parser(words)._actions:
             if _names_a_file(action):
                 held = getattr(PARSER.parse_args(_arguments(words, (action, "x.csv"))), action.dest)
                 assert "Path('x.csv')" in repr(held), (words, action.dest)

@@ -18,6 +18,21 @@ COMMANDS = {
     "table": ["--levels", "plan=a,b", "--levels", "sex=f,m"],
     "histogram": ["--column", "visits", "--bins", "0", "2", "4", "10", "--unknown", "drop"],
     "quantile": ["--column", "visits", "--bounds", "0", "10"],
+    "mean": ["--column", "visits", "--bounds", "0", "10"],
+    "sparse-mean": ["--column", "visits", "--column", "more", "--nonzero", "1", "--clip", "9", "--std", "3"],
+    "identity-test": ["--column", "visits", "--mean", "4"],
+    "regress": [
+        "--column",
+        "visits",
+        "--outcome",
+        "more",
+        "--bounds",
+        "visits=0,10",
+        "--bounds",
+        "more=0,10",
+    ],
+    "regress by formula": ["--formula", "more ~ C(plan)", "--bounds", "more=0,10", "--levels", "plan=a,b"],
+    "regress of 0 and 1": ["--logistic", "--column", "visits", "--outcome", "old", "--bounds", "visits=0,10"],
 }
 commands = pytest.mark.parametrize("command", COMMANDS)
 
@@ -31,6 +46,8 @@ def file(tmp_path: Path) -> Path:
         "visits": rng.integers(0, 9, 900),
         "plan": np.where(person % 2, "a", "b"),
         "sex": np.where(person % 3, "f", "m"),
+        "more": rng.integers(0, 9, 900),
+        "old": person % 2,
     }
     path = tmp_path / "rows.csv"
     pd.DataFrame(rows).to_csv(path, index=False)
@@ -45,7 +62,7 @@ def json_of(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, A
 
 @commands
 def test_the_guarantee_is_for_a_unit(command: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = [command, str(file), *COMMANDS[command], "--seed", "1"]
+    words = [command.split()[0], str(file), *COMMANDS[command], "--seed", "1"]
     by_row = json_of(words, capsys)
     by_unit = json_of([*words, "--unit", "person"], capsys)
     assert (by_row["n_samples"], by_unit["n_samples"]) == (900, 300)
@@ -84,8 +101,8 @@ def test_what_is_kept(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_unit_is_another_column_and_there(
     command: str, file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = [command, str(file), *COMMANDS[command]]
-    taken = "plan" if command in ("table", "proportion") else "visits"
+    words = [command.split()[0], str(file), *COMMANDS[command]]
+    taken = "plan" if command in ("table", "proportion", "regress by formula") else "visits"
     assert main([*words, "--unit", taken]) == 2
     assert "--unit must be another column" in capsys.readouterr().err
     assert main([*words, "--unit", "nobody"]) == 2
@@ -95,3 +112,27 @@ def test_a_unit_is_another_column_and_there(
     rows.to_csv(file, index=False)
     assert main([*words, "--unit", "person"]) == 3
     assert "missing" in capsys.readouterr().err
+
+
+@commands
+def test_a_ledger_keeps_the_unit_and_refuses_another(
+    command: str, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger, name = str(tmp_path / "ledger.db"), command.split()[0]
+    assert main(["budget", "new", ledger, "--epsilon", "10", "--delta", "1e-3", "--unit", "person"]) == 0
+    words = [name, str(file), *COMMANDS[command], "--budget", ledger]
+    assert main(words) == 2
+    assert "the budget is for the unit 'person', the charge is for the unit 'row'" in capsys.readouterr().err
+    assert main([*words, "--unit", "person"]) == 0
+    capsys.readouterr()
+    (charge,) = json_of(["budget", "history", ledger], capsys)["charges"]
+    assert charge["unit"] == "person"
+    assert json_of(["budget", "show", ledger], capsys)["unit"] == "person"
+    assert main(["budget", "show", ledger]) == 0
+    assert "one person replaced" in capsys.readouterr().out
+
+
+def test_units_of_all_columns_are_refused(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--nonzero", "1", "--clip", "1", "--std", "1"]
+    assert main(["sparse-mean", str(file), *words, "--unit", "person"]) == 2
+    assert "--unit needs --column" in capsys.readouterr().err

@@ -54,6 +54,7 @@ class Recorder:
         self.uniform: list[tuple[int, int]] = []
         self.inside = False  # another draw, which has integers of its own
         self.plans: list[Plan] = []
+        self.asked: dict[str, float] = {}  # scales that a release chooses, by the names of their stages
 
     def measurement(
         self, law: str, make: Callable[..., Any], *args: Any, scale: float, **options: Any
@@ -122,6 +123,18 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorder]:
         monkeypatch.setattr(ExactNoise, name, drawn)
     monkeypatch.setattr(ExactNoise, "candidate", chosen)
     monkeypatch.setattr(ExactNoise, "joint", together)
+    smoothed, one_of = Session.smooth, Session.add_one
+
+    def at_level(self: Session, name: str, integers: Any, level: int) -> Any:
+        found.asked[name] = self._stage(name, Smooth).levels[level]
+        return smoothed(self, name, integers, level)
+
+    def at_option(self: Session, name: str, integers: Any, option: int) -> Any:
+        found.asked[name] = self._stage(name, OneOf).options[option].scale_steps
+        return one_of(self, name, integers, option)
+
+    monkeypatch.setattr(Session, "smooth", at_level)
+    monkeypatch.setattr(Session, "add_one", at_option)
     opened = Session.open
 
     def watched(self: Session) -> Session:
@@ -135,17 +148,18 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorder]:
         cache.cache_clear()
 
 
-def expected_calls(stage: Any, found: Counter[Call]) -> list[Call]:
-    """Return what a stage that draws once sends to OpenDP; how many candidates there are may be up to the data."""
+def expected_calls(stage: Any, found: Counter[Call], asked: dict[str, float]) -> list[Call]:
+    """Return what a stage that draws once sends to OpenDP; how many candidates there are may be up to the data.
+
+    ``asked`` holds the scales of stages that have several.
+    """
     if isinstance(stage, Stage):
         return [(stage.noise, stage.scale_steps, stage.size)]
     if isinstance(stage, JointStage):
         return [(stage.noise, stage.scale_steps(block), block.size) for block in stage.blocks]
     if isinstance(stage, Smooth):
-        # Which level is private; it is one of them.
-        levels = [call for call in found if call[1] in stage.levels and call[0] == stage.noise]
-        assert len(levels) == 1
-        return [(stage.noise, levels[0][1], stage.size)]
+        # Which level is private: the one that the release asked for, and no other.
+        return [(stage.noise, asked[stage.name], stage.size)]
     if isinstance(stage, Choice):
         # Of a part each, where there are several.
         sizes = [n for kind, scale, n in found.elements() if (kind, scale) == ("choice", stage.scale_steps)]
@@ -175,9 +189,9 @@ def check(recorder: Recorder, plan: Plan, data: Any, output: Any) -> None:
         if option is None:
             check_stream(found, stream, output)
         else:
-            check_threshold(found, stream, option)
+            check_threshold(found, stream, option, recorder.asked[option.name])
         return
-    expected = Counter(call for stage in plan.stages for call in expected_calls(stage, found))
+    expected = Counter(call for stage in plan.stages for call in expected_calls(stage, found, recorder.asked))
     stopped = expected - found
     # A test that rejects early leaves later stages out, and says so by an infinite statistic.
     assert found - expected == Counter() and (not stopped or np.isinf(output).any())
@@ -209,11 +223,11 @@ def check_stream(found: Counter[Call], stage: Comparisons, answers: Any) -> None
     )
 
 
-def check_threshold(found: Counter[Call], stream: Comparisons, option: OneOf) -> None:
+def check_threshold(found: Counter[Call], stream: Comparisons, option: OneOf, asked: float) -> None:
     """Compare the draws of a threshold's choice, and of one of several sums, with their stages."""
     scales = {stage.scale_steps for stage in option.options}
     (drawn,) = [call for call in found.elements() if call[1] in scales]
-    assert drawn[0] == "laplace" and drawn[2] == option.size
+    assert drawn == ("laplace", asked, option.size)
     del found[drawn]
     # One noisy threshold, until the first answer above.
     assert found.pop(("laplace", stream.threshold_scale_steps, 1)) == 1
@@ -271,7 +285,7 @@ def test_what_is_charged_is_the_plan(entry: Entry) -> None:
     plan, _ = entry.public(entry.dataset, budget)
     (kept,) = budget.history()
     assert kept.guarantee == plan.guarantee == total
-    assert kept.label == entry.covers.__name__
+    assert kept.label == (entry.label or entry.covers.__name__)
     # A second release is a second charge.
     entry.public(entry.dataset, budget)
     assert len(budget.history()) == 2
@@ -315,9 +329,34 @@ def one_draw_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ExactNoise, "integers", shared)
 
 
+def the_level_below(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = Session._noisy
+
+    def noisy(self: Session, law: str, scale: float, *rest: Any) -> Any:
+        for stage in self.plan.stages:
+            if isinstance(stage, Smooth) and scale in stage.levels:
+                scale = stage.levels[max(stage.levels.index(scale) - 1, 0)]
+        return drawn(self, law, scale, *rest)
+
+    monkeypatch.setattr(Session, "_noisy", noisy)
+
+
+def the_scale_of_another_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = Session._noisy
+
+    def noisy(self: Session, law: str, scale: float, *rest: Any) -> Any:
+        scales = [o.scale_steps for s in self.plan.stages if isinstance(s, OneOf) for o in s.options]
+        return drawn(self, law, next((other for other in scales if other != scale), scale), *rest)
+
+    monkeypatch.setattr(Session, "_noisy", noisy)
+
+
 @pytest.mark.parametrize(
     ("name", "bug"),
     [
+        ("median by smooth sensitivity", the_level_below),
+        ("SQL count, joined with a private table, pure", the_level_below),
+        ("SQL count of units, cut at a threshold", the_scale_of_another_threshold),
         ("clipped mean, linf, Gaussian", half_where_nothing_is_simulated),
         ("clipped mean and its spread, linf, Gaussian", half_where_nothing_is_simulated),
         ("clipped mean and its spread, linf, Gaussian", one_scale_for_all_blocks),

@@ -173,6 +173,19 @@ def test_a_macro_that_would_be_called_is_refused(macro):
             read()
 
 
+@pytest.mark.parametrize(("name", "kinds"), [("least", ["DOUBLE"] * 2), ("greatest", ["DOUBLE", "DOUBLE"])])
+def test_a_python_function_that_would_be_called_is_refused(name, kinds):
+    own = duckdb.connect()
+    own.execute("CREATE TABLE t AS SELECT range::DOUBLE AS u FROM range(10)")
+    engine = open_source(own.sql("FROM t"))
+    own.create_function("harmless", lambda a, b: a, kinds, "DOUBLE")
+    assert open_source(own.sql("FROM t")).shape == (10, 1)
+    own.create_function(name, lambda a, b: 1e6 if a == 9 else 0.0, kinds, "DOUBLE")
+    for read in (lambda: engine.shape, lambda: ClippedMean(clip=1.0, clip_norm="l2").fit(own.sql("FROM t"))):
+        with pytest.raises(InvalidData, match="without a Python function of such a name, got"):
+            read()
+
+
 def test_an_older_duckdb_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     relation = duckdb.sql("SELECT 1.0::DOUBLE AS a")
     monkeypatch.setattr(duckdb, "__version__", "1.4.1")

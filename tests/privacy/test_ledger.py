@@ -255,7 +255,7 @@ def test_a_read_only_ledger_charges_nothing(path, monkeypatch):
 def test_a_newer_ledger_and_other_files_are_refused(path, tmp_path):
     PrivacyBudget(1.0, ledger=path)
     connection = sqlite3.connect(path)
-    connection.execute("PRAGMA user_version = 2")
+    connection.execute("PRAGMA user_version = 3")
     connection.close()
     with pytest.raises(LedgerError, match="written by a newer dpstats"):
         PrivacyBudget(1.0, ledger=path)

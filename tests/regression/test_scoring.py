@@ -11,7 +11,11 @@ from sklearn.preprocessing import FunctionTransformer
 
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.privacy import BudgetExceeded, PrivacyBudget, compose
-from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
+from dpstats.regression import (
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    SufficientStatisticsRegression,
+)
 from dpstats.regression.scoring import accuracy_plan, determination, variation_plan
 
 
@@ -36,6 +40,15 @@ def test_scores_are_near_the_exact_ones_and_cost() -> None:
     exact = np.mean(logistic.predict(X) == (y > 0))
     assert logistic.score(X, y > 0) == pytest.approx(exact, abs=0.01)
     assert budget.spent.epsilon == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize("kind", [PrivateLinearRegression, SufficientStatisticsRegression])
+def test_without_noise_a_score_is_the_exact_one(kind: type) -> None:
+    X, y = rows(4000)
+    linear = kind(x_bounds=(-4, 4), y_bounds=(-8, 8), epsilon=1e4, delta=1e-3, random_state=0).fit(X, y)
+    # Of other outcomes the model explains less than their mean does.
+    for outcomes in (y, y / 2, -y / 4):
+        assert linear.score(X, outcomes) == pytest.approx(r2_score(outcomes, linear.predict(X)), abs=2e-3)
 
 
 def test_a_budget_that_cannot_pay_refuses_a_score() -> None:

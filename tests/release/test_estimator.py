@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from dpstats.errors import BudgetExceeded, DPStatsError, InvalidData
 from dpstats.means import ClippedMean
@@ -137,3 +138,19 @@ def test_a_plan_that_costs_more_than_it_claims_is_not_released(monkeypatch):
     monkeypatch.setattr(Session, "open", lambda self: pytest.fail("the session was opened"))
     with pytest.raises(DPStatsError, match="defect"):
         HalfNoise(clip=2.0, std=None).fit(ROWS)
+
+
+def test_the_mark_of_a_simulation_is_that_of_what_was_released() -> None:
+    seeded = ClippedMean(clip=2.0, std=None, random_state=3)
+    mark = "[simulated noise, not a private release]"
+    assert mark in repr(seeded)
+    seeded.fit(ROWS)
+    assert mark in repr(seeded) and mark in str(seeded.plan_) and seeded.plan_.guarantee.simulated
+    seeded.set_params(random_state=None)
+    assert mark in repr(seeded) and seeded.privacy_.simulated
+    released = seeded.fit(ROWS)
+    assert mark not in repr(released) and mark not in str(released.plan_)
+    released.set_params(random_state=5)
+    assert mark not in repr(released) and not released.privacy_.simulated
+    # A copy without a fit goes by its parameters.
+    assert mark in repr(clone(released))

@@ -104,7 +104,7 @@ def test_a_budget_that_cannot_pay_is_asked_before_the_data_are_looked_at(kind, a
 @every
 def test_a_simulation_says_so_and_charges_nothing(kind, args, release, refused):
     made = kind(*args, random_state=0)
-    assert made.guarantee.simulated and not made.plan.target.simulated
+    assert made.guarantee.simulated and made.plan.guarantee.simulated
     release(made)
     with pytest.raises(InvalidParameter, match="random_state and budget"):
         kind(*args, random_state=0, budget=PrivacyBudget(10.0, 1e-5))
@@ -126,3 +126,14 @@ def test_a_plan_that_costs_more_than_is_claimed_is_not_released():
     with pytest.raises(DPStatsError, match="defect"):
         Wrong([0, 1], 0.5, budget=budget).release([0])
     assert budget.history() == ()
+
+
+@every
+def test_the_plan_of_a_seeded_mechanism_says_so(kind, args, release, refused):
+    seeded, exact = kind(*args, random_state=0), kind(*args)
+    mark = "[simulated noise, not a private release]"
+    for text in (seeded.plan, seeded.plan.guarantee, seeded.guarantee):
+        assert mark in str(text)
+    assert mark not in str(exact.plan) and not exact.plan.guarantee.simulated
+    with pytest.raises(InvalidParameter, match="simulated release is not private"):
+        PrivacyBudget(100.0, 0.1, neighbors=seeded.guarantee.neighbors).charge(seeded.plan)

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import duckdb
 
 from dpstats.errors import InvalidParameter
+from dpstats.sensitivity.relations import tables
 from dpstats.sql import PrivateSQL
 from dpstats.sql.plan import ANSWER
 
@@ -234,13 +235,13 @@ def _random_body(rng: random.Random) -> tuple[str, str, list[Source]]:
         alias = f"t{i}"
         columns, amounts = COLUMNS[table], tuple(AMOUNTS.get(table, ""))
         kind = rng.random()
-        if kind < 0.6:
+        if kind < 0.5:
             source = f"{table} AS {alias}"
         else:
-            distinct = "DISTINCT " if rng.random() < 0.4 else ""
-            columns = tuple(rng.sample(columns, rng.choice([1, 2])))
+            distinct = "DISTINCT " if rng.random() < 0.6 else ""
+            columns = tuple(rng.sample(columns, rng.choice([1, 2, 2])))
             amounts = amounts if rng.random() < 0.5 else ()
-            where = f" WHERE {condition(rng, [('', columns)])}" if rng.random() < 0.4 else ""
+            where = f" WHERE {condition(rng, [('', columns)])}" if rng.random() < 0.25 else ""
             inner = f"SELECT {distinct}{', '.join([*columns, *amounts])} FROM {table}{where}"
             if kind < 0.85 or with_clause:
                 source = f"({inner}) AS {alias}"
@@ -389,8 +390,9 @@ class Databases:
         }
         rows = {name: [self.row(name) for _ in range(rng.choice([2, 3]))] for name in self.columns}
         # Frequent values, which joins multiply.
-        if rng.random() < 0.6:
-            rows["r"] = [(0, *row[1:]) for row in rows["r"]]
+        for name, held in rows.items():
+            frequent = rng.choice([None, 0, 1])
+            rows[name] = [tuple(0 if i == frequent else entry for i, entry in enumerate(row)) for row in held]
         self.sizes = {name: len(held) for name, held in rows.items()}
         self.connection = duckdb.connect(":memory:", config={"threads": 1})
         for name, columns in self.columns.items():
@@ -439,9 +441,9 @@ class Databases:
             made._data._known.clear()
 
     @contextlib.contextmanager
-    def another_row(self) -> Iterator[None]:
-        """Replace one row of a private table."""
-        table = self.rng.choice("rs")
+    def another_row(self, of: list[str]) -> Iterator[None]:
+        """Replace one row of one of some tables."""
+        table = self.rng.choice(of)
         assigned = ", ".join(f"{column} = ?" for column in self.columns[table])
         place = self.rng.randrange(self.sizes[table])
         with self.changed():
@@ -464,14 +466,25 @@ class Databases:
         """Return the values of every cell by brute force, in steps, with their units."""
         return steps_in_cells(question, self.connection.execute(question.rows).fetchall(), plan)
 
-    def answer(self, text: str) -> int:
-        ((count,),) = self.connection.execute(text).fetchall()
-        return int(count)
+    def exact(self, question: Question | str, plan: Any) -> list[int]:
+        """Return the numbers of a query by brute force, in steps; text is of one count."""
+        if isinstance(question, str):
+            return [int(count) for (count,) in self.connection.execute(question).fetchall()]
+        cells, measure = self.cells(question, plan), plan.query.measure
+        return [n for cell in cells for n in totals([value for _, value in cell], measure)]
 
 
-def check(data: Databases, question: Question | str, neighbors: int = 2, largest: int | None = None) -> bool:
+def check(
+    data: Databases,
+    question: Question | str,
+    *,
+    searched: int = 6,
+    neighbors: int = 1,
+    largest: int | None = None,
+) -> bool:
     """Return whether a query is accepted; fail where it is bounded or answered wrongly.
 
+    Of ``searched`` databases with another row only the exact answers are compared, of ``neighbors`` all that is read.
     ``largest`` takes the place of the number that answers are cut at.
     """
     text = question if isinstance(question, str) else question.text
@@ -487,27 +500,28 @@ def check(data: Databases, question: Question | str, neighbors: int = 2, largest
     plan = data.sql._planned(query)
     cut = largest if largest is not None and plan.method == "smooth" else plan.largest
     plan = replace(plan, largest=cut)
-    here = data.sql._read(query, plan)
-    numbers = _integers(here)
-    if isinstance(question, str):
-        exact = [data.answer(text)]
-    else:
-        cells, measure = data.cells(question, plan), plan.query.measure
-        exact = [n for cell in cells for n in totals([value for _, value in cell], measure)]
-    assert numbers == [min(max(n, -cut), cut) * plan.finer for n in exact], f"answered wrongly: {text}"
+
+    def read() -> tuple[Any, list[int]]:
+        """Return what is read for the noise, and the exact numbers, which it must be made of."""
+        found, exact = data.sql._read(query, plan), data.exact(question, plan)
+        assert _integers(found) == [min(max(n, -cut), cut) * plan.finer for n in exact], f"answered: {text}"
+        return found, exact
+
+    here, exact = read()
+    private = sorted({table.name for table in tables(query.relation) if not table.public})
     elastic = data.sql._elastic(query)
-    moved = plan.finer * plan.query.measure.moved(bool(query.groups))
-    for _ in range(neighbors):
-        with data.another_row():
-            near = data.sql._read(query, plan)
-            assert not isinstance(question, str) or _integers(near) == [
-                min(data.answer(text), cut) * plan.finer
-            ], text
-            far = _distance(numbers, _integers(near))
-            assert far <= moved * elastic.at_distance(0), f"bounded wrongly: {text}"
+    most = plan.query.measure.moved(bool(query.groups)) * elastic.at_distance(0)
+    for _ in range(searched if private else 0):
+        with data.another_row(private):
+            assert _distance(exact, data.exact(question, plan)) <= most, f"bounded wrongly: {text}"
+    for _ in range(neighbors if private else 0):
+        with data.another_row(private):
+            near, _ = read()
             other = data.sql._elastic(query)
-            for k in range(3):
-                assert other.at_distance(k) <= elastic.at_distance(k + 1), f"not smooth: {text}"
+        far = _distance(_integers(here), _integers(near))
+        for k in range(3):
+            assert other.at_distance(k) <= elastic.at_distance(k + 1), f"not smooth: {text}"
+            assert elastic.at_distance(k) <= other.at_distance(k + 1), f"not smooth: {text}"
         if plan.method == "public":
             assert far <= plan.stages[0].sensitivity_steps, f"planned wrongly: {text}"
         else:

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from dpstats.sql import PrivateSQL
-from dpstats.sql.compile import FUNCTIONS, Compiled
+from dpstats.sql.compile import FUNCTIONS, Compiled, _sums
 from dpstats.sql.source import Source
 
 NAMES = ["", "it's", 'a"b', "--", "x"]
@@ -83,11 +83,31 @@ def test_bins_have_their_lower_edge_and_the_last_both(connection: Any) -> None:
     assert query.cell(5) == ("[2.25, 4.999]", "[3, 10]") and query.cell(0) == ("[-3.5, 0)", "[1, 3)")
 
 
+@pytest.mark.parametrize("rows", [2**32 + 1, 2**40, 2**62])
+def test_the_integers_of_a_mean_of_very_many_rows_do_not_overflow(connection: Any, rows: int) -> None:
+    made = PrivateSQL(connection, epsilon=1.0, bounds={"r s.x": (-1e15, 1e15)})
+    measure = made._planned(made._parsed('SELECT AVG(x) FROM "r s"')).query.measure
+    counted = _sums(measure)[0].replace("count(v)", f"{rows}::BIGINT")
+    assert measure.reach > 2**24 and connection.sql(f"SELECT {counted}").fetchall() == [
+        (measure.reach * rows,)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("negated", "plain"), [("x NOT LIKE 'i%'", "x LIKE 'i%'"), ("x !~~ '%-_%'", "x ~~ '%-_%'")]
+)
+def test_not_like_counts_the_rows_that_like_does_not(connection: Any, negated: str, plain: str) -> None:
+    for text in (negated, plain, f"NOT ({negated})"):
+        text = text.replace("x ", "name ")
+        _, found = exact(connection, f'SELECT COUNT(*) FROM "r s" WHERE {text}')
+        assert connection.sql(f'SELECT count(*) FROM "r s" WHERE {text}').fetchall() == [(found[0],)]
+
+
 def test_every_function_that_runs_is_known(connection: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     # Macros are refused by the names in this list.
     ran: list[str] = []
-    run = Source.run
-    monkeypatch.setattr(Source, "run", lambda self, sql, *more: (ran.append(sql), run(self, sql, *more))[1])
+    ask = Source._ask
+    monkeypatch.setattr(Source, "_ask", lambda self, sql, *more: (ran.append(sql), ask(self, sql, *more))[1])
     where = "WHERE NOT (name LIKE 'a%') AND x BETWEEN 0 AND 1 AND u IN (1, 2) AND m IS NOT NULL"
     options: dict[str, Any] = {"bounds": BOUNDS, "categories": CATEGORIES, "random_state": 0}
     for unit in (None, "u"):

@@ -12,7 +12,9 @@ import polars as pl
 import pytest
 
 from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.privacy import PrivacyBudget
 from dpstats.sql import PrivateSQL
+from dpstats.sql import source as source_module
 from dpstats.sql.source import Source
 
 
@@ -92,6 +94,67 @@ def test_macros_of_the_names_of_functions_are_refused(connection: Any, macro: st
         sql.refresh()
     with pytest.raises(InvalidParameter, match="no macro of the name"):
         PrivateSQL(connection, epsilon=1.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [("least", ["DOUBLE", "DOUBLE"]), ("greatest", ["HUGEINT", "HUGEINT"]), ("=", ["VARCHAR"] * 2)],
+)
+def test_python_functions_of_the_names_of_functions_are_refused(name: str, kinds: list[str]) -> None:
+    own = duckdb.connect()
+    own.execute("CREATE TABLE r AS SELECT range::DOUBLE AS x FROM range(10)")
+    sql = PrivateSQL(own, epsilon=500.0, random_state=0, bounds={"r.x": (0, 1)})
+    own.create_function("harmless", lambda a, b: a, kinds, kinds[0])
+    sql.refresh()
+    # One that agrees with DuckDB's own on most values, and leaves large ones unclipped.
+    own.create_function(name, lambda a, b: a if a > b > 100 else min(a, b), kinds, kinds[0])
+    # The snapshot has the functions that it began with.
+    assert round(sql.query("SELECT SUM(x) FROM r").value) == 9
+    with pytest.raises(InvalidParameter, match="no Python function of such a name"):
+        sql.refresh()
+    with pytest.raises(InvalidParameter, match="no Python function of such a name"):
+        PrivateSQL(own, epsilon=1.0)
+
+
+def test_settings_are_read_at_every_answer() -> None:
+    own = duckdb.connect()
+    own.execute("CREATE TABLE r AS SELECT CASE WHEN range < 64 THEN 'A' ELSE 'a' END AS x FROM range(100)")
+    budget = PrivacyBudget(2.0)
+    sql = PrivateSQL(own, epsilon=1.0, budget=budget)
+    sql.count("SELECT COUNT(*) FROM r WHERE x = 'a'")
+    own.execute("SET default_collation = 'NOCASE'")  # the count is 100 now, and not 36
+    with pytest.raises(InvalidParameter, match="must have no default_collation, got 'NOCASE'"):
+        sql.count("SELECT COUNT(*) FROM r WHERE x = 'a'")
+    assert len(budget.history()) == 1
+    own.execute("RESET default_collation")
+    sql.count("SELECT COUNT(*) FROM r WHERE x = 'a'")
+    assert len(budget.history()) == 2
+
+
+@pytest.mark.parametrize("collation", ["NOCASE", "NOACCENT", "NFC"])
+def test_a_collation_that_is_set_while_a_query_runs_is_noticed(
+    connection: Any, monkeypatch: pytest.MonkeyPatch, collation: str
+) -> None:
+    source, ask = Source(connection), Source._ask
+
+    def asked(self: Source, sql: str, *more: Any) -> Any:
+        if "FROM r" in sql:
+            connection.execute(f"SET default_collation = '{collation}'")
+        return ask(self, sql, *more)
+
+    monkeypatch.setattr(Source, "_ask", asked)
+    with pytest.raises(InvalidParameter, match="must have no default_collation"):
+        source.run("SELECT count(*) FROM r")
+
+
+def test_known_values_are_asked_at_every_answer(connection: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = Source(connection)
+    for probe in source_module._PROBES:
+        monkeypatch.setitem(source_module._PROBES, probe, "another")
+        with pytest.raises(InvalidParameter, match=r"must compute .* as DuckDB does"):
+            source.run("SELECT 1")
+        monkeypatch.undo()
+    assert source.run("SELECT 1") == [(1,)]
 
 
 def test_a_macro_cannot_hide_macros(connection: Any) -> None:

@@ -48,6 +48,10 @@ if TYPE_CHECKING:
 _LARGEST_SIGNAL = 1e6  # in standard deviations; further away, clipping leaves nothing of a column
 
 
+class _NotSplit(InvalidParameter, AttributeError):
+    """The columns were selected on the same rows. An `AttributeError`, so that `dir` and `hasattr` work."""
+
+
 class SparseMean(ColumnEstimator[SparseMeanPlan]):
     """Private mean of rows of which only a few columns have a mean that is not zero.
 
@@ -371,7 +375,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
     def _check_split(self) -> None:
         check_is_fitted(self)
         if not self.plan_.disjoint:
-            raise InvalidParameter(
+            raise _NotSplit(
                 "intervals need split=True: columns that were selected on the same rows look larger than they are, and "
                 "intervals from these rows do not cover (split=True estimates on rows that did not select)"
             )

@@ -155,11 +155,6 @@ def _entry(
         neighbor=Y,
         power=power,
         public=fitted(estimator, lambda made: made.stage_means_),
-        slack=(8.0,) * len(plan.stages),
-        slack_reason=(
-            "rows that are scaled down stop sqrt(d)/2 + 1 steps inside the ball, so that rounding cannot leave it; "
-            "l1: norms of integer points of the ball stay below sqrt(d) times its radius"
-        ),
         bugs=bugs,
         # scikit-learn's checks use tables of many widths, which numbers per column cannot fit.
         estimator=scalar,

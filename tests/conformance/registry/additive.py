@@ -58,8 +58,6 @@ def _mechanism_entry(name: str, build: Callable[..., Any], size: int, proof: str
         neighbor=apart,
         power=power,
         public=public,
-        slack=(2.0 * size + 2,),
-        slack_reason="one step a coordinate is allowed for rounding a value onto the lattice",
         bugs=(PlantedBug("half the noise", half, np.zeros(size), apart, mechanism.epsilon, mechanism.delta),),
     )
 

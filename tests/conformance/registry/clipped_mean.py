@@ -296,11 +296,6 @@ def _mean_entry(
 
 
 VISIBLE = {"epsilon": 3.0, "delta": 1e-2}
-ROUNDED = "squares are rounded down, each by less than a step, and what is stated leaves room for that"
-INSIDE = (
-    "rows that are scaled down stop sqrt(d)/2 + 1 steps inside the ball, so that rounding cannot leave it; l1: "
-    "norms of integer points of the ball stay below sqrt(d) times its radius"
-)
 
 
 def entries() -> Iterator[Entry]:
@@ -344,8 +339,6 @@ def _sums_alone() -> Iterator[Entry]:
         ClippedMean(**ball),
         2,
         power=0.5,
-        slack=(8.0,),
-        slack_reason=INSIDE,
         bugs=(
             bug("half the noise", HALF_NOISE(**ball), corners(ClippedMean(**ball), 2)),
             bug("clip skipped", CLIP_SKIPPED(**ball), far),
@@ -357,8 +350,6 @@ def _sums_alone() -> Iterator[Entry]:
         ClippedMean(**ball_laplace),
         2,
         power=0.3,
-        slack=(8.0,),
-        slack_reason=INSIDE,
         bugs=(bug("half the noise", HALF_NOISE(**ball_laplace), corners(ClippedMean(**ball_laplace), 2)),),
     )
 
@@ -403,8 +394,6 @@ def _with_squares() -> Iterator[Entry]:
         ClippedMean(**laplace),
         2,
         power=0.3,
-        slack=(1.0,),
-        slack_reason=ROUNDED,
         bugs=(
             bug("half the noise", HALF_NOISE(**laplace), corners(ClippedMean(**laplace), 1)),
             bug("clip skipped", CLIP_SKIPPED(**laplace), placed(ClippedMean(**laplace), [5.0], [-5.0])),
@@ -444,8 +433,6 @@ def _with_squares() -> Iterator[Entry]:
         ClippedMean(**ball),
         2,
         power=0.5,
-        slack=(8.0,),
-        slack_reason=INSIDE,
         bugs=(
             bug("half the noise", HALF_NOISE(**ball), tilted),
             bug("clip skipped", CLIP_SKIPPED(**ball), placed(ClippedMean(**ball), [5.0], [-5.0])),
@@ -458,8 +445,6 @@ def _with_squares() -> Iterator[Entry]:
         ClippedMean(**ball),
         1,
         power=0.5,
-        slack=(8.0,),
-        slack_reason=INSIDE,
     )
     pure = {"clip": 2.0, "clip_norm": "l2", "std_share": 0.5, "epsilon": 2.0}
     yield _mean_entry(
@@ -469,8 +454,6 @@ def _with_squares() -> Iterator[Entry]:
         # Between two axes.
         pair=placed(ClippedMean(**pure), [1.0, 0.0], [0.0, 1.0]),
         power=0.15,
-        slack=(8.0, 64.0),
-        slack_reason=INSIDE,
         bugs=(
             bug("the spread for free", SpreadForFree(**pure), tilted, trials=200_000),
             bug("free squares at pure epsilon in a ball", FreeInBall(**pure), tilted, trials=1_000_000),
@@ -500,8 +483,6 @@ def _with_counts() -> Iterator[Entry]:
             2,
             pair=placed(ClippedMean(**box), [1.5, 1.5], [-1.0, -1.0]),
             power=0.3,
-            slack=(1.0,),
-            slack_reason=ROUNDED,
             bugs=(bug("a count that is not charged", alone, pair, trials=200_000),),
             understated=(
                 understated(
@@ -520,6 +501,4 @@ def _with_counts() -> Iterator[Entry]:
             ClippedMean(**ball),
             2,
             power=0.3,
-            slack=(8.0,),
-            slack_reason=INSIDE,
         )

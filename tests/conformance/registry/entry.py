@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -51,10 +51,12 @@ class Entry:
     ``plan`` is that of releasing ``dataset``; ``integers(dataset)`` returns the exact integers of each of ``stages``
     (by default those of the plan that add noise; of a joint one a mapping by the names of its blocks); ``pairs()``
     yields neighbouring datasets for the brute force, which must attain the stated sensitivity, of all blocks of a stage
-    together, unless ``slack`` (in steps, or units) explains the difference; ``draw`` is the batched core;
+    together, to within 2%. ``unattained`` has the stages of which a search attains less, with a part that it attains at
+    least, and ``unattained_reason`` says why. ``draw`` is the batched core;
     ``dataset`` and ``neighbor`` are a worst pair. ``public(dataset, budget)`` makes the call that a user makes, with
     exact noise, and returns the plan that was released and the released numbers; None where an entry is about a part
-    of a release. ``most_trials`` is for releases that are drawn one at a time: `make audit` runs them no more often.
+    of a release. ``method`` is what releases, and ``label`` that of its charge, where it is not the class's name.
+    ``most_trials`` is for releases that are drawn one at a time: `make audit` runs them no more often.
     """
 
     name: str
@@ -69,12 +71,14 @@ class Entry:
     power: float
     public: Callable[[Dataset, Any], tuple[Plan, Any]] | None
     stages: tuple[Stage | JointStage, ...] = ()
-    slack: tuple[float, ...] = (0.0,)
-    slack_reason: str = ""
+    unattained: Mapping[str, float] = field(default_factory=dict)
+    unattained_reason: str = ""
     bugs: tuple[PlantedBug, ...] = field(default=())
     understated: tuple[Understated, ...] = field(default=())
     estimator: Any = None
     most_trials: int = 1_000_000
+    method: str = "fit"
+    label: str = ""
 
     @property
     def claim(self) -> PrivacyGuarantee:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -258,7 +258,7 @@ def _last_entry(
     fresh: Sequence[Any],
     pair: Pair,
     *,
-    slack: float,
+    unattained: Mapping[str, float],
     power: float,
     raw: tuple[Pair, ...] = (),
 ) -> Entry:
@@ -318,8 +318,8 @@ def _last_entry(
         neighbor=Y,
         power=power,
         public=None,
-        slack=(slack,),
-        slack_reason="the lemma adds up the worst that rows which go, noise and the row itself can do",
+        unattained=unattained,
+        unattained_reason="the lemma adds up the worst that rows which go, noise and the row itself can do",
         bugs=(
             PlantedBug("an eighth of the noise", core(scale / 8), X, Y, 1.0, 0.0, trials=5000),
             *(
@@ -351,7 +351,7 @@ def entries() -> Iterator[Entry]:
         lambda: sign_neighbors(6, 3),
         signs,
         (np.array([[-1, 1, 1], *others]), np.array([[1, -1, -1], *others])),
-        slack=40.0,
+        unattained={"T of the filtered rows": 0.59},
         power=0.25,
     )
     # A row of equal signs goes, all others stay, and what they add up to is the same in every column: of a row
@@ -369,7 +369,7 @@ def entries() -> Iterator[Entry]:
         lambda: ((one_row(j), one_row(k)) for j, k in itertools.combinations(range(9), 2)),
         ramp,
         (one_row(3), one_row(5)),
-        slack=128.0,
+        unattained={"T of the filtered rows": 0.88},
         power=0.1,
         raw=((one_row(8), one_row(0)),),
     )

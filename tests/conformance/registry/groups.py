@@ -295,8 +295,6 @@ def _of_groups() -> Iterator[Entry]:
         power=0.4,
         pairs=pairs,
         numbers=lambda made: made.means_,
-        slack=(1.0,),
-        slack_reason="squares are rounded down, each by less than a step, and what is stated leaves room for that",
         bugs=tuple(
             _bug(kind(**GAUSSIAN), name, pair, trials=trials)
             for name, kind, pair, trials in [*shared, *normal]
@@ -420,8 +418,6 @@ def _of_persons() -> Iterator[Entry]:
         power=0.4,
         pairs=pairs_of_units,
         numbers=lambda made: [*made.mean_, made.rows_],
-        slack=(3e5,),
-        slack_reason="squares and products are rounded down: what is stated leaves 4/M of itself for that",
         bugs=(
             _bug(HalfUnitNoise(**UNITS), "half the noise", opposite(), of_units),
             _bug(RowsNotCapped(**UNITS), "rows of a unit not capped", many, of_units),

@@ -380,8 +380,6 @@ def entries() -> Iterator[Entry]:
         ball_neighbors,
         proof="spatial-sign.md",
         power=0.5,
-        slack=(8.0,),
-        slack_reason="rows that are scaled down stop sqrt(d)/2 + 1 steps inside the ball",
         bugs=(
             _bug("projection skipped", NoProjection(), far),
             _bug("sample covariance", _sample_covariance(SpatialSignTest()), (spread, outlier)),
@@ -395,8 +393,6 @@ def entries() -> Iterator[Entry]:
         lambda: sign_neighbors(6, 2),
         proof="spatial-sign.md",
         power=0.5,
-        slack=(2.0,),
-        slack_reason="norms are rounded down, and the diagonal up",
         bugs=(
             _bug(
                 "the widest column for the diagonal",
@@ -436,7 +432,6 @@ def entries() -> Iterator[Entry]:
             if test.rows == "whitened"
             else (),
         )
-    exact = "the constant K(Delta) bounds a family of pairs, of which this shape has none that attains it"
     for solver in ("exact", "surrogate"):
         yield _entry(
             f"inner products, {solver}",
@@ -444,8 +439,6 @@ def entries() -> Iterator[Entry]:
             lambda: sign_neighbors(6, 2),
             proof="lipschitz-extension.md",
             power=0.4,
-            slack=(12.0 * 2**20 if solver == "exact" else 0.0,),
-            slack_reason=exact,
             bugs=printed_bugs() if solver == "exact" else (),
         )
     staged = {"constraint": "inner_product", "staged": True, "constants": (0.05, 0.1, 10.0), "epsilon": 2.5}
@@ -455,8 +448,6 @@ def entries() -> Iterator[Entry]:
         lambda: sign_neighbors(6, 2),
         proof="lipschitz-extension.md",
         power=0.3,
-        slack=(12.0 * 2**20,),
-        slack_reason=exact,
         bugs=(
             _bug(
                 "line 11's full epsilon",

@@ -90,9 +90,7 @@ def stating(kind: type[RankTest], steps: int, **options: Any) -> RankTest:
     return Stating(**options)
 
 
-def _entry(
-    name: str, estimator: RankTest, kinds: list[float], pair: Pair, wrong: tuple[str, int], slack: str = ""
-) -> Entry:
+def _entry(name: str, estimator: RankTest, kinds: list[float], pair: Pair, wrong: tuple[str, int]) -> Entry:
     n = len(pair[0])
     kind, options = type(estimator), estimator.get_params()
     plan, (what, steps) = estimator.plan(*pair[0].shape), wrong
@@ -109,8 +107,6 @@ def _entry(
         neighbor=pair[1],
         power=0.4,
         public=public(estimator),
-        slack=(0.0,),
-        slack_reason=slack,
         bugs=(
             PlantedBug("half the noise", core(claiming(kind, 0.5, **options)), *pair, 1.0, 0.0, 100_000),
             PlantedBug(what, core(bug), *pair, 1.0, 0.0, 400_000),

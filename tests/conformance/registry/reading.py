@@ -109,14 +109,19 @@ def outcomes(estimator: Any, X: Any) -> np.ndarray | None:
     return (first > 0).astype(float) if isinstance(estimator, PrivateLogisticRegression) else 0.5 * first
 
 
-def fit_rows(estimator: Any, X: Any) -> Any:
-    """Fit an estimator to rows, with outcomes made of them where it needs any."""
+def fit_data(estimator: Any, X: Any) -> tuple[Any, ...]:
+    """Return what an estimator is fitted to, of rows: with outcomes made of them where it needs any."""
     y = outcomes(estimator, X)
     if isinstance(estimator, PrivateProportion | ContingencyTable | WorkloadRelease):
         X = (np.asarray(X) > 0).astype(np.int64)
     if isinstance(estimator, GroupRankTest):
         X = np.floor(X)
-    return estimator.fit(X) if y is None else estimator.fit(X, y)
+    return (X,) if y is None else (X, y)
+
+
+def fit_rows(estimator: Any, X: Any) -> Any:
+    """Fit an estimator to rows, with outcomes made of them where it needs any."""
+    return estimator.fit(*fit_data(estimator, X))
 
 
 def width(entry: Entry) -> int:

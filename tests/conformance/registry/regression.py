@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -195,6 +195,7 @@ def _entry(
     power: float,
     bugs: tuple[PlantedBug, ...],
     understated: tuple[Understated, ...] = (),
+    unattained: Mapping[str, float] | None = None,
 ) -> Entry:
     plan, asked = questions(estimator, len(pair[0]), d)
 
@@ -223,10 +224,12 @@ def _entry(
         neighbor=pair[1],
         power=power,
         public=public(estimator),
-        slack=(2.0 * d * 2**10,),
-        slack_reason="rows are rounded into their ball, and the constant column keeps a row from its worst direction",
         bugs=bugs,
         understated=understated,
+        unattained=unattained or {},
+        unattained_reason="probabilities on this path are far from 0 and 1, where gradient and Hessian move most"
+        if unattained
+        else "",
         estimator=type(estimator)(**{**estimator.get_params(), "epsilon": 200.0, "random_state": 0}),
     )
 
@@ -427,6 +430,7 @@ def entries() -> Iterator[Entry]:
         on_one_way(Logistic(**LOGISTIC), both),
         d=2,
         power=0.15,
+        unattained={step_name(t): 0.85 for t in range(1, 5)},
         bugs=(
             _bug(
                 "a quarter of the noise", on_one_way(LittleLogisticNoise(**tight), both), both, tight, 20_000

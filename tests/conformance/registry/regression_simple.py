@@ -259,11 +259,6 @@ def _entry(name: str, kind: type, options: dict[str, Any], *, proof: str, power:
         neighbor=pair[1],
         power=power,
         public=public(estimator),
-        slack=(0.02,),
-        slack_reason=(
-            "in units of the ball: the constant keeps two rows from being at right angles (l2), or from having no "
-            "entry in common (l1), unless they are further out than rows are read"
-        ),
         bugs=tuple(_bugs(kind, options)),
         understated=(
             understated("add-or-remove constants", buggy(AddOrRemove, kind, **options), d),

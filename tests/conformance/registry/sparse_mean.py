@@ -251,8 +251,6 @@ def _lonely() -> tuple[np.ndarray, np.ndarray]:
 
 
 def entries() -> Iterator[Entry]:
-    inside = "rows that are scaled stop short of the surface, so that rounding cannot leave the ball"
-    ball = {"slack": (8.0, 8.0, 8.0), "slack_reason": inside}
 
     def shown(name: str, bug: SparseMean, leads: int = 0, trials: int = 100_000) -> PlantedBug:
         return _bug(name, bug, _swapped(leads), trials, _chosen_and_value(bug))
@@ -272,7 +270,6 @@ def entries() -> Iterator[Entry]:
         SparseMean(**visible),
         _swapped(0),
         power=0.1,
-        **ball,
         bugs=(
             shown("half the noise", HalfNoise(**visible)),
             shown("the selection for free", SelectionForFree(**visible), trials=600_000),
@@ -293,7 +290,6 @@ def entries() -> Iterator[Entry]:
         power=0.4,
         most_trials=200_000,
         n=50,
-        **ball,
         bugs=(
             _bug("every stage in full", EveryStageInFull(**far), beyond),
             _bug("a centre before its release", CentreBeforeItsRelease(**far), beyond, 5_000),
@@ -306,7 +302,6 @@ def entries() -> Iterator[Entry]:
         SparseMean(**pure),
         _swapped(0),
         power=0.1,
-        **ball,
         bugs=(shown("half the noise", HalfNoise(**pure)),),
     )
     # Every column is released, and none selected: the attacker sees all of them.
@@ -317,7 +312,6 @@ def entries() -> Iterator[Entry]:
         beyond,
         power=0.5,
         n=50,
-        **ball,
         bugs=(_bug("half the noise", HalfNoise(**everything), beyond),),
     )
     spread = {**visible, "std": "private", "std_bound": 1.0}
@@ -327,7 +321,6 @@ def entries() -> Iterator[Entry]:
         beyond,
         power=0.1,
         n=50,
-        **ball,
         bugs=(
             shown("half the noise", HalfNoise(**spread)),
             _bug("squares at a tenth of their noise", SquaresTooQuiet(**spread), _lonely(), 5_000),
@@ -355,7 +348,6 @@ def entries() -> Iterator[Entry]:
         SparseMean(**split),
         first,
         power=0.1,
-        **ball,
         bugs=(
             _bug("half the noise", HalfNoise(**split), first, 100_000, _selects_first(HalfNoise(**split))),
         ),
@@ -367,7 +359,6 @@ def entries() -> Iterator[Entry]:
         SparseMean(**split),
         last,
         power=0.1,
-        **ball,
         bugs=(
             _bug("half the noise", HalfNoise(**split), last, 100_000, _chosen_and_value(HalfNoise(**split))),
         ),

@@ -23,9 +23,6 @@ from registry.entry import Entry, PlantedBug, core, exact_integers, fitted
 HALF_NOISE, CLIP_SKIPPED = half_noise(PrivateVariance), clip_skipped(PrivateVariance)
 ALONE = each_as_if_alone(PrivateVariance)
 
-GRID = 2e-6
-"""By how much of itself the largest of a function of one number is raised at most, which is taken from a grid."""
-
 
 def worst_place(estimator: PrivateVariance) -> float:
     """Return what an entry of 1 is furthest from, all powers together."""
@@ -40,8 +37,6 @@ def _entry(name: str, estimator: PrivateVariance, *, power: float, bugs: tuple[P
     worst = worst_place(estimator)
     X, Y = placed(estimator, [1.0, 1.0], [worst, worst])
     plan = estimator.plan(*X.shape)
-    (stage,) = plan.stages
-    joint = hasattr(stage, "blocks")
     return Entry(
         name=name,
         covers=PrivateVariance,
@@ -54,8 +49,6 @@ def _entry(name: str, estimator: PrivateVariance, *, power: float, bugs: tuple[P
         neighbor=Y,
         power=power,
         public=fitted(estimator, lambda made: made.variance_),
-        slack=(GRID * stage.sensitivity if joint else 0.0,),
-        slack_reason="the largest movement is taken from a grid of one number, and raised by what that can miss",
         bugs=bugs,
         estimator=estimator,
     )

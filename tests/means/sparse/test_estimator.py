@@ -104,6 +104,8 @@ def test_intervals_need_a_split():
     for ask in (made.confidence_interval, lambda: made.cov_params_):
         with pytest.raises(InvalidParameter, match="need split=True"):
             ask()
+    # Names are listed all the same.
+    assert "mean_" in dir(made) and not hasattr(made, "cov_params_")
 
 
 def centred(rng, law, shape):
