@@ -64,7 +64,13 @@ def _message(error: BaseException) -> str:
 # In the order of the help.
 RELEASES = (MEAN, SPARSE_MEAN, GROUP_MEANS, PROPORTION, TABLE, HISTOGRAM, QUANTILE, REGRESS, IDENTITY_TEST)
 
-EXTRAS = {"duckdb": "sql", "sqlglot": "sql", "matplotlib": "plot", "formulaic": "formula"}
+EXTRAS = {
+    "duckdb": "sql",
+    "sqlglot": "sql",
+    "matplotlib": "plot",
+    "formulaic": "formula",
+    "pyarrow": "parquet",
+}
 """Which extra of dpstats installs a package."""
 
 

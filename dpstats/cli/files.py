@@ -7,6 +7,7 @@ import contextlib
 import json
 import math
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -152,7 +153,7 @@ def command_of(options: argparse.Namespace) -> str:
 def notice(options: argparse.Namespace, text: str) -> None:
     """Say something beside the result, on standard error; nothing with ``--quiet``."""
     if not options.quiet and sys.stderr is not None:
-        print(f"dpstats {command_of(options)}: {text}", file=sys.stderr)
+        print(printable(f"dpstats {command_of(options)}: {text}"), file=sys.stderr)
 
 
 def shows_progress(options: argparse.Namespace) -> bool:
@@ -178,13 +179,22 @@ def _spelled(facts: Any) -> Any:
 
 
 def tell(text: Any) -> None:
-    """Print a result and flush it; characters that the terminal cannot show are escaped."""
+    """Print a result and flush it; characters that the terminal cannot show, or would obey, are escaped."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     try:
-        print(str(text).encode(encoding, "backslashreplace").decode(encoding), flush=True)
+        print(printable(str(text)).encode(encoding, "backslashreplace").decode(encoding), flush=True)
     except OSError as error:
         give_up_stdout()
         raise NotDelivered(f"the result cannot be printed ({error.strerror})") from None
+
+
+def printable(text: str) -> str:
+    """Return a text whose control characters are escaped, except for its lines: names come from files of others."""
+    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+# Of terminals, and those that are not seen or that turn the direction of text.
+_CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
 
 def give_up_stdout() -> None:

@@ -7,7 +7,7 @@ import contextlib
 import csv
 import os
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -48,13 +48,29 @@ class InputTable:
     columns : list of str
         What was read.
     unusable : (int, str) or None
-        The line and the column of the first number that is missing or infinite, where lines are known.
+        The line and the column of the first number that is missing or infinite, where lines are named.
+
+    Parameters
+    ----------
+    options : argparse.Namespace
+    check : callable, optional
+        ``check(rows, columns)`` is called when the rows are counted, before their entries are used.
+    lines : bool, default=True
+        Errors name lines: not for a release that is charged, of which whoever sees the error learns something.
     """
 
-    def __init__(self, options: argparse.Namespace) -> None:
+    def __init__(
+        self,
+        options: argparse.Namespace,
+        check: Callable[[int, int], None] | None = None,
+        *,
+        lines: bool = True,
+    ) -> None:
         self._path = Path(options.file)
         self._piped = options.file == "-"
         self._options = options
+        self._check = check or (lambda rows, columns: None)
+        self._lines = lines
         self.name = "standard input" if self._piped else self._path.name
         self.columns: list[str] = []
         self.unusable: tuple[int, str] | None = None
@@ -70,11 +86,11 @@ class InputTable:
 
         Those in ``text`` are text, entry by entry. A missing entry of text is the empty one.
         """
-        return (
-            self._parquet(columns, option, text)
-            if self._is_parquet
-            else self._text(columns, option, text).frame()
-        )
+        if self._is_parquet:
+            return self._parquet(columns, option, text)
+        rows = self._text(columns, option, text)
+        self._check(*rows.shape)
+        return rows.frame()
 
     def parts(
         self, columns: list[str], beside: str, option: str, text: Collection[str] = ()
@@ -87,14 +103,9 @@ class InputTable:
         """Return the named columns for estimators that add rows up, in blocks where that can be done."""
         if not self._is_parquet:
             return self._text(columns, option, text)
-        if text or self._path.suffix != ".parquet" or find_spec("duckdb") is None:
+        if text or find_spec("duckdb") is None:
             return self._parquet(columns, option, text)
-        from dpstats.data.duckdb_rows import of_file
-
-        with reading(self._path, self._refusal):
-            rows = of_file(self._path)
-            self._check_names(columns, list(rows.types), option)
-            return rows.having(columns)
+        return self._duckdb_rows(columns, option)
 
     @property
     def _is_parquet(self) -> bool:
@@ -111,10 +122,12 @@ class InputTable:
         with contextlib.ExitStack() as stack:
             with reading(None if self._piped else self._path, self._refusal):
                 stream = stack.enter_context(self._opened())
-            rows = read_delimited(stream, self.name, columns, text=text, form=form, option=option)
+            rows = read_delimited(
+                stream, self.name, columns, text=text, form=form, option=option, lines=self._lines
+            )
         if not rows.columns:
             raise InvalidData(f"{self.name} has no numeric columns")
-        self.columns, self.unusable = list(rows.columns), rows.unusable
+        self.columns, self.unusable = list(rows.columns), rows.unusable if self._lines else None
         return rows
 
     @contextlib.contextmanager
@@ -134,31 +147,55 @@ class InputTable:
         with importlib.import_module(packed).open(self._path, "rb") as file:
             yield file
 
+    def _duckdb_rows(self, columns: list[str] | None, option: str, text: Collection[str] = ()) -> Any:
+        from dpstats.data.duckdb_rows import of_parquet
+
+        with reading(self._path, self._refusal):
+            try:
+                rows = of_parquet(self._path)
+            except InvalidData:  # which does not name the file
+                raise InvalidData(self._refusal) from None
+            if columns is None:
+                columns = [name for name in rows.columns if rows.is_number(name)]
+                if not columns:
+                    raise InvalidData(f"{self.name} has no numeric columns")
+            self._check_names(columns, list(rows.types), option)
+            words = tuple(name for name in columns if name in text)
+            return rows.having([name for name in columns if name not in text], words or None)
+
     def _parquet(self, columns: list[str] | None, option: str, text: Collection[str]) -> Any:
+        if find_spec("duckdb") is not None:
+            rows = self._duckdb_rows(columns, option, text)
+            self._check(rows.shape[0], len(self.columns))
+            frame = rows.frame()[self.columns]
+        else:
+            frame = self._pandas(columns, option)
+            self._check(*frame.shape)
+        missing = text_format(self._options).missing
+        return frame.assign(**{name: _as_text(frame[name], missing) for name in frame if name in text})
+
+    def _pandas(self, columns: list[str] | None, option: str) -> Any:
+        """Return columns of a Parquet file, as the file has them."""
         import pandas as pd
 
         lacking = False
         with reading(self._path, self._refusal):
             try:
-                # As the file has them: an integer beside a missing one is no float, and its text no other.
+                # An integer beside a missing one is no float, and its text no other.
                 frame = pd.read_parquet(self._path, dtype_backend="numpy_nullable")
             except ImportError:
                 lacking = True
         if lacking:
-            raise ImportError(f"reading {self.name} needs a Parquet reader: pip install pyarrow")
-        frame.columns = frame.columns.map(str)
-        if columns is None:
-            numeric = frame.select_dtypes("number")
-            if numeric.shape[1] == 0:
-                raise InvalidData(f"{self.name} has no numeric columns")
-            self.columns = list(numeric.columns)
-            return numeric
+            raise ModuleNotFoundError(f"reading {self.name} needs a Parquet reader", name="pyarrow")
         if frame.index.names != [None]:
             frame = frame.reset_index()  # a column that was the index of its table
+        frame.columns = frame.columns.map(str)
+        if columns is None:
+            columns = list(frame.select_dtypes("number").columns)
+            if not columns:
+                raise InvalidData(f"{self.name} has no numeric columns")
         self._check_names(columns, list(frame.columns), option)
-        missing = text_format(self._options).missing
-        frame = frame[columns]
-        return frame.assign(**{name: _as_text(frame[name], missing) for name in columns if name in text})
+        return frame[columns]
 
     def _check_names(self, columns: list[str], names: list[str], option: str) -> None:
         from dpstats.data.delimited import check_names

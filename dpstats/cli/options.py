@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
-from dpstats.cli.files import give_up_stdout, path_or_dash
+from dpstats.cli.files import give_up_stdout, path_or_dash, printable
 from dpstats.errors import InvalidParameter
 
 
@@ -30,7 +30,7 @@ class Parser(argparse.ArgumentParser):
 
 def one_line(message: str) -> str:
     """Return a message that fits one line, whatever names it quotes."""
-    return " ".join(message.splitlines())
+    return printable(" ".join(message.splitlines()))
 
 
 def plain_number(word: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ from dpstats.cli.kept import until_delivered
 from dpstats.cli.options import add_output, add_plot, check_plot
 from dpstats.cli.samples import Target
 from dpstats.cli.units import read_rows
-from dpstats.errors import InvalidData, InvalidParameter, LedgerError
+from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter, LedgerError
 
 
 class ReleaseCommand(NamedTuple):
@@ -103,6 +104,7 @@ def add_release(commands: Any, command: ReleaseCommand) -> None:
         read=command.read or (_rows if command.in_blocks else _frame),
         build=command.build,
         report=command.report,
+        width=command.width or (lambda options: None),
         draw=draw,
     )
 
@@ -155,8 +157,15 @@ def _release(options: argparse.Namespace) -> None:
         check_real("--confidence", options.confidence, above=0, below=1)
     picture = getattr(options, "plot", None)
     check_plot(picture)
+    _check_missing_words(options)
     budget = ledger_budget(options.budget)
-    table = InputTable(options)
+    if budget is not None and budget.remaining.epsilon <= 0:
+        # Before the rows are counted: a file that cannot be read would say something about it.
+        raise BudgetExceeded(
+            f"--budget must name a ledger with a budget that remains, got {options.budget}, which is spent. "
+            "Nothing was charged. Make another ledger with 'dpstats budget new'."
+        )
+    table = InputTable(options, partial(_check_budget, options, budget), lines=budget is None)
     with _naming(table, options):
         given = options.read(table, options)
     estimator = options.build(options, *given[0].shape)
@@ -176,6 +185,31 @@ def _release(options: argparse.Namespace) -> None:
         show(text, facts | {"plan": plan_facts(plan)})
         if picture is not None:
             options.draw(estimator, options).savefig(picture, dpi=150)
+
+
+def _check_missing_words(options: argparse.Namespace) -> None:
+    """Refuse words that mean missing where a missing entry is an error: it would say whether a word is in the table."""
+    if options.na_values is None:
+        return
+    for policy in ("missing", "unknown"):
+        if getattr(options, policy, None) == "error":
+            raise InvalidParameter(
+                f"--na-values cannot be given with --{policy} error, got {options.na_values!r}: an error would say "
+                f"that one of these words is in the table. Give another --{policy}."
+            )
+    if "missing" not in options and "unknown" not in options:
+        raise InvalidParameter(
+            f"--na-values cannot be given for {options.command}, which refuses missing entries, got "
+            f"{options.na_values!r}. Replace these words in the table."
+        )
+
+
+def _check_budget(options: argparse.Namespace, budget: Any, n: int, d: int) -> None:
+    """Refuse a release of so many rows and columns that the budget cannot pay, before an entry is looked at."""
+    # How many units there are is known only when their rows are put together.
+    if budget is not None and getattr(options, "unit", None) is None:
+        n, d = max(n, 2), options.width(options) or d
+        budget.check(options.build(options, n, d).plan(n, d))
 
 
 @contextlib.contextmanager

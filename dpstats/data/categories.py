@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.columns import distinct
 from dpstats.data.values import Key, key_of
+from dpstats.data.words import Words, level
 from dpstats.errors import InvalidParameter
 
 
@@ -78,6 +79,9 @@ class Categories:
         InvalidData
             If ``data`` is not 1-d.
         """
+        if isinstance(data, Words):
+            known = {word: level(word, self._code_of) for word in dict.fromkeys(data)}
+            return np.fromiter(map(known.__getitem__, data), dtype=np.int64, count=len(data))
         values, where = distinct(name, data)
         codes = np.fromiter(map(self._code_of, values), dtype=np.int64, count=len(values))
         return codes if where is None else codes[where]

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.foreign import frame_of, in_memory, series_of
 from dpstats.data.values import Instant, bool_of
+from dpstats.data.words import Words
 from dpstats.errors import InvalidData
 
 
@@ -24,6 +25,9 @@ def distinct(name: str, data: Any) -> tuple[Sequence[Any], NDArray[np.int64] | N
     ``data`` is 1-d: a list, a tuple or another iterable, an array, a column of pandas, polars or pyarrow. A masked
     entry is None. How values are gathered never matters, only what each of them is.
     """
+    if isinstance(data, Words):
+        # A missing word is no value. That is all that is known of a word that no level is declared for.
+        return [word or None for word in data], None
     data = _only_column(in_memory(data))
     shape = getattr(data, "shape", None)
     shaped = isinstance(shape, tuple) and len(shape) != 1

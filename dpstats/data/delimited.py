@@ -1,8 +1,10 @@
 """Rows of delimited text, a CSV file say: read once, in blocks, each entry by itself, and kept as numbers.
 
+This module defines what the rows of delimited text are; a faster reader must read the same rows.
+
 Memory is that of a block: what is more than `_IN_MEMORY` goes to a temporary file, which has no name and ends with the
-process. What a row is never depends on another: no type is guessed from a column. What cannot be read is refused by its
-line and column, and never shown.
+process. What a row is never depends on another: no type is guessed from a column. An entry that cannot be used is never
+shown. It is refused when the rows are added up, so that their number is known before.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from dpstats.data.arithmetic import as_int64
 from dpstats.data.engine import Beside, Engine, Part, Work, chosen_columns, names_of
 from dpstats.data.schema import Schema
 from dpstats.data.tables import Integers, added
+from dpstats.data.words import MISSING_WORDS, NO_NUMBER, Words, numbers
 from dpstats.errors import InvalidData, InvalidParameter
 
 _TEXT_ENTRIES = 1 << 16  # of a block of text
@@ -33,11 +36,6 @@ _ENTRIES = 1 << 18  # of a block of numbers
 _IN_MEMORY = 1 << 26  # bytes
 _NAMES_SHOWN = 20
 _NUMBER = np.dtype(np.float64)
-
-_MISSING = "#N/A|#N/A N/A|#NA|-1.#IND|-1.#QNAN|1.#IND|1.#QNAN|<NA>|N/A|NA|NULL|None|n/a|null"
-MISSING_WORDS = frozenset(["", *_MISSING.split("|")])
-"""What stands for a missing number, with NaN; in a column of text only the empty entry is a missing one."""
-_TRUTHS = {"true": 1.0, "false": 0.0}
 
 
 class TextFormat(NamedTuple):
@@ -70,6 +68,8 @@ class TextRows(Engine):
         See `Engine`.
     unusable : (int, str), optional
         The line and the column of the first number that is missing or infinite.
+    wrong : str
+        Why the entries cannot be used, if they cannot.
     """
 
     _spool: _Spool
@@ -79,6 +79,7 @@ class TextRows(Engine):
     columns: list[str]
     beside: tuple[str, ...] = ()
     unusable: tuple[int, str] | None = None
+    wrong: str = ""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -94,6 +95,7 @@ class TextRows(Engine):
         return replace(self, columns=chosen, beside=others)
 
     def total(self, work: Work) -> dict[str, Integers]:
+        self._check()
         if text := [name for name in self.columns if name in self._words]:
             raise InvalidData(f"X must be a 2-d table of numbers, got the column {text[0]!r} of text")
         places = [self._places[name] for name in self.columns]
@@ -106,16 +108,26 @@ class TextRows(Engine):
         """Return all rows as a pandas data frame: numbers as float64, text as it stands in the file."""
         import pandas as pd
 
+        self._check()
         (table,) = self._blocks(max(1, self._rows))
-        return pd.DataFrame({name: self._column(name, table) for name in self.columns}, columns=self.columns)
+        columns = {name: self._column(name, table) for name in self.columns}
+        # Text as objects, whatever pandas makes of text: no entry becomes a missing one.
+        made = {
+            name: pd.Series(found, dtype=object if name in self._words else None)
+            for name, found in columns.items()
+        }
+        return pd.DataFrame(made, columns=self.columns)
+
+    def _check(self) -> None:
+        if self.wrong:
+            raise InvalidData(self.wrong)
 
     def _column(self, name: str, block: NDArray[np.float64]) -> Any:
         values = block[:, self._places[name]]
         if name not in self._words:
             return values.copy()
-        found = np.empty(len(self._words[name]), dtype=object)
-        found[:] = self._words[name]
-        return found[as_int64(values)]
+        words = self._words[name]
+        return Words(words[place] for place in as_int64(values).tolist())
 
     def _blocks(self, rows: int) -> Iterator[NDArray[np.float64]]:
         width = len(self._places)
@@ -134,6 +146,7 @@ def read_delimited(
     text: Collection[str] = (),
     form: TextFormat = CSV,
     option: str = "columns",
+    lines: bool = True,
 ) -> TextRows:
     """Return columns of delimited text, whose first line has their names.
 
@@ -151,25 +164,49 @@ def read_delimited(
     form : TextFormat
     option : str
         What errors call ``columns``.
+    lines : bool, default=True
+        Name the line and the column of what is refused. Whoever sees the error learns where it is.
 
     Raises
     ------
     InvalidParameter
         If a name is not in the first line.
     InvalidData
-        If an entry is no number, a line has more entries than there are names, or the text cannot be read: the line
-        is named, and the column, and nothing of what is in them.
+        If the text cannot be read. An entry that is no number, or a line with more entries than there are names, is
+        refused where the rows are added up.
     """
-    lines = _Lines(stream, name, form)
-    names = _distinct(lines.names) if columns is None else lines.names
+    refusals = _Refusals(name, lines)
+    read = _Lines(stream, form, refusals)
+    names = distinct_names(read.names) if columns is None else read.names
     wanted = names if columns is None else list(columns)
     check_names(wanted, names, name, option)
-    store = _Store(names, wanted, text, form)
-    with contextlib.closing(lines):
-        for block in lines:
-            if wrong := store.add(block):
-                raise InvalidData(f"{name}, {wrong}")
+    store = _Store(names, wanted, text, form, refusals)
+    with contextlib.closing(read):
+        for block in read:
+            store.add(block)
     return store.rows()
+
+
+def read_header(stream: BinaryIO, name: str, form: TextFormat = CSV) -> list[str]:
+    """Return the names in the first line of delimited text."""
+    with contextlib.closing(_Lines(stream, form, _Refusals(name, False))) as read:
+        return read.names
+
+
+class _Refusals(NamedTuple):
+    """How errors name the text, and whether they name its lines."""
+
+    name: str
+    lines: bool
+
+    def at(self, line: int, why: str, column: str | None = None) -> str:
+        """Return the message of an error on a line."""
+        place = f", line {line}" + ("" if column is None else f", column {column!r}")
+        return f"{self.name}{place if self.lines else ''}: {why}"
+
+    def beyond(self, line: int, what: str, why: str) -> str:
+        """Return the message of an error somewhere after a line."""
+        return f"{self.name} {what}{f' beyond line {line}' if self.lines else ''}{why}"
 
 
 class _Block(NamedTuple):
@@ -194,17 +231,17 @@ class _Block(NamedTuple):
 class _Lines:
     """The header of a table, and blocks of its lines."""
 
-    def __init__(self, stream: BinaryIO, name: str, form: TextFormat) -> None:
+    def __init__(self, stream: BinaryIO, form: TextFormat, refusals: _Refusals) -> None:
         # What Excel puts before UTF-8 is no part of the first name.
         utf8 = form.encoding.lower().replace("_", "-") in ("utf-8", "utf8")
         text = io.TextIOWrapper(stream, encoding="utf-8-sig" if utf8 else form.encoding, newline="")
         self._text = text
         self._reader = csv.reader(text, delimiter=form.sep, strict=True)
-        self._name, self._encoding = name, form.encoding
+        self._refusals, self._encoding = refusals, form.encoding
         header = self._next(1).records
         if not header or not any(header[0]):
             raise InvalidData(
-                f"{name} is not a readable table: its first line must have the names of its columns"
+                f"{refusals.name} is not a readable table: its first line must have the names of its columns"
             )
         self.names = header[0]
 
@@ -218,53 +255,71 @@ class _Lines:
         self._text.detach()
 
     def _next(self, count: int) -> _Block:
-        before, why = self._reader.line_num, ""
+        before, why, at = self._reader.line_num, "", self._refusals
         try:
             return _Block(list(islice(self._reader, count)), before, len(getattr(self, "names", ())) == 1)
         except UnicodeError:
-            why = f"is no text in {self._encoding}, beyond line {before}: --encoding says which it is"
+            why = at.beyond(before, f"is no text in {self._encoding}", ": declare its encoding")
         except csv.Error:
             # What the parser says may quote the line.
-            why = (
-                f"line {self._reader.line_num}: a quote that is not closed or ends within an entry, or an entry of "
-                f"more than {csv.field_size_limit():,} characters"
+            why = at.at(
+                self._reader.line_num,
+                "a quote that is not closed or ends within an entry, or an entry of more than "
+                f"{csv.field_size_limit():,} characters",
             )
         except MemoryError:
             raise
         except Exception as error:  # of a packed file: of several kinds, and perhaps with what is in it
             reason = error.strerror if isinstance(error, OSError) else None
-            why = f"cannot be read beyond line {before}" + (f" ({reason})" if reason else "")
-        raise InvalidData(f"{self._name}{',' if why.startswith('line') else ''} {why}")
+            why = at.beyond(before, "cannot be read", f" ({reason})" if reason else "")
+        raise InvalidData(why)
 
 
 class _Store:
     """What was read: numbers in a file, row after row; for text the place of its word among those seen."""
 
-    def __init__(self, names: list[str], columns: list[str], text: Collection[str], form: TextFormat) -> None:
-        self._width, self._columns = len(names), columns
+    def __init__(
+        self,
+        names: list[str],
+        columns: list[str],
+        text: Collection[str],
+        form: TextFormat,
+        refusals: _Refusals,
+    ) -> None:
+        self._width, self._columns, self._refusals = len(names), columns, refusals
         self._places = [names.index(column) for column in columns]
         self._words: dict[str, dict[str, int]] = {column: {} for column in columns if column in text}
         self._empty = form.missing
-        self._missing = MISSING_WORDS | form.missing
-        # A number that means missing has to be looked for.
-        self._plain = all(_number(word) is None for word in form.missing)
+        self._missing = MISSING_WORDS | form.missing if form.missing else MISSING_WORDS
         self._unusable: dict[str, int] = {}
+        self._wrong = ""
         self._count = 0
         self._spool = _Spool()
 
-    def add(self, block: _Block) -> str:
-        """Keep the rows of a block; or say what is wrong with them."""
+    def add(self, block: _Block) -> None:
+        """Keep the rows of a block; where one cannot be used, count them."""
         # Of a single column a blank line is an entry, which is missing; else it is no row.
         records = [record for record in block.records if record or self._width == 1]
+        self._count += len(records)
+        if not self._wrong:
+            self._keep(records, block)
+
+    def _keep(self, records: list[list[str]], block: _Block) -> None:
         needed = 1 + max(self._places)
         sizes = set(map(len, records))
         if max(sizes, default=0) > self._width:
             for place, record in enumerate(records):
                 if any(record[self._width :]):
-                    return (
-                        f"line {block.line(place)}: a table must have a name in its header for every value of a line, "
-                        f"got {len(record)} values and {self._width} names"
+                    self._wrong = self._refusals.at(
+                        block.line(place),
+                        "a table must have a name in its header for every value of a line"
+                        + (
+                            f", got {len(record)} values and {self._width} names"
+                            if self._refusals.lines
+                            else ""
+                        ),
                     )
+                    return
         if min(sizes, default=needed) < needed:
             records = [record + [""] * (needed - len(record)) for record in records]
         table = np.full((len(records), len(self._columns)), np.nan)
@@ -272,51 +327,25 @@ class _Store:
             words = [record[place] for record in records]
             if name in self._words:
                 table[:, j] = self._codes(self._words[name], words)
-            else:
-                wrong = self._read(words, table[:, j])
-                if wrong is not None:
-                    return (
-                        f"line {block.line(wrong)}, column {name!r}: an entry must be a number, and "
-                        "this one is none (words that mean a missing one are declared by --na-values)"
-                    )
-                self._notice(name, table[:, j], block)
-        self._count += len(records)
+                continue
+            table[:, j], wrong = numbers(words, self._missing)
+            if wrong is not None:
+                self._wrong = self._refusals.at(block.line(wrong), NO_NUMBER, name)
+                return
+            self._notice(name, table[:, j], block)
         self._spool.write(table.tobytes())
-        return ""
 
     def rows(self) -> TextRows:
         """Return what was kept."""
         first = min(((line, name) for name, line in self._unusable.items()), default=None)
         places = {name: j for j, name in enumerate(self._columns)}
         words = {name: list(codes) for name, codes in self._words.items()}
-        return TextRows(self._spool, places, words, self._count, self._columns, unusable=first)
+        return TextRows(self._spool, places, words, self._count, self._columns, (), first, self._wrong)
 
     def _codes(self, codes: dict[str, int], words: list[str]) -> list[int]:
         if self._empty:
             words = ["" if word in self._empty else word for word in words]
         return [codes.setdefault(word, len(codes)) for word in words]
-
-    def _read(self, words: list[str], numbers: NDArray[np.float64]) -> int | None:
-        """Read numbers, NaN for what is missing; return the place of the first entry that is neither."""
-        if self._plain:
-            try:
-                numbers[:] = [*map(float, words)]
-                return None
-            except ValueError:
-                pass
-        for i, word in enumerate(words):
-            found = self._entry(word)
-            if found is None:
-                return i
-            numbers[i] = found
-        return None
-
-    def _entry(self, word: str) -> float | None:
-        word = word.strip()
-        if word in self._missing:
-            return np.nan
-        found = _number(word)
-        return _TRUTHS.get(word.lower()) if found is None else found
 
     def _notice(self, name: str, numbers: NDArray[np.float64], block: _Block) -> None:
         """Remember where the first number is that is missing or infinite."""
@@ -350,13 +379,6 @@ class _Spool:
         return data
 
 
-def _number(word: str) -> float | None:
-    try:
-        return float(word)
-    except ValueError:
-        return None
-
-
 def check_names(wanted: list[str], names: list[str], file: str, option: str) -> None:
     """Refuse columns that are named twice, that are not there, or of which there are several."""
     if len(set(wanted)) < len(wanted):
@@ -374,7 +396,7 @@ def some(names: Sequence[str]) -> str:
     return ", ".join([*map(repr, names[:_NAMES_SHOWN]), *more])
 
 
-def _distinct(names: list[str]) -> list[str]:
+def distinct_names(names: list[str]) -> list[str]:
     """Return a name of its own for every column: numbered where the header has it twice, or has none."""
     taken, found = set(names), []
     for place, name in enumerate(names):

@@ -1,14 +1,13 @@
-"""Rows of a DuckDB relation, or of a Parquet or CSV file, which DuckDB reads: larger than memory.
+"""Rows of a DuckDB relation, of a Parquet file, or of plain delimited text, which DuckDB reads: larger than memory.
 
 Every number is cast to DOUBLE by itself. What DuckDB says of an error may quote rows, and is not passed on.
 """
 
 from __future__ import annotations
 
-import csv
-import gzip
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 from dpstats.data.duckdb_functions import overridden
 from dpstats.data.engine import Beside, Engine, Part, Work, chosen_columns, refusal
 from dpstats.data.tables import Integers, added
+from dpstats.data.words import NO_NUMBER, Words, number_sql
 from dpstats.errors import InvalidData
 
 _NUMBERS = ("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
@@ -39,6 +39,8 @@ class DuckRows(Engine):
 
     Attributes
     ----------
+    count : callable
+        ``count()`` returns the number of rows, and reads no entry.
     source : callable
         ``source(expressions)`` returns an iterator over blocks of rows, tuples of their values or 2-d arrays.
     aggregate : callable
@@ -49,6 +51,7 @@ class DuckRows(Engine):
         See `Engine`.
     """
 
+    count: Callable[[], int]
     source: Callable[[Sequence[str], int], Iterator[Any]]
     aggregate: Callable[[Sequence[str], Sequence[str]], Sequence[Any]]
     types: dict[str, str]
@@ -57,8 +60,7 @@ class DuckRows(Engine):
 
     @cached_property
     def shape(self) -> tuple[int, int]:
-        (n,) = self.aggregates(["count(*)"], ["1"])
-        return n, len(self.columns)
+        return int(_asked(self.count)), len(self.columns)
 
     def having(self, columns: Sequence[str] | None, beside: Beside = None) -> DuckRows:
         chosen, others = chosen_columns(list(self.types), columns, beside)
@@ -75,26 +77,40 @@ class DuckRows(Engine):
     def expression(self, column: int) -> str:
         name = self.columns[column]
         kind = self.types[name]
-        if kind == TEXT_NUMBER:
-            # Of an expression: the cast of a bare column moves into the reader, which refuses what is no number.
-            return f"TRY_CAST(coalesce({quoted(name)}, '') AS DOUBLE)"
-        if not kind.startswith((*_NUMBERS, *_UNSIGNED)) or kind.endswith("]"):
+        if not self.is_number(name):
             raise InvalidData(
                 f"X must be a 2-d table of numbers, got a column {name!r} of the type {kind.partition('(')[0]}; "
                 "project the relation, or cast it"
             )
         return f"CAST({quoted(name)} AS DOUBLE)"
 
+    def is_number(self, name: str) -> bool:
+        """Return whether the type of a column is one of numbers."""
+        kind = self.types[name]
+        return kind.startswith((*_NUMBERS, *_UNSIGNED)) and not kind.endswith("]")
+
+    def frame(self) -> Any:
+        """Return the rows as a pandas data frame: numbers as float64, columns beside them as objects."""
+        import pandas as pd
+
+        parts: list[Part] = []
+
+        def keep(part: Part) -> dict[str, Integers]:
+            parts.append(part)
+            return {}
+
+        self.total(keep)
+        found = {
+            name: np.concatenate([part.X[:, j] for part in parts]) for j, name in enumerate(self.columns)
+        }
+        for j, name in enumerate(self.beside):
+            entries = [entry for part in parts for entry in list(part.beside[j])]
+            found[name] = np.empty(len(entries), dtype=object)
+            found[name][:] = entries
+        return pd.DataFrame(found)
+
     def aggregates(self, expressions: Sequence[str], of: Sequence[str]) -> list[int]:
-        row, failed = None, False
-        try:
-            row = self.aggregate(expressions, of)
-        except InvalidData:
-            raise
-        except Exception:  # whatever it says may be of the rows
-            failed = True
-        if failed or row is None:
-            raise refusal()
+        row = _asked(lambda: self.aggregate(expressions, of))
         return [0 if value is None else int(value) for value in row]
 
     def total(self, work: Work) -> dict[str, Integers]:
@@ -117,6 +133,8 @@ class DuckRows(Engine):
         Integers would become floats where one of them is missing: then one row would change how others are read.
         """
         kind = self.types[name]
+        if kind == TEXT:
+            return [f"coalesce({quoted(name)}, '')", "FALSE"]
         if kind.startswith(("BOOLEAN", *_UNSIGNED, "TINYINT", "SMALLINT", "INTEGER", "BIGINT")):
             zero = "FALSE" if kind == "BOOLEAN" else "0"
             return [f"coalesce({quoted(name)}, {zero})", f"{quoted(name)} IS NULL"]
@@ -131,8 +149,8 @@ class DuckRows(Engine):
 
     def _entries(self, name: str, values: Any, missing: Any) -> Any:
         """Return the entries of a column beside, None for what is missing."""
-        if self.types[name] == TEXT_NUMBER:
-            values = [None if value is None else _number_or_text(str(value)) for value in list(values)]
+        if self.types[name] == TEXT:
+            return Words(values)
         if any(list(missing)):
             pairs = zip(list(values), list(missing), strict=True)
             return [None if absent else value for value, absent in pairs]
@@ -142,26 +160,30 @@ class DuckRows(Engine):
         d = len(self.columns)
         rows = max(_VECTOR, _ENTRIES // max(1, len(expressions)))
         blocks = self.source(expressions, rows)
-        while True:
-            block, failed = None, False
-            try:
-                block = next(blocks, None)
-            except InvalidData:
-                raise
-            except Exception:
-                failed = True
-            if failed:
-                raise refusal()
-            if block is None:
-                return
+        while (block := _asked(lambda: next(blocks, None))) is not None:
             X = np.empty((len(block[0]), d), dtype=np.float64)
             for j in range(d):
                 X[:, j] = block[j]
             yield Part(X, self._others(block))
 
 
-TEXT_NUMBER = "TEXT"
-"""The type of a column of a CSV file: each entry is read as a number, or is missing, by itself."""
+def _asked(ask: Callable[[], Any]) -> Any:
+    """Return what DuckDB answers; what it says of an error may be of the rows, and is not passed on."""
+    failed, is_word = True, False
+    try:
+        found = ask()
+        failed = False
+    except InvalidData:
+        raise
+    except Exception as error:
+        is_word = NO_NUMBER in str(error)
+    if failed:
+        raise InvalidData(f"X: {NO_NUMBER}") if is_word else refusal()
+    return found
+
+
+TEXT = "TEXT"
+"""The type of a column of delimited text, of which it is not known whether its words are numbers or labels."""
 
 
 def _numbered(expressions: Sequence[str]) -> str:
@@ -208,7 +230,10 @@ def of_relation(relation: Any) -> DuckRows:
         found: Sequence[Any] = relation.project(_numbered(of)).aggregate(", ".join(expressions)).fetchall()[0]
         return found
 
-    return DuckRows(source, aggregate, types, list(types))
+    def count() -> int:
+        return int(aggregate(["count(*)"], ["1"])[0])
+
+    return DuckRows(count, source, aggregate, types, list(types))
 
 
 def _check_functions(relation: Any) -> None:
@@ -221,24 +246,57 @@ def _check_functions(relation: Any) -> None:
         )
 
 
-def of_file(path: Path) -> DuckRows:
-    """Return the rows of a Parquet or CSV file."""
-    if find_spec("duckdb") is None:
-        raise InvalidData("X is a file, which needs DuckDB: pip install 'dpstats[sql]'")
-    import duckdb
+def supports_duckdb() -> bool:
+    """Return whether the DuckDB that is installed has been tried with our SQL."""
+    with suppress(InvalidData):
+        check_duckdb()
+        return True
+    return False
 
+
+def of_parquet(path: Path) -> DuckRows:
+    """Return the rows of a Parquet file."""
+    if find_spec("duckdb") is None:
+        raise InvalidData("X is a Parquet file, which needs DuckDB: pip install 'dpstats[sql]'")
     check_duckdb()
     if not path.is_file():
         raise InvalidData(f"X must be a file that is there, got {str(path)!r}")
+    reader = f"read_parquet({file_literal(path)}, hive_partitioning=false)"
+    return _of_reader(reader, reader)
+
+
+def of_text(
+    path: Path, names: Sequence[str], numbers: Collection[str], separator: str, longest: int, *, guarded: bool
+) -> DuckRows:
+    """Return the rows of delimited text with these columns, of which some are numbers.
+
+    Lines of more bytes than ``longest`` are refused. ``guarded`` is that of `number_sql`.
+    """
+    columns = ", ".join(f"{text_literal(name)}: 'VARCHAR'" for name in names)
+    # In a query of its own, so that each number is computed once, however often it is used.
+    entries = ", ".join(
+        f"{number_sql(quoted(name), guarded=guarded)} AS {quoted(name)}" if name in numbers else quoted(name)
+        for name in names
+    )
+    # Nothing is guessed from the rows, so that none changes how others are read.
+    reader = (
+        f"read_csv({file_literal(path)}, auto_detect=false, header=true, delim={text_literal(separator)}, quote='\"', "
+        f"escape='\"', columns={{{columns}}}, max_line_size={longest}, hive_partitioning=false)"
+    )
+    types = {name: "DOUBLE" if name in numbers else TEXT for name in names}
+    return _of_reader(reader, f"(SELECT {entries} FROM {reader})", types)
+
+
+def _of_reader(reader: str, table: str, types: dict[str, str] | None = None) -> DuckRows:
+    """Return the rows of a table of SQL that a reader of a file gives, whose types are known or described."""
+    import duckdb
+
     connection = duckdb.connect(config={"python_enable_replacements": False})
-    table = _table_of(path)
-    columns = _described(connection, table)
-    if columns is None:
-        raise refusal()
-    text = ".parquet" not in path.suffixes
-    types = {name: TEXT_NUMBER if text else kind for name, kind in columns}
-    if len(types) < len(columns):
-        raise InvalidData("X must have a name of its own for every column")
+    if types is None:
+        columns = _asked(lambda: connection.execute(f"DESCRIBE SELECT * FROM {table}").fetchall())
+        types = {str(row[0]): str(row[1]) for row in columns}
+        if len(types) < len(columns):
+            raise InvalidData("X must have a name of its own for every column")
 
     def source(expressions: Sequence[str], rows: int) -> Iterator[Any]:
         cursor = connection.cursor()
@@ -251,26 +309,15 @@ def of_file(path: Path) -> DuckRows:
         found: Sequence[Any] = connection.execute(asked).fetchall()[0]
         return found
 
-    return DuckRows(source, aggregate, types, list(types))
+    def count() -> int:
+        return int(connection.execute(f"SELECT count(*) FROM {reader}").fetchall()[0][0])
+
+    return DuckRows(count, source, aggregate, types, list(types))
 
 
-def _table_of(path: Path) -> str:
-    """Return the SQL of a file: of text nothing is guessed from its rows, so that none changes how others are read."""
-    name = file_literal(path)
-    if ".parquet" in path.suffixes:
-        return f"read_parquet({name}, hive_partitioning=false)"
-    delimiter = "\\t" if ".tsv" in path.suffixes else ","
-    opened = gzip.open if path.suffix == ".gz" else open
-    with opened(path, "rt", encoding="utf-8", newline="") as file:
-        names = next(csv.reader(file, delimiter="\t" if delimiter == "\\t" else ","), [])
-    if not names or len(set(names)) < len(names):
-        raise InvalidData(f"X must have a first line that names every column once, got {str(path)!r}")
-    columns = ", ".join(f"'{column.replace(chr(39), chr(39) * 2)}': 'VARCHAR'" for column in names)
-    separator = f"E'{delimiter}'" if delimiter == "\\t" else "','"
-    return (
-        f"read_csv({name}, auto_detect=false, header=true, delim={separator}, quote='\"', escape='\"', "
-        f"columns={{{columns}}}, hive_partitioning=false)"
-    )
+def text_literal(text: str) -> str:
+    """Return a text as a literal of SQL."""
+    return "'" + text.replace("'", "''") + "'"
 
 
 def file_literal(path: Path) -> str:
@@ -287,15 +334,7 @@ def file_literal(path: Path) -> str:
             f"X must be the path of a file without a backslash beside one of []*?, got {str(path)!r}. Rename the file."
         )
     escaped = "".join(f"[{letter}]" if letter in "[]*?" else letter for letter in name)
-    return "'" + escaped.replace("'", "''") + "'"
-
-
-def _described(connection: Any, table: str) -> list[tuple[str, str]] | None:
-    try:
-        found = connection.execute(f"DESCRIBE SELECT * FROM {table}").fetchall()
-    except Exception:
-        return None
-    return [(str(row[0]), str(row[1])) for row in found]
+    return text_literal(escaped)
 
 
 def _arrow_reader(relation: Any, rows: int) -> Any:
@@ -309,14 +348,6 @@ def _array_of(column: Any) -> Any:
         values = column.to_numpy(zero_copy_only=False) if hasattr(column, "type") else column.to_numpy()
         return np.asarray(values, dtype=np.float64)
     return column.to_pylist() if hasattr(column, "to_pylist") else column.tolist()
-
-
-def _number_or_text(text: str) -> float | str:
-    """Return what an entry of a text file is: a number if it reads as one."""
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 def _floats(column: Sequence[Any]) -> Any:

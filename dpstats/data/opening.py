@@ -57,9 +57,14 @@ def _file(X: str | Path) -> Source:
         raise InvalidData(
             f"X must be a table of numbers, or the path of a file that ends in one of {', '.join(_FILES)}"
         )
-    from dpstats.data.duckdb_rows import of_file
+    path = Path(X)
+    if ".parquet" not in [suffix.lower() for suffix in path.suffixes]:
+        from dpstats.data.text_files import of_text_file
 
-    return of_file(Path(X))
+        return of_text_file(path)
+    from dpstats.data.duckdb_rows import of_parquet
+
+    return of_parquet(path)
 
 
 def _duckdb(X: Any) -> Source | None:

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from dpstats.data.columns import distinct
 from dpstats.data.foreign import frame_of, in_memory, series_of
 from dpstats.data.values import float_of
+from dpstats.data.words import NO_NUMBER, Words
+from dpstats.data.words import numbers as read_words
 from dpstats.errors import InvalidData
 
 _PLAIN = {float, int, bool, type(None)}
@@ -162,6 +164,11 @@ def _items(row: Any) -> Sequence[Any]:
 def column_of(name: str, data: Any) -> NDArray[np.float64]:
     """Return a 1-d container of numbers, or a table of a single column, as float64; NaN where one is missing."""
     refusal = f"{name} must be a 1-d sequence of numbers"
+    if isinstance(data, Words):
+        found, wrong = read_words(data)
+        if wrong is not None:
+            raise InvalidData(f"{refusal}: {NO_NUMBER}")
+        return found
     data = in_memory(data)
     frame = frame_of(data)
     if frame is not None and frame.shape[1] == 1:

@@ -15,6 +15,7 @@ from typing import Any
 
 from dpstats.data.duckdb_functions import overridden
 from dpstats.data.duckdb_rows import check_duckdb, file_literal
+from dpstats.data.words import number_sql
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.sql.catalogue import BaseTable, ColumnType, quoted
 from dpstats.sql.compile import FUNCTIONS
@@ -284,7 +285,8 @@ def _columns_of_file(connection: Any, path: Path) -> Listed:
             found = tuple((str(row[0]), str(row[1])) for row in rows)
         else:
             opened = gzip.open if path.suffix.lower() == ".gz" else open
-            with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+            # Bytes that are no text, in the rows that are read with the first line, are for DuckDB to leave out.
+            with opened(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
                 found = tuple((name, "") for name in next(csv.reader(file, delimiter=_delimiter(path)), []))
     if (
         not found
@@ -308,12 +310,7 @@ def _read(path: Path, listed: Listed, types: Mapping[str, str]) -> str:
     if unknown:
         raise InvalidParameter(f"types must name columns of {path.name}, got {sorted(unknown)[0]!r}")
     kinds = {name: types.get(name.lower(), "VARCHAR") for name, _ in listed}
-    each = ", ".join(
-        quoted(name)
-        if kind == "VARCHAR"
-        else f"TRY_CAST(coalesce({quoted(name)}, '') AS {kind}) AS {quoted(name)}"
-        for name, kind in kinds.items()
-    )
+    each = ", ".join(f"{_entry_sql(quoted(name), kind)} AS {quoted(name)}" for name, kind in kinds.items())
     columns = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in kinds)
     delimiter = "E'\\t'" if _delimiter(path) == "\t" else "','"
     return (
@@ -321,6 +318,13 @@ def _read(path: Path, listed: Listed, types: Mapping[str, str]) -> str:
         f"quote='\"', escape='\"', columns={{{columns}}}, null_padding=true, ignore_errors=true, strict_mode=false, "
         "parallel=false, hive_partitioning=false)"
     )
+
+
+def _entry_sql(name: str, kind: str) -> str:
+    """Return the SQL of an entry of a CSV file in the type of its column."""
+    if kind == "DOUBLE":
+        return number_sql(name, "NULL")
+    return name if kind == "VARCHAR" else f"TRY_CAST(coalesce({name}, '') AS {kind})"
 
 
 def _delimiter(path: Path) -> str:

@@ -121,3 +121,18 @@ def test_bars_are_for_who_looks_at_them(monkeypatch: pytest.MonkeyPatch) -> None
     assert shows_progress(Namespace(quiet=False)) and not shows_progress(Namespace(quiet=True))
     monkeypatch.setattr(sys, "stderr", None)
     assert not shows_progress(Namespace(quiet=False))
+
+
+@pytest.mark.parametrize("json", [False, True])
+def test_what_a_terminal_would_obey_in_a_name_is_escaped(
+    json: bool, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "a\x1b[31m\u202eb"
+    (folder / "x.csv").write_text(f"{name}\n1\n2\n", encoding="utf-8")
+    command = ["mean", "x.csv", "--column", name, "--bounds", "0", "4", "--budget", "b.db"]
+    assert main([*command, *(["--json", "-"] if json else [])]) == 0
+    assert main(["budget", "history", "b.db"]) == 0
+    assert main(["mean", "x.csv", "--column", "none", "--bounds", "0", "4"]) == 2
+    said = "".join(capsys.readouterr())
+    assert "\x1b" not in said and "\u202e" not in said
+    assert "x1b[31m" in said or "u001b[31m" in said

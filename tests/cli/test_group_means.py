@@ -123,7 +123,7 @@ def test_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
         ([*VISITS, "--plot", "means.txt"], "--plot must name a png, pdf or svg file"),
         (
             [*LABELS, "--column", "name", "--bounds", "0", "1"],
-            "rows.csv, line 2, column 'name': an entry must be a number",
+            "rows.csv: an entry must be a number, true, false or missing",
         ),
     ],
 )

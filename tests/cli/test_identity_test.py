@@ -70,7 +70,7 @@ def test_identity_test_errors(signals: Path, tmp_path: Path, capsys: pytest.Capt
         assert message in failed(["identity-test", str(signals), *arguments], capsys)
     words.write_text("a,name\n1,secret\n2,secret\n")
     named = ["identity-test", str(words), "--column", "name", "--mean", "0"]
-    assert "column 'name': an entry must be a number, and this one is none" in failed(named, capsys)
+    assert "column 'name': an entry must be a number, true, false or missing" in failed(named, capsys)
 
 
 def test_identity_test_charges_a_budget(

@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import os
+import re
 import sys
 import threading
 from decimal import Decimal
@@ -20,6 +21,7 @@ import pytest
 from dpstats.cli import main
 from dpstats.cli.input import InputTable, add_table, reading, text_format
 from dpstats.errors import DPStatsError, InvalidData, InvalidParameter
+from dpstats.privacy import PrivacyBudget, PrivacyGuarantee
 from tests.cli.commands import AGE, json_of, refused
 
 
@@ -45,10 +47,10 @@ TABLES = {
     "missing option": (b"age\n1\ninf\n", "declare --missing center"),
     "text": (
         b"age\n1\nsecret\n",
-        "x.csv, line 3, column 'age': an entry must be a number, and this one",
+        "x.csv, line 3, column 'age': an entry must be a number, true, false or missing",
     ),
     "below lines": (b'name,age\n"se\ncret",1\n\nb,secret\n', "x.csv, line 5, column 'age': an entry must be"),
-    "bytes": (b"age\n1\n\xe9\n", "x.csv is no text in utf-8, beyond line 0: --encoding says which it is\n"),
+    "bytes": (b"age\n1\n\xe9\n", "x.csv is no text in utf-8 beyond line 0: declare its encoding\n"),
     "a quote": (b'age,b\n1,2\n3,"secret\n4,5\n', "x.csv, line 4: a quote that is not closed"),
     "a long line": (
         b"age\n1\n2,secret\n",
@@ -69,7 +71,10 @@ def test_tables_that_cannot_be_used(name: str, folder: Path, capsys: pytest.Capt
     content, message = TABLES[name]
     (folder / "x.csv").write_bytes(content)
     status = 2 if name in USAGE else 3
-    assert message in refused(["mean", "x.csv", *AGE, "--budget", "b.db"], capsys, status)
+    assert message in refused(["mean", "x.csv", *AGE], capsys, status)
+    # A charge is not asked for: whoever sees the error must not learn which row it is about.
+    charged = refused(["mean", "x.csv", *AGE, "--budget", "b.db"], capsys, status)
+    assert not re.search(r"line \d", charged)
 
 
 def test_unreadable_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,6 +116,10 @@ def test_tables_of_other_kinds_of_text(folder: Path, capsys: pytest.CaptureFixtu
     assert text_format(options("x.csv", "--sep", "\\t")).sep == "\t"
 
 
+def without_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpstats.cli.input.find_spec", lambda name: None)
+
+
 def piped(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
 
@@ -123,8 +132,8 @@ def test_a_table_from_standard_input(
     piped(text, monkeypatch)
     assert json_of(["mean", "-", *AGE, "--seed", "1"], capsys) == plain
     assert not sys.stdin.closed
-    piped("age\nsecret\n", monkeypatch)
-    assert "standard input, line 2, column 'age'" in refused(["mean", "-", *AGE], capsys, 3)
+    piped("age\n1\nsecret\n", monkeypatch)
+    assert "standard input, line 3, column 'age'" in refused(["mean", "-", *AGE], capsys, 3)
     piped(text, monkeypatch)
     assert main(["quantile", "-", *AGE, "--budget", "b.db"]) == 0
     capsys.readouterr()
@@ -174,6 +183,7 @@ def test_text_is_what_stands_in_the_file(folder: Path, monkeypatch: pytest.Monke
     assert read(Path("codes.csv"), ["code"])["code"].isna().sum() == 2
     entries = ["01", None, 2, 2.0, True]
     table = pd.DataFrame({"code": pd.Series(entries, dtype=object)})
+    without_duckdb(monkeypatch)
     monkeypatch.setattr(pd, "read_parquet", lambda path, dtype_backend: table)
     (folder / "codes.parquet").touch()
     assert read(Path("codes.parquet"), ["code"], text=["code"])["code"].tolist() == [
@@ -191,9 +201,10 @@ def test_without_a_parquet_engine(
     def missing(path: object, **options: object) -> None:
         raise ImportError("Unable to find a usable engine")
 
+    without_duckdb(monkeypatch)
     monkeypatch.setattr(pd, "read_parquet", missing)
     (folder / "x.parquet").write_bytes(b"PAR1")
-    message = "reading x.parquet needs a Parquet reader: pip install pyarrow"
+    message = "this needs the package pyarrow: pip install 'dpstats[parquet]'"
     assert message in refused(["quantile", "x.parquet", *AGE, "--budget", "b.db"], capsys, 6)
 
 
@@ -215,7 +226,7 @@ def test_parquet_files(folder: Path, frame: pd.DataFrame, capsys: pytest.Capture
     (folder / "fake.parquet").write_bytes(b"PAR1secretPAR1")
     frame.assign(age=None).to_parquet("nothing.parquet")
     for name in ("cut.parquet", "fake.parquet", "nothing.parquet"):
-        assert f"{name}: " in refused(["mean", name, *AGE, "--budget", "b.db"], capsys, 3)
+        assert f"{name}" in refused(["mean", name, *AGE, "--budget", "b.db"], capsys, 3)
     for name in ("cut.parquet", "fake.parquet"):
         message = f"{name} is not a readable CSV or Parquet file with a header\n"
         assert message in refused(["quantile", name, *AGE, "--budget", "b.db"], capsys, 3)
@@ -225,6 +236,7 @@ def test_parquet_files(folder: Path, frame: pd.DataFrame, capsys: pytest.Capture
 
 
 def test_two_columns_of_a_name_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_duckdb(monkeypatch)
     monkeypatch.setattr(pd, "read_parquet", lambda path, **_: pd.DataFrame([[1, 2]], columns=["age", "age"]))
     (folder / "x.parquet").touch()
     with pytest.raises(InvalidData, match=r"x\.parquet has more than one column of a name"):
@@ -260,3 +272,84 @@ def test_a_missing_entry_of_parquet_changes_no_other(folder: Path) -> None:
     assert second["b"].tolist()[:5] == first["b"].tolist()[:5] == ["True", "False"] * 2 + ["True"]
     both = [read(folder / name, ["age"])["age"].tolist()[:5] for name in ("a.parquet", "b.parquet")]
     assert both[0] == both[1]
+
+
+def parquet(path: str, frame: pd.DataFrame) -> None:
+    """Write a file with what there is."""
+    duckdb = pytest.importorskip("duckdb")
+    duckdb.connect().from_df(frame).write_parquet(path)
+
+
+def test_every_command_reads_parquet_with_duckdb_alone(
+    folder: Path, frame: pd.DataFrame, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(
+        {"age": rng.normal(40, 9, 200), "b": rng.random(200), "g": ["x", "y"] * 100, "k": [0, 1] * 100}
+    )
+    frame.to_csv("all.csv", index=False)
+    parquet("all.parquet", frame)
+
+    def refuses(path: object, **options: object) -> None:
+        raise AssertionError("pandas was asked")
+
+    monkeypatch.setattr(pd, "read_parquet", refuses)
+    for command in (
+        ["mean", "--column", "age", "--bounds", "0", "99"],
+        ["quantile", "--column", "age", "--bounds", "0", "99"],
+        ["group-means", "--column", "age", "--by", "g", "--groups", "x,y", "--bounds", "0", "99"],
+        ["group-means", "--column", "age", "--by", "k", "--groups", "0,1", "--bounds", "0", "99"],
+        ["histogram", "--column", "g", "--categories", "x,y"],
+        ["table", "--levels", "g=x,y", "--levels", "k=0,1"],
+        ["proportion", "--column", "k"],
+        ["regress", "--column", "age", "--outcome", "b", "--bounds", "age=0,99", "--bounds", "b=0,1"],
+    ):
+        found = [
+            json_of([command[0], name, *command[1:], "--seed", "1"], capsys)
+            for name in ("all.csv", "all.parquet")
+        ]
+        assert found[0] == found[1], command
+
+
+OTHERS = {
+    "mean": ["--column", "age", "--bounds", "0", "99"],
+    "quantile": ["--column", "age", "--bounds", "0", "99"],
+    "sparse-mean": ["--column", "age", "--column", "b", "--nonzero", "1", "--clip", "1", "--std", "1"],
+    "group-means": ["--column", "age", "--by", "g", "--groups", "x,y", "--bounds", "0", "99"],
+    "histogram": ["--column", "g", "--categories", "x,y"],
+    "table": ["--levels", "g=x,y"],
+    "proportion": ["--column", "k"],
+    "regress": ["--column", "age", "--outcome", "b", "--bounds", "age=0,99", "--bounds", "b=0,1"],
+}
+
+
+@pytest.mark.parametrize("command", OTHERS)
+@pytest.mark.parametrize("left", [0.0, 0.01])
+def test_a_ledger_that_cannot_pay_refuses_before_an_entry_is_looked_at(
+    command: str, left: float, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    budget = PrivacyBudget(1.0, 1e-5, ledger="small.db")
+    budget.charge(PrivacyGuarantee(1.0 - left, 1e-5 if left == 0 else 0.0))
+    rows = ["50,0.5,x,1"] * 9
+    statuses = set()
+    for last in ("50,0.5,x,1", "text,text,z,z", ",,,", "1e999,inf,,2"):
+        (folder / "x.csv").write_text("\n".join(["age,b,g,k", *rows, last]) + "\n")
+        statuses.add(main([command, "x.csv", *OTHERS[command], "--budget", "small.db"]))
+        assert "line" not in capsys.readouterr().err
+    assert statuses == {4}
+    if left == 0:
+        # Not even whether it is a table.
+        (folder / "x.csv").write_bytes(b"age,b,g,k\n\xff\n")
+        assert main([command, "x.csv", *OTHERS[command], "--budget", "small.db"]) == 4
+
+
+def test_a_word_that_is_called_missing_is_not_looked_for(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for text in ("age\n31\n30\n", "age\n32\n30\n"):
+        (folder / "x.csv").write_text(text)
+        said = refused(["mean", "x.csv", *AGE, "--na-values", "31"], capsys)
+        assert "--na-values cannot be given with --missing error, got '31'" in said
+        assert main(["mean", "x.csv", *AGE, "--na-values", "31", "--missing", "center", "--seed", "1"]) == 0
+        capsys.readouterr()
+        assert "refuses missing entries" in refused(["quantile", "x.csv", *AGE, "--na-values", "31"], capsys)

@@ -64,7 +64,10 @@ BAD = {
         ["--column", "height", "--bounds", "0", "1"],
         "--column must name columns of people.csv",
     ),
-    "text column": (["--column", "name", "--bounds", "0", "1"], "this one is none"),
+    "text column": (
+        ["--column", "name", "--bounds", "0", "1"],
+        "an entry must be a number, true, false or missing",
+    ),
     "bounds in the wrong order": (
         ["--column", "age", "--bounds", "9", "1"],
         "--bounds must be two numbers LO < HI",

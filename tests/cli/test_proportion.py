@@ -36,7 +36,7 @@ def test_words_are_what_stands_in_the_file(answers: str, capsys: pytest.CaptureF
 def test_bad_input_charges_nothing(answers: str, capsys: pytest.CaptureFixture[str]) -> None:
     for given, words in (
         (["--column", "half"], "0 or 1"),
-        (["--column", "plan"], "this one is none"),
+        (["--column", "plan"], "an entry must be a number, true, false or missing"),
         (["--column", "age"], "'age'"),
         (["--column", "yes", "--column", "plan"], "once"),
         ([], "--column must be given once"),

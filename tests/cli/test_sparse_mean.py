@@ -47,7 +47,7 @@ def test_sparse_mean_errors(signals: Path, tmp_path: Path, capsys: pytest.Captur
         ([str(signals), *SPARSE, "--clip", "0"], "clip must be"),
         ([str(signals), *SPARSE, "--std", "-1"], "std must be"),
         ([str(signals), *SPARSE, "--max-signal", "-1"], "max_signal must be"),
-        ([str(words), *SPARSE, "--column", "name"], "this one is none"),
+        ([str(words), *SPARSE, "--column", "name"], "an entry must be a number, true, false or missing"),
         ([str(signals), *SPARSE, "--column", "g1", "--column", "g1"], "--column must name each column once"),
         ([str(signals), *SPARSE, "--confidence", "1"], "--confidence must be"),
     ):

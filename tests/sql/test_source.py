@@ -318,3 +318,20 @@ def test_types_of_text_files_are_declared(tmp_path: Path) -> None:
     (tmp_path / "g[1].csv").write_text("a\n1\n")
     with pytest.raises(InvalidParameter, match="must not have"):
         Source({"v": tmp_path / "g[1].csv"})
+
+
+@pytest.mark.parametrize("rows", [0, 5000])
+def test_bytes_that_are_no_text_have_one_consequence_wherever_they_stand(tmp_path: Path, rows: int) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes(b"a,b\n" + b"1,x\n" * rows + b"2,\xff\n3,y\n")
+    found = Source({"t": path}, types={"t.a": "BIGINT"}).run(
+        "SELECT count(*), max(a), min(b) FROM t WHERE a > 1"
+    )
+    assert found == [(1, 3, "y")]
+
+
+def test_a_word_is_the_number_that_it_is_elsewhere(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("a\ntrue\n 2 \n1_0\nNA\nword\n")
+    source = Source({"t": path}, types={"t.a": "DOUBLE"})
+    assert source.run("SELECT a FROM t") == [(1.0,), (2.0,), (None,), (None,), (None,)]

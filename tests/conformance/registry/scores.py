@@ -62,7 +62,7 @@ class Scored:
         """Return the plan of a score, and the integers that reach its session."""
         model, session, plans = copy.copy(self.model), Looking(), []
 
-        def opened(plan: Plan, label: str) -> Any:
+        def opened(plan: Plan, *_: Any) -> Any:
             plans.append(plan)
             return session
 
