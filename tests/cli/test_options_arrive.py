@@ -418,9 +418,10 @@ def test_options_of_budgets_arrive(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     seen: dict[str, Any] = {}
     monkeypatch.setattr("dpstats.privacy.PrivacyBudget", spy(seen))
     arguments = ["budget", "new", str(tmp_path / "b.db"), "--epsilon", "2", "--delta", "1e-5"]
-    arguments += ["--method", "zcdp", "--neighbors", "ADD_OR_REMOVE_ONE"]
+    arguments += ["--method", "zcdp", "--neighbors", "ADD_OR_REMOVE_ONE", "--unit", "patient"]
     options = run_spied(add_budget, arguments)
-    assert options.keys() == {"ledger", "epsilon", "delta", "method", "neighbors", "json", "quiet"}
+    assert options.keys() == {"ledger", "epsilon", "delta", "method", "neighbors", "unit", "json", "quiet"}
+    assert seen["unit"] == "patient"
     assert seen["arguments"] == (2.0, 1e-5) and seen["method"] == "zcdp"
     assert seen["neighbors"].name == "ADD_OR_REMOVE_ONE" and seen["ledger"] == tmp_path / "b.db"
 

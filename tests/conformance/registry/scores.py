@@ -155,8 +155,6 @@ def entry(
         neighbor=pair[1],
         power=power,
         public=made.public,
-        slack=(1e-6 if joint else 0.0,),
-        slack_reason="rounding of the rows" if joint else "",
         bugs=(PlantedBug("half the noise", made.draw(less_noise), *pair, claim.epsilon, claim.delta),),
         understated=tuple(understated),
     )
