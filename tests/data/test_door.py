@@ -205,7 +205,9 @@ POLICIES: dict[str, dict[str, Family]] = {
     "spatial sign": with_policies(lambda m: SpatialSignTest(missing=m, n_calibration=99), CENTER),
     "groups": with_policies(lambda m: GroupMeans(groups=["u", "v"], **MEANS, missing=m), DROP, LABELS),
     "per row": with_policies(
-        lambda m: MeanPerRow(bounds=BOUNDS, max_rows=4, called="row", missing=m), DROP, ["p", "q", "r", "s"] * 3
+        lambda m: MeanPerRow(bounds=BOUNDS, max_rows=4, called="row", missing=m),
+        DROP,
+        ["p", "q", "r", "s"] * 3,
     ),
     "quantile": with_policies(lambda m: PrivateQuantile(bounds=BOUNDS), ONLY),
     "median": with_policies(lambda m: PrivateMedian(bounds=BOUNDS), ONLY),
