@@ -97,7 +97,7 @@ class Engine(Source):
         ]
         labels += [(part.parameter, part.name, part.levels) for part in schema.named_columns]
         for parameter, name, levels in labels:
-            if levels is not None:
+            if levels is not None and not schema.plain:
                 check_kind(parameter, self.kind(name), levels)
         rows = Stream(self._chosen(schema), schema)
         # Who is equal to whom takes all rows at once.

@@ -98,21 +98,27 @@ class Memory(Source):
 
     def _codes(self, schema: Schema) -> NDArray[np.int64]:
         levels = schema.levels or ()
-        columns = self._columns(len(levels), schema.numbers if self.names is not None else None)
-        if stated_shape(self._X) not in ((0,), (0, len(columns))):  # an empty column has no type of its own
+        columns = self._columns(len(levels), schema.numbers if self.names is not None else None, schema.plain)
+        if not schema.plain and stated_shape(self._X) not in (
+            (0,),
+            (0, len(columns)),
+        ):  # an empty column has no type of its own
             for kind, entries in zip(levels, columns, strict=True):
                 check_kind("X", kind_of(entries), kind)
-        codes = [kind.codes(entries, "X") for kind, entries in zip(levels, columns, strict=True)]
+        name = "data" if schema.plain else "X"
+        codes = [kind.codes(entries, name) for kind, entries in zip(levels, columns, strict=True)]
         if len(set(map(len, codes))) > 1:
             raise InvalidData("X must have columns of one length")
         return np.column_stack(codes)
 
-    def _columns(self, k: int, names: Sequence[Any] | None) -> list[Any]:
+    def _columns(self, k: int, names: Sequence[Any] | None, plain: bool) -> list[Any]:
         refusal, X = _LABELS.format(k), self._X
         frame = frame_of(X)
         if frame is not None:
             chosen = list(frame.columns) if names is None else names
             return [frame[name].to_native() for name in chosen]
+        if plain:
+            return [X]
         if isinstance(X, str | bytes | Mapping | Set) or hasattr(X, "sparse") or hasattr(X, "tocsr"):
             raise InvalidData(refusal)
         shape = getattr(X, "shape", None)
@@ -151,7 +157,9 @@ def stated_shape(X: Any) -> tuple[int, ...] | None:
 
 
 def _is_container(item: Any) -> bool:
-    return hasattr(item, "__len__") and not isinstance(item, str | bytes)
+    return (
+        hasattr(item, "__len__") and not isinstance(item, str | bytes) and getattr(item, "shape", (1,)) != ()
+    )
 
 
 def _plain(X: Any, sparse: bool) -> Any:

@@ -107,6 +107,9 @@ class Schema:
         The shape of the universe. X may then be a histogram, a count for each of its points.
     counted : bool
         X is always a histogram.
+    plain : bool
+        Of one column of labels, entries are taken as they stand: a list of one is no label, and an entry of another
+        type than the declared levels is at none of them.
     sparse : bool
         Whether sparse tables of scipy are accepted.
     ordered : bool
@@ -121,6 +124,7 @@ class Schema:
     n_features: int | None = None
     cells: tuple[int, ...] | None = None
     counted: bool = False
+    plain: bool = False
     sparse: bool = False
     ordered: bool = False
 

@@ -150,7 +150,7 @@ class Histogram(Mechanism):
     def _steps(self, data: Any) -> tuple[NDArray[np.int64], int]:
         """Return the exact counts, in steps of the stage's lattice, and how many rows there are."""
         source = open_source(data)
-        schema = Schema(levels=(self._categories,)).resolve(source.names)
+        schema = Schema(levels=(self._categories,), plain=True).resolve(source.names)
         rows = source.read(schema)
         counts, n_rows = Tally((len(self._categories),)).of(rows), rows.shape[0]
         if self._unknown == "error" and counts[-1]:
@@ -205,7 +205,7 @@ class Count(Histogram):
 
     def _steps(self, data: Any) -> tuple[NDArray[np.int64], int]:
         source = open_source(data)
-        rows = source.read(Schema(levels=(_Truths(),)).resolve(source.names))
+        rows = source.read(Schema(levels=(_Truths(),), plain=True).resolve(source.names))
         true = Tally((1,)).of(rows)[:1]
         return count_steps(self._stage, true, rows.shape[0]), rows.shape[0]
 

@@ -201,7 +201,9 @@ def test_bad_data_are_refused_before_anything_is_charged() -> None:
         named.set_params(columns=["q"]).fit(frame)
     with pytest.raises(InvalidParameter, match="columns must not have 'g'"):
         named.set_params(columns=["g"]).fit(frame)
-    with pytest.raises(InvalidData, match="X must be a data frame with a column 'g', got ndarray"):
+    with pytest.raises(
+        InvalidData, match="X must be a data frame with a column 'g', got columns without names"
+    ):
         named.set_params(columns=None).fit(X)
     assert budget.history() == ()
     with pytest.raises(BudgetExceeded):

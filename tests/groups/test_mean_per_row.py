@@ -113,9 +113,9 @@ def test_bad_data_are_refused_before_anything_is_charged() -> None:
     made, X = MeanPerRow(bounds=(0, 1), max_rows=2, budget=budget), np.ones((4, 1))
     for y, message in (
         (None, "requires y to be passed"),
-        ([1, 2], "units must have an entry for each row"),
+        ([1, 2], "y must have an entry for each row"),
         (["a", None, "b", "b"], "entry that is missing"),
-        ([1, 1, 1, 1], "y must be of at least 2 units"),
+        ([1, 1, 1, 1], "X must have at least 2 rows"),
     ):
         with pytest.raises(InvalidData, match=message):
             made.fit(X, y)
