@@ -65,8 +65,7 @@ class DistributionPlan(ReleasePlan):
     @property
     def edges(self) -> Numbers:
         """Where the cdf is known but for noise: the upper end of every cell."""
-        first = 0 if self.grid.declared else 1
-        return self.grid.values(np.arange(first, self.grid.steps + 1))
+        return self.grid.edges[0 if self.grid.declared else 1 :]
 
     @property
     def cdf_noise_std(self) -> float:

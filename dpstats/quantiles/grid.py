@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import reprlib
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ _STEPS = 1 << 20
 _MOST_STEPS = 1 << 40
 _BLOCK = 1 << 16
 _SLACK = 1e-9
+_DIGITS = 15
+"""What floats have of any number: 0.3 is the float nearest to it, where low + 3 (high - low)/10 may be another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +51,22 @@ class Grid:
         return self.steps + 1
 
     def places(self, X: Any, up: bool = False) -> NDArray[np.integer[Any]]:
-        """Return the place of the nearest point to every row, or the next one ``up``: of a row alone."""
+        """Return the place of the nearest point to every row, or of the first edge not below it: of a row alone."""
         values = np.asarray(X)
         found = np.empty(values.shape, dtype=np.int32 if self.steps < 2**31 else np.int64)
         factor = self.steps / (self.high - self.low)
         for start in range(0, values.size, _BLOCK):
             part = slice(start, start + _BLOCK)
             block = values[part].astype(np.float64)
+            if up:
+                # Of the numbers that a band is about: a row on one of them is at it.
+                found[part] = np.minimum(np.searchsorted(_edges(self), block, side="left"), self.steps)
+                continue
             with np.errstate(over="ignore"):
                 block -= self.low
                 block *= factor
             np.clip(block, 0.0, float(self.steps), out=block)
-            if up:
-                # A row on a point is at it, whichever way the product was rounded.
-                block *= 1 - 2.0**-48
-            found[part] = (np.ceil if up else np.rint)(block, out=block)
+            found[part] = np.rint(block, out=block)
         return found
 
     def values(self, places: Any) -> NDArray[np.float64]:
@@ -70,6 +74,22 @@ class Grid:
         at = np.asarray(places, dtype=np.float64)
         inner = self.low + at * (self.high - self.low) / self.steps
         return np.where(at == self.steps, self.high, inner)
+
+    @property
+    def edges(self) -> NDArray[np.float64]:
+        """All points, as they are written: to 15 digits of the larger bound, where points are further apart."""
+        return _edges(self)
+
+
+@lru_cache(maxsize=8)
+def _edges(grid: Grid) -> NDArray[np.float64]:
+    found = grid.values(np.arange(grid.points))
+    digits = _DIGITS - 1 - math.floor(math.log10(max(abs(grid.low), abs(grid.high))))
+    # More than 22 places, or less than none, are no power of ten that floats have.
+    if 0 <= digits <= 22 and grid.spacing > 100 * 10.0**-digits:
+        found[1:-1] = np.round(found[1:-1], digits)
+    found.setflags(write=False)
+    return found
 
 
 def check_bounds(bounds: Any) -> tuple[float, float]:

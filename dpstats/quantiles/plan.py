@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import insort
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from dpstats.privacy.rounding import quotient_up
 from dpstats.privacy.stages import Choice, Stage
 from dpstats.quantiles.grid import Grid
 from dpstats.quantiles.halving import Node, levels_of
-from dpstats.quantiles.rank_errors import binomial, offset_ranks, rank_errors
+from dpstats.quantiles.rank_errors import binomial, least_distance, offset_ranks, rank_errors
 from dpstats.release.groups import first_reach
 from dpstats.release.noise import check_scale
 
@@ -30,6 +31,13 @@ _REFUSED = 0.05
 """About how often an end that is to hold for any law fails its check."""
 CROWDED = 0.08
 """Of the rows on the nearer side of a quantile: a rank error above it leaves too few for intervals to be exact."""
+
+LEAST_SCALE = 2.0**-9
+"""In ranks. A place that is a rank off weighs e^-512, and exact weights have few digits."""
+ESCAPED = 0.2
+"""Part of the stated error (of 1/2, where there is none) that points drawn to a bound may take, together."""
+WIDER = 1.01
+"""How much wider intervals may be for points of their own."""
 
 LOW, POINT, HIGH = range(3)
 
@@ -61,6 +69,9 @@ class QuantilePlan(ReleasePlan):
     accepted : tuple of (int or None, int or None)
         For every quantile: how many rows may be counted below the lower end of its interval at most, and up to the
         upper one at least, for ends that hold for any law.
+    unseparated : tuple of float
+        Quantiles with so few rows between them and a bound that this epsilon cannot tell them from it: they have no
+        point, and the bound as that end. Where no quantile can be told from a bound, all points are chosen in vain.
     """
 
     grid: Grid
@@ -70,6 +81,7 @@ class QuantilePlan(ReleasePlan):
     confidence_level: float | None = None
     coverage: str = "regular"
     accepted: tuple[tuple[int | None, int | None], ...] = ()
+    unseparated: tuple[float, ...] = ()
 
     @property
     def halving(self) -> bool:
@@ -99,18 +111,39 @@ class QuantilePlan(ReleasePlan):
         """Quantiles whose ends have too few rows about them for intervals to be exact."""
         if self.confidence_level is None or self.coverage == "any":
             return ()
-        return tuple(q for q in self.q if self.rank_error > CROWDED * min(q, 1 - q) * self.n_samples)
+        return tuple(
+            q
+            for q in self.q
+            if q not in self.unseparated and self.rank_error > CROWDED * min(q, 1 - q) * self.n_samples
+        )
 
     def facts(self) -> dict[str, Any]:
         """Return what a reader of the plan has to know beside its stages, by name."""
-        return {"q": list(self.q), "rank_error": self.rank_error, "step": self.grid.spacing}
+        return {
+            "q": list(self.q),
+            "rank_error": self.rank_error,
+            "step": self.grid.spacing,
+            "unseparated": list(self.unseparated),
+        }
 
     def notes(self) -> list[str]:
         """Return the same in words, one line each."""
         rows = f"standard deviation of a rank's error: about {self.rank_error:.3g} of {self.n_samples:,} rows"
-        return [rows]
+        return [rows, *self.unseparated_note()]
+
+    def unseparated_note(self) -> list[str]:
+        """Return which quantiles have no point, if there are any."""
+        if not self.unseparated:
+            return []
+        where = ", ".join(f"{q:g}" for q in self.unseparated)
+        end = "" if self.confidence_level is None else ", and an end is the bound"
+        return [
+            f"Too few rows lie between q = {where} and a bound for this epsilon to tell them apart: there is no "
+            f"estimate (NaN){end}. More rows, a larger epsilon, fewer quantiles or a coarser step help."
+        ]
 
 
+@lru_cache(maxsize=64)
 def points_plan(
     n: int, grid: Grid, q: tuple[float, ...], guarantee: PrivacyGuarantee, level: float | None, coverage: str
 ) -> QuantilePlan:
@@ -118,34 +151,71 @@ def points_plan(
     counts = COUNTS_SHARE * guarantee.epsilon if coverage == "any" else 0.0
     # What has no bounded range as a whole gains nothing by delta.
     each = _largest_range(1, guarantee.epsilon, 0.0 if counts else guarantee.delta)
-    scale = quotient_up(2, (each - counts) * (1 - 2.0**-50) if counts else each)
+    scale = _scale(2, (each - counts) * (1 - 2.0**-50) if counts else each)
+    noise = check_scale(_scale(1, counts)) if counts else None
     first_reach(scale, len(q))  # a law that is too wide to be drawn is too wide to be tabulated
-    ranks = _ranks(n, q, scale, level, counts, grid.points)
-    targets = _targets(n, grid, q, ranks, coverage)
+    targets = _Aim(n, grid, q, scale, level, noise).targets()
+    unseparated = _without_point(q, targets)
+    # A release there must be: the quantiles' own ranks, where nothing can be told.
+    targets = targets or tuple(Target(_rank(x, n), POINT, i) for i, x in enumerate(q))
     first_reach(scale, len(targets))
     stages: list[Choice | Stage] = [Choice(POINTS, len(targets), 2, scale, grid.points)]
     accepted: list[tuple[int | None, int | None]] = []
     ends = [target for target in targets if target.kind != POINT]
-    if counts and ends:
-        noise = check_scale(quotient_up(1, counts))
+    if noise is not None and ends:
         first_reach(noise, len(ends))
         stages.append(Stage(COUNTS, "joint", len(ends), 1.0, 1, noise))
         accepted = [_accepted(n, x, len(ends), noise, level or 0.5) for x in q]
     return QuantilePlan(
-        tuple(stages), guarantee, n, 1, grid, q, targets, (), level, coverage, tuple(accepted)
+        tuple(stages), guarantee, n, 1, grid, q, targets, (), level, coverage, tuple(accepted), unseparated
     )
+
+
+def _without_point(q: tuple[float, ...], targets: tuple[Target, ...]) -> tuple[float, ...]:
+    """Return the quantiles with neither a point of their own nor both ends, whose middle is one."""
+    kinds: list[set[int]] = [set() for _ in q]
+    for target in targets:
+        kinds[target.of].add(target.kind)
+    return tuple(x for x, own in zip(q, kinds, strict=True) if POINT not in own and own != {LOW, HIGH})
 
 
 def halving_plan(n: int, grid: Grid, q: tuple[float, ...], guarantee: PrivacyGuarantee) -> QuantilePlan:
     """Return the plan of quantiles that are chosen level by level."""
-    levels = levels_of(q)
-    each = _largest_range(len(levels), guarantee.epsilon, guarantee.delta)
-    scale = quotient_up(4, each)
-    first_reach(scale, 1)
+    chosen = q
+    while True:
+        levels = levels_of(chosen)
+        scale = _scale(4, _largest_range(len(levels), guarantee.epsilon, guarantee.delta))
+        first_reach(scale, 1)
+        lost = _lost(n, grid, chosen, levels, scale)
+        if not lost:
+            break
+        chosen = tuple(x for x in chosen if x not in lost)
+        if not chosen:
+            levels = levels_of(q)
+            scale = _scale(4, _largest_range(len(levels), guarantee.epsilon, guarantee.delta))
+            break
     stages = tuple(
         Choice(f"{POINTS}, level {k}", len(level), 4, scale, grid.points) for k, level in enumerate(levels, 1)
     )
-    return QuantilePlan(stages, guarantee, n, 1, grid, q, (), levels)
+    unseparated = tuple(x for x in q if x not in chosen)
+    return QuantilePlan(stages, guarantee, n, 1, grid, q, (), levels, unseparated=unseparated)
+
+
+def _lost(
+    n: int, grid: Grid, q: tuple[float, ...], levels: tuple[tuple[Node, ...], ...], scale: float
+) -> set[float]:
+    """Return the quantiles that a bound would draw to it, among those whose part ends there."""
+    found = set()
+    for node in (node for level in levels for node in level):
+        x, wide = q[node.index], scale * float(max(node.share, 1 - node.share))
+        nearest = least_distance(1, wide, grid.points, ESCAPED * 0.5 / len(q))
+        if (node.lower is None and x * n < nearest) or (node.upper is None and (1 - x) * n < nearest):
+            found.add(x)
+    return found
+
+
+def _scale(steps: int, cost: float) -> float:
+    return max(quotient_up(steps, cost), LEAST_SCALE)
 
 
 @lru_cache(maxsize=256)
@@ -157,64 +227,99 @@ def _largest_range(count: int, epsilon: float, delta: float) -> float:
     return largest_cost(lambda a: [BoundedRange(a)] * count, PrivacyGuarantee(epsilon, delta), start)
 
 
-_Ranks = list[tuple[int | None, int | None]]
+@dataclass(frozen=True)
+class _Aim:
+    """What the ranks of a plan follow from."""
 
+    n: int
+    grid: Grid
+    q: tuple[float, ...]
+    scale: float
+    level: float | None
+    noise: float | None
 
-def _ranks(
-    n: int, q: tuple[float, ...], scale: float, level: float | None, counts: float, points: int
-) -> _Ranks:
-    """Return the ranks of the ends of every quantile's interval; None where there is none inside the bounds.
+    def targets(self) -> tuple[Target, ...]:
+        """Return what is chosen, in rising order of ranks; nothing, where no point can be told from a bound.
 
-    Ends that are left out make the others' errors smaller, and so theirs are looked for again.
-    """
-    if level is None:
-        return [(None, None)] * len(q)
-    tail = (1 - level) / 2
-    own = len(q) if counts else 0
-    size = 2 * len(q) + own
-    while True:
-        found: _Ranks = []
-        for x in q:
-            if not counts:
-                found.append(offset_ranks(x, n, size, scale, tail))
-                continue
-            below, above = _accepted(n, x, 2 * len(q), quotient_up(1, counts), level)
-            missed = rank_errors(size, scale).plus(rank_errors(2 * len(q), 1 / counts)).above(_REFUSED)
-            low = None if below is None or below < missed else below - missed
-            high = None if above is None or above > n - missed else above + missed
-            found.append((low, high))
-        # Nearer to the edge than this, all that lies between the rows and the bound would draw an end out there, and
-        # with it all other points.
-        margin = scale * math.log(points)
-        found = [
-            (
-                None if low is None or low < margin else low,
-                None if high is None or high > n - margin else high,
-            )
-            for low, high in found
-        ]
-        kept = own + sum(end is not None for pair in found for end in pair)
-        if kept >= size or kept == own:
-            return found
-        size = kept
+        Points that are left out make the others' errors smaller, and leave room for more: the least number is looked
+        for that is enough for what it leaves.
+        """
+        least, enough = 0, len(self.q) * (3 if self._points and self.level else 2)
+        while enough - least > 1:
+            middle = (least + enough) // 2
+            least, enough = (least, middle) if len(self._targets(middle)) <= middle else (middle, enough)
+        return tuple(sorted(self._targets(enough)))
 
-
-def _targets(n: int, grid: Grid, q: tuple[float, ...], ranks: _Ranks, coverage: str) -> tuple[Target, ...]:
-    """Return what is chosen, in rising order of ranks.
-
-    A quantile has a point of its own where the middle between the ends of its interval is none: where data are on a
-    grid of their own, where an end is a bound, and where the ends are far apart by design.
-    """
-    found = []
-    for index, (x, (low, high)) in enumerate(zip(q, ranks, strict=True)):
-        if low is not None:
-            found.append(Target(low, LOW, index))
-        if high is not None:
-            found.append(Target(high, HIGH, index))
-        if grid.declared or coverage == "any" or low is None or high is None:
-            point = min(max(math.floor(x * n + 0.5), low or 0), n if high is None else high)
+    def _targets(self, size: int) -> list[Target]:
+        """Return what can be chosen together with so many points in all."""
+        found = []
+        for index, x in enumerate(self.q):
+            low, high = self._ends(x, size)
+            if low is not None:
+                found.append(Target(low, LOW, index))
+            if high is not None:
+                found.append(Target(high, HIGH, index))
+            rank = _rank(x, self.n)
+            point = min(max(rank, low or 0), self.n if high is None else high)
             found.append(Target(point, POINT, index))
-    return tuple(sorted(found))
+        while True:
+            kept = self._inside(self._inside(found, size, HIGH), size, LOW)
+            if kept == found:
+                break
+            found = kept
+        both = {t.of for t in found if t.kind == LOW} & {t.of for t in found if t.kind == HIGH}
+        return [t for t in found if self._points or t.kind != POINT or t.of not in both]
+
+    def _inside(self, targets: list[Target], size: int, side: int) -> list[Target]:
+        """Return the targets that the bound on one side does not draw to it.
+
+        An end on the quantile's other side holds as well further inside; what else is too near is left out.
+        """
+        share = ESCAPED * (1 - (self.level or 0.5)) / size
+        # By rows between the rank and the bound, in rising order.
+        waiting = sorted((self.n - t.rank if side == HIGH else t.rank, t) for t in targets)
+        kept: list[Target] = []
+        while waiting:
+            distance, target = waiting.pop(0)
+            nearest = least_distance(size, self.scale, self.grid.points, share, len(kept) + 1)
+            if distance >= nearest:
+                kept.append(target)
+            elif target.kind == LOW + HIGH - side and nearest <= self.n:
+                rank = self.n - nearest if side == HIGH else nearest
+                insort(waiting, (nearest, target._replace(rank=rank)))
+        return sorted(kept)
+
+    @property
+    def _points(self) -> bool:
+        """Whether a quantile with both ends has a point of its own, and not their middle.
+
+        The middle is no point of data that are on a grid of their own, nor of ends that are far apart by design. Else
+        points are chosen where intervals are hardly wider for it.
+        """
+        if self.grid.declared or self.noise is not None or self.level is None:
+            return True
+        k = len(self.q)
+        two, three = (rank_errors(size, self.scale).std ** 2 for size in (2 * k, 3 * k))
+        sampling = min(x * (1 - x) for x in self.q) * self.n
+        return sampling + three <= WIDER**2 * (sampling + two)
+
+    def _ends(self, q: float, size: int) -> tuple[int | None, int | None]:
+        """Return the ranks of the ends of a quantile's interval; None where there is none among the rows."""
+        if self.level is None:
+            return None, None
+        tail = (1 - self.level) / 2
+        if self.noise is None:
+            return offset_ranks(q, self.n, size, self.scale, tail)
+        together = 2 * len(self.q)
+        below, above = _accepted(self.n, q, together, self.noise, self.level)
+        missed = rank_errors(size, self.scale).plus(rank_errors(together, self.noise)).above(_REFUSED)
+        low = None if below is None or below < missed else below - missed
+        high = None if above is None or above > self.n - missed else above + missed
+        return low, high
+
+
+def _rank(q: float, n: int) -> int:
+    return math.floor(q * n + 0.5)
 
 
 @lru_cache(maxsize=256)

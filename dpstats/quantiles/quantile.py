@@ -79,8 +79,9 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
     Attributes
     ----------
     quantile_ : float, or ndarray of shape (m,)
-        Never falling as q rises. The middle of the interval's ends; where a step is declared, an end is a bound, or
-        ``coverage="any"``, a point of its own.
+        Never falling as q rises. A point of its own, or the middle of the interval's ends where intervals would be more
+        than a hundredth wider for it. NaN where so few rows lie between the quantile and a bound that epsilon cannot
+        tell them apart, as ``plan_.unseparated`` says beforehand.
     low_, high_ : float, or ndarray of shape (m,)
         Ends of the intervals; the bounds where there is no better one; NaN without intervals.
     privacy_ : PrivacyGuarantee
@@ -151,9 +152,9 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
         >>> plan = PrivateQuantile(0.5, bounds=(0, 100)).plan(5000)
         >>> print(plan)
         Release plan for n = 5000, d = 1: (epsilon = 1, delta = 0), one row replaced
-          points: 2 of 1,048,577 points, exponential mechanism of scale 2 in ranks
+          points: 3 of 1,048,577 points, exponential mechanism of scale 2 in ranks
         >>> [target.rank for target in plan.targets], round(plan.rank_error, 2)
-        ([2430, 2570], 3.63)
+        ([2430, 2500, 2570], 4.45)
         """
         n = check_sizes(n_samples, n_features)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
@@ -208,15 +209,18 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
                 for level, stage in zip(plan.levels, plan.stages, strict=True)
                 for node, place in zip(level, released[stage.name].tolist(), strict=True)
             }
-            points = grid.values(np.sort([chosen[i] for i in range(m)]))
+            # Quantiles that cannot be told from a bound were not chosen, unless that is all of them.
+            of = [i for i in range(m) if plan.q[i] not in plan.unseparated] or range(m)
+            points[of] = grid.values(np.sort([chosen[i] for i in range(len(of))]))
         else:
             found = place_of_targets(plan, released[POINTS])
             if plan.confidence_level is not None:
                 low, high = self._ends(found, released, plan)
             for i in range(m):
-                own = found.get((POINT, i))
-                ends = [grid.values(found[kind, i]) for kind in (LOW, HIGH)] if own is None else []
-                points[i] = float(np.mean(ends)) if own is None else grid.values(own)
+                kinds = [POINT] if (POINT, i) in found else [LOW, HIGH]
+                places = [found[kind, i] for kind in kinds if (kind, i) in found]
+                points[i] = np.mean(grid.values(places)) if len(places) == len(kinds) else np.nan
+        points[[x in plan.unseparated for x in plan.q]] = np.nan
         # In the order in which the fractions were given.
         given = np.argsort(np.argsort(check_fractions(self.q)))
         one = np.ndim(self.q) == 0
@@ -327,6 +331,7 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
             notes.append(
                 "Chosen level by level: where many rows are tied at one value, quantiles above it come out too high."
             )
+        notes += plan.unseparated_note()
         if plan.confidence_level is None:
             return notes + self._simulated_note()
         if plan.coverage == "any":

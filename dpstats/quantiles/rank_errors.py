@@ -19,6 +19,8 @@ Numbers = NDArray[np.float64]
 _LEFT_OUT = 1e-13
 _FAR = 60.0
 _ROUNDING = 1e-12
+_COUNTED = 8
+"""Points drawn to a bound whose windows are left out; those of more are counted as if they still had them."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def rank_errors(size: int, scale: float) -> Law:
     It is also the law of one of so many numbers with joint noise of the scale: P(k) is proportional to the sum over
     R >= |k| of e^(-R/scale) (R + 1)^(size - 1) (R + 1 - |k|).
     """
-    reach = math.ceil(scale * (size + 1 + 8 * math.sqrt(size + 1) + _FAR)) + 1
+    reach = _reach(size, scale)
     R = np.arange(reach + 1)
     logs = (size - 1) * np.log1p(R) - R / scale
     weights = np.exp(logs - logs.max())
@@ -70,6 +72,39 @@ def rank_errors(size: int, scale: float) -> Law:
     return Law(-reach, both / both.sum())
 
 
+def least_distance(size: int, scale: float, points: int, share: float, count: int = 1) -> int:
+    """Return how many rows must lie between the ``count``-th nearest rank and a bound, for the bound not to draw both.
+
+    All places between the last row and the bound are equally good, and points that are drawn there drag the others.
+    So many of them are drawn with probability at most ``share``, where the places between two rows are evenly many and
+    at most one: from ties that make all windows one place, to a place of its own for each row.
+    """
+    each = math.log(points)
+    reach = _reach(size, scale) + math.ceil(scale * (size * each - math.log(share)))
+    drawn = count * each + _drawn(size, scale, min(count, _COUNTED), reach)
+    return int(np.count_nonzero(drawn > math.log(share)))
+
+
+@lru_cache(maxsize=128)
+def _drawn(size: int, scale: float, count: int, reach: int) -> Numbers:
+    """Return the logarithm of how likely so many points are drawn to a bound of one place, by its distance."""
+    R = np.arange(reach + 1)
+    found = np.full(reach + 1, -math.inf)
+    for density in (0.0, *np.ldexp(1.0, -2 * np.arange(math.ceil(math.log2(reach) / 2) + 1))):
+        lengths, fall = np.log1p(density * R), -R / scale
+        inside = np.logaddexp.reduce(np.log1p(R) + size * lengths + fall)
+        # Twice added up: the windows (a, b) with a + b = R of which b is at least the distance.
+        outside = np.logaddexp.accumulate(((size - count) * lengths + fall)[::-1])
+        found = np.maximum(found, np.logaddexp.accumulate(outside)[::-1] - inside)
+    return found
+
+
+def _reach(size: int, scale: float) -> int:
+    """Return beyond which range tuples of so many points have a negligible probability."""
+    return math.ceil(scale * (size + 1 + 8 * math.sqrt(size + 1) + _FAR)) + 1
+
+
+@lru_cache(maxsize=256)
 def binomial(n: int, q: float) -> Law:
     """Return the law of how many of n rows are below the quantile, but for a probability of 1e-13."""
     first, last = (int(binom.ppf(p, n, q)) for p in (_LEFT_OUT, 1 - _LEFT_OUT))
@@ -77,6 +112,7 @@ def binomial(n: int, q: float) -> Law:
     return Law(first, binom.pmf(np.arange(first, last + 1), n, q))
 
 
+@lru_cache(maxsize=1024)
 def offset_ranks(q: float, n: int, size: int, scale: float, tail: float) -> tuple[int | None, int | None]:
     """Return the ranks of points that are beyond the quantile with probability ``tail`` each; None where there is none.
 

@@ -60,7 +60,7 @@ class Search:
         self.found: NDArray[Any] = self.hypothesis
         self.checked = math.inf
         self.rounds = 0
-        self.ended = False
+        self.near = self.ended = False
 
     def step(self, worst: int, answer: float) -> None:
         """Check the hypothesis by the answer of its worst query, and learn from it if they differ."""
@@ -71,18 +71,21 @@ class Search:
         if checked <= self.checked:
             # A copy: it goes on learning.
             self.found, self.checked = self.hypothesis.copy(), checked
-        self.ended = checked <= self._plan.stop
+        self.near = self.near or checked <= self._plan.stop
+        self.ended = self._plan.ends_at(checked)
         if not self.ended and self.rounds < self._plan.rounds:
             error = self._plan.answer_error
-            self.hypothesis = self._rule.updated(self.hypothesis, f, predicted, answer, error)
+            learn = self._rule.refined if self.near else self._rule.updated
+            self.hypothesis = learn(self.hypothesis, f, predicted, answer, error)
 
 
 @parameters
 class IterativeConstruction(HistogramRelease[ConstructionPlan]):
     """Answer many queries at once, by a hypothesis that learns from the worst of them (algorithm 8).
 
-    In every round the query on which the hypothesis is worst is selected by the exponential mechanism, and its answer
-    is released with noise. If that is near, the search ends; if not, the hypothesis learns from it.
+    In every round the query on which the hypothesis is worst is selected by the exponential mechanism, its answer is
+    released with noise, and the hypothesis learns from it. All rounds are paid for, and all are used: a search ends
+    before only where the stated accuracy is reached. The hypothesis whose own check was nearest is reported.
 
     Parameters
     ----------
@@ -90,7 +93,7 @@ class IterativeConstruction(HistogramRelease[ConstructionPlan]):
         Public.
     accuracy : float, optional
         What every answer is to be within, as a share of the rows. None, or one that these sizes do not allow: the
-        smallest that there is; ``plan(n).error_bound`` says which, before any data.
+        smallest that there is; ``plan(n).error_bound`` says which, before any data. A search ends where it is reached.
     update : {"multiplicative_weights", "median", "perceptron"}, default="multiplicative_weights"
         How the hypothesis learns. The perceptron needs fewer rounds where rows are spread over most of the universe,
         and ``norm`` says so; the median of a net is for tiny universes.
@@ -132,7 +135,7 @@ class IterativeConstruction(HistogramRelease[ConstructionPlan]):
     n_rounds_ : int
         How many rounds there were, of ``plan_.rounds``.
     converged_ : bool
-        Whether a check ended them.
+        Whether a check showed that the stated accuracy is reached, which ended them.
     privacy_ : PrivacyGuarantee
         For neighbours that differ in one row; n is public.
     plan_ : ConstructionPlan
@@ -202,7 +205,7 @@ class IterativeConstruction(HistogramRelease[ConstructionPlan]):
             noise = tightened(shares(rounds, k, target, beta), rounds, target)
             stop = gap + noise.error(rounds, beta) / n
             if accuracy is not None:
-                # What tightening leaves: a search may end as soon as its bound is the accuracy.
+                # What tightening leaves: the largest check that reaches the accuracy.
                 stop = max(stop, accuracy - (noise.error(rounds, beta) + noise.regret(rounds, k, beta)) / n)
         stages = stages_of(noise, rounds, k, n, target, calibration)
         answer_error, regret = noise.error(rounds, beta) / n, noise.regret(rounds, k, beta) / n
@@ -223,6 +226,7 @@ class IterativeConstruction(HistogramRelease[ConstructionPlan]):
             beta,
             promised,
             rule,
+            calibration == "textbook",
         )
 
     def _declared(self) -> LinearQueries:
@@ -260,8 +264,8 @@ class IterativeConstruction(HistogramRelease[ConstructionPlan]):
         for t in _shown(range(1, plan.rounds + 1), self.progress):
             if search.ended:
                 # By what was released, which is public.
-                session.skip(worst_query(t), "the search has ended")
-                session.skip(its_answer(t), "the search has ended")
+                session.skip(worst_query(t), "the accuracy is reached")
+                session.skip(its_answer(t), "the accuracy is reached")
                 continue
             answers = plan.rule.answers(queries, search.hypothesis)
             (worst,) = session.select(worst_query(t), np.abs(private - hypothesis_steps(answers, n)))
@@ -283,7 +287,7 @@ class IterativeConstruction(HistogramRelease[ConstructionPlan]):
 
     def _facts(self) -> list[tuple[str, str]]:
         plan = self.plan_
-        ended = "ended by a check" if self.converged_ else "all used"
+        ended = "the accuracy was reached" if self.converged_ else "all used"
         return [("Rounds", f"{self.n_rounds_:,} of {plan.rounds:,}, {ended}")]
 
     def _notes(self) -> list[str]:

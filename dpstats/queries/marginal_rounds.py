@@ -39,6 +39,9 @@ SELECTION_SHARE = 0.1
 MOVED = 2
 """What a replaced row moves the l1 error of a table by: it leaves one cell and enters another."""
 
+_BALANCED = 0.1
+"""Noise of a table, in l1 and as a share of the rows, at which as many rounds as attributes are right."""
+
 _STEPS = 40
 _TOLERANCE = 0.02
 
@@ -136,6 +139,19 @@ def round_stages(
         if covers(tuple(event for stage in stages for event in stage.events), target):
             return tuple(stages), counts / ROW
     raise InvalidParameter(f"epsilon and delta are too extreme for exact noise, got {target}")
+
+
+def default_rounds(queries: MarginalQueries, n: int, target: PrivacyGuarantee) -> int:
+    """Return how many tables to measure: from d, the number of attributes, to as many as there are.
+
+    With T rounds the noise of a measured table is as the square root of T, and what the others miss about as 1/T: both
+    together are least at a T as the noise of d rounds to the power -2/3. Public: it looks at sizes and the budget.
+    """
+    d, tables = len(queries.domain.shape), len(queries.tables)
+    each = zcdp_rho(target.epsilon, target.delta) / d * (1 - SELECTION_SHARE)
+    # A replaced row moves the counts by sqrt(2), and noise of scale s costs 1/s^2.
+    noise = math.sqrt(2 / math.pi) * len(queries) / tables / math.sqrt(each) / n
+    return max(d, min(tables, round(d * math.pow(_BALANCED / noise, 2 / 3))))
 
 
 class Rounds:

@@ -23,6 +23,7 @@ from dpstats.queries.domain import TIMES, Counts
 from dpstats.queries.marginal_rounds import (
     MwemPlan,
     Rounds,
+    default_rounds,
     exact_tables,
     its_counts,
     round_stages,
@@ -38,15 +39,17 @@ from dpstats.results import Summary
 Numbers = NDArray[np.float64]
 
 _SHOWN = 40
+_MOST_ROUNDS = 1000
 
 
 @parameters
 class MarginalMWEM(WorkloadRelease[MwemPlan]):
-    """A distribution that answers tables of attributes, learned from few of them: for small epsilon and many tables.
+    """A distribution that answers tables of attributes, learned from few of them: for many tables and few rows.
 
     In every round the table on which the distribution is worst is selected by the exponential mechanism, its counts are
     released, and the distribution is fitted to all that is known. Where `WorkloadAnswers` would spread epsilon over
-    more tables than it can pay for, this pays for as many as there are rounds.
+    more tables than it can pay for, this pays for as many as there are rounds. Rule of thumb: where the `expected_l1`
+    of a `WorkloadAnswers` plan is at most about 0.1, take that one; it has an interval for every answer, too.
 
     Parameters
     ----------
@@ -55,7 +58,8 @@ class MarginalMWEM(WorkloadRelease[MwemPlan]):
     workload : int or sequence, default=2
         The tables, as for `WorkloadAnswers`.
     rounds : int, optional
-        Tables that are measured; None: as many as there are attributes.
+        Tables that are measured. None: from as many as there are attributes to as many as there are tables, more of
+        them where epsilon and n leave less noise; ``plan(n).rounds`` says how many.
     epsilon : float, default=1.0
         Privacy parameter, greater than 0.
     delta : float, default=1e-6
@@ -122,8 +126,11 @@ class MarginalMWEM(WorkloadRelease[MwemPlan]):
         queries, domain = self._tables()
         n = check_integer("n_samples", n_samples, at_least=1, at_most=2**31)
         d = self._width(n_features)
-        rounds = d if self.rounds is None else check_integer("rounds", self.rounds, at_least=1, at_most=1000)
         target = PrivacyGuarantee(*self._cost())
+        if self.rounds is None:
+            rounds = min(default_rounds(queries, n, target), _MOST_ROUNDS)
+        else:
+            rounds = check_integer("rounds", self.rounds, at_least=1, at_most=_MOST_ROUNDS)
         domain.check_size(FULL_TABLE, "a distribution over it; WorkloadAnswers takes more")
         largest = max(map(math.prod, queries.shapes))
         stages, noise_std = round_stages(len(queries.tables), largest, rounds, target)

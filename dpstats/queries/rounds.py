@@ -81,7 +81,7 @@ class ConstructionPlan(ReleasePlan):
     rounds : int
         Looks for the worst query, with a check each; one more than there can be updates.
     stop : float
-        A round ends the search where its query's checked error is at most this.
+        Until a query's checked error is at most this, every round is an update that `most_updates` counts.
     answer_error : float
         Within which the checks are.
     regret : float
@@ -104,10 +104,18 @@ class ConstructionPlan(ReleasePlan):
     beta: float = field(repr=False)
     promised: bool = field(repr=False)
     rule: UpdateRule = field(repr=False, compare=False)
+    printed: bool = False
+
+    def ends_at(self, checked: float) -> bool:
+        """Whether a search is over: the stated accuracy is reached. Without one all rounds are used."""
+        if self.printed:
+            return checked <= self.stop
+        bound = checked + self.answer_error + self.regret
+        return self.accuracy is not None and bound <= self.accuracy * (1 + 1e-12)
 
     @property
     def error_bound(self) -> float:
-        """Largest error of all answers, if the search ends by a check: stop + answer_error + regret."""
+        """Largest error of all answers, once a check is at most ``stop``: stop + answer_error + regret."""
         return self.stop + self.answer_error + self.regret
 
     def notes(self) -> list[str]:

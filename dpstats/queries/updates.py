@@ -43,6 +43,15 @@ class UpdateRule(ABC):
     ) -> NDArray[Any]:
         """Return the hypothesis after a query; the array that was given may be used for it."""
 
+    def refined(
+        self, hypothesis: NDArray[Any], f: Numbers, predicted: float, answer: float, error: float
+    ) -> NDArray[Any]:
+        """Return the hypothesis after a query that may be nearer than noise is: it learns the noisy answer as it is.
+
+        What is promised was reached before, so that nothing rests on it.
+        """
+        return self.updated(hypothesis, f, predicted, answer, 0.0)
+
     def answers(self, queries: LinearQueries, hypothesis: NDArray[Any]) -> Numbers:
         """Return the answers of the hypothesis, as shares of rows."""
         return np.asarray(queries.answers(hypothesis), dtype=np.float64)
@@ -212,6 +221,12 @@ class Median(UpdateRule):
         left = hypothesis & kept
         # None is left only where noise was larger than stated, which a bound allows for.
         return left if left.any() else hypothesis
+
+    def refined(
+        self, hypothesis: NDArray[Any], f: Numbers, predicted: float, answer: float, error: float
+    ) -> NDArray[np.bool_]:
+        # What noise leaves excludes none that is near; the side of a median may.
+        return hypothesis if self.halving else self.updated(hypothesis, f, predicted, answer, error)
 
     def answers(self, queries: LinearQueries, hypothesis: NDArray[Any]) -> Numbers:
         found = np.array([queries.answers(y) for y in self.net[hypothesis]])

@@ -64,7 +64,12 @@ def smooth_stage(
     steady : bool, default=False
         Whether levels are to be closer, at the price of more noise, as the level is released too.
     """
-    share, far, ratio = _parts(epsilon, delta, size, noise, steady)
+    try:
+        share, far, ratio = _parts(epsilon, delta, size, noise, steady)
+    except OverflowError:
+        raise InvalidParameter(
+            f"epsilon is too large for noise by the smooth sensitivity, got {epsilon:g}. Give at most 1000."
+        ) from None
     highest = furthest / share * (1 + 1e-12)
     if ratio <= 1 + 2.0**-40 or math.log(max(1.0, highest / least)) > _MOST_LEVELS * math.log(ratio):
         raise InvalidParameter(f"epsilon is too small for noise by the smooth sensitivity, got {epsilon:g}")

@@ -42,7 +42,7 @@ def test_several_quantiles_with_every_option(
 
 
 def test_a_plan_needs_no_data(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["plan", "quantile", "--rows", "5000", "--bounds", "0", "100"]
+    arguments = ["plan", "quantile", "--rows", "500", "--bounds", "0", "100"]
     result = json_of(arguments, capsys)
     assert result["rank_error"] == pytest.approx(3.63, abs=0.01)
     assert [stage["size"] for stage in result["stages"]] == [2]

@@ -39,8 +39,11 @@ def test_a_column_is_a_table_of_one(kind: str) -> None:
     mean = ClippedMean(bounds={"a": (-3, 3)}, random_state=0).fit(column(FRAMES[kind], "a"))
     assert mean.mean_ == ClippedMean(bounds=(-3, 3), random_state=0).fit(FRAME[["a"]]).mean_
     assert mean.feature_names_in_.tolist() == ["a"]
-    quantile = PrivateQuantile(bounds=(-3, 3), random_state=0).fit(column(FRAMES[kind], "a"))
-    assert quantile.quantile_ == PrivateQuantile(bounds=(-3, 3), random_state=0).fit(FRAME[["a"]]).quantile_
+    quantile = PrivateQuantile(bounds=(-3, 3), epsilon=10.0, random_state=0).fit(column(FRAMES[kind], "a"))
+    assert (
+        quantile.quantile_
+        == PrivateQuantile(bounds=(-3, 3), epsilon=10.0, random_state=0).fit(FRAME[["a"]]).quantile_
+    )
 
 
 def test_a_column_without_a_name_is_one_too() -> None:

@@ -34,6 +34,18 @@ def test_rows_on_an_edge_are_at_or_below_it() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("bounds", "bins", "atom"), [((35, 42), 70, 35.2), ((1000, 1001), 100, 1000.07), ((-1, 1), 200, -0.63)]
+)
+def test_an_atom_on_an_edge_is_at_or_below_it(bounds: tuple[float, float], bins: int, atom: float) -> None:
+    x = np.r_[np.full(500, atom), np.full(500, bounds[1])]
+    for options in ({"bins": bins}, {"step": round((bounds[1] - bounds[0]) / bins, 4)}):
+        made = PrivateDistribution(bounds=bounds, epsilon=100.0, random_state=0, **options).fit(x)
+        assert made.cdf(atom) == pytest.approx(0.5, abs=0.02) and made.quantile(0.4) <= atom
+        (low,), (high,) = made.band([atom])
+        assert low <= 0.5 <= high and high - low < 0.2
+
+
 @pytest.mark.parametrize("options", [NORMAL, COUNTS, {**NORMAL, "delta": 1e-6}])
 def test_a_cdf_is_a_cdf(options: dict[str, object]) -> None:
     x = np.random.default_rng(0).poisson(3, size=50)

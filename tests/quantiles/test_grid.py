@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.quantiles.grid import check_grid, finite_places, sorted_places
+from dpstats.quantiles.grid import Grid, check_grid, finite_places, sorted_places
 
 
 def test_rows_go_to_the_nearest_point_and_to_the_bounds() -> None:
@@ -22,6 +22,34 @@ def test_upwards_a_row_on_a_point_stays_there() -> None:
     points = np.arange(11) / 10
     assert grid.places(points, up=True).tolist() == list(range(11))
     assert grid.places(points[:-1] + 0.001, up=True).tolist() == list(range(1, 11))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "steps", "digits"),
+    [
+        (35, 42, 70, 1),
+        (1000, 1001, 100, 2),
+        (-1, 1, 200, 2),
+        (0.1, 0.8, 7, 1),
+        (1e6, 1e6 + 1, 1000, 3),
+        (0, 1e-5, 100, 7),
+    ],
+)
+def test_a_number_as_it_is_written_is_on_its_edge(low: float, high: float, steps: int, digits: int) -> None:
+    grid = Grid(low, high, steps, False)
+    written = np.array([float(f"{low + k * (high - low) / steps:.{digits}f}") for k in range(steps + 1)])
+    assert grid.edges.tolist() == written.tolist()
+    assert grid.places(written, up=True).tolist() == list(range(steps + 1))
+    assert grid.places(np.nextafter(written[:-1], np.inf), up=True).tolist() == list(range(1, steps + 1))
+
+
+@pytest.mark.parametrize("bounds", [(np.pi, 10 / 3), (1e15, 1e15 + 64), (1e9, 1e9 + 1), (-1e-300, 1e-300)])
+def test_rows_lie_by_the_edges_that_are_reported(bounds: tuple[float, float]) -> None:
+    grid = Grid(*bounds, 1000, False)
+    x = np.concatenate([grid.edges, np.random.default_rng(0).uniform(*bounds, size=1000)])
+    places = grid.places(x, up=True)
+    assert np.all(x <= grid.edges[places]) and np.all((places == 0) | (x > grid.edges[places - 1]))
+    assert np.all(np.diff(grid.edges) >= 0) and (grid.edges[0], grid.edges[-1]) == bounds
 
 
 def test_a_place_is_of_its_row_alone() -> None:

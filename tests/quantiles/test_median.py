@@ -133,3 +133,12 @@ def test_pure_noise_is_the_smaller_one_and_in_the_interval() -> None:
 def test_bad_parameters_are_named(options: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidParameter, match=message):
         PrivateMedian(**{"bounds": (0, 1), **options}).plan(50)
+
+
+@pytest.mark.parametrize("epsilon", [1e5, 1e8])
+def test_a_huge_epsilon_runs_or_is_refused(epsilon: float) -> None:
+    x = np.arange(100.0)
+    assert PrivateMedian(bounds=(0, 100), epsilon=epsilon).fit(x).median_ == pytest.approx(49, abs=0.1)
+    for level in (None, 0.95):
+        with pytest.raises(InvalidParameter, match="epsilon is too large"):
+            PrivateMedian(bounds=(0, 100), epsilon=epsilon, delta=0, confidence_level=level).fit(x)

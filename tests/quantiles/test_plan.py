@@ -8,6 +8,7 @@ from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.privacy import Choice, Stage, compose
 from dpstats.quantiles import PrivateQuantile
 from dpstats.quantiles.plan import HIGH, LOW, POINT
+from dpstats.quantiles.rank_errors import least_distance, offset_ranks
 
 
 def plan_of(n: int = 5000, q: object = 0.5, **options: object) -> object:
@@ -15,13 +16,70 @@ def plan_of(n: int = 5000, q: object = 0.5, **options: object) -> object:
 
 
 def test_an_interval_is_a_pair_of_ends_and_on_a_declared_grid_a_point_too() -> None:
-    assert [target.kind for target in plan_of().targets] == [LOW, HIGH]
+    assert [target.kind for target in plan_of(500).targets] == [LOW, HIGH]
+    # Rows enough for intervals that are hardly wider by a point of its own.
+    assert [target.kind for target in plan_of().targets] == [LOW, POINT, HIGH]
+    assert [target.kind for target in plan_of(500, epsilon=20.0).targets] == [LOW, POINT, HIGH]
     assert [target.kind for target in plan_of(step=1).targets] == [LOW, POINT, HIGH]
     assert [target.kind for target in plan_of(coverage="any").targets] == [LOW, POINT, HIGH]
     assert [target.kind for target in plan_of(confidence_level=None).targets] == [POINT]
-    # Too few rows for a pair: a point of its own, and bounds for ends.
+    # Too few rows for a pair: a point of its own, and a bound for an end.
+    assert [target.kind for target in plan_of(500, 0.9).targets] == [LOW, POINT]
+    # Too few rows for anything: what is chosen is not reported.
     assert [target.kind for target in plan_of(5).targets] == [POINT]
-    assert [target.kind for target in plan_of(60, 0.95).targets] == [LOW, POINT]
+    assert plan_of(5).unseparated == (0.5,)
+
+
+@pytest.mark.parametrize("coverage", ["regular", "any"])
+@pytest.mark.parametrize("level", [None, 0.95])
+@pytest.mark.parametrize("step", [None, 1])
+def test_no_rank_is_nearer_to_an_edge_than_a_bound_draws_points_from(
+    coverage: str, level: float | None, step: float | None
+) -> None:
+    if level is None and coverage == "any":
+        return
+    q = (0.004, 0.1, 0.5, 0.9, 0.97, 0.999)
+    for n, epsilon in ((500, 1.0), (3000, 0.3), (3000, 10.0)):
+        plan = plan_of(n, q, confidence_level=level, coverage=coverage, step=step, epsilon=epsilon)
+        size, scale = len(plan.targets), plan.stages[0].scale_steps
+        share = 0.2 * (1 - (level or 0.5)) / size
+        for inside in (lambda rank: rank, lambda rank: n - rank):  # noqa: B023
+            distances = sorted(inside(target.rank) for target in plan.targets)
+            for count, distance in enumerate(distances, 1):
+                assert distance >= least_distance(size, scale, plan.grid.points, share, count)
+        pointed = {q[target.of] for target in plan.targets if target.kind == POINT}
+        assert 0.999 in plan.unseparated and not pointed & set(plan.unseparated)
+        assert any("0.999 and a bound" in note and "NaN" in note for note in plan.notes())
+        # Ends are planned for as many points as are chosen, at least.
+        assert coverage == "any" or all(
+            target.rank <= (offset_ranks(q[target.of], n, size, scale, 0.025)[0] or 0)
+            for target in plan.targets
+            if target.kind == LOW
+        )
+
+
+def test_quantiles_that_are_left_out_leave_the_others_their_ranks() -> None:
+    alone = [target.rank for target in plan_of(5000).targets]
+    assert [target.rank for target in plan_of(5000, (0.5, 0.9999), epsilon=1.0).targets][
+        : len(alone)
+    ] != alone
+    points = plan_of(5000, (0.5, 0.9999), confidence_level=None)
+    assert points.targets == plan_of(5000, confidence_level=None).targets and points.unseparated == (0.9999,)
+    levels = plan_of(5000, (0.5, 0.9999), confidence_level=None, method="halving")
+    assert [len(level) for level in levels.levels] == [1] and levels.unseparated == (0.9999,)
+
+
+def test_any_epsilon_is_planned() -> None:
+    for epsilon in (0.05, 1e3, 1e5, 1e8, 1e300):
+        for options in (
+            {},
+            {"step": 1},
+            {"coverage": "any"},
+            {"confidence_level": None, "method": "halving"},
+        ):
+            plan = plan_of(500, epsilon=epsilon, **options)
+            total = compose(plan.events, plan.target.delta)
+            assert total.epsilon <= epsilon * (1 + 1e-9)
 
 
 def test_targets_rise_within_and_between_quantiles() -> None:
@@ -65,10 +123,11 @@ def test_scales_are_two_over_epsilon_and_four_over_a_level() -> None:
 
 
 def test_few_rows_are_said_to_be() -> None:
-    assert plan_of(500, epsilon=0.1).crowded == (0.5,)
+    assert plan_of(500, epsilon=0.1).unseparated == (0.5,) and plan_of(500, epsilon=0.1).crowded == ()
+    assert plan_of(500, epsilon=0.12, step=1).crowded == (0.5,)
     assert plan_of(5000).crowded == () and plan_of(500, epsilon=0.1, coverage="any").crowded == ()
-    assert "3.63 of 5,000 rows" in plan_of().notes()[0]
-    assert plan_of().facts()["rank_error"] == pytest.approx(3.63, abs=0.01)
+    assert "3.63 of 500 rows" in plan_of(500).notes()[0]
+    assert plan_of(500).facts()["rank_error"] == pytest.approx(3.63, abs=0.01)
 
 
 @pytest.mark.parametrize(

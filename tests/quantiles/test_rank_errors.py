@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpstats.quantiles.rank_errors import Law, binomial, offset_ranks, rank_errors
+from dpstats.quantiles.rank_errors import Law, binomial, least_distance, offset_ranks, rank_errors
 from dpstats.release.noise import ExactNoise, SimulatedNoise
 
 
@@ -86,3 +86,41 @@ def test_few_rows_have_no_ranks() -> None:
     assert offset_ranks(0.5, 5, 2, 2.0, 0.025) == (None, None)
     low, high = offset_ranks(0.95, 60, 2, 2.0, 0.025)
     assert low is not None and high is None
+
+
+@pytest.mark.parametrize("rows_per_place", [1, 4, 80])
+@pytest.mark.parametrize(("size", "scale"), [(1, 1.5), (2, 1.0), (3, 0.5)])
+def test_beyond_the_least_distance_no_bound_draws_a_point(
+    rows_per_place: int, size: int, scale: float
+) -> None:
+    # By enumeration: rows at places 0, 1, ..., so many at each, and 300 empty places between the last and the bound.
+    n, out, share = 80, 300, 1e-3
+    places = np.arange(n // rows_per_place + out)
+    below = np.minimum(places * rows_per_place, n)
+    up_to = np.minimum((places + 1) * rows_per_place, n)
+
+    def drawn(distance: int) -> float:
+        rank = n - distance
+        beyond = np.maximum(below - rank, 0) + np.minimum(up_to - rank, 0)
+        values, counts = np.unique(beyond, return_counts=True)
+        tuples = np.meshgrid(*[values] * size, indexing="ij")
+        spread = np.maximum(0, np.maximum.reduce(tuples)) - np.minimum(0, np.minimum.reduce(tuples))
+        weights = np.exp(-spread / scale)
+        for lengths in np.meshgrid(*[counts] * size, indexing="ij"):
+            weights = weights * lengths
+        far, total = weights[tuples[0] == distance].sum(), weights.sum()
+        return far / total
+
+    nearest = least_distance(size, scale, places.size, share, count=size)
+    assert nearest < n
+    assert drawn(nearest) <= share
+    # A third of it would not do.
+    assert drawn(nearest // 3) > share
+
+
+def test_the_least_distance_grows_with_points_places_and_scale() -> None:
+    base = least_distance(2, 2.0, 1000, 1e-3)
+    assert base < least_distance(3, 2.0, 1000, 1e-3) and base < least_distance(2, 4.0, 1000, 1e-3)
+    assert base < least_distance(2, 2.0, 10**6, 1e-3) and base < least_distance(2, 2.0, 1000, 1e-5)
+    assert base < least_distance(2, 2.0, 1000, 1e-3, count=2)
+    assert least_distance(2, 2.0**-9, 1 << 40, 1e-6) == 1

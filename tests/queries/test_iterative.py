@@ -139,7 +139,7 @@ def test_all_rounds_are_charged_whether_or_not_they_are_needed() -> None:
     assert fitted.n_rounds_ == 1 and fitted.converged_
     (charge,) = budget.history()
     assert charge.guarantee == fitted.plan_.guarantee and len(fitted.plan_.events) == 18
-    assert "1 of 9, ended by a check" in str(fitted.summary())
+    assert "1 of 9, the accuracy was reached" in str(fitted.summary())
 
 
 def test_many_implicit_answers_and_a_bar(capsys: pytest.CaptureFixture[str]) -> None:
@@ -192,3 +192,28 @@ def test_a_net_whose_error_is_not_known_promises_nothing() -> None:
     # It still learns: what is near the data is left of eight.
     found = made(update="median", net=np.vstack([np.eye(4), COUNTS]), epsilon=8.0).fit(COUNTS)
     assert found.n_rounds_ > 1 and np.abs(found.predict() - TRUE).max() < 0.21
+
+
+@pytest.mark.parametrize("update", ["multiplicative_weights", "perceptron"])
+def test_rounds_that_are_paid_for_are_used(update: str) -> None:
+    # 64 points, most rows on a few of them: a search that ended at its first near check was off by .1 and more.
+    rng = np.random.default_rng(0)
+    queries = (rng.random((200, 64)) < 0.5).astype(float)
+    counts = rng.multinomial(100_000, rng.dirichlet(np.full(64, 0.1)))
+    exact = queries @ counts / 100_000
+    for seed in range(3):
+        found = IterativeConstruction(
+            queries=queries, update=update, epsilon=0.2, delta=1e-6, random_state=seed
+        ).fit(counts)
+        error = np.abs(found.predict() - exact).max()
+        assert found.n_rounds_ == found.plan_.rounds and not found.converged_
+        assert error < 0.06 and error <= found.error_bound_ <= found.plan_.error_bound
+
+
+def test_a_search_ends_where_the_stated_accuracy_is_reached() -> None:
+    options = {"max_updates": 40, "epsilon": 20.0, "delta": 1e-6}
+    for seed in range(5):
+        found = made(random_state=seed, accuracy=0.3, **options).fit(100 * COUNTS)
+        assert found.converged_ and found.n_rounds_ < 41 and found.error_bound_ <= 0.3
+        missed = made(random_state=seed, accuracy=1e-3, **options).fit(COUNTS)
+        assert not missed.converged_ and missed.n_rounds_ == 41

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from dpstats.data.tables import Table
-from dpstats.queries import MarginalMWEM
+from dpstats.privacy import PrivacyGuarantee
+from dpstats.queries import Domain, LinearQueries, MarginalMWEM
 from dpstats.queries.counts import ROW
-from dpstats.queries.marginal_rounds import MOVED, Rounds
+from dpstats.queries.marginal_rounds import MOVED, Rounds, default_rounds
+from dpstats.queries.marginals import MarginalQueries
 
 SHAPE = (2, 3)
 MADE = MarginalMWEM(domain=SHAPE, workload=(1, 2), rounds=2)
@@ -74,3 +76,18 @@ def test_a_smaller_table_is_padded_with_zeros() -> None:
     exact = MADE._read(Table(np.array([[0, 0], [0, 1], [1, 2]])), PLAN)
     rows = Rounds(PLAN).padded(exact, np.array([0, 2]))
     assert (rows // ROW).tolist() == [[2, 1, 0, 0, 0, 0], [1, 1, 0, 0, 0, 1]]
+
+
+def test_rounds_grow_with_the_budget_and_the_rows() -> None:
+    queries = LinearQueries.marginals(Domain(dict.fromkeys("abcdefgh", 4)), (2, 3))
+    assert isinstance(queries, MarginalQueries)
+
+    def rounds(n: int, epsilon: float) -> int:
+        return default_rounds(queries, n, PrivacyGuarantee(epsilon, 1e-6))
+
+    by_epsilon = [rounds(20_000, epsilon) for epsilon in (0.1, 1.0, 2.0, 4.0, 100.0)]
+    assert by_epsilon[0] == 8 and by_epsilon[-1] == len(queries.tables) == 84
+    assert by_epsilon == sorted(by_epsilon) and by_epsilon[1] < by_epsilon[2] < by_epsilon[3]
+    assert rounds(2_000, 1.0) == 8 < rounds(20_000, 1.0) < rounds(200_000, 1.0)
+    made = MarginalMWEM(domain=Domain(dict.fromkeys("abcdefgh", 4)), workload=(2, 3), epsilon=4.0)
+    assert made.plan(20_000).rounds == by_epsilon[3]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,5 +51,14 @@ LAWS = {
         lambda n, rng: rng.lognormal(size=n), (0.0, 1000.0), None, lambda q: math.exp(_NORMAL[q])
     ),
     "Poisson(3)": Law(lambda n, rng: rng.poisson(3, size=n), (0.0, 100.0), 1.0, _poisson),
+    "lognormal(0, 2)": Law(
+        lambda n, rng: rng.lognormal(0, 2, size=n),
+        (0.0, 10_000.0),
+        None,
+        lambda q: math.exp(2 * NormalDist().inv_cdf(q)),
+    ),
+    "Poisson(2)": Law(
+        lambda n, rng: rng.poisson(2, size=n), (0.0, 30.0), 1.0, lambda q: _poisson(q, rate=2.0)
+    ),
     "RAND meddol": Law(lambda n, rng: rng.choice(medical_costs(), size=n), (0.0, 50_000.0), None, _of_rows),
 }

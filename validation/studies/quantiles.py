@@ -6,6 +6,7 @@ left out where it is not there). Peers give a point without an interval: error a
 
     python validation/studies/quantiles.py
     python validation/studies/quantiles.py --replications 40 --only normal lognormal --no-peers
+    python validation/studies/quantiles.py --edges --replications 200    # near the edge of the rows: minutes
     python validation/studies/quantiles.py --fast                  # a part of it, nothing written
 """
 
@@ -31,6 +32,18 @@ ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "validation" / "results"
 SIZES = ((500, 1.0), (5000, 1.0), (5000, 0.1), (50_000, 0.1))
 CASES = (("normal", 0.5), ("lognormal", 0.5), ("lognormal", 0.9), ("Poisson(3)", 0.5), ("Poisson(3)", 0.9))
+FAR = (
+    ("lognormal(0, 2)", (0.5, 0.95), 2000, 0.2),
+    ("lognormal(0, 2)", (0.99,), 500, 1.0),
+    ("lognormal(0, 2)", (0.9,), 500, 1.0),
+    ("lognormal(0, 2)", (0.999,), 20_000, 0.1),
+    ("lognormal(0, 2)", (0.01, 0.5, 0.99), 20_000, 0.1),
+    ("lognormal(0, 2)", (0.1, 0.25, 0.5, 0.75, 0.9), 2000, 0.5),
+    ("lognormal(0, 2)", (0.25, 0.5, 0.75), 500, 50.0),
+    ("Poisson(2)", (0.9,), 500, 0.1),
+    ("Poisson(2)", (0.1, 0.5, 0.9), 500, 0.3),
+)
+"""Laws, fractions, sizes and epsilons with quantiles near the edge of the rows, and several in a fit."""
 REAL = (("RAND meddol", 0.5), ("RAND meddol", 0.9))
 PEER_CASES = (
     ("normal", 0.5),
@@ -90,6 +103,36 @@ def cells(replications: int, cases: Sequence[tuple[str, float]], sizes: Any = SI
         for n, epsilon in sizes:
             for coverage in ("regular", "any"):
                 yield measure(name, q, n, epsilon, coverage, replications)
+
+
+def far(replications: int, cases: Sequence[Any] = FAR) -> Iterator[list[str]]:
+    """Yield a row for every quantile of a fit of several, or near the edge of the rows."""
+    for name, q, n, epsilon in cases:
+        law, rng = LAWS[name], np.random.default_rng([n, int(1000 * epsilon), len(q)])
+        truth = np.array([law.quantile(x) for x in q])
+        made = PrivateQuantile(q, bounds=law.bounds, step=law.step, epsilon=epsilon, random_state=rng)
+        ends, points = [], []
+        for _ in range(replications):
+            made.fit(law.rows(n, rng))
+            ends.append((made.low_, made.high_))
+            points.append(made.quantile_)
+        low, high = np.moveaxis(np.array(ends), 1, 0)
+        covered = ((low <= truth) & (truth <= high)).mean(axis=0)
+        for i, x in enumerate(q):
+            estimate = "" if x in made.plan_.unseparated else f"{np.median(np.array(points)[:, i]):.4g}"
+            ends_of = f"{np.median(low[:, i]):.4g} to {np.median(high[:, i]):.4g}"
+            yield [
+                name,
+                ", ".join(f"{other:g}" for other in q),
+                f"{n:,}",
+                f"{epsilon:g}",
+                f"{x:g}",
+                f"{truth[i]:.4g}",
+                f"{covered[i]:.3f}",
+                estimate,
+                ends_of,
+                f"{replications}",
+            ]
 
 
 def opendp_quantile(law: Law, q: float, n: int, epsilon: float) -> Any:
@@ -203,6 +246,21 @@ def report(found: Sequence[Cell], beside: Sequence[Sequence[str]], command: str)
     return "\n".join(lines) + "\n"
 
 
+def report_edges(rows: Sequence[Sequence[str]], command: str) -> str:
+    lines = [
+        "# Private quantiles near the edge of the rows, and several in a fit",
+        "",
+        f"{time.strftime('%Y-%m-%d')}, made by `{command}`. Coverage of intervals of level {LEVEL:g} of "
+        "`PrivateQuantile`, the median estimate (none where a quantile cannot be told from a bound, as its summary "
+        "says) and the median ends.",
+        "",
+        "| law | together | n | epsilon | q | true | coverage | estimate | interval | datasets |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+        *("| " + " | ".join(row) + " |" for row in rows),
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def picture(found: Sequence[Cell]) -> Any:
     """Draw coverage and width of every cell."""
     from matplotlib.figure import Figure
@@ -240,11 +298,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--no-peers", action="store_true", help="without diffprivlib, which needs its environment"
     )
     parser.add_argument("--only", nargs="+", choices=list(LAWS), help="some laws")
+    parser.add_argument(
+        "--edges",
+        action="store_true",
+        help="quantiles near the edge of the rows, and several in a fit, alone",
+    )
     parser.add_argument("--no-write", action="store_true")
     parser.add_argument("--fast", action="store_true")
     options = parser.parse_args(arguments)
     if options.fast:
-        print(report([*cells(20, CASES[:2], SIZES[:2])], [], "python validation/studies/quantiles.py --fast"))
+        command = "python validation/studies/quantiles.py --fast"
+        print(report([*cells(20, CASES[:2], SIZES[:2])], [], command))
+        print(report_edges([*far(20, FAR[1:3])], command))
+        return
+    given = " ".join(sys.argv[1:] if arguments is None else arguments)
+    if options.edges:
+        page = report_edges([*far(options.replications)], f"python validation/studies/quantiles.py {given}")
+        print(page)
+        if not options.no_write:
+            (RESULTS / "quantile_edges.md").write_text(page, encoding="utf-8")
         return
     cases = [*CASES]
     try:
@@ -258,7 +330,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(cell, file=sys.stderr, flush=True)
         found.append(cell)
     beside = peers(options.peer_replications, not options.no_peers)
-    given = " ".join(sys.argv[1:] if arguments is None else arguments)
     page = report(found, beside, f"python validation/studies/quantiles.py {given}".strip())
     print(page)
     if not options.no_write:

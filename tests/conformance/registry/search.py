@@ -81,13 +81,11 @@ class Search:
 
     def _rows(self, first: Dataset, second: Dataset) -> int | None:
         """Return the row that differs; None where a unit is not a row of numbers."""
-        if not all(
-            isinstance(data, np.ndarray) and data.dtype.kind == "f" and data.ndim == 2
-            for data in (first, second)
-        ):
+        numbers = all(isinstance(data, np.ndarray) and data.dtype.kind == "f" for data in (first, second))
+        if not numbers or np.ndim(first) != 2 or np.shape(first) != np.shape(second):
             return None
         differ = np.flatnonzero((first != second).any(axis=1))
-        return int(differ[0]) if len(first) == len(second) and differ.size == 1 else None
+        return int(differ[0]) if differ.size == 1 else None
 
     def _changed(self, row: int, first: Dataset, second: Dataset) -> tuple[Dataset, Dataset]:
         """Return the pair with one number, or a whole row, of one dataset or of both changed."""
