@@ -17,6 +17,10 @@ TESTS = Path(__file__).parent
 TESTED_ELSEWHERE = {
     "__main__.py": "tests/cli/test_files.py runs it in processes",
     "data/rows.py": "tests/data/test_tables.py reads every kind of table through it",
+    "data/histograms.py": "tests/queries/test_counts.py reads good and bad counts",
+    "data/sparse.py": "tests/data/test_tables.py stores entries in every order, and twice",
+    "data/public_facts.py": "tests/data/test_tables.py compares the columns of a fit with later ones",
+    "data/source.py": "tests/data/test_schema.py and test_opening.py give y in every way",
     "identity/alternatives.py": "tests/identity/test_distance_interval.py and test_power.py go in every direction",
     "identity/workload.py": "tests/identity/test_power.py runs into its bounds",
     "identity/result.py": "tests/identity/test_base.py reads every result and summary",

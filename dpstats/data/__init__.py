@@ -1,1 +1,28 @@
-"""What is public about data, and what is read from them: parameters, labels, numbers, tables."""
+"""One door for private data: what a row is, is decided here and nowhere else."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_NAMES = {
+    "Column": "dpstats.data.schema",
+    "Schema": "dpstats.data.schema",
+    "Source": "dpstats.data.source",
+    "Rows": "dpstats.data.tables",
+    "Table": "dpstats.data.tables",
+    "open_source": "dpstats.data.opening",
+    "register": "dpstats.data.opening",
+}
+
+__all__ = list(_NAMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _NAMES:
+        return getattr(importlib.import_module(_NAMES[name]), name)
+    raise AttributeError(f"module 'dpstats.data' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,13 @@ from dpstats.data.columns import distinct
 from dpstats.data.values import Key, key_of
 from dpstats.data.words import Words, level
 from dpstats.errors import InvalidParameter
+
+
+class Levels(Protocol):
+    """Declared levels of a column, `Categories` or `Bins` say, and the code of each entry among them."""
+
+    def codes(self, data: Any, name: str = "data") -> NDArray[np.int64]:
+        """Return the position of each entry's level, -1 for one in none."""
 
 
 class Categories:
@@ -49,6 +56,11 @@ class Categories:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of the declared values: "number", "text" and others (`dpstats.data.values.key_of`)."""
+        return frozenset(key[0] for key in self._code)
 
     def codes(self, data: Any, name: str = "data") -> NDArray[np.int64]:
         """Return the position of each row's category, -1 for a row in none.

@@ -107,6 +107,48 @@ def _of_array(array: NDArray[Any]) -> tuple[Sequence[Any], NDArray[np.int64] | N
     return found, where
 
 
+_KINDS = {
+    "b": "number",
+    "i": "number",
+    "u": "number",
+    "f": "number",
+    "c": "number",
+    "U": "text",
+    "S": "bytes",
+    "M": "time",
+    "m": "duration",
+}
+_SAME = {"complex": "number", "instant": "time", "months": "duration"}
+
+
+def kind_of(data: Any) -> str | None:
+    """Return the kind of entries that the type of a column declares; None where it declares none."""
+    dtype = getattr(data, "dtype", None)
+    if isinstance(dtype, np.dtype):
+        return _KINDS.get(dtype.kind)
+    series = None if dtype is None and isinstance(data, list | tuple) else series_of(data)
+    if series is None:
+        return None
+    import narwhals as nw
+
+    if series.dtype == nw.String:
+        return "text"
+    if series.dtype.is_numeric() or series.dtype == nw.Boolean:
+        return "number"
+    return "time" if series.dtype in (nw.Datetime, nw.Date) else None
+
+
+def check_kind(name: str, found: str | None, levels: Any) -> None:
+    """Refuse entries whose declared kind no declared level has: no entry could be at a level."""
+    kinds = {_SAME.get(kind, kind) for kind in getattr(levels, "kinds", ())}
+    if found is None or not kinds or found in kinds or not kinds <= set(_KINDS.values()):
+        return
+    raise InvalidData(
+        f"{name} must hold entries of the type of the declared levels ({', '.join(sorted(kinds))}), got entries of "
+        f"type {found}. Declare the levels in the type of the column, or convert the column."
+    )
+
+
 def truths(name: str, data: Any) -> NDArray[np.bool_]:
     """Return a 1-d container of booleans as an array; a missing one is not true."""
     values, where = distinct(name, data)

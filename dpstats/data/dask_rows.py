@@ -5,15 +5,17 @@ A task that is lost is run again by the scheduler and gives the same integers; w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from dpstats.data.engine import Beside, Engine, Integers, Part, Work, added, chosen_columns, refusal
-from dpstats.data.rows import rows_of
+from dpstats.data.engine import Beside, Engine, Part, Work, chosen_columns, refusal
+from dpstats.data.rows import as_float64, rows_of
+from dpstats.data.schema import Schema
+from dpstats.data.tables import Integers, added
 from dpstats.errors import InvalidData
 
 _FAN = 8  # partial sums that one task adds up
@@ -28,12 +30,12 @@ class DaskRows(Engine):
     ----------
     collection : dask array of shape (n, d), or dask data frame
     columns : list of str, or None
-    beside : str or tuple of str, optional
+    beside : tuple of str
     """
 
     collection: Any
     columns: list[str] | None
-    beside: Beside = None
+    beside: tuple[str, ...] = ()
 
     @cached_property
     def shape(self) -> tuple[int, int]:
@@ -43,17 +45,29 @@ class DaskRows(Engine):
         n = int(_run(self._tasks(_count))[_N_ROWS])
         return n, int(d)
 
+    def size(self, schema: Schema) -> tuple[int, int] | None:
+        # The sizes of an array's blocks may be known; those of a frame are not.
+        stated = self.columns is None and not np.isnan(self.collection.shape[0])
+        return self.shape if stated else None
+
     def having(self, columns: Sequence[str] | None, beside: Beside = None) -> DaskRows:
         if self.columns is None:
             raise InvalidData("X must be a data frame for its columns to have names, got an array")
-        chosen, beside = chosen_columns([str(name) for name in self.collection.columns], columns, beside)
-        return replace(self, columns=chosen, beside=beside)
+        chosen, others = chosen_columns([str(name) for name in self.collection.columns], columns, beside)
+        return replace(self, columns=chosen, beside=others)
 
     def total(self, work: Work) -> dict[str, Integers]:
         found = _run(self._tasks(_Counted(work)))
         if int(found.pop(_N_ROWS)) != self.shape[0]:
             raise InvalidData("X must have as many rows whenever it is read: it changed meanwhile")
         return found
+
+    def collect(self, keep: Callable[[Part], Any]) -> None:
+        parts = _computed(self._tasks(_itself))
+        if sum(len(part.X) for part in parts) != self.shape[0]:
+            raise InvalidData("X must have as many rows whenever it is read: it changed meanwhile")
+        for part in parts:
+            keep(part)
 
     def _tasks(self, work: Any) -> list[Any]:
         from dask.delayed import delayed
@@ -79,11 +93,15 @@ def _count(part: Part) -> dict[str, Any]:
     return {_N_ROWS: np.int64(len(part.X))}
 
 
-def _on_block(work: Work, block: Any, columns: list[str] | None, beside: Beside) -> Any:
+def _itself(part: Part) -> Part:
+    return part
+
+
+def _on_block(work: Work, block: Any, columns: list[str] | None, beside: tuple[str, ...]) -> Any:
     """Return the sums of one partition."""
     if columns is None:
         return work(Part(_numbers(block)))
-    others = [block[name] for name in beside] if isinstance(beside, tuple) else beside and block[beside]
+    others = [block[name] for name in beside]
     # pandas takes a frame without columns for a sparse one.
     return work(Part(_numbers(block[columns]) if columns else np.empty((len(block), 0)), others))
 
@@ -92,7 +110,7 @@ def _numbers(block: Any) -> Any:
     X = rows_of(block)
     if getattr(X, "ndim", 0) != 2 or X.dtype.kind not in "fiub":
         raise InvalidData("X must be a 2-d table of numbers")
-    return np.asarray(X, dtype=np.float64)
+    return as_float64(X)
 
 
 def _sum(parts: Sequence[Any]) -> Any:
@@ -103,16 +121,21 @@ def _sum(parts: Sequence[Any]) -> Any:
 
 
 def _run(tasks: list[Any]) -> dict[str, Any]:
-    from dask.base import compute
     from dask.delayed import delayed
 
     plus = delayed(_sum, pure=True)
     while len(tasks) > 1 or not tasks:
         tasks = [plus(tasks[i : i + _FAN]) for i in range(0, len(tasks), _FAN)] or [plus([])]
+    return dict(_computed(tasks)[0])
+
+
+def _computed(tasks: list[Any]) -> tuple[Any, ...]:
+    """Return the results of tasks, or refuse rows that cannot be read."""
+    from dask.base import compute
+
     failed: InvalidData | None = None
     try:
-        (found,) = compute(tasks[0])
-        return dict(found)
+        return tuple(compute(*tasks))
     except InvalidData as error:
         failed = InvalidData(*error.args)
     except Exception:  # of the graph that makes the rows, and may show them

@@ -25,7 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
-from dpstats.data.engine import Beside, Engine, Integers, Part, Work, added, chosen_columns, names_of
+from dpstats.data.engine import Beside, Engine, Part, Work, chosen_columns, names_of
+from dpstats.data.schema import Schema
+from dpstats.data.tables import Integers, added
 from dpstats.data.words import MISSING_WORDS, NO_NUMBER, Words, numbers
 from dpstats.errors import InvalidData, InvalidParameter
 
@@ -75,7 +77,7 @@ class TextRows(Engine):
     _words: dict[str, list[str]]
     _rows: int
     columns: list[str]
-    beside: Beside = None
+    beside: tuple[str, ...] = ()
     unusable: tuple[int, str] | None = None
     wrong: str = ""
 
@@ -83,11 +85,14 @@ class TextRows(Engine):
     def shape(self) -> tuple[int, int]:
         return self._rows, len(self.columns)
 
+    def size(self, schema: Schema) -> tuple[int, int] | None:
+        return self._chosen(schema).shape if schema.levels is None else (self._rows, len(schema.levels))
+
     def having(self, columns: Sequence[str] | None, beside: Beside = None) -> TextRows:
         given = dict.fromkeys(self.columns if columns is None else self._places)
         given |= dict.fromkeys(name for name in names_of(beside) if name in self._places)
-        chosen, beside = chosen_columns(list(given), columns, beside)
-        return replace(self, columns=chosen, beside=beside)
+        chosen, others = chosen_columns(list(given), columns, beside)
+        return replace(self, columns=chosen, beside=others)
 
     def total(self, work: Work) -> dict[str, Integers]:
         self._check()
@@ -96,9 +101,7 @@ class TextRows(Engine):
         places = [self._places[name] for name in self.columns]
         total: dict[str, Integers] = {}
         for block in self._blocks(max(1, _ENTRIES // max(1, len(self._places)))):
-            others = [self._column(name, block) for name in names_of(self.beside)]
-            beside = others[0] if isinstance(self.beside, str) else others or None
-            added(total, work(Part(block[:, places], beside)))
+            added(total, work(Part(block[:, places], [self._column(name, block) for name in self.beside])))
         return total
 
     def frame(self) -> Any:
@@ -337,7 +340,7 @@ class _Store:
         first = min(((line, name) for name, line in self._unusable.items()), default=None)
         places = {name: j for j, name in enumerate(self._columns)}
         words = {name: list(codes) for name, codes in self._words.items()}
-        return TextRows(self._spool, places, words, self._count, self._columns, None, first, self._wrong)
+        return TextRows(self._spool, places, words, self._count, self._columns, (), first, self._wrong)
 
     def _codes(self, codes: dict[str, int], words: list[str]) -> list[int]:
         if self._empty:

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.duckdb_functions import overridden
-from dpstats.data.engine import Beside, Engine, Integers, Part, Work, added, chosen_columns, names_of, refusal
+from dpstats.data.engine import Beside, Engine, Part, Work, chosen_columns, refusal
+from dpstats.data.tables import Integers, added
 from dpstats.data.words import NO_NUMBER, Words, number_sql
 from dpstats.errors import InvalidData
 
@@ -55,15 +56,23 @@ class DuckRows(Engine):
     aggregate: Callable[[Sequence[str], Sequence[str]], Sequence[Any]]
     types: dict[str, str]
     columns: list[str]
-    beside: Beside = None
+    beside: tuple[str, ...] = ()
 
     @cached_property
     def shape(self) -> tuple[int, int]:
         return int(_asked(self.count)), len(self.columns)
 
     def having(self, columns: Sequence[str] | None, beside: Beside = None) -> DuckRows:
-        chosen, beside = chosen_columns(list(self.types), columns, beside)
-        return replace(self, columns=chosen, beside=beside)
+        chosen, others = chosen_columns(list(self.types), columns, beside)
+        return replace(self, columns=chosen, beside=others)
+
+    def kind(self, name: Any) -> str | None:
+        kind = self.types[name]
+        if kind.endswith("]"):
+            return None
+        if kind.startswith((*_NUMBERS, *_UNSIGNED)):
+            return "number"
+        return "text" if kind == "VARCHAR" else None
 
     def expression(self, column: int) -> str:
         name = self.columns[column]
@@ -90,12 +99,11 @@ class DuckRows(Engine):
             parts.append(part)
             return {}
 
-        one = replace(self, beside=names_of(self.beside))
-        one.total(keep)
+        self.total(keep)
         found = {
             name: np.concatenate([part.X[:, j] for part in parts]) for j, name in enumerate(self.columns)
         }
-        for j, name in enumerate(names_of(self.beside)):
+        for j, name in enumerate(self.beside):
             entries = [entry for part in parts for entry in list(part.beside[j])]
             found[name] = np.empty(len(entries), dtype=object)
             found[name][:] = entries
@@ -107,7 +115,7 @@ class DuckRows(Engine):
 
     def total(self, work: Work) -> dict[str, Integers]:
         expressions = [self.expression(j) for j in range(len(self.columns))]
-        expressions += [sql for name in names_of(self.beside) for sql in self._beside(name)]
+        expressions += [sql for name in self.beside for sql in self._beside(name)]
         total: dict[str, Integers] = {}
         seen = 0
         for part in self._parts(expressions):
@@ -132,11 +140,12 @@ class DuckRows(Engine):
             return [f"coalesce({quoted(name)}, {zero})", f"{quoted(name)} IS NULL"]
         return [quoted(name), f"{quoted(name)} IS NULL"]
 
-    def _others(self, block: Sequence[Any]) -> Any:
+    def _others(self, block: Sequence[Any]) -> list[Any]:
         """Return what is beside the numbers in a block."""
-        d, names = len(self.columns), names_of(self.beside)
-        found = [self._entries(name, block[d + 2 * j], block[d + 2 * j + 1]) for j, name in enumerate(names)]
-        return found if isinstance(self.beside, tuple) else found[0] if found else None
+        d = len(self.columns)
+        return [
+            self._entries(name, block[d + 2 * j], block[d + 2 * j + 1]) for j, name in enumerate(self.beside)
+        ]
 
     def _entries(self, name: str, values: Any, missing: Any) -> Any:
         """Return the entries of a column beside, None for what is missing."""

@@ -6,7 +6,7 @@ block returns, in integers: so every engine, and every cut into blocks, gives th
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.columns import check_kind
+from dpstats.data.schema import Schema
+from dpstats.data.source import Source
+from dpstats.data.tables import Integers, Rows, Sums, Table
 from dpstats.errors import InvalidData
 
-Integers = NDArray[np.int64]
-Sums = Mapping[str, Integers]
 Beside = str | tuple[str, ...] | None
-"""The column beside the numbers, or several."""
+"""The name of the column beside the numbers, or several names."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -29,31 +31,31 @@ class Part:
     Attributes
     ----------
     X : float64 array of shape (m, n_features)
-    beside : sequence of length m, or list of such, optional
-        The entries of the column that was asked for beside the numbers; of several columns a list of theirs.
+    beside : sequence of sequences of length m
+        The entries of the columns that were asked for beside the numbers.
     """
 
     X: NDArray[np.float64]
-    beside: Any = None
+    beside: Sequence[Any] = ()
 
 
 Work = Callable[[Part], Sums]
 """A pure function of some rows, whose results add up over a cut of the rows."""
 
 
-class Engine(ABC):
-    """Private rows in a database, a file or a cluster, as an estimator reads them.
+class Engine(Source):
+    """Private rows in a database, a file or a cluster.
 
     Attributes
     ----------
     columns : list of str, or None
         The names of the columns of numbers, which are public; None where they have none.
-    beside : str or tuple of str, optional
-        The name of one more column, or of several: outcomes or labels.
+    beside : tuple of str
+        The names of more columns: outcomes or labels.
     """
 
     columns: list[str] | None
-    beside: Beside = None
+    ordered = False
 
     @property
     @abstractmethod
@@ -62,7 +64,7 @@ class Engine(ABC):
 
     @abstractmethod
     def having(self, columns: Sequence[str] | None, beside: Beside = None) -> Engine:
-        """Return the same rows with some of the columns as numbers (None: all but ``beside``), and one beside them."""
+        """Return the same rows with some columns as numbers (None: all but ``beside``), and others beside them."""
 
     @abstractmethod
     def total(self, work: Work) -> dict[str, Integers]:
@@ -75,14 +77,45 @@ class Engine(ABC):
         """
 
     @property
-    def size(self) -> int:
-        """Number of entries."""
-        n, d = self.shape
-        return n * d
+    def names(self) -> list[Any] | None:  # type: ignore[override]
+        """The names of all columns that were chosen; None where they have none."""
+        return None if self.columns is None else list(dict.fromkeys([*self.columns, *self.beside]))
 
-    def reading(self, read: Callable[[Any], NDArray[Any]]) -> Engine:
-        """Return the same rows, with the entries of the column beside as ``read`` makes of them, each by itself."""
-        return _Reading(self, read)
+    def size(self, schema: Schema) -> tuple[int, int] | None:
+        return None  # rows are counted by reading them
+
+    def read(self, schema: Schema, given: Mapping[str, Any] | None = None) -> Rows:
+        if schema.ordered:
+            raise InvalidData(
+                "X must be in memory for an estimator that goes by the order of the rows: a relation, a file, a lazy "
+                "frame and a Dask collection have none"
+            )
+        if schema.counted:
+            raise InvalidData("X must be in memory: a histogram, one count for each point of the universe")
+        labels: list[tuple[str, Any, Any]] = [
+            ("X", name, kind) for name, kind in zip(schema.numbers or (), schema.levels or (), strict=False)
+        ]
+        labels += [(part.parameter, part.name, part.levels) for part in schema.named_columns]
+        for parameter, name, levels in labels:
+            if levels is not None and not schema.plain:
+                check_kind(parameter, self.kind(name), levels)
+        rows = Stream(self._chosen(schema), schema)
+        # Who is equal to whom takes all rows at once.
+        return rows.whole() if any(part.role == "units" for part in schema.beside) else rows
+
+    def _chosen(self, schema: Schema) -> Engine:
+        if self.columns is None:
+            if schema.levels is not None:
+                raise InvalidData("X must be a data frame for its columns to be attributes, got an array")
+            return self
+        beside = tuple(column.name for column in schema.named_columns)
+        if schema.levels is None:
+            return self.having(schema.numbers, beside)
+        return self.having([], (*(schema.numbers or ()), *beside))
+
+    def collect(self, keep: Callable[[Part], Any]) -> None:
+        """Give all parts to a function that keeps them, in this process."""
+        self.total(keep)
 
     def aggregates(self, expressions: Sequence[str], of: Sequence[str]) -> list[int] | None:
         """Return the integers that SQL aggregates give; None from engines that do not speak SQL.
@@ -99,37 +132,73 @@ class Engine(ABC):
         return f"{type(self).__name__}({len(self.columns or [])} columns)"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class _Reading(Engine):
-    engine: Engine
-    read: Callable[[Any], NDArray[Any]]
+class Stream(Rows):
+    """Rows that are read block by block, each as a `Table`."""
 
-    @property
-    def columns(self) -> list[str] | None:  # type: ignore[override]
-        return self.engine.columns
+    __slots__ = ("_engine", "_schema", "names")
 
-    @property
-    def beside(self) -> Beside:  # type: ignore[override]
-        return self.engine.beside
+    def __init__(self, engine: Engine, schema: Schema) -> None:
+        self._engine, self._schema = engine, schema
+        self.names = None if engine.columns is None else list(schema.numbers or engine.columns)
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.engine.shape
+        n, d = self._engine.shape
+        return n, d if self._schema.levels is None else len(self._schema.levels)
 
-    def having(self, columns: Sequence[str] | None, beside: Beside = None) -> Engine:
-        return _Reading(self.engine.having(columns, beside), self.read)
+    def total(self, work: Callable[[Table], Sums]) -> dict[str, Integers]:
+        return self._engine.total(_AsTable(self._schema, self.names, work))
 
-    def total(self, work: Work) -> dict[str, Integers]:
-        return self.engine.total(_ReadFirst(self.read, work))
+    def whole(self) -> Table:
+        parts: list[Part] = []
+
+        def keep(part: Part) -> Sums:
+            parts.append(part)
+            return {}
+
+        self._engine.collect(keep)
+        X = np.concatenate([part.X for part in parts])
+        columns = zip(*(part.beside for part in parts), strict=True)
+        return _AsTable(self._schema, self.names, _nothing).table(Part(X, list(map(_chained, columns))))
+
+    def aggregates(self, expressions: Sequence[str], of: Sequence[str]) -> list[int] | None:
+        return self._engine.aggregates(expressions, of)
+
+    def expression(self, column: int) -> str | None:
+        return self._engine.expression(column)
+
+
+def _nothing(table: Table) -> Sums:
+    return {}
 
 
 @dataclass(frozen=True)
-class _ReadFirst:
-    read: Callable[[Any], NDArray[Any]]
-    work: Work
+class _AsTable:
+    """Work on tables, for an engine that has parts."""
 
-    def __call__(self, part: Part) -> Sums:
-        return self.work(Part(part.X, self.read(part.beside)))
+    schema: Schema
+    names: list[Any] | None
+    work: Callable[[Table], Any]
+
+    def __call__(self, part: Part) -> Any:
+        return self.work(self.table(part))
+
+    def table(self, part: Part) -> Table:
+        """Return some rows as the schema reads them, each by itself."""
+        schema, entries = self.schema, iter(part.beside)
+        X: Any = part.X
+        if schema.levels is not None:
+            X = np.column_stack([kind.codes(next(entries), "X") for kind in schema.levels])
+        beside = {column.role: column.read(next(entries), schema.missing) for column in schema.named_columns}
+        return Table(X, **beside, names=self.names)
+
+
+def _chained(columns: Sequence[Any]) -> Any:
+    """Return the entries of a column of all parts: as one array of their type, or as a list of their kind."""
+    if all(isinstance(column, np.ndarray) and column.dtype == columns[0].dtype for column in columns):
+        return np.concatenate(columns)
+    kind = type(columns[0]) if isinstance(columns[0], list) else list
+    return kind(entry for column in columns for entry in column)
 
 
 def names_of(beside: Beside) -> tuple[str, ...]:
@@ -139,7 +208,7 @@ def names_of(beside: Beside) -> tuple[str, ...]:
 
 def chosen_columns(
     given: Sequence[str], columns: Sequence[str] | None, beside: Beside
-) -> tuple[list[str], Beside]:
+) -> tuple[list[str], tuple[str, ...]]:
     """Return the names of the columns of numbers and of those beside them, or refuse names that are not there."""
     if len(set(given)) < len(given):
         raise InvalidData("X must have a name of its own for every column")
@@ -150,14 +219,7 @@ def chosen_columns(
             raise InvalidData(
                 f"X must have a column of every name that is given, got none of the name {name!r}"
             )
-    return wanted, beside
-
-
-def added(total: dict[str, Integers], more: Sums) -> dict[str, Integers]:
-    """Add sums to a total, in place."""
-    for name, values in more.items():
-        total[name] = total[name] + values if name in total else np.array(values)
-    return total
+    return wanted, others
 
 
 def refusal() -> InvalidData:

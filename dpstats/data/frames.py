@@ -1,53 +1,12 @@
-"""Which columns of a data frame are labels, units and numbers: by their names, which are public."""
+"""Columns of a data frame, of any library, by their names."""
 
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from dpstats.data.labels import column_names
-from dpstats.errors import InvalidData, InvalidParameter
-
-
-def label_and_columns(
-    frame: Any, by: Any, columns: Any = None, bounds: Any = None, *, parameter: str = "by"
-) -> tuple[Any, Any]:
-    """Return the data frame of the columns of numbers, and the column ``by``, which ``parameter`` has named.
-
-    The columns of numbers are those of ``columns``; without it those that labelled ``bounds`` name; else all others.
-    """
-    names = column_names(frame)
-    if names is None:
-        raise InvalidData(f"X must be a data frame with a column {by!r}, got {type(frame).__name__}")
-    chosen = numbers_beside(names, by, columns, bounds, parameter=parameter)
-    return select(frame, chosen), column(frame, by)
-
-
-def numbers_beside(
-    names: Sequence[Any] | None, by: Any, columns: Any = None, bounds: Any = None, *, parameter: str = "by"
-) -> list[Any]:
-    """Return the columns of numbers beside the column ``by``: see `label_and_columns`."""
-    if names is None:
-        raise InvalidData(f"X must have columns with names, one of them {by!r}, got an array")
-    chosen = _chosen(names, by, columns, bounds)
-    refuse_unknown(parameter, [by], names)
-    refuse_unknown("columns", chosen, names)
-    if by in chosen:
-        raise InvalidParameter(f"columns must not have {by!r}, which is given as {parameter}")
-    if not chosen:
-        raise InvalidParameter("columns must name at least one column")
-    return chosen
-
-
-def _chosen(names: Sequence[Any], by: Any, columns: Any, bounds: Any) -> list[Any]:
-    if columns is not None:
-        chosen = [columns] if isinstance(columns, str) else list(columns)
-        if len(set(chosen)) < len(chosen):
-            raise InvalidParameter("columns must name each column once")
-        return chosen
-    labelled = list(bounds) if isinstance(bounds, Mapping) else []
-    return labelled or [name for name in names if name != by]
+from dpstats.errors import InvalidParameter
 
 
 def refuse_unknown(parameter: str, wanted: Sequence[Any], names: Sequence[Any]) -> None:

@@ -94,6 +94,22 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
     return value
 
 
+_MISSING = {
+    "error": "refuse the data",
+    "drop": "the row counts nowhere",
+    "center": "the entry counts as the center of the bounds",
+}
+
+
+def check_missing(value: Any, allowed: Sequence[str] = ("error",)) -> str:
+    """Return what a missing entry does: one of the words that have a meaning for the estimator."""
+    if isinstance(value, str) and value in allowed:
+        return value
+    words = ", ".join(map(repr, allowed))
+    advice = "; ".join(f"{word!r}: {_MISSING[word]}" for word in allowed)
+    raise InvalidParameter(f"missing must be one of {words}, got {reprlib.repr(value)}. {advice}.")
+
+
 def check_flag(name: str, value: Any) -> bool:
     """Return ``value`` as a bool if it is one, of Python's or numpy's, or raise `InvalidParameter`."""
     import numpy as np

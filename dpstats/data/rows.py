@@ -51,13 +51,15 @@ def _plain_floats(items: Sequence[Any]) -> NDArray[np.float64] | None:
 
 
 def as_float64(rows: Any) -> Any:
-    """Return a table of longer floats in float64; what is finite stays so, at the largest float64."""
+    """Return a table of numbers as float64; what is finite stays so, at the largest float64."""
     from scipy.sparse import csr_array, issparse
 
     if issparse(rows):
         return csr_array((as_float64(rows.data), rows.indices, rows.indptr), shape=rows.shape)
-    largest = np.finfo(np.float64).max
-    return np.where(np.isinf(rows), rows, np.clip(rows, -largest, largest)).astype(np.float64)
+    if rows.dtype.kind == "f" and rows.dtype.itemsize > 8:
+        largest = np.finfo(np.float64).max
+        rows = np.where(np.isinf(rows), rows, np.clip(rows, -largest, largest))
+    return np.asarray(rows, dtype=np.float64)
 
 
 _TABLE = "X must be a 2-d table of numbers"
@@ -86,8 +88,7 @@ def rows_of(X: Any) -> Any:
 
 
 def as_table(X: Any) -> Any:
-    """Return a column of pandas, polars or pyarrow as a table of one, under its name; a lazy frame collected."""
-    X = in_memory(X)
+    """Return a column of pandas, polars or pyarrow as a table of one, under its name."""
     series = None if hasattr(X, "sparse") else series_of(X)
     if series is None:
         return X

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
 from dpstats.data.delimited import TextFormat, distinct_names, read_delimited, read_header
-from dpstats.data.engine import Beside, Engine, Integers, Work, chosen_columns, names_of
+from dpstats.data.engine import Beside, Engine, Work, chosen_columns
+from dpstats.data.tables import Integers
 from dpstats.data.words import FOREIGN
 from dpstats.errors import InvalidData
 
@@ -32,24 +33,24 @@ class TextFile(Engine):
     Attributes
     ----------
     path : Path
-    names : list of str
+    header : list of str
         The names of all columns, which are public.
     columns, beside
         See `Engine`.
     """
 
     path: Path
-    names: list[str]
+    header: list[str]
     columns: list[str]
-    beside: Beside = None
+    beside: tuple[str, ...] = ()
 
     @property
     def shape(self) -> tuple[int, int]:
         return self._rows.shape
 
     def having(self, columns: Sequence[str] | None, beside: Beside = None) -> TextFile:
-        chosen, beside = chosen_columns(self.names, columns, beside)
-        return replace(self, columns=chosen, beside=beside)
+        chosen, others = chosen_columns(self.header, columns, beside)
+        return replace(self, columns=chosen, beside=others)
 
     def total(self, work: Work) -> dict[str, Integers]:
         return self._rows.total(work)
@@ -78,15 +79,15 @@ class TextFile(Engine):
             return None
         with contextlib.suppress(InvalidData):
             sep = _format(self.path).sep
-            rows = of_text(self.path, self.names, self.columns, sep, _LINE, guarded=seen.foreign)
+            rows = of_text(self.path, self.header, self.columns, sep, _LINE, guarded=seen.foreign)
             rows = rows.having(self.columns, self.beside)
             if rows.shape[0] >= 0:  # counts the rows, and refuses lines that are too short or too long
                 return rows
         return None
 
     def _defined_rows(self) -> Engine:
-        others = names_of(self.beside)
-        wanted = list(dict.fromkeys([*self.columns, *others])) or self.names[:1]
+        others = self.beside
+        wanted = list(dict.fromkeys([*self.columns, *others])) or self.header[:1]
         with _reading(self.path) as stream:
             rows = read_delimited(
                 stream, _name(self.path), wanted, text=others, form=_format(self.path), lines=False

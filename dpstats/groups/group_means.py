@@ -7,28 +7,25 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.categories import Categories
-from dpstats.data.engine import Engine, Part
-from dpstats.data.foreign import in_memory
-from dpstats.data.frames import label_and_columns, numbers_beside
 from dpstats.data.parameters import (
     check_choice,
     check_integer,
     check_level,
+    check_missing,
     check_privacy_parameters,
     check_random_state,
 )
-from dpstats.data.sources import engine_of
-from dpstats.data.tables import Table, read_table
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.data.schema import Column, Schema, column_list
+from dpstats.data.tables import Rows, Table
+from dpstats.errors import InvalidParameter
 from dpstats.groups import anova, contrasts
 from dpstats.groups.base import (
     ALTERNATIVES,
@@ -67,14 +64,15 @@ class _Fitted(RatioEstimator[GroupMeansPlan]):
 
 @dataclass(frozen=True, eq=False)
 class _Totals:
-    """The exact totals of some rows, with their codes beside them."""
+    """The exact totals of some rows."""
 
     plan: GroupMeansPlan
 
-    def __call__(self, part: Part) -> dict[str, NDArray[np.int64]]:
+    def __call__(self, table: Table) -> dict[str, NDArray[np.int64]]:
         plan = self.plan
-        codes = np.where(rows_that_count(part.X, plan.missing), part.beside, -1)
-        return group_sums(part.X, codes, plan.lattice, plan.totals)
+        assert table.groups is not None
+        codes = np.where(rows_that_count(table.X, plan.missing), table.groups, -1)
+        return group_sums(table.X, codes, plan.lattice, plan.totals)
 
 
 @parameters
@@ -174,8 +172,6 @@ class GroupMeans(_Fitted):
     random_state: Any = None
     budget: Any = None
 
-    _takes_engines = True
-
     def plan(self, n_samples: int, n_features: int) -> GroupMeansPlan:
         """Return what a fit on data of this size would release, and at which cost.
 
@@ -198,80 +194,28 @@ class GroupMeans(_Fitted):
         n = check_integer("n_samples", n_samples, at_least=2)
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
-        missing = check_choice("missing", self.missing, ["error", "drop"])
+        missing = check_missing(self.missing, ["error", "drop"])
         groups = self._categories().values
         if self.bounds is None:
             raise InvalidParameter("bounds must be given: a pair (low, high), or one per column")
         region = Region.check(self.bounds, self.bounds_are, None, 0.0, d)
         return group_means_plan(groups, region, n, d, epsilon, delta, missing)
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Release the totals of all groups.
-
-        Bad parameters and bad data raise before anything is charged; the budget, if there is one, is charged before any
-        noise is drawn. A fit that fails after that has spent the charge.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), or a data frame
-            Private rows. With ``by`` a data frame that has the labels too.
-        y : sequence of length n_samples
-            Private: the label of each row. Not given with ``by``.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        InvalidParameter
-            If a parameter is outside what is allowed.
-        InvalidData
-            If X is no table of finite numbers, or has not as many rows as there are labels.
-        BudgetExceeded
-            If the budget cannot pay.
-        """
+    def _schema(self) -> Schema:
         if self.by is None and self.columns is not None:
             raise InvalidParameter("columns must be given with by, the column that has the labels")
-        if self.by is not None:
-            if y is not None:
-                raise InvalidParameter("y must not be given with by: the labels are the column of that name")
-            source = engine_of(X)
-            if isinstance(source, Engine):
-                X = source.having(numbers_beside(source.columns, self.by, self.columns, self.bounds), self.by)
-            else:
-                X, y = label_and_columns(in_memory(X), self.by, self.columns, self.bounds)
-        return super().fit(X, y)
+        meaning = "a label for each row (or by, the column of a data frame that has them)"
+        parameter = "y" if self.by is None else "by"
+        labels = Column("groups", self.by, self._categories(), parameter, meaning=meaning)
+        return replace(super()._schema(), numbers=column_list(self.columns), beside=(labels,))
 
     def _categories(self) -> Categories:
         if self.groups is None:
             raise InvalidParameter("groups must be given: the labels of the groups, which are public")
         return Categories(self.groups, "groups")
 
-    def _table(self, X: Any, y: Any) -> Table:
-        if isinstance(X, Engine) and X.beside is not None:
-            read = X.reading(partial(self._categories().codes, name="y"))
-            return read_table(self, read, reset=True, min_samples=self._min_samples)
-        if y is None or isinstance(X, Engine):
-            raise InvalidData(
-                f"{type(self).__name__} requires y to be passed, but the target y is None: a label for each row (or "
-                "by, the column of a data frame that has them)"
-            )
-        return read_table(
-            self,
-            X,
-            groups=_one_dimensional(y),
-            categories=self._categories(),
-            reset=True,
-            min_samples=self._min_samples,
-        )
-
-    def _read(self, table: Table, plan: GroupMeansPlan) -> Mapping[str, Any]:
-        if isinstance(table.X, Engine):
-            return {TOTALS: table.X.total(_Totals(plan))}
-        codes = table.groups
-        assert codes is not None
-        return {TOTALS: _Totals(plan)(Part(table.X, codes))}
+    def _read(self, rows: Rows, plan: GroupMeansPlan) -> Mapping[str, Any]:
+        return {TOTALS: rows.total(_Totals(plan))}
 
     def _report(self, released: Released, plan: GroupMeansPlan) -> None:
         noise = plan.totals_noise

@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.data.foreign import in_memory
-from dpstats.data.frames import label_and_columns
-from dpstats.data.labels import unit_of
-from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters
-from dpstats.data.tables import Table, check_rows
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.data.parameters import check_integer, check_missing, check_privacy_parameters
+from dpstats.data.schema import Column, Schema, column_list
+from dpstats.data.tables import Rows
+from dpstats.errors import InvalidParameter
 from dpstats.groups.base import RatioEstimator, rows_that_count
 from dpstats.groups.plan import RatioPlan
 from dpstats.groups.unit_totals import TOTALS, UnitTotals, unit_sums
@@ -63,19 +61,9 @@ class MeanPerRowPlan(RatioPlan[UnitTotals]):
         return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class _OfUnits(Table):
-    """Rows of units: a table whose public size is the number of units."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        assert self.units is not None
-        return int(self.units.max()) + 1, int(self.X.shape[1])
-
-
-def units_table(rows: Any, units: Any) -> Table:
-    """Return checked rows, and whose they are, as a table of units."""
-    return _OfUnits(rows, units=Units.of(units).codes)
+def unit_places(units: Any) -> NDArray[np.int64]:
+    """Return the place of each row's unit in the order of their names."""
+    return Units.of(units).codes
 
 
 class _Fitted(RatioEstimator[MeanPerRowPlan]):
@@ -192,7 +180,7 @@ class MeanPerRow(_Fitted):
         if self.max_rows is None:
             raise InvalidParameter("max_rows must be given: how many rows of a unit count, which is public")
         most = check_integer("max_rows", self.max_rows, at_least=1, at_most=_MOST_ROWS)
-        missing = check_choice("missing", self.missing, ["error", "drop"])
+        missing = check_missing(self.missing, ["error", "drop"])
         if self.bounds is None:
             raise InvalidParameter("bounds must be given: a pair (low, high), or one per column")
         word = self._word()
@@ -213,39 +201,13 @@ class MeanPerRow(_Fitted):
 
         return made(BITS) if most > 2**4 else finest(made)
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Release the sums over units.
-
-        Bad parameters and bad data raise before anything is charged; the budget, if there is one, is charged before any
-        noise is drawn. A fit that fails after that has spent the charge.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features), or a data frame
-            Private rows. With ``unit`` a data frame that says whose they are, too.
-        y : sequence of length n_rows
-            Private: whose row it is. A missing one is refused. Not given with ``unit``.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        InvalidParameter
-            If a parameter is outside what is allowed.
-        InvalidData
-            If X is no table of finite numbers, if there are not as many units as rows, or if one is missing.
-        BudgetExceeded
-            If the budget cannot pay.
-        """
+    def _schema(self) -> Schema:
         if self.unit is None and self.columns is not None:
             raise InvalidParameter("columns must be given with unit, the column that says whose row it is")
-        if self.unit is not None:
-            if y is not None:
-                raise InvalidParameter("y must not be given with unit: the units are the column of that name")
-            X, y = label_and_columns(in_memory(X), self.unit, self.columns, self.bounds, parameter="unit")
-        return super().fit(X, y)
+        meaning = "whose row it is (or unit, the column of a data frame that says so)"
+        parameter = "y" if self.unit is None else "unit"
+        units = Column("units", self.unit, None, parameter, unit_places, meaning)
+        return replace(super()._schema(), numbers=column_list(self.columns), beside=(units,))
 
     def _word(self) -> str:
         """Return what a unit is called."""
@@ -253,25 +215,11 @@ class MeanPerRow(_Fitted):
             raise InvalidParameter(f"called must be the name of what a unit is, got {self.called!r}")
         return self.called or (str(self.unit) if self.unit is not None else "unit")
 
-    def _row_is(self, X: Any) -> str:
-        own = unit_of(X)
-        return self._word() if own == "row" else own
+    def _row_is(self, unit: str) -> str:
+        return self._word() if unit == "row" else unit
 
-    def _table(self, X: Any, y: Any) -> Table:
-        if y is None:
-            raise InvalidData(
-                f"{type(self).__name__} requires y to be passed, but the target y is None: whose row it is (or "
-                "unit, the column of a data frame that says so)"
-            )
-        rows = check_rows(self, in_memory(X), reset=True, min_samples=self._min_samples)
-        table = units_table(rows, y)
-        if table.shape[0] < self._min_samples:
-            raise InvalidData(
-                f"y must be of at least {self._min_samples} units, got {table.shape[0]} (public)"
-            )
-        return table
-
-    def _read(self, table: Table, plan: MeanPerRowPlan) -> Mapping[str, Any]:
+    def _read(self, rows: Rows, plan: MeanPerRowPlan) -> Mapping[str, Any]:
+        table = rows.whole()
         assert table.units is not None
         kept = rows_that_count(table.X, plan.missing)
         return {TOTALS: unit_sums(table.X, table.units, plan.n_samples, kept, plan.lattice, plan.totals)}

@@ -15,15 +15,16 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.data.labels import column_names
-from dpstats.data.tables import Table, check_rows, public_shape
+from dpstats.data.memory import stated_shape
+from dpstats.data.opening import open_source
+from dpstats.data.public_facts import check_columns_again
+from dpstats.data.tables import Rows
 from dpstats.identity.alternatives import unit_vector
 from dpstats.identity.distance_interval import InvertedTest
 from dpstats.identity.levels import pvalue, realised_level
 from dpstats.identity.plan import IdentityPlan
 from dpstats.identity.power import PlannedTest
 from dpstats.identity.result import TestResult
-from dpstats.privacy.budget import check_budget
 from dpstats.release.session import Released
 from dpstats.results import Summary
 
@@ -64,8 +65,8 @@ class PrivateTest(PlannedTest, InvertedTest):
             _ATTAINABLE[key] = self._attainable_power(prepared, dense)
         return prepared.having(attainable_power=_ATTAINABLE[key])
 
-    def _read(self, table: Table, plan: IdentityPlan) -> Any:
-        return self._exact(table.X, plan)
+    def _read(self, rows: Rows, plan: IdentityPlan) -> Any:
+        return self._exact(rows.whole().X, plan)
 
     def _report(self, released: Released, plan: IdentityPlan) -> None:
         null = plan.null
@@ -104,18 +105,16 @@ class PrivateTest(PlannedTest, InvertedTest):
             1 to reject, 0 not to.
         """
         check_is_fitted(self)
-        budget = check_budget(self.budget, simulated=self.random_state is not None)
-        # An array has the columns of the fit in their order, and so has a labelled mean.
+        source = open_source(X)
         fitted = getattr(self, "feature_names_in_", None)
-        planner = self._in_order(column_names(X) if fitted is None else list(fitted))
-        stated = public_shape(X)
-        if budget is not None and stated is not None:
-            # As in a fit, the budget comes first, so that a refusal depends on public facts only.
-            plan = planner.plan(max(stated[0], self._min_samples), self.n_features_in_)
-            budget.check(plan.for_data(self._row_is(X), simulated=False))
-        check_rows(self, X, reset=False, min_samples=self._min_samples)
-        # A copy shares the budget and the generator; the attributes of this fit stay as they are.
-        return int(copy.copy(planner).fit(X).reject_)
+        names = None if source.names is None else list(source.names)
+        stated = source.size(self._schema().resolve(source.names))
+        n_features = self.n_features_in_ if stated is None else stated[1]
+        check_columns_again(self, names, n_features, stated_shape(X))
+        # An array has the columns of the fit in their order, and so has a labeled mean. A copy shares the budget and
+        # the generator; the attributes of this fit stay as they are.
+        test = copy.copy(self._in_order(names if fitted is None else list(fitted)))
+        return int(test.fit(source).reject_)
 
     def fit_predict(self, X: Any, y: Any = None) -> int:
         """Run the test once and return 1 to reject, 0 not to."""

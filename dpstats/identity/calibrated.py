@@ -18,6 +18,7 @@ from dpstats.data.parameters import (
     check_integer,
     check_jobs,
     check_level,
+    check_missing,
     check_privacy_parameters,
     check_real,
 )
@@ -132,7 +133,7 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], ABC):
         level = check_level("level", self.level)
         check_jobs(self.n_jobs)
         check_flag("progress", self.progress)
-        missing = check_choice("missing", self.missing, ["error", "center"])
+        missing = check_missing(self.missing, ["error", "center"])
         printed = self._uses_printed_constants()
         reference = Reference.build(self.mean, self.cov, self.null, d)
         design = self._design(n, d, reference)

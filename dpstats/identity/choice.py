@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from dpstats.data.opening import open_source
 from dpstats.data.parameters import check_real
-from dpstats.data.tables import public_shape
+from dpstats.data.schema import Schema
 from dpstats.errors import InvalidData
 from dpstats.identity.by_row_distance import RowDistanceTest
 from dpstats.identity.by_spatial_sign import SpatialSignTest
@@ -86,9 +87,12 @@ def identity_test(
     >>> identity_test(X, epsilon=1.0, n_calibration=199, random_state=0).reject
     True
     """
-    shape = public_shape(X)
+    source = open_source(X)
+    shape = source.size(Schema().resolve(source.names))
     if shape is None:
-        raise InvalidData("X must be a 2-d table (n_samples, n_features)")
+        raise InvalidData(
+            "X must be a table in memory, whose number of rows chooses the test; or fit a test itself"
+        )
     test = automatic_test(*shape, check_real("epsilon", epsilon, above=0))(
         mean=mean,
         cov=cov,
@@ -103,5 +107,5 @@ def identity_test(
         random_state=random_state,
         budget=budget,
     )
-    result: TestResult = test.fit(X).result_
+    result: TestResult = test.fit(source).result_
     return result

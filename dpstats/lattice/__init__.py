@@ -13,7 +13,7 @@ The proof is in docs/proofs/lattice.md.
 from dpstats.lattice.ball import BallLattice, CrossLattice
 from dpstats.lattice.base import BITS, RowLattice
 from dpstats.lattice.box import BoxLattice
-from dpstats.lattice.finite import check_finite
+from dpstats.lattice.finite import check_finite, check_finite_rows
 from dpstats.lattice.norms import NormedLattice, NormSums
 from dpstats.lattice.rounding import exact_steps, isqrt_up
 from dpstats.lattice.sums import Moments
@@ -28,6 +28,7 @@ __all__ = [
     "NormedLattice",
     "RowLattice",
     "check_finite",
+    "check_finite_rows",
     "exact_steps",
     "isqrt_up",
 ]

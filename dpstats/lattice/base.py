@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.engine import Engine
+from dpstats.data.tables import Rows
 from dpstats.errors import DPStatsError, InvalidData, InvalidParameter
 from dpstats.lattice.rounding import SHIFT, pattern
 from dpstats.lattice.sums import (
@@ -151,9 +151,8 @@ class RowLattice(ABC):
 
         Parameters
         ----------
-        X : array of shape (n, n_features), or Engine
-            Real numbers of any numeric dtype and memory order; never changed, never copied whole. The sums of an
-            engine's rows are those of the same rows in memory.
+        X : array of shape (n, n_features)
+            Real numbers of any numeric dtype and memory order; never changed, never copied whole.
         powers : int
             Up to which power, at most 4: see `Moments`.
         outside : bool
@@ -170,17 +169,16 @@ class RowLattice(ABC):
             If an entry is NaN or infinite and ``missing="error"``.
         """
         self._check_count(X.shape[0])
-        if isinstance(X, Engine):
-            return self._engine_moments(X, powers, outside, missing)
         threads = default_threads(X.size) if threads is None else threads
         return self._moments(X, Reading(powers, outside, missing, threads, block))
 
-    def _engine_moments(self, engine: Engine, powers: int, outside: bool, missing: str) -> Moments:
-        """Return `moments` of rows that are not in memory, block by block."""
+    def row_moments(
+        self, rows: Rows, *, powers: int = 1, outside: bool = False, missing: str = "error"
+    ) -> Moments:
+        """Return `moments` of private rows, wherever they are: those of the same rows in an array."""
+        self._check_count(rows.shape[0])
         return Moments.of(
-            summed_by(
-                engine, lambda X: self.moments(X, powers=powers, outside=outside, missing=missing).all()
-            )
+            summed_by(rows, lambda X: self.moments(X, powers=powers, outside=outside, missing=missing).all())
         )
 
     def _check_count(self, n: int) -> None:

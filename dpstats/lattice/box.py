@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
-from dpstats.data.engine import Engine
+from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
 from dpstats.lattice.base import BITS, RowLattice, check_region
 from dpstats.lattice.box_sql import power_sums
@@ -122,10 +122,13 @@ class BoxLattice(RowLattice):
     def _moments(self, X: NDArray[Any], how: Reading) -> Moments:
         return sums_by_columns(X, self, how)
 
-    def _engine_moments(self, engine: Engine, powers: int, outside: bool, missing: str) -> Moments:
+    def row_moments(
+        self, rows: Rows, *, powers: int = 1, outside: bool = False, missing: str = "error"
+    ) -> Moments:
+        self._check_count(rows.shape[0])
         unit, (offset, far) = self._unit, self._offset()
         found = power_sums(
-            engine,
+            rows,
             shift=self.center if far else 0.0,
             factor=1 / self.spacing if unit == 1.0 else 1.0,
             offset=offset,
@@ -137,7 +140,7 @@ class BoxLattice(RowLattice):
             outside=outside,
         )
         if found is None:
-            return super()._engine_moments(engine, powers, outside, missing)
+            return super().row_moments(rows, powers=powers, outside=outside, missing=missing)
         sums, counts, bad = found
         if bad and missing == "error":
             raise not_finite()

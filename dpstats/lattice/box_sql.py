@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
-from dpstats.data.engine import Engine
+from dpstats.data.tables import Rows
 from dpstats.lattice.rounding import SHIFT
 
 Integers = NDArray[np.int64]
@@ -22,7 +22,7 @@ _COLUMNS = 64  # of one statement
 
 
 def power_sums(
-    engine: Engine,
+    rows: Rows,
     *,
     shift: Any,
     factor: Any,
@@ -37,16 +37,16 @@ def power_sums(
     """Return the sums of powers of steps, the counts of what is outside, and how many entries are no numbers.
 
     The step of x is (x - shift) * factor, rounded, less ``offset``, within ``bound``; factors are of ``unit``.
-    None from an engine that does not speak SQL.
+    None from rows that do not speak SQL.
     """
-    _, d = engine.shape
+    if rows.expression(0) is None:
+        return None
+    _, d = rows.shape
     columns = range(d)
     given = [
         np.broadcast_to(value, (d,)).tolist() for value in (shift, factor, offset, bound, largest, *ends)
     ]
-    entries = [engine.expression(j) for j in columns]
-    if None in entries:
-        return None
+    entries = [rows.expression(j) for j in columns]
     numbers: list[int] = []
     # A statement of a hundred columns is slow to plan, and slower for twice as many.
     for start in range(0, d, _COLUMNS):
@@ -73,7 +73,7 @@ def power_sums(
             ]
             asked += [f"sum({power})" for power in _powers(k, int(top), powers)]
             asked += [f"count(*) FILTER (WHERE c{2 * place + 1} = {kind})" for kind in (1, 2)]
-        found = engine.aggregates(asked, steps)
+        found = rows.aggregates(asked, steps)
         if found is None:
             return None
         numbers += found

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.engine import Engine, Part
+from dpstats.data.tables import Rows, Table
 from dpstats.errors import InvalidData
 
 if TYPE_CHECKING:
@@ -15,18 +15,20 @@ if TYPE_CHECKING:
 
 
 def check_finite(X: Any) -> None:
-    """Raise `InvalidData` if an entry is NaN or infinite."""
-    if isinstance(X, Engine):
-        X.total(_check_part)
-        return
+    """Raise `InvalidData` if an entry of an array is NaN or infinite."""
     with np.errstate(all="ignore"):
         finite = all_finite(X)
     if not finite:
         raise not_finite()
 
 
-def _check_part(part: Part) -> dict[str, NDArray[np.int64]]:
-    check_finite(part.X)
+def check_finite_rows(rows: Rows) -> None:
+    """Raise `InvalidData` if an entry of private rows, wherever they are, is NaN or infinite."""
+    rows.total(_check_table)
+
+
+def _check_table(table: Table) -> dict[str, NDArray[np.int64]]:
+    check_finite(table.X)
     return {}
 
 

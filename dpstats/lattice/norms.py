@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
-from dpstats.data.engine import Engine
+from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
 from dpstats.lattice.base import RowLattice
 from dpstats.lattice.rounding import isqrt_up
@@ -66,11 +66,14 @@ class NormedLattice(RowLattice):
         those of `sums`.
         """
         self._check_count(X.shape[0])
-        if isinstance(X, Engine):
-            return NormSums(*summed_by(X, lambda rows: self.norm_sums(rows, missing=missing)))
         threads = default_threads(X.size) if threads is None else threads
         found = sums_by_rows(X, _WithNorms(self), Reading(1, False, missing, threads, block))
         return NormSums(*np.split(found.powers[0], [self.n_features, self.n_features + 1]))
+
+    def row_norm_sums(self, rows: Rows, *, missing: str = "error") -> NormSums:
+        """Return `norm_sums` of private rows, wherever they are."""
+        self._check_count(rows.shape[0])
+        return NormSums(*summed_by(rows, lambda X: self.norm_sums(X, missing=missing)))
 
     def norm_rows(self, X: NDArray[Any]) -> NDArray[np.int64]:
         """Return what `norm_sums` adds up, row by row: shape (n, n_features + 2). Entries should be finite."""

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
-from dpstats.data.engine import Engine
+from dpstats.data.tables import Rows
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.lattice.finite import finite_or_center
 
@@ -117,9 +117,9 @@ def default_threads(entries: int) -> int:
     return max(1, min(available, _MAX_THREADS, entries // BLOCK))
 
 
-def summed_by(engine: Engine, work: Callable[[NDArray[np.float64]], Sequence[Integers]]) -> list[Integers]:
-    """Return the sums over an engine's rows of the integers that ``work`` makes of a block of numbers."""
-    found = engine.total(lambda part: {str(place): sums for place, sums in enumerate(work(part.X))})
+def summed_by(rows: Rows, work: Callable[[NDArray[Any]], Sequence[Integers]]) -> list[Integers]:
+    """Return the sums over private rows of the integers that ``work`` makes of some of them."""
+    found = rows.total(lambda table: {str(place): sums for place, sums in enumerate(work(table.X))})
     return [found[str(place)] for place in range(len(found))]
 
 

@@ -21,9 +21,10 @@ from dpstats.data.parameters import (
     check_choice,
     check_columns,
     check_integer,
+    check_missing,
     check_privacy_parameters,
 )
-from dpstats.data.tables import Table
+from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
 from dpstats.lattice import BallLattice, NormedLattice, NormSums
 from dpstats.means.adaptive_notes import notes_of
@@ -59,7 +60,7 @@ _CHUNK = 1 << 20  # entries of the shifted rows that a batch of releases holds a
 class _Rows(NamedTuple):
     """Private: the checked rows, and what the first stage releases of them, about a public centre."""
 
-    rows: NDArray[Any]
+    rows: Rows
     first: Any
 
 
@@ -174,7 +175,6 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
     (epsilon = 1, delta = 1e-06), one row replaced [simulated noise, not a private release]
     """
 
-    _takes_engines = True
     _per_column = ("bounds", "bound", "std", "std_bound", "cov")
 
     def __init__(
@@ -238,7 +238,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         tails = check_choice("tails", self.tails, TAILS)
-        missing = check_choice("missing", self.missing, ["error", "center"])
+        missing = check_missing(self.missing, ["error", "center"])
         middle, bound, hard = self._declared(d)
         private_std = isinstance(self.std, str)
         if private_std:
@@ -314,9 +314,9 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         low, high = check_bounds("bounds", self.bounds, d)
         return low / 2 + high / 2, in_range("bounds", high / 2 - low / 2), hard
 
-    def _read(self, table: Table, plan: AdaptiveMeanPlan) -> _Rows:
+    def _read(self, rows: Rows, plan: AdaptiveMeanPlan) -> _Rows:
         # The first centre is public, so its pass can find bad data before anything is charged.
-        return _Rows(table.X, self._steps(table.X, plan, 0, plan.center([]), missing=plan.missing))
+        return _Rows(rows, self._steps(rows, plan, 0, plan.center([]), missing=plan.missing))
 
     def _release(self, private: _Rows, plan: AdaptiveMeanPlan, session: Session) -> None:
         """Run the stages, each about a centre that earlier ones released."""
@@ -327,7 +327,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
             estimates.append(plan.estimate(t, center, session.add(stage.name, steps)))
 
     def _steps(
-        self, X: NDArray[Any], plan: AdaptiveMeanPlan, t: int, center: Numbers, missing: str = "center"
+        self, rows: Rows, plan: AdaptiveMeanPlan, t: int, center: Numbers, missing: str = "center"
     ) -> Any:
         """Return the exact sums of stage t about a centre, or about each of a batch of centres.
 
@@ -339,9 +339,10 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         if center.ndim == 1:
             lattice = replace(lattice, center=center)
             if not isinstance(stage, JointStage):
-                return lattice.sums(X, missing=missing)[0]
-            return last_steps(lattice.norm_sums(X, missing=missing), stage)
+                return lattice.row_moments(rows, missing=missing).powers[0]
+            return last_steps(lattice.row_norm_sums(rows, missing=missing), stage)
         # For batches: the rows less each centre, through the lattice about 0.
+        X = rows.whole().X
         finite = np.isfinite(X)
         step = max(1, _CHUNK // X.size)
         d = plan.n_features
@@ -349,8 +350,8 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         for start in range(0, len(center), step):
             some = center[start : start + step]
             shifted = np.where(finite, X - some[:, None, :], 0.0)
-            rows = shifted.reshape(-1, d)
-            rounded = lattice.norm_rows(rows) if last else lattice.round_rows(rows)
+            flat = shifted.reshape(-1, d)
+            rounded = lattice.norm_rows(flat) if last else lattice.round_rows(flat)
             sums[start : start + step] = rounded.reshape(*shifted.shape[:2], -1).sum(axis=1)
         if not isinstance(stage, JointStage):
             return sums

@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.labels import by_name
 from dpstats.data.parameters import check_choice, check_columns, check_level
-from dpstats.data.tables import check_rows
+from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
 from dpstats.intervals import simultaneous_level
-from dpstats.lattice import check_finite
+from dpstats.lattice import check_finite_rows
 from dpstats.release.estimator import Plan, PrivateEstimator
 from dpstats.results import ConfidenceInterval, Summary, ValueTest, significant
 
@@ -202,12 +202,12 @@ class ColumnEstimator(PrivateEstimator[Plan], ABC):
         rows = self._checked(X)
         return np.tile(getattr(self, attribute), (rows.shape[0], 1))
 
-    def _checked(self, X: Any) -> NDArray[Any]:
+    def _checked(self, X: Any) -> Rows:
         """Return rows to predict for: what a fit takes, of as many columns."""
         check_is_fitted(self)
-        rows: NDArray[Any] = check_rows(self, X, reset=False)
+        rows = self._again(X)
         if self.missing != "center":
-            check_finite(rows)
+            check_finite_rows(rows)
         return rows
 
     def __sklearn_tags__(self) -> Any:

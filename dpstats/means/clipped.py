@@ -18,10 +18,11 @@ from dpstats.data.parameters import (
     check_columns,
     check_flag,
     check_integer,
+    check_missing,
     check_privacy_parameters,
     check_real,
 )
-from dpstats.data.tables import Table
+from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
 from dpstats.intervals import half_widths
 from dpstats.lattice import BallLattice, BoxLattice, RowLattice
@@ -173,7 +174,6 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
     (epsilon = 1, delta = 1e-06), one row replaced [simulated noise, not a private release]
     """
 
-    _takes_engines = True
     _per_column = ("bounds", "clip", "center", "std")
 
     def __init__(
@@ -239,7 +239,7 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         n = check_integer("n_samples", n_samples, at_least=2)
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
-        missing = check_choice("missing", self.missing, ["error", "center"])
+        missing = check_missing(self.missing, ["error", "center"])
         calibration = check_choice("calibration", self.calibration, ["exact", "textbook"])
         std = self._public_std(d)
         share = check_real("std_share", self.std_share, above=0, below=1)
@@ -318,9 +318,9 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
             )
         return BallLattice.build(region.clip, region.center, n_features, bits=bits)
 
-    def _read(self, table: Table, plan: ClippedMeanPlan) -> Mapping[str, Any]:
-        moments = plan.lattice.moments(
-            table.X,
+    def _read(self, rows: Rows, plan: ClippedMeanPlan) -> Mapping[str, Any]:
+        moments = plan.lattice.row_moments(
+            rows,
             powers=len(plan.weights.powers),
             outside=plan.weights.outside > 0,
             missing=plan.missing,

@@ -18,9 +18,10 @@ from dpstats.data.parameters import (
     check_choice,
     check_columns,
     check_integer,
+    check_missing,
     check_privacy_parameters,
 )
-from dpstats.data.tables import Table
+from dpstats.data.tables import Rows
 from dpstats.lattice import BoxLattice, RowLattice
 from dpstats.means.base import ColumnEstimator, Ends, of_interval, rounded
 from dpstats.means.moments import CUBES, FOURTHS, MEAN, SQUARES, Weights, finest, flat
@@ -147,7 +148,6 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
     True
     """
 
-    _takes_engines = True
     _per_column = ("bounds", "clip", "center")
 
     def __init__(
@@ -194,7 +194,7 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
         n = check_integer("n_samples", n_samples, at_least=2)
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
-        missing = check_choice("missing", self.missing, ["error", "center"])
+        missing = check_missing(self.missing, ["error", "center"])
         interval = check_choice("interval", self.interval, ["moments", "normal", "bounded"])
         about = check_choice("about", self.about, ["mean", "center"])
         region = Region.check(self.bounds, self.bounds_are, self.clip, self.center, d)
@@ -223,8 +223,8 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
             missing=missing,
         )
 
-    def _read(self, table: Table, plan: PrivateVariancePlan) -> Mapping[str, Any]:
-        moments = plan.lattice.moments(table.X, powers=len(plan.weights.powers), missing=plan.missing)
+    def _read(self, rows: Rows, plan: PrivateVariancePlan) -> Mapping[str, Any]:
+        moments = plan.lattice.row_moments(rows, powers=len(plan.weights.powers), missing=plan.missing)
         return plan.weights.exact(plan.lattice, moments)
 
     def _report(self, released: Released, plan: PrivateVariancePlan) -> None:

@@ -15,8 +15,10 @@ from dpstats.data.arithmetic import as_int64
 from dpstats.data.bins import Bins
 from dpstats.data.categories import Categories
 from dpstats.data.columns import truths
+from dpstats.data.opening import open_source
 from dpstats.data.parameters import check_choice, check_privacy_parameters
-from dpstats.data.tallies import AttributeRows, Tally, attributes_of
+from dpstats.data.schema import Schema
+from dpstats.data.tallies import Tally
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.lattice import isqrt_up
 from dpstats.mechanisms.counts import CountEstimate, DensityEstimate
@@ -147,13 +149,10 @@ class Histogram(Mechanism):
 
     def _steps(self, data: Any) -> tuple[NDArray[np.int64], int]:
         """Return the exact counts, in steps of the stage's lattice, and how many rows there are."""
-        tally = Tally((self._categories,), (len(self._categories),), "data")
-        rows = attributes_of(data, 1)
-        if isinstance(rows, AttributeRows):
-            counts, n_rows = rows.counted(tally), rows.shape[0]
-        else:
-            codes = self._categories.codes(rows)
-            counts, n_rows = tally.of_codes(codes[:, None]), codes.size
+        source = open_source(data)
+        schema = Schema(levels=(self._categories,), plain=True).resolve(source.names)
+        rows = source.read(schema)
+        counts, n_rows = Tally((len(self._categories),)).of(rows), rows.shape[0]
         if self._unknown == "error" and counts[-1]:
             raise InvalidData(
                 f"data must hold declared {self._categories.kind} only, got a value outside the declared "
@@ -205,8 +204,17 @@ class Count(Histogram):
         return super().release(condition)
 
     def _steps(self, data: Any) -> tuple[NDArray[np.int64], int]:
-        true = truths("condition", data)
-        return count_steps(self._stage, true.sum(keepdims=True), true.size), true.size
+        source = open_source(data)
+        rows = source.read(Schema(levels=(_Truths(),), plain=True).resolve(source.names))
+        true = Tally((1,)).of(rows)[:1]
+        return count_steps(self._stage, true, rows.shape[0]), rows.shape[0]
+
+
+class _Truths:
+    """The level of what is true; an entry that is no boolean is refused."""
+
+    def codes(self, data: Any, name: str = "data") -> NDArray[np.int64]:
+        return np.where(truths("condition", data), 0, -1)
 
 
 def count_stage(size: int, guarantee: PrivacyGuarantee, name: str = _COUNTS) -> Stage:

@@ -323,6 +323,16 @@ class PrivacyBudget(Reported):
         cost = self._cost(item)
         self._admit(cost, self._kept().spent())
 
+    def check_left(self) -> None:
+        """Raise `BudgetExceeded` if nothing is left: no release of any size could be paid."""
+        epsilon, delta = self._filter.remaining(self._kept().spent().amounts)
+        if epsilon <= 0:
+            raise BudgetExceeded(
+                f"nothing is left of (epsilon = {self._total.epsilon:.6g}, delta = {self._total.delta:.6g}) by method "
+                f"{self.method!r}: the largest charge that fits is (epsilon = {epsilon:.6g}, delta = {delta:.6g}). "
+                "Nothing was charged."
+            )
+
     def charge(self, item: Charge, label: str = "") -> None:
         """Spend a guarantee, an event, or what a plan costs; or raise and spend nothing.
 

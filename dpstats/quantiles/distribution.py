@@ -17,7 +17,7 @@ from sklearn.isotonic import isotonic_regression
 
 from dpstats.data.numbers import exact_numbers
 from dpstats.data.parameters import check_integer, check_level, check_privacy_parameters
-from dpstats.data.tables import Table
+from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
 from dpstats.lattice import isqrt_up
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -205,8 +205,8 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
             additive_stages([item], epsilon, delta), PrivacyGuarantee(epsilon, delta), n, 1, grid
         )
 
-    def _read(self, table: Table, plan: DistributionPlan) -> dict[str, NDArray[np.int64]]:
-        places = finite_places(table.X, plan.grid, up=not plan.grid.declared)
+    def _read(self, rows: Rows, plan: DistributionPlan) -> dict[str, NDArray[np.int64]]:
+        places = finite_places(rows.whole().X, plan.grid, up=not plan.grid.declared)
         # The first cell has its lower end, too.
         codes = places if plan.grid.declared else np.maximum(places - 1, 0)
         one = round(1 / float(np.asarray(plan.additive[0].spacing)))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpstats.data.parameters import check_level, check_privacy_parameters
-from dpstats.data.tables import Table
+from dpstats.data.tables import Rows
 from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
@@ -183,8 +183,8 @@ class PrivateMedian(OneColumn[MedianPlan]):
         stages: tuple[Stage | Smooth, ...] = (noise,) if level is None else (level_stage(for_level), noise)
         return MedianPlan(stages, PrivacyGuarantee(epsilon, delta), n, 1, grid, level)
 
-    def _read(self, table: Table, plan: MedianPlan) -> _Private:
-        places = sorted_places(table.X, plan.grid)
+    def _read(self, rows: Rows, plan: MedianPlan) -> _Private:
+        places = sorted_places(rows.whole().X, plan.grid)
         middle = int(places[(places.size + 1) // 2 - 1])
         reach, parts = median_reach(places, plan.grid.steps), plan.parts
         return _Private(parts * middle, smooth_level(lambda k: parts * reach(k), plan.median.limits))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_level, check_privacy_parameters, check_real
-from dpstats.data.tables import Table
+from dpstats.data.tables import Rows
 from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.quantiles.column import OneColumn, check_sizes
@@ -181,8 +181,8 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
             )
         return points_plan(n, grid, q, guarantee, level, coverage)
 
-    def _read(self, table: Table, plan: QuantilePlan) -> Any:
-        return sorted_places(table.X, plan.grid)
+    def _read(self, rows: Rows, plan: QuantilePlan) -> Any:
+        return sorted_places(rows.whole().X, plan.grid)
 
     def _release(self, private: Any, plan: QuantilePlan, session: Session) -> None:
         steps = plan.grid.steps

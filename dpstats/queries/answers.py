@@ -23,7 +23,7 @@ from dpstats.data.parameters import (
     check_integer,
     check_level,
 )
-from dpstats.data.tables import Table
+from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
@@ -193,8 +193,8 @@ class WorkloadAnswers(WorkloadRelease[WorkloadPlan]):
         stages = additive_stages([release.items()], epsilon, delta)
         return WorkloadPlan(stages, PrivacyGuarantee(epsilon, delta), n, d, release)
 
-    def _read(self, table: Table, plan: WorkloadPlan) -> Any:
-        return plan.release.integers(table)
+    def _read(self, rows: Rows, plan: WorkloadPlan) -> Any:
+        return plan.release.integers(rows)
 
     def _report(self, released: Released, plan: WorkloadPlan) -> None:
         release, n = plan.release, plan.n_samples

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.data.attributes import rows_stated
-from dpstats.data.labels import unit_of
 from dpstats.data.parameters import check_integer, check_level, check_random_state
-from dpstats.data.tables import Table
+from dpstats.data.schema import Schema
+from dpstats.data.tables import Rows
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.plan import ReleasePlan
-from dpstats.queries.counts import Counts, read_counts
+from dpstats.queries.counted import counts_of, domain_schema
 from dpstats.queries.domain import Domain, check_domain
 from dpstats.queries.linear import LinearQueries, query_values
 from dpstats.release.estimator import PrivateEstimator
@@ -27,12 +26,6 @@ Numbers = NDArray[np.float64]
 Plan = TypeVar("Plan", bound=ReleasePlan)
 
 _SHOWN = 20  # queries of a summary
-
-
-class _Given(NamedTuple):
-    """What a fit is given, as it is: a domain counts rows that are not in memory itself."""
-
-    data: Any
 
 
 class _Fitted(PrivateEstimator[Plan]):
@@ -55,50 +48,20 @@ class HistogramRelease(_Fitted[Plan], ABC):
 
     _min_samples = 1
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Release a distribution that answers the queries.
-
-        Parameters
-        ----------
-        X : array of shape (size,); or rows, where there is a ``domain``
-            Private: the histogram, how many rows are at each point of the universe; or a frame or array of rows, which
-            the domain counts. Their number is public. With a domain of one attribute rows are always meant: leave it
-            out to give a histogram.
-        y : ignored
-
-        Raises
-        ------
-        InvalidParameter
-            If a parameter is outside what is allowed.
-        InvalidData
-            If X is no histogram, or has rows outside of the declared domain.
-        BudgetExceeded
-            If the budget cannot pay.
-        """
-        return super().fit(_Given(X), y)
-
-    def _stated_shape(self, X: _Given) -> tuple[int, int] | None:
-        # The number of rows of a histogram is public, but it is a sum of what is not.
+    def _schema(self) -> Schema:
         domain = self._domain()
-        rows = domain is not None and len(getattr(X.data, "shape", ())) == 2
-        n = rows_stated(X.data) if rows else None
-        return None if n is None or domain is None else (n, domain.size)
+        if domain is None:
+            return Schema(counted=True)
+        return domain_schema(domain, n_features=domain.size)
 
     def _domain(self) -> Domain | None:
         return None if self.domain is None else check_domain("domain", self.domain)
 
-    def _row_is(self, X: _Given) -> str:
-        return unit_of(X.data)
-
-    def _table(self, X: _Given, y: Any) -> Table:
-        return read_counts(X.data, self._domain())
-
-    @staticmethod
-    def _checked(table: Table, size: int) -> NDArray[np.int64]:
-        """Return the histogram if it is one of the queries' universe."""
-        assert isinstance(table, Counts)
-        counts: NDArray[np.int64] = table.X
-        if counts.size != size:
+    def _histogram(self, rows: Rows, size: int | None = None) -> NDArray[np.int64]:
+        """Return the histogram of the rows, if it is one of the queries' universe."""
+        domain = self._domain()
+        counts = counts_of(rows, (-1,) if domain is None else domain.shape).ravel()
+        if size is not None and counts.size != size:
             raise InvalidData(
                 f"X must have a count for each of the {size:,} points that the queries are about, got {counts.size:,}"
             )

@@ -2,53 +2,43 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-
-from dpstats.data.arithmetic import as_int64
-from dpstats.data.tables import Table
+from dpstats.data.schema import Schema
+from dpstats.data.tables import Counts as Histogram
+from dpstats.data.tables import Rows
+from dpstats.data.tallies import Tally
 from dpstats.errors import InvalidData
-from dpstats.queries.counts import is_histogram, read_counts
 from dpstats.queries.domain import Counts, Domain
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class CountedRows(Table):
-    """Private rows that were counted already: in ``counts`` how many are in each cell."""
-
-    counts: Any = None
-    attributes: int = 1
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of rows and of attributes, which are public."""
-        return int(self.counts.sum()), self.attributes
+def domain_schema(domain: Domain, declared: bool = True, n_features: int | None = None) -> Schema:
+    """Return the schema of rows of a domain, or of counts of its cells; without a declared domain of counts alone."""
+    names = domain.names if domain.named else None
+    levels = domain.kinds if declared else None
+    return Schema(names, levels=levels, cells=domain.shape, counted=not declared, n_features=n_features)
 
 
-def private_table(X: Any, domain: Domain, declared: bool) -> Table:
-    """Return private rows of a domain as codes; or counts of its cells, as the rows that they count.
-
-    Counts are an array of whole numbers, one for each cell (or of the domain's shape, where no domain was declared);
-    of a declared domain of one attribute, rows are always meant.
-    """
-    if declared and not is_histogram(X, domain):
-        return Table(domain.codes(X))
-    counts = np.asarray(X)
-    if counts.shape not in ((domain.size,), domain.shape):
-        raise InvalidData(
-            f"X must be counts of the domain's cells, whole numbers of shape ({domain.size},) or {domain.shape}, got "
-            f"an array of shape {counts.shape}"
-        )
-    flat = read_counts(counts.ravel()).X
-    return CountedRows(flat[:, None], counts=flat, attributes=len(domain))
-
-
-def counts_of(table: Table, shape: tuple[int, ...]) -> Counts:
+def counts_of(rows: Rows, shape: tuple[int, ...]) -> Counts:
     """Return how many rows are in each cell: of the codes of rows, or of counts that were given."""
-    if isinstance(table, CountedRows):
-        return np.asarray(table.counts).reshape(shape)
-    cells = np.ravel_multi_index(tuple(as_int64(np.asarray(table.X)).T), shape)
-    return np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
+    if isinstance(rows, Histogram):
+        counted: Counts = rows.X.reshape(shape)
+        return counted
+    counts = Tally(shape).of(rows)
+    if counts[-1]:
+        raise outside_levels()
+    return counts[:-1].reshape(shape)
+
+
+def codes_of(rows: Rows) -> Counts:
+    """Return the codes of rows, all of them at declared levels."""
+    codes: Counts = rows.whole().X
+    if (codes < 0).any():
+        raise outside_levels()
+    return codes
+
+
+def outside_levels() -> InvalidData:
+    """Return the refusal of entries at no declared level."""
+    return InvalidData(
+        "X must hold declared levels only, got at least one entry outside those of the domain, or missing. Declare it, "
+        "or give the domain other=[the attributes that may have such entries]."
+    )

@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
-from dpstats.data.attributes import codes_of
 from dpstats.data.bins import Bins
-from dpstats.data.categories import Categories
+from dpstats.data.categories import Categories, Levels
+from dpstats.data.opening import open_source
 from dpstats.data.parameters import check_choice
+from dpstats.data.schema import Schema
 from dpstats.errors import InvalidData, InvalidParameter
 
 Counts = NDArray[np.int64]
@@ -123,7 +124,9 @@ class Domain:
         InvalidData
             If it is no such table, or has an entry at no declared level.
         """
-        codes = codes_of(data, self._kinds, list(self.names) if self.named else None)
+        source = open_source(data)
+        schema = Schema(self.names if self.named else None, levels=self.kinds).resolve(source.names)
+        codes: Counts = source.read(schema).whole().X
         if len(codes) == 0:
             raise InvalidData("X must have at least one row, got none")
         outside = [name for name, column in zip(self.names, codes.T, strict=True) if (column < 0).any()]
@@ -133,6 +136,11 @@ class Domain:
                 f"missing; declare it, or give the domain other=[{outside[0]!r}]"
             )
         return codes
+
+    @property
+    def kinds(self) -> tuple[Levels, ...]:
+        """The declared levels of every attribute."""
+        return tuple(self._kinds)
 
     def cells_of(self, codes: Counts, attributes: Sequence[int] | None = None) -> Counts:
         """Return which cell each row is in, of the table of some attributes by their positions (None: all)."""

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
+from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
 from dpstats.lattice import isqrt_up
 from dpstats.privacy.plan import ReleasePlan
@@ -70,9 +71,9 @@ class GaussianRelease:
         most = len(self.queries) << FRACTION_BITS
         return Integers(ANSWERS, len(self.queries), 2.0**-FRACTION_BITS, l1=most, l2=max(moved, 1))
 
-    def integers(self, table: Any) -> dict[str, Counts]:
+    def integers(self, rows: Rows) -> dict[str, Counts]:
         """Return the exact answers of private rows, or of their counts, in steps."""
-        answers = np.asarray(self.queries.answers(counts_of(table, self.domain.shape).ravel()))
+        answers = np.asarray(self.queries.answers(counts_of(rows, self.domain.shape).ravel()))
         if answers.dtype.kind == "i":
             return {ANSWERS: answers << FRACTION_BITS}
         # Multiples of 2^-20 below 2^32, so that nothing is rounded.

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.histograms import MOST_ROWS
 from dpstats.data.parameters import (
     check_choice,
     check_flag,
@@ -18,12 +19,12 @@ from dpstats.data.parameters import (
     check_privacy_parameters,
     check_real,
 )
-from dpstats.data.tables import Table
+from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.queries.base import HistogramRelease, as_queries
 from dpstats.queries.bounds import median_updates, whole
-from dpstats.queries.counts import MOST_ROWS, data_steps, hypothesis_steps
+from dpstats.queries.counts import data_steps, hypothesis_steps
 from dpstats.queries.linear import LinearQueries
 from dpstats.queries.multisets import build_net, check_net
 from dpstats.queries.rounds import (
@@ -254,8 +255,8 @@ class IterativeConstruction(HistogramRelease[ConstructionPlan]):
             return Median(check_net(self.net, queries.size), error, accuracy is not None)
         return Median(build_net(queries, error), error, accuracy is not None)
 
-    def _read(self, table: Table, plan: ConstructionPlan) -> NDArray[np.int64]:
-        return data_steps(plan.queries, self._checked(table, plan.queries.size))
+    def _read(self, rows: Rows, plan: ConstructionPlan) -> NDArray[np.int64]:
+        return data_steps(plan.queries, self._histogram(rows, plan.queries.size))
 
     def _release(self, private: NDArray[np.int64], plan: ConstructionPlan, session: Session) -> None:
         queries, n = plan.queries, plan.n_samples

@@ -15,7 +15,7 @@ from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.parameters import check_integer, check_level
-from dpstats.data.tables import Table as Rows
+from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.queries.counted import counts_of
@@ -142,8 +142,8 @@ class MarginalMWEM(WorkloadRelease[MwemPlan]):
             raise InvalidParameter(f"workload must be tables of attributes, got {queries!r}")
         return queries, domain
 
-    def _read(self, table: Rows, plan: MwemPlan) -> Mapping[Table, Counts]:
-        return exact_tables(counts_of(table, plan.queries.domain.shape), plan.queries.tables)
+    def _read(self, rows: Rows, plan: MwemPlan) -> Mapping[Table, Counts]:
+        return exact_tables(counts_of(rows, plan.queries.domain.shape), plan.queries.tables)
 
     def _release(self, private: Mapping[Table, Counts], plan: MwemPlan, session: Session) -> None:
         rounds = Rounds(plan, session.size or 1)

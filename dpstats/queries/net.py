@@ -15,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
+from dpstats.data.histograms import MOST_ROWS
+from dpstats.data.opening import open_source
 from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters, check_real
-from dpstats.data.tables import Table
+from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
 from dpstats.privacy.calibration import largest_cost
 from dpstats.privacy.events import BoundedRange
@@ -26,7 +28,7 @@ from dpstats.privacy.rounding import quotient_up
 from dpstats.privacy.stages import Selection
 from dpstats.queries.base import HistogramRelease, as_queries
 from dpstats.queries.bounds import AccuracyBound, net_bound
-from dpstats.queries.counts import MOST_ROWS, ROW, data_steps, hypothesis_steps, read_counts
+from dpstats.queries.counts import ROW, data_steps, hypothesis_steps
 from dpstats.queries.linear import FRACTION_BITS, LinearQueries
 from dpstats.queries.multisets import build_net, check_net, database_size, multisets, net_accuracy
 from dpstats.release.parameters import parameters
@@ -117,8 +119,8 @@ class _Databases(HistogramRelease[NetPlan]):
         )
         return NetPlan((stage,), target, n, queries.size, databases, queries, net_error)
 
-    def _read(self, table: Table, plan: NetPlan) -> Mapping[str, Any]:
-        counts = self._checked(table, plan.queries.size)
+    def _read(self, rows: Rows, plan: NetPlan) -> Mapping[str, Any]:
+        counts = self._histogram(rows, plan.queries.size)
         return {DATABASE: data_steps(plan.queries, counts)}
 
     def _release(self, private: Mapping[str, Any], plan: NetPlan, session: Session) -> None:
@@ -137,9 +139,11 @@ class _Databases(HistogramRelease[NetPlan]):
         X : array of shape (size,), or rows
             As for `fit`.
         """
-        counts = read_counts(X, self._domain())
-        plan = self.plan(*counts.shape)
-        errors = worst_errors(self._read(counts, plan)[DATABASE], plan)
+        source = open_source(X)
+        schema = self._schema().resolve(source.names)
+        rows = source.read(schema)
+        plan = self.plan(rows.shape[0], schema.width(rows.shape[1]))
+        errors = worst_errors(self._read(rows, plan)[DATABASE], plan)
         weights = np.exp(-(errors - errors.min()) / plan.selection.scale_steps)
         return np.asarray(weights / weights.sum())
 

@@ -14,14 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from dpstats.data.histograms import MOST_ROWS
 from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters, check_real
-from dpstats.data.tables import Table
+from dpstats.data.tables import Rows
 from dpstats.errors import DPStatsError, Exhausted, InvalidParameter
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Comparisons
 from dpstats.queries.base import HistogramRelease, as_queries
-from dpstats.queries.counts import MOST_ROWS, Counts, hypothesis_steps, in_shares, in_steps
+from dpstats.queries.counts import hypothesis_steps, in_shares, in_steps
 from dpstats.queries.linear import LinearQueries, query_values
 from dpstats.queries.sparse_noise import OnlineNoise, printed_noise, tight_noise
 from dpstats.queries.updates import MultiplicativeWeights
@@ -250,9 +251,8 @@ class OnlineMultiplicativeWeights(HistogramRelease[OnlinePlan]):
             raise InvalidParameter("queries must be given: none were declared")
         return as_queries(self.queries)
 
-    def _read(self, table: Table, plan: OnlinePlan) -> NDArray[np.int64]:
-        assert isinstance(table, Counts)
-        return self._checked(table, table.X.size if self.queries is None else self._declared().size)
+    def _read(self, rows: Rows, plan: OnlinePlan) -> NDArray[np.int64]:
+        return self._histogram(rows, None if self.queries is None else self._declared().size)
 
     def _release(self, private: NDArray[np.int64], plan: OnlinePlan, session: Session) -> None:
         self._conversation = Conversation(private, plan, session.stream(ERRORS))

@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.tables import Counts as Histogram
+from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import Block
 from dpstats.queries.allocation import allocate, movement
-from dpstats.queries.counted import CountedRows, counts_of
+from dpstats.queries.counted import codes_of, counts_of
 from dpstats.queries.domain import Counts
 from dpstats.queries.entropic import Fit, fit
 from dpstats.queries.marginals import MarginalQueries, Table, margins
@@ -86,9 +88,9 @@ class ResidualRelease:
         moved = _UNIT * math.sqrt(movement(self.weights, self.shape)) * (1 + 1e-12)
         return JointIntegers(RESIDUALS, tuple(blocks), l1=math.inf, l2=moved)
 
-    def integers(self, table: Any) -> dict[str, dict[str, Counts]]:
+    def integers(self, rows: Rows) -> dict[str, dict[str, Counts]]:
         """Return the exact residuals of private rows, or of their counts, in steps."""
-        exact = dict(self._margins(table))
+        exact = dict(self._margins(rows))
         return {
             RESIDUALS: {
                 self._name(part): (whole_residual(exact[part]) << self._bits(part)).ravel()
@@ -138,12 +140,12 @@ class ResidualRelease:
     def _variances(self, plan: ReleasePlan) -> dict[Table, float]:
         return {part: float(np.asarray(plan.noise(self._name(part)).std)) ** 2 for part in self.weights}
 
-    def _margins(self, table: Any) -> list[tuple[Table, Counts]]:
+    def _margins(self, rows: Rows) -> list[tuple[Table, Counts]]:
         """Return the tables of all parts: of the whole table where there is one, else of the rows."""
         parts = tuple(self.weights)
-        if self.full or isinstance(table, CountedRows):  # who gives counts has the whole table
-            return list(margins(self.whole_table(table), parts))
-        domain, codes = self.queries.domain, np.asarray(table.X)
+        if self.full or isinstance(rows, Histogram):  # who gives counts has the whole table
+            return list(margins(self.whole_table(rows), parts))
+        domain, codes = self.queries.domain, codes_of(rows)
         found: dict[Table, Counts] = {}
         for own in self.queries.tables:
             shape = [self.shape[j] for j in own]
@@ -153,9 +155,9 @@ class ResidualRelease:
             found |= {places[at]: part for at, part in margins(counts, tuple(places))}
         return list(found.items())
 
-    def whole_table(self, table: Any) -> Counts:
+    def whole_table(self, rows: Rows) -> Counts:
         """Return the counts of all cells of the domain."""
-        return counts_of(table, self.queries.domain.shape)
+        return counts_of(rows, self.queries.domain.shape)
 
     def _name(self, table: Table) -> str:
         return self.queries.domain.label(table)

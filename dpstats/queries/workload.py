@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import reprlib
 from abc import ABC, abstractmethod
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.data.attributes import fetched, rows_stated
 from dpstats.data.parameters import check_integer, check_privacy_parameters
-from dpstats.data.tables import Table
+from dpstats.data.schema import Schema
 from dpstats.errors import InvalidParameter
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.plan import ReleasePlan
-from dpstats.queries.counted import private_table
-from dpstats.queries.counts import is_histogram
+from dpstats.queries.counted import domain_schema
 from dpstats.queries.domain import Domain, check_domain
 from dpstats.queries.linear import LinearQueries
 from dpstats.queries.marginals import MarginalQueries, check_tables
@@ -56,45 +54,9 @@ class WorkloadRelease(_Fitted[Plan], ABC):
     def plan(self, n_samples: int, n_features: int | None = None) -> Plan:
         """Return what a fit on data of this size would release, and at which cost."""
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Release the answers on private rows.
-
-        Parameters
-        ----------
-        X : data frame, DuckDB relation, array of shape (n, k), or list of rows; or counts
-            Private. With a ``domain`` rows, each entry at a declared level; or, of two attributes or more, counts of
-            its cells as `Domain.histogram` returns them. Without, counts of the points of the queries' universe: an
-            array of whole numbers of shape (size,). How many rows there are in all is public.
-        y : ignored
-
-        Raises
-        ------
-        InvalidParameter
-            If a parameter is outside what is allowed.
-        InvalidData
-            If X is no such table, or has an entry at no declared level.
-        BudgetExceeded
-            If the budget cannot pay.
-        """
-        if self.domain is not None:
-            # By itself: as rows of numbers a relation would be read elsewhere.
-            domain = check_domain("domain", self.domain)
-            X = fetched(X, len(domain), list(domain.names) if domain.named else None)
-        return super().fit(X, y)
-
-    def _stated_shape(self, X: Any) -> tuple[int, int] | None:
-        if self.domain is None or is_histogram(X, self._asked()[1]):
-            return None  # a sum of what is private
-        n = rows_stated(X)
-        return None if n is None else (n, len(self._asked()[1]))
-
-    def _table(self, X: Any, y: Any) -> Table:
+    def _schema(self) -> Schema:
         _, domain = self._asked()
-        self.n_features_in_ = len(domain)
-        self.__dict__.pop("feature_names_in_", None)  # of a fit before
-        if domain.named:
-            self.feature_names_in_ = np.array(domain.names, dtype=object)
-        return private_table(X, domain, self.domain is not None)
+        return domain_schema(domain, self.domain is not None, len(domain))
 
     def predict(self, queries: Any = None) -> Numbers:
         """Return point answers as shares of the rows, in [0, 1]: to the workload, or to other queries, at no cost.

@@ -9,16 +9,15 @@ import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.data.attributes import rows_stated
 from dpstats.data.categories import Categories
 from dpstats.data.parameters import check_choice, check_integer, check_real
-from dpstats.data.rows import column_of
-from dpstats.data.tables import Table
+from dpstats.data.schema import Column, Schema
+from dpstats.data.tables import Rows
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -103,20 +102,12 @@ class RankTest(PrivateEstimator[RankPlan], ABC):
         assert isinstance(stage, Stage)
         return null_statistics(self._asked()[0], plan.sizes, stage.scale_steps, self.n_simulations)
 
-    def _stated_shape(self, X: Any) -> tuple[int, int] | None:
-        n = rows_stated(X)
-        return None if n is None else (n, 1)
-
-    def _values(self, X: Any) -> np.ndarray:
-        if np.ma.isMaskedArray(X):
-            raise InvalidData("X must not be a masked array: leave rows out by a public rule, or fill it")
-        values = column_of("X", X)
-        if not np.isfinite(values).all():
+    def _values(self, rows: Rows) -> tuple[np.ndarray, Any]:
+        """Return the finite numbers of one column, and the codes of their groups if there are any."""
+        table = rows.whole()
+        if not np.isfinite(table.X).all():
             raise InvalidData("X must be finite, got at least one NaN or infinite entry")
-        if values.size < self._min_samples:
-            raise InvalidData(f"X must have at least {self._min_samples} rows, got n_samples = {values.size}")
-        self.n_features_in_ = 1
-        return values[:, None]
+        return table.X[:, 0], table.groups
 
     def _report(self, released: Released, plan: RankPlan) -> None:
         kind, alternative, name, null = self._asked()
@@ -210,25 +201,11 @@ class SignedRankTest(RankTest):
         check_choice("alternative", self.alternative, _ALTERNATIVES)
         return self._planned(n, n_features, signed_rank_sensitivity(n), (n,), False)
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Release the test's statistic.
-
-        Parameters
-        ----------
-        X : sequence of numbers, of length n
-            Private differences, or values less a public one; finite. Each is read by itself.
-        y : ignored
-        """
-        return super().fit(X, y)
-
     def _asked(self) -> tuple[str, str, str, str]:
         return "signed", self.alternative, "Signed-rank test", "differences are symmetric about 0"
 
-    def _table(self, X: Any, y: Any) -> Table:
-        return Table(self._values(X))
-
-    def _read(self, table: Table, plan: RankPlan) -> Mapping[str, Any]:
-        return {STATISTIC: np.array([signed_rank_sum(np.asarray(table.X)[:, 0])])}
+    def _read(self, rows: Rows, plan: RankPlan) -> Mapping[str, Any]:
+        return {STATISTIC: np.array([signed_rank_sum(self._values(rows)[0])])}
 
 
 @parameters
@@ -260,30 +237,13 @@ class GroupRankTest(RankTest):
             raise InvalidParameter("groups must be given: the public labels of the groups")
         return Categories(self.groups, "groups")
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Release the test's statistic.
+    def _schema(self) -> Schema:
+        return Schema(
+            beside=(Column("groups", levels=self._kinds(), meaning="the label of each row's group"),)
+        )
 
-        Parameters
-        ----------
-        X : sequence of numbers, of length n
-            Private; finite. Each is read by itself.
-        y : sequence of labels, of length n
-            The group of each row; private, unless ``sizes`` are public.
-
-        Raises
-        ------
-        InvalidData
-            If a value is no finite number, a label is not declared, or the groups are not of the public sizes.
-        """
-        return super().fit(X, y)
-
-    def _table(self, X: Any, y: Any) -> Table:
-        if y is None:
-            raise InvalidData("y must be given: the label of each row's group")
-        return Table(self._values(X), groups=self._kinds().codes(y, "y"))
-
-    def _sums(self, table: Table, plan: RankPlan) -> Any:
-        codes = table.groups
+    def _sums(self, rows: Rows, plan: RankPlan) -> Any:
+        values, codes = self._values(rows)
         assert codes is not None
         if (codes < 0).any():
             raise InvalidData(
@@ -291,7 +251,7 @@ class GroupRankTest(RankTest):
             )
         if plan.public_sizes and tuple(np.bincount(codes, minlength=len(plan.sizes))) != plan.sizes:
             raise InvalidData(f"y must have the public sizes that were declared, {plan.sizes}")
-        return centred_rank_sums(np.asarray(table.X)[:, 0], codes, len(plan.sizes))
+        return centred_rank_sums(values, codes, len(plan.sizes))
 
 
 @parameters
@@ -367,8 +327,8 @@ class MannWhitneyTest(GroupRankTest):
     def _asked(self) -> tuple[str, str, str, str]:
         return "two groups", self.alternative, "Mann-Whitney test", "values have one law in both groups"
 
-    def _read(self, table: Table, plan: RankPlan) -> Mapping[str, Any]:
-        return {STATISTIC: self._sums(table, plan)[:1]}
+    def _read(self, rows: Rows, plan: RankPlan) -> Mapping[str, Any]:
+        return {STATISTIC: self._sums(rows, plan)[:1]}
 
 
 @parameters
@@ -440,8 +400,8 @@ class KruskalWallisTest(GroupRankTest):
     def _asked(self) -> tuple[str, str, str, str]:
         return "groups", "groups differ", "Kruskal-Wallis test", "values have one law in all groups"
 
-    def _read(self, table: Table, plan: RankPlan) -> Mapping[str, Any]:
-        return {STATISTIC: np.abs(self._sums(table, plan)).sum(keepdims=True)}
+    def _read(self, rows: Rows, plan: RankPlan) -> Mapping[str, Any]:
+        return {STATISTIC: np.abs(self._sums(rows, plan)).sum(keepdims=True)}
 
 
 def balanced(n: int, count: int) -> tuple[int, ...]:

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import math
-import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.arithmetic import quiet
-from dpstats.data.engine import Engine
-from dpstats.data.labels import unit_of
 from dpstats.data.parameters import check_choice, check_level, check_real
-from dpstats.data.rows import column_of
-from dpstats.data.tables import Table, check_rows, read_table
+from dpstats.data.schema import Column, Schema
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.lattice import check_finite
 from dpstats.regression.error_laws import NORMAL, ErrorLaw
@@ -64,16 +60,14 @@ class Regression(_Fitted[Plan]):
     random_state: Any = None
     budget: Any = None
 
-    _takes_engines = True
     _per_column = ("x_bounds",)
     _law: ClassVar[ErrorLaw] = NORMAL
-    _unit: str | None = None
-    """What a row of the table is, while a fit is given the design of a formula, which is an array and cannot say it."""
 
     # What a fit has set.
 
     def _set_params(self, params: Floats, cov: Floats | None, privacy: Floats | None = None) -> None:
         """Set the fitted attributes of coefficients: estimates, error covariance, and the part of it that is noise."""
+        self.__dict__.pop("formula_", None)  # of a fit before
         self.params_, self.params_cov_ = params, cov
         first = int(self.fit_intercept)
         self.coef_ = params[first:]
@@ -97,34 +91,12 @@ class Regression(_Fitted[Plan]):
 
     # Reading.
 
-    def _table(self, X: Any, y: Any) -> Table:
-        if isinstance(X, Engine):
-            if X.beside is None:
-                raise InvalidData(
-                    "y must be the name of a column of X where X is a relation, a file or a Dask data frame"
-                )
-            self.__dict__.pop("formula_", None)
-            read = X.reading(self._outcome_reader())
-            return read_table(self, read, reset=True, min_samples=self._min_samples)
-        if y is None:
-            raise InvalidData(
-                f"{type(self).__name__} requires y to be passed, but the target y is None: an outcome for each row"
-            )
-        self.__dict__.pop("formula_", None)  # of a fit before
-        return read_table(self, X, y=self._outcome(y), reset=True, min_samples=self._min_samples)
+    def _schema(self) -> Schema:
+        return replace(super()._schema(), beside=(self._outcome_column(),))
 
-    def _outcome_reader(self) -> Callable[[Any], Floats]:
-        """Return what makes numbers of outcomes that are not in memory: a function of each alone, or a refusal."""
-        return finite_outcomes
-
-    def _outcome(self, y: Any) -> Any:
-        """Return the outcome as numbers."""
-        if getattr(y, "ndim", 1) == 2 and y.shape[1] == 1:
-            # As scikit-learn has it.
-            warnings.warn(
-                "A column-vector y was passed when a 1d array was expected", DataConversionWarning, 2
-            )
-        return y
+    def _outcome_column(self) -> Column:
+        """Return the outcome, and how it is read."""
+        return Column("y")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -286,7 +258,7 @@ class Regression(_Fitted[Plan]):
         formula = getattr(self, "formula_", None)
         if formula is not None and not isinstance(X, np.ndarray):
             X = formula.predictors(X)
-        rows = np.asarray(check_rows(self, X, reset=False), dtype=np.float64)
+        rows = self._again(X).whole().X
         check_finite(rows)
         if self.fit_intercept:
             rows = np.concatenate([np.ones((rows.shape[0], 1)), rows], axis=1)
@@ -298,12 +270,12 @@ class Regression(_Fitted[Plan]):
         if y is None:
             raise InvalidData("y must be given: an outcome for each row of X")
         fitted = self._linear_predictor(X)[1]
-        outcomes = column_of("y", self._outcome(y))
+        outcomes = self._outcome_column().read(y)
         if outcomes.shape != fitted.shape:
             raise InvalidData(
                 f"y must have an entry for each row of X (n_samples = {fitted.size}), got {outcomes.size}"
             )
-        return fitted, finite(outcomes)
+        return fitted, outcomes
 
     # The parts of a summary.
 
@@ -388,33 +360,13 @@ class Regression(_Fitted[Plan]):
         **given
             Parameters of the estimator.
         """
-        from dpstats.regression.formula import parse
+        from dpstats.regression.formula import FormulaRows, parse
 
         described = parse(formula, bounds=bounds, levels=levels)
-        made = cls._of_formula(described, given)
-        made._unit = unit_of(data)
-        try:
-            fitted = made.fit(*described.rows(data))
-        finally:
-            del made._unit
+        fitted = cls._of_formula(described, given).fit(FormulaRows(described, data))
         fitted.formula_ = described
         return fitted
-
-    def _row_is(self, X: Any) -> str:
-        return self._unit or super()._row_is(X)
 
     @classmethod
     def _of_formula(cls, described: Any, given: dict[str, Any]) -> Self:
         return cls(x_bounds=described.x_bounds, fit_intercept=described.has_intercept, **given)
-
-
-def finite(outcomes: Floats) -> Floats:
-    """Return outcomes, or refuse them."""
-    if not np.isfinite(outcomes).all():
-        raise InvalidData("y must be finite, got at least one NaN or infinite entry")
-    return outcomes
-
-
-def finite_outcomes(y: Any) -> Floats:
-    """Return outcomes as numbers, or refuse them."""
-    return finite(column_of("y", y))

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.tables import Table
-from dpstats.lattice import check_finite
+from dpstats.data.tables import Rows
+from dpstats.lattice import check_finite_rows
 from dpstats.regression.design_plan import DesignPlan
 from dpstats.regression.linear_path import LinearPath
 from dpstats.regression.logistic_path import LogisticPath
 from dpstats.regression.path import Path
 from dpstats.regression.plan import RegressionPlan
-from dpstats.regression.rows import Rows
+from dpstats.regression.rows import DesignRows
 from dpstats.release.session import Released, Session
 
 
@@ -24,13 +24,13 @@ def first_path(plan: RegressionPlan) -> Path:
     return (LinearPath if plan.family == "linear" else LogisticPath)(plan)
 
 
-def read(table: Table, plan: DesignPlan) -> Rows:
+def read(rows: Rows, plan: DesignPlan) -> DesignRows:
     """Return the rows of a table as a fit reads them, or refuse them."""
-    check_finite(table.X)
-    return Rows(table.X, table.y, plan.design)
+    check_finite_rows(rows)
+    return DesignRows(rows, plan.design)
 
 
-def release(rows: Rows, plan: RegressionPlan, session: Session) -> None:
+def release(rows: DesignRows, plan: RegressionPlan, session: Session) -> None:
     """Release every stage: with a session of several draws, every draw goes its own way."""
     paths = [first_path(plan) for _ in range(session.size or 1)]
     for stage in plan.stages:

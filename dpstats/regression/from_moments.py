@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.tables import Table
+from dpstats.data.tables import Rows
 from dpstats.lattice.products import Sums
 from dpstats.regression.curvature import symmetric
 from dpstats.regression.engine import read
@@ -22,8 +22,8 @@ from dpstats.release.session import Released
 class FromMoments(LeastSquares[MomentsPlan]):
     """Base of the regressions that release the second moments of (1, x, y) once, with whatever noise."""
 
-    def _read(self, table: Table, plan: MomentsPlan) -> dict[str, Sums]:
-        return {STAGE: read(table, plan).answer(plan.question)}
+    def _read(self, rows: Rows, plan: MomentsPlan) -> dict[str, Sums]:
+        return {STAGE: read(rows, plan).answer(plan.question)}
 
     def _report(self, released: Released, plan: MomentsPlan) -> None:
         found = released[STAGE]

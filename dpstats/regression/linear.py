@@ -6,11 +6,11 @@ Proof: docs/proofs/regression.md.
 from __future__ import annotations
 
 from dpstats.data.parameters import check_choice, check_privacy_parameters
-from dpstats.data.tables import Table
+from dpstats.data.tables import Rows
 from dpstats.regression.engine import read, release, told_apart, walked
 from dpstats.regression.least_squares import LeastSquares
 from dpstats.regression.plan import RegressionPlan, regression_plan
-from dpstats.regression.rows import Rows
+from dpstats.regression.rows import DesignRows
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
 
@@ -119,10 +119,10 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
         check_choice("cov_type", self.cov_type, ["HC", "nonrobust"])
         return regression_plan("linear", design, n, epsilon, delta)
 
-    def _read(self, table: Table, plan: RegressionPlan) -> Rows:
-        return read(table, plan)
+    def _read(self, rows: Rows, plan: RegressionPlan) -> DesignRows:
+        return read(rows, plan)
 
-    def _release(self, private: Rows, plan: RegressionPlan, session: Session) -> None:
+    def _release(self, private: DesignRows, plan: RegressionPlan, session: Session) -> None:
         release(private, plan, session)
 
     def _notes(self) -> list[str]:

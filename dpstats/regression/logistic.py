@@ -5,8 +5,6 @@ Proof: docs/proofs/regression.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,13 +15,14 @@ from sklearn.base import ClassifierMixin
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.categories import Categories
 from dpstats.data.parameters import check_flag, check_integer, check_privacy_parameters
-from dpstats.data.tables import Table
+from dpstats.data.schema import Column
+from dpstats.data.tables import Rows
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.regression.base import Regression, finite_outcomes
+from dpstats.regression.base import Regression
 from dpstats.regression.design import Design
 from dpstats.regression.engine import read, release, told_apart, walked
 from dpstats.regression.plan import RegressionPlan, regression_plan
-from dpstats.regression.rows import Rows
+from dpstats.regression.rows import DesignRows
 from dpstats.regression.scoring import CORRECT, accuracy_plan, release_accuracy
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
@@ -108,22 +107,16 @@ class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
             raise InvalidParameter(f"classes must be two different values, got {len(found)}")
         return found
 
-    def _outcome(self, y: Any) -> Any:
+    def _outcome_column(self) -> Column:
         categories = self._categories()
         if list(self.classes) == [0, 1]:
-            return super()._outcome(y)
-        return _codes(categories, y)
+            return Column("y", convert=_check_binary)
+        return Column("y", levels=categories, convert=_check_declared)
 
-    def _outcome_reader(self) -> Callable[[Any], Floats]:
-        categories = self._categories()
-        return _binary_outcomes if list(self.classes) == [0, 1] else partial(_codes, categories)
+    def _read(self, rows: Rows, plan: RegressionPlan) -> DesignRows:
+        return read(rows, plan)
 
-    def _read(self, table: Table, plan: RegressionPlan) -> Rows:
-        if table.y is not None:
-            _check_binary(table.y)
-        return read(table, plan)
-
-    def _release(self, private: Rows, plan: RegressionPlan, session: Session) -> None:
+    def _release(self, private: DesignRows, plan: RegressionPlan, session: Session) -> None:
         release(private, plan, session)
 
     def _report(self, released: Released, plan: RegressionPlan) -> None:
@@ -154,7 +147,6 @@ class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
         if sample_weight is not None:
             raise InvalidParameter("sample_weight must be None: rows have one weight")
         fitted, outcomes = self._scored(X, y)
-        _check_binary(outcomes)
         plan = accuracy_plan(fitted.size, self.epsilon, self.delta)
         session = self._session(plan, f"{type(self).__name__} score", X)
         with session:
@@ -239,23 +231,17 @@ class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
         )
 
 
-def _check_binary(y: Floats) -> None:
+def _check_binary(y: Floats) -> Floats:
     if not np.isin(y, (0.0, 1.0)).all():
         raise InvalidData(
             "y must be 0 or 1 (or False and True) for every row, got at least one other outcome"
         )
+    return y
 
 
-def _binary_outcomes(y: Any) -> Floats:
-    outcomes = finite_outcomes(y)
-    _check_binary(outcomes)
-    return outcomes
-
-
-def _codes(categories: Categories, y: Any) -> Floats:
-    codes = categories.codes(y, "y").astype(np.float64)
+def _check_declared(codes: NDArray[np.int64]) -> Floats:
     if (codes < 0).any():
         raise InvalidData(
             "y must be one of the declared classes for every row, got at least one other outcome"
         )
-    return codes
+    return codes.astype(np.float64)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from dpstats.data.arithmetic import as_int64
-from dpstats.data.engine import Engine, Part
+from dpstats.data.tables import Rows, Table
 from dpstats.lattice.products import (
     Sums,
     above_diagonal,
@@ -73,17 +73,28 @@ class Block:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
-    """Private: the data of a fit, and how they are read; rows that are not in memory have outcomes beside them."""
+class DesignRows:
+    """Private: the rows of a fit, with their outcomes, and how they are read."""
 
-    X: Any
-    y: Floats | None
+    rows: Rows
+    design: Design
+
+    def answer(self, question: Question) -> Sums:
+        """Return the sums that a question is about."""
+        return self.rows.total(_Asked(question, self.design))
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Private: rows in memory, and their outcomes."""
+
+    X: Floats
+    y: Floats
     design: Design
 
     def block(self, where: slice) -> Block:
         """Return some rows."""
         design = self.design
-        assert self.y is not None
         z = self.X[where] - design.center
         z *= 2.0**X_BITS / design.half
         far: NDArray[np.bool_] = np.zeros(len(z), dtype=np.bool_)
@@ -97,21 +108,20 @@ class Rows:
 
     def answer(self, question: Question) -> Sums:
         """Return the sums that a question is about."""
-        if isinstance(self.X, Engine):
-            return self.X.total(_Asked(question, self.design))
         n, d = self.X.shape
         return summed(lambda where: question.of(self.block(where)), n, d)
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """A question to rows that are not in memory."""
+    """A question to some rows."""
 
     question: Question
     design: Design
 
-    def __call__(self, part: Part) -> Sums:
-        return Rows(part.X, part.beside, self.design).answer(self.question)
+    def __call__(self, table: Table) -> Sums:
+        assert table.y is not None
+        return Blocks(table.X, table.y, self.design).answer(self.question)
 
 
 class Question(ABC):

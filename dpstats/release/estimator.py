@@ -1,25 +1,28 @@
-"""The one place where a fit plans, charges, releases and reports.
+"""The one place where a fit opens the data, plans, charges, releases and reports.
 
-Every estimator of the package is a `PrivateEstimator`. It says what it will release (`plan`), reads the data
-(`_read`), releases through a session (`_release`), and turns what was released into fitted attributes (`_report`).
-The order of these, and the money, are here and nowhere else.
+Every estimator of the package is a `PrivateEstimator`. It says which columns it takes (`_schema`) and what it will
+release (`plan`), reads the rows (`_read`), releases through a session (`_release`), and turns what was released into
+fitted attributes (`_report`). The order of these, and the money, are here and nowhere else.
 """
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Generic, Self, TypeVar
 
 from sklearn.base import BaseEstimator
-from sklearn.utils import get_tags
 
 from dpstats.data.arithmetic import quiet
-from dpstats.data.engine import Engine
-from dpstats.data.foreign import in_memory
-from dpstats.data.frames import label_and_columns
-from dpstats.data.labels import by_name, column_names, pairs_by_name, unit_of
-from dpstats.data.sources import engine_of
-from dpstats.data.tables import Table, public_shape, read_table
+from dpstats.data.labels import by_name, pairs_by_name, unit_of
+from dpstats.data.memory import stated_shape
+from dpstats.data.opening import open_source
+from dpstats.data.public_facts import check_columns_again, check_names, record_columns
+from dpstats.data.schema import Schema
+from dpstats.data.source import Source
+from dpstats.data.tables import Rows
+from dpstats.errors import InvalidData
 from dpstats.privacy.budget import PrivacyBudget, check_budget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
@@ -36,7 +39,7 @@ what a stage is about depends on earlier releases, the checked rows."""
 
 
 class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
-    """Base of the estimators: parameters and public sizes -> plan -> data -> charge -> release -> report.
+    """Base of the estimators: open -> plan -> check the budget -> read -> charge -> release -> report.
 
     Subclasses have the parameters ``epsilon``, ``delta``, ``random_state`` and ``budget`` beside their own.
     """
@@ -49,8 +52,6 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
     privacy_: PrivacyGuarantee
 
     _min_samples = 2
-    _takes_engines = False
-    """Whether rows may be in a database, a file or a cluster: whether `_read` reads an `Engine`."""
     _per_column: tuple[str, ...] = ()
     """Parameters that may have an entry per column: a fit matches their labels with the names of the columns."""
 
@@ -58,11 +59,17 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         """Return what a fit on data of this size would release, and at which cost; sees no data."""
         raise TypeError(f"{type(self).__name__} does not define plan")
 
+    def _schema(self) -> Schema:
+        """Return which columns the estimator takes, and what they are: from its parameters alone."""
+        bounds = [value for name in self._per_column if isinstance(value := getattr(self, name), Mapping)]
+        labeled = bounds[0] if bounds and self._per_column[0].endswith("bounds") else None
+        return Schema(missing=getattr(self, "missing", "error"), bounds=labeled)
+
     def _prepare(self, plan: Plan) -> Plan:
         """Return the plan with what is public and slow to compute: before the charge, so that breaking off is free."""
         return plan
 
-    def _read(self, table: Table, plan: Plan) -> Private:
+    def _read(self, rows: Rows, plan: Plan) -> Private:
         """Return what the plan's stages are about, or refuse the data."""
         raise TypeError(f"{type(self).__name__} does not define _read")
 
@@ -99,12 +106,13 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Private rows: a numpy array, a data frame of pandas, polars (also a lazy one) or pyarrow, or a single
-            column of these; for some estimators also a DuckDB relation,
-            the path of a Parquet or CSV file, or a Dask array or frame. ``n_samples``, ``n_features`` and the column
-            names are public.
-        y : ignored
+        X : array-like of shape (n_samples, n_features), or container of rows
+            Private rows: an array, a list of rows, a data frame of pandas, polars (also a lazy one) or pyarrow, a
+            DuckDB relation, the path of a Parquet or CSV file, or a Dask array or frame. One column may be 1-d. The
+            number of rows and the column names are public. Labeled bounds choose columns by their names.
+        y : sequence of length n_samples, or column name, optional
+            Private: the outcome, label or unit of each row, for estimators that need one; others ignore it. In a
+            database, a file or a Dask collection it is the name of a column of X.
 
         Returns
         -------
@@ -115,61 +123,78 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         InvalidParameter
             If a parameter is outside what is allowed.
         InvalidData
-            If X is not a 2-d table of at least two rows of finite numbers.
+            If X cannot be read as the estimator needs it, finite numbers say, or ``y`` has another length.
         BudgetExceeded
             If the budget cannot pay.
         """
-        X, y = self._named(engine_of(X, y), y)
         noise = noise_source(self.random_state)
         budget = check_budget(self.budget, simulated=noise.simulated)
-        planner = self._in_order(column_names(X))
-        plan, stated, unit = None, self._stated_shape(X), self._row_is(X)
-        if budget is not None and stated is not None and min(stated) > 0:
-            # Before the data are touched, so that a refusal depends on public facts only.
-            plan = planner.plan(max(stated[0], self._min_samples), stated[1])
-            budget.check(plan.for_data(unit, noise.simulated))
+        source = open_source(X)
+        schema, given = source.resolve(self._schema(), y)
+        names = source.names if schema.numbers is None else list(schema.numbers)
+        check_names(names)
+        planner = self._in_order(names)
+        unit = self._row_is(source.unit)
+        plan = planner._affordable(source, schema, budget, unit, noise.simulated)
         with quiet():
-            table = self._table(X, y)
-        if plan is None or (plan.n_samples, plan.n_features) != table.shape:
-            plan = planner.plan(*table.shape)
+            rows = source.read(schema, given)
+        n, d = rows.shape
+        if n < self._min_samples:
+            least = "one row" if self._min_samples == 1 else f"{self._min_samples} rows"
+            raise InvalidData(f"X must have at least {least}, got n_samples = {n} (n is public and fixed)")
+        if plan is None or (plan.n_samples, plan.n_features) != (n, schema.width(d)):
+            plan = planner.plan(n, schema.width(d))
             if budget is not None:
                 budget.check(plan.for_data(unit, noise.simulated))
         plan = self._prepare(plan.for_data(unit, noise.simulated))
         session = session_of(plan, noise, budget, type(self).__name__)
         guarantee = plan.guarantee
         with quiet():
-            private = self._read(table, plan)
+            private = self._read(rows, plan)
+            record_columns(self, names, schema.width(d))
             with session:
                 self._release(private, plan, session)
         self.plan_, self.privacy_ = plan, guarantee
         self._report(session.released, plan)
         return self
 
-    def _named(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """Return a data frame without the column that ``y`` names, and that column; anything else as it is."""
-        if not isinstance(y, str) or isinstance(X, Engine) or not get_tags(self).target_tags.required:
-            return X, y
-        return label_and_columns(in_memory(X), y, parameter="y")
+    def _affordable(
+        self, source: Source, schema: Schema, budget: PrivacyBudget | None, unit: str, simulated: bool
+    ) -> Plan | None:
+        """Return the plan for the size that the container states, which the budget can pay; None without a size.
 
-    def _stated_shape(self, X: Any) -> tuple[int, int] | None:
-        """Return the public shape of data that state one, without looking into them."""
-        return public_shape(X)
+        No entry has been looked at, so that a refusal depends on public facts only.
+        """
+        if budget is None:
+            return None
+        stated = source.size(schema)
+        if stated is None or min(stated) < 1:
+            budget.check_left()
+            return None
+        plan = self.plan(max(stated[0], self._min_samples), schema.width(stated[1]))
+        budget.check(plan.for_data(unit, simulated))
+        return plan
+
+    def _again(self, X: Any) -> Rows:
+        """Return more rows with the columns of the fit, to predict for, or refuse them."""
+        source = open_source(X)
+        schema = replace(self._schema(), beside=()).resolve(source.names)
+        rows = source.read(schema)
+        names = source.names if schema.numbers is None else list(schema.numbers)
+        check_columns_again(self, names, rows.shape[1], stated_shape(X))
+        return rows
 
     def _session(self, plan: ReleasePlan, label: str, X: Any) -> Session:
         """Return the session of a release from ``X`` beside the fit, which the budget can pay."""
         noise = noise_source(self.random_state)
-        plan = plan.for_data(self._row_is(X), noise.simulated)
+        plan = plan.for_data(self._row_is(unit_of(X)), noise.simulated)
         session = session_of(plan, noise, self.budget, label)
         session.check()
         return session
 
-    def _row_is(self, X: Any) -> str:
-        """Return what a row of the data is, for the guarantee."""
-        return unit_of(X)
-
-    def _table(self, X: Any, y: Any) -> Table:
-        """Read the data that a fit was given; an estimator of rows alone ignores ``y``."""
-        return read_table(self, X, reset=True, min_samples=self._min_samples)
+    def _row_is(self, unit: str) -> str:
+        """Return what a row of the data is, for the guarantee; ``unit`` is what the container says."""
+        return unit
 
     def _background(self) -> Background:
         asked, defaults = told_parameters(self)

@@ -16,9 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.data.attributes import codes_of, rows_stated
 from dpstats.data.categories import Categories
-from dpstats.data.labels import column_names
 from dpstats.data.parameters import (
     check_choice,
     check_flag,
@@ -26,8 +24,9 @@ from dpstats.data.parameters import (
     check_level,
     check_privacy_parameters,
 )
-from dpstats.data.tables import Table
-from dpstats.data.tallies import AttributeRows, Tally, attributes_of
+from dpstats.data.schema import Schema
+from dpstats.data.tables import Rows
+from dpstats.data.tallies import Tally
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.mechanisms.histogram import count_stage, count_steps
 from dpstats.noisy_counts import CountNoise
@@ -198,51 +197,12 @@ class ContingencyTable(PrivateEstimator[TablePlan]):
             raise InvalidParameter(f"levels must make at most {_MOST_CELLS:,} cells, got {cells:,}")
         return kinds
 
-    def fit(self, X: Any, y: Any = None) -> ContingencyTable:
-        """Release the counts of the rows of ``X``.
+    def _schema(self) -> Schema:
+        names = tuple(self.levels) if isinstance(self.levels, Mapping) else None
+        return Schema(names, levels=tuple(self._kinds()))
 
-        Parameters
-        ----------
-        X : data frame, array of shape (n, k), list of rows, DuckDB relation, path of a file, or Dask frame
-            Private labels. Of a data frame the columns whose names are in ``levels`` are taken, or all k in their order
-            where it has no names. With one attribute also a 1-d sequence. Each entry is read by itself; how many rows
-            there are is public.
-        y : ignored
-
-        Raises
-        ------
-        InvalidParameter
-            If a parameter is outside what is allowed: levels that are repeated, say, or a single one.
-        InvalidData
-            If X is no such table, or, with ``unknown="error"``, has an entry that is at no declared level (a missing
-            one, unless None is declared).
-        BudgetExceeded
-            If the budget cannot pay.
-        """
-        names = list(self.levels) if isinstance(self.levels, Mapping) else None
-        return super().fit(attributes_of(X, len(self._kinds()), names), y)
-
-    def _stated_shape(self, X: Any) -> tuple[int, int] | None:
-        n = rows_stated(X)
-        return None if n is None else (n, len(self._kinds()))
-
-    def _table(self, X: Any, y: Any) -> Table:
-        kinds = self._kinds()
-        names = list(self.levels) if isinstance(self.levels, Mapping) else None
-        rows = X if isinstance(X, AttributeRows) else codes_of(X, kinds, names)
-        if rows.shape[0] == 0:
-            raise InvalidData("X must have at least one row, got none")
-        self.n_features_in_ = len(kinds)
-        self.__dict__.pop("feature_names_in_", None)  # of a fit before
-        given = X.names if isinstance(X, AttributeRows) else column_names(X)
-        known = given if names is None else names
-        if known is not None and all(isinstance(name, str) for name in known):
-            self.feature_names_in_ = np.array(known, dtype=object)
-        return Table(rows)
-
-    def _read(self, table: Table, plan: TablePlan) -> Mapping[str, Any]:
-        tally = Tally(tuple(self._kinds()), plan.shape)
-        counts = table.X.counted(tally) if isinstance(table.X, AttributeRows) else tally.of_codes(table.X)
+    def _read(self, rows: Rows, plan: TablePlan) -> Mapping[str, Any]:
+        counts = Tally(plan.shape).of(rows)
         if plan.unknown == "error" and counts[-1]:
             raise InvalidData(
                 "X must hold declared levels only, got at least one entry outside them, or missing; declare it (None "

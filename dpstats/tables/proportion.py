@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.data.attributes import codes_of, rows_stated
 from dpstats.data.categories import Categories
 from dpstats.data.parameters import (
     check_choice,
@@ -22,7 +21,9 @@ from dpstats.data.parameters import (
     check_privacy_parameters,
     check_real,
 )
-from dpstats.data.tables import Table
+from dpstats.data.schema import Schema
+from dpstats.data.tables import Rows
+from dpstats.data.tallies import Tally
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.mechanisms.histogram import count_stage, count_steps
 from dpstats.noisy_counts import CountNoise, at_least, at_most, limits
@@ -137,46 +138,16 @@ class PrivateProportion(PrivateEstimator[ProportionPlan]):
             stages.append(Coins(UNIFORM, (_BITS,), released=True))
         return ProportionPlan(tuple(stages), guarantee, n, 1)
 
-    def fit(self, X: Any, y: Any = None) -> PrivateProportion:
-        """Release the proportion of ones among the values.
+    def _schema(self) -> Schema:
+        return Schema(levels=(Categories((0, 1)),))
 
-        Parameters
-        ----------
-        X : sequence of 0 and 1, or of booleans, of length n
-            Private: a list, an array of shape (n,) or (n, 1), a column of a data frame. Each is read by itself. How
-            many there are is public.
-        y : ignored
-
-        Raises
-        ------
-        InvalidParameter
-            If epsilon or delta is outside what is allowed.
-        InvalidData
-            If X is not of one dimension, or has a value that is neither 0 nor 1 (nor a boolean), a missing one say:
-            this shows that there was one.
-        BudgetExceeded
-            If the budget cannot pay.
-        """
-        return super().fit(X, y)
-
-    def _stated_shape(self, X: Any) -> tuple[int, int] | None:
-        n = rows_stated(X)
-        return None if n is None else (n, 1)
-
-    def _table(self, X: Any, y: Any) -> Table:
-        codes = codes_of(X, [Categories((0, 1))])
-        if len(codes) == 0:
-            raise InvalidData("X must have at least one row, got none")
-        self.n_features_in_ = 1
-        return Table(codes)
-
-    def _read(self, table: Table, plan: ProportionPlan) -> Mapping[str, Any]:
-        values = np.asarray(table.X)
-        if (values < 0).any():
+    def _read(self, rows: Rows, plan: ProportionPlan) -> Mapping[str, Any]:
+        _, ones, others = Tally((2,)).of(rows)
+        if others:
             raise InvalidData(
                 "X must be 0 or 1 (or booleans), got at least one that is missing or something else"
             )
-        return {COUNT: count_steps(plan.additive[0], values.sum(keepdims=True)[0], plan.n_samples)}
+        return {COUNT: count_steps(plan.additive[0], np.array([ones]), plan.n_samples)}
 
     def _release(self, private: Mapping[str, Any], plan: ProportionPlan, session: Session) -> None:
         session.add(COUNT, private[COUNT])

@@ -21,7 +21,6 @@ from registry import ENTRIES, Entry
 from registry.calls import CALLS
 from registry.reading import fit_rows, outcomes, settings, width
 from scipy import sparse
-from sklearn.utils import get_tags
 
 from dpstats.cli import main
 from dpstats.data.tables import Table
@@ -119,8 +118,6 @@ def bad_rows(n: int, d: int) -> dict[str, Any]:
         "an object": with_entry(Unhelpful(), object),
         "an object in a list": with_entry(Unhelpful(), object).tolist(),
         "a mapping as an entry": with_entry({SECRET: NUMBER}, object).tolist(),
-        "one dimension": good.ravel(),
-        "one dimension in a list": good.ravel().tolist(),
         "three dimensions": good[None],
         "ragged": ragged,
         "complex": good + 1j * NUMBER,
@@ -133,11 +130,6 @@ def bad_rows(n: int, d: int) -> dict[str, Any]:
     }
 
 
-def takes(estimator: Any, name: str) -> bool:
-    """Return whether rows that most estimators refuse are good for this one."""
-    return name.startswith("one dimension") and not get_tags(estimator).input_tags.two_d_array
-
-
 @fits
 def test_refused_rows_are_not_shown(entry: Entry) -> None:
     options = entry.estimator.get_params()
@@ -146,8 +138,7 @@ def test_refused_rows_are_not_shown(entry: Entry) -> None:
     made = type(entry.estimator)(**{**options, **missing, "random_state": None, "budget": budget})
     found = outcomes(made, np.zeros((6, 1)))
     outcome = () if found is None else (found,)
-    # To who takes a single column, one dimension is not bad.
-    bad = {name: rows for name, rows in bad_rows(6, width(entry)).items() if not takes(made, name)}
+    bad = bad_rows(6, width(entry))
     for data in bad.values():
         with nothing_shown(InvalidData):
             made.fit(data, *outcome)

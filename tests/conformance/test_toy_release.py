@@ -18,7 +18,7 @@ from registry.entry import Entry, PlantedBug, core, exact_integers, fitted, less
 from test_exact_path import recorder  # noqa: F401  (a fixture)
 
 from dpstats.data.parameters import check_integer, check_privacy_parameters, check_real
-from dpstats.data.tables import Table
+from dpstats.data.tables import Rows
 from dpstats.lattice import BoxLattice
 from dpstats.privacy import PrivacyBudget, PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
@@ -59,8 +59,8 @@ class PrivateTotal(PrivateEstimator[ReleasePlan]):
     def _lattice(self, d: int) -> BoxLattice:
         return BoxLattice.build(check_real("clip", self.clip, above=0), 0.0, d, common=False)
 
-    def _read(self, table: Table, plan: ReleasePlan) -> dict[str, Any]:
-        return {TOTAL: self._lattice(plan.n_features).sums(table.X)[0]}
+    def _read(self, rows: Rows, plan: ReleasePlan) -> dict[str, Any]:
+        return {TOTAL: self._lattice(plan.n_features).row_moments(rows).powers[0]}
 
     def _report(self, released: Released, plan: ReleasePlan) -> None:
         self.total_ = released[TOTAL]

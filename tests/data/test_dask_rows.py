@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpstats.data.sources import engine_of
+from dpstats.data.opening import open_source
 from dpstats.errors import InvalidData
 from dpstats.groups import GroupMeans
 from dpstats.means import AdaptiveMean, ClippedMean
@@ -33,7 +33,7 @@ def test_the_number_of_rows_is_counted_where_it_is_not_stated():
     array = da.from_array(X, chunks=(300, 3))
     with dask.config.set(scheduler="synchronous"):
         some = array[array[:, 0] > 0]
-        assert engine_of(some).shape == (int((X[:, 0] > 0).sum()), 3)
+        assert open_source(some).shape == (int((X[:, 0] > 0).sum()), 3)
         made = ClippedMean(bounds=(-2, 2), random_state=0)
         np.testing.assert_array_equal(made.fit(some).mean_, made.fit(X[X[:, 0] > 0]).mean_)
 
@@ -60,8 +60,9 @@ def test_refusals_are_ours_and_nothing_is_charged():
 
 
 def test_rows_without_names_have_nothing_beside():
-    with pytest.raises(InvalidData, match="columns to have names"):
-        engine_of(da.zeros((4, 2)), "y")
+    made = GroupMeans(groups=[0, 1], bounds=(0, 1))
+    with pytest.raises(InvalidData, match="a data frame with a column 'y'"):
+        made.fit(da.zeros((4, 2)), "y")
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])

@@ -89,12 +89,12 @@ def test_counts_are_those_of_the_rows_in_memory() -> None:
 
 
 @pytest.mark.usefixtures("small_blocks")
-def test_text_is_no_number_and_other_estimators_need_memory() -> None:
+def test_text_is_no_number_and_rows_have_no_order() -> None:
     rows = read(table(20)[0], ["a", "label"], text=["label"])
     with pytest.raises(InvalidData, match="got the column 'label' of text"):
         ClippedMean(bounds=(0, 1), random_state=1).fit(rows)
-    with pytest.raises(InvalidData, match="X must be in memory for SparseMean"):
-        SparseMean(n_nonzero=1, clip=1.0, std=1.0).fit(rows.having(["a"]))
+    with pytest.raises(InvalidData, match="order of the rows"):
+        SparseMean(n_nonzero=1, clip=1.0, std=1.0, split=True).fit(rows.having(["a"]))
     with pytest.raises(InvalidData, match="got none of the name 'c'"):
         rows.having(["c"])
 

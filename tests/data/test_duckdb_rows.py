@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from dpstats.data.engine import Part
-from dpstats.data.sources import engine_of
-from dpstats.errors import InvalidData
+from dpstats.data.opening import open_source
+from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.groups import GroupMeans
 from dpstats.means import AdaptiveMean, ClippedMean
 from dpstats.regression import PrivateLinearRegression
@@ -47,10 +47,10 @@ def entries(source, columns=None, beside=None):
     parts = []
 
     def work(part: Part):
-        parts.append((part.X.copy(), None if part.beside is None else list(part.beside)))
+        parts.append((part.X.copy(), list(part.beside[0]) if part.beside else None))
         return {"rows": np.array([len(part.X)])}
 
-    total = engine_of(source).having(columns, beside).total(work)
+    total = open_source(source).having(columns, beside).total(work)
     X = np.vstack([part[0] for part in parts])
     assert total["rows"][0] == len(X)
     return X, None if beside is None else [entry for part in parts for entry in part[1]]
@@ -124,7 +124,7 @@ def test_types_that_are_no_numbers_are_refused_by_name(connection):
         ClippedMean(bounds=(0, 1)).fit(
             connection.sql("SELECT 'secret'::ENUM('secret', 'b') AS u FROM range(3)")
         )
-    with pytest.raises(InvalidData, match="none of the name 'zz'"):
+    with pytest.raises(InvalidParameter, match="y must name columns of X"):
         PrivateLinearRegression(x_bounds=(0, 1), y_bounds=(0, 1)).fit(connection.sql("SELECT 1.0 AS u"), "zz")
 
 
@@ -144,12 +144,12 @@ def test_what_duckdb_says_of_rows_is_not_passed_on(connection, tmp_path):
     for text, words in (("", "first line must have the names"), ("u,u\n1,2\n", "names every column once")):
         path.write_text(text)
         with pytest.raises(InvalidData, match=words):
-            engine_of(path)
+            open_source(path)
 
 
 def test_rows_that_come_and_go_are_refused(connection):
     connection.execute("CREATE OR REPLACE TABLE moving AS SELECT random() AS u FROM range(10)")
-    engine = engine_of(connection.sql("FROM moving"))
+    engine = open_source(connection.sql("FROM moving"))
     assert engine.shape == (10, 1)
     connection.execute("INSERT INTO moving VALUES (0.5)")
     with pytest.raises(InvalidData, match="it changed meanwhile"):
@@ -157,7 +157,7 @@ def test_rows_that_come_and_go_are_refused(connection):
 
 
 def test_no_rows_have_no_sums(connection):
-    engine = engine_of(connection.sql("SELECT u FROM rows WHERE u > 1e9"))
+    engine = open_source(connection.sql("SELECT u FROM rows WHERE u > 1e9"))
     assert engine.shape == (0, 1)
     assert engine.total(lambda part: {"rows": np.array([len(part.X)])})["rows"].tolist() == [0]
 
@@ -167,7 +167,7 @@ def test_a_macro_that_would_be_called_is_refused(macro):
     # least(a, b) AS a would leave rows unclipped.
     own = duckdb.connect()
     own.execute("CREATE TABLE t AS SELECT range::DOUBLE AS u FROM range(10)")
-    engine = engine_of(own.sql("FROM t"))
+    engine = open_source(own.sql("FROM t"))
     own.execute(f"CREATE MACRO {macro}")
     for read in (lambda: engine.shape, lambda: ClippedMean(clip=1.0, clip_norm="l2").fit(own.sql("FROM t"))):
         with pytest.raises(InvalidData, match="without a macro of the name"):
@@ -178,9 +178,9 @@ def test_a_macro_that_would_be_called_is_refused(macro):
 def test_a_python_function_that_would_be_called_is_refused(name, kinds):
     own = duckdb.connect()
     own.execute("CREATE TABLE t AS SELECT range::DOUBLE AS u FROM range(10)")
-    engine = engine_of(own.sql("FROM t"))
+    engine = open_source(own.sql("FROM t"))
     own.create_function("harmless", lambda a, b: a, kinds, "DOUBLE")
-    assert engine_of(own.sql("FROM t")).shape == (10, 1)
+    assert open_source(own.sql("FROM t")).shape == (10, 1)
     own.create_function(name, lambda a, b: 1e6 if a == 9 else 0.0, kinds, "DOUBLE")
     for read in (lambda: engine.shape, lambda: ClippedMean(clip=1.0, clip_norm="l2").fit(own.sql("FROM t"))):
         with pytest.raises(InvalidData, match="without a Python function of such a name, got"):
@@ -191,7 +191,7 @@ def test_an_older_duckdb_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     relation = duckdb.sql("SELECT 1.0::DOUBLE AS a")
     monkeypatch.setattr(duckdb, "__version__", "1.4.1")
     with pytest.raises(InvalidData, match=r"needs DuckDB 2\.0 or newer, got DuckDB 1\.4\.1"):
-        engine_of(relation)
+        open_source(relation)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_a_path_is_one_file_and_never_a_pattern(name, connection, tmp_path):
     made = tmp_path / f"made{path.suffix}"
     connection.execute(f"COPY (SELECT 1.0 AS a FROM range(20)) TO '{made}'")
     made.rename(path)
-    assert engine_of(path).shape == (20, 1)
+    assert open_source(path).shape == (20, 1)
     assert entries(path)[0].tolist() == [[1.0]] * 20
     if "=" in name:  # of the others, SQL refuses the names
         run = Source({"t": path}).run
@@ -218,7 +218,7 @@ def test_a_path_that_duckdb_cannot_take_literally_is_refused(connection, tmp_pat
     path = tmp_path / "a\\[1].parquet"
     path.touch()
     with pytest.raises(InvalidData, match="Rename the file"):
-        engine_of(path)
+        open_source(path)
     # Delimited text is then read without DuckDB.
     text = tmp_path / "a\\[1].csv"
     text.write_text("a\n1\n")

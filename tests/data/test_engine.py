@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpstats.data.engine import Part, added, chosen_columns, refusal
+from dpstats.data.categories import Categories
+from dpstats.data.engine import Part, chosen_columns, refusal
+from dpstats.data.schema import Column, Schema
+from dpstats.data.tables import added
 from dpstats.errors import InvalidData
 from dpstats.groups import GroupMeans
 from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
@@ -62,14 +65,14 @@ def test_means_are_those_in_memory(made, rows):
 def test_regressions_are_those_in_memory(made, y):
     here = made.fit(X, y).params_
     np.testing.assert_array_equal(made.fit(Cut(X, 101, ["u", "v", "w"], entries=y), "y").params_, here)
-    with pytest.raises(InvalidData, match="y must be the name of a column"):
+    with pytest.raises(InvalidData, match="name of a column of X"):
         made.fit(Cut(X, 101))
 
 
 def test_means_of_groups_are_those_in_memory():
     made = GroupMeans(groups=["a", "b"], bounds=(-4, 4), random_state=0)
     here = made.fit(X, LABELS).means_
-    np.testing.assert_array_equal(made.fit(Cut(X, 99, ["u", "v", "w"], entries=LABELS), "g").means_, here)
+    np.testing.assert_array_equal(made.fit(Cut(X, 99, ["u", "v", "w"], entries=LABELS), "y").means_, here)
 
 
 def test_what_cannot_be_read_is_refused_before_a_charge():
@@ -91,8 +94,8 @@ def test_what_cannot_be_read_is_refused_before_a_charge():
         regression.fit(Cut(X, 100, ["u", "v", "w"], entries=np.where(Y > 1, np.nan, Y)), "y")
     with pytest.raises(InvalidData, match="y must be 0 or 1"):
         PrivateLogisticRegression(x_bounds=(-4, 4)).fit(Cut(X, 100, ["u", "v", "w"], entries=Y), "y")
-    with pytest.raises(InvalidData, match="X must be in memory for SparseMean"):
-        SparseMean(n_nonzero=1, clip=4, std=1).fit(Cut(X, 100))
+    with pytest.raises(InvalidData, match="order of the rows"):
+        SparseMean(n_nonzero=1, clip=4, std=1, split=True).fit(Cut(X, 100))
     with pytest.raises(InvalidData, match="at least 2 rows"):
         ClippedMean(bounds=(-2, 2)).fit(Cut(X[:1], 100))
     assert not budget.history()
@@ -101,16 +104,26 @@ def test_what_cannot_be_read_is_refused_before_a_charge():
 def test_sums_add_up_and_names_are_checked():
     total = added({"a": np.array([1, 2])}, {"a": np.array([3, 4]), "b": np.array([5])})
     assert {name: values.tolist() for name, values in total.items()} == {"a": [4, 6], "b": [5]}
-    assert chosen_columns(["a", "b", "c"], None, "b") == (["a", "c"], "b")
-    assert chosen_columns(["a", "b", "c"], ["c"], None) == (["c"], None)
+    assert chosen_columns(["a", "b", "c"], None, "b") == (["a", "c"], ("b",))
+    assert chosen_columns(["a", "b", "c"], ["c"], None) == (["c"], ())
     for columns, beside in ((["d"], None), (None, "d")):
         with pytest.raises(InvalidData, match="none of the name 'd'"):
             chosen_columns(["a"], columns, beside)
     with pytest.raises(InvalidData, match="name of its own"):
         chosen_columns(["a", "a"], None, None)
     assert "read them without dpstats" in str(refusal())
-    read = Cut(X, 100, ["u", "v", "w"], entries=LABELS).reading(lambda labels: np.array(labels) == "a")
-    counted = read.total(lambda part: {"a": np.array([np.sum(part.beside)], dtype=np.int64)})
-    assert counted["a"].tolist() == [int(np.sum(LABELS == "a"))]
     assert "3 columns" in repr(Cut(X, 100, ["u", "v", "w"]))
-    assert Part(X).beside is None and read.shape == (500, 3)
+    assert Part(X).beside == ()
+
+
+def test_a_stream_reads_every_part_as_the_schema_says():
+    schema = Schema(beside=(Column("groups", "y", Categories(["a", "c"])),)).resolve(["u", "v", "w", "y"])
+    rows = Cut(X, 100, ["u", "v", "w"], entries=LABELS).read(schema)
+    counted = rows.total(lambda table: {"a": np.array([np.sum(table.groups == 0)])})
+    assert counted["a"].tolist() == [int(np.sum(LABELS == "a"))] and rows.shape == (500, 3)
+    whole = rows.whole()
+    assert whole.shape == (500, 3) and np.sum(whole.groups == 1) == np.sum(LABELS == "c")
+    with pytest.raises(InvalidData, match="order of the rows"):
+        Cut(X, 100).read(Schema(ordered=True))
+    with pytest.raises(InvalidData, match="a histogram"):
+        Cut(X, 100).read(Schema(counted=True))

@@ -53,11 +53,11 @@ def test_a_column_without_a_name_is_one_too() -> None:
         assert not hasattr(mean, "feature_names_in_")
 
 
-def test_text_and_arrays_of_one_dimension_are_refused() -> None:
+def test_text_is_refused_and_an_array_of_one_dimension_is_a_column() -> None:
     with pytest.raises(InvalidData, match="text"):
         ClippedMean(bounds=(-3, 3)).fit(FRAME["g"])
-    with pytest.raises(InvalidData, match="2-d table"):
-        ClippedMean(bounds=(-3, 3)).fit(FRAME["a"].to_numpy())
+    mean = ClippedMean(bounds=(-3, 3), random_state=0).fit(FRAME["a"].to_numpy())
+    assert mean.mean_ == ClippedMean(bounds=(-3, 3), random_state=0).fit(FRAME[["a"]]).mean_
 
 
 @kinds

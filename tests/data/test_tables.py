@@ -12,12 +12,13 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse
-from sklearn.base import BaseEstimator
 
 from dpstats.data.categories import Categories
+from dpstats.data.opening import open_source
 from dpstats.data.rows import column_of
-from dpstats.data.tables import Table, check_rows, read_table, unit_codes
-from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.data.schema import Column, Schema, unit_codes
+from dpstats.data.tables import Narrow, Table
+from dpstats.errors import InvalidData
 from dpstats.identity import SpatialSignTest, sign_reduction
 from dpstats.means import ClippedMean
 from tests.data.awkward import NUMBERS, TABLES, LyingClass, Raises, beside, objects
@@ -78,8 +79,6 @@ BAD_ROWS = {
     "a table that raises a type error": RaisingTable(TypeError),
     "a dictionary": {SECRET: [NUMBER, 2]},
     "ragged": [[NUMBER, 1], [2]],
-    "one-dimensional": np.array([NUMBER, 1.0]),
-    "one-dimensional list": [NUMBER, 1.0],
     "a series of text": pd.Series([str(NUMBER), "1.0"]),
     "a number": NUMBER,
     "a string": SECRET,
@@ -101,11 +100,21 @@ BAD_ROWS = {
 }
 
 
+def read_rows(X, sparse=False):
+    """Return the rows of a table of numbers, as a fit has them."""
+    source = open_source(X)
+    rows = source.read(Schema(sparse=sparse).resolve(source.names))
+    if not isinstance(rows, Table):  # narrow
+        blocks = []
+        rows.total(lambda table: blocks.append(table.X) or {})
+        np.testing.assert_array_equal(np.concatenate(blocks), rows.whole().X)
+    return rows.whole().X
+
+
 @pytest.mark.parametrize("name", BAD_ROWS)
 def test_bad_rows_are_refused_without_showing_data(name):
-    estimator = BaseEstimator()
     with pytest.raises(InvalidData) as caught:
-        check_rows(estimator, BAD_ROWS[name], reset=True)
+        read_rows(BAD_ROWS[name])
     assert caught.value.__context__ is None and caught.value.__cause__ is None
     # The message alone, and all that a traceback prints: lines of code beside it, and no exception before it.
     message = "".join(traceback.format_exception_only(caught.value))
@@ -121,7 +130,7 @@ def test_the_check_for_data_in_messages_has_power():
     # What the same rows say without our own messages: the data are in there.
     from sklearn.utils import check_array
 
-    for name in ("text among numbers", "one-dimensional", "a column of text (pandas)"):
+    for name in ("text among numbers", "a column of text (pandas)"):
         with pytest.raises(ValueError, match=rf"{SECRET}|4242|4\.24"):
             check_array(BAD_ROWS[name])
 
@@ -131,7 +140,6 @@ def test_the_check_for_data_in_messages_has_power():
     [
         ("text", "X must be a 2-d table of numbers: at least one column holds text"),
         ("dates", "X must be a 2-d table of real numbers, got an array of dtype datetime64"),
-        ("one-dimensional", r"X must be a 2-d table .* Reshape your data"),
         ("three-dimensional", "Found array with dim 3"),
         ("complex", "^(X: )?Complex data not supported$"),
         ("sparse matrix", "Sparse data was passed"),
@@ -142,13 +150,13 @@ def test_the_check_for_data_in_messages_has_power():
 )
 def test_messages_for_bad_rows_say_what_is_wrong(name, words):
     with pytest.raises(InvalidData, match=words):
-        check_rows(BaseEstimator(), BAD_ROWS[name], reset=True)
+        read_rows(BAD_ROWS[name])
 
 
 @pytest.mark.parametrize("name", ["objects", "sparse matrix", "complex objects"])
 def test_wrong_types_are_type_errors_too(name):
     with pytest.raises(TypeError) as caught:
-        check_rows(BaseEstimator(), BAD_ROWS[name], reset=True)
+        read_rows(BAD_ROWS[name])
     assert isinstance(caught.value, InvalidData)
 
 
@@ -157,7 +165,7 @@ def test_numbers_beyond_floats_are_the_largest_float():
     largest = np.finfo(np.float64).max
     for huge in (10**400, fractions.Fraction(10**400, 3), decimal.Decimal("1e400")):
         for X in ([[huge], [1]], [[-huge], [1]], np.array([[huge], [1]], dtype=object)):
-            assert abs(check_rows(BaseEstimator(), X, reset=True)).tolist() == [[largest], [1.0]]
+            assert abs(read_rows(X)).tolist() == [[largest], [1.0]]
 
 
 @pytest.mark.parametrize(
@@ -174,7 +182,7 @@ def test_numbers_beyond_floats_are_the_largest_float():
     ],
 )
 def test_tables_of_numbers_are_accepted(X):
-    rows = check_rows(BaseEstimator(), X, reset=True)
+    rows = read_rows(X)
     assert rows.dtype.kind in "fiub"
     assert rows.astype(float).tolist() == [[1.0, 2.0], [3.0, 4.0]]
 
@@ -196,7 +204,7 @@ def test_tables_of_numbers_are_accepted(X):
     ],
 )
 def test_missing_entries_are_left_to_the_one_pass_over_the_data(X):
-    assert np.isnan(check_rows(BaseEstimator(), X, reset=True)[1, 0])
+    assert np.isnan(read_rows(X)[1, 0])
 
 
 @pytest.mark.skipif(np.dtype(np.longdouble).itemsize == 8, reason="longer floats than 64 bits are needed")
@@ -205,8 +213,8 @@ def test_longer_floats_become_64_bits_without_losing_that_they_are_finite():
     table = np.array([[huge, -huge, 0.1], [np.inf, -np.inf, np.nan]], dtype=np.longdouble)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        rows = check_rows(BaseEstimator(), table, reset=True)
-        sparse = check_rows(Sparse(), scipy.sparse.csr_array(table[:1]), reset=True)
+        rows = read_rows(table)
+        sparse = read_rows(scipy.sparse.csr_array(table[:1]), sparse=True)
     largest = np.finfo(np.float64).max
     assert rows.dtype == sparse.dtype == np.float64
     np.testing.assert_array_equal(rows, [[largest, -largest, 0.1], [np.inf, -np.inf, np.nan]])
@@ -227,29 +235,28 @@ def test_every_way_to_the_rows_takes_longer_floats_alike(mean):
 
 
 def test_public_facts_are_recorded_and_compared():
-    estimator = BaseEstimator()
-    check_rows(estimator, pd.DataFrame({"age": [1.0], "income": [2.0]}), reset=True)
-    assert estimator.n_features_in_ == 2 and estimator.feature_names_in_.tolist() == ["age", "income"]
+    mean = ClippedMean(bounds=(0, 10), random_state=0)
+    mean.fit(pd.DataFrame({"age": [1.0, 2.0], "income": [2.0, 3.0]}))
+    assert mean.n_features_in_ == 2 and mean.feature_names_in_.tolist() == ["age", "income"]
     with pytest.raises(InvalidData, match="The feature names should match") as caught:
-        check_rows(estimator, pd.DataFrame({"age": [NUMBER], "wage": [2.0]}), reset=False)
+        mean.predict(pd.DataFrame({"age": [NUMBER], "wage": [2.0]}))
     assert "wage" in str(caught.value) and "4242" not in str(caught.value)  # names are public
-    other = BaseEstimator()
-    check_rows(other, np.ones((3, 2)), reset=True)
-    assert not hasattr(other, "feature_names_in_")
-    with pytest.raises(InvalidData, match="X has 3 features, but BaseEstimator is expecting 2 features"):
-        check_rows(other, np.full((1, 3), NUMBER), reset=False)
+    mean.fit(np.ones((3, 2)))
+    assert not hasattr(mean, "feature_names_in_")
+    with pytest.raises(InvalidData, match="X has 3 features, but ClippedMean is expecting 2 features"):
+        mean.predict(np.full((1, 3), NUMBER))
 
 
 def test_mixed_column_names_are_refused():
-    frame = pd.DataFrame([[NUMBER, 2]], columns=["a", 3])
+    frame = pd.DataFrame([[NUMBER, 2], [1, 2]], columns=["a", 3])
     with pytest.raises(InvalidData, match="Feature names are only supported") as caught:
-        check_rows(BaseEstimator(), frame, reset=True)
+        ClippedMean(bounds=(0, 1)).fit(frame)
     assert "4242" not in str(caught.value)
 
 
 def test_too_few_rows_are_refused():
     with pytest.raises(InvalidData, match=r"X must have at least 2 rows, got n_samples = 1"):
-        check_rows(BaseEstimator(), [[1.0]], reset=True, min_samples=2)
+        ClippedMean(bounds=(0, 1)).fit([[1.0]])
 
 
 # Rows read alone
@@ -258,7 +265,7 @@ def test_too_few_rows_are_refused():
 def read(X):
     """Return the float64 rows that are read, or None where they are refused."""
     try:
-        return np.asarray(check_rows(BaseEstimator(), X, reset=True), dtype=np.float64)
+        return np.asarray(read_rows(X), dtype=np.float64)
     except InvalidData:
         return None
 
@@ -290,12 +297,19 @@ def test_the_catalogue_finds_what_was_wrong():
     assert np.asarray([np.ma.masked_array([4.0], mask=[True])])[0, 0] == 4.0
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int8])
-def test_tables_of_one_type_are_read_in_place(dtype):
-    array = np.arange(12, dtype=dtype).reshape(4, 3)
+def test_tables_of_float64_are_read_in_place():
+    array = np.arange(12.0).reshape(4, 3)
     for X in (array, np.asfortranarray(array), pd.DataFrame(array), pd.DataFrame(array, columns=list("abc"))):
-        rows = check_rows(BaseEstimator(), X, reset=True)
-        assert rows.dtype == dtype and np.shares_memory(rows, X.to_numpy() if hasattr(X, "to_numpy") else X)
+        rows = read_rows(X)
+        assert np.shares_memory(rows, X.to_numpy() if hasattr(X, "to_numpy") else X)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8, np.uint64, bool])
+def test_narrow_tables_become_float64_block_by_block(dtype, monkeypatch):
+    monkeypatch.setattr(Narrow, "_ENTRIES", 5)
+    array = np.arange(12).reshape(4, 3).astype(dtype)
+    for X in (array, np.asfortranarray(array), pd.DataFrame(array)):
+        assert read_rows(X).dtype == np.float64 and read_rows(X).tolist() == array.astype(float).tolist()
 
 
 def test_missing_entries_of_lists_and_objects_count_as_the_centre():
@@ -312,60 +326,63 @@ def test_missing_entries_of_lists_and_objects_count_as_the_centre():
 def test_names_of_any_kind(names):
     frame = pd.DataFrame({0: np.array([1, 2.5], dtype=object), 1: [3, 4]})
     frame.columns = pd.Index(names)
-    assert check_rows(BaseEstimator(), frame, reset=True).tolist() == [[1.0, 3.0], [2.5, 4.0]]
+    assert read_rows(frame).tolist() == [[1.0, 3.0], [2.5, 4.0]]
 
 
 def test_types_of_columns_are_read_column_by_column():
     frame = pd.DataFrame({"a": np.array([0.1], dtype=np.float32), "b": [0.1], "c": [2**53 + 1], "d": [True]})
-    assert check_rows(BaseEstimator(), frame, reset=True).tolist() == [
-        [float(np.float32(0.1)), 0.1, 2.0**53, 1.0]
-    ]
+    assert read_rows(frame).tolist() == [[float(np.float32(0.1)), 0.1, 2.0**53, 1.0]]
 
 
 def test_rows_of_different_lengths_and_rows_that_are_none():
     with pytest.raises(InvalidData, match="got rows of different lengths"):
-        check_rows(BaseEstimator(), [[1, 2], [3]], reset=True)
-    for X in ([1, [2]], [{"a": 1}], ["ab"], [np.ones((2, 2))]):
+        read_rows([[1, 2], [3]])
+    with pytest.raises(InvalidData, match="holds text"):
+        read_rows(["ab"])
+    for X in ([1, [2]], [{"a": 1}], [np.ones((2, 2))]):
         with pytest.raises(InvalidData, match="Reshape your data"):
-            check_rows(BaseEstimator(), X, reset=True)
+            read_rows(X)
 
 
 def test_a_lazy_frame_has_names():
-    estimator = BaseEstimator()
-    check_rows(estimator, pl.LazyFrame({"age": [1.0], "income": [2]}), reset=True)
-    assert estimator.feature_names_in_.tolist() == ["age", "income"]
+    assert open_source(pl.LazyFrame({"age": [1.0], "income": [2]})).names == ["age", "income"]
 
 
 def test_nothing_is_recorded_of_data_that_are_refused():
-    estimator = BaseEstimator()
+    mean = ClippedMean(bounds=(0, 1))
+    before = dict(vars(mean))
     with pytest.raises(InvalidData):
-        check_rows(estimator, pd.DataFrame({"a": ["x"]}), reset=True)
-    assert vars(estimator) == {}
+        mean.fit(pd.DataFrame({"a": ["x"]}))
+    assert vars(mean) == before
 
 
 # Tables with responses, groups and units
 
 
-def make(X=((1.0, 2.0), (3.0, 4.0)), **given):
-    return read_table(BaseEstimator(), list(X), reset=True, **given)
+def make(X=((1.0, 2.0), (3.0, 4.0)), missing="error", categories=("x",), sparse=False, **given):
+    X = list(X) if isinstance(X, tuple) else X
+    levels = {"groups": Categories(categories)}
+    beside = tuple(Column(role, None, levels.get(role), role) for role in given)
+    source = open_source(X)
+    return source.read(
+        Schema(beside=beside, missing=missing, sparse=sparse).resolve(source.names), given
+    ).whole()
 
 
 def test_a_table_of_everything():
     frame = pd.DataFrame({"a": [1, 2, 3], "b": [0.5, None, 1.5]})
-    table = read_table(
-        BaseEstimator(),
+    table = make(
         frame,
         y=pl.Series([1, None, 3]),
         groups=["x", "z", 1],
         categories=["x", "y", 1],
         units=["ann", "bob", "ann"],
         missing="center",
-        reset=True,
     )
     np.testing.assert_array_equal(table.X, [[1, 0.5], [2, math.nan], [3, 1.5]])
     np.testing.assert_array_equal(table.y, [1, math.nan, 3])
     assert table.groups.tolist() == [0, -1, 2] and table.units.tolist() == [0, 1, 0]
-    assert table.names == ["a", "b"] and table.shape == (3, 2) and len(table) == 3
+    assert table.names == ["a", "b"] and table.shape == (2, 2) and len(table) == 3  # of units
     assert repr(table) == "Table(X of shape (3, 2), y, groups, units)"
     with pytest.raises(AttributeError):
         table.X = None
@@ -375,15 +392,8 @@ def test_a_table_of_rows_only():
     table = make()
     assert table.y is table.groups is table.units is table.names is None
     assert repr(table) == "Table(X of shape (2, 2))"
-    sparse = read_table(Sparse(), scipy.sparse.csr_array(np.eye(3)), reset=True)
+    sparse = make(scipy.sparse.csr_array(np.eye(3)), sparse=True)
     assert sparse.X.format == "csr" and sparse.shape == (3, 3) and len(sparse) == 3
-
-
-def test_declared_categories_can_be_given_made():
-    made = Categories(["x"])
-    assert make(groups=["x", 3], categories=made).groups.tolist() == [0, -1]
-    with pytest.raises(InvalidParameter, match=r"^categories must be declared for groups"):
-        make(groups=["x", "x"])
 
 
 @pytest.mark.parametrize(
@@ -396,8 +406,8 @@ def test_declared_categories_can_be_given_made():
         ({"y": [NUMBER, None]}, "y must be finite"),
         ({"y": [NUMBER, SECRET]}, "y must be a 1-d sequence of numbers"),
         ({"y": ["4242", None]}, "y must be a 1-d sequence of numbers"),
-        ({"y": np.full((2, 2), NUMBER)}, "y must be a 1-d sequence"),
-        ({"y": pd.DataFrame(np.full((2, 2), NUMBER))}, "y must be a 1-d sequence"),
+        ({"y": np.full((2, 2), NUMBER)}, "y must be one column"),
+        ({"y": pd.DataFrame(np.full((2, 2), NUMBER))}, "y must be one column"),
         ({"y": np.array(["2242-01-01", "2242-01-02"], dtype="M8[D]")}, "y must be .* got dates or times"),
         ({"y": NUMBER}, "y must be a 1-d sequence"),
         ({"y": SECRET}, "y must be a 1-d sequence"),
@@ -472,21 +482,12 @@ def test_lengths_are_checked_in_a_table_made_by_hand():
 # Sparse tables
 
 
-class Sparse(BaseEstimator):
-    """An estimator whose tags accept sparse tables."""
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-
-def test_sparse_tables_are_accepted_where_the_tags_say_so():
+def test_sparse_tables_are_accepted_where_the_schema_says_so():
     table = scipy.sparse.csr_matrix(np.eye(3))
     with pytest.raises(InvalidData, match="Sparse data was passed"):
-        check_rows(BaseEstimator(), table, reset=True)
+        read_rows(table)
     for layout in ("csr", "csc", "coo", "lil", "dok", "bsr"):
-        rows = check_rows(Sparse(), table.asformat(layout), reset=True)
+        rows = read_rows(table.asformat(layout), sparse=True)
         assert rows.format == "csr" and rows.has_canonical_format
         np.testing.assert_array_equal(rows.toarray(), np.eye(3))
 
@@ -511,17 +512,17 @@ def test_a_sparse_table_that_stores_an_entry_twice_is_refused(name):
     table = COPIES[name]
     stored = table.nnz
     with pytest.raises(InvalidData, match="X must not store an entry twice") as caught:
-        check_rows(Sparse(), table, reset=True)
+        read_rows(table, sparse=True)
     assert table.nnz == stored and "4242" not in str(caught.value)
 
 
 def test_a_sparse_table_is_sorted_on_a_copy_and_only_where_it_has_to_be():
     plain = scipy.sparse.csr_matrix(np.eye(4))
-    assert np.shares_memory(check_rows(Sparse(), plain, reset=True).data, plain.data)
+    assert np.shares_memory(read_rows(plain, sparse=True).data, plain.data)
     # The last entry of a row may be in the column of the first of the next, across empty rows too.
     table = scipy.sparse.csr_array((np.arange(1.0, 6), [2, 0, 2, 2, 1], [0, 0, 2, 3, 3, 5]), shape=(5, 3))
     before = [array.copy() for array in (table.data, table.indices, table.indptr)]
-    rows = check_rows(Sparse(), table, reset=True)
+    rows = read_rows(table, sparse=True)
     np.testing.assert_array_equal(rows.toarray(), table.toarray())
     assert rows.has_canonical_format
     for array, old in zip((table.data, table.indices, table.indptr), before, strict=True):
@@ -550,9 +551,9 @@ def test_random_sparse_tables_are_refused_where_they_store_an_entry_twice(layout
         seen.add(twice)
         if twice:
             with pytest.raises(InvalidData, match="twice"):
-                check_rows(Sparse(), given, reset=True)
+                read_rows(given, sparse=True)
         else:
-            np.testing.assert_array_equal(check_rows(Sparse(), given, reset=True).toarray(), made.toarray())
+            np.testing.assert_array_equal(read_rows(given, sparse=True).toarray(), made.toarray())
     assert seen == {False, True}
 
 
@@ -560,14 +561,14 @@ def test_a_coordinate_outside_a_sparse_table_is_refused():
     table = scipy.sparse.coo_array((np.ones(2), ([0, 1], [1, 0])), shape=(2, 2))
     table.col[0] = 9
     with pytest.raises(InvalidData, match="outside its shape"):
-        check_rows(Sparse(), table, reset=True)
+        read_rows(table, sparse=True)
 
 
 def test_a_sparse_table_that_points_outside_itself_is_refused():
     table = scipy.sparse.csr_matrix(np.eye(3))
     table.indices[0] = 77
     with pytest.raises(InvalidData):
-        check_rows(Sparse(), table, reset=True)
+        read_rows(table, sparse=True)
 
 
 @pytest.mark.parametrize("names", [["a", "a", "b"], ["1", 1, "b"]])

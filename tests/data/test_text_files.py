@@ -57,7 +57,7 @@ def entries(rows: Any) -> tuple[list[list[str]], list[str]]:
 
     def work(part: Part) -> dict[str, np.ndarray]:
         found[0].extend([list(map(repr, row)) for row in part.X.tolist()])
-        found[1].extend([] if part.beside is None else list(part.beside))
+        found[1].extend([entry for column in part.beside for entry in column])
         return {"rows": np.array([len(part.X)])}
 
     rows.total(work)

@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dpstats.data.tables import Table
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.groups import MeanPerRow
-from dpstats.groups.mean_per_row import units_table
+from dpstats.groups.mean_per_row import unit_places
 from dpstats.privacy import PrivacyBudget, gaussian_sigma
 from dpstats.release.session import Session
 
@@ -34,7 +35,7 @@ def test_intervals_cover_where_rows_of_a_person_are_alike_and_their_number_matte
         X, person = people(1500, rng)
         plan = made.plan(1500, 1)
         with Session.simulated(plan, rng, 5) as session:
-            made._release(made._read(units_table(X, person), plan), plan, session)
+            made._release(made._read(Table(X, units=unit_places(person)), plan), plan, session)
         ratio = plan.totals.ratio(next(iter(session.released.values())), plan.totals_noise)
         low, high = ratio.ends(1.96)
         truth = (TRUTH - 10) / 10
@@ -112,9 +113,9 @@ def test_bad_data_are_refused_before_anything_is_charged() -> None:
     made, X = MeanPerRow(bounds=(0, 1), max_rows=2, budget=budget), np.ones((4, 1))
     for y, message in (
         (None, "requires y to be passed"),
-        ([1, 2], "units must have an entry for each row"),
+        ([1, 2], "y must have an entry for each row"),
         (["a", None, "b", "b"], "entry that is missing"),
-        ([1, 1, 1, 1], "y must be of at least 2 units"),
+        ([1, 1, 1, 1], "X must have at least 2 rows"),
     ):
         with pytest.raises(InvalidData, match=message):
             made.fit(X, y)

@@ -51,7 +51,8 @@ def test_the_budget_is_checked_before_the_data_are_touched() -> None:
     for refused in (clone(test).fit, test.predict):
         with pytest.raises(BudgetExceeded):
             refused(text)
-    with pytest.raises(BudgetExceeded):
+    # Names and numbers of columns are public, and come first.
+    with pytest.raises(InvalidData, match="features"):
         test.predict(NULL_ROWS[:, :2])
     budget = PrivacyBudget(2.0)
     test.set_params(budget=budget)
@@ -171,7 +172,6 @@ def test_bad_data(kind) -> None:
         (np.where(NULL_ROWS > 2, np.nan, NULL_ROWS), "NaN"),
         (NULL_ROWS[:1], "rows"),
         (NULL_ROWS[:, :0], "0 feature"),
-        (NULL_ROWS[0], "2-d"),
     ]:
         with pytest.raises(InvalidData, match=message):
             test.fit(bad)

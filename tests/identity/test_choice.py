@@ -26,7 +26,7 @@ def test_identity_test_chooses_by_public_facts() -> None:
     }  # fmt: skip
     assert set(chosen.values()) == {RowDistanceTest, SpatialSignTest}
     with pytest.raises(InvalidData, match="table"):
-        identity_test(np.zeros(3))
+        identity_test(iter([1.0, 2.0]))
 
 
 def test_where_little_budget_bounds_the_power_the_better_test_is_chosen() -> None:

@@ -6,7 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpstats.data.sources import engine_of
+from dpstats.data.opening import open_source
+from dpstats.data.schema import Schema
+from dpstats.data.tables import Rows
 from dpstats.errors import InvalidData
 from dpstats.lattice import box_sql
 from dpstats.lattice.box import BoxLattice
@@ -46,6 +48,11 @@ def relation(X: np.ndarray) -> object:
     return connection.sql("SELECT * FROM given")
 
 
+def rows_of(X: np.ndarray) -> Rows:
+    source = open_source(relation(X))
+    return source.read(Schema().resolve(source.names))
+
+
 @pytest.mark.parametrize("name", BOXES)
 def test_sums_are_those_in_memory(name: str) -> None:
     clip, center, d, common, bits = BOXES[name]
@@ -53,32 +60,32 @@ def test_sums_are_those_in_memory(name: str) -> None:
     X = awkward(lattice, 2000)
     for powers in (1, 4):
         here = lattice.moments(X, powers=powers, outside=True).all()
-        there = lattice.moments(engine_of(relation(X)), powers=powers, outside=True).all()
+        there = lattice.row_moments(rows_of(X), powers=powers, outside=True).all()
         for mine, theirs in zip(here, there, strict=True):
             np.testing.assert_array_equal(mine, theirs)
             assert theirs.dtype == np.int64
-    assert lattice.moments(engine_of(relation(X))).outside.size == 0
+    assert lattice.row_moments(rows_of(X)).outside.size == 0
     X[3, 0], X[5, -1], X[7, 0] = np.nan, np.inf, -np.inf
     here = lattice.moments(X, powers=4, outside=True, missing="center").all()
-    there = lattice.moments(engine_of(relation(X)), powers=4, outside=True, missing="center").all()
+    there = lattice.row_moments(rows_of(X), powers=4, outside=True, missing="center").all()
     for mine, theirs in zip(here, there, strict=True):
         np.testing.assert_array_equal(mine, theirs)
     with pytest.raises(InvalidData, match="contains NaN or infinity"):
-        lattice.moments(engine_of(relation(X)))
+        lattice.row_moments(rows_of(X))
 
 
 def test_wide_tables_take_several_statements(monkeypatch: pytest.MonkeyPatch) -> None:
     X = np.random.default_rng(1).normal(size=(50, 7))
     lattice = BoxLattice.build(1.0, 0.0, 7, common=False)
     monkeypatch.setattr(box_sql, "_COLUMNS", 3)
-    np.testing.assert_array_equal(lattice.sums(engine_of(relation(X)))[0], lattice.sums(X)[0])
+    np.testing.assert_array_equal(lattice.row_moments(rows_of(X)).powers[0], lattice.sums(X)[0])
 
 
 def test_ties_are_even() -> None:
     # round() of SQL is of ties away from zero: 3 in place of 2.
     X = np.array([[0.5], [1.5], [2.5], [-0.5], [-1.5]])
     lattice = BoxLattice.build(8.0, 0.0, 1, common=False, bits=3)
-    assert lattice.sums(X)[0].tolist() == lattice.sums(engine_of(relation(X)))[0].tolist() == [2]
+    assert lattice.sums(X)[0].tolist() == lattice.row_moments(rows_of(X)).powers[0].tolist() == [2]
     values = ", ".join(f"({x})" for x in X.ravel())
     assert duckdb.sql(f"SELECT sum(round(x)) FROM (VALUES {values}) t(x)").fetchall() == [(3,)]
 
@@ -88,7 +95,7 @@ def test_sums_beyond_the_integers_of_a_float_are_exact() -> None:
     X = np.ones((2**23 + 2, 1))
     X[:2] = 2.0**-30
     lattice = BoxLattice.build(1.0, 0.0, 1, common=False)
-    total = int(lattice.sums(engine_of(relation(X)))[0][0])
+    total = int(lattice.row_moments(rows_of(X)).powers[0][0])
     assert total == 2**53 + 2 and total == lattice.sums(X)[0][0]
     X[1] = 0.0
-    assert int(lattice.sums(engine_of(relation(X)))[0][0]) == 2**53 + 1 != int(float(2**53 + 1))
+    assert int(lattice.row_moments(rows_of(X)).powers[0][0]) == 2**53 + 1 != int(float(2**53 + 1))

@@ -113,10 +113,10 @@ def test_batches_run_the_same_stages_as_one_fit(options: dict, missing: str) -> 
     plan = estimator.plan(*rows.shape)
     centers = RNG.normal(scale=5.0, size=(4, 3))
     for t in range(len(plan.stages)):
-        batch = named(estimator._steps(rows, plan, t, centers))
+        batch = named(estimator._steps(Table(rows), plan, t, centers))
         for i, center in enumerate(centers):
             # A matrix product may round a row differently in tables of different lengths.
-            for name, steps in named(estimator._steps(rows, plan, t, center)).items():
+            for name, steps in named(estimator._steps(Table(rows), plan, t, center)).items():
                 difference = np.abs(steps - batch[name][i]).max()
                 assert difference <= (len(rows) if "cov" in options else 0)
     with Session.simulated(plan, np.random.default_rng(1), 5) as session:

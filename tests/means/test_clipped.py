@@ -335,7 +335,6 @@ BAD_DATA = {
     "NaN": np.array([[SECRET, 1.0], [np.nan, 2.0]]),
     "infinity": np.array([[SECRET, 1.0], [np.inf, 2.0]]),
     "one row": np.array([[SECRET, 1.0]]),
-    "1-d": np.array([SECRET, 1.0]),
     "3-d": np.full((2, 2, 2), SECRET),
     "no columns": np.empty((3, 0)),
     "text": np.array([[str(SECRET), "secret"], ["a", "b"]]),

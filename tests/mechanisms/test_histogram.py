@@ -148,7 +148,9 @@ def test_bad_data_is_refused():
         pd.DataFrame({"a": ["a"], "b": ["a"]}),
         pl.DataFrame({"a": ["a"], "b": ["a"]}),
     ):
-        with pytest.raises(InvalidData, match="data must be a 1-d sequence"):
+        with pytest.raises(
+            InvalidData, match=r"data must be a 1-d sequence|the path of a file|must have 1 columns"
+        ):
             histogram.release(data)
     for data in ([["a"], ["b"]], [["a"], ["b", "c"]], [{}, {}], np.ma.masked_array([1, 2], mask=[0, 1])):
         with pytest.raises(InvalidData, match="data must"):

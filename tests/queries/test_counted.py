@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpstats.data.histograms import is_histogram, read_counts
 from dpstats.errors import InvalidData
 from dpstats.queries import Domain
-from dpstats.queries.counted import counts_of, private_table
-from dpstats.queries.counts import is_histogram, read_counts
+from dpstats.queries.counted import counts_of, domain_schema
+from tests.queries.reading import private_table
 
 DOMAIN = Domain((2, 3))
 
@@ -24,21 +25,22 @@ def test_rows_and_their_counts_are_the_same_table() -> None:
         private_table(counts, DOMAIN, declared=True),
         private_table(counts.reshape(2, 3), DOMAIN, declared=False),
     ):
-        assert counted.shape == rows.shape == (50, 2)
+        assert counted.shape == (50, 6) and rows.shape == (50, 2)
         assert np.array_equal(counts_of(counted, DOMAIN.shape), counts_of(rows, DOMAIN.shape))
 
 
 def test_rows_of_one_attribute_are_never_taken_for_counts() -> None:
     table = private_table(np.array([1, 0, 1]), Domain([3]), declared=True)
     assert table.shape == (3, 1) and counts_of(table, (3,)).tolist() == [1, 2, 0]
-    assert is_histogram(np.arange(6), DOMAIN) and not is_histogram(np.arange(6.0), DOMAIN)
-    assert not is_histogram([0, 1, 2, 3, 4, 5], DOMAIN)
+    schema = domain_schema(DOMAIN)
+    assert is_histogram(np.arange(6), schema) and not is_histogram(np.arange(6.0), schema)
+    assert not is_histogram([0, 1, 2, 3, 4, 5], schema)
     # As many rows as there are levels, and neighbours of theirs: three rows, however they are written.
     for rows in itertools.product(range(3), repeat=3):
         for given in (np.array(rows), np.array(rows)[:, None]):
             counts = np.bincount(rows, minlength=3).tolist()
             assert private_table(given, Domain([3]), declared=True).shape == (3, 1)
-            assert read_counts(given, Domain([3])).X.tolist() == counts
+            assert counts_of(private_table(given, Domain([3]), declared=True), (3,)).tolist() == counts
     # A histogram is given without the domain.
     assert read_counts(np.array([0, 1, 1])).shape == (2, 3)
 

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dpstats.data.histograms import read_counts
 from dpstats.errors import InvalidParameter
 from dpstats.privacy import PrivacyBudget
 from dpstats.queries import IterativeConstruction, LinearQueries
-from dpstats.queries.counts import hypothesis_steps, read_counts
+from dpstats.queries.counts import hypothesis_steps
 from dpstats.queries.iterative import Search, _shown
 from dpstats.queries.rounds import its_answer, worst_query
 from dpstats.release.session import Session

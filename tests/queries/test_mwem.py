@@ -7,9 +7,9 @@ import pytest
 
 from dpstats.errors import InvalidParameter
 from dpstats.queries import Domain, LinearQueries, MarginalMWEM, WorkloadAnswers
-from dpstats.queries.counted import private_table
 from dpstats.queries.marginal_rounds import its_counts, worst_table
 from dpstats.release.session import Session
+from tests.queries.reading import private_table
 
 SHAPE = (3, 4, 2, 5, 3)
 RNG = np.random.default_rng(0)

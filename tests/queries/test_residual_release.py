@@ -10,10 +10,10 @@ import pytest
 from dpstats.data.tables import Table
 from dpstats.errors import InvalidParameter
 from dpstats.queries import LinearQueries, residual_release
-from dpstats.queries.counted import private_table
 from dpstats.queries.domain import Domain
 from dpstats.queries.marginals import MarginalQueries
 from dpstats.queries.residual_release import RESIDUALS, ResidualRelease
+from tests.queries.reading import private_table
 
 SHAPE = (2, 3, 4)
 CODES = np.random.default_rng(0).integers(0, SHAPE, size=(60, 3))

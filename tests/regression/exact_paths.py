@@ -10,14 +10,14 @@ from dpstats.regression.design import Design
 from dpstats.regression.engine import first_path
 from dpstats.regression.path import Path
 from dpstats.regression.plan import regression_plan
-from dpstats.regression.rows import Rows
+from dpstats.regression.rows import Blocks
 
 
 def exact(family: str, X: np.ndarray, y: np.ndarray, n_public: int = 10**7) -> Path:
     """Return the path of a fit without noise; the plan is that of many more rows, as if noise were small."""
     design = Design.check((-4, 4), None if family == "logistic" else (-6, 8), X.shape[1], True)
     plan = regression_plan(family, design, n_public, 1.0, 1e-6)
-    rows, path = Rows(X, y, design), first_path(plan)
+    rows, path = Blocks(X, y, design), first_path(plan)
     for stage in plan.stages:
         found = rows.answer(path.question(stage.name))
         blocks: Any = getattr(stage, "blocks", None)

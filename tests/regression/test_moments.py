@@ -13,7 +13,7 @@ from dpstats.privacy import JointStage, compose
 from dpstats.regression.design import Design
 from dpstats.regression.moments import STAGE, MomentsPlan, moments_integers, moments_plan, weights
 from dpstats.regression.movement import MOMENTS
-from dpstats.regression.rows import X_BITS, Rows
+from dpstats.regression.rows import X_BITS, Blocks
 
 
 def plan(
@@ -98,7 +98,7 @@ def test_rows_keep_their_length_inside_and_outcomes_do_not_matter_outside(norm: 
     asked, design = made.question, made.design
 
     def matrix(x: list[float], y: float) -> np.ndarray:
-        found = Rows(np.array([x]), np.array([y]), design).answer(asked)
+        found = Blocks(np.array([x]), np.array([y]), design).answer(asked)
         M = np.zeros((4, 4))
         M[np.triu_indices(4, 1)] = found[f"{MOMENTS}, above the diagonal"]
         return (M + M.T + np.diag(found[f"{MOMENTS}, diagonal"])) / 4.0**made.bits

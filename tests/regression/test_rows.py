@@ -15,6 +15,7 @@ from dpstats.regression.rows import (
     OUTSIDE,
     REACH,
     X_BITS,
+    Blocks,
     Centre,
     Directions,
     LinearStep,
@@ -23,7 +24,6 @@ from dpstats.regression.rows import (
     Norms,
     Outcome,
     Question,
-    Rows,
     SecondMoments,
     Size,
     Tail,
@@ -71,7 +71,7 @@ def data(n: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
 
 
 def answer(question: Question, X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
-    return Rows(X, y, DESIGN).answer(question)
+    return Blocks(X, y, DESIGN).answer(question)
 
 
 @pytest.mark.parametrize("question", questions(), ids=lambda question: type(question).__name__)
@@ -150,7 +150,7 @@ def test_products_with_the_furthest_row_are_exact() -> None:
     reach = 2.0 ** (X_BITS + REACH)
     X = DESIGN.center + DESIGN.half * 2.0**REACH * np.array([[1.0, -1.0, 1.0]])
     shift, _, theta = model()
-    block = Rows(X, np.zeros(1), DESIGN).block(slice(None))
+    block = Blocks(X, np.zeros(1), DESIGN).block(slice(None))
     assert np.abs(block.z).max() == reach
     rows = block.rows(shift, True)
     exact = sum(Fraction(a) * Fraction(b) for a, b in zip(rows[0], theta, strict=True))
@@ -167,6 +167,6 @@ def test_rows_beyond_reach_add_nothing() -> None:
 
 
 def test_outcomes_beyond_their_bounds_are_counted_and_moved() -> None:
-    block = Rows(np.zeros((3, D)), np.array([-4.0, 5.0, 6.0]), DESIGN).block(slice(None))
+    block = Blocks(np.zeros((3, D)), np.array([-4.0, 5.0, 6.0]), DESIGN).block(slice(None))
     assert block.y.tolist() == [-1, 1, 1]
     assert block.outside.tolist() == [True, False, True]

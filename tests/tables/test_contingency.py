@@ -152,7 +152,7 @@ def test_bad_questions() -> None:
             call()
     with pytest.raises(InvalidData, match="at least one row"):
         exact().fit([])
-    with pytest.raises(InvalidData, match="'visits'"):
+    with pytest.raises(InvalidParameter, match="'visits'"):
         exact().fit(FRAME[["plan"]])
 
 

@@ -25,11 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dpstats
+from dpstats.data.histograms import read_counts
 from dpstats.figures import new_figure
 from dpstats.parallel import run_blocks
 from dpstats.privacy import gaussian_sigma, zcdp_rho
 from dpstats.queries import Bins, Domain, IterativeConstruction, LinearQueries, MarginalMWEM, WorkloadAnswers
-from dpstats.queries.counted import private_table
 from dpstats.queries.marginals import MarginalQueries
 from dpstats.queries.share_intervals import share_intervals
 from dpstats.release.session import Session
@@ -245,7 +245,7 @@ def coverage_of(cases: list[Case], tables: Any, releases: int, seed: int) -> lis
         release = plan.release
         queries = release.queries
         assert isinstance(queries, MarginalQueries)
-        integers = release.integers(private_table(case.counts, case.domain, declared=True))
+        integers = release.integers(read_counts(case.counts, case.domain.shape))
         truth, covered = queries.answers(case.counts) / n, np.zeros(len(queries))
         for _ in range(releases):
             with Session.simulated(plan, rng) as session:

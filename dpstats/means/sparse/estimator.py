@@ -21,10 +21,12 @@ from dpstats.data.parameters import (
     check_columns,
     check_flag,
     check_integer,
+    check_missing,
     check_privacy_parameters,
     check_real,
 )
-from dpstats.data.tables import Table
+from dpstats.data.schema import Schema
+from dpstats.data.tables import Rows
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.lattice import check_finite
 from dpstats.means.base import ColumnEstimator, Ends, of_interval, rounded, with_noise
@@ -235,7 +237,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         if split and n < 4:
             raise InvalidParameter(f"split=True needs at least 4 rows, two in each half, got n_samples = {n}")
         s = check_integer("n_nonzero", self.n_nonzero, at_least=1, at_most=d)
-        missing = check_choice("missing", self.missing, ["error", "center"])
+        missing = check_missing(self.missing, ["error", "center"])
         target = PrivacyGuarantee(*check_privacy_parameters(self.epsilon, self.delta))
         private, std = self._spread(d)
         signal = check_real("max_signal", self.max_signal, at_least=0, at_most=_LARGEST_SIGNAL)
@@ -310,17 +312,22 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
             selection_share=self.selection_share,
         )
 
-    def _read(self, table: Table, plan: SparseMeanPlan) -> Halves:
-        X, lattice, sparse = table.X, plan.lattice, not isinstance(table.X, np.ndarray)
+    def _schema(self) -> Schema:
+        # Halves go by the order of the rows.
+        return replace(super()._schema(), sparse=True, ordered=bool(self.split))
+
+    def _read(self, rows: Rows, plan: SparseMeanPlan) -> Halves:
+        X, lattice = rows.whole().X, plan.lattice
+        sparse = not isinstance(X, np.ndarray)
         if lattice is None:
             if plan.missing == "error":
                 check_finite(X.data if sparse else X)
             return Halves(np.zeros(0, dtype=np.int64), X)
 
-        def sums(rows: Any) -> NDArray[np.int64]:
+        def sums(part: Any) -> NDArray[np.int64]:
             if sparse:
-                return lattice.stored_sums(rows, missing=plan.missing)
-            return lattice.sums(rows, missing=plan.missing)[0]
+                return lattice.stored_sums(part, missing=plan.missing)
+            return lattice.sums(part, missing=plan.missing)[0]
 
         cut = plan.n_samples - plan.n_release
         scores = sums(X[:cut] if cut else X)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dpstats.data.tables import Table
 from dpstats.means import AdaptiveMean
 from dpstats.means.adaptive_plan import OUTSIDE, SQUARED_NORMS, SUMS
 from registry.entry import Dataset, Entry, PlantedBug, core, fitted, less_noise, quieter
@@ -63,7 +64,7 @@ class CentreBeforeItsRelease(AdaptiveMean):
     """Planted bug: later stages are centred at the mean of the rows, not at what was released of it."""
 
     def _release(self, private: Any, plan: Any, session: Any) -> None:
-        raw = np.broadcast_to(private.rows.mean(axis=0), (session.size or 1, plan.n_features))
+        raw = np.broadcast_to(private.rows.X.mean(axis=0), (session.size or 1, plan.n_features))
         super()._release(private, _Peeking(plan, raw), session)
 
 
@@ -81,10 +82,10 @@ class _Peeking:
 class RadiusFromTheData(AdaptiveMean):
     """Planted bug: balls that hold the furthest row, with the noise of the planned ones."""
 
-    def _steps(self, X: Any, plan: Any, t: int, center: np.ndarray, missing: str = "center") -> Any:
-        honest = super()._steps(X, plan, t, center)
+    def _steps(self, rows: Any, plan: Any, t: int, center: np.ndarray, missing: str = "center") -> Any:
+        honest = super()._steps(rows, plan, t, center)
         about = center[None] if center.ndim == 1 else center
-        sums = np.rint((X - about[:, None]) / plan.lattices[t].spacing).astype(np.int64).sum(axis=1)
+        sums = np.rint((rows.X - about[:, None]) / plan.lattices[t].spacing).astype(np.int64).sum(axis=1)
         sums = sums[0] if center.ndim == 1 else sums
         return {**honest, SUMS: sums} if isinstance(honest, dict) else sums
 
@@ -129,7 +130,7 @@ def _entry(
 
     def integers(data: Dataset) -> list[Any]:
         # Any centre that earlier releases could have led to.
-        return [estimator._steps(data, plan, t, center, "error") for t in range(len(plan.stages))]
+        return [estimator._steps(Table(data), plan, t, center, "error") for t in range(len(plan.stages))]
 
     def pairs() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield from _pairs(d)()

@@ -13,7 +13,7 @@ import numpy as np
 from dpstats.auditing.movement import Steps, vectors
 from dpstats.data.tables import Table
 from dpstats.groups import GroupMeans, MeanPerRow, totals, unit_totals
-from dpstats.groups.mean_per_row import units_table
+from dpstats.groups.mean_per_row import unit_places
 from dpstats.lattice.joint import box_movement
 from dpstats.privacy import Plan
 from dpstats.release.session import Session
@@ -38,7 +38,7 @@ def grouped(estimator: Any, data: Dataset) -> Table:
 
 def of_units(estimator: Any, data: Dataset) -> Table:
     """Return rows whose last column is the unit as a table."""
-    return units_table(data[:, :-1], data[:, -1])
+    return Table(data[:, :-1], units=unit_places(data[:, -1]))
 
 
 Reader = Callable[[Any, Dataset], Table]

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from dpstats.data.histograms import read_counts
 from dpstats.privacy import Plan
 from dpstats.queries import IterativeConstruction, NetMechanism, OnlineMultiplicativeWeights, SmallDB
-from dpstats.queries.counts import ROW, read_counts
+from dpstats.queries.counts import ROW
 from dpstats.queries.iterative import Search
 from dpstats.queries.net import DATABASE, worst_errors
 from dpstats.queries.online import Conversation

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpstats.data.tables import Table
 from dpstats.groups import GroupMeans, MeanPerRow
-from dpstats.groups.mean_per_row import units_table
+from dpstats.groups.mean_per_row import unit_places
 from dpstats.privacy import Choice, Plan, Selection
 from dpstats.queries.base import HistogramRelease
 from dpstats.queries.workload import WorkloadRelease
@@ -91,7 +91,7 @@ def table_of(estimator: Any, X: Any) -> Table:
         return Table(np.floor(X), groups=beside)
     if isinstance(estimator, GroupMeans):
         return Table(X, groups=estimator._categories().codes(beside))
-    return units_table(X, beside) if isinstance(estimator, MeanPerRow) else Table(X, y=beside)
+    return Table(X, units=unit_places(beside)) if isinstance(estimator, MeanPerRow) else Table(X, y=beside)
 
 
 def outcomes(estimator: Any, X: Any) -> np.ndarray | None:

@@ -16,7 +16,7 @@ from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegressio
 from dpstats.regression.engine import first_path, release
 from dpstats.regression.movement import GRADIENT
 from dpstats.regression.plan import step_name
-from dpstats.regression.rows import LinearStep, LogisticStep, Question, Rows, Step
+from dpstats.regression.rows import Blocks, LinearStep, LogisticStep, Question, Step
 from dpstats.release.session import Session
 from registry.entry import Dataset, Entry, PlantedBug, Understated, less_noise, quieter
 
@@ -31,6 +31,12 @@ TIGHT = {"epsilon": 1.0}
 def table(data: Dataset) -> Table:
     """Return rows whose last column is the outcome as a table."""
     return Table(data[:, :-1], y=data[:, -1])
+
+
+def given(private: Any) -> tuple[Any, Any, Any]:
+    """Return the rows, the outcomes and the design of what a regression has read."""
+    whole = private.rows.whole()
+    return whole.X, whole.y, private.design
 
 
 def plan_of(estimator: Any, data: Dataset) -> Any:
@@ -194,7 +200,7 @@ def _entry(
     plan, asked = questions(estimator, len(pair[0]), d)
 
     def integers(data: Dataset) -> list[Any]:
-        rows = Rows(data[:, :-1], data[:, -1], plan.design)
+        rows = Blocks(data[:, :-1], data[:, -1], plan.design)
         found = [rows.answer(question) for question in asked]
         return [
             answer if isinstance(stage, JointStage) else answer[stage.name]
@@ -231,17 +237,17 @@ def _entry(
 class Linear(PrivateLinearRegression):
     """The estimator, with a place where planted bugs bend what the rows answer."""
 
-    def _bent(self, rows: Rows) -> Rows:
+    def _bent(self, rows: Blocks) -> Blocks:
         return rows
 
-    def _release(self, private: Rows, plan: Any, session: Session) -> None:
+    def _release(self, private: Blocks, plan: Any, session: Session) -> None:
         release(self._bent(private), plan, session)
 
 
 class Logistic(PrivateLogisticRegression):
     """The same."""
 
-    def _bent(self, rows: Rows) -> Rows:
+    def _bent(self, rows: Blocks) -> Blocks:
         return rows
 
 
@@ -271,7 +277,7 @@ class EveryStepInFull(Linear):
         return replace(plan, stages=tuple(stages))
 
 
-class _OutcomeFree(Rows):
+class _OutcomeFree(Blocks):
     """Rows whose scaling forgets the outcome: x is bounded, and the residual as it is."""
 
     def answer(self, question: Question) -> Any:
@@ -287,11 +293,11 @@ class _OutcomeFree(Rows):
 class OnlyRowsScaled(Linear):
     """Planted bug: x is bounded, and y is not."""
 
-    def _bent(self, rows: Rows) -> Rows:
-        return _OutcomeFree(rows.X, rows.y, rows.design)
+    def _bent(self, rows: Blocks) -> Blocks:
+        return _OutcomeFree(*given(rows))
 
 
-class _OwnWidth(Rows):
+class _OwnWidth(Blocks):
     """Rows whose residuals are clipped at a multiple of their own largest, which was never released."""
 
     def answer(self, question: Question) -> Any:
@@ -304,17 +310,17 @@ class _OwnWidth(Rows):
 class WidthFromTheResiduals(Linear):
     """Planted bug: residuals are clipped at what they themselves reach."""
 
-    def _bent(self, rows: Rows) -> Rows:
-        return _OwnWidth(rows.X, rows.y, rows.design)
+    def _bent(self, rows: Blocks) -> Blocks:
+        return _OwnWidth(*given(rows))
 
 
 class BoundsFromTheData(Linear):
     """Planted bug: the outcome's bounds are its range."""
 
-    def _read(self, table: Table, plan: Any) -> Rows:
-        rows = super()._read(table, plan)
-        middle, half = (rows.y.max() + rows.y.min()) / 2, max(float(np.ptp(rows.y)) / 2, 1e-9)
-        return Rows(rows.X, rows.y, replace(rows.design, y_center=float(middle), y_half=half))
+    def _read(self, table: Table, plan: Any) -> Blocks:
+        X, y, design = given(super()._read(table, plan))
+        middle, half = (y.max() + y.min()) / 2, max(float(np.ptp(y)) / 2, 1e-9)
+        return Blocks(X, y, replace(design, y_center=float(middle), y_half=half))
 
 
 def non_private_covariance(data: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
@@ -334,7 +340,7 @@ def product_clip() -> Understated:
     assert isinstance(question, LinearStep)
 
     def integers(data: Dataset) -> list[Any]:
-        rows = Rows(data[:, :-1], data[:, -1], plan.design)
+        rows = Blocks(data[:, :-1], data[:, -1], plan.design)
         block = rows.block(slice(None))
         found = rows.answer(question)
         inside, _, fitted = question.bounded(block)

@@ -1,0 +1,242 @@
+"""Rows in memory: an array, a list, a data frame, a column of one, a sparse table; read by their declared types.
+
+Every message about data is written here, or is one of scikit-learn's that speaks of shapes and names only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.columns import check_kind, kind_of
+from dpstats.data.foreign import frame_of
+from dpstats.data.frames import column, select
+from dpstats.data.histograms import is_histogram, read_counts
+from dpstats.data.labels import column_names, unit_of
+from dpstats.data.rows import InvalidType, as_float64, as_table, column_of, rows_of
+from dpstats.data.schema import Schema
+from dpstats.data.source import Source
+from dpstats.data.sparse import canonical, refuse_copies
+from dpstats.data.tables import Narrow, Rows, Table
+from dpstats.errors import InvalidData
+
+_LABELS = "X must be a table of labels: a data frame, an array (n_samples, {}), or a list of rows of as many entries"
+
+
+class Memory(Source):
+    """Rows in memory."""
+
+    def __init__(self, X: Any) -> None:
+        self._X = X
+        self.unit = unit_of(X)
+        self.names = column_names(X)
+
+    def size(self, schema: Schema) -> tuple[int, int] | None:
+        if is_histogram(self._X, schema):
+            return None  # the number of rows is a sum of what is private
+        shape = stated_shape(self._X)
+        if shape is None:
+            return None
+        if schema.levels is not None:
+            return shape[0], len(schema.levels)
+        if schema.numbers is not None:
+            return shape[0], len(schema.numbers)
+        return shape[0], shape[1] if len(shape) == 2 else 1
+
+    def read(self, schema: Schema, given: Mapping[str, Any] | None = None) -> Rows:
+        given = {} if given is None else given
+        if is_histogram(self._X, schema):
+            return read_counts(self._X, schema.cells)
+        self._check_swapped(given)
+        X = self._numbers(schema) if schema.levels is None else self._codes(schema)
+        beside = {}
+        for part in schema.beside:
+            entries = given[part.role] if part.name is None else column(self._X, part.name)
+            read = beside[part.role] = part.read(entries, schema.missing)
+            if read.shape != X.shape[:1]:
+                raise InvalidData(
+                    f"{part.parameter} must have an entry for each row of X (n_samples = {X.shape[0]}), got "
+                    f"shape {read.shape}"
+                )
+        table = Table(X, **beside, names=self._names(schema))
+        narrow = schema.levels is None and X.dtype != np.float64 and isinstance(X, np.ndarray)
+        return Narrow(table) if narrow else table
+
+    def _names(self, schema: Schema) -> list[Any] | None:
+        return None if self.names is None else list(schema.numbers or self.names)
+
+    def _check_swapped(self, given: Mapping[str, Any]) -> None:
+        shape = stated_shape(self._X)
+        for entries in given.values():
+            other = getattr(entries, "shape", ())
+            if shape is not None and len(shape) == 1 and len(other) == 2:
+                raise InvalidData(
+                    f"X must be the rows and y one entry for each of them, got X of shape {shape} and y of shape "
+                    f"{tuple(other)}. X comes first, then y; one column is X.reshape(-1, 1)."
+                )
+
+    # Numbers
+
+    def _numbers(self, schema: Schema) -> Any:
+        X = self._X
+        if np.ma.isMaskedArray(X):
+            raise InvalidData("X must not be a masked array: fill it, or use NaN and missing='center'")
+        if self.names is not None and schema.numbers is not None and list(schema.numbers) != self.names:
+            X = select(X, list(schema.numbers))
+        # scikit-learn would parse text, and give the rows of a list one type: it checks what was read here.
+        read = _refusing(lambda: _plain(X, schema.sparse))
+        rows = _refusing(lambda: _checked(read, schema.sparse), repeat=True)
+        if rows.dtype.kind not in "fiub":
+            raise InvalidData(f"X must be a 2-d table of real numbers, got an array of dtype {rows.dtype}")
+        return rows
+
+    # Labels
+
+    def _codes(self, schema: Schema) -> NDArray[np.int64]:
+        levels = schema.levels or ()
+        columns = self._columns(len(levels), schema.numbers if self.names is not None else None, schema.plain)
+        if not schema.plain and stated_shape(self._X) not in (
+            (0,),
+            (0, len(columns)),
+        ):  # an empty column has no type of its own
+            for kind, entries in zip(levels, columns, strict=True):
+                check_kind("X", kind_of(entries), kind)
+        name = "data" if schema.plain else "X"
+        codes = [kind.codes(entries, name) for kind, entries in zip(levels, columns, strict=True)]
+        if len(set(map(len, codes))) > 1:
+            raise InvalidData("X must have columns of one length")
+        return np.column_stack(codes)
+
+    def _columns(self, k: int, names: Sequence[Any] | None, plain: bool) -> list[Any]:
+        refusal, X = _LABELS.format(k), self._X
+        frame = frame_of(X)
+        if frame is not None:
+            chosen = list(frame.columns) if names is None else names
+            return [frame[name].to_native() for name in chosen]
+        if plain:
+            return [X]
+        if isinstance(X, str | bytes | Mapping | Set) or hasattr(X, "sparse") or hasattr(X, "tocsr"):
+            raise InvalidData(refusal)
+        shape = getattr(X, "shape", None)
+        if isinstance(shape, tuple):
+            if len(shape) == 1 and k == 1:
+                return [X]
+            if len(shape) != 2 or shape[1] != k:
+                raise InvalidData(f"{refusal}, got shape {shape}")
+            array = X if isinstance(X, np.ndarray) else np.asarray(X)
+            return [array[:, j] for j in range(k)]
+        if not hasattr(type(X), "__iter__"):
+            raise InvalidData(refusal)
+        if k == 1:
+            # By each row: another in its place must not change how the rest is read.
+            return [[_alone(row) for row in X]]
+        rows = [_entries(row) for row in X]
+        if any(row is None or len(row) != k for row in rows):
+            raise InvalidData(f"{refusal}, got at least one row that is none of {k} entries")
+        return [[row[j] for row in rows] for j in range(k)]  # type: ignore[index]
+
+
+def stated_shape(X: Any) -> tuple[int, ...] | None:
+    """Return the shape that a container states, of one or two dimensions, without looking into it; else None."""
+    shape = getattr(X, "shape", None)
+    if isinstance(X, list | tuple) and X:
+        return (len(X), len(X[0])) if _is_container(X[0]) else (len(X),)
+    if (
+        isinstance(shape, tuple)
+        and len(shape) in (1, 2)
+        and all(isinstance(size, Integral) for size in shape)
+    ):
+        return tuple(map(int, shape))
+    if shape is None and hasattr(X, "__len__") and not isinstance(X, str | bytes | Mapping | Set):
+        return (len(X),)
+    return None
+
+
+def _is_container(item: Any) -> bool:
+    return (
+        hasattr(item, "__len__") and not isinstance(item, str | bytes) and getattr(item, "shape", (1,)) != ()
+    )
+
+
+def _plain(X: Any, sparse: bool) -> Any:
+    """Return a table as an array of numbers; one column of any container as a table of one."""
+    from scipy.sparse import issparse
+
+    if issparse(X):
+        if sparse:
+            refuse_copies(X)  # before any conversion, which may add them up
+        return X
+    if isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype.kind in "biufc":
+        return X[:, None]
+    X = as_table(X)
+    one = len(getattr(X, "shape", ())) == 1
+    one |= isinstance(X, list | tuple) and bool(X) and not any(map(_is_container, X))
+    return column_of("X", X)[:, None] if one else rows_of(X)
+
+
+def _checked(read: Any, sparse: bool) -> Any:
+    """Return a table of numbers by scikit-learn's own checks of its shape and kind."""
+    from scipy.sparse import issparse
+    from sklearn.utils.validation import check_array
+
+    accepted = "csr" if sparse else False
+    rows = check_array(read, dtype="numeric", ensure_all_finite=False, accept_sparse=accepted, input_name="X")
+    if not issparse(rows):
+        return rows
+    return as_float64(canonical(rows))
+
+
+def _refusing(read: Callable[[], Any], *, repeat: bool = False) -> Any:
+    """Return what is read; in place of an error raise a refusal without data, outside of its context."""
+    refusal = None
+    try:
+        return read()
+    except (InvalidData, MemoryError):
+        raise
+    except Exception as error:
+        # Until X is read, errors come from its own class and may quote data: drop the message.
+        refusal = _without_data(error, str(error) if repeat else "")
+    raise refusal
+
+
+def _alone(row: Any) -> Any:
+    entries = _entries(row)
+    return row if entries is None or len(entries) != 1 else entries[0]
+
+
+def _entries(row: Any) -> Sequence[Any] | None:
+    if isinstance(row, list | tuple):
+        return row
+    return list(row) if isinstance(row, np.ndarray) and row.ndim == 1 else None
+
+
+# What scikit-learn says of shapes, names and containers holds no entry of the data.
+_PUBLIC_MESSAGES = (
+    "Found array with",
+    "The feature names should match",
+    "Feature names are only supported",
+    "Sparse data was passed",
+    "Complex data not supported",
+    "X has ",
+)
+
+
+def _without_data(error: Exception, message: str) -> InvalidData:
+    """Return our refusal in place of an error; what scikit-learn said is repeated where it shows no entry."""
+    kind = InvalidType if isinstance(error, TypeError) else InvalidData
+    if message.startswith(_PUBLIC_MESSAGES):
+        # The message about complex data goes on to print the array.
+        return kind("X: Complex data not supported" if message.startswith("Complex") else message)
+    if message.startswith(("Expected 2D array", "Expected a 2-dimensional")):
+        return kind(
+            "X must be a 2-d table (n_samples, n_features), got an array of another dimension. Reshape your data "
+            "with X.reshape(-1, 1) if it has a single column."
+        )
+    if isinstance(error, TypeError):
+        # scikit-learn's own wording for an object that is no number, less the object.
+        return kind("X must be a 2-d table of numbers; an entry's argument must be a string or a real number")
+    return kind("X must be a 2-d table of numbers: at least one column holds text or other objects")

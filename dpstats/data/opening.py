@@ -1,0 +1,95 @@
+"""Which source a container is opened as, by its type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from dpstats.data.memory import Memory
+from dpstats.data.source import Source
+from dpstats.errors import InvalidData
+
+Opener = Callable[[Any], Source | None]
+
+_FILES = (".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
+_OPENERS: dict[str | type, Opener] = {}
+
+
+def register(container: str | type, opener: Opener) -> None:
+    """Open containers of a type by a function.
+
+    Parameters
+    ----------
+    container : type, or str
+        The type, or the library that it is from: the first part of its module's name, of which nothing is imported.
+    opener : callable
+        Takes the container and returns its `Source`; None for one that it does not know, which is then read as rows in
+        memory. It must not look at an entry.
+    """
+    _OPENERS[container] = opener
+
+
+def open_source(X: Any) -> Source:
+    """Return the source of private rows, without looking at an entry.
+
+    Raises
+    ------
+    InvalidData
+        If X is text, and not the path of a file of rows.
+    """
+    if isinstance(X, Source):
+        return X
+    if isinstance(X, str | Path):
+        return _file(X)
+    for kind in type(X).__mro__:
+        if kind in _OPENERS:
+            found = _OPENERS[kind](X)
+            if found is not None:
+                return found
+    opener = _OPENERS.get(type(X).__module__.lstrip("_").partition(".")[0])
+    found = None if opener is None else opener(X)
+    return Memory(X) if found is None else found
+
+
+def _file(X: str | Path) -> Source:
+    if not str(X).lower().endswith(_FILES):
+        raise InvalidData(
+            f"X must be a table of numbers, or the path of a file that ends in one of {', '.join(_FILES)}"
+        )
+    path = Path(X)
+    if ".parquet" not in [suffix.lower() for suffix in path.suffixes]:
+        from dpstats.data.text_files import of_text_file
+
+        return of_text_file(path)
+    from dpstats.data.duckdb_rows import of_parquet
+
+    return of_parquet(path)
+
+
+def _duckdb(X: Any) -> Source | None:
+    if not hasattr(X, "aggregate"):
+        return None
+    from dpstats.data.duckdb_rows import of_relation
+
+    return of_relation(X)
+
+
+def _dask(X: Any) -> Source | None:
+    if not hasattr(X, "to_delayed"):
+        return None
+    from dpstats.data.dask_rows import of_array, of_frame
+
+    return of_frame(X) if hasattr(X, "columns") else of_array(X)
+
+
+def _polars(X: Any) -> Source | None:
+    if not hasattr(X, "collect_schema") or not hasattr(X, "collect"):
+        return None
+    from dpstats.data.lazy_rows import of_lazy_frame
+
+    return of_lazy_frame(X)
+
+
+for _library, _opener in (("duckdb", _duckdb), ("dask", _dask), ("polars", _polars)):
+    register(_library, _opener)

@@ -1,0 +1,126 @@
+"""Where private rows are: a source per container. Opening one looks at no entry."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from dpstats.data.frames import column
+from dpstats.data.schema import Column, Schema
+from dpstats.data.tables import Rows
+from dpstats.errors import InvalidData, InvalidParameter
+
+
+class Source(ABC):
+    """A container of private rows.
+
+    Attributes
+    ----------
+    names : list, optional
+        The names of the columns, in their order; public.
+    unit : str
+        What a row is declared to be; public.
+    ordered : bool
+        Whether the rows have an order, which entries that are given beside them go by.
+    beside : tuple of column names
+        The columns that ``y`` is where a fit is given none.
+    """
+
+    names: list[Any] | None = None
+    unit: str = "row"
+    ordered: bool = True
+    beside: tuple[str, ...] = ()
+
+    @abstractmethod
+    def size(self, schema: Schema) -> tuple[int, int] | None:
+        """Return the number of rows and of columns that the container states; None where it has to be counted."""
+
+    @abstractmethod
+    def read(self, schema: Schema, given: Mapping[str, Any] | None = None) -> Rows:
+        """Return the rows as a schema reads them, or refuse them.
+
+        Parameters
+        ----------
+        schema : Schema
+            As `resolve` returned it.
+        given : mapping of roles to sequences, optional
+            The entries of the columns that are given beside X.
+        """
+
+    def resolve(self, schema: Schema, y: Any) -> tuple[Schema, dict[str, Any]]:
+        """Return the schema of these rows, from public facts, and the entries that ``y`` gives beside them."""
+        open_columns = schema.open_columns
+        if not open_columns:
+            if schema.beside and y is not None:
+                parameter = schema.beside[0].parameter
+                raise InvalidParameter(
+                    f"y must not be given with {parameter}: {parameter} names the column of X to use"
+                )
+            return schema.resolve(self.names), {}
+        named = self.beside if y is None else _named(y, len(open_columns))
+        if y is None and len(self.beside) != len(open_columns):
+            # scikit-learn's checks ask for the words in the middle.
+            raise InvalidData(
+                f"y must be {open_columns[0].meaning}, or the name of a column of X: fit requires y to be passed, but "
+                "the target y is None"
+            )
+        if named is not None:
+            names = iter(named)
+            beside = tuple(
+                part if part.name is not None else replace(part, name=next(names)) for part in schema.beside
+            )
+            return replace(schema, beside=beside).resolve(self.names), {}
+        if not self.ordered:
+            raise InvalidData(
+                "y must be the name of a column of X where X is a relation, a file, a lazy frame or a Dask data frame: "
+                "their rows have no order that another container could follow"
+            )
+        return schema.resolve(self.names), self._entries_given(open_columns, y)
+
+    def _entries_given(self, columns: tuple[Column, ...], y: Any) -> dict[str, Any]:
+        """Return the entries of each column that ``y`` gives."""
+        if len(columns) == 1:
+            return {columns[0].role: y}
+        parts = _split(y, len(columns))
+        if parts is None:
+            words = ", ".join(column.role for column in columns)
+            raise InvalidData(
+                f"y must be {len(columns)} columns ({words}): a data frame or an array of as many columns, a tuple of "
+                "sequences, or a list of the names of columns of X"
+            )
+        return {column.role: part for column, part in zip(columns, parts, strict=True)}
+
+    def kind(self, name: Any) -> str | None:
+        """Return the kind of entries that a column declares ("number" or "text", say); None where it declares none."""
+        return None
+
+
+def _named(y: Any, count: int) -> tuple[str, ...] | None:
+    """Return the names of columns that ``y`` gives; None where it holds entries."""
+    if isinstance(y, str):
+        return (y,) if count == 1 else None
+    if (
+        count > 1
+        and isinstance(y, list | tuple)
+        and len(y) == count
+        and all(isinstance(name, str) for name in y)
+    ):
+        return tuple(y)
+    return None
+
+
+def _split(y: Any, count: int) -> list[Any] | None:
+    """Return the columns of a table, or the sequences of a tuple."""
+    if isinstance(y, tuple):
+        return list(y) if len(y) == count else None
+    names = getattr(getattr(y, "dtype", None), "names", None)
+    if names is not None:
+        return [y[name] for name in names] if len(names) == count else None
+    shape: Any = getattr(y, "shape", ())
+    if len(shape) != 2 or shape[1] != count:
+        return None
+    if hasattr(y, "columns"):
+        return [column(y, name) for name in y.columns]
+    return [y[:, place] for place in range(count)]

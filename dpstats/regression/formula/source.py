@@ -1,0 +1,39 @@
+"""The rows of a formula's design, as a source: nothing of the data is read before a fit asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dpstats.data.labels import unit_of
+from dpstats.data.memory import stated_shape
+from dpstats.data.schema import Schema
+from dpstats.data.source import Source
+from dpstats.data.tables import Rows, Table
+from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.regression.formula.model import Formula
+
+
+class FormulaRows(Source):
+    """Private rows of a table, as the design and the response of a formula."""
+
+    def __init__(self, formula: Formula, data: Any) -> None:
+        self._formula, self._data = formula, data
+        self.unit = unit_of(data)
+
+    def size(self, schema: Schema) -> tuple[int, int] | None:
+        data = self._data
+        column = next(iter(data.values()), None) if isinstance(data, Mapping) else data
+        shape = stated_shape(column)
+        return None if shape is None else (shape[0], len(self._formula.names))
+
+    def resolve(self, schema: Schema, y: Any) -> tuple[Schema, dict[str, Any]]:
+        if self._formula.response is None:
+            raise InvalidData("y must be given: the formula must have a response on its left side")
+        if y is not None:
+            raise InvalidParameter("y must not be given with a formula: the response is its left side")
+        return schema, {}
+
+    def read(self, schema: Schema, given: Mapping[str, Any] | None = None) -> Rows:
+        X, response = self._formula.rows(self._data)
+        return Table(X, **{column.role: column.read(response, schema.missing) for column in schema.beside})

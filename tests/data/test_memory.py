@@ -1,0 +1,132 @@
+"""Tables of labels: every container, entry by entry; what a row is depends on that row alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from dpstats.data.categories import Categories
+from dpstats.data.memory import stated_shape
+from dpstats.data.opening import open_source
+from dpstats.data.schema import Schema
+from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.groups import GroupMeans
+from dpstats.privacy import PrivacyBudget
+from dpstats.regression import PrivateLinearRegression
+
+KINDS = [Categories(["a", "b"]), Categories([1, 2, None])]
+ROWS = [("a", 1), ("b", None), ("c", 2), ("a", 3)]
+CODES = [[0, 0], [1, 2], [-1, 1], [0, -1]]
+POLARS = pl.DataFrame({"z": [9, 9, 9, 9], "y": [1, None, 2, 3], "x": ["a", "b", "c", "a"]})
+FRAME = pd.DataFrame({"z": [9, 9, 9, 9], "y": [1, None, 2, 3], "x": ["a", "b", "c", "a"]})
+
+
+def codes_of(X: Any, kinds: Any, names: Any = None) -> Any:
+    source = open_source(X)
+    return source.read(Schema(names, levels=tuple(kinds)).resolve(source.names)).whole().X
+
+
+@pytest.mark.parametrize(
+    ("X", "names"),
+    [
+        (ROWS, None),
+        ([list(row) for row in ROWS], None),
+        (iter(ROWS), None),
+        (np.array(ROWS, dtype=object), None),
+        ([np.array(row, dtype=object) for row in ROWS], None),
+        (FRAME, ["x", "y"]),
+        (FRAME[["x", "y"]], None),
+        (POLARS, ["x", "y"]),
+        (POLARS.lazy(), ["x", "y"]),
+    ],
+)
+def test_every_container(X: Any, names: Any) -> None:
+    assert codes_of(X, KINDS, names).tolist() == CODES
+
+
+@pytest.mark.parametrize(
+    "X",
+    [["a", "b", None], [["a"], ("b",), None], np.array(["a", "b", "c"]), np.array([["a"], ["b"], ["c"]])],
+    ids=str,
+)
+def test_a_single_column(X: Any) -> None:
+    assert codes_of(X, KINDS[:1]).tolist() == [[0], [1], [-1]]
+
+
+def test_a_row_is_read_by_itself() -> None:
+    # Another row in place of the last moves no other, whatever it is.
+    first = codes_of(["a", "b", ["b"]], KINDS[:1])[:2]
+    for other in ("a", 1, None, ["a"], ["a", "b"], {"a": 1}, 2.5):
+        assert np.array_equal(codes_of(["a", "b", other], KINDS[:1])[:2], first)
+
+
+@pytest.mark.parametrize(
+    ("X", "words"),
+    [
+        ("ab", "the path of a file"),
+        ({"a": 1}, "table of labels"),
+        (3, "table of labels"),
+        ([("a", 1), ("b",)], "2 entries"),
+        ([("a", 1), "b1"], "2 entries"),
+        (np.zeros((3, 3)), r"\(3, 3\)"),
+        (np.zeros(3), r"\(3,\)"),
+        (FRAME, "2 columns"),
+        (FRAME.set_axis(["x", "x", "y"], axis=1), "a name of its own"),
+    ],
+    ids=str,
+)
+def test_what_is_no_such_table(X: Any, words: str) -> None:
+    with pytest.raises(InvalidData, match=words):
+        codes_of(X, KINDS)
+
+
+def test_a_missing_column() -> None:
+    with pytest.raises(InvalidParameter, match="'w'"):
+        codes_of(FRAME, KINDS, ["x", "w"])
+
+
+def test_sizes_that_are_stated() -> None:
+    assert stated_shape(ROWS) == (4, 2) and stated_shape(FRAME) == (4, 3)
+    assert stated_shape(np.zeros((4, 2))) == (4, 2) and stated_shape(np.zeros(4)) == (4,)
+    assert stated_shape([1.0, 2.0]) == (2,) and stated_shape(iter(ROWS)) is None
+    for schema in (Schema(), Schema(levels=tuple(KINDS))):
+        assert open_source(ROWS).size(schema) == (4, 2)
+    assert open_source(np.zeros(4)).size(Schema()) == (4, 1)
+    assert open_source(np.zeros(4, int)).size(Schema(counted=True)) is None
+
+
+def test_swapped_arguments_are_refused_before_a_charge() -> None:
+    X, y = np.ones((6, 2)), np.ones(6)
+    budget = PrivacyBudget(5.0, 1e-5)
+    made = PrivateLinearRegression(x_bounds=(0, 2), y_bounds=(0, 2), budget=budget)
+    for given in ((y, X), (y, X[:, :1]), (list(y), pd.DataFrame(X)), (X, X)):
+        with pytest.raises(InvalidData, match="X comes first, then y"):
+            made.fit(*given)
+    with pytest.raises(InvalidData, match="X comes first, then y"):
+        GroupMeans(groups=[0, 1], bounds=(0, 2), budget=budget).fit(np.zeros(6, int), X[:, :1])
+    assert not budget.history()
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array(["0", "1", "0"]),
+        pd.Series(["0", "1", "0"], dtype="string"),
+        pl.Series(["0", "1", "0"]),
+        np.array(["2020-01-01"] * 3, dtype="M8[D]"),
+    ],
+    ids=["array", "pandas", "polars", "dates"],
+)
+def test_labels_of_another_declared_type_are_refused_before_a_charge(labels: Any) -> None:
+    budget = PrivacyBudget(5.0, 1e-5)
+    made = GroupMeans(groups=[0, 1], bounds=(0, 2), budget=budget)
+    with pytest.raises(InvalidData, match="y must hold entries of the type of the declared levels"):
+        made.fit(np.ones((3, 1)), labels)
+    # Of a list no type is declared, so that one row does not decide whether the data are refused.
+    assert not budget.history() and made.set_params(budget=None, random_state=0).fit(
+        np.ones((3, 1)), ["0", 1, 0]
+    )
