@@ -46,7 +46,10 @@ def _leaves(a: Any, b: Any, path: Path, seen: set[tuple[int, int]]) -> Iterator[
     if type(a) is not type(b):
         yield path, False
     elif a is None or isinstance(a, _PLAIN):
-        yield path, repr(a) == repr(b)
+        yield path, _exactly(a) == _exactly(b)
+        # A subclass may keep more than the value.
+        if hasattr(a, "__dict__") and not isinstance(a, enum.Enum):
+            yield from _leaves(vars(a), vars(b), (*path, "attributes"), seen)
     elif isinstance(a, Witness) or (isinstance(a, type | types.ModuleType) and a is b):
         yield path, True  # nothing of the data
     elif (id(a), id(b)) not in seen:
@@ -68,15 +71,13 @@ def _items(output: Any) -> dict[Any, Any] | None:
         return _array(output)
     if type(output).__module__.partition(".")[0] == "pandas":
         return _frame(output)
+    kept = _named(output, getattr(output, "__dict__", ()))
     if isinstance(output, Mapping):
-        return dict(output) if all(map(_is_plain, output)) else None
+        return {**kept, **output} if all(map(_is_plain, output)) else None
     if isinstance(output, set | frozenset):
-        return dict.fromkeys(sorted(output, key=repr)) if all(map(_is_plain, output)) else None
+        return {**kept, **dict.fromkeys(sorted(output, key=repr))} if all(map(_is_plain, output)) else None
     if isinstance(output, list | tuple):
-        return {
-            **_named(output, vars(output) if hasattr(output, "__dict__") else ()),
-            **dict(enumerate(output)),
-        }
+        return {**kept, **dict(enumerate(output))}
     if isinstance(output, types.FunctionType):
         return {"code": repr(output.__code__), "given": output.__defaults__, "closure": _held(output)}
     if isinstance(output, types.MethodType):
@@ -90,14 +91,32 @@ def _items(output: Any) -> dict[Any, Any] | None:
     return None
 
 
+def _exactly(item: Any) -> tuple[str, bytes]:
+    """Return the repr of an item, and the bits of a number: a NaN may carry more than its repr shows."""
+    if isinstance(item, float):
+        return repr(item), np.float64(item).tobytes()
+    if isinstance(item, complex):
+        return repr(item), np.complex128(item).tobytes()
+    return repr(item), _bits(np.asarray(item)) if isinstance(item, np.generic) else b""
+
+
+def _bits(values: np.ndarray[Any, Any]) -> bytes:
+    """Return the bits of an array of numbers or text; none of a type with padding, whose bits mean nothing."""
+    padded = values.dtype.kind in "VO" or values.dtype.itemsize > {"f": 8, "c": 16}.get(
+        values.dtype.kind, 1 << 31
+    )
+    return b"" if padded else np.ascontiguousarray(values).tobytes()
+
+
 def _array(output: np.ndarray[Any, Any]) -> dict[Any, Any]:
+    # A view shows the array that it is a view of; a subclass, what it keeps.
+    form = {"base": output.base, "attributes": getattr(output, "__dict__", None)}
     if isinstance(output, np.ma.MaskedArray):
-        return {"data": np.asarray(output.data), "mask": np.ma.getmaskarray(output)}
-    form = {"shape": output.shape, "dtype": str(output.dtype)}
+        return {**form, "data": np.asarray(output.data), "mask": np.ma.getmaskarray(output)}
+    form |= {"shape": output.shape, "dtype": str(output.dtype)}
     if output.dtype.hasobject:
         return {**form, **dict(enumerate(output.ravel().tolist()))}
-    # A number that is none is like itself, whatever its bits; a zero differs from minus zero.
-    return {**form, "values": repr(output.ravel().tolist())}
+    return {**form, "values": repr(output.ravel().tolist()), "bits": _bits(output)}
 
 
 def _frame(output: Any) -> dict[Any, Any] | None:
@@ -108,10 +127,16 @@ def _frame(output: Any) -> dict[Any, Any] | None:
     for name in ("index", "columns"):
         if hasattr(output, name):
             axis = getattr(output, name)
-            parts[name] = (list(axis.names), axis.to_numpy(dtype=object))
+            parts[name] = (list(axis.names), axis.to_numpy(dtype=object), _categories([axis.dtype]))
     parts["name"] = repr(getattr(output, "name", None))
     kinds: Any = getattr(output, "dtypes", None)
-    return {**parts, "dtype": str(kinds.tolist() if hasattr(kinds, "tolist") else kinds)}
+    kinds = kinds.tolist() if hasattr(kinds, "tolist") else [kinds]
+    return {**parts, "dtype": str(kinds), "categories": _categories(kinds)}
+
+
+def _categories(kinds: Iterable[Any]) -> list[Any]:
+    """Return the categories of columns, those that no entry has among them."""
+    return [kind.categories.to_numpy(dtype=object) for kind in kinds if hasattr(kind, "categories")]
 
 
 def _held(function: types.FunctionType) -> list[Any]:

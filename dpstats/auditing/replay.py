@@ -98,8 +98,9 @@ def _shown(made: Any, name: str) -> Any:
 class Replay:
     """The run on the first dataset, which runs on neighbours are compared with."""
 
-    def __init__(self, release: Any, run: Run, dataset: Any, seed: int) -> None:
+    def __init__(self, release: Any, run: Run, dataset: Any, seed: int, rows_apart: int = 1) -> None:
         self._release, self._run, self._dataset, self._seed = release, run, dataset, seed
+        self._rows_apart = rows_apart
         self._first = Witness(seed)
         self._error: Exception | None = None
         self._changing: set[Path] = set()
@@ -155,7 +156,8 @@ class Replay:
             course = second.finish()
         check_relation(self._dataset, neighbor, {*self._first.relations, *second.relations})
         output = NOT_REACHED if course else self._output(again)
-        return SensitivityCheck(worst_of_each(self._first.seen, second.seen), course, output, words, refused)
+        movements = worst_of_each(self._first.seen, second.seen, self._rows_apart)
+        return SensitivityCheck(movements, course, output, words, refused)
 
     def _output(self, again: Any) -> str:
         differ, unknown = compared(self._returned, again)

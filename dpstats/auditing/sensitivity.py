@@ -97,8 +97,9 @@ def check_sensitivity(
     True
     """
     run = runner(release, sensitivity, norm)
+    rows_apart = check_integer("rows_apart", rows_apart, at_least=1)
     if run is fitted:
         tags = release.__sklearn_tags__().input_tags
         counts = bool(tags.one_d_array and tags.positive_only)  # a histogram, of which two entries differ
-        check_apart(dataset, neighbor, check_integer("rows_apart", rows_apart, at_least=1), counts=counts)
-    return Replay(release, run, dataset, check_integer("seed", seed, at_least=0)).on(neighbor, "")
+        check_apart(dataset, neighbor, rows_apart, counts=counts)
+    return Replay(release, run, dataset, check_integer("seed", seed, at_least=0), rows_apart).on(neighbor, "")

@@ -142,16 +142,29 @@ class SensitivityCheck(Reported):
         return self.summary().as_html()
 
 
-def worst_of_each(first: Sequence[Seen], second: Sequence[Seen]) -> tuple[Movement, ...]:
-    """Return what moved, of questions of one stream the worst."""
+PARTS = "disjoint parts of the rows"
+
+
+def worst_of_each(first: Sequence[Seen], second: Sequence[Seen], rows_apart: int = 1) -> tuple[Movement, ...]:
+    """Return how far each stage moved, of the questions of one stream the worst, and how many disjoint parts moved.
+
+    A plan with stages of disjoint parts costs as much as the dearest part, because a row is in one part only.
+    """
     found: dict[str, Movement] = {}
+    parts = {part for seen in first if (part := getattr(seen.stage, "part", ""))}
+    moving = set()
     for pair in zip(first, second, strict=False):
         item = movement(*pair)
         if item is None:
             continue
+        if item.moved > 0:
+            moving |= parts & {getattr(pair[0].stage, "part", "")}
         known = found.get(item.stage)
         if known is None or rank(item) > rank(known):
             found[item.stage] = item
+    if len(parts) > 1 and len(moving) > rows_apart:
+        problem = "stages of several parts move with one row, but the plan counts the cost of one part only"
+        found[PARTS] = Movement(PARTS, "parts that move", len(moving), rows_apart, False, problem)
     return tuple(found.values())
 
 

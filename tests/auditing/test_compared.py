@@ -57,3 +57,50 @@ def test_what_is_not_understood_is_not_the_same() -> None:
     assert compared(cycle, cycle) == (set(), set())
     assert compared([1, 2], [1])[0] == compared(1, 1.0)[0] == {()}
     assert compared({"a": 1, "b": 2}, {"b": 2, "a": 1})[0]
+
+
+class Kept(np.ndarray):
+    """An array that may keep anything."""
+
+
+class Number(float):
+    """A number that may keep anything."""
+
+
+class Names(dict):
+    """A mapping that may keep anything."""
+
+
+def with_note(made: Any, note: Any) -> Any:
+    made.note = note
+    return made
+
+
+def with_payload(payload: int) -> Any:
+    return np.array([0x7FF8000000000000 + payload], dtype=np.uint64).view(np.float64).copy()
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda secret: np.array([1.0, 2.0, secret])[:2],
+        lambda secret: np.broadcast_to(np.array([[1.0], [secret]])[0], (3,)),
+        lambda secret: with_note(np.zeros(2).view(Kept), secret),
+        lambda secret: with_note(Number(1.0), secret),
+        lambda secret: with_note(Names(a=1), secret),
+        lambda secret: with_payload(secret),
+        lambda secret: float(with_payload(secret)[0]),
+        lambda secret: with_payload(secret)[0],
+        lambda secret: pd.Categorical(["a"], categories=["a", f"level {secret}"]).to_numpy(),
+        lambda secret: pd.Series(pd.Categorical(["a"], categories=["a", f"level {secret}"])),
+        lambda secret: pd.DataFrame({"x": pd.Categorical(["a"], categories=["a", f"level {secret}"])}),
+        lambda secret: pd.Series(
+            [1.0], index=pd.CategoricalIndex(["a"], categories=["a", f"level {secret}"])
+        ),
+    ],
+)
+def test_what_an_output_carries_beside_its_values_is_seen(made: Any) -> None:
+    differ, unknown = compared(made(1), made(2))
+    carried = not isinstance(made(1), np.ndarray) or made(1).dtype != object
+    assert bool(differ or unknown) == carried
+    assert compared(made(1), made(1)) == (set(), set())

@@ -22,9 +22,11 @@ from dpstats.mechanisms import (
     PermuteAndFlip,
     RandomizedResponse,
 )
-from dpstats.privacy import Neighbors, PrivacyGuarantee, compose, gaussian_delta
+from dpstats.privacy import Neighbors, Plan, PrivacyGuarantee, Stage, compose, gaussian_delta
 from dpstats.quantiles import PrivateQuantile
 from dpstats.regression import PrivateLinearRegression
+from dpstats.release.noise import noise_source
+from dpstats.release.witness import session_of
 from tests.auditing.pairs import X, Z
 from tests.auditing.published_faults import FAULTS, INCOMES, Fault
 
@@ -246,3 +248,22 @@ def test_a_stream_is_asked_by_a_callable() -> None:
 
     with pytest.raises(InvalidParameter, match="which Silent does not: give a callable that fits"):
         check_sensitivity(Silent(clip=1.0), X, Z)
+
+
+@pytest.mark.parametrize(("second", "violated"), [(0, False), (1, True)])
+def test_one_row_moves_one_of_several_disjoint_parts(second: int, violated: bool) -> None:
+    def release(rows: Any, source: Any) -> None:
+        stages = tuple(
+            Stage(f"sum {part}", "laplace", 1, 1.0, sensitivity_steps=1, scale_steps=1.0, part=part)
+            for part in "ab"
+        )
+        plan = Plan(stages, PrivacyGuarantee(1.0))
+        with session_of(plan, noise_source(source), None, "sums") as session:
+            session.add("sum a", np.array([rows[0]]))
+            session.add("sum b", np.array([rows[second] * second]))
+
+    # Both stages sum the same row: the loss is 2, and the plan counts 1.
+    shared = check_sensitivity(
+        lambda rows, source: release(np.repeat(rows[:1], 2), source), np.array([0, 0]), np.array([1, 0])
+    )
+    assert shared.violated == violated and (shared.stage == "disjoint parts of the rows") == violated
