@@ -80,7 +80,7 @@ def fit(estimator: Any, data: Any, witness: Witness) -> Any:
 
 
 def seen_of(made: Any) -> dict[str, Any]:
-    """Return what is public of a fitted estimator, and all that it keeps, which a pickle shows."""
+    """Return the public values of a fitted estimator, and all of its attributes, which a pickle contains."""
     # With what is worked out when it is asked for; always in one order.
     names = sorted({*vars(made), *dir(type(made))})
     public = {name: _shown(made, name) for name in names if name.endswith("_") and not name.startswith("_")}

@@ -146,7 +146,7 @@ PARTS = "disjoint parts of the rows"
 
 
 def worst_of_each(first: Sequence[Seen], second: Sequence[Seen], rows_apart: int = 1) -> tuple[Movement, ...]:
-    """Return how far each stage moved, of the questions of one stream the worst, and how many disjoint parts moved.
+    """Compare each stage with its declaration, and count the disjoint parts that moved. A stream counts by its worst query.
 
     A plan with stages of disjoint parts costs as much as the dearest part, because a row is in one part only.
     """

@@ -82,7 +82,7 @@ class PrivacyBudget(Reported):
         For ``method="pld"``: all releases, in order.
     unit : str, optional
         What the budget protects: "person", say. Default: the unit of the first charge. A charge for another unit
-        is refused, because charges for persons and for rows do not add up; `group_privacy` converts it.
+        is refused, because charges for people and for rows do not add up; `group_privacy` converts it.
 
     Attributes
     ----------
@@ -271,7 +271,7 @@ class PrivacyBudget(Reported):
     def count_rows_as(self, unit: str) -> PrivacyBudget:
         """Return this budget for data in which every row is one unit of this name: one row per person, say.
 
-        Charges for rows become charges for this unit. Use it where the data cannot say what a row is: arrays, files,
+        Charges for rows become charges for this unit. Use it if the data cannot carry a unit: arrays, files,
         polars frames and mechanisms. It is the same budget: charges of either are charges of both.
 
         Examples
@@ -324,7 +324,7 @@ class PrivacyBudget(Reported):
         self._admit(cost, self._kept().spent())
 
     def check_left(self) -> None:
-        """Raise `BudgetExceeded` if nothing is left: no release of any size could be paid."""
+        """Raise `BudgetExceeded` if the remaining budget is 0."""
         epsilon, delta = self._filter.remaining(self._kept().spent().amounts)
         if epsilon <= 0:
             raise BudgetExceeded(
@@ -357,10 +357,9 @@ class PrivacyBudget(Reported):
         if self._unit_of(kept) not in (None, self._unit_charged(cost)):
             raise InvalidParameter(
                 f"the budget is for the unit {self._unit_of(kept)!r}, the charge is for the unit "
-                f"{self._unit_charged(cost)!r}: they do not add up. Convert the guarantee with "
-                "group_privacy(guarantee, size, unit=...), make one row of each unit with one_row_per_unit, or keep a "
-                "budget for each unit; where every row is one unit, say so with budget.count_rows_as(unit). Nothing "
-                "was charged."
+                f"{self._unit_charged(cost)!r}: they do not add up. Nothing was charged. Convert the guarantee with "
+                "group_privacy(guarantee, size, unit=...), or declare that every row is one unit with "
+                "budget.count_rows_as(unit)."
             )
         more = self._filter.amounts(cost, spent)
         after = spent[0] + more[0], spent[1] + more[1]

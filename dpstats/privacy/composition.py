@@ -49,7 +49,7 @@ def common_neighbors(items: Iterable[Any]) -> Neighbors:
 
 
 def common_unit(items: Iterable[Any]) -> str:
-    """Return the one unit of all items, "row" for events, which state none; different units are refused.
+    """Return the common unit of all items, or raise an error. An event states no unit and counts as "row".
 
     A guarantee for a person does not imply one for a row: a replaced row may belong to another person, and then
     changes the rows of two.

@@ -67,14 +67,14 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What was charged so far: the amounts, and the unit of the first charge (None before it)."""
+    """Total charges: the amounts, and the unit of the first charge (None before it)."""
 
     amounts: Amounts
     unit: str | None
 
 
 Admit = Callable[[Spent], Amounts]
-"""Given what was charged so far, return the amounts after the charge, or raise to refuse it."""
+"""Given the total charges, return the amounts after the charge, or raise to refuse it."""
 
 
 class MemoryStore:
@@ -86,7 +86,7 @@ class MemoryStore:
         self._lock = threading.Lock()
 
     def spent(self) -> Spent:
-        """Return what was charged so far."""
+        """Return the total charges."""
         with self._lock:
             return self._spent()
 
@@ -243,7 +243,7 @@ class LedgerStore:
         _SEEN[identity] = Seen(totals, last, row)
 
     def spent(self) -> Spent:
-        """Return what was charged so far."""
+        """Return the total charges."""
         with self._connection(writes=False) as connection:
             return self._read(connection)
 

@@ -156,7 +156,7 @@ class Plan:
     def for_data(self, unit: str, simulated: bool) -> Self:
         """Return the plan of a release from rows that are units of this name, with exact or simulated noise.
 
-        Its guarantee says so, and with it every charge; its cost is kept.
+        The guarantee and every charge state the unit and the kind of noise. The cost is unchanged.
         """
         made = self._with_same_cost({"target": replace(self.target, unit=unit, simulated=simulated)})
         if "guarantee" in vars(made):
@@ -168,7 +168,7 @@ class Plan:
         return replace(guarantee, unit=self.target.unit, simulated=self.target.simulated)
 
     def _with_same_cost(self, changes: Mapping[str, Any]) -> Self:
-        """Return the plan with changed fields that cost nothing, and with what was computed of it."""
+        """Return the plan with changed fields that cost nothing, and with the cost that was computed before."""
         made = replace(self, **changes)
         names = {item.name for item in fields(self)}
         vars(made).update({name: value for name, value in vars(self).items() if name not in names})

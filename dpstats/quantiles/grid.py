@@ -59,7 +59,7 @@ class Grid:
             part = slice(start, start + _BLOCK)
             block = values[part].astype(np.float64)
             if up:
-                # Of the numbers that a band is about: a row on one of them is at it.
+                # A row on an edge counts at it: bands and rows use the same edges.
                 found[part] = np.minimum(np.searchsorted(_edges(self), block, side="left"), self.steps)
                 continue
             with np.errstate(over="ignore"):
@@ -77,7 +77,7 @@ class Grid:
 
     @property
     def edges(self) -> NDArray[np.float64]:
-        """All points, as they are written: to 15 digits of the larger bound, where points are further apart."""
+        """All points, rounded to 15 digits of the larger bound if points are further apart than that."""
         return _edges(self)
 
 
@@ -85,7 +85,7 @@ class Grid:
 def _edges(grid: Grid) -> NDArray[np.float64]:
     found = grid.values(np.arange(grid.points))
     digits = _DIGITS - 1 - math.floor(math.log10(max(abs(grid.low), abs(grid.high))))
-    # More than 22 places, or less than none, are no power of ten that floats have.
+    # Floats have exact powers of ten up to 10^22.
     if 0 <= digits <= 22 and grid.spacing > 100 * 10.0**-digits:
         found[1:-1] = np.round(found[1:-1], digits)
     found.setflags(write=False)

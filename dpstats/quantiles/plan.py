@@ -33,7 +33,7 @@ CROWDED = 0.08
 """Of the rows on the nearer side of a quantile: a rank error above it leaves too few for intervals to be exact."""
 
 LEAST_SCALE = 2.0**-9
-"""In ranks. A place that is a rank off weighs e^-512, and exact weights have few digits."""
+"""Least scale, in ranks. The weight of a place one rank off is e^-512, and exact weights have few digits."""
 ESCAPED = 0.2
 """Part of the stated error (of 1/2, where there is none) that points drawn to a bound may take, together."""
 WIDER = 1.01
@@ -70,8 +70,9 @@ class QuantilePlan(ReleasePlan):
         For every quantile: how many rows may be counted below the lower end of its interval at most, and up to the
         upper one at least, for ends that hold for any law.
     unseparated : tuple of float
-        Quantiles with so few rows between them and a bound that this epsilon cannot tell them from it: they have no
-        point, and the bound as that end. Where no quantile can be told from a bound, all points are chosen in vain.
+        Quantiles with too few rows between them and a bound to separate them at this epsilon. They have no point, and
+        the bound as that endpoint. If no quantile can be separated from a bound, all points are chosen, and none is
+        reported.
     """
 
     grid: Grid
@@ -132,7 +133,7 @@ class QuantilePlan(ReleasePlan):
         return [rows, *self.unseparated_note()]
 
     def unseparated_note(self) -> list[str]:
-        """Return which quantiles have no point, if there are any."""
+        """List the quantiles without a point, for the summary."""
         if not self.unseparated:
             return []
         where = ", ".join(f"{q:g}" for q in self.unseparated)
@@ -172,7 +173,7 @@ def points_plan(
 
 
 def _without_point(q: tuple[float, ...], targets: tuple[Target, ...]) -> tuple[float, ...]:
-    """Return the quantiles with neither a point of their own nor both ends, whose middle is one."""
+    """Return the quantiles without a point: neither chosen, nor between two chosen endpoints."""
     kinds: list[set[int]] = [set() for _ in q]
     for target in targets:
         kinds[target.of].add(target.kind)
@@ -229,7 +230,7 @@ def _largest_range(count: int, epsilon: float, delta: float) -> float:
 
 @dataclass(frozen=True)
 class _Aim:
-    """What the ranks of a plan follow from."""
+    """Public numbers that determine the ranks of a plan."""
 
     n: int
     grid: Grid
@@ -239,10 +240,10 @@ class _Aim:
     noise: float | None
 
     def targets(self) -> tuple[Target, ...]:
-        """Return what is chosen, in rising order of ranks; nothing, where no point can be told from a bound.
+        """Return the targets in rising order of ranks; none if no point can be separated from a bound.
 
-        Points that are left out make the others' errors smaller, and leave room for more: the least number is looked
-        for that is enough for what it leaves.
+        Dropping a point reduces the errors of the others, which may then be kept. The search finds the smallest number
+        of points that suffices.
         """
         least, enough = 0, len(self.q) * (3 if self._points and self.level else 2)
         while enough - least > 1:
@@ -251,7 +252,7 @@ class _Aim:
         return tuple(sorted(self._targets(enough)))
 
     def _targets(self, size: int) -> list[Target]:
-        """Return what can be chosen together with so many points in all."""
+        """Return the targets that can be chosen if there are ``size`` points in total."""
         found = []
         for index, x in enumerate(self.q):
             low, high = self._ends(x, size)
@@ -273,7 +274,8 @@ class _Aim:
     def _inside(self, targets: list[Target], size: int, side: int) -> list[Target]:
         """Return the targets that the bound on one side does not draw to it.
 
-        An end on the quantile's other side holds as well further inside; what else is too near is left out.
+        A lower endpoint near the upper bound moves inward, where it is still valid. Other targets near a bound are
+        dropped.
         """
         share = ESCAPED * (1 - (self.level or 0.5)) / size
         # By rows between the rank and the bound, in rising order.
@@ -291,10 +293,10 @@ class _Aim:
 
     @property
     def _points(self) -> bool:
-        """Whether a quantile with both ends has a point of its own, and not their middle.
+        """Whether a quantile with both endpoints has a separate point, instead of their middle.
 
-        The middle is no point of data that are on a grid of their own, nor of ends that are far apart by design. Else
-        points are chosen where intervals are hardly wider for it.
+        The middle may lie between the values of data on a declared grid, or of endpoints that are far apart by design.
+        Otherwise points are chosen if intervals widen by at most 1%.
         """
         if self.grid.declared or self.noise is not None or self.level is None:
             return True
@@ -304,7 +306,7 @@ class _Aim:
         return sampling + three <= WIDER**2 * (sampling + two)
 
     def _ends(self, q: float, size: int) -> tuple[int | None, int | None]:
-        """Return the ranks of the ends of a quantile's interval; None where there is none among the rows."""
+        """Return the ranks of the endpoints of a quantile's interval; None for an endpoint at a bound."""
         if self.level is None:
             return None, None
         tail = (1 - self.level) / 2

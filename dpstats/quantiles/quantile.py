@@ -79,9 +79,9 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
     Attributes
     ----------
     quantile_ : float, or ndarray of shape (m,)
-        Never falling as q rises. A point of its own, or the middle of the interval's ends where intervals would be more
-        than a hundredth wider for it. NaN where so few rows lie between the quantile and a bound that epsilon cannot
-        tell them apart, as ``plan_.unseparated`` says beforehand.
+        Nondecreasing in q. A separately chosen point, or the middle of the interval if a point would widen intervals by
+        more than 1%. NaN if too few rows lie between the quantile and a bound to separate them at this epsilon;
+        ``plan_.unseparated`` lists these quantiles before the fit.
     low_, high_ : float, or ndarray of shape (m,)
         Ends of the intervals; the bounds where there is no better one; NaN without intervals.
     privacy_ : PrivacyGuarantee
@@ -209,7 +209,7 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
                 for level, stage in zip(plan.levels, plan.stages, strict=True)
                 for node, place in zip(level, released[stage.name].tolist(), strict=True)
             }
-            # Quantiles that cannot be told from a bound were not chosen, unless that is all of them.
+            # Quantiles that cannot be separated from a bound were not chosen, unless that is all of them.
             of = [i for i in range(m) if plan.q[i] not in plan.unseparated] or range(m)
             points[of] = grid.values(np.sort([chosen[i] for i in range(len(of))]))
         else:

@@ -20,7 +20,7 @@ _LEFT_OUT = 1e-13
 _FAR = 60.0
 _ROUNDING = 1e-12
 _COUNTED = 8
-"""Points drawn to a bound whose windows are left out; those of more are counted as if they still had them."""
+"""Number of points drawn to a bound whose windows are excluded; the windows of further points are included."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +73,11 @@ def rank_errors(size: int, scale: float) -> Law:
 
 
 def least_distance(size: int, scale: float, points: int, share: float, count: int = 1) -> int:
-    """Return how many rows must lie between the ``count``-th nearest rank and a bound, for the bound not to draw both.
+    """Return the number of rows that must lie between the ``count``-th nearest rank and a bound.
 
-    All places between the last row and the bound are equally good, and points that are drawn there drag the others.
-    So many of them are drawn with probability at most ``share``, where the places between two rows are evenly many and
-    at most one: from ties that make all windows one place, to a place of its own for each row.
+    All places between the last row and the bound have equal utility, and points that are drawn there drag the others.
+    At this distance, ``count`` points are drawn there with probability at most ``share``. The number of places between
+    two rows is taken to be constant: the maximum is over densities from all rows tied to one place for each row.
     """
     each = math.log(points)
     reach = _reach(size, scale) + math.ceil(scale * (size * each - math.log(share)))
@@ -87,20 +87,20 @@ def least_distance(size: int, scale: float, points: int, share: float, count: in
 
 @lru_cache(maxsize=128)
 def _drawn(size: int, scale: float, count: int, reach: int) -> Numbers:
-    """Return the logarithm of how likely so many points are drawn to a bound of one place, by its distance."""
+    """Return the log probability that ``count`` points are drawn to a bound of one place, by its distance."""
     R = np.arange(reach + 1)
     found = np.full(reach + 1, -math.inf)
     for density in (0.0, *np.ldexp(1.0, -2 * np.arange(math.ceil(math.log2(reach) / 2) + 1))):
         lengths, fall = np.log1p(density * R), -R / scale
         inside = np.logaddexp.reduce(np.log1p(R) + size * lengths + fall)
-        # Twice added up: the windows (a, b) with a + b = R of which b is at least the distance.
+        # Sum twice, over the windows (a, b) with a + b = R and b at least the distance.
         outside = np.logaddexp.accumulate(((size - count) * lengths + fall)[::-1])
         found = np.maximum(found, np.logaddexp.accumulate(outside)[::-1] - inside)
     return found
 
 
 def _reach(size: int, scale: float) -> int:
-    """Return beyond which range tuples of so many points have a negligible probability."""
+    """Return the range beyond which tuples of ``size`` points have a negligible probability."""
     return math.ceil(scale * (size + 1 + 8 * math.sqrt(size + 1) + _FAR)) + 1
 
 

@@ -1,8 +1,8 @@
 """The one place where a fit opens the data, plans, charges, releases and reports.
 
-Every estimator of the package is a `PrivateEstimator`. It says which columns it takes (`_schema`) and what it will
-release (`plan`), reads the rows (`_read`), releases through a session (`_release`), and turns what was released into
-fitted attributes (`_report`). The order of these, and the money, are here and nowhere else.
+Every estimator of the package is a `PrivateEstimator`. It states its columns (`_schema`) and its release
+(`plan`), reads the rows (`_read`), releases through a session (`_release`), and sets the fitted attributes (`_report`).
+Their order, and the charge, are defined here only.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), or container of rows
-            Private rows: an array, a list of rows, a data frame of pandas, polars (also a lazy one) or pyarrow, a
+            Private rows: an array, a list of rows, or a data frame of pandas, polars (also lazy) or pyarrow. Also a
             DuckDB relation, the path of a Parquet or CSV file, or a Dask array or frame. One column may be 1-d. The
             number of rows and the column names are public. Labeled bounds choose columns by their names.
         y : sequence of length n_samples, or column name, optional
@@ -185,7 +185,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         return rows
 
     def _session(self, plan: ReleasePlan, label: str, X: Any) -> Session:
-        """Return the session of a release from ``X`` beside the fit, which the budget can pay."""
+        """Return the session of a second release, from ``X``, which the budget can pay."""
         noise = noise_source(self.random_state)
         plan = plan.for_data(self._row_is(unit_of(X)), noise.simulated)
         session = session_of(plan, noise, self.budget, label)
@@ -193,7 +193,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         return session
 
     def _row_is(self, unit: str) -> str:
-        """Return what a row of the data is, for the guarantee; ``unit`` is what the container says."""
+        """Return the unit of the guarantee; ``unit`` is the one that the container states."""
         return unit
 
     def _background(self) -> Background:

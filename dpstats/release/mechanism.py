@@ -66,5 +66,5 @@ class Mechanism(Releasing):
         return self._session_of(plan or self.plan, size)
 
     def _session_about(self, data: Any) -> Session:
-        """Return a session for one release from data that may say what a row is."""
+        """Return a session for one release from data that may state a unit."""
         return self._session(self.plan.for_data(unit_of(data), self._guarantee.simulated))

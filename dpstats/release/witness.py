@@ -330,17 +330,17 @@ def _numbers(name: str, value: Any) -> NDArray[Any]:
 
 
 def _kept(given: Any, memo: dict[int, Any] | None = None) -> Any:
-    """Return a copy of what a stage is given or releases: the caller may go on to change its arrays."""
+    """Copy the input or the output of a stage, because the caller may change its arrays later."""
     memo = {} if memo is None else memo
     if isinstance(given, MappingProxyType):
-        # What is one mapping stays one.
+        # Keep a mapping that occurs twice as one object.
         if id(given) not in memo:
             memo[id(given)] = MappingProxyType({key: _kept(value, memo) for key, value in given.items()})
         return memo[id(given)]
     if isinstance(given, Part):
         return Part([_kept(groups, memo) for groups in given.cases], _kept(given.case, memo))
     if isinstance(given, Windows):
-        # Their ends are computed of rows when they are asked for.
+        # The windows compute their ends from the rows later.
         return replace(given, ends=_kept(given.ends, memo))
     if isinstance(given, FunctionType):
         cells = tuple(CellType(_kept(cell.cell_contents, memo)) for cell in given.__closure__ or ())
