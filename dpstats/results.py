@@ -248,10 +248,9 @@ class Summary(Reported):
         notes = [f"[{i}] {note}" for i, note in enumerate(self.notes, 1)]
         width = max(sum(widths) + 2 * (len(widths) - 1), len(self.title), *(len(fact) for fact in facts), 0)
         width = min(width, 110)
+        # A fact of several sentences is a paragraph; a short one stays on its line, where a search finds it.
         facts = [
-            line
-            for fact in facts
-            for line in ([fact] if len(fact) <= width else _wrapped(fact, width, names + 2))
+            line for fact in facts for line in (_wrapped(fact, width, names + 2) if ". " in fact else [fact])
         ]
         body = [line(row) for row in table]
         parts = [self.title.center(width).rstrip(), "=" * width, *facts, "-" * width]
