@@ -65,7 +65,7 @@ def test_estimates_with_missing_entries_at_the_center_say_so(name: str) -> None:
         assert "Missing entries count as " in text and counts_as in text
         assert "not about the observed entries alone." in text
     assert interval.estimand == fitted.estimand_
-    # The words are those of the fit, whatever is asked for later.
+    # The words describe the fit, whatever parameters are set later.
     assert fitted.set_params(missing="error").estimand_ == interval.estimand
 
 
