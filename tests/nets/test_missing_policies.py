@@ -1,4 +1,4 @@
-"""Every estimator with a policy for missing entries says what they count as, and whom the result is about."""
+"""Estimands and summaries repeat the policy for missing entries, and name the rows that the result is about."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ DROPPED: dict[str, tuple[Any, Any]] = {
 }
 
 
-def spaced(text: Any) -> str:
+def one_line(text: Any) -> str:
     """Return a text on one line."""
     return " ".join(str(text).split())
 
@@ -61,11 +61,11 @@ def test_estimates_with_missing_entries_at_the_center_say_so(name: str) -> None:
     estimator, counts_as = CENTERED[name]
     fitted = clone(estimator).set_params(missing="center").fit(HOLES)
     interval = fitted.confidence_interval()
-    for text in (fitted.estimand_, interval.estimand, fitted.test(1.0).estimand, spaced(fitted.summary())):
+    for text in (fitted.estimand_, interval.estimand, fitted.test(1.0).estimand, one_line(fitted.summary())):
         assert "Missing entries count as " in text and counts_as in text
         assert "not about the observed entries alone." in text
     assert interval.estimand == fitted.estimand_
-    # The words describe the fit, whatever parameters are set later.
+    # The estimand keeps the policy of the fit when parameters change afterwards.
     assert fitted.set_params(missing="error").estimand_ == interval.estimand
 
 
@@ -77,7 +77,7 @@ def test_estimates_without_the_rows_that_have_missing_entries_say_so(name: str) 
     if name == "groups":
         said += [fitted.difference("a", "b").confidence_interval().estimand]
         said += [fitted.pairwise().confidence_interval().estimand]
-    for text in (*said, spaced(fitted.summary())):
+    for text in (*said, one_line(fitted.summary())):
         assert about_missing("drop") in text
 
 
@@ -85,7 +85,7 @@ def test_estimates_without_the_rows_that_have_missing_entries_say_so(name: str) 
 def test_identity_tests_with_missing_rows_say_so(name: str) -> None:
     fitted = clone(TESTS[name]).set_params(missing="center").fit(HOLES)
     sentence = about_missing("center", "the mean of the null hypothesis", "Rows with a missing entry")
-    assert fitted.result_.missing == sentence and sentence in spaced(fitted.summary())
+    assert fitted.result_.missing == sentence and sentence in one_line(fitted.summary())
     assert sentence in fitted.distance_interval(n_simulations=20).estimand
 
 
