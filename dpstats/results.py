@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpstats.report import SIMULATED, Reported
 
-__all__ = ["ConfidenceInterval", "JointTest", "Summary", "ValueTest"]
+__all__ = ["ConfidenceInterval", "JointTest", "Summary", "ValueTest", "about_missing", "with_missing"]
 
 Numbers = float | NDArray[np.float64]
 
@@ -248,6 +248,10 @@ class Summary(Reported):
         notes = [f"[{i}] {note}" for i, note in enumerate(self.notes, 1)]
         width = max(sum(widths) + 2 * (len(widths) - 1), len(self.title), *(len(fact) for fact in facts), 0)
         width = min(width, 110)
+        # A fact of several sentences is a paragraph; a short one stays on its line, where a search finds it.
+        facts = [
+            line for fact in facts for line in (_wrapped(fact, width, names + 2) if ". " in fact else [fact])
+        ]
         body = [line(row) for row in table]
         parts = [self.title.center(width).rstrip(), "=" * width, *facts, "-" * width]
         parts += [body[0], "-" * width, *body[1:], "=" * width]
@@ -306,10 +310,45 @@ class Summary(Reported):
         return self.as_html()
 
 
-def _wrapped(text: str, width: int) -> list[str]:
+def about_missing(
+    missing: str, counts_as: str = "the center of the bounds", what: str = "Missing entries"
+) -> str:
+    """Return what missing entries count as, and whom a result is about; nothing where they are refused.
+
+    Parameters
+    ----------
+    missing : {"error", "center", "drop"}
+        The policy of the fit.
+    counts_as : str
+        What replaces a missing entry where ``missing="center"``.
+    what : str
+        What is replaced there.
+
+    Examples
+    --------
+    >>> from dpstats.results import about_missing
+    >>> about_missing("drop")
+    'Rows with a missing entry are left out. The result is about the observed rows, whose number is private.'
+    """
+    if missing == "center":
+        return (
+            f"{what} count as {counts_as}. The result is about all rows after this replacement, not about the "
+            "observed entries alone."
+        )
+    if missing == "drop":
+        return "Rows with a missing entry are left out. The result is about the observed rows, whose number is private."
+    return ""
+
+
+def with_missing(estimand: str, sentence: str) -> str:
+    """Return an estimand followed by what `about_missing` says, if it says anything."""
+    return f"{estimand}. {sentence}" if sentence else estimand
+
+
+def _wrapped(text: str, width: int, indent: int = 4) -> list[str]:
     import textwrap
 
-    return textwrap.wrap(text, max(width, 60), subsequent_indent="    ")
+    return textwrap.wrap(text, max(width, 60), subsequent_indent=" " * indent)
 
 
 _NUMBER = re.compile(r"[-+]?[\d,]+(\.\d+)?")

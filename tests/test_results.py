@@ -6,7 +6,13 @@ import html.parser
 import numpy as np
 import pytest
 
-from dpstats.results import ConfidenceInterval, Summary, significant
+from dpstats.results import (
+    ConfidenceInterval,
+    Summary,
+    about_missing,
+    significant,
+    with_missing,
+)
 
 
 def test_an_interval_unpacks_and_indexes_as_scipys():
@@ -62,6 +68,32 @@ def test_text_is_aligned():
     assert header.index("low") + len("low") == age.index("40.9") + 4 == income.index("-2") + 4
     assert lines[10].startswith("[1] A note") and lines[11].startswith("    ")
     assert str(SUMMARY) == repr(SUMMARY) == SUMMARY.as_text()
+
+
+def test_facts_of_several_sentences_are_wrapped_below_their_value():
+    one, several = "word " * 30 + "end", "One sentence. " * 12 + "End."
+    lines = Summary("T", [("Short", one), ("Long", several)], ("", "x"), []).as_text().splitlines()
+    assert lines[2] == f"Short: {one}"
+    paragraph = lines[3:5]
+    assert (
+        paragraph[0].startswith("Long:  One") and paragraph[1].startswith("       ") and len(lines[1]) == 110
+    )
+    assert all(len(line) <= 110 for line in paragraph)
+    assert " ".join(" ".join(paragraph).split()) == f"Long: {several}"
+
+
+@pytest.mark.parametrize(
+    ("missing", "words"),
+    [
+        ("error", "the mean"),
+        ("center", "the mean. Missing entries count as the center of the bounds."),
+        ("drop", "the mean. Rows with a missing entry are left out."),
+    ],
+)
+def test_an_estimand_says_what_missing_entries_count_as(missing, words):
+    found = with_missing("the mean", about_missing(missing))
+    assert found.startswith(words)
+    assert (found == words) == (missing == "error")
 
 
 def test_text_without_rows_or_notes_or_facts():

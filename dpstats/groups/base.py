@@ -18,7 +18,7 @@ from dpstats.groups.ratio import Ratio
 from dpstats.intervals import simultaneous_level
 from dpstats.lattice.finite import all_finite
 from dpstats.release.estimator import PrivateEstimator
-from dpstats.results import ConfidenceInterval, ValueTest
+from dpstats.results import ConfidenceInterval, ValueTest, about_missing, with_missing
 
 Floats = NDArray[np.float64]
 Plan = TypeVar("Plan", bound=RatioPlan[Any])
@@ -34,9 +34,18 @@ class RatioEstimator(PrivateEstimator[Plan], ABC):
     _per_column = ("bounds",)
 
     @property
-    @abstractmethod
     def estimand_(self) -> str:
         """In words, what intervals cover."""
+        check_is_fitted(self)
+        return self._covered(self._estimand())
+
+    @abstractmethod
+    def _estimand(self) -> str:
+        """Return what intervals cover, if no entry is missing."""
+
+    def _covered(self, estimand: str) -> str:
+        """Return an estimand and what missing entries of the fit counted as."""
+        return with_missing(estimand, about_missing(self.plan_.missing))
 
     @abstractmethod
     def _all_names(self) -> list[str]:

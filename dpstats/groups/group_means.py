@@ -248,10 +248,7 @@ class GroupMeans(_Fitted):
             raise InvalidParameter("groups must be at least two to be compared, got one")
         return self._ratio
 
-    @property
-    def estimand_(self) -> str:
-        """In words, what intervals cover."""
-        check_is_fitted(self)
+    def _estimand(self) -> str:
         if self.plan_.region.hard:
             return "the mean of each group's population (by the declared bounds no row is clipped)"
         return "the mean of each group's population if it were clipped, E[clip(x)]"
@@ -283,7 +280,9 @@ class GroupMeans(_Fitted):
             if side != "two-sided":
                 far = np.full(z.shape, 2.0)
                 low, high = (-far, high) if side == "less" else (low, far)
-            return ConfidenceInterval(half * low, half * high, level, "the difference of the two means")
+            return ConfidenceInterval(
+                half * low, half * high, level, self._covered("the difference of the two means")
+            )
 
         return Difference(
             self.means_[first] - self.means_[second],
@@ -330,7 +329,9 @@ class GroupMeans(_Fitted):
                 else normal_quantile(tail / 2 / len(firsts))
             )
             low, high = contrasts.apart(one, other, within)
-            return ConfidenceInterval(half * low, half * high, 1 - tail, "the differences of the means", True)
+            return ConfidenceInterval(
+                half * low, half * high, 1 - tail, self._covered("the differences of the means"), True
+            )
 
         pairs = tuple((self.groups_[i], self.groups_[j]) for i, j in zip(firsts, seconds, strict=True))
         estimate = self.means_[firsts] - self.means_[seconds]

@@ -234,10 +234,7 @@ class MeanPerRow(_Fitted):
             1 + (ratio.estimate * noise.count / noise.total) ** 2
         )
 
-    @property
-    def estimand_(self) -> str:
-        """In words, what intervals cover."""
-        check_is_fitted(self)
+    def _estimand(self) -> str:
         word, most = self.privacy_.unit, self.plan_.totals.max_rows
         clipped = "" if self.plan_.region.hard else ", clipped"
         return f"the mean of the population's rows, at most {most} of a {word}{clipped}"

@@ -26,7 +26,7 @@ from dpstats.identity.plan import IdentityPlan
 from dpstats.identity.power import PlannedTest
 from dpstats.identity.result import TestResult
 from dpstats.release.session import Released
-from dpstats.results import Summary
+from dpstats.results import Summary, about_missing
 
 _ATTAINABLE: dict[str, float] = {}
 """Attainable powers by the distribution of the statistic: public, and the same for every fit of a size."""
@@ -88,6 +88,7 @@ class PrivateTest(PlannedTest, InvertedTest):
             plan.n_calibration,
             (math.nan, math.nan) if null is None else realised_level(null.size, plan.level),
             plan.attainable_power,
+            about_missing(plan.missing, "the mean of the null hypothesis", "Rows with a missing entry"),
         )
         self.reject_ = self.result_.reject
 

@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from dpstats.data.parameters import check_flag, check_integer, check_real
 from dpstats.identity.alternatives import LARGEST_DISTANCE, farthest_distance, unit_vector
 from dpstats.identity.calibrated import CalibratedTest
-from dpstats.results import ConfidenceInterval
+from dpstats.identity.result import TestResult
+from dpstats.results import ConfidenceInterval, with_missing
 
 _FEW_DATASETS = 100
 _SMALLEST_DISTANCE = 1e-9  # of a crossing that is looked for
@@ -24,6 +25,7 @@ class InvertedTest(CalibratedTest):
     """A test that was run and is inverted: which distances make what it released likely."""
 
     statistic_: float
+    result_: TestResult
 
     def distance_interval(
         self, confidence_level: float = 0.95, *, direction: Any = "dense", n_simulations: int = 1000
@@ -81,7 +83,9 @@ class InvertedTest(CalibratedTest):
                 "the whole range"
             )
             low, high = 0.0, math.inf
-        return ConfidenceInterval(low, min(high, farthest), level, estimand)
+        return ConfidenceInterval(
+            low, min(high, farthest), level, with_missing(estimand, self.result_.missing)
+        )
 
 
 def crossing(

@@ -43,6 +43,8 @@ class TestResult(Reported):
     attainable_power : float
         Probability to reject a mean that is as far away as possible in all columns alike. The noise keeps it below 1 if
         ``n_samples * epsilon`` is small; then a test that does not reject says little.
+    missing : str
+        In words, what missing entries counted as; empty where they are refused.
 
     Examples
     --------
@@ -68,6 +70,7 @@ class TestResult(Reported):
     n_calibration: int = 0
     level_range: tuple[float, float] = (float("nan"), float("nan"))
     attainable_power: float = float("nan")
+    missing: str = ""
 
     @property
     def reject(self) -> bool:
@@ -98,6 +101,8 @@ class TestResult(Reported):
             "The null hypothesis is the whole law of the rows, not only its mean: other rows with this mean may be "
             "rejected, and some with another mean kept. For the mean alone: ClippedMean(...).fit(X).test(value=...)."
         )
+        if self.missing:
+            notes.append(self.missing)
         if self.statistic == float("inf"):
             notes.append("An earlier stage rejected; there is no further statistic.")
         return Summary(

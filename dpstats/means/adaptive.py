@@ -47,13 +47,14 @@ from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.stages import JointStage, Stage
 from dpstats.release.additive import additive_stages
 from dpstats.release.session import Released, Session
-from dpstats.results import Summary
+from dpstats.results import Summary, about_missing, with_missing
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
 
 Numbers = NDArray[np.float64]
 
+_COVERED = "the population mean, if it is in the box [see the note on tails]"
 _CHUNK = 1 << 20  # entries of the shifted rows that a batch of releases holds at once
 
 
@@ -379,6 +380,12 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         self.noise_std_ = math.sqrt(plan.noise_variance) * plan.stds
         self.noise_scale_ = float(self.noise_std_[0]) if isinstance(plan.std, float) else self.noise_std_
 
+    def _about_missing(self) -> str:
+        return about_missing(
+            self.plan_.missing,
+            "the center of each stage, first the middle of the box and then an earlier private estimate",
+        )
+
     def _estimands(self) -> dict[str, str]:
         assumption = ASSUMPTIONS["variance"] if self.assumption_refuted_ else self.plan_.assumption
         return {"population": f"the population mean, if it is in the box and {assumption}"}
@@ -455,7 +462,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         }
         facts = [
             ("Stages", f"{len(plan.stages)}, {plan.law.capitalize()} noise"),
-            ("Intervals cover", "the population mean, if it is in the box [see the note on tails]"),
+            ("Intervals cover", with_missing(_COVERED, self._about_missing())),
         ]
         return self._framed("Private adaptive mean", facts, table, self._notes(confidence_level))
 

@@ -18,7 +18,7 @@ from dpstats.errors import InvalidParameter
 from dpstats.intervals import simultaneous_level
 from dpstats.lattice import check_finite_rows
 from dpstats.release.estimator import Plan, PrivateEstimator
-from dpstats.results import ConfidenceInterval, Summary, ValueTest, significant
+from dpstats.results import ConfidenceInterval, Summary, ValueTest, significant, with_missing
 
 Numbers = NDArray[np.float64]
 Ends = tuple[Numbers, Numbers]
@@ -45,6 +45,10 @@ class ColumnEstimator(PrivateEstimator[Plan], ABC):
     @abstractmethod
     def _estimands(self) -> dict[str, str]:
         """Return what intervals can cover, each in words by its name; the first is the default."""
+
+    @abstractmethod
+    def _about_missing(self) -> str:
+        """Return what missing entries of the fit counted as, as `about_missing` has it."""
 
     @abstractmethod
     def _limits(self, tail: float | Numbers, estimand: str) -> Ends:
@@ -90,7 +94,11 @@ class ColumnEstimator(PrivateEstimator[Plan], ABC):
     def estimand_(self) -> str:
         """In words, what intervals cover if nothing else is asked for."""
         check_is_fitted(self)
-        return next(iter(self._estimands().values()))
+        return self._covered(next(iter(self._estimands())))
+
+    def _covered(self, name: str) -> str:
+        """Return in words what intervals for an estimand cover, given what missing entries counted as."""
+        return with_missing(self._estimands()[name], self._about_missing())
 
     def _estimand(self, name: Any) -> str:
         known = self._estimands()
@@ -120,7 +128,7 @@ class ColumnEstimator(PrivateEstimator[Plan], ABC):
         level, name = check_level("confidence_level", confidence_level), self._estimand(estimand)
         each = self._each_level(level, self._estimates()[0].size) if simultaneous else level
         low, high = self._interval((1 - each) / 2, name)
-        return ConfidenceInterval(low, high, level, self._estimands()[name], bool(simultaneous))
+        return ConfidenceInterval(low, high, level, self._covered(name), bool(simultaneous))
 
     def test(
         self, value: Any = 0.0, alternative: str = "two-sided", *, estimand: str | None = None
@@ -175,7 +183,7 @@ class ColumnEstimator(PrivateEstimator[Plan], ABC):
             level = check_level("confidence_level", confidence_level)
             ends = self._limits(1 - level, name) if level > 0.5 else self._limits(0.5, name)
             one = (low, ends[1]) if side == "less" else (ends[0], high)
-            return ConfidenceInterval(*one, level, self._estimands()[name])
+            return ConfidenceInterval(*one, level, self._covered(name))
 
         with np.errstate(divide="ignore", invalid="ignore"):
             statistic = (estimates - at) / errors
@@ -184,7 +192,7 @@ class ColumnEstimator(PrivateEstimator[Plan], ABC):
             pvalues[side],
             checked,
             side,
-            self._estimands()[name],
+            self._covered(name),
             self._names_of_all(),
             interval,
             simulated=self.privacy_.simulated,

@@ -40,13 +40,13 @@ from dpstats.means.moments import (
     squares_integers,
 )
 from dpstats.means.population import population_bias_in_ball, population_ends
-from dpstats.means.region import Region
+from dpstats.means.region import Region, public_numbers
 from dpstats.means.score import About, Known, Score
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.stages import JointStage, Stage
 from dpstats.release.additive import additive_stages
 from dpstats.release.session import Released
-from dpstats.results import Summary
+from dpstats.results import Summary, about_missing
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
@@ -350,6 +350,11 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         if OUTSIDE in values:
             self.clipped_share_ = values[OUTSIDE]
             self.clipped_share_std_ = float(np.max(plan.noise(OUTSIDE).std))
+
+    def _about_missing(self) -> str:
+        region = self.plan_.region
+        ball = f"the center of the ball ({public_numbers(region.center)})"
+        return about_missing(self.plan_.missing, ball if self.plan_.clip_norm == "l2" else region.middle)
 
     def _estimands(self) -> dict[str, str]:
         plan = self.plan_

@@ -16,6 +16,8 @@ from dpstats.errors import InvalidParameter
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
 
+_SHOWN = 6
+
 
 @dataclass(frozen=True, eq=False)
 class Region:
@@ -34,6 +36,11 @@ class Region:
     high: Columns
     hard: bool
 
+    @property
+    def middle(self) -> str:
+        """In words, the center of the bounds."""
+        return f"the center of the bounds ({public_numbers(self.center)})"
+
     @classmethod
     def check(cls, bounds: Any, bounds_are: Any, clip: Any, center: Any, d: int) -> Region:
         """Return the region that either ``bounds``, or ``clip`` and ``center``, describe, or refuse them."""
@@ -51,6 +58,15 @@ class Region:
     def ends(self, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the ends as arrays of shape (n_features,)."""
         return np.full(d, self.low, dtype=np.float64), np.full(d, self.high, dtype=np.float64)
+
+
+def public_numbers(values: Columns) -> str:
+    """Return public numbers in words: one where all are equal, and at most the first few."""
+    distinct = np.atleast_1d(values)
+    if np.all(distinct == distinct[0]):
+        return f"{distinct[0]:g}"
+    more = ", ..." if distinct.size > _SHOWN else ""
+    return ", ".join(f"{value:g}" for value in distinct[:_SHOWN]) + more
 
 
 def check_bounds(name: str, bounds: Any, d: int) -> tuple[Columns, Columns]:

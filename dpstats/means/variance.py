@@ -32,7 +32,7 @@ from dpstats.privacy.plan import Added, ReleasePlan
 from dpstats.privacy.stages import JointStage, Stage
 from dpstats.release.additive import additive_stages
 from dpstats.release.session import Released
-from dpstats.results import Summary
+from dpstats.results import Summary, about_missing
 
 Numbers = NDArray[np.float64]
 
@@ -266,6 +266,9 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Return the estimated variances for every row: shape (n_samples, n_features). Releases nothing new."""
         return self._for_every_row("variance_", X)
+
+    def _about_missing(self) -> str:
+        return about_missing(self.plan_.missing, self.plan_.region.middle)
 
     def _estimands(self) -> dict[str, str]:
         about = "variance" if self.plan_.about == "mean" else "second moment about the public centre"

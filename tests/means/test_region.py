@@ -51,6 +51,20 @@ def test_what_is_no_pair_is_refused(bounds):
         check_bounds("bounds", bounds, 2)
 
 
+@pytest.mark.parametrize(
+    ("bounds", "words"),
+    [
+        ((0, 1), "0.5"),
+        ([(0, 1), (0, 1)], "0.5"),
+        ([(0, 1), (-4, 8)], "0.5, 2"),
+        ([(k, k + 1) for k in range(7)], "0.5, 1.5, 2.5, 3.5, 4.5, 5.5, ..."),
+    ],
+)
+def test_the_middle_in_words(bounds, words):
+    region = Region.check(bounds, "clip", None, 0.0, 1 if isinstance(bounds, tuple) else len(bounds))
+    assert region.middle == f"the center of the bounds ({words})"
+
+
 def test_one_of_bounds_and_clip():
     with pytest.raises(InvalidParameter, match="give one of them"):
         Region.check((0, 1), "clip", 1.0, 0.0, 1)

@@ -40,7 +40,7 @@ from dpstats.means.sparse.release import Halves, release_on_support
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.release.noise import check_scale
 from dpstats.release.session import Released, Session
-from dpstats.results import Summary
+from dpstats.results import Summary, about_missing
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
@@ -384,6 +384,9 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         std = np.broadcast_to(self.plan_.std, (self.plan_.n_features,))[self.support_]
         return std / math.sqrt(self.plan_.n_release)
 
+    def _about_missing(self) -> str:
+        return about_missing(self.plan_.missing, "0")
+
     def _estimands(self) -> dict[str, str]:
         return {
             "population": "the population mean of each selected column, given the selection",
@@ -418,11 +421,11 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
             table["std"] = rounded(self.std_, 0.1 * np.maximum(self.std_, 1e-3 * self._sampling_std()))
         notes = [f"The other {plan.n_features - plan.n_nonzero:,} columns are reported as 0."]
         if plan.disjoint:
-            interval = self.confidence_interval(confidence_level)
+            interval, covered = self.confidence_interval(confidence_level), self._estimands()["population"]
             table |= of_interval(interval, errors)
             notes.append(
                 f"Selected on the first half of the rows, estimated on the second. Intervals cover "
-                f"{interval.estimand}, of rows of any shape, if these are in no particular order and their standard "
+                f"{covered}, of rows of any shape, if these are in no particular order and their standard "
                 f"deviations are at most {'std_bound' if plan.private_spread else 'std'}; the largest bias that "
                 "clipping can then cause is in them."
             )
@@ -436,6 +439,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
             )
         if not plan.finds_signals:
             notes.append(f"Warning: {plan.warning()}.")
+        notes += [sentence] if (sentence := self._about_missing()) else []
         notes += self._simulated_note()
         facts = [
             ("Selection", plan.selection_words()),
