@@ -37,6 +37,12 @@ class Column:
         Applied to what was read, of each entry by itself; it may refuse it. Of units it is applied to all entries.
     meaning : str
         What an entry is, for the error that asks for it.
+
+    Examples
+    --------
+    >>> from dpstats.data import Column
+    >>> Column("y", "income").read([1, 2.5, True]).tolist()
+    [1.0, 2.5, 1.0]
     """
 
     role: str
@@ -114,6 +120,13 @@ class Schema:
         Whether sparse tables of scipy are accepted.
     ordered : bool
         Whether the estimator goes by the order of the rows, which databases do not promise.
+
+    Examples
+    --------
+    >>> from dpstats.data import Column, Schema
+    >>> schema = Schema(beside=(Column("y", "income"),))
+    >>> schema.resolve(["age", "income", "weight"]).numbers
+    ('age', 'weight')
     """
 
     numbers: tuple[Any, ...] | None = None

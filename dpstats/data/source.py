@@ -26,6 +26,27 @@ class Source(ABC):
         Whether the rows have an order, which entries that are given beside them go by.
     beside : tuple of column names
         The columns that ``y`` is where a fit is given none.
+
+    See Also
+    --------
+    register : Open containers of a type as a source.
+
+    Examples
+    --------
+    A container of another library becomes a source by two methods.
+
+    >>> import numpy as np
+    >>> from dpstats.data import Source, Table
+    >>> from dpstats.means import ClippedMean
+    >>> class Repeated(Source):
+    ...     def __init__(self, value, times):
+    ...         self.value, self.times = value, times
+    ...     def size(self, schema):
+    ...         return self.times, 1
+    ...     def read(self, schema, given=None):
+    ...         return Table(np.full((self.times, 1), float(self.value)))
+    >>> ClippedMean(bounds=(0, 10), random_state=0).fit(Repeated(7, 1000)).mean_.round(1)
+    array([7.])
     """
 
     names: list[Any] | None = None

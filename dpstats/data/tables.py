@@ -24,6 +24,14 @@ class Rows(ABC):
     ----------
     names : list, optional
         The names of the columns of numbers or labels, which are public.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.data import Schema, open_source
+    >>> rows = open_source([[1.0], [2.0], [4.0]]).read(Schema())
+    >>> rows.shape, rows.total(lambda table: {"n": np.array([len(table)])})
+    ((3, 1), {'n': array([3])})
     """
 
     __slots__ = ()
@@ -75,6 +83,14 @@ class Table(Rows):
     names : list, optional
         The names of the columns of ``X``, which are public.
     weight, time, event : float64 arrays of shape (n_samples,), optional
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.data import Table
+    >>> table = Table(np.array([[1.0], [2.0]]), y=np.array([0.0, 1.0]))
+    >>> table.shape, len(table)
+    ((2, 1), 2)
     """
 
     X: Any

@@ -152,7 +152,11 @@ def vectors_of(entry: Entry) -> int:
     return sum(len(getattr(stage, "blocks", [stage])) for stage in entry.plan.stages)
 
 
-PUBLIC = list({(entry.covers, min(vectors_of(entry), 2)): entry for entry in PLAIN if entry.public}.values())
+PUBLIC = list(
+    {
+        (entry.covers, entry.method, min(vectors_of(entry), 2)): entry for entry in PLAIN if entry.public
+    }.values()
+)
 
 
 def releases(entry: Entry, drawn: Drawn, times: int) -> np.ndarray:

@@ -31,6 +31,7 @@ from dpstats import report
 from dpstats.auditing.compared import compared
 from dpstats.auditing.replay import Replay, fit, seen_of
 from dpstats.auditing.sensitivity_check import FOLLOWS
+from dpstats.data.histograms import read_counts
 from dpstats.errors import Exhausted
 from dpstats.identity.base import PrivateTest
 from dpstats.means import AdaptiveMean, ClippedMean, SparseMean
@@ -47,7 +48,7 @@ from dpstats.queries import (
     online,
 )
 from dpstats.queries.base import HistogramRelease
-from dpstats.queries.counts import ROW, read_counts
+from dpstats.queries.counts import ROW
 from dpstats.queries.iterative import Search
 from dpstats.queries.marginal_rounds import Rounds, its_counts, worst_table
 from dpstats.regression import PrivateLinearRegression

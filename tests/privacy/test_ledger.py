@@ -334,7 +334,7 @@ def test_labels_of_any_kind_are_kept(path):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_child_forked_while_others_charge_can_charge(path):
-    budget = PrivacyBudget(10.0, ledger=path)
+    budget = PrivacyBudget(1000.0, ledger=path)
     stop = threading.Event()
 
     def spend():

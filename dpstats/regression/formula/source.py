@@ -15,7 +15,21 @@ from dpstats.regression.formula.model import Formula
 
 
 class FormulaRows(Source):
-    """Private rows of a table, as the design and the response of a formula."""
+    """Private rows of a table, as the design and the response of a formula.
+
+    Parameters
+    ----------
+    formula : Formula
+    data : data frame, or mapping of columns
+
+    Examples
+    --------
+    >>> from dpstats.data import Schema
+    >>> from dpstats.regression.formula import FormulaRows, parse
+    >>> formula = parse("y ~ x", bounds={"x": (0, 1), "y": (0, 2)})
+    >>> FormulaRows(formula, {"x": [0.1, 0.2], "y": [1.0, 2.0]}).size(Schema())
+    (2, 1)
+    """
 
     def __init__(self, formula: Formula, data: Any) -> None:
         self._formula, self._data = formula, data
