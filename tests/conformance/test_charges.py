@@ -222,3 +222,13 @@ def test_predict_of_a_test_is_charged_as_its_fit(entry: Entry) -> None:
     assert [kept.guarantee for kept in budget.history()] == [
         made.plan(len(rows), width(entry)).guarantee for (rows,) in (first, second)
     ]
+
+
+@pytest.mark.parametrize("entry", settings(ENTRIES), ids=lambda entry: entry.name)
+def test_a_plan_is_for_the_unit_of_its_rows(entry: Entry) -> None:
+    plan = copy.copy(entry.estimator).plan(40, width(entry))
+    # Before its cost is known, and after: also where less is proved than was asked for.
+    for _ in range(2):
+        stated = plan.for_data("person", True).guarantee
+        assert (stated.unit, stated.simulated) == ("person", True)
+        assert (stated.epsilon, stated.delta) == (plan.guarantee.epsilon, plan.guarantee.delta)

@@ -15,7 +15,7 @@ from registry import ENTRIES, Entry
 from registry.reading import settings
 from scipy import stats
 
-from dpstats.identity import FilteringTest, RowDistanceTest
+from dpstats.identity import FilteringTest, RowDistanceTest, SpatialSignTest, by_spatial_sign
 from dpstats.identity.base import PrivateTest
 
 # Filtering draws its datasets and runs its own release on each: there is no law but that of the release.
@@ -28,18 +28,18 @@ every_test = pytest.mark.parametrize("entry", TESTS, ids=lambda entry: entry.nam
 SIZE, N, D = 600, 6, 2
 
 
-def rows_of(test: Any, rng: np.random.Generator, shift: float) -> np.ndarray:
+def rows_of(test: Any, rng: np.random.Generator, shift: float, shape: tuple[int, int]) -> np.ndarray:
     """Return rows of the null hypothesis, signs of the public means or normal ones; these moved by a shift."""
     if test.null == "product":
-        return np.where(rng.random((N, D)) < (1 + np.asarray(test.mean)) / 2, 1.0, -1.0)
-    return rng.normal(size=(N, D)) + test.mean + shift
+        return np.where(rng.random(shape) < (1 + np.asarray(test.mean)) / 2, 1.0, -1.0)
+    return rng.normal(size=shape) + test.mean + shift
 
 
-def pvalue(test: Any, drawn_for: int, shift: float = 0.0) -> float:
-    """Return a p-value that what is drawn for a number of rows is what a fit on N rows reads."""
-    plan = test.plan(N, D)
+def pvalue(test: Any, drawn_for: int, shift: float = 0.0, shape: tuple[int, int] = (N, D)) -> float:
+    """Return a p-value that what is drawn for a number of rows is what a fit on rows of a shape reads."""
+    plan = test.plan(*shape)
     rng = np.random.default_rng(41)
-    read = [test._exact(rows_of(test, rng, shift), plan) for _ in range(SIZE)]
+    read = [test._exact(rows_of(test, rng, shift, shape), plan) for _ in range(SIZE)]
     drawn = test._draw(replace(plan, n_samples=drawn_for), SIZE, np.random.default_rng(43), shift)
     found = 1.0
     for t, stage in enumerate(plan.stages):
@@ -90,3 +90,12 @@ def test_alternatives_are_of_as_many_rows(entry: Entry) -> None:
 @far
 def test_a_row_less_would_be_noticed(entry: Entry) -> None:
     assert pvalue(entry.estimator, N - 1, shift_of(entry.estimator)) < 1e-6
+
+
+def test_from_its_limit_a_test_draws_what_a_fit_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The limit begins at a number of rows that can be read here. Of 50 columns a length varies by a tenth: lengths
+    # that are a tenth too small, as of a fifth of the rows less, would be noticed.
+    monkeypatch.setattr(by_spatial_sign, "NORMAL_LIMIT", 100)
+    for shift in (0.0, 0.1):
+        assert pvalue(SpatialSignTest(), 200, shift, (200, 50)) > 1e-6
+        assert pvalue(SpatialSignTest(), 160, shift, (200, 50)) < 1e-6

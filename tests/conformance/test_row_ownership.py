@@ -17,6 +17,7 @@ from registry.reading import Integers, given, settings, width
 from scipy import sparse
 
 from dpstats.data.tables import Table
+from dpstats.errors import InvalidData
 from dpstats.groups import MeanPerRow
 from dpstats.groups.unit_totals import ROWS, ROWS_SQUARED
 from dpstats.identity import FilteringTest
@@ -233,6 +234,26 @@ BLOCKS = [(BLOCK, 1), (BLOCK + 1, 1), (BLOCK // 2 + 1, 2), (1049, 1000), (3, BLO
 def test_every_stored_entry_of_a_large_table_counts(n: int, d: int) -> None:
     assert lattice_sums._STORED_BLOCK == BLOCK
     check_stored_sums(n, d)
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 4])
+@pytest.mark.parametrize("starts", [[0, 4], [0, 2, 4], [0, 3, 3, 4], [0, 0, 1, 4]], ids=str)
+def test_a_row_counts_once_in_a_column_wherever_blocks_end(
+    block: int, starts: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lattice_sums, "_STORED_BLOCK", block)
+    lattice = BoxLattice.build(1.0, 0.0, 3, common=True)
+    top = int(lattice.round_rows(np.ones((1, 3)))[0, 0])
+    for columns in itertools.product(range(3), repeat=4):
+        table = sparse.csr_array(
+            (np.ones(4), np.array(columns), np.array(starts)), shape=(len(starts) - 1, 3)
+        )
+        rows = [columns[low:high] for low, high in itertools.pairwise(starts)]
+        if all(first < second for row in rows for first, second in itertools.pairwise(row)):
+            assert lattice.stored_sums(table).tolist() == [top * columns.count(j) for j in range(3)]
+        else:
+            with pytest.raises(InvalidData, match="no entry twice"):
+                lattice.stored_sums(table)
 
 
 # Bugs, planted: each must fail its net.

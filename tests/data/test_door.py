@@ -22,7 +22,9 @@ import pandas as pd
 import polars as pl
 import pytest
 
+from dpstats.data.categories import Categories
 from dpstats.data.opening import open_source
+from dpstats.data.schema import Column, Schema
 from dpstats.data.tables import Narrow, Rows, Table
 from dpstats.errors import BudgetExceeded, InvalidData
 from dpstats.groups import GroupMeans, MeanPerRow
@@ -370,3 +372,37 @@ def test_a_budget_that_cannot_pay_refuses_before_an_entry_is_looked_at() -> None
                 with pytest.raises(BudgetExceeded):
                     made.fit(X, *given)
     assert len(spent.history()) == 1
+
+
+WIDE: dict[str, Callable[[pd.DataFrame], Any]] = {
+    "pandas": lambda frame: frame,
+    "polars": pl.from_pandas,
+    "lazy": lambda frame: pl.from_pandas(frame).lazy(),
+    "DuckDB": CONNECTION.from_df,
+    "Dask": lambda frame: da.from_array(frame.to_numpy(), chunks=(5, 1)).to_dask_dataframe(list(frame)),
+}
+CHOSEN: dict[str, Schema] = {
+    "by name": Schema(numbers=("c", "a")),
+    "one": Schema(numbers=("c",)),
+    "by bounds": Schema(bounds={"c": BOUNDS, "a": BOUNDS}),
+    "beside an outcome": Schema(numbers=("c", "a"), beside=(Column("y", "d"),)),
+    "all but an outcome": Schema(beside=(Column("y", "b"),)),
+    "labels": Schema(numbers=("c", "a"), levels=(Categories((0, 1, 2)), Categories((0, 1, 2)))),
+}
+
+
+@pytest.mark.parametrize("container", WIDE)
+@pytest.mark.parametrize("chosen", CHOSEN)
+def test_chosen_columns_are_those_of_a_table_without_the_others(container: str, chosen: str) -> None:
+    frame = pd.DataFrame({name: (np.arange(N) * (j + 1) % 3).astype(float) for j, name in enumerate("abcd")})
+    source = open_source(WIDE[container](frame))
+    schema, _ = source.resolve(CHOSEN[chosen], None)
+    names = list(schema.numbers or ())
+    rows = source.read(schema)
+    assert names == (["a", "c", "d"] if chosen == "all but an outcome" else ["c", "a"][: len(names)])
+    assert rows.names == names and rows.shape == (N, len(names))
+    # A budget is asked for what is read, by the size that is stated before.
+    assert source.size(schema) in (None, rows.shape)
+    np.testing.assert_array_equal(rows.whole().X, frame[names])
+    if schema.beside:
+        np.testing.assert_array_equal(rows.whole().y, frame[schema.beside[0].name])

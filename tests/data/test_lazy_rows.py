@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -70,3 +71,14 @@ def test_a_frame_without_batches_is_refused() -> None:
 
     with pytest.raises(InvalidData, match="give the path"):
         of_lazy_frame(Old())
+
+
+@pytest.mark.parametrize("later", [0, 1, 4, 6])
+def test_rows_that_are_more_or_fewer_when_they_are_read_are_refused(later: int, tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("a\n" + "0.5\n" * 5)
+    rows = of_lazy_frame(pl.scan_csv(path, schema={"a": pl.Float64}))
+    assert rows.shape == (5, 1)
+    path.write_text("a\n" + "0.5\n" * later)
+    with pytest.raises(InvalidData, match="it changed meanwhile"):
+        rows.total(lambda part: {"sum": np.array([len(part.X)])})

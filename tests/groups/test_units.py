@@ -149,3 +149,14 @@ def test_missing_units_are_refused() -> None:
             one_row_per_unit(data, "who", {"x": "mean"})
     with pytest.raises(InvalidData, match="frame must be a data frame, got list"):
         one_row_per_unit([[1, 2]], 0, {1: "mean"})
+
+
+@pytest.mark.parametrize("max_rows", [1, 2, 3, None])
+def test_rows_that_are_kept_stay_in_the_order_of_the_table(max_rows: int | None) -> None:
+    rng = np.random.default_rng(3)
+    person, value = rng.integers(10, size=80), rng.random(80)
+    units = Units.of(person)
+    for place, kept in enumerate(units.rows([value], max_rows)):
+        own = np.flatnonzero(units.codes == place)
+        assert kept.tolist() == sorted({*kept.tolist()} & {*own.tolist()})
+        assert len(kept) == min(len(own), max_rows or len(own))

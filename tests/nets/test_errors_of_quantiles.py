@@ -61,3 +61,14 @@ def test_a_band_misses_no_more_often_than_it_states(epsilon: float) -> None:
     # Sampling is bounded for all distributions (Massart), so that only noise comes near the level.
     assert missed / count <= 0.2 + FAR * math.sqrt(0.2 * 0.8 / count)
     assert missed / count >= (0.0 if epsilon > 1 else 0.05)
+
+
+@pytest.mark.parametrize("method", ["joint", "halving"])
+@pytest.mark.parametrize("q", [[0.1], [0.9], [0.05, 0.3]])
+def test_a_point_is_rarely_drawn_to_a_bound(method: str, q: list[float]) -> None:
+    made = PrivateQuantile(q, bounds=(-1e3, 1e3), confidence_level=None, method=method)
+    # As few rows as let every quantile have a point, far from the bounds; halving does without ties.
+    n = next(n for n in range(10, 5000, 10) if not made.plan(n).unseparated)
+    x = np.linspace(-1, 1, n)
+    drawn = [np.abs(fitted.quantile_).max() > 2.0 for fitted in fits(made, lambda rng: (x,), 200)]
+    assert np.mean(drawn) <= 0.1 + FAR * math.sqrt(0.1 * 0.9 / 200)

@@ -11,6 +11,7 @@ CONFORMANCE = "tests/conformance"
 # Beside the folder of tests that mirrors a package; every entry is a step of its own.
 WIDER = {
     "release": [
+        "tests/privacy/test_units.py",
         "tests/mechanisms/test_additive.py tests/means/test_clipped.py",
         CONFORMANCE,
     ],
@@ -24,7 +25,10 @@ WIDER = {
     "sql": [f"{CONFORMANCE} -k SQL"],
     "tables": [f"{CONFORMANCE} -k contingency"],
     "ranks": [f"{CONFORMANCE} -k rank"],
-    "identity": [f"{CONFORMANCE} -k identity", "tests/cli/test_identity_test.py"],
+    "identity": [f"{CONFORMANCE}/test_null_laws.py", "tests/cli/test_identity_test.py"],
+    "quantiles": ["tests/nets/test_errors_of_quantiles.py", f"{CONFORMANCE} -k quantile"],
+    "groups": ["tests/nets/test_errors_of_groups.py", f"{CONFORMANCE} -k unit"],
+    "regression": ["tests/nets/test_errors_of_regressions.py", f"{CONFORMANCE} -k regression"],
     "simulation": ["tests/validation", "tests/cli/test_simulate.py"],
     "auditing": ["tests/cli/test_audit.py", CONFORMANCE],
     "cli": [],
