@@ -146,9 +146,10 @@ PARTS = "disjoint parts of the rows"
 
 
 def worst_of_each(first: Sequence[Seen], second: Sequence[Seen], rows_apart: int = 1) -> tuple[Movement, ...]:
-    """Compare each stage with its declaration, and count the disjoint parts that moved. A stream counts by its worst query.
+    """Compare each stage with its declaration, and count the disjoint parts that moved.
 
-    A plan with stages of disjoint parts costs as much as the dearest part, because a row is in one part only.
+    A stream counts by its worst query. A plan with stages of disjoint parts costs as much as the dearest part, because
+    a row is in one part only.
     """
     found: dict[str, Movement] = {}
     parts = {part for seen in first if (part := getattr(seen.stage, "part", ""))}
