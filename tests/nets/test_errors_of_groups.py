@@ -57,7 +57,15 @@ UNITS = [
         800,
         # Of a ratio, to first order.
         off=0.1,
-    )
+    ),
+    Cell(
+        "noise of the number of rows",
+        lambda: MeanPerRow(bounds=ENDS, max_rows=4, epsilon=2.0),
+        of_units(300),
+        lambda fitted: np.array([(fitted.rows_ - EXACT.rows_) / fitted.rows_noise_std_]),
+        800,
+        off=0.1,
+    ),
 ]
 
 GROUPS = [

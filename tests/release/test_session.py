@@ -102,6 +102,18 @@ def test_a_joint_stage_releases_all_its_blocks_at_their_own_scales():
             session(JOINT).open().add("joint", blocks)
 
 
+@pytest.mark.parametrize(("grain", "kept"), [(-1, True), (0, False)])
+def test_a_response_is_kept_at_exactly_as_many_grains_as_are_paid_for(grain, kept):
+    class Grains(Silent):
+        def integers(self, count, size):
+            drawn = ANSWERS.keep_grains + grain if count == ANSWERS.GRAIN else 0
+            return np.full(size, drawn, dtype=np.int64)
+
+    with Session(plan(ANSWERS), Grains()) as made:
+        answers = np.array([1, 2, 3])
+        assert (made.respond("answers", answers) == answers).all() == kept
+
+
 def test_what_selects_responds_and_tosses_coins_gets_what_the_plan_says():
     silent = Silent()
     with Session(plan(BEST, ANSWERS, SIGNS), silent) as made:
