@@ -287,7 +287,7 @@ def condition(rng: random.Random, names: list[tuple[str, tuple[str, ...]]], dept
     if kind == 3:
         other, theirs = rng.choice(names)
         right = f"{other}.{rng.choice(theirs)}" if other else rng.choice(theirs)
-        return f"{column} {rng.choice(['=', '<>', '<', '>='])} {right}"
+        return f"{column} {rng.choice(['=', '<>', '<', '<=', '>='])} {right}"
     if kind < 6:
         return f"{column} {rng.choice(['=', '<>', '<=', '>'])} {rng.choice([0, 1])}"
     if kind == 6:
