@@ -34,6 +34,7 @@ TESTED_ELSEWHERE = {
     "queries/pictures.py": "tests/test_plots.py draws them, tests/test_report.py puts them on pages",
     "quantiles/pictures.py": "tests/test_plots.py draws them, tests/test_report.py puts them on pages",
     "tables/pictures.py": "tests/test_plots.py draws them, tests/test_report.py puts them on pages",
+    "survival/pictures.py": "tests/survival/test_survival.py draws them, and puts them on a page",
     "groups/pictures.py": "tests/test_report.py puts it on a page",
     "regression/pictures.py": "tests/test_report.py puts it on a page",
     "privacy/stages/additive.py": "tests/privacy/test_stages.py has every kind of stage",
