@@ -288,7 +288,8 @@ class PrivateSurvival(_Fitted):
         Parameters
         ----------
         t : float or array, optional
-            Times from 0 to the horizon; by default the edges. Between edges the interval contains the intervals of both neighbors.
+            Times from 0 to the horizon; by default the edges. Between edges the interval contains those at both
+            neighboring edges.
         confidence_level : float, default=0.95
         group : label, optional
             None: all groups.
