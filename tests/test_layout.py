@@ -16,15 +16,13 @@ TESTS = Path(__file__).parent
 # Modules that another file tests, and why none of their own is needed.
 TESTED_ELSEWHERE = {
     "__main__.py": "tests/cli/test_files.py runs it in processes",
-    "data/rows.py": "tests/data/test_tables.py reads every kind of table through it",
-    "data/histograms.py": "tests/queries/test_counts.py reads good and bad counts",
-    "data/sparse.py": "tests/data/test_tables.py stores entries in every order, and twice",
-    "data/public_facts.py": "tests/data/test_tables.py compares the columns of a fit with later ones",
     "data/source.py": "tests/data/test_schema.py and test_opening.py give y in every way",
+    "data/rows.py": "tests/data/test_tables.py reads every kind of table through it",
     "identity/alternatives.py": "tests/identity/test_distance_interval.py and test_power.py go in every direction",
     "identity/workload.py": "tests/identity/test_power.py runs into its bounds",
     "identity/result.py": "tests/identity/test_base.py reads every result and summary",
     "means/adaptive_notes.py": "tests/means/test_adaptive.py reads summaries",
+    "means/clipped_errors.py": "tests/means/test_clipped.py and test_formulas.py ask every estimand",
     "means/clipped_plan.py": "tests/means/test_clipped.py asks plans",
     "means/whitening.py": "tests/means/test_adaptive.py fits every shape of covariance",
     "tables/result.py": "tests/tables/test_contingency.py reads results and summaries",

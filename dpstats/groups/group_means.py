@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.data.categories import Categories
+from dpstats.data.levels import Categories
 from dpstats.data.parameters import (
     check_choice,
     check_integer,
