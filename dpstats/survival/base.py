@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, Self, TypeVar
 
-from dpstats.data.categories import Categories
+from dpstats.data.levels import Categories
 from dpstats.data.parameters import check_integer
 from dpstats.data.schema import Column, Schema, unit_codes
 from dpstats.errors import InvalidData, InvalidParameter

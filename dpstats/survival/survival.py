@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.data.categories import Categories
-from dpstats.data.numbers import exact_numbers
+from dpstats.data.levels import Categories
 from dpstats.data.parameters import check_flag, check_level, check_privacy_parameters, check_real
 from dpstats.data.tables import Rows
+from dpstats.data.values import exact_numbers
 from dpstats.errors import InvalidParameter
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
