@@ -143,6 +143,7 @@ INSIDE = {
         "region",
         "population",
         "score",
+        "ratio",
         "base",
         "clipping",
         "moments",
@@ -178,7 +179,6 @@ INSIDE = {
         "__init__",
     ],
     "groups": [
-        "ratio",
         "totals",
         "unit_totals",
         "contrasts",
