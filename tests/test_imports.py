@@ -144,6 +144,7 @@ INSIDE = {
         "region",
         "population",
         "score",
+        "ratio",
         "base",
         "clipping",
         "moments",
@@ -179,7 +180,6 @@ INSIDE = {
         "__init__",
     ],
     "groups": [
-        "ratio",
         "totals",
         "unit_totals",
         "contrasts",
