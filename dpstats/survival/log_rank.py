@@ -228,7 +228,7 @@ class LogRankTest(_Fitted):
     >>> times, left = rng.exponential(3.0 + arm), rng.uniform(1.0, 8.0, 3000)
     >>> test = LogRankTest(groups=[0, 1], horizon=5.0, random_state=0)
     >>> test = test.fit(np.minimum(times, left), times <= left, y=arm)
-    >>> test.pvalue_ < 0.001, test.observed_minus_expected_[0] > 0
+    >>> test.pvalue_ < 0.001, bool(test.observed_minus_expected_[0] > 0)
     (True, True)
     """
 
@@ -337,7 +337,7 @@ class LogRankTest(_Fitted):
         >>> from dpstats.survival import LogRankTest
         >>> test = LogRankTest(groups=["old", "new"], horizon=5.0)
         >>> round(test.power(2000, hazard_ratio=0.8), 2)
-        0.92
+        0.89
         """
         plan = self.plan(n_samples)
         if len(plan.groups) != 2:
@@ -386,7 +386,7 @@ class LogRankTest(_Fitted):
         >>> from dpstats.survival import LogRankTest
         >>> test = LogRankTest(groups=["old", "new"], horizon=5.0, epsilon=1.0)
         >>> test.required_samples(hazard_ratio=0.8)
-        1372
+        1546
         """
         wanted = check_real("power", power, above=0, below=1)
         low, high = 1, 2
