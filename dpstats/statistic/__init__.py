@@ -1,0 +1,10 @@
+"""Private estimates, with intervals, of any statistic that a function of rows computes."""
+
+from dpstats.statistic.plan import StatisticPlan
+from dpstats.statistic.private_statistic import PrivateStatistic
+
+__all__ = ["PrivateStatistic", "StatisticPlan"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
