@@ -1,9 +1,10 @@
 """Private estimates, with intervals, of any statistic that a function of rows computes."""
 
+from dpstats.statistic.locality import LocalityCheck, check_locality
 from dpstats.statistic.plan import StatisticPlan
 from dpstats.statistic.private_statistic import PrivateStatistic
 
-__all__ = ["PrivateStatistic", "StatisticPlan"]
+__all__ = ["LocalityCheck", "PrivateStatistic", "StatisticPlan", "check_locality"]
 
 
 def __dir__() -> list[str]:

@@ -6,7 +6,7 @@ Proof: docs/proofs/statistic.md, "The sums".
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ _ROUNDS = 60
 _LARGEST_SHIFT = 30.0  # of a skewness, in standard errors
 
 
-def sums(steps: Integers, failed: NDArray[np.bool_], center: Integers, reach: Floats) -> Integers:
+def sums(steps: Integers, failed: NDArray[np.bool_], center: Integers, reach: NDArray[Any]) -> Integers:
     """Return the sum, the absolute sum and the number of failures, in grains: of shape (draws, 3).
 
     A failed block counts as (0, 1, 1), so that a block moves the three together by at most 2.
@@ -174,7 +174,7 @@ def located(released: Floats, n_blocks: int, noise: Noise) -> Located:
     spread = at.square - at.mean**2, at.square - at.absolute**2, at.product - at.mean * at.absolute
 
     def sampling(first: Floats, second: Floats) -> Floats:
-        return (first**2 * spread[0] + 2 * first * second * spread[2] + second**2 * spread[1]) / blocks
+        return np.asarray((first**2 * spread[0] + 2 * first * second * spread[2] + second**2 * spread[1]) / blocks)
 
     # The number of failures divides the sums and is taken off the absolute one.
     of_failures = -mean, absolute - 1
@@ -236,7 +236,7 @@ def planned_half_width(n_blocks: int, clip: float, noise: Noise, tail: float, sk
 
 def _determinant(at: Moments) -> Floats:
     found = at.mean_by_location * at.absolute_by_scale - at.mean_by_scale * at.absolute_by_location
-    return np.where(np.abs(found) < 1e-6, 1e-6, found)
+    return np.asarray(np.where(np.abs(found) < 1e-6, 1e-6, found))
 
 
 def _mean_by_skewness(location: Floats, scale: Floats) -> Floats:

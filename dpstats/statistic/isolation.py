@@ -85,13 +85,14 @@ def _copied(value: Any) -> Any:
 def seed_all() -> None:
     """Give the global generators public seeds: another block has moved them."""
     random.seed(0)
-    np.random.seed(0)
+    np.random.seed(0)  # noqa: NPY002 - a function may use the global generator
 
 
 @contextlib.contextmanager
 def silent() -> Iterator[None]:
     """Let nothing be printed, warned or logged, and restore the global generators afterwards."""
-    python, numpys, disabled = random.getstate(), np.random.get_state(), logging.root.manager.disable
+    python, disabled = random.getstate(), logging.root.manager.disable
+    of_numpy = np.random.get_state()  # noqa: NPY002
     nowhere = io.StringIO()
     try:
         with (
@@ -106,7 +107,7 @@ def silent() -> Iterator[None]:
     finally:
         logging.disable(disabled)
         random.setstate(python)
-        np.random.set_state(numpys)
+        np.random.set_state(of_numpy)  # noqa: NPY002
 
 
 def check_time_limit(time_limit: float | None) -> None:

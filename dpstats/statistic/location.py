@@ -1,7 +1,7 @@
 """Locate the values of blocks: one exact choice of a center and a scale among public candidates.
 
-The values are whole steps of a public lattice of the box, so that every comparison with a candidate is exact and depends
-on one value. Proof: docs/proofs/statistic.md, "The location".
+The values are whole steps of a public lattice of the box. Every comparison with a candidate is exact and depends on one
+value. Proof: docs/proofs/statistic.md, "The location".
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.arithmetic import as_int64
+from dpstats.data.arithmetic import as_int64, quiet
 from dpstats.release.groups import Runs
 
 Integers = NDArray[np.int64]
@@ -35,7 +35,8 @@ _WHOLE = 1 << VALUE_BITS
 def in_steps(values: NDArray[np.float64], low: float, high: float) -> Integers:
     """Return values as steps from the middle of the box, clipped to it; NaN as 0, the middle."""
     half = high / 2 - low / 2
-    steps = np.rint(((values - low) / 2 - half / 2) / half * (2.0 * _WHOLE))
+    with quiet():
+        steps = np.rint(((values - low) / 2 - half / 2) / half * (2.0 * _WHOLE))
     return as_int64(np.clip(np.where(np.isnan(steps), 0.0, steps), -_WHOLE, _WHOLE))
 
 
@@ -107,8 +108,8 @@ def _spacings() -> Integers:
 def _prior(line: int) -> tuple[int, Integers, Integers]:
     """Return the last place of a line, where magnitudes of places begin, and the weight of a place from there on.
 
-    Half of a line's weight is uniform; half is uniform within 2^l places of the middle, for every l alike, so that a box
-    that is ten times too wide costs little.
+    Half of a line's weight is uniform. The other half is uniform within 2^l places of the middle, for every l alike: a
+    box that is ten times too wide costs little.
     """
     last = _WHOLE // int(_spacings()[line])
     reaches = [0]

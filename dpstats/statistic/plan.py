@@ -178,14 +178,21 @@ def statistic_plan(
     if dither:
         stages.append(Coins(DITHER, (k * n_outputs, DITHER_BITS)))
     stages += [
-        Choice(location_name(j, n_outputs), 2, UTILITY_RANGE, scale, n_candidates(), words=_LOCATED) for j in range(n_outputs)
+        Choice(location_name(j, n_outputs), 2, UTILITY_RANGE, scale, n_candidates(), words=_LOCATED)
+        for j in range(n_outputs)
     ]
     stages.append(_sums_stage(laws[law], guarantee, first, n_outputs))
     return StatisticPlan(tuple(stages), guarantee, n, d, k, n_outputs, _CLIPS[clip], skewness)
 
 
 def _tried(
-    counts: Any, n: int, epsilon: float, n_outputs: int, guarantee: PrivacyGuarantee, law: str, skewness: float
+    counts: Any,
+    n: int,
+    epsilon: float,
+    n_outputs: int,
+    guarantee: PrivacyGuarantee,
+    law: str,
+    skewness: float,
 ) -> Any:
     """Return planned widths, of shape (clips, numbers of blocks)."""
     first = np.minimum(_FOR_LOCATION / counts, _LARGEST_SHARE * epsilon)

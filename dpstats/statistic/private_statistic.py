@@ -110,10 +110,11 @@ class PrivateStatistic(PrivateEstimator[StatisticPlan]):
 
     Notes
     -----
-    **Privacy.** Neighbors differ in one row (one unit, with all its rows); n is public. The guarantee holds if the value
-    of a block depends on the rows of that block alone. The function runs on a copy of its own, with the same seeds, on
-    float64 copies of the rows, in silence; an exception is a failed block. A function that keeps state in a module, in
-    a file or in another process breaks the guarantee. `check_locality` finds most of these on data that is not private.
+    **Privacy.** Neighbors differ in one row (one unit, with all its rows); n is public. The guarantee holds if the
+    value of a block depends on the rows of that block alone. The function runs on a copy of its own, with the same
+    seeds, on float64 copies of the rows, and prints nothing; an exception is a failed block. A function that keeps
+    state in a module, in a file or in another process breaks the guarantee. `check_locality` finds most of these, on
+    data that are not private.
 
     **Estimand.** The mean, over blocks of m rows, of the corrected statistic. It differs from the statistic of the
     population by less than 1/m for smooth statistics.
@@ -131,7 +132,7 @@ class PrivateStatistic(PrivateEstimator[StatisticPlan]):
     >>> X[:, 1] += X[:, 0]
     >>> fit = PrivateStatistic(correlation, link="fisher", epsilon=1.0, random_state=0).fit(X)
     >>> fit.n_blocks_, fit.block_size_
-    (400, 25)
+    (391, 25)
     """
 
     def __init__(

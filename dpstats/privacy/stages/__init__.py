@@ -12,7 +12,9 @@ from dpstats.privacy.stages.responses import Coins, Responses, Shuffle
 from dpstats.privacy.stages.selection import Choice, Selection
 from dpstats.privacy.stages.streams import Comparisons
 
-AnyStage = Stage | JointStage | Selection | Choice | Smooth | OneOf | Responses | Comparisons | Coins | Shuffle
+AnyStage = (
+    Stage | JointStage | Selection | Choice | Smooth | OneOf | Responses | Comparisons | Coins | Shuffle
+)
 KINDS = (Stage, JointStage, Selection, Choice, Smooth, OneOf, Responses, Comparisons, Coins, Shuffle)
 
 __all__ = [

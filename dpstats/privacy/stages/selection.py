@@ -133,7 +133,8 @@ class Choice:
     neighbors: Neighbors = field(default=Neighbors.REPLACE_ONE, kw_only=True)
     part: str = field(default="", kw_only=True)
     words: str = field(
-        default="{size} of {candidates:,} points, exponential mechanism of scale {scale:.6g} in ranks", kw_only=True
+        default="{size} of {candidates:,} points, exponential mechanism of scale {scale:.6g} in ranks",
+        kw_only=True,
     )
 
     noise: ClassVar[str] = "exponential mechanism"
