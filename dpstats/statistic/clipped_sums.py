@@ -16,6 +16,7 @@ from scipy.stats import norm as normal
 from scipy.stats import t as student_t
 
 from dpstats.data.arithmetic import as_int64
+from dpstats.inference import Tail
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -28,6 +29,7 @@ ABSOLUTE_UNIT = math.nextafter(1 / math.sqrt(3), 1.0)
 _LARGEST_MEAN, _LARGEST_ABSOLUTE = 0.9, 0.93
 _LEAST_STD, _LARGEST_STD = math.log(0.05), math.log(4.0)
 _ROUNDS = 60
+_LARGEST_TAIL = 0.5 - 1e-9
 _LARGEST_SHIFT = 30.0  # of a skewness, in standard errors
 
 
@@ -143,7 +145,7 @@ class Located(NamedTuple):
     shift : array
         Error of ``mean`` that a block skewness of 1 makes through the clip, in standard errors.
     found : bool array
-        Whether the center is near the values. If not, the sums tell nothing.
+        Whether the center is near the values, and fewer than half of the blocks failed. If not, the sums tell nothing.
     blocks : array
         Blocks that did not fail, about.
     """
@@ -174,7 +176,9 @@ def located(released: Floats, n_blocks: int, noise: Noise) -> Located:
     spread = at.square - at.mean**2, at.square - at.absolute**2, at.product - at.mean * at.absolute
 
     def sampling(first: Floats, second: Floats) -> Floats:
-        return np.asarray((first**2 * spread[0] + 2 * first * second * spread[2] + second**2 * spread[1]) / blocks)
+        return np.asarray(
+            (first**2 * spread[0] + 2 * first * second * spread[2] + second**2 * spread[1]) / blocks
+        )
 
     # The number of failures divides the sums and is taken off the absolute one.
     of_failures = -mean, absolute - 1
@@ -205,22 +209,23 @@ def located(released: Floats, n_blocks: int, noise: Noise) -> Located:
         excess,
         degrees,
         np.abs(shift) / np.sqrt(variance),
-        (np.abs(mean) <= _LARGEST_MEAN) & (absolute <= _LARGEST_ABSOLUTE),
+        (np.abs(mean) <= _LARGEST_MEAN) & (absolute <= _LARGEST_ABSOLUTE) & (failures < n_blocks / 2),
         blocks,
     )
 
 
-def half_widths(at: Located, tail: float, skewness: float) -> Floats:
+def half_widths(at: Located, tail: Tail, skewness: float) -> Floats:
     """Return half of the width of an interval that leaves ``tail`` on either side, in units of the clip.
 
     Student's quantile counts that the variance is estimated, a Cornish-Fisher term that Laplace noise has heavy tails,
     and the folded normal's quantile the largest shift that a block skewness of ``skewness`` makes.
     """
-    z = float(normal.isf(tail))
+    tail = np.minimum(tail, _LARGEST_TAIL)
+    z = normal.isf(tail)
     quantile = student_t.isf(tail, at.degrees) + (z**3 - 3 * z) / 24 * at.excess
     shift = np.minimum(at.shift * skewness, _LARGEST_SHIFT)
     folded = np.sqrt(ncx2.isf(2 * tail, 1, shift**2)) / z
-    return np.asarray(quantile * folded * np.sqrt(at.variance))
+    return np.asarray(np.maximum(quantile, 0) * folded * np.sqrt(at.variance))
 
 
 def planned_half_width(n_blocks: int, clip: float, noise: Noise, tail: float, skewness: float) -> float:

@@ -26,6 +26,8 @@ SIGNED, ABSOLUTE, FAILURES = "sum", "absolute sum", "failures"
 DITHER_BITS = 20
 """Coins of a block's dither: a uniform number of so many bits."""
 
+FEWEST = 60
+"""Blocks that intervals need, whatever epsilon is."""
 LEAST, RECOMMENDED = 60.0, 80.0
 """Blocks times epsilon: below the first a plan is refused, below the second it warns."""
 _FOR_LOCATION = 50.0
@@ -149,18 +151,19 @@ def statistic_plan(
     epsilon = guarantee.epsilon / n_outputs
     most = n // least_size
     if blocks is None:
-        fewest = math.ceil(LEAST / epsilon)
-        if most * epsilon < LEAST:
+        fewest = max(math.ceil(LEAST / epsilon), FEWEST)
+        if most < fewest:
             raise InvalidParameter(
                 f"n_samples must be at least {fewest * least_size:,} at epsilon = {guarantee.epsilon:g}, got {n:,}: "
-                f"blocks of {least_size:,} times epsilon per output must reach {LEAST:g}. Give more rows, a larger "
-                "epsilon, or fewer outputs."
+                f"at least {fewest:,} blocks of {least_size:,} are needed. Give more rows, a larger epsilon, or fewer "
+                "outputs."
             )
         counts = np.unique(np.geomspace(fewest, most, _MOST_TRIED).round().astype(np.int64))
     else:
-        if blocks * epsilon < LEAST or blocks > n:
+        fewest = max(math.ceil(LEAST / epsilon), FEWEST)
+        if not fewest <= blocks <= n:
             raise InvalidParameter(
-                f"blocks must be between {math.ceil(LEAST / epsilon):,} and the number of rows, got {blocks:,}: "
+                f"blocks must be between {fewest:,} and the number of rows, got {blocks:,}: "
                 f"blocks times epsilon per output must reach {LEAST:g}"
             )
         counts = np.array([blocks])

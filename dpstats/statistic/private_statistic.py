@@ -5,13 +5,16 @@ Proof: docs/proofs/statistic.md.
 
 from __future__ import annotations
 
+import copy
 import inspect
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.parameters import (
     check_choice,
@@ -24,12 +27,15 @@ from dpstats.data.parameters import (
 from dpstats.data.schema import Column, Schema
 from dpstats.data.tables import Rows, Table
 from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.inference import BONFERRONI, Estimates, Test
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.session import Part, Released, Session
+from dpstats.results import ConfidenceInterval, Summary, about_missing, with_missing
 from dpstats.statistic.blocks import JACKKNIFE, BlockRows, block_rows
 from dpstats.statistic.clipped_sums import located, sums
+from dpstats.statistic.errors import BlockErrors, DifferenceErrors
 from dpstats.statistic.isolation import LINKS, check_time_limit, value_of
 from dpstats.statistic.location import in_steps, locations, spacing_of
 from dpstats.statistic.plan import (
@@ -47,6 +53,8 @@ from dpstats.statistic.plan import (
 
 _LEAST_SIZE = 25
 _SIZE_PER_PARAMETER = {None: 20, "jackknife": 20, "jackknife2": 30}
+_MANY_FAILURES = 0.05  # of blocks
+_ONE_STD = 0.158655  # beyond one standard deviation of a normal error
 _BATCH = 32  # blocks that a process is given at a time
 
 
@@ -133,6 +141,9 @@ class PrivateStatistic(PrivateEstimator[StatisticPlan]):
     >>> fit = PrivateStatistic(correlation, link="fisher", epsilon=1.0, random_state=0).fit(X)
     >>> fit.n_blocks_, fit.block_size_
     (391, 25)
+    >>> low, high = fit.confidence_interval()
+    >>> round(fit.estimate_, 3), round(low, 3), round(high, 3)
+    (0.701, 0.69, 0.712)
     """
 
     def __init__(
@@ -230,6 +241,11 @@ class PrivateStatistic(PrivateEstimator[StatisticPlan]):
 
     def _takes_outcomes(self) -> bool:
         """Return whether the function has a second required argument."""
+        if isinstance(self.function, _Lost):
+            raise InvalidParameter(
+                f"function {self.function.name!r} was not stored with the estimator, because it has no importable "
+                "name. Give it again by set_params(function=...)."
+            )
         if not callable(self.function):
             raise InvalidParameter(
                 f"function must take a block of rows and return numbers, got {type(self.function).__name__}"
@@ -306,8 +322,7 @@ class PrivateStatistic(PrivateEstimator[StatisticPlan]):
     # Report
 
     def _report(self, released: Released, plan: StatisticPlan) -> None:
-        box, inverse = self._box(), LINKS[self.link][1]
-        p = plan.n_outputs
+        box, p = self._box(), plan.n_outputs
         numbers = released[SUMS]
         if isinstance(numbers, np.ndarray):
             triples = numbers.reshape(3, p)
@@ -318,14 +333,144 @@ class PrivateStatistic(PrivateEstimator[StatisticPlan]):
         # One step of the box is 2^-40 of its half-width.
         step = (box[:, 1] / 2 - box[:, 0] / 2) * 2.0**-40
         spacing = spacing_of(places[:, 0]) * step
-        self._at, self._unit = at, plan.clip * 2.0 * spacing
+        unit = plan.clip * 2.0 * spacing
         center = (box[:, 0] + box[:, 1]) / 2 + places[:, 1] * spacing
-        self._linked = np.where(at.found, center + self._unit * at.mean, np.nan)
+        linked = np.where(at.found, center + unit * at.mean, np.nan)
+        self._errors = BlockErrors(at, unit, linked, box, self.link, plan.block_skewness)
         self.n_blocks_, self.block_size_ = plan.n_blocks, plan.block_size
-        self.estimate_ = _one(np.array([inverse(each) for each in self._linked]))
-        self.spread_ = _one(np.where(at.found, self._unit * at.std, np.nan))
+        self.estimate_ = _one(self._errors.mapped(linked))
+        self.spread_ = _one(np.where(at.found, unit * at.std, np.nan))
         self.failed_share_ = _one(np.clip(triples[2], 0, plan.n_blocks) / plan.n_blocks)
         self.located_ = _one(at.found)
+
+    @property
+    def estimand_(self) -> str:
+        """In words, what intervals cover."""
+        check_is_fitted(self)
+        units = "rows" if self.unit is None else f"{self.unit} units"
+        corrected = "corrected " if self.bias else ""
+        words = (
+            f"the mean of the {corrected}statistic over blocks of {self.block_size_:,} {units}, which is about that of "
+            "the population if the statistic is smooth"
+        )
+        return with_missing(words, about_missing(self.missing))
+
+    def estimates(self) -> Estimates:
+        """Return the estimates with the distribution of their errors: they can be pickled without the estimator."""
+        check_is_fitted(self)
+        low, high = self._errors.limits(_ONE_STD)
+        name = str(getattr(self.function, "__name__", type(self.function).__name__))
+        p = self.plan_.n_outputs
+        return Estimates(
+            np.asarray(self.estimate_),
+            (high - low) / 2,
+            (name,) if p == 1 else tuple(f"{name}[{j}]" for j in range(p)),
+            self.estimand_,
+            self._errors,
+            title="Private statistic",
+            facts=(
+                ("Rows, columns", f"{self.plan_.n_samples:,}, {self.plan_.n_features:,} (public)"),
+                ("Privacy", str(self.privacy_)),
+                ("Blocks", f"{self.n_blocks_:,} of {self.block_size_:,} or more"),
+                ("Failed blocks", f"{100 * float(np.max(self.failed_share_)):.1f}% (with noise)"),
+            ),
+            notes=self._notes(),
+            together=BONFERRONI,
+            simulated=self.privacy_.simulated,
+        )
+
+    def _notes(self) -> list[str]:
+        found = [
+            f"Intervals count sampling error, noise, and a skewness of a row's influence of at most {self.skewness:g}. "
+            "Give a larger skewness for heavy-tailed rows.",
+            "The guarantee holds if the function uses nothing but the rows of its block.",
+        ]
+        if not np.all(self.located_):
+            found.insert(
+                0,
+                "Warning: the values of the blocks were not located, so that the interval is the bounds. Give more "
+                "rows, a larger epsilon, or other bounds.",
+            )
+        if np.any(np.asarray(self.failed_share_) > _MANY_FAILURES):
+            found.insert(
+                0,
+                "Warning: many blocks failed, and the estimate is about the others. Try the function on blocks of this "
+                "size of public data with check_locality.",
+            )
+        return found
+
+    def confidence_interval(
+        self,
+        confidence_level: float = 0.95,
+        *,
+        simultaneous: bool | None = None,
+        alternative: str = "two-sided",
+    ) -> ConfidenceInterval:
+        """Return an interval for each output; it counts sampling error and noise. See `Estimates`."""
+        found = self.estimates()
+        return found.confidence_interval(confidence_level, simultaneous=simultaneous, alternative=alternative)
+
+    def test(self, value: Any = 0.0, alternative: str = "two-sided", *, simultaneous: bool = False) -> Test:
+        """Test whether each output's estimand is ``value``, at no further cost. See `Estimates`."""
+        return self.estimates().test(value, alternative, simultaneous=simultaneous)
+
+    def difference(self, other: PrivateStatistic) -> Estimates:
+        """Return the difference to a statistic that was fitted on other, independent rows.
+
+        Limits are combined from those of both, as MOVER does (Zou and Donner 2008). It costs no privacy.
+        """
+        check_is_fitted(self)
+        check_is_fitted(other)
+        if other.plan_.n_outputs != self.plan_.n_outputs:
+            raise InvalidParameter(
+                f"other must have {self.plan_.n_outputs} outputs, as this statistic has, got {other.plan_.n_outputs}"
+            )
+        first, second = self.estimates(), other.estimates()
+        return replace(
+            first,
+            estimate=first.estimate - second.estimate,
+            error=np.hypot(first.error, second.error),
+            distribution=DifferenceErrors(self._errors, other._errors),
+            estimand=f"the difference of two independent statistics, each {first.estimand}",
+            title="Difference of private statistics",
+            facts=(("Privacy", f"{self.privacy_} and {other.privacy_}"),),
+            simulated=first.simulated or second.simulated,
+        )
+
+    def summary(self, confidence_level: float = 0.95) -> Summary:
+        """Return a table of estimates and intervals; prints as text, shows as HTML in a notebook."""
+        return self.estimates().summary(confidence_level)
+
+    def to_frame(self, confidence_level: float = 0.95) -> Any:
+        """Return estimates, standard errors and intervals as a data frame of pandas."""
+        return self.estimates().to_frame(confidence_level)
+
+    def to_dict(self, confidence_level: float = 0.95) -> dict[str, Any]:
+        """Return the same as JSON has it."""
+        return self.estimates().to_dict(confidence_level)
+
+    def to_latex(self, confidence_level: float = 0.95) -> str:
+        """Return the table of the summary as a LaTeX tabular, for the package booktabs."""
+        return self.estimates().to_latex(confidence_level)
+
+    def to_markdown(self, confidence_level: float = 0.95) -> str:
+        """Return the table of the summary in Markdown."""
+        return self.estimates().to_markdown(confidence_level)
+
+    def plot(self, ax: Any = None, confidence_level: float = 0.95, **style: Any) -> Any:
+        """Draw the estimates with their intervals, and return the Axes."""
+        return self.estimates().plot(ax, confidence_level, **style)
+
+    def __copy__(self) -> PrivateStatistic:
+        made = type(self).__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> PrivateStatistic:
+        made = type(self).__new__(type(self))
+        memo[id(self)] = made
+        made.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return made
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
@@ -362,12 +507,6 @@ class _Lost:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __call__(self, block: Any) -> Any:
-        raise InvalidParameter(
-            f"function {self.name!r} was not stored with the estimator, because it has no importable name. Give the "
-            "function again by set_params(function=...)."
-        )
-
 
 def _uniform(coins: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return uniform numbers between -1/2 and 1/2 from the signs of each row."""
@@ -377,4 +516,4 @@ def _uniform(coins: NDArray[np.int64]) -> NDArray[np.float64]:
 
 def _one(values: NDArray[Any]) -> Any:
     """Return the single value of an array of one, else the array."""
-    return values[0].item() if values.size == 1 else values
+    return values.item() if values.size == 1 else values

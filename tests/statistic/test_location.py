@@ -102,11 +102,16 @@ def test_candidates_are_drawn_by_their_weights(exact: bool, monkeypatch: pytest.
     weights = {
         (line, place): weight * math.exp(value / scale)
         for line, low, high, value, weight in zip(
-            runs.line.tolist(), runs.low.tolist(), runs.high.tolist(), runs.utility.tolist(), runs.weight.tolist()
+            runs.line.tolist(),
+            runs.low.tolist(),
+            runs.high.tolist(),
+            runs.utility.tolist(),
+            runs.weight.tolist(),
+            strict=True,
         )
         for place in range(low, high + 1)
     }
-    counts = {key: 0 for key in weights}
+    counts = dict.fromkeys(weights, 0)
     for line, place in drawn.tolist():
         counts[line, place] += 1
     share = np.array(list(weights.values())) / sum(weights.values()) * draws
