@@ -214,3 +214,56 @@ def test_constant_values_are_covered_and_need_a_resolution_to_be_located_well(
     fit = PrivateStatistic(lambda block: 3.0, bounds=(0, 10), resolution=resolution, random_state=0).fit(X)
     low, high = fit.confidence_interval()
     assert low <= 3 <= high and high - low < widest
+
+
+def fails_for_some(block: Any) -> float:
+    """Return a mean, or fail where a row is large."""
+    if float(np.asarray(block)[:, 0].max()) > 3.0:
+        raise ValueError("31.4159")
+    return mean_of_first(block)
+
+
+@pytest.mark.parametrize("options", [{}, {"delta": 1e-6}, {"resolution": 0.1}, {"missing": "drop"}])
+@pytest.mark.parametrize("row", [90.0, -90.0, 3.5, 0.0])
+def test_a_row_moves_no_release_further_than_its_plan_declares(options: dict[str, Any], row: float) -> None:
+    other = X.copy()
+    other[17, 0] = row
+    estimator = PrivateStatistic(fails_for_some, bias=None, blocks=100, bounds=(-5, 5), **options)
+    found = check_sensitivity(estimator, X, other)
+    assert not found.violated, str(found.summary())
+
+
+def whole_mean(block: Any) -> float:
+    """Return the mean of all rows, whatever the block: what a function must not do."""
+    return float(np.mean(EVERYTHING))
+
+
+EVERYTHING: list[float] = []
+
+
+def test_a_function_that_sees_other_blocks_is_a_violation() -> None:
+    # Planted: through a module variable, rows outside of the block decide its value.
+    class Leaks(PrivateStatistic):
+        def _values(self, table: Any, order: Any, plan: Any) -> Any:
+            EVERYTHING[:] = table.X[:, 0].tolist()
+            return super()._values(table, order, plan)
+
+    other = X.copy()
+    other[17, 0] = 90.0
+    assert check_sensitivity(Leaks(whole_mean, bias=None, blocks=100), X, other).violated
+
+
+def test_a_fitted_object_holds_no_rows() -> None:
+    marked = X.copy()
+    marked[:, 0] = np.round(marked[:, 0]) + 0.123456789
+    fit = PrivateStatistic(mean_of_first, random_state=0).fit(marked)
+    held = pickle.dumps(fit.__dict__)
+    assert not any(np.float64(value).tobytes() in held for value in np.unique(marked[:, 0])[:50])
+
+
+def test_refusals_show_no_entry() -> None:
+    bad = X.astype(object)
+    bad[3, 1] = "31.4159 Baker Street"
+    with pytest.raises(InvalidData) as refusal:
+        PrivateStatistic(mean_of_first).fit(bad)
+    assert "31.4159" not in str(refusal.value)
