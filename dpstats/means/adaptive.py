@@ -32,12 +32,14 @@ from dpstats.means.adaptive_plan import (
     ASSUMPTIONS,
     OUTSIDE,
     AdaptiveMeanPlan,
+    Trail,
     count_share,
-    last_integers,
-    last_steps,
+    joint_integers,
+    joint_steps,
 )
 from dpstats.means.base import ColumnEstimator, Ends, least_tail, of_interval, with_noise
 from dpstats.means.box_mean import mean_in_box, outside_box, within_box
+from dpstats.means.following import plan_following
 from dpstats.means.located import error_quantiles, locate
 from dpstats.means.moments import finest, frozen, sum_integers
 from dpstats.means.region import check_bounds
@@ -45,7 +47,7 @@ from dpstats.means.staging import TAILS, Staging, plan_stages
 from dpstats.means.whitening import Shape, in_range
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.stages import JointStage, Stage
-from dpstats.release.additive import additive_stages
+from dpstats.release.additive import Integers, JointIntegers, additive_stages
 from dpstats.release.session import Released, Session
 from dpstats.results import Summary, about_missing, with_missing
 
@@ -269,18 +271,25 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
             ball = BallLattice.build(1.0, 0.0, d, bits=bits)
             (whole,) = additive_stages([sum_integers("", ball, ball.spacing / n)], epsilon, delta)
             noise = float(whole.noise_std) ** 2
-            staging = plan_stages(n, d, tails, norm2, reach2, noise, exponent)
+            numbers = (n, d, tails, norm2, reach2, noise, exponent)
+            # Under "variance" nothing but the stated spread is known of rows outside a ball.
+            if private_std and tails != "variance":
+                staging = plan_following(*numbers, ball.free_weight("l2" if delta > 0 else "l1"))
+            else:
+                staging = plan_stages(*numbers)
             lattices = tuple(shape.lattice(radius, d, bits) for radius in staging.radii)
-            *early, (lattice, share) = zip(lattices, staging.shares, strict=True)
-            integers = [
-                sum_integers(f"stage {t}", earlier, shape.step(earlier) / n, part)
-                for t, (earlier, part) in enumerate(early, 1)
-            ]
             # Only under "subgaussian" does the assumption say how many rows are clipped.
             counted = count_share(staging, noise, exponent, n) if tails == "subgaussian" else 0.0
-            step, radius = shape.step(lattice) / n, staging.radii[-1]
-            last = last_integers(f"stage {len(lattices)}", lattice, radius, step, n, share, counted, law)
-            return staging, lattices, additive_stages([*integers, last], epsilon, delta)
+            integers: list[Integers | JointIntegers] = []
+            for t, lattice in enumerate(lattices):
+                name, step, share = f"stage {t + 1}", shape.step(lattice) / n, staging.shares[t]
+                last = t == len(lattices) - 1
+                if not last and not staging.points:
+                    integers.append(sum_integers(name, lattice, step, share))
+                    continue
+                radius, count = staging.radii[t], counted if last else 0.0
+                integers.append(joint_integers(name, lattice, radius, step, n, share, count, law))
+            return staging, lattices, additive_stages(integers, epsilon, delta)
 
         staging, lattices, stages = finest(at)
         return AdaptiveMeanPlan(
@@ -321,42 +330,51 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
 
     def _release(self, private: _Rows, plan: AdaptiveMeanPlan, session: Session) -> None:
         """Run the stages, each about a centre that earlier ones released."""
-        estimates: list[Numbers] = []
+        trail = Trail(plan)
         for t, stage in enumerate(plan.stages):
-            center = plan.center(estimates)
-            steps = self._steps(private.rows, plan, t, center) if t else private.first
-            estimates.append(plan.estimate(t, center, session.add(stage.name, steps)))
+            center, scale = trail.ahead()
+            steps = self._steps(private.rows, plan, t, center, scale=scale) if t else private.first
+            trail.add(session.add(stage.name, steps))
 
     def _steps(
-        self, rows: Rows, plan: AdaptiveMeanPlan, t: int, center: Numbers, missing: str = "center"
+        self,
+        rows: Rows,
+        plan: AdaptiveMeanPlan,
+        t: int,
+        center: Numbers,
+        missing: str = "center",
+        scale: Any = 1.0,
     ) -> Any:
         """Return the exact sums of stage t about a centre, or about each of a batch of centres.
 
-        Missing entries were refused before the charge, if at all, and never are after it, whatever became of the
-        memory since.
+        The ball has ``scale`` times the planned radius. Missing entries were refused before the charge, if at all, and
+        never are after it, whatever became of the memory since.
         """
         lattice, stage = plan.lattices[t], plan.stages[t]
-        last = isinstance(stage, JointStage)
+        joint = isinstance(stage, JointStage)
         if center.ndim == 1:
-            lattice = replace(lattice, center=center)
+            lattice = plan.shape.resized(replace(lattice, center=center), scale)
             if not isinstance(stage, JointStage):
                 return lattice.row_moments(rows, missing=missing).powers[0]
-            return last_steps(lattice.row_norm_sums(rows, missing=missing), stage)
-        # For batches: the rows less each centre, through the lattice about 0.
+            return joint_steps(lattice.row_norm_sums(rows, missing=missing), stage)
+        # For batches: the rows less each centre, through the lattice about 0, in parts of each radius.
         X = rows.whole().X
         finite = np.isfinite(X)
         step = max(1, _CHUNK // X.size)
         d = plan.n_features
-        sums = np.empty((len(center), d + 2 * last), dtype=np.int64)
+        factors = np.broadcast_to(scale, len(center))[:, None, None]
+        sums = np.empty((len(center), d + 2 * joint), dtype=np.int64)
         for start in range(0, len(center), step):
-            some = center[start : start + step]
-            shifted = np.where(finite, X - some[:, None, :], 0.0)
+            some = slice(start, start + step)
+            shifted = np.where(finite, X - center[some][:, None, :], 0.0)
+            if plan.follows:
+                shifted /= factors[some]
             flat = shifted.reshape(-1, d)
-            rounded = lattice.norm_rows(flat) if last else lattice.round_rows(flat)
-            sums[start : start + step] = rounded.reshape(*shifted.shape[:2], -1).sum(axis=1)
+            rounded = lattice.norm_rows(flat) if joint else lattice.round_rows(flat)
+            sums[some] = rounded.reshape(*shifted.shape[:2], -1).sum(axis=1)
         if not isinstance(stage, JointStage):
             return sums
-        return last_steps(NormSums(sums[:, :d], sums[:, d : d + 1], sums[:, d + 1 :]), stage)
+        return joint_steps(NormSums(sums[:, :d], sums[:, d : d + 1], sums[:, d + 1 :]), stage)
 
     def _report(self, released: Released, plan: AdaptiveMeanPlan) -> None:
         # Whatever was released is reported, also where the caller has numpy raise.
@@ -364,9 +382,10 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
             self._located_by(released, plan)
 
     def _located_by(self, released: Released, plan: AdaptiveMeanPlan) -> None:
-        estimates = plan.estimates(released)
-        self.stage_means_ = np.stack(estimates)
-        self._located = locate(plan, released, estimates)
+        trail = plan.trail(released)
+        self.stage_means_ = np.stack(trail.estimates)
+        plan, self._located = locate(plan, released, trail)
+        self._ball_plan = plan
         self.std_ = math.sqrt(self._located.variance) * plan.stds
         self.assumption_refuted_ = self._located.refuted
         self.clipped_rows_ = None
@@ -376,7 +395,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         # The average is the more precise, whatever bounds its bias: where the last stage alone bounds the mean, the
         # interval is about that stage, and this is reported all the same.
         error = math.sqrt(plan.sampling_at(self._located.variance) + plan.noise_variance) * plan.stds
-        self.mean_ = mean_in_box(plan.average(estimates), error, *plan.box)
+        self.mean_ = mean_in_box(plan.average(trail.estimates), error, *plan.box)
         self.noise_std_ = math.sqrt(plan.noise_variance) * plan.stds
         self.noise_scale_ = float(self.noise_std_[0]) if isinstance(plan.std, float) else self.noise_std_
 
@@ -468,7 +487,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
 
     def _notes(self, confidence_level: float) -> list[str]:
         """Return what a reader of the summary has to know."""
-        plan = self.plan_
+        plan = self._ball_plan
         beyond = np.flatnonzero(np.logical_or(*self._beyond(confidence_level)))
         average = plan.average(list(self.stage_means_))
         moved = np.abs(self.mean_ - np.clip(average, *plan.box)) > 0.1 * plan.half

@@ -6,15 +6,16 @@ Proof: docs/proofs/adaptive-mean.md, "What the intervals cover" and after it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.means.adaptive_plan import OUTSIDE, SQUARED_NORMS, SUMS, AdaptiveMeanPlan
+from dpstats.means.adaptive_plan import OUTSIDE, SQUARED_NORMS, SUMS, AdaptiveMeanPlan, Trail
 from dpstats.means.bias_aware import biased_normal_quantile
+from dpstats.means.following import released_variance, unclipped
 from dpstats.means.laplace_sums import laplace_sum_quantile
 from dpstats.means.screen import last_stage
 from dpstats.release.session import Released
@@ -60,42 +61,58 @@ class Located:
         return np.sqrt(np.square(self.sampling) + np.sum(self.noises**2))
 
 
-def locate(plan: AdaptiveMeanPlan, released: Released, estimates: Sequence[Numbers]) -> Located:
-    """Return where the mean is, by the average of the stages, or by the last alone where it refutes the tails."""
+def locate(plan: AdaptiveMeanPlan, released: Released, trail: Trail) -> tuple[AdaptiveMeanPlan, Located]:
+    """Return where the mean is, and the plan with the radii of this release.
+
+    It is the average of the stages, or the estimate of the last alone where that refutes the tails.
+    """
+    estimates = trail.estimates
     last: Mapping[str, Numbers] = released[plan.last.name]
-    variance, wider = _spread(plan, last)
+    if plan.follows:
+        # Where the tails are those of symmetric rows, the spread is that of the clipped rows.
+        unclip = plan.tails == "subgaussian"
+        scales = [float(scale) for scale in trail.scales]
+        resized = {SUMS: scales[-1], SQUARED_NORMS: scales[-1] ** 2}
+        last = {name: values * resized.get(name, 1.0) for name, values in last.items()}
+        variance, wider = _spread(plan.realized(scales), last, unclip=unclip)
+        plan = plan.realized(scales, variance)
+    else:
+        variance, wider = _spread(plan, last)
     screen, count = plan.screen, float(last[OUTSIDE][0]) if OUTSIDE in last else 0.0
     if screen is not None and count > screen.most(variance):
         # The stated spread is what is left to assume, or the released one if that refutes it.
         found = _from_last_stage(plan, last, screen.share(count), variance if wider else 1.0)
-        return Located(estimates[-1], *found, variance, wider, refuted=True)
+        return plan, Located(estimates[-1], *found, variance, wider, refuted=True)
     sampling, noises = math.sqrt(plan.sampling_at(variance)), plan.weights / np.sqrt(plan.precisions)
-    return Located(plan.average(estimates), sampling, noises, plan.bias, variance, wider, refuted=False)
+    return plan, Located(plan.average(estimates), sampling, noises, plan.bias, variance, wider, refuted=False)
 
 
-def _spread(plan: AdaptiveMeanPlan, last: Mapping[str, Numbers]) -> tuple[float, bool]:
+def _spread(
+    plan: AdaptiveMeanPlan, last: Mapping[str, Numbers], *, unclip: bool = False
+) -> tuple[float, bool]:
     """Return an upper limit of the variance of the rows, common to the columns and whitened, and whether it refutes 1.
 
-    From the squared norms of the last stage: the variance of the rows as that stage clips them. It is 1 where the
-    spread is public, unless it is refuted.
+    From the squared norms of the last stage: the variance of the rows as that stage clips them, or with ``unclip``
+    that of rows with normal tails that are clipped so. It is 1 where the spread is public, unless it is refuted.
     """
     n, d, radius = plan.n_samples, plan.n_features, plan.staging.radii[-1]
     noise2 = plan.staging.slopes[-1] ** 2 / plan.precisions[-1]
     shift = plan.shape.whiten(last[SUMS])
     length2 = float(shift @ shift)
-    # ||y||^2 counts the noise of y and, once more, a part in n of the variance.
-    variance = (float(last[SQUARED_NORMS][0]) - length2 + d * noise2) * n / (n - 1) / d
-    noise = (
-        math.hypot(float(plan.noise(SQUARED_NORMS).std), math.sqrt(4 * length2 * noise2 + 2 * d * noise2**2))
-        / d
-    )
+    square_noise = plan.last_noise_std(SQUARED_NORMS)
+    variance, noise = released_variance(n, d, length2, float(last[SQUARED_NORMS][0]), noise2, square_noise)
     # Var ||clip x||^2 <= B^2 E||clip x||^2.
     sampling = radius * math.sqrt(max(d * variance + length2, 0.0) / n) / d
     refuted = variance - _SURPRISE * math.hypot(noise, sampling) > 1
     if not plan.private_std:
         return (variance if refuted else 1.0), refuted
     upper = max(variance, 0.0) + _SPREAD_LIMIT * noise
-    return (upper if refuted else min(upper, 1.0)), refuted
+    if refuted:
+        return upper, True
+    if unclip:
+        about = max(length2 - d * noise2, 0.0) / d
+        upper = float(unclipped(upper + about, radius**2, d)) - about
+    return min(upper, 1.0), False
 
 
 def _from_last_stage(
