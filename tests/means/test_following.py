@@ -18,9 +18,7 @@ CELLS = [(700, 7, 1.0), (3000, 40, 1.0), (5000, 5, 0.2), (20_000, 20, 0.5)]
 
 
 def loose(n: int, d: int, epsilon: float, factor: float, **options: Any) -> AdaptiveMean:
-    return AdaptiveMean(
-        epsilon=epsilon, delta=1e-6, bound=100.0, std="private", std_bound=factor, **options
-    )
+    return AdaptiveMean(epsilon=epsilon, delta=1e-6, bound=100.0, std="private", std_bound=factor, **options)
 
 
 def planned_rmse(estimator: AdaptiveMean, n: int, d: int) -> float:
