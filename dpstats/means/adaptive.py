@@ -91,12 +91,12 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         ``std`` and ``cov``, by the names of a data frame's columns, and refuses other names.
     std : float, array of shape (n_features,) or "private", optional
         Public upper bound on the standard deviation of the columns. With ``cov``, None or a single
-        number that scales it. "private": only the loose ``std_bound`` is public; the sampling error, and
-        how many rows may be clipped, are judged from a spread that the last stage releases at no cost. Columns
-        are taken to have it in common, in units of ``std_bound``.
+        number that scales it. "private": only the loose ``std_bound`` is public. Every stage releases the spread of
+        the rows at no cost, and the next ball follows it (unless ``tails="variance"``). Columns are taken to have it
+        in common, in units of ``std_bound``.
     std_bound : float or array of shape (n_features,), optional
-        For ``std="private"``: what ``std`` would be, however loose (default where bounds are hard: half their distance,
-        the largest that rows between them can have). The noise grows with it.
+        For ``std="private"``: a public upper bound on ``std``. It may be loose: one that is ten times too large costs
+        about a tenth of the error. Default if bounds are hard: half their distance, the largest possible.
     tails : {"subgaussian", "symmetric", "variance"}, default="subgaussian"
         What is assumed about the rows, Y = (row - mean)/std being a whitened row:
 
@@ -140,7 +140,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
     privacy_ : PrivacyGuarantee
         For neighbours that differ in one row; n is public.
     plan_ : ReleasePlan
-        What was released, at which noise.
+        What was released, at which noise. Where balls follow the spread, its radii and noise are the largest possible.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Where X has column names.

@@ -98,6 +98,10 @@ class AdaptiveMeanPlan(ReleasePlan):
     def notes(self) -> list[str]:
         """Return the same in words, one line each."""
         notes = [f"assumes that {self.assumption}"]
+        if self.follows:
+            notes.append(
+                "the balls follow the released spread: radii and noise are at most those at std_bound, as printed"
+            )
         if self.screen is not None:
             rows, shift = self.screen.unnoticed
             notes.append(
