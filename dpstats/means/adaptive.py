@@ -50,14 +50,13 @@ from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.stages import JointStage, Stage
 from dpstats.release.additive import Integers, JointIntegers, additive_stages
 from dpstats.release.session import Released, Session
-from dpstats.results import Summary, about_missing, with_missing
+from dpstats.results import Summary, about_missing
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
 
 Numbers = NDArray[np.float64]
 
-_COVERED = "the population mean, if it is in the box [see the note on tails]"
 _CHUNK = 1 << 20  # entries of the shifted rows that a batch of releases holds at once
 
 
@@ -385,18 +384,17 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
     def _located_by(self, released: Released, plan: AdaptiveMeanPlan) -> None:
         trail = plan.trail(released)
         self.stage_means_ = np.stack(trail.estimates)
-        plan, self._located = locate(plan, released, trail)
-        self._ball_plan = plan
-        self.std_ = math.sqrt(self._located.variance) * plan.stds
-        self.assumption_refuted_ = self._located.refuted
+        self._found = locate(plan, released, trail)
+        plan, located = self._found.plan, self._found.average
+        self.std_ = math.sqrt(located.variance) * plan.stds
+        self.assumption_refuted_ = located.refuted
         self.clipped_rows_ = None
         if plan.screen is not None:
             count = float(released[plan.last.name][OUTSIDE][0])
             self.clipped_rows_ = min(max(count, 0.0), float(plan.n_samples))
-        # The average is the more precise, whatever bounds its bias: where the last stage alone bounds the mean, the
-        # interval is about that stage, and this is reported all the same.
-        error = math.sqrt(plan.sampling_at(self._located.variance) + plan.noise_variance) * plan.stds
-        self.mean_ = mean_in_box(plan.average(trail.estimates), error, *plan.box)
+        # The average is the more precise, whatever bounds its bias: intervals about the last stage hold it too.
+        error = math.sqrt(plan.sampling_at(located.variance) + plan.noise_variance) * plan.stds
+        self.mean_ = mean_in_box(located.estimate, error, *plan.box)
         self.noise_std_ = math.sqrt(plan.noise_variance) * plan.stds
         self.noise_scale_ = float(self.noise_std_[0]) if isinstance(plan.std, float) else self.noise_std_
 
@@ -407,8 +405,25 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         )
 
     def _estimands(self) -> dict[str, str]:
-        assumption = ASSUMPTIONS["variance"] if self.assumption_refuted_ else self.plan_.assumption
-        return {"population": f"the population mean, if it is in the box and {assumption}"}
+        plan, mean = self._found.plan, "the population mean, if it is in the box and "
+        if plan.screen is None:
+            return {"population": mean + plan.assumption}
+        safe = {"population": mean + ASSUMPTIONS["variance"]}
+        if self.assumption_refuted_:
+            return safe
+        rows, shift = plan.screen.unnoticed_at(self._found.average.variance)
+        unnoticed = f"fewer than {rows:,} clipped rows would not be noticed, and could move it by up to {shift:.2g} sd"
+        return {**safe, "tails": f"{mean}{plan.assumption}; {unnoticed}"}
+
+    def _estimand(self, name: Any) -> str:
+        if name == "tails" and "tails" not in self._estimands():
+            why = (
+                "the released count of clipped rows refutes what tails assumes"
+                if self.assumption_refuted_
+                else f"with tails={self.plan_.tails!r} all intervals make its assumption"
+            )
+            raise InvalidParameter(f"estimand must be 'population', got 'tails': {why}. Leave estimand out.")
+        return super()._estimand(name)
 
     @property
     def cov_params_(self) -> Numbers:
@@ -418,49 +433,59 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         """
         check_is_fitted(self)
         plan = self.plan_
-        unit = np.broadcast_to(self._located.deviation(), plan.n_features)
+        unit = np.broadcast_to(self._found.average.deviation(), plan.n_features)
         return np.asarray(unit[:, None] * plan.shape.covariance(plan.n_features) * unit)
 
     def _estimates(self) -> Limits:
-        return self._located.estimate, self._located.deviation() * self.plan_.stds
+        located = self._found.average
+        return located.estimate, located.deviation() * self.plan_.stds
 
     _together = BONFERRONI  # Sidak's inequality is for errors without bias
 
     def _distribution(self, estimand: str) -> AdaptiveErrors:
-        return AdaptiveErrors(self.plan_, self._located, self.mean_)
+        located = self._found.safe if estimand == "population" else self._found.average
+        return AdaptiveErrors(self._found.plan, located, self.mean_)
 
-    def summary(self, confidence_level: float = 0.95) -> Summary:
+    def summary(self, confidence_level: float = 0.95, *, estimand: str | None = None) -> Summary:
         """Return a table of estimates, noise and intervals; prints as text, shows as HTML in a notebook."""
-        interval = self.confidence_interval(confidence_level)
-        plan, errors = self.plan_, self.noise_std_
+        check_is_fitted(self)
+        interval = self.confidence_interval(confidence_level, estimand=estimand)
+        errors, name = self.noise_std_, self._estimand(estimand)
+        distribution = self._distribution(name)
+        bias = np.broadcast_to(distribution.located.bias, errors.shape) * self.plan_.stds
         table = {
-            "": self._names(range(plan.n_features)),
+            "": self._names(range(self.plan_.n_features)),
             **with_noise("estimate", self.mean_, errors),
             **of_interval(interval, errors),
-            "bias <=": [
-                f"{value:.2g}" for value in np.broadcast_to(self._located.bias, errors.shape) * plan.stds
-            ],
+            "bias <=": [f"{value:.2g}" for value in bias],
         }
         facts = [
-            ("Stages", f"{len(plan.stages)}, {plan.law.capitalize()} noise"),
-            ("Intervals cover", with_missing(_COVERED, self._about_missing())),
+            ("Stages", f"{len(self.plan_.stages)}, {self.plan_.law.capitalize()} noise"),
+            ("Intervals cover", interval.estimand),
         ]
-        return self._framed("Private adaptive mean", facts, table, self._notes(confidence_level))
+        return self._framed("Private adaptive mean", facts, table, self._notes(confidence_level, name))
 
-    def _notes(self, confidence_level: float) -> list[str]:
+    def _notes(self, confidence_level: float, estimand: str) -> list[str]:
         """Return what a reader of the summary has to know."""
-        plan = self._ball_plan
-        beyond = np.flatnonzero(
-            np.logical_or(*self._distribution("population").beyond((1 - confidence_level) / 2))
-        )
-        average = plan.average(list(self.stage_means_))
-        moved = np.abs(self.mean_ - np.clip(average, *plan.box)) > 0.1 * plan.half
+        distribution, average = self._distribution(estimand), self._found.average
+        plan = distribution.plan
+        beyond = np.flatnonzero(np.logical_or(*distribution.beyond((1 - confidence_level) / 2)))
+        moved = np.abs(self.mean_ - np.clip(average.estimate, *plan.box)) > 0.1 * plan.half
         said = notes_of(
             plan,
-            self._located,
-            refuted=plan.screen is not None and self.assumption_refuted_,
+            distribution.located,
+            estimand=estimand,
+            shorter=self._shorter(confidence_level) if estimand == "population" else 1.0,
             clipped_rows=self.clipped_rows_ or 0.0,
             beyond=self._names(beyond),
             shrunk=bool(np.any(moved)),
         )
         return [*self._simulated_note(), *said]
+
+    def _shorter(self, confidence_level: float) -> float:
+        """Return the median ratio of the widths of the intervals that assume tails to those that do not."""
+        if "tails" not in self._estimands():
+            return 1.0
+        tail = (1 - confidence_level) / 2
+        safe, tails = (self._distribution(name).half_widths(tail) for name in ("population", "tails"))
+        return float(np.median(tails / safe))
