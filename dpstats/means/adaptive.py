@@ -105,8 +105,9 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
           at least as it does for normal rows. The smallest error; heavy tails are welcome.
         * "variance": the standard deviations (with ``cov``: the covariance) are upper bounds. Wide, safe intervals.
 
-        Privacy does not depend on it; bias and intervals do. "subgaussian" is checked: the last stage counts the rows
-        that it clips, and where they are too many the intervals assume "variance" instead, and say so.
+        Privacy does not depend on it. Balls are planned for it. Under "subgaussian" the last stage counts the rows that
+        it clips. Intervals then assume the stated spread only, by that count; ``estimand="tails"`` gives the shorter
+        ones that assume normal tails, unless the count refutes them. Under the others intervals assume what is said.
     cov : array of shape (n_features, n_features), optional
         Public upper bound on the covariance of the rows (times ``std**2``): positive definite. Rows are
         whitened with it, so that noise follows the shape of the rows.
@@ -133,7 +134,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
     clipped_rows_ : float or None
         How many rows the last stage clipped, with noise; None unless ``tails="subgaussian"``.
     assumption_refuted_ : bool
-        Whether these are more than ``tails`` allows.
+        Whether these are more than ``tails`` allows; then no interval assumes it.
     stage_means_ : ndarray of shape (n_stages, n_features)
         The estimate of each stage, as released.
     privacy_ : PrivacyGuarantee
@@ -155,7 +156,14 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
     c_t is a function of earlier releases; radii and noise are fixed by the plan. Gaussian stages
     compose exactly: mu^2 adds up. The last stage also releases the mean squared distance from its centre, which
     costs nothing beside the sums, and a count of the rows that it clips, for a share of its privacy that widens
-    intervals by 2% at most. Critical values are those for an estimate of bounded bias (Armstrong and Kolesar 2018).
+    intervals by 2% at most.
+
+    Intervals for ``estimand="population"``, the default, hold for all rows of at most the stated spread: they are about
+    the last stage, and count the largest bias that its clipped rows allow. Those for ``estimand="tails"`` are about the
+    average of the stages. They are two to four times as short, and can be wrong where the tails are heavier by fewer
+    rows than the noise of the count: the estimand says by how much. With ``std="private"`` the tails are compared with
+    normal ones of the rows' own spread. Critical values are those for an estimate of bounded bias (Armstrong and
+    Kolesar 2018).
 
     References
     ----------
@@ -171,9 +179,12 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
     >>> mean = AdaptiveMean(epsilon=1.0, delta=1e-6, bound=100.0, std=1.0, random_state=0).fit(X)
     >>> mean.mean_.round(2)
     array([ 31.02, -11.99])
-    >>> low, high = mean.confidence_interval()
+    >>> low, high = mean.confidence_interval(estimand="tails")
     >>> (high - low).round(3)
     array([0.063, 0.063])
+    >>> low, high = mean.confidence_interval()
+    >>> (high - low).round(2)
+    array([0.15, 0.15])
     >>> print(mean.privacy_)
     (epsilon = 1, delta = 1e-06), one row replaced [simulated noise, not a private release]
     """
@@ -412,8 +423,10 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         if self.assumption_refuted_:
             return safe
         rows, shift = plan.screen.unnoticed_at(self._found.average.variance)
-        unnoticed = f"fewer than {rows:,} clipped rows would not be noticed, and could move it by up to {shift:.2g} sd"
-        return {**safe, "tails": f"{mean}{plan.assumption}; {unnoticed}"}
+        unnoticed = (
+            f"fewer than {rows:,} clipped rows would not be noticed, and could move it by up to {shift:.2g}"
+        )
+        return {**safe, "tails": f"{mean}{plan.assumption}; {unnoticed} stated sd"}
 
     def _estimand(self, name: Any) -> str:
         if name == "tails" and "tails" not in self._estimands():

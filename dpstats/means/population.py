@@ -76,9 +76,9 @@ def clipped_variance_in_ball(distance: float, offset: Numbers, std: Numbers, rad
     >>> std = np.array([0.1, 5.0])
     >>> near, far = np.array([0.2, 0.2]), np.array([6.0, 0.2])
     >>> clipped_variance_in_ball(0.3, near, std, 10.0).round(3)  # the rows of the first column are near the centre
-    array([ 0.012, 25.01 ])
-    >>> clipped_variance_in_ball(6.0, far, std, 10.0).round(3)
-    array([25.01, 25.01])
+    array([1.200e-02, 2.501e+01])
+    >>> clipped_variance_in_ball(6.0, far, std, 10.0).round(1)
+    array([ 8.9, 25. ])
     """
     total = float(np.sum(std**2))
     far, kappa = _population_norm(distance, std, radius)

@@ -491,7 +491,10 @@ def test_what_intervals_assume_is_in_their_estimand() -> None:
     tails = fitted.confidence_interval(estimand="tails")
     rows, shift = fitted.plan_.screen.unnoticed
     assert "no heavier than normal ones of the stated spread" in tails.estimand
-    assert f"fewer than {rows:,} clipped rows" in tails.estimand and f"up to {shift:.2g} sd" in tails.estimand
+    assert (
+        f"fewer than {rows:,} clipped rows" in tails.estimand
+        and f"up to {shift:.2g} stated sd" in tails.estimand
+    )
     assert np.all(np.ptp(np.array(tails), axis=0) < 0.6 * np.ptp(np.array(safe), axis=0))
     # Tests are about the same estimands.
     assert fitted.test(3.0).estimand == safe.estimand
