@@ -16,11 +16,8 @@ TESTS = Path(__file__).parent
 # Modules that another file tests, and why none of their own is needed.
 TESTED_ELSEWHERE = {
     "__main__.py": "tests/cli/test_files.py runs it in processes",
-    "data/rows.py": "tests/data/test_tables.py reads every kind of table through it",
-    "data/histograms.py": "tests/queries/test_counts.py reads good and bad counts",
-    "data/sparse.py": "tests/data/test_tables.py stores entries in every order, and twice",
-    "data/public_facts.py": "tests/data/test_tables.py compares the columns of a fit with later ones",
     "data/source.py": "tests/data/test_schema.py and test_opening.py give y in every way",
+    "data/rows.py": "tests/data/test_tables.py reads every kind of table through it",
     "identity/alternatives.py": "tests/identity/test_distance_interval.py and test_power.py go in every direction",
     "identity/workload.py": "tests/identity/test_power.py runs into its bounds",
     "identity/result.py": "tests/identity/test_base.py reads every result and summary",
@@ -34,6 +31,7 @@ TESTED_ELSEWHERE = {
     "queries/pictures.py": "tests/test_plots.py draws them, tests/test_report.py puts them on pages",
     "quantiles/pictures.py": "tests/test_plots.py draws them, tests/test_report.py puts them on pages",
     "tables/pictures.py": "tests/test_plots.py draws them, tests/test_report.py puts them on pages",
+    "survival/pictures.py": "tests/survival/test_survival.py draws them, and puts them on a page",
     "groups/pictures.py": "tests/test_report.py puts it on a page",
     "regression/pictures.py": "tests/test_report.py puts it on a page",
     "privacy/stages/additive.py": "tests/privacy/test_stages.py has every kind of stage",

@@ -159,6 +159,8 @@ OTHER_PAIRS = {
     "sparse mean, split, a row of the second half": "the rows are too few to tell halves apart",
     "contingency table, Laplace": "levels are for any table",
     "contingency table, Gaussian": "levels are for any table",
+    "survival, Laplace": "events, groups and times are in one number",
+    "survival, Gaussian": "events, groups and times are in one number",
     "Mann-Whitney": "labels and values are in one number",
     "Kruskal-Wallis": "labels and values are in one number",
     "online multiplicative weights, pure": "a fit asks nothing",

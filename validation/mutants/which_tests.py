@@ -25,6 +25,7 @@ WIDER = {
     "sql": [f"{CONFORMANCE} -k SQL"],
     "tables": [f"{CONFORMANCE} -k contingency"],
     "ranks": [f"{CONFORMANCE} -k rank"],
+    "survival": [f"{CONFORMANCE} -k survival"],
     "identity": [f"{CONFORMANCE}/test_null_laws.py", "tests/cli/test_identity_test.py"],
     "quantiles": ["tests/nets/test_errors_of_quantiles.py", f"{CONFORMANCE} -k quantile"],
     "groups": ["tests/nets/test_errors_of_groups.py", f"{CONFORMANCE} -k unit"],

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpstats.data.categories import Categories
+from dpstats.data.counts import Tally
+from dpstats.data.levels import Categories
 from dpstats.data.opening import open_source
 from dpstats.data.schema import Schema
-from dpstats.data.tallies import Tally
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.mechanisms import Histogram
 from dpstats.privacy import PrivacyBudget

@@ -9,7 +9,8 @@ import pytest
 from scipy import stats
 
 from dpstats.groups import anova
-from dpstats.groups.ratio import Noise, Ratio, _laplace_tails
+from dpstats.intervals import laplace_sum_tails
+from dpstats.means.ratio import Noise, NoiseApart, Ratio
 
 Z = 1.959963984540054
 GAUSSIAN = Noise(8.45, 8.9, 8.0, 8.45, 8.9, 0.77 * 8.9**2)
@@ -109,7 +110,8 @@ def test_laplace_tails_are_those_of_the_sum(m: float, columns: int) -> None:
     T, N = parts[:, 0, 2] - parts[:, 0, 0], parts.sum(axis=2).mean(axis=1)
     error = T - m * N + rng.normal(0, 1.5, len(T))
     for x in (2.0, 6.0, 12.0):
-        stated = float(_laplace_tails(np.array([x]), np.array([m]), np.array([1.5**2]), noise)[0])
+        scales, rest = noise.scales(np.array([m]))
+        stated = float(laplace_sum_tails(np.array([x]), np.sqrt(1.5**2 + rest), scales)[0])
         seen = int((error > x).sum())
         # Four standard errors, and a hundredth for scales that are taken apart and columns that are taken as normal.
         assert abs(seen / len(error) - stated) < 4 * np.sqrt(stated / len(error)) + 0.02 * stated
@@ -122,3 +124,16 @@ def test_scores_are_standard_normal_at_the_truth() -> None:
     # False alarm 1e-6; the raised spread makes them a little small.
     assert 0.95 < scores.std() < 1.01 and abs(scores.mean()) < 5 / np.sqrt(20_000)
     assert stats.kstest(scores / scores.std(), "norm").pvalue > 1e-6
+
+
+@pytest.mark.parametrize("m", [-0.9, 0.0, 0.4])
+def test_laplace_tails_of_sums_with_noise_of_their_own(m: float) -> None:
+    noise = NoiseApart(2.0, 3.0, 1.0, 2.0, 3.0, 0.0, laplace=1.0)
+    rng = np.random.default_rng(4)
+    T, N = rng.laplace(scale=np.array([[2.0], [3.0]]) / np.sqrt(2), size=(2, 400_000))
+    error = T - m * N + rng.normal(0, 1.5, len(T))
+    scales, rest = noise.scales(np.array([m]))
+    for x in (2.0, 6.0, 12.0):
+        stated = float(laplace_sum_tails(np.array([x]), np.sqrt(1.5**2 + rest), scales)[0])
+        # Four standard errors, and a hundredth for scales that are taken apart.
+        assert abs((error > x).mean() - stated) < 4 * np.sqrt(stated / len(error)) + 0.02 * stated

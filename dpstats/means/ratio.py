@@ -16,15 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from dpstats.intervals import error_tails
+from dpstats.intervals import laplace_sum_tails
 
 Floats = NDArray[np.float64]
 
 _GRID, _HALVINGS = 48, 28
 _RAISED = 1.0
 """By how many standard deviations of its noise a released spread is raised: it is as often too small as too large."""
-_APART = 1.02
-"""Laplace scales are taken to differ by this factor at least: the law of their sum is a difference of theirs."""
 _LEAST_TAIL = 1e-300
 
 
@@ -53,6 +51,27 @@ class Noise:
     square_spread: float
     laplace: float = 0.0
     columns: int = 1
+
+    def scales(self, value: Floats) -> tuple[list[Floats], Floats]:
+        """Return the scales of the Laplace variables in T - m N, and the variance of what is taken as normal.
+
+        What N has of other columns is many small parts: taken as normal.
+        """
+        b, share = self.laplace, np.asarray(value) / self.columns
+        rest = 3 * (self.columns - 1) * 2 * (b * share) ** 2
+        return [b * np.abs(1 - share), b * np.abs(1 + share), b * np.abs(share)], rest
+
+
+@dataclass(frozen=True)
+class NoiseApart(Noise):
+    """The same where T and N have noise of their own: under Laplace noise each is one variable.
+
+    ``laplace`` is then the scale of T's noise, or the largest of several columns.
+    """
+
+    def scales(self, value: Floats) -> tuple[list[Floats], Floats]:
+        one = np.ones(np.shape(value)) / np.sqrt(2)
+        return [self.total * one, np.abs(value) * self.count * one], 0.0 * one
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +127,8 @@ class Ratio:
         noise = self.noise
         if not noise.laplace:
             return distance / np.sqrt(sampling + noise.total**2 + m**2 * noise.count**2)
-        tails = _laplace_tails(np.abs(distance), m, sampling, noise)
+        scales, rest = noise.scales(m)
+        tails = laplace_sum_tails(np.abs(distance), np.sqrt(sampling + rest), scales)
         return np.asarray(np.sign(distance) * -ndtri(np.maximum(tails, _LEAST_TAIL)))
 
     def sampling_variance(self, value: Any) -> Floats:
@@ -168,28 +188,3 @@ def _halved(ratio: Ratio, z: Floats, grid: Floats, inner: NDArray[Any], outer: N
         keep = np.abs(ratio.score(middle)) <= z
         inside, outside = np.where(keep, middle, inside), np.where(keep, outside, middle)
     return np.asarray(inside)
-
-
-def _laplace_tails(distance: Floats, m: Floats, sampling: Floats, noise: Noise) -> Floats:
-    """Return P(error > distance) for T - m N with Laplace noise.
-
-    Of a sum of Laplace variables of different scales b_i the characteristic function is the sum of their own with the
-    weights prod_j b_i^2/(b_i^2 - b_j^2), and so is its tail, with a normal variable added too. What N has of other
-    columns is many small parts: taken as normal.
-    """
-    b, share = noise.laplace, m / noise.columns
-    others = 3 * (noise.columns - 1) * 2 * (b * share) ** 2
-    std = np.sqrt(sampling + others)
-    scales = np.sort(np.stack(np.broadcast_arrays(1 - share, 1 + share, np.abs(share))), axis=0)
-    third, second, first = np.abs(scales) * b
-    second = np.maximum(second, _APART * third)
-    first = np.maximum(first, _APART * second)
-    total = np.zeros(np.broadcast_shapes(distance.shape, std.shape))
-    squares = [first**2, second**2, third**2]
-    for i, scale in enumerate((first, second, third)):
-        weight = np.ones_like(scale)
-        for j in range(3):
-            if j != i:
-                weight = weight * squares[i] / (squares[i] - squares[j])
-        total = total + weight * error_tails(distance, std, "laplace", scale)
-    return np.clip(total, 0.0, 0.5)

@@ -1,16 +1,18 @@
-"""Histograms that are given in place of rows: whole counts of the points of a universe."""
+"""Private counts of the points of a universe: given in place of rows, or counted from rows wherever they are."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
-from dpstats.data.numbers import exact_numbers, floats_among
 from dpstats.data.schema import Schema
-from dpstats.data.tables import Counts
+from dpstats.data.tables import Counts, Rows, Table
+from dpstats.data.values import exact_numbers, floats_among
 from dpstats.errors import InvalidData
 
 MOST_ROWS = 2**31
@@ -55,3 +57,27 @@ def read_counts(X: Any, cells: tuple[int, ...] | None = None) -> Counts:
             "X must be a histogram: whole counts, none negative, of at least one row and at most 2^31"
         )
     return Counts(counts)
+
+
+_TALLY = "tally"
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Counts of the cells of some attributes, and last of the rows that are at no level of one of them."""
+
+    shape: tuple[int, ...]
+
+    def of_codes(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the counts (cells + 1,) of codes (n, k); -1 is no level."""
+        size = math.prod(self.shape)
+        cells = np.ravel_multi_index(tuple(as_int64(np.maximum(codes, 0)).T), self.shape)
+        outside = (codes < 0).any(axis=1)
+        return as_int64(np.bincount(np.where(outside, size, cells), minlength=size + 1))
+
+    def of(self, rows: Rows) -> NDArray[np.int64]:
+        """Return the counts (cells + 1,) of rows that were read as codes, wherever they are."""
+        return rows.total(self)[_TALLY]
+
+    def __call__(self, table: Table) -> dict[str, NDArray[np.int64]]:
+        return {_TALLY: self.of_codes(table.X)}
