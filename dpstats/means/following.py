@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -43,6 +43,8 @@ Numbers = NDArray[np.float64]
 _PLANNED_FOR = (1.0, 1 / 9, 1 / 100)
 # Balls follow the spread where that shortens the planned intervals by this factor, on average over these.
 _GAIN = 0.98
+# How much larger the planned error may be for larger balls.
+_ROOM = 1.02
 # Deviations of the noise that the limit of a released variance is above it.
 RAISED = 1.0
 # No spread is taken to be smaller, in units of the stated variance.
@@ -231,7 +233,30 @@ def plan_following(
     if least > _fixed_cost(fixed, n, noise, exponent, weight) + math.log(_GAIN):
         return fixed
     _, chosen, columns = next(item for item in found if item[0] <= least + math.log(SPARE_STAGES))
-    return Staging(*(tuple(column.tolist()) for column in (chosen, *columns)))
+    units = (noise / chosen**exponent).tolist()
+    return _enlarged(Course(setting, tails, units, columns[-1].tolist(), square_weight), chosen)
+
+
+def _enlarged(course: Course, shares: Numbers) -> Staging:
+    """Return the stages with the largest balls that raise the planned error by a few percent at most.
+
+    Rows whose tails are heavier than planned are clipped less. All points move along the grid by the same number.
+    """
+    setting = course.setting
+    curves = stage_curves(setting.d, course.tails)
+    shifts = np.arange(curves.q.size)
+    points = [np.minimum(point + shifts, curves.q.size - 1) for point in course.points]
+    wider = replace(course, points=points)
+    errors = [planned_width(wider.follow(variance)[0], setting.n, 0.0) for variance in _PLANNED_FOR]
+    costs = np.mean(np.log(errors), axis=0)
+    shift = int(np.flatnonzero(costs <= costs[0] + math.log(_ROOM))[-1])
+    made = replace(course, points=[int(point[shift]) for point in points])
+    _, radii = made.follow(1.0)
+    planned = [float(radius) for radius in radii]
+    biases, spreads = made.bounds(planned, 1.0)
+    slopes = [float(made.curves(t).slope) for t in range(len(planned))]
+    columns = (shares.tolist(), planned, slopes, biases, spreads, made.points)
+    return Staging(*(tuple(column) for column in columns))
 
 
 def _fixed_cost(staging: Staging, n: int, noise: float, exponent: int, weight: float) -> float:
