@@ -168,6 +168,7 @@ INSIDE = {
         "box_mean",
         "screen",
         "staging",
+        "following",
         "whitening",
         "adaptive_plan",
         "located",
