@@ -125,6 +125,18 @@ def test_a_part_that_gets_a_row_moves_by_its_unit() -> None:
     assert item.ok and 0 < item.moved <= 2
 
 
+def test_a_choice_among_other_points_is_wrong() -> None:
+    x = np.array([2, 5, 7])
+    of_cells = [Part([cells(x, Fraction(1, 3), low, high)]) for low, high in ((0, 11), (0, 10), (1, 11))]
+    of_windows = [Part([windows(x, (1, 2), steps)]) for steps in (11, 12)]
+    for size, (first, *others) in ((1, of_cells), (2, of_windows)):
+        stage = Choice("points", size, 4, 4.0, 12)
+        assert found(stage, (first,), (first,)).ok
+        for other in others:
+            assert "other candidates" in found(stage, (first,), (other,)).problem
+            assert "other candidates" in found(stage, (other,), (first,)).problem
+
+
 def test_many_candidates_are_sampled_and_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(movements, "MOST_CANDIDATES", 50)
     stage = Choice("points", 2, 2, 4.0, 12)
