@@ -215,7 +215,9 @@ def _choice(stage: Choice, first: Any, second: Any) -> Movement:
     for one, other in zip(first, second, strict=True):
         groups = [part.cases[0 if part.case is None else int(part.case[0])] for part in (one, other)]
         if isinstance(groups[0], Windows):
-            found, all_of_them = _range_of_windows(*(_of_windows(windows) for windows in groups), groups[0].unit)
+            found, all_of_them = _range_of_windows(
+                *(_of_windows(windows) for windows in groups), groups[0].unit
+            )
         else:
             found, all_of_them = _range_of_cells(*groups), True
         if found is None:

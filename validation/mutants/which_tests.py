@@ -23,7 +23,11 @@ WIDER = {
     "queries": [f"{CONFORMANCE} -k construction", f"{CONFORMANCE} -k online", f"{CONFORMANCE} -k workload"],
     "sensitivity": [f"{CONFORMANCE} -k median", "tests/sql"],
     "sql": [f"{CONFORMANCE} -k SQL"],
-    "tables": [f"{CONFORMANCE} -k contingency"],
+    "tables": [
+        "tests/nets/test_textbook_intervals.py tests/nets/test_errors_of_counts.py",
+        "tests/nets/test_families.py",
+        f"{CONFORMANCE} -k contingency",
+    ],
     "ranks": [f"{CONFORMANCE} -k rank"],
     "identity": [f"{CONFORMANCE}/test_null_laws.py", "tests/cli/test_identity_test.py"],
     "quantiles": ["tests/nets/test_errors_of_quantiles.py", f"{CONFORMANCE} -k quantile"],
