@@ -409,7 +409,7 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         low, high = self._score.limits(0.9 * tail)
         std, d = self._std_array(), plan.n_features
         error = half_widths(
-            1 - 0.1 * float(np.min(tail)) / d,
+            0.05 * float(np.min(tail)) / d,
             std / math.sqrt(plan.n_samples),
             self._score.noise.law,
             np.full(d, self._score.noise.scale),
