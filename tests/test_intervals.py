@@ -159,7 +159,9 @@ def test_simultaneous_intervals_cover_together(correlation):
 
     def together(level):
         return (
-            (np.abs(errors) <= half_widths((1 - level) / 2, np.ones(d), "laplace", np.full(d, 0.5))).all(axis=1).sum()
+            (np.abs(errors) <= half_widths((1 - level) / 2, np.ones(d), "laplace", np.full(d, 0.5)))
+            .all(axis=1)
+            .sum()
         )
 
     low, high = plausible_count(n, 0.9)
@@ -186,3 +188,9 @@ def test_furthest_value_is_found_to_the_last_bits(columns):
     assert kept(found[None]).all()  # what is returned was kept, not next to it
     np.testing.assert_array_equal(furthest(start, end, lambda values: values == values), end)
     np.testing.assert_array_equal(furthest(start, end, lambda values: values != values), start)
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_half_widths_of_tails_that_no_level_can_state(noise):
+    widths = [half_widths(tail, np.ones(1), noise, np.ones(1))[0] for tail in (1e-10, 1e-17, 1e-100, 1e-300)]
+    assert np.all(np.diff(widths) > 0) and np.isfinite(widths).all()

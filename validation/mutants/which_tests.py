@@ -29,7 +29,11 @@ WIDER = {
         f"{CONFORMANCE} -k contingency",
     ],
     "ranks": ["tests/nets/test_errors_of_tests.py", f"{CONFORMANCE} -k rank"],
-    "identity": ["tests/nets/test_errors_of_tests.py", f"{CONFORMANCE}/test_null_laws.py", "tests/cli/test_identity_test.py"],
+    "identity": [
+        "tests/nets/test_errors_of_tests.py",
+        f"{CONFORMANCE}/test_null_laws.py",
+        "tests/cli/test_identity_test.py",
+    ],
     "quantiles": ["tests/nets/test_errors_of_quantiles.py", f"{CONFORMANCE} -k quantile"],
     "groups": ["tests/nets/test_errors_of_groups.py", f"{CONFORMANCE} -k unit"],
     "regression": ["tests/nets/test_errors_of_regressions.py", f"{CONFORMANCE} -k regression"],
