@@ -34,6 +34,18 @@ def plain(name: object) -> str:
     return str(name).replace("$", r"\$")
 
 
+def draw_intervals(ax: Any, labels: Sequence[str], values: Any, low: Any, high: Any, **style: Any) -> None:
+    """Draw estimates with their intervals below each other; ``style`` is matplotlib's, of ``errorbar``."""
+    places = np.arange(len(labels))[::-1]
+    errors = np.maximum(np.stack([values - low, high - values]), 0.0)
+    ax.errorbar(
+        values, places, xerr=errors, **{"fmt": "o", "ms": 4, "capsize": 3, "color": ESTIMATE, **style}
+    )
+    ax.set_yticks(places, [plain(label) for label in labels])
+    ax.set_ylim(-0.6, len(labels) - 0.4)
+    ax.grid(axis="x", alpha=0.25)
+
+
 def forest(
     labels: Sequence[str],
     names: Sequence[str],
@@ -67,17 +79,12 @@ def forest(
     height = 0.9 + 0.28 * len(labels)
     figure = new_figure(figsize=(2.0 + 3.2 * across, down * height + 0.4))
     axes = figure.subplots(down, across, squeeze=False, sharey=True)
-    places = np.arange(len(labels))[::-1]
     for j, axis in enumerate(axes.flat):
         if j >= len(names):
             axis.set_visible(False)
             continue
-        errors = np.stack([values[:, j] - low[:, j], high[:, j] - values[:, j]])
-        axis.errorbar(values[:, j], places, xerr=errors, fmt="o", ms=4, capsize=3, color=ESTIMATE)
-        axis.set_yticks(places, [plain(label) for label in labels])
-        axis.set_ylim(-0.6, len(labels) - 0.4)
+        draw_intervals(axis, labels, values[:, j], low[:, j], high[:, j])
         axis.set_xlabel(plain(names[j]))
-        axis.grid(axis="x", alpha=0.25)
     if title:
         figure.suptitle(title, fontsize=10)
     return figure

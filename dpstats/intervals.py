@@ -7,8 +7,9 @@ the sum itself.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +60,33 @@ def _normal_laplace_tails(
         only_laplace = np.exp(-np.where(x > 0, x / scale, 0.0)) / 2
     only_normal = np.where(std > 0, ndtr(-z), np.where(x > 0, 0.0, 0.5))
     return np.where(scale == 0, only_normal, np.where(std == 0, only_laplace, both))
+
+
+_APART = 1.02
+"""Laplace scales are taken to differ by this factor at least: the law of their sum is a difference of theirs."""
+
+
+def laplace_sum_tails(
+    x: NDArray[np.float64], std: NDArray[np.float64], scales: Sequence[NDArray[np.float64]]
+) -> NDArray[np.float64]:
+    """Return P(N + L_1 + ... + L_k > x) for normal N of deviation ``std`` and Laplace L_i of these scales; x >= 0.
+
+    Of a sum of Laplace variables of different scales b_i the characteristic function is the sum of their own with the
+    weights prod_j b_i^2/(b_i^2 - b_j^2), and so is its tail, with a normal variable added too. Scales that are nearly
+    equal are taken further apart, by making the larger ones larger.
+    """
+    ordered = np.sort(np.stack(np.broadcast_arrays(*scales)), axis=0)
+    for smaller, larger in itertools.pairwise(ordered):
+        np.maximum(larger, np.maximum(_APART * smaller, 1e-12 * ordered[-1]), out=larger)
+    squares = ordered**2
+    total = np.zeros(np.broadcast_shapes(x.shape, std.shape, ordered.shape[1:]))
+    for i, scale in enumerate(ordered):
+        weight = np.ones_like(scale)
+        for j, other in enumerate(squares):
+            if j != i:
+                weight = weight * squares[i] / (squares[i] - other)
+        total = total + weight * error_tails(x, std, "laplace", scale)
+    return np.clip(total, 0.0, 0.5)
 
 
 def furthest(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,92 @@ __all__ = ["ConfidenceInterval", "JointTest", "Summary", "ValueTest", "about_mis
 Numbers = float | NDArray[np.float64]
 
 
+class Records(NamedTuple):
+    """A table of numbers, for machines.
+
+    Attributes
+    ----------
+    names : sequence of str
+        Of the rows.
+    columns : mapping of str to list
+    facts : mapping of str
+        What holds for all rows.
+    """
+
+    names: Sequence[str]
+    columns: Mapping[str, list[Any]]
+    facts: Mapping[str, Any]
+
+
+class Exported:
+    """What can be had as a data frame, a dictionary, LaTeX or Markdown.
+
+    A subclass has `_records`, a table of numbers; and a ``summary``, whose table is that of LaTeX and Markdown.
+    """
+
+    __slots__ = ()
+
+    def _records(self, *options: Any) -> Records:
+        raise TypeError(f"{type(self).__name__} does not define _records")
+
+    def summary(self) -> Any:
+        """Return a table; prints as text, shows as HTML in a notebook."""
+        raise TypeError(f"{type(self).__name__} does not define summary")
+
+    def to_frame(self, *options: Any) -> Any:
+        """Return the numbers as a data frame of pandas, a row for each name.
+
+        The frame's ``attrs`` have what holds for all rows. Arguments are those of the summary, its level say.
+        """
+        import pandas as pd
+
+        records = self._records(*options)
+        frame = pd.DataFrame(dict(records.columns), index=list(records.names))
+        frame.attrs.update(records.facts)
+        return frame
+
+    def to_dict(self, *options: Any) -> dict[str, Any]:
+        """Return the same as JSON has it: facts, and a list of rows."""
+        names, columns, facts = self._records(*options)
+        rows = zip(names, *columns.values(), strict=True)
+        return {
+            **facts,
+            "rows": [{"name": name, **dict(zip(columns, numbers, strict=True))} for name, *numbers in rows],
+        }
+
+    def to_markdown(self, *options: Any) -> str:
+        """Return the table of the summary in Markdown."""
+        summary = self.summary(*options)
+        rules = ["---", *["---:"] * (len(summary.columns) - 1)]
+        return "\n".join(
+            "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+            for row in [list(summary.columns), rules, *map(list, summary.rows)]
+        )
+
+    def to_latex(self, *options: Any) -> str:
+        """Return the table of the summary as a LaTeX tabular, for the package booktabs."""
+        summary = self.summary(*options)
+        head, *body = (" & ".join(map(_in_latex, row)) + r" \\" for row in [summary.columns, *summary.rows])
+        columns = "l" + "r" * (len(summary.columns) - 1)
+        return "\n".join(
+            [
+                rf"\begin{{tabular}}{{{columns}}}",
+                r"\toprule",
+                head,
+                r"\midrule",
+                *body,
+                r"\bottomrule",
+                r"\end{tabular}",
+            ]
+        )
+
+    def _repr_html_(self) -> str:
+        found: str = self.summary().as_html()
+        return found
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class ConfidenceInterval:
+class ConfidenceInterval(Exported):
     """A confidence interval, or one per column.
 
     Unpacks and indexes as the pair ``(low, high)``, as scipy's does.
@@ -33,6 +117,8 @@ class ConfidenceInterval:
         In words, what the interval covers.
     simultaneous : bool
         Whether all intervals cover together at ``confidence_level``.
+    names : sequence of str
+        A name for each interval; empty where they have none.
 
     Examples
     --------
@@ -50,6 +136,7 @@ class ConfidenceInterval:
     confidence_level: float = 0.95
     estimand: str = ""
     simultaneous: bool = False
+    names: Sequence[str] = field(default=(), repr=False)
 
     @classmethod
     def around(
@@ -61,6 +148,28 @@ class ConfidenceInterval:
         if low.ndim == 0:
             return cls(float(low), float(high), confidence_level, estimand, simultaneous)
         return cls(low, high, confidence_level, estimand, simultaneous)
+
+    def summary(self) -> Summary:
+        """Return a table; prints as text, shows as HTML in a notebook."""
+        names, columns, _ = self._records()
+        rows = [
+            (name, *(f"{end:.6g}" for end in ends))
+            for name, *ends in zip(names, *columns.values(), strict=True)
+        ]
+        together = (
+            "All intervals cover together." if self.simultaneous else "Each interval covers on its own."
+        )
+        facts = [("Level", f"{100 * self.confidence_level:g}%"), ("Intervals cover", self.estimand)]
+        return Summary("Confidence intervals", facts, ["", "low", "high"], rows, [together])
+
+    def _records(self, *options: Any) -> Records:
+        columns = {"low": np.ravel(self.low).tolist(), "high": np.ravel(self.high).tolist()}
+        facts = {
+            "estimand": self.estimand,
+            "confidence_level": self.confidence_level,
+            "simultaneous": self.simultaneous,
+        }
+        return Records(self.names or [str(i) for i in range(len(columns["low"]))], columns, facts)
 
     def __iter__(self) -> Iterator[Numbers]:
         return iter((self.low, self.high))
@@ -193,7 +302,7 @@ class JointTest(Reported):
 
 
 @dataclass(frozen=True, slots=True)
-class Summary(Reported):
+class Summary(Exported, Reported):
     """A titled table with facts above and notes below: text in a terminal, HTML in a notebook.
 
     Attributes
@@ -230,6 +339,12 @@ class Summary(Reported):
     def summary(self) -> Summary:
         """Return itself, of which a page can be written."""
         return self
+
+    def _records(self, *options: Any) -> Records:
+        names = [row[0] for row in self.rows]
+        cells = zip(*(row[1:] for row in self.rows), strict=True)
+        columns = dict(zip(self.columns[1:], map(list, cells), strict=True)) if self.rows else {}
+        return Records(names, columns, {"title": self.title, **dict(self.facts), "notes": list(self.notes)})
 
     def as_text(self) -> str:
         """Return the summary as plain text."""
@@ -343,6 +458,11 @@ def about_missing(
 def with_missing(estimand: str, sentence: str) -> str:
     """Return an estimand followed by what `about_missing` says, if it says anything."""
     return f"{estimand}. {sentence}" if sentence else estimand
+
+
+def _in_latex(text: str) -> str:
+    named = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    return "".join(named.get(c) or (f"\\{c}" if c in "&%$#_{}" else c) for c in text)
 
 
 def _wrapped(text: str, width: int, indent: int = 4) -> list[str]:

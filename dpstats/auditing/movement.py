@@ -25,10 +25,11 @@ from dpstats.privacy.stages import (
     OneOf,
     Responses,
     Selection,
+    Shuffle,
     Smooth,
     Stage,
 )
-from dpstats.release.groups import Cells, Windows
+from dpstats.release.groups import Cells, Runs, Windows
 from dpstats.release.witness import Declared, Seen
 
 Steps = NDArray[Any] | Mapping[str, NDArray[Any]]
@@ -147,7 +148,7 @@ def movement(first: Seen, second: Seen) -> Movement | None:
     """Return what a neighbour moved a stage by; None of what is given nothing of the data."""
     stage, given = first.stage, (first.given, second.given)
     left_out = [isinstance(what, str) for what in given]
-    if isinstance(stage, Coins) or all(left_out):
+    if isinstance(stage, Coins | Shuffle) or all(left_out):
         return None
     if any(left_out):
         return _wrong(
@@ -227,6 +228,7 @@ def _choice(stage: Choice, first: Any, second: Any) -> Movement:
     return Movement(stage.name, words, float(total), float(stage.range_steps), total <= stage.range_steps)
 
 
+<<<<<<< HEAD
 def _range_of_cells(first: Cells, second: Cells) -> Fraction | None:
     """Return the range, over candidates, of what a row moves their utility by; None where candidates differ."""
     points = np.unique(np.concatenate([first.low, first.high, second.low, second.high]))
@@ -249,6 +251,29 @@ def _range_of_windows(first: Ends, second: Ends, unit: int) -> tuple[Fraction | 
         found = [side[j] + shift for ends in (first, second) for side in ends for shift in (-1, 0, 1)]
         some = np.unique(np.concatenate(found))
         places.append(some[(some >= low[j]) & (some <= high[j])])
+=======
+def _range_of(first: Any, second: Any) -> tuple[Fraction, bool]:
+    """Return the range, over candidates, of what a row moves their utility by; and whether all were looked at."""
+    if isinstance(first, Cells):
+        points = np.unique(np.concatenate([first.low, first.high, second.low, second.high]))
+        pairs = zip(points.tolist(), *(_of_cells(cells, points) for cells in (first, second)), strict=True)
+        moves = [b - a for _, a, b in pairs if a is not None and b is not None]
+        return max(moves) - min(moves), True
+    if isinstance(first, Runs):
+        return _range_of_runs(first, second), True
+    ends = [_of_windows(windows) for windows in (first, second)]
+    places = [
+        np.unique(np.concatenate([side[j] + shift for pair in ends for side in pair for shift in (-1, 0, 1)]))
+        for j in range(first.size)
+    ]
+    places = [
+        found[
+            (found >= min(pair[0][j].min() for pair in ends))
+            & (found <= max(pair[1][j].max() for pair in ends))
+        ]
+        for j, found in enumerate(places)
+    ]
+>>>>>>> main
     count = math.prod(found.size for found in places)
     if count <= MOST_CANDIDATES:
         tuples = np.array(list(itertools.product(*(found.tolist() for found in places))), dtype=np.int64).T
@@ -257,6 +282,17 @@ def _range_of_windows(first: Ends, second: Ends, unit: int) -> tuple[Fraction | 
         tuples = np.stack([rng.choice(found, MOST_CANDIDATES) for found in places])
     change = _utility(second, tuples) - _utility(first, tuples)
     return Fraction(int(change.max() - change.min()), unit), count <= MOST_CANDIDATES
+
+
+def _range_of_runs(first: Runs, second: Runs) -> Fraction:
+    moves = []
+    for line in np.union1d(first.line, second.line).tolist():
+        both = [(runs.low[runs.line == line], runs.utility[runs.line == line]) for runs in (first, second)]
+        starts = np.union1d(both[0][0], both[1][0])
+        before, after = (utility[np.searchsorted(low, starts, side="right") - 1] for low, utility in both)
+        moves.append(after - before)
+    change = np.concatenate(moves)
+    return Fraction(int(change.max() - change.min()), first.unit)
 
 
 def _of_cells(cells: Cells, points: NDArray[np.int64]) -> list[Fraction | None]:

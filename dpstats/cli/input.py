@@ -116,7 +116,7 @@ class InputTable:
         return f"{self.name} is not a readable CSV or Parquet file with a header"
 
     def _text(self, columns: list[str] | None, option: str, text: Collection[str]) -> Any:
-        from dpstats.data.delimited import read_delimited
+        from dpstats.data.text import read_delimited
 
         form = text_format(self._options)
         with contextlib.ExitStack() as stack:
@@ -198,7 +198,7 @@ class InputTable:
         return frame[columns]
 
     def _check_names(self, columns: list[str], names: list[str], option: str) -> None:
-        from dpstats.data.delimited import check_names
+        from dpstats.data.text import check_names
 
         check_names(columns, names, self.name, option)
         self.columns = list(columns)
@@ -206,7 +206,7 @@ class InputTable:
 
 def text_format(options: argparse.Namespace) -> Any:
     """Return how the options say that text is written."""
-    from dpstats.data.delimited import TextFormat
+    from dpstats.data.text import TextFormat
 
     sep = _SEPARATORS.get(options.sep, options.sep)
     if len(sep) != 1 or sep in '"\r\n\0':

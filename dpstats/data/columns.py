@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
-from dpstats.data.foreign import frame_of, in_memory, series_of
+from dpstats.data.frames import frame_of, in_memory, series_of
 from dpstats.data.values import Instant, bool_of
 from dpstats.data.words import Words
 from dpstats.errors import InvalidData

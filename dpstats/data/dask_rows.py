@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dpstats.data.engine import Beside, Engine, Part, Work, chosen_columns, refusal
+from dpstats.data.batches import Beside, Engine, Part, Work, chosen_columns, refusal
 from dpstats.data.rows import as_float64, rows_of
 from dpstats.data.schema import Schema
 from dpstats.data.tables import Integers, added

@@ -13,14 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.columns import check_kind, kind_of
-from dpstats.data.foreign import frame_of
-from dpstats.data.frames import column, select
-from dpstats.data.histograms import is_histogram, read_counts
+from dpstats.data.counts import is_histogram, read_counts
+from dpstats.data.frames import column, frame_of, select
 from dpstats.data.labels import column_names, unit_of
-from dpstats.data.rows import InvalidType, as_float64, as_table, column_of, rows_of
+from dpstats.data.rows import InvalidType, as_float64, as_table, canonical, column_of, refuse_copies, rows_of
 from dpstats.data.schema import Schema
 from dpstats.data.source import Source
-from dpstats.data.sparse import canonical, refuse_copies
 from dpstats.data.tables import Narrow, Rows, Table
 from dpstats.errors import InvalidData
 

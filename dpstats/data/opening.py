@@ -59,7 +59,7 @@ def _file(X: str | Path) -> Source:
         )
     path = Path(X)
     if ".parquet" not in [suffix.lower() for suffix in path.suffixes]:
-        from dpstats.data.text_files import of_text_file
+        from dpstats.data.text import of_text_file
 
         return of_text_file(path)
     from dpstats.data.duckdb_rows import of_parquet
@@ -86,7 +86,7 @@ def _dask(X: Any) -> Source | None:
 def _polars(X: Any) -> Source | None:
     if not hasattr(X, "collect_schema") or not hasattr(X, "collect"):
         return None
-    from dpstats.data.lazy_rows import of_lazy_frame
+    from dpstats.data.batches import of_lazy_frame
 
     return of_lazy_frame(X)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.groups.ratio import Noise, Ratio
+from dpstats.means.ratio import Noise, Ratio
 
 Floats = NDArray[np.float64]
 

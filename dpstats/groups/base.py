@@ -14,9 +14,9 @@ from dpstats.data.labels import by_name
 from dpstats.data.parameters import check_choice, check_columns, check_flag, check_level
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.groups.plan import RatioPlan
-from dpstats.groups.ratio import Ratio
 from dpstats.intervals import simultaneous_level
 from dpstats.lattice.finite import all_finite
+from dpstats.means.ratio import Ratio
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.results import ConfidenceInterval, ValueTest, about_missing, with_missing
 

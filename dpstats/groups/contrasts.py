@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
-from dpstats.groups.ratio import Ratio
+from dpstats.means.ratio import Ratio
 
 Floats = NDArray[np.float64]
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.data.categories import Categories
+from dpstats.data.levels import Categories
 from dpstats.data.parameters import (
     check_choice,
     check_integer,
@@ -36,9 +36,9 @@ from dpstats.groups.base import (
     tail_of,
 )
 from dpstats.groups.plan import GroupMeansPlan, group_means_plan
-from dpstats.groups.ratio import Ratio
 from dpstats.groups.results import AnalysisOfVariance, Difference, PairwiseDifferences
 from dpstats.groups.totals import TOTALS, group_sums
+from dpstats.means.ratio import Ratio
 from dpstats.means.region import Region
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released

@@ -9,10 +9,10 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.groups.ratio import Noise
 from dpstats.groups.totals import GaussianTotals, LaplaceTotals
 from dpstats.lattice import BoxLattice
 from dpstats.means.moments import finest
+from dpstats.means.ratio import Noise
 from dpstats.means.region import Region
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan

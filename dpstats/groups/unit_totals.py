@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
-from dpstats.groups.ratio import Noise, Ratio
 from dpstats.lattice import BoxLattice
+from dpstats.means.ratio import Noise, Ratio
 from dpstats.privacy.stages import Block, JointStage
 from dpstats.release.additive import JointIntegers
 

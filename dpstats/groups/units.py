@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.columns import distinct
-from dpstats.data.foreign import in_memory
-from dpstats.data.frames import column, refuse_unknown, take
+from dpstats.data.frames import column, in_memory, refuse_unknown, take
 from dpstats.data.labels import UNIT, column_names
 from dpstats.data.parameters import check_integer
 from dpstats.data.rows import column_of

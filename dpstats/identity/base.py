@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.memory import stated_shape
 from dpstats.data.opening import open_source
-from dpstats.data.public_facts import check_columns_again
+from dpstats.data.schema import check_columns_again
 from dpstats.data.tables import Rows
 from dpstats.identity.alternatives import unit_vector
 from dpstats.identity.distance_interval import InvertedTest

@@ -26,6 +26,7 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
+from dpstats.inference import BONFERRONI, Limits
 from dpstats.lattice import BallLattice, NormedLattice, NormSums
 from dpstats.means.adaptive_notes import notes_of
 from dpstats.means.adaptive_plan import (
@@ -36,9 +37,9 @@ from dpstats.means.adaptive_plan import (
     last_integers,
     last_steps,
 )
-from dpstats.means.base import ColumnEstimator, Ends, least_tail, of_interval, with_noise
-from dpstats.means.box_mean import mean_in_box, outside_box, within_box
-from dpstats.means.located import error_quantiles, locate
+from dpstats.means.base import ColumnEstimator, of_interval, with_noise
+from dpstats.means.box_mean import mean_in_box
+from dpstats.means.located import AdaptiveErrors, locate
 from dpstats.means.moments import finest, frozen, sum_integers
 from dpstats.means.region import check_bounds
 from dpstats.means.staging import TAILS, Staging, plan_stages
@@ -401,52 +402,13 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         unit = np.broadcast_to(self._located.deviation(), plan.n_features)
         return np.asarray(unit[:, None] * plan.shape.covariance(plan.n_features) * unit)
 
-    def _estimates(self) -> Ends:
+    def _estimates(self) -> Limits:
         return self._located.estimate, self._located.deviation() * self.plan_.stds
 
-    def _box(self, estimand: str) -> Ends:
-        # Without the ends that the mean may be beyond.
-        low, high = self.plan_.box
-        below, above = self._beyond(0.95)
-        return np.where(below, -np.inf, low), np.where(above, np.inf, high)
+    _together = BONFERRONI  # Sidak's inequality is for errors without bias
 
-    def _beyond(self, confidence_level: float) -> Any:
-        """Say for which columns the interval is open below, and for which above."""
-        plan = self.plan_
-        if plan.hard:
-            return np.zeros((2, plan.n_features), dtype=bool)
-        half = self._half_widths((1 - confidence_level) / 2)
-        return outside_box(self._located.estimate, half, *plan.box)
-
-    def _each_level(self, level: float, count: int) -> float:
-        # Bonferroni's: Sidak's inequality is for errors without bias.
-        return 1 - (1 - level) / count
-
-    def _limits(self, tail: Any, estimand: str) -> Ends:
-        # The whole bias may be on the side of a limit.
-        plan, located = self.plan_, self._located
-        return self._around(plan.stds * (error_quantiles(plan, located, tail, 0.0) + located.bias))
-
-    def _interval(self, tail: Any, estimand: str) -> Ends:
-        return self._around(self._half_widths(tail))
-
-    def _two_sided(self, value: Numbers, less: Numbers, greater: Numbers, estimand: str) -> Numbers:
-        # The interval is nearer than both limits: it is inverted itself.
-        def excluded(tail: Numbers) -> NDArray[np.bool_]:
-            low, high = self._interval(tail, estimand)
-            return (value < low) | (value > high)
-
-        tail = least_tail(excluded, value.shape)
-        return np.where(np.isnan(tail), 1.0, 2 * tail)
-
-    def _half_widths(self, tail: Any) -> Numbers:
-        """Return half-widths of two-sided intervals, which the bias shifts to one side only."""
-        return self.plan_.stds * error_quantiles(self.plan_, self._located, tail, self._located.bias)
-
-    def _around(self, half: Numbers) -> Ends:
-        """Return intervals about the unshrunk estimate, cut to the box."""
-        plan = self.plan_
-        return within_box(self._located.estimate, half, self.mean_, *plan.box, hard=plan.hard)
+    def _distribution(self, estimand: str) -> AdaptiveErrors:
+        return AdaptiveErrors(self.plan_, self._located, self.mean_)
 
     def summary(self, confidence_level: float = 0.95) -> Summary:
         """Return a table of estimates, noise and intervals; prints as text, shows as HTML in a notebook."""
@@ -469,7 +431,9 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
     def _notes(self, confidence_level: float) -> list[str]:
         """Return what a reader of the summary has to know."""
         plan = self.plan_
-        beyond = np.flatnonzero(np.logical_or(*self._beyond(confidence_level)))
+        beyond = np.flatnonzero(
+            np.logical_or(*self._distribution("population").beyond((1 - confidence_level) / 2))
+        )
         average = plan.average(list(self.stage_means_))
         moved = np.abs(self.mean_ - np.clip(average, *plan.box)) > 0.1 * plan.half
         said = notes_of(

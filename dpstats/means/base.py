@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.labels import by_name
-from dpstats.data.parameters import check_choice, check_columns, check_level
+from dpstats.data.parameters import check_choice, check_columns
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidParameter
-from dpstats.intervals import simultaneous_level
+from dpstats.inference import SIDAK, ErrorDistribution, Estimates, Limits, Test, Together
 from dpstats.lattice import check_finite_rows
 from dpstats.release.estimator import Plan, PrivateEstimator
-from dpstats.results import ConfidenceInterval, Summary, ValueTest, significant, with_missing
+from dpstats.results import ConfidenceInterval, Summary, significant, with_missing
 
 Numbers = NDArray[np.float64]
-Ends = tuple[Numbers, Numbers]
-
-_SMALLEST_TAIL = 1e-300
-_HALVINGS = 60
 
 
 class ColumnEstimator(PrivateEstimator[Plan], ABC):
     """Base of the estimators that report a number for each column.
 
-    Subclasses have the parameter ``missing`` beside those of a `PrivateEstimator`. What they report is some columns'
-    numbers, of which `_limits` and `_tails` know the law.
+    Subclasses have the parameter ``missing`` beside those of a `PrivateEstimator`. They report a number for each of
+    some columns, and `_distribution` is that of their errors.
     """
 
     missing: str
@@ -39,6 +33,9 @@ class ColumnEstimator(PrivateEstimator[Plan], ABC):
     @abstractmethod
     def summary(self, confidence_level: float = 0.95) -> Summary:
         """Return a table of estimates, noise and intervals; prints as text, shows as HTML in a notebook."""
+
+    _together: ClassVar[Together] = SIDAK
+    """How the intervals of several columns cover together."""
 
     # What an estimator knows of its numbers.
 
@@ -51,42 +48,12 @@ class ColumnEstimator(PrivateEstimator[Plan], ABC):
         """Return what missing entries of the fit counted as, as `about_missing` has it."""
 
     @abstractmethod
-    def _limits(self, tail: float | Numbers, estimand: str) -> Ends:
-        """Return lower and upper limits of every column, each wrong with at most this probability, up to one half.
-
-        ``tail`` is a number, or one per column.
-        """
-
-    def _interval(self, tail: float | Numbers, estimand: str) -> Ends:
-        """Return the ends of intervals that miss with at most twice this probability: both limits, or ends nearer."""
-        return self._limits(tail, estimand)
+    def _distribution(self, estimand: str) -> ErrorDistribution:
+        """Return the distribution of the errors of all columns."""
 
     @abstractmethod
-    def _estimates(self) -> tuple[Numbers, Numbers]:
+    def _estimates(self) -> Limits:
         """Return the estimates that intervals are about, and their standard errors."""
-
-    def _box(self, estimand: str) -> Ends:
-        """Return the public ends between which the estimand lies, if there are any."""
-        nowhere = np.full(self._estimates()[0].shape, np.inf)
-        return -nowhere, nowhere
-
-    def _tails(self, value: Numbers, estimand: str) -> Ends:
-        """Return the p-values of every column for the alternatives "less" and "greater"."""
-        less = least_tail(lambda tail: self._limits(tail, estimand)[1] < value, value.shape)
-        greater = least_tail(lambda tail: self._limits(tail, estimand)[0] > value, value.shape)
-        neither = np.ones(value.shape)
-        return (
-            np.where(np.isnan(less), np.where(np.isnan(greater), neither, 1 - greater), less),
-            np.where(np.isnan(greater), np.where(np.isnan(less), neither, 1 - less), greater),
-        )
-
-    def _two_sided(self, value: Numbers, less: Numbers, greater: Numbers, estimand: str) -> Numbers:
-        """Return the p-values against any other value, from those against smaller and against greater ones."""
-        return np.asarray(np.minimum(1.0, 2 * np.minimum(less, greater)))
-
-    def _each_level(self, level: float, count: int) -> float:
-        """Return the level of each interval, of those that are to cover together."""
-        return simultaneous_level(level, count)
 
     # What a user asks.
 
@@ -106,16 +73,44 @@ class ColumnEstimator(PrivateEstimator[Plan], ABC):
             return next(iter(known))
         return check_choice("estimand", name, list(known))
 
+    def estimates(self, *, estimand: str | None = None) -> Estimates:
+        """Return the estimates with the distribution of their errors: they can be pickled without the estimator.
+
+        Parameters
+        ----------
+        estimand : str, optional
+            What intervals cover; see the estimator.
+        """
+        check_is_fitted(self)
+        name = self._estimand(estimand)
+        estimate, error = self._estimates()
+        return Estimates(
+            estimate,
+            error,
+            tuple(self._names_of_all()),
+            self._covered(name),
+            self._distribution(name),
+            together=self._together,
+            simulated=self.privacy_.simulated,
+        )
+
     def confidence_interval(
-        self, confidence_level: float = 0.95, simultaneous: bool = False, *, estimand: str | None = None
+        self,
+        confidence_level: float = 0.95,
+        *,
+        simultaneous: bool | None = None,
+        alternative: str = "two-sided",
+        estimand: str | None = None,
     ) -> ConfidenceInterval:
-        """Return an interval for each column, counting sampling error and privacy noise.
+        """Return an interval for each column; it counts sampling error and noise.
 
         Parameters
         ----------
         confidence_level : float, default=0.95
         simultaneous : bool, default=False
             Make all columns covered together at this level.
+        alternative : {"two-sided", "less", "greater"}, default="two-sided"
+            One-sided: the values that a test for this alternative does not reject.
         estimand : str, optional
             What to cover; see the estimator.
 
@@ -124,15 +119,17 @@ class ColumnEstimator(PrivateEstimator[Plan], ABC):
         ConfidenceInterval
             ``low`` and ``high``, one number per column, and the ``estimand`` in words.
         """
-        check_is_fitted(self)
-        level, name = check_level("confidence_level", confidence_level), self._estimand(estimand)
-        each = self._each_level(level, self._estimates()[0].size) if simultaneous else level
-        low, high = self._interval((1 - each) / 2, name)
-        return ConfidenceInterval(low, high, level, self._covered(name), bool(simultaneous))
+        found = self.estimates(estimand=estimand)
+        return found.confidence_interval(confidence_level, simultaneous=simultaneous, alternative=alternative)
 
     def test(
-        self, value: Any = 0.0, alternative: str = "two-sided", *, estimand: str | None = None
-    ) -> ValueTest:
+        self,
+        value: Any = 0.0,
+        alternative: str = "two-sided",
+        *,
+        simultaneous: bool = False,
+        estimand: str | None = None,
+    ) -> Test:
         """Test whether each column's estimand is ``value``, from what was released: it costs no privacy.
 
         It rejects at level a where the interval of level 1 - a excludes the value. For pairs of measurements, fit
@@ -145,58 +142,41 @@ class ColumnEstimator(PrivateEstimator[Plan], ABC):
         alternative : {"two-sided", "less", "greater"}, default="two-sided"
             What speaks against the null hypothesis: that the estimand is not, is less than, or is greater than the
             value.
+        simultaneous : bool, default=False
+            Adjust the p-values for all columns together.
         estimand : str, optional
             What is tested; see `confidence_interval`.
 
         Returns
         -------
-        ValueTest
+        Test
             ``statistic`` and ``pvalue``, one number per column, and ``confidence_interval()``.
         """
-        check_is_fitted(self)
-        side, name = (
-            check_choice("alternative", alternative, ["two-sided", "less", "greater"]),
-            self._estimand(estimand),
-        )
-        estimates, errors = self._estimates()
+        found = self.estimates(estimand=estimand)
         names = getattr(self, "feature_names_in_", None)
         given = by_name("value", value, None if names is None else list(names))
-        checked = check_columns("value", given, estimates.size)
-        at = np.full(estimates.shape, checked)
-        low, high = self._box(name)
-        if not np.all((low <= at) & (at <= high)):
-            where = int(np.argmin((low <= at) & (at <= high)))
-            raise InvalidParameter(
-                f"value must lie inside the declared bounds, outside which no mean can be, got {at[where]:g} for a "
-                f"column between {low[where]:g} and {high[where]:g}"
-            )
-        less, greater = self._tails(at, name)
-        pvalues = {
-            "less": less,
-            "greater": greater,
-            "two-sided": self._two_sided(at, less, greater, name),
-        }
+        checked = check_columns("value", given, found.estimate.size)
+        return found.test(checked, alternative, simultaneous=simultaneous)
 
-        def interval(confidence_level: float = 0.95) -> ConfidenceInterval:
-            if side == "two-sided":
-                return self.confidence_interval(confidence_level, estimand=name)
-            level = check_level("confidence_level", confidence_level)
-            ends = self._limits(1 - level, name) if level > 0.5 else self._limits(0.5, name)
-            one = (low, ends[1]) if side == "less" else (ends[0], high)
-            return ConfidenceInterval(*one, level, self._covered(name))
+    def to_frame(self, confidence_level: float = 0.95) -> Any:
+        """Return estimates, standard errors and intervals as a data frame of pandas, a row for each column."""
+        return self.estimates().to_frame(confidence_level)
 
-        with np.errstate(divide="ignore", invalid="ignore"):
-            statistic = (estimates - at) / errors
-        return ValueTest(
-            statistic,
-            pvalues[side],
-            checked,
-            side,
-            self._covered(name),
-            self._names_of_all(),
-            interval,
-            simulated=self.privacy_.simulated,
-        )
+    def to_dict(self, confidence_level: float = 0.95) -> dict[str, Any]:
+        """Return the same as JSON has it."""
+        return self.estimates().to_dict(confidence_level)
+
+    def to_latex(self, confidence_level: float = 0.95) -> str:
+        """Return the table of the summary as a LaTeX tabular, for the package booktabs."""
+        return self.summary(confidence_level).to_latex()
+
+    def to_markdown(self, confidence_level: float = 0.95) -> str:
+        """Return the table of the summary in Markdown."""
+        return self.summary(confidence_level).to_markdown()
+
+    def plot(self, ax: Any = None, confidence_level: float = 0.95, **style: Any) -> Any:
+        """Draw the estimates with their intervals, and return the Axes; see `Estimates.plot`."""
+        return self.estimates().plot(ax, confidence_level, **style)
 
     def _names_of_all(self) -> list[str]:
         """Return the names of the columns that are reported."""
@@ -248,17 +228,6 @@ class ColumnEstimator(PrivateEstimator[Plan], ABC):
     def _simulated_note(self) -> list[str]:
         simulated = "Simulated noise, not a private release: random_state was given."
         return [simulated] if self.privacy_.simulated else []
-
-
-def least_tail(excluded: Callable[[Numbers], NDArray[np.bool_]], shape: tuple[int, ...]) -> Numbers:
-    """Return for each column the least probability, of at most one half, whose limit excludes a value; NaN for none."""
-    least, most = np.full(shape, math.log(_SMALLEST_TAIL)), np.full(shape, math.log(0.5))
-    ever = excluded(np.exp(most))
-    for _ in range(_HALVINGS if ever.any() else 0):
-        middle = (least + most) / 2
-        out = excluded(np.exp(middle))
-        least, most = np.where(out, least, middle), np.where(out, middle, most)
-    return np.where(ever, np.exp(most), np.nan)
 
 
 def with_noise(header: str, values: Numbers, errors: Numbers) -> dict[str, list[str]]:

@@ -24,9 +24,10 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
-from dpstats.intervals import half_widths
+from dpstats.inference import ErrorDistribution, Limits
 from dpstats.lattice import BallLattice, BoxLattice, RowLattice
-from dpstats.means.base import ColumnEstimator, Ends, of_interval, rounded, with_noise
+from dpstats.means.base import ColumnEstimator, of_interval, rounded, with_noise
+from dpstats.means.clipped_errors import BallErrors, BoxErrors
 from dpstats.means.clipped_plan import ClippedMeanPlan
 from dpstats.means.moments import (
     MEAN,
@@ -39,7 +40,6 @@ from dpstats.means.moments import (
     mean_integers,
     squares_integers,
 )
-from dpstats.means.population import population_bias_in_ball, population_ends
 from dpstats.means.region import Region, public_numbers
 from dpstats.means.score import About, Known, Score
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -379,21 +379,18 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
             )
         return super()._estimand(name)
 
-    def _estimates(self) -> Ends:
+    def _estimates(self) -> Limits:
         return self.mean_, np.hypot(self._sampling_std(), self.noise_std_)
 
-    def _box(self, estimand: str) -> Ends:
-        return super()._box(estimand) if self._widens(estimand) else self._ends()
-
-    def _ends(self) -> Ends:
+    def _ends(self) -> Limits:
         return self.plan_.region.ends(self.plan_.n_features)
 
-    def _widens(self, estimand: str) -> bool:
-        """Whether what is cut off by the clip counts."""
-        return estimand == "population" and not self.plan_.region.hard
+    def _center(self) -> NDArray[np.float64]:
+        return np.broadcast_to(self.plan_.lattice.center, (self.plan_.n_features,))
 
-    def _limits(self, tail: Any, estimand: str) -> Ends:
+    def _distribution(self, estimand: str) -> ErrorDistribution:
         plan = self.plan_
+<<<<<<< HEAD
         widen = self._widens(estimand)
         if widen and plan.clip_norm == "l2":
             return self._limits_from_ball(tail)
@@ -428,6 +425,13 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
 
     def _std_array(self) -> NDArray[np.float64]:
         return np.full(self.plan_.n_features, self.plan_.std, dtype=np.float64)
+=======
+        widens = estimand == "population" and not plan.region.hard
+        std = np.full(plan.n_features, plan.std, dtype=np.float64) if widens else None
+        if std is not None and plan.clip_norm == "l2":
+            return BallErrors(self._score, self._center(), std, float(plan.region.clip))
+        return BoxErrors(self._score, self._center(), *self._ends(), std)
+>>>>>>> main
 
     @property
     def cov_params_(self) -> NDArray[np.float64]:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.intervals import error_tails, furthest
+from dpstats.inference import ErrorDistribution, Limits
+from dpstats.intervals import error_tails
 from dpstats.privacy.plan import Added
 
 Numbers = NDArray[np.float64]
@@ -23,7 +24,7 @@ _RAISED = 1.0
 
 
 @dataclass(frozen=True, eq=False)
-class Score:
+class Score(ErrorDistribution):
     """What is known of the means of some columns, each between public ends.
 
     Attributes
@@ -55,19 +56,11 @@ class Score:
         """
         return np.clip(self.estimate, self.low, self.high)
 
-    def limits(self, tail: float) -> tuple[Numbers, Numbers]:
-        """Return the least and the largest value that an estimate so far off does not refute.
+    @property
+    def box(self) -> Limits:
+        return self.low, self.high
 
-        Each is beyond the mean with at most this probability, of at most one half.
-        """
-        start = self.start
-        low, high = (
-            furthest(start, end, lambda value: self._tails(np.abs(start - value), value) >= tail)
-            for end in (self.low, self.high)
-        )
-        return low, high
-
-    def tails(self, value: Numbers) -> tuple[Numbers, Numbers]:
+    def tails(self, value: Numbers) -> Limits:
         """Return the probabilities of an estimate this small, and of one this large, where the mean is ``value``."""
         return self._tails(value - self.start, value), self._tails(self.start - value, value)
 

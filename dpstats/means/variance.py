@@ -22,8 +22,9 @@ from dpstats.data.parameters import (
     check_privacy_parameters,
 )
 from dpstats.data.tables import Rows
+from dpstats.inference import BONFERRONI, ErrorDistribution, Limits, Tail
 from dpstats.lattice import BoxLattice, RowLattice
-from dpstats.means.base import ColumnEstimator, Ends, of_interval, rounded
+from dpstats.means.base import ColumnEstimator, of_interval, rounded
 from dpstats.means.moments import CUBES, FOURTHS, MEAN, SQUARES, Weights, finest, flat
 from dpstats.means.region import Region
 from dpstats.means.score import OfSquares, Score
@@ -277,22 +278,14 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
             return {"clipped": words, "population": words}
         return {"clipped": f"the {about} of the population if it were clipped"}
 
-    def _estimates(self) -> Ends:
+    def _estimates(self) -> Limits:
         spread = self._score.variance(self.variance_) / self._score.n
         return self.variance_, np.sqrt(spread + self.noise_std_**2)
 
-    def _box(self, estimand: str) -> Ends:
-        return self._score.low, self._score.high
+    _together = BONFERRONI  # of any dependence
 
-    def _each_level(self, level: float, count: int) -> float:
-        # Whatever their dependence: Bonferroni's.
-        return 1 - (1 - level) / count
-
-    def _limits(self, tail: Any, estimand: str) -> Ends:
-        if self.plan_.interval == "normal":
-            low, high = _normal_limits(self._score, tail)
-            return tuple(np.clip(end, *self._box(estimand)) for end in (low, high))  # type: ignore[return-value]
-        return self._score.limits(tail)
+    def _distribution(self, estimand: str) -> ErrorDistribution:
+        return NormalSquares(self._score) if self.plan_.interval == "normal" else self._score
 
     def summary(self, confidence_level: float = 0.95) -> Summary:
         """Return a table of estimates, noise and intervals; prints as text, shows as HTML in a notebook."""
@@ -354,11 +347,26 @@ def _ratio_of_moments(
         return np.where(second > 0, above / second, np.inf)
 
 
-def _normal_limits(score: Score, tail: Any) -> Ends:
-    """Return limits for normal rows: of chi-square law and noise, combined as MOVER does (Zou and Donner 2008)."""
-    raw, scale = score.estimate, np.asarray(score.noise.scale)
-    noise = scale * (-ndtri(tail) if score.noise.law == "gaussian" else -np.log(2 * np.asarray(tail)))
-    estimate = np.maximum(raw, 0.0)
-    below = estimate * (1 - score.n / chi2.isf(tail, score.n))
-    above = estimate * (score.n / chi2.ppf(tail, score.n) - 1)
-    return raw - np.hypot(below, noise), raw + np.hypot(above, noise)
+@dataclass(frozen=True, eq=False)
+class NormalSquares(ErrorDistribution):
+    """Errors of the variance of normal rows: chi-square, and noise, combined as MOVER does (Zou and Donner 2008)."""
+
+    score: Score
+
+    @property
+    def start(self) -> Numbers:
+        return self.score.start
+
+    @property
+    def box(self) -> Limits:
+        return self.score.box
+
+    def limits(self, tail: Tail) -> Limits:
+        score = self.score
+        raw, scale = score.estimate, np.asarray(score.noise.scale)
+        noise = scale * (-ndtri(tail) if score.noise.law == "gaussian" else -np.log(2 * np.asarray(tail)))
+        estimate = np.maximum(raw, 0.0)
+        below = estimate * (1 - score.n / chi2.isf(tail, score.n))
+        above = estimate * (score.n / chi2.ppf(tail, score.n) - 1)
+        low, high = raw - np.hypot(below, noise), raw + np.hypot(above, noise)
+        return np.clip(low, *self.box), np.clip(high, *self.box)

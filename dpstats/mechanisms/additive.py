@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from dpstats.data.numbers import exact_numbers, floats_among
 from dpstats.data.parameters import check_integer, check_privacy_parameters, check_real
+from dpstats.data.values import exact_numbers, floats_among
 from dpstats.errors import DPStatsError, InvalidData, InvalidParameter
 from dpstats.lattice import exact_steps, isqrt_up
 from dpstats.privacy.budget import PrivacyBudget

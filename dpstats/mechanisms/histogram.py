@@ -12,13 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
-from dpstats.data.bins import Bins
-from dpstats.data.categories import Categories
 from dpstats.data.columns import truths
+from dpstats.data.counts import Tally
+from dpstats.data.levels import Bins, Categories
 from dpstats.data.opening import open_source
 from dpstats.data.parameters import check_choice, check_privacy_parameters
 from dpstats.data.schema import Schema
-from dpstats.data.tallies import Tally
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.lattice import isqrt_up
 from dpstats.mechanisms.counts import CountEstimate, DensityEstimate

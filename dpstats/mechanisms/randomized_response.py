@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dpstats.data.arithmetic import as_int64
-from dpstats.data.numbers import array_of
 from dpstats.data.parameters import check_integer, check_real
-from dpstats.data.values import key_of
+from dpstats.data.values import array_of, key_of
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.events import Event

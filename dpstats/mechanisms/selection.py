@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from dpstats.data.arithmetic import as_int64
-from dpstats.data.numbers import exact_numbers, floats_among
 from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters, check_real
+from dpstats.data.values import exact_numbers, floats_among
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.lattice import exact_steps
 from dpstats.mechanisms.quadrature import laplace_log_cumulative, laplace_log_density, normalized, pieces

@@ -16,8 +16,8 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.numbers import exact_numbers, floats_among
 from dpstats.data.parameters import check_integer, check_real
+from dpstats.data.values import exact_numbers, floats_among
 from dpstats.errors import DPStatsError, Exhausted, InvalidData, InvalidParameter
 from dpstats.lattice import exact_steps
 from dpstats.mechanisms.quadrature import FAR, halting_law

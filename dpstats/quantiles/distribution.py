@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from sklearn.isotonic import isotonic_regression
 
-from dpstats.data.numbers import exact_numbers
 from dpstats.data.parameters import check_integer, check_level, check_privacy_parameters
 from dpstats.data.tables import Rows
+from dpstats.data.values import exact_numbers
 from dpstats.errors import InvalidParameter
 from dpstats.lattice import isqrt_up
 from dpstats.privacy.guarantee import PrivacyGuarantee

@@ -1,6 +1,6 @@
 """Query release: many linear queries on a finite universe, answered from one budget."""
 
-from dpstats.data.bins import Bins
+from dpstats.data.levels import Bins
 from dpstats.queries import pictures as pictures  # what pages draw
 from dpstats.queries.answers import WorkloadAnswers
 from dpstats.queries.domain import Domain

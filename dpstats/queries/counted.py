@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dpstats.data.counts import Tally
 from dpstats.data.schema import Schema
 from dpstats.data.tables import Counts as Histogram
 from dpstats.data.tables import Rows
-from dpstats.data.tallies import Tally
 from dpstats.errors import InvalidData
 from dpstats.queries.domain import Counts, Domain
 

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
-from dpstats.data.bins import Bins
-from dpstats.data.categories import Categories, Levels
+from dpstats.data.levels import Bins, Categories, Levels
 from dpstats.data.opening import open_source
 from dpstats.data.parameters import check_choice
 from dpstats.data.schema import Schema

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.histograms import MOST_ROWS
+from dpstats.data.counts import MOST_ROWS
 from dpstats.data.parameters import (
     check_choice,
     check_flag,

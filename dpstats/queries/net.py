@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
-from dpstats.data.histograms import MOST_ROWS
+from dpstats.data.counts import MOST_ROWS
 from dpstats.data.opening import open_source
 from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters, check_real
 from dpstats.data.tables import Rows

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.data.histograms import MOST_ROWS
+from dpstats.data.counts import MOST_ROWS
 from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters, check_real
 from dpstats.data.tables import Rows
 from dpstats.errors import DPStatsError, Exhausted, InvalidParameter

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.data.categories import Categories
+from dpstats.data.levels import Categories
 from dpstats.data.parameters import check_choice, check_integer, check_real
 from dpstats.data.schema import Column, Schema
 from dpstats.data.tables import Rows

@@ -13,7 +13,7 @@ from scipy.special import expit
 from sklearn.base import ClassifierMixin
 
 from dpstats.data.arithmetic import as_int64
-from dpstats.data.categories import Categories
+from dpstats.data.levels import Categories
 from dpstats.data.parameters import check_flag, check_integer, check_privacy_parameters
 from dpstats.data.schema import Column
 from dpstats.data.tables import Rows

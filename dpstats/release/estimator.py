@@ -18,8 +18,7 @@ from dpstats.data.arithmetic import quiet
 from dpstats.data.labels import by_name, pairs_by_name, unit_of
 from dpstats.data.memory import stated_shape
 from dpstats.data.opening import open_source
-from dpstats.data.public_facts import check_columns_again, check_names, record_columns
-from dpstats.data.schema import Schema
+from dpstats.data.schema import Schema, check_columns_again, check_names, record_columns
 from dpstats.data.source import Source
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidData

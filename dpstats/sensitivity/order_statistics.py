@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
-from dpstats.data.numbers import exact_numbers
 from dpstats.data.parameters import check_integer, check_real
+from dpstats.data.values import exact_numbers
 from dpstats.errors import InvalidData, InvalidParameter
 
 

@@ -13,8 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from dpstats.data.duckdb_functions import overridden
-from dpstats.data.duckdb_rows import check_duckdb, file_literal
+from dpstats.data.duckdb_rows import check_duckdb, file_literal, overridden
 from dpstats.data.words import number_sql
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.sql.catalogue import BaseTable, ColumnType, quoted

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.categories import Categories
+from dpstats.data.levels import Categories
 from dpstats.errors import InvalidParameter
 from dpstats.noisy_counts import CountNoise, limits
 from dpstats.results import ConfidenceInterval

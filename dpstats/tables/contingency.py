@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpstats.data.categories import Categories
+from dpstats.data.counts import Tally
+from dpstats.data.levels import Categories
 from dpstats.data.parameters import (
     check_choice,
     check_flag,
@@ -26,7 +27,6 @@ from dpstats.data.parameters import (
 )
 from dpstats.data.schema import Schema
 from dpstats.data.tables import Rows
-from dpstats.data.tallies import Tally
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.mechanisms.histogram import count_stage, count_steps
 from dpstats.noisy_counts import CountNoise

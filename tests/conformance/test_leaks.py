@@ -311,12 +311,12 @@ def test_what_is_not_refused_would_be_noticed() -> None:
 def test_a_command_that_shows_data_would_be_noticed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dpstats.data import delimited
+    from dpstats.data import text
 
     def shown(stream: Any, *args: Any, **options: Any) -> Any:
         raise InvalidData(f"cannot read {stream.read().decode().splitlines()[1]!r}")
 
-    monkeypatch.setattr(delimited, "read_delimited", shown)
+    monkeypatch.setattr(text, "read_delimited", shown)
     for command in COMMANDS:
         with pytest.raises(AssertionError, match="data in"):
             check_command(command, "text", tmp_path, capsys)

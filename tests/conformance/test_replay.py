@@ -31,7 +31,7 @@ from dpstats import report
 from dpstats.auditing.compared import compared
 from dpstats.auditing.replay import Replay, fit, seen_of
 from dpstats.auditing.sensitivity_check import FOLLOWS
-from dpstats.data.histograms import read_counts
+from dpstats.data.counts import read_counts
 from dpstats.errors import Exhausted
 from dpstats.identity.base import PrivateTest
 from dpstats.means import AdaptiveMean, ClippedMean, SparseMean

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.engine import Beside, Engine, Part, Work, names_of
+from dpstats.data.batches import Beside, Engine, Part, Work, names_of
 from dpstats.data.tables import Integers, added
 
 

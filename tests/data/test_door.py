@@ -22,7 +22,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from dpstats.data.categories import Categories
+from dpstats.data.levels import Categories
 from dpstats.data.opening import open_source
 from dpstats.data.schema import Column, Schema
 from dpstats.data.tables import Narrow, Rows, Table

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from dpstats.data.engine import Part
+from dpstats.data.batches import Part
+from dpstats.data.duckdb_rows import FUNCTIONS as OF_SUMS
+from dpstats.data.duckdb_rows import overridden
 from dpstats.data.opening import open_source
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.groups import GroupMeans
 from dpstats.means import AdaptiveMean, ClippedMean
 from dpstats.regression import PrivateLinearRegression
+from dpstats.sql.compile import FUNCTIONS as OF_ANSWERS
 from dpstats.sql.source import Source
 
 duckdb = pytest.importorskip("duckdb")
@@ -223,3 +227,30 @@ def test_a_path_that_duckdb_cannot_take_literally_is_refused(connection, tmp_pat
     text = tmp_path / "a\\[1].csv"
     text.write_text("a\n1\n")
     assert entries(text)[0].tolist() == [[1.0]]
+
+
+def found(connection: Any, names: frozenset[str] = OF_ANSWERS) -> str | None:
+    return overridden(lambda sql: connection.cursor().execute(sql).fetchall(), names)
+
+
+def test_macros_and_python_functions_are_found() -> None:
+    plain = duckdb.connect()
+    assert found(plain) is None and found(plain, OF_SUMS) is None
+    plain.execute("CREATE MACRO harmless(a) AS a; CREATE SCHEMA other; CREATE MACRO other.Least(a, b) AS a")
+    assert found(plain) == "least" and found(plain, OF_SUMS) == "least"
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        ("least", ["DOUBLE", "DOUBLE"]),
+        ("greatest", ["HUGEINT", "INTEGER"]),
+        ("=", ["DATE", "DATE"]),
+        ("<", ["BIGINT", "BIGINT"]),
+        ("coalesce", ["BIGINT", "BIGINT"]),
+    ],
+)
+def test_a_python_function_is_found_by_its_types(name: str, kinds: list[str]) -> None:
+    own = duckdb.connect()
+    own.create_function(name, lambda a, b: a, kinds, kinds[0])
+    assert found(own) == name and found(own, OF_ANSWERS - {name}) is None

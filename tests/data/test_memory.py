@@ -9,7 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from dpstats.data.categories import Categories
+from dpstats.data.levels import Categories
 from dpstats.data.memory import stated_shape
 from dpstats.data.opening import open_source
 from dpstats.data.schema import Schema

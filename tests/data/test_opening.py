@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from dpstats.data import Rows, Schema, Source, Table, open_source, register
-from dpstats.data.engine import Engine
+from dpstats.data.batches import Engine
 from dpstats.data.memory import Memory
 from dpstats.data.rows import column_of
 from dpstats.errors import BudgetExceeded, InvalidData

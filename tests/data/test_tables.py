@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 import scipy.sparse
 
-from dpstats.data.categories import Categories
+from dpstats.data.levels import Categories
 from dpstats.data.opening import open_source
 from dpstats.data.rows import column_of
 from dpstats.data.schema import Column, Schema, unit_codes

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpstats.data.categories import Categories
+from dpstats.data.levels import Categories
 from dpstats.data.rows import column_of
 from dpstats.data.words import FOREIGN, MISSING_WORDS, Words, number, number_sql, numbers
 from dpstats.errors import InvalidData

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from dpstats.groups.anova import draw, null_statistics, statistic
-from dpstats.groups.ratio import Noise, Ratio
+from dpstats.means.ratio import Noise, Ratio
 
 NOISE = Noise(8.45, 8.9, 8.0, 8.45, 8.9, 0.77 * 8.9**2)
 LAPLACE = Noise(4.0, 4.9, 4.9, 4.0, 4.9, 8.0, laplace=2.0)

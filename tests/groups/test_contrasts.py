@@ -8,7 +8,7 @@ from scipy import stats
 
 from dpstats.groups import anova
 from dpstats.groups.contrasts import apart, difference_score, holm, range_quantile, range_tail
-from dpstats.groups.ratio import Noise, Ratio
+from dpstats.means.ratio import Noise, Ratio
 
 NOISE = Noise(8.45, 8.9, 8.0, 8.45, 8.9, 0.77 * 8.9**2)
 Z = 1.959963984540054

@@ -556,7 +556,7 @@ def test_a_test_costs_nothing_and_refuses_what_cannot_be() -> None:
     assert len(budget.history()) == 1 and "costs no privacy" in str(found.summary())
     assert list(found.names) == ["a", "b", "c"] and "<table" in found._repr_html_()
     for bad, message in (
-        ((7.0,), "value must lie inside the declared bounds, .* got 7 for a column between -6 and 6"),
+        ((7.0,), "value must be between the bounds of the estimand, -6 and 6, got 7"),
         ((math.nan,), "value must be"),
         (([0.0, 1.0],), "value must be"),
         ((0.0, "bigger"), "alternative must be one of"),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpstats.data.histograms import is_histogram, read_counts
+from dpstats.data.counts import is_histogram, read_counts
 from dpstats.errors import InvalidData
 from dpstats.queries import Domain
 from dpstats.queries.counted import counts_of, domain_schema

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpstats.data.histograms import read_counts
+from dpstats.data.counts import read_counts
 from dpstats.errors import InvalidData
 from dpstats.queries import LinearQueries
 from dpstats.queries.counts import ROW, data_steps, hypothesis_steps, in_shares

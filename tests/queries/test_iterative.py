@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpstats.data.histograms import read_counts
+from dpstats.data.counts import read_counts
 from dpstats.errors import InvalidParameter
 from dpstats.privacy import PrivacyBudget
 from dpstats.queries import IterativeConstruction, LinearQueries

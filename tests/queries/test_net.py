@@ -78,7 +78,7 @@ def test_what_is_drawn_has_that_law() -> None:
 
 
 def _counts(x: np.ndarray) -> object:
-    from dpstats.data.histograms import read_counts
+    from dpstats.data.counts import read_counts
 
     return read_counts(x)
 

@@ -18,7 +18,7 @@ WIDER = {
     "privacy": ["tests/release", f"{CONFORMANCE} -k plan"],
     "lattice": ["tests/means/test_clipped.py", f"{CONFORMANCE} -k mean"],
     "data": ["tests/means/test_clipped.py tests/mechanisms/test_histogram.py tests/cli/test_files.py"],
-    "means": [f"{CONFORMANCE} -k mean", "tests/cli"],
+    "means": ["tests/nets/test_errors_of_means.py", f"{CONFORMANCE} -k mean", "tests/cli"],
     "mechanisms": [CONFORMANCE],
     "queries": [f"{CONFORMANCE} -k construction", f"{CONFORMANCE} -k online", f"{CONFORMANCE} -k workload"],
     "sensitivity": [f"{CONFORMANCE} -k median", "tests/sql"],
@@ -29,6 +29,7 @@ WIDER = {
         f"{CONFORMANCE} -k contingency",
     ],
     "ranks": ["tests/nets/test_errors_of_tests.py", f"{CONFORMANCE} -k rank"],
+    "survival": [f"{CONFORMANCE} -k survival"],
     "identity": [
         "tests/nets/test_errors_of_tests.py",
         f"{CONFORMANCE}/test_null_laws.py",

@@ -25,7 +25,7 @@ VALIDATION = Path(__file__).resolve().parents[1]
 import dpstats  # noqa: E402
 from dpstats.groups import GroupMeans, anova, contrasts  # noqa: E402
 from dpstats.groups.plan import GroupMeansPlan  # noqa: E402
-from dpstats.groups.ratio import Ratio  # noqa: E402
+from dpstats.means.ratio import Ratio  # noqa: E402
 from dpstats.parallel import run_blocks  # noqa: E402
 
 Numbers = np.ndarray

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dpstats
-from dpstats.data.histograms import read_counts
+from dpstats.data.counts import read_counts
 from dpstats.figures import new_figure
 from dpstats.parallel import run_blocks
 from dpstats.privacy import gaussian_sigma, zcdp_rho

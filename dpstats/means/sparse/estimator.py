@@ -28,11 +28,12 @@ from dpstats.data.parameters import (
 from dpstats.data.schema import Schema
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.inference import ErrorDistribution, Limits
 from dpstats.lattice import check_finite
-from dpstats.means.base import ColumnEstimator, Ends, of_interval, rounded, with_noise
+from dpstats.means.base import ColumnEstimator, of_interval, rounded, with_noise
 from dpstats.means.moments import finest
 from dpstats.means.sparse.gumbel import gumbel_parts
-from dpstats.means.sparse.limits import beyond, plan_noise, private_stds, selected_limits
+from dpstats.means.sparse.limits import SelectedErrors, beyond, plan_noise, private_stds
 from dpstats.means.sparse.peeling import peeling_parts
 from dpstats.means.sparse.plan import Parts, Setting, SparseMeanPlan
 from dpstats.means.sparse.recovery import LAWS, weakest_selected
@@ -393,18 +394,13 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
             "clipped": "the mean of each selected column of the rows as they were clipped, given the selection",
         }
 
-    def _estimates(self) -> Ends:
+    def _estimates(self) -> Limits:
         self._check_split()
         noise = plan_noise(self.plan_, self._found)
         return self._found.last, np.hypot(self._sampling_std(), noise)
 
-    def _limits(self, tail: Any, estimand: str) -> Ends:
-        """Return limits about the last stage, whose bias is bounded for any rows of the stated spread.
-
-        Valid given the selection, if the rows are exchangeable: the second half did not take part in it.
-        """
-        self._check_split()
-        return selected_limits(self.plan_, self._found, tail, estimand == "population")
+    def _distribution(self, estimand: str) -> ErrorDistribution:
+        return SelectedErrors(self.plan_, self._found, estimand == "population")
 
     def _names_of_all(self) -> list[str]:
         return self._names(self.support_)

@@ -7,12 +7,14 @@ otherwise. Proof: docs/proofs/sparse-mean.md, "What the intervals cover".
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2, norm
 
+from dpstats.inference import ErrorDistribution, Limits, Tail
 from dpstats.intervals import half_widths
 from dpstats.lattice import CrossLattice
 from dpstats.means.population import population_bias_in_ball, population_ends
@@ -59,27 +61,39 @@ def _unit(plan: SparseMeanPlan) -> float:
     return plan.std if isinstance(plan.std, float) else 1.0
 
 
-def selected_limits(
-    plan: SparseMeanPlan, report: Report, tail: float | Numbers, population: bool
-) -> tuple[Numbers, Numbers]:
-    """Return lower and upper limits of the selected columns' means, each wrong with at most this probability.
+@dataclass(frozen=True, eq=False)
+class SelectedErrors(ErrorDistribution):
+    """Errors of the selected columns' means, about the last stage's answer, in the units of the data.
 
-    In the units of the data. They are about the last stage's answer. Of the rows only standard deviations are known,
-    so that the bias of clipping is bounded from these; infinite where it may have taken everything. For clipped rows
-    there is none.
+    Of the rows only standard deviations are known, so that the bias of clipping is bounded from these; limits are
+    infinite where it may have taken everything. For clipped rows there is none. Limits are valid given the selection,
+    if the rows are exchangeable: the second half did not take part in it.
     """
-    tails = np.broadcast_to(np.asarray(tail, dtype=np.float64), report.support.shape)
-    unit = np.broadcast_to(plan.std, (plan.n_features,))[report.support]
-    half = np.empty(unit.shape)
-    for value in np.unique(tails):
-        half[tails == value] = _half_widths(plan, report, float(value), population)[tails == value]
-    low, high = report.last - unit * half, report.last + unit * half
-    if plan.balls or not population:
-        return low, high
-    lattice = plan.lattice
-    assert lattice is not None
-    clip = np.broadcast_to(np.asarray(lattice.spacing * lattice.bound), (plan.n_features,))[report.support]
-    return population_ends(low, high, unit, -clip, clip)
+
+    plan: SparseMeanPlan
+    report: Report
+    population: bool
+
+    @property
+    def start(self) -> Numbers:
+        return self.report.last
+
+    def limits(self, tail: Tail) -> Limits:
+        plan, report = self.plan, self.report
+        tails = np.broadcast_to(np.asarray(tail, dtype=np.float64), report.support.shape)
+        unit = np.broadcast_to(plan.std, (plan.n_features,))[report.support]
+        half = np.empty(unit.shape)
+        for value in np.unique(tails):
+            half[tails == value] = _half_widths(plan, report, float(value), self.population)[tails == value]
+        low, high = report.last - unit * half, report.last + unit * half
+        if plan.balls or not self.population:
+            return low, high
+        lattice = plan.lattice
+        assert lattice is not None
+        clip = np.broadcast_to(np.asarray(lattice.spacing * lattice.bound), (plan.n_features,))[
+            report.support
+        ]
+        return population_ends(low, high, unit, -clip, clip)
 
 
 def plan_noise(plan: SparseMeanPlan, report: Report) -> Numbers:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dpstats.data.categories import Categories
+from dpstats.data.levels import Categories
 from dpstats.errors import InvalidParameter
 from dpstats.regression.formula.declared import Declared, Table, listed
 from dpstats.regression.formula.expressions import Span, applied, evaluate, expression

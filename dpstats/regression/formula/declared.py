@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.categories import Categories
-from dpstats.data.foreign import frame_of, in_memory
+from dpstats.data.frames import frame_of, in_memory
 from dpstats.data.labels import column_names
+from dpstats.data.levels import Categories
 from dpstats.data.parameters import check_real
 from dpstats.data.rows import column_of
 from dpstats.errors import InvalidData, InvalidParameter

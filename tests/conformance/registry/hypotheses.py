@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dpstats.data.histograms import read_counts
+from dpstats.data.counts import read_counts
 from dpstats.privacy import Plan
 from dpstats.queries import IterativeConstruction, NetMechanism, OnlineMultiplicativeWeights, SmallDB
 from dpstats.queries.counts import ROW

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpstats.means import SparseMean
-from dpstats.means.sparse.limits import last_stage, private_stds, selected_limits
+from dpstats.means.sparse.limits import SelectedErrors, last_stage, private_stds
 from tests.means.sparse.test_estimator import OPTIONS, rows
 
 
@@ -31,8 +31,8 @@ def plan_mu(plan):
 def test_limits_are_one_sided_and_of_any_level():
     plan, found = fitted()
     for population in (True, False):
-        low, high = selected_limits(plan, found, np.array([0.025, 0.4]), population)
-        each = [selected_limits(plan, found, tail, population) for tail in (0.025, 0.4)]
+        low, high = SelectedErrors(plan, found, population).limits(np.array([0.025, 0.4]))
+        each = [SelectedErrors(plan, found, population).limits(tail) for tail in (0.025, 0.4)]
         assert (low[0], high[1]) == (each[0][0][0], each[1][1][1])
         assert each[0][1][0] > each[1][1][0] > found.last[0] > each[1][0][0] > each[0][0][0]
 
@@ -42,7 +42,7 @@ def test_limits_scale_with_the_units():
     thousand = SparseMean(**{**OPTIONS, "std": 1000.0, "clip": 4000.0, "split": True, "random_state": 0}).fit(
         1000 * rows(20_000)
     )
-    low, high = selected_limits(*one, 0.025, True)
+    low, high = SelectedErrors(*one, True).limits(0.025)
     found = thousand.confidence_interval()
     np.testing.assert_allclose(found.low, 1000 * low, rtol=1e-5)
     np.testing.assert_allclose(found.high, 1000 * high, rtol=1e-5)

@@ -1,0 +1,325 @@
+"""Rows that are not in memory: public names and sizes, and exact sums over blocks of rows; nothing else leaves.
+
+An engine reads every row once and in any order, converts each entry by itself, and adds up what a pure function of a
+block returns, in integers: so every engine, and every cut into blocks, gives the sums that one array in memory would.
+The simplest one reads a lazy frame of polars in batches.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.columns import check_kind, kind_of
+from dpstats.data.rows import as_float64, rows_of
+from dpstats.data.schema import Schema
+from dpstats.data.source import Source
+from dpstats.data.tables import Integers, Rows, Sums, Table, added
+from dpstats.errors import InvalidData
+
+Beside = str | tuple[str, ...] | None
+"""The name of the column beside the numbers, or several names."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Part:
+    """Private: some of the rows.
+
+    Attributes
+    ----------
+    X : float64 array of shape (m, n_features)
+    beside : sequence of sequences of length m
+        The entries of the columns that were asked for beside the numbers.
+    """
+
+    X: NDArray[np.float64]
+    beside: Sequence[Any] = ()
+
+
+Work = Callable[[Part], Sums]
+"""A pure function of some rows, whose results add up over a cut of the rows."""
+
+
+class Engine(Source):
+    """Private rows in a database, a file or a cluster.
+
+    Attributes
+    ----------
+    columns : list of str, or None
+        The names of the columns of numbers, which are public; None where they have none.
+    beside : tuple of str
+        The names of more columns: outcomes or labels.
+    """
+
+    columns: list[str] | None
+    ordered = False
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of columns of numbers, which are public."""
+
+    @abstractmethod
+    def having(self, columns: Sequence[str] | None, beside: Beside = None) -> Engine:
+        """Return the same rows with some columns as numbers (None: all but ``beside``), and others beside them."""
+
+    @abstractmethod
+    def total(self, work: Work) -> dict[str, Integers]:
+        """Return the sums of what ``work`` returns for the rows, cut in any way.
+
+        Raises
+        ------
+        InvalidData
+            If ``work`` does, or if the rows cannot be read, or are not as many as their shape says.
+        """
+
+    @property
+    def names(self) -> list[Any] | None:  # type: ignore[override]
+        """The names of all columns that were chosen; None where they have none."""
+        return None if self.columns is None else list(dict.fromkeys([*self.columns, *self.beside]))
+
+    def size(self, schema: Schema) -> tuple[int, int] | None:
+        return None  # rows are counted by reading them
+
+    def read(self, schema: Schema, given: Mapping[str, Any] | None = None) -> Rows:
+        if schema.ordered:
+            raise InvalidData(
+                "X must be in memory for an estimator that goes by the order of the rows: a relation, a file, a lazy "
+                "frame and a Dask collection have none"
+            )
+        if schema.counted:
+            raise InvalidData("X must be in memory: a histogram, one count for each point of the universe")
+        labels: list[tuple[str, Any, Any]] = [
+            ("X", name, kind) for name, kind in zip(schema.numbers or (), schema.levels or (), strict=False)
+        ]
+        labels += [(part.parameter, part.name, part.levels) for part in schema.named_columns]
+        for parameter, name, levels in labels:
+            if levels is not None and not schema.plain:
+                check_kind(parameter, self.kind(name), levels)
+        rows = Stream(self._chosen(schema), schema)
+        # Who is equal to whom takes all rows at once.
+        return rows.whole() if any(part.role == "units" for part in schema.beside) else rows
+
+    def _chosen(self, schema: Schema) -> Engine:
+        if self.columns is None:
+            if schema.levels is not None:
+                raise InvalidData("X must be a data frame for its columns to be attributes, got an array")
+            return self
+        beside = tuple(column.name for column in schema.named_columns)
+        if schema.levels is None:
+            return self.having(schema.numbers, beside)
+        return self.having([], (*(schema.numbers or ()), *beside))
+
+    def collect(self, keep: Callable[[Part], Any]) -> None:
+        """Give all parts to a function that keeps them, in this process."""
+        self.total(keep)
+
+    def aggregates(self, expressions: Sequence[str], of: Sequence[str]) -> list[int] | None:
+        """Return the integers that SQL aggregates give; None from engines that do not speak SQL.
+
+        They are aggregates of c0, c1, ..., which ``of`` says what they are for a row.
+        """
+        return None
+
+    def expression(self, column: int) -> str | None:
+        """Return the SQL of a column of numbers, as DOUBLE; None from engines that do not speak SQL."""
+        return None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self.columns or [])} columns)"
+
+
+class Stream(Rows):
+    """Rows that are read block by block, each as a `Table`."""
+
+    __slots__ = ("_engine", "_schema", "names")
+
+    def __init__(self, engine: Engine, schema: Schema) -> None:
+        self._engine, self._schema = engine, schema
+        self.names = None if engine.columns is None else list(schema.numbers or engine.columns)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        n, d = self._engine.shape
+        return n, d if self._schema.levels is None else len(self._schema.levels)
+
+    def total(self, work: Callable[[Table], Sums]) -> dict[str, Integers]:
+        return self._engine.total(_AsTable(self._schema, self.names, work))
+
+    def whole(self) -> Table:
+        parts: list[Part] = []
+
+        def keep(part: Part) -> Sums:
+            parts.append(part)
+            return {}
+
+        self._engine.collect(keep)
+        X = np.concatenate([part.X for part in parts])
+        columns = zip(*(part.beside for part in parts), strict=True)
+        return _AsTable(self._schema, self.names, _nothing).table(Part(X, list(map(_chained, columns))))
+
+    def aggregates(self, expressions: Sequence[str], of: Sequence[str]) -> list[int] | None:
+        return self._engine.aggregates(expressions, of)
+
+    def expression(self, column: int) -> str | None:
+        return self._engine.expression(column)
+
+
+def _nothing(table: Table) -> Sums:
+    return {}
+
+
+@dataclass(frozen=True)
+class _AsTable:
+    """Work on tables, for an engine that has parts."""
+
+    schema: Schema
+    names: list[Any] | None
+    work: Callable[[Table], Any]
+
+    def __call__(self, part: Part) -> Any:
+        return self.work(self.table(part))
+
+    def table(self, part: Part) -> Table:
+        """Return some rows as the schema reads them, each by itself."""
+        schema, entries = self.schema, iter(part.beside)
+        X: Any = part.X
+        if schema.levels is not None:
+            X = np.column_stack([kind.codes(next(entries), "X") for kind in schema.levels])
+        beside = {column.role: column.read(next(entries), schema.missing) for column in schema.named_columns}
+        return Table(X, **beside, names=self.names)
+
+
+def _chained(columns: Sequence[Any]) -> Any:
+    """Return the entries of a column of all parts: as one array of their type, or as a list of their kind."""
+    if all(isinstance(column, np.ndarray) and column.dtype == columns[0].dtype for column in columns):
+        return np.concatenate(columns)
+    kind = type(columns[0]) if isinstance(columns[0], list) else list
+    return kind(entry for column in columns for entry in column)
+
+
+def names_of(beside: Beside) -> tuple[str, ...]:
+    """Return the names of the columns beside the numbers."""
+    return () if beside is None else (beside,) if isinstance(beside, str) else beside
+
+
+def chosen_columns(
+    given: Sequence[str], columns: Sequence[str] | None, beside: Beside
+) -> tuple[list[str], tuple[str, ...]]:
+    """Return the names of the columns of numbers and of those beside them, or refuse names that are not there."""
+    if len(set(given)) < len(given):
+        raise InvalidData("X must have a name of its own for every column")
+    others = names_of(beside)
+    wanted = [name for name in given if name not in others] if columns is None else list(columns)
+    for name in [*wanted, *others]:
+        if name not in given:
+            raise InvalidData(
+                f"X must have a column of every name that is given, got none of the name {name!r}"
+            )
+    return wanted, others
+
+
+def refusal() -> InvalidData:
+    """Return what is said where a library could not read the rows: its own words may show what is in them."""
+    return InvalidData("X must be rows that can be read; read them without dpstats to see why they cannot")
+
+
+_ENTRIES = 1 << 20  # of a batch
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LazyRows(Engine):
+    """Rows of a lazy frame; each pass runs its query again.
+
+    Attributes
+    ----------
+    frame : polars.LazyFrame
+    columns : list of str
+    beside : tuple of str
+    """
+
+    frame: Any
+    columns: list[str]
+    beside: tuple[str, ...] = ()
+
+    @cached_property
+    def shape(self) -> tuple[int, int]:
+        import polars
+
+        counted = _run(lambda: self.frame.select(polars.len()).collect().item())
+        return int(counted), len(self.columns)
+
+    def having(self, columns: Sequence[str] | None, beside: Beside = None) -> LazyRows:
+        chosen, others = chosen_columns(list(self._schema), columns, beside)
+        return replace(self, columns=chosen, beside=others)
+
+    def kind(self, name: Any) -> str | None:
+        import polars
+
+        return kind_of(polars.Series([], dtype=self._schema[name]))
+
+    @cached_property
+    def _schema(self) -> Any:
+        return _run(self.frame.collect_schema)
+
+    def total(self, work: Work) -> dict[str, Integers]:
+        others = self.beside
+        wanted = list(dict.fromkeys([*self.columns, *others])) or list(self._schema)[:1]
+        size = max(1, _ENTRIES // max(1, len(wanted)))
+        batches = iter(_run(lambda: self.frame.select(wanted).collect_batches(chunk_size=size)))
+        total: dict[str, Integers] = {}
+        seen = 0
+        while True:
+            batch = _run(lambda: next(batches, None))
+            if batch is None and seen:
+                break
+            if batch is None:
+                batch = _run(lambda: self.frame.select(wanted).head(0).collect())
+            seen += len(batch)
+            X = (
+                as_float64(_numbers(batch.select(self.columns)))
+                if self.columns
+                else np.empty((len(batch), 0))
+            )
+            added(total, work(Part(X, [batch[name] for name in others])))
+            if not len(batch) and not seen:
+                break
+        if seen != self.shape[0]:
+            raise InvalidData("X must have as many rows whenever it is read: it changed meanwhile")
+        return total
+
+
+def of_lazy_frame(frame: Any) -> LazyRows:
+    """Return the rows of a lazy frame."""
+    if not hasattr(frame, "collect_batches"):
+        raise InvalidData(
+            "X must be a lazy frame that polars can read in batches (polars 1.34 or newer). Collect the frame, or "
+            "write it as a Parquet file and give the path."
+        )
+    return LazyRows(frame, list(_run(frame.collect_schema)))
+
+
+def _numbers(frame: Any) -> Any:
+    X = rows_of(frame)
+    if X.dtype.kind not in "fiub":
+        raise InvalidData("X must be a 2-d table of numbers")
+    return X
+
+
+def _run(ask: Any) -> Any:
+    """Return what polars answers; what it says of an error may show data."""
+    failed = False
+    try:
+        return ask()
+    except (InvalidData, MemoryError):
+        raise
+    except Exception:
+        failed = True
+    if failed:
+        raise refusal()

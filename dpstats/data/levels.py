@@ -1,0 +1,166 @@
+"""Declared levels, which are public: which category or which bin each private row is in, by that row alone."""
+
+from __future__ import annotations
+
+import reprlib
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.arithmetic import as_int64
+from dpstats.data.columns import distinct
+from dpstats.data.rows import column_of
+from dpstats.data.values import Key, key_of
+from dpstats.data.words import Words, level
+from dpstats.errors import InvalidParameter
+
+
+class Levels(Protocol):
+    """Declared levels of a column, `Categories` or `Bins` say, and the code of each entry among them."""
+
+    def codes(self, data: Any, name: str = "data") -> NDArray[np.int64]:
+        """Return the position of each entry's level, -1 for one in none."""
+
+
+class Categories:
+    """Public and distinct values, and the code of each row among them.
+
+    Parameters
+    ----------
+    values : sequence
+        Hashable values; equal ones (`dpstats.data.values.key_of`) are refused.
+    name : str, default="categories"
+        What messages call them.
+
+    Attributes
+    ----------
+    values : tuple
+        As they were declared; numpy's scalars as Python's, except for times.
+    """
+
+    kind: ClassVar[str] = "categories"
+
+    def __init__(self, values: Any, name: str = "categories") -> None:
+        if isinstance(values, str | bytes) or not hasattr(type(values), "__iter__"):
+            raise InvalidParameter(f"{name} must be a sequence of distinct values, got a single one")
+        self.values: tuple[Any, ...] = tuple(map(_plain, values))
+        self._code: dict[Key, int] = {}
+        for code, value in enumerate(self.values):
+            key = key_of(value)
+            if key is None:
+                raise InvalidParameter(f"{name} must be hashable values, got {type(value).__name__}")
+            if self._code.setdefault(key, code) != code:
+                raise InvalidParameter(f"{name} must be distinct, got {value!r} twice")
+        if not self.values:
+            raise InvalidParameter(f"{name} must not be empty")
+        # The same codes, for the commonest types, by the values themselves.
+        self._plain = {key[1]: code for key, code in self._code.items() if key[0] in ("text", "number")}
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of the declared values: "number", "text" and others (`dpstats.data.values.key_of`)."""
+        return frozenset(key[0] for key in self._code)
+
+    def codes(self, data: Any, name: str = "data") -> NDArray[np.int64]:
+        """Return the position of each row's category, -1 for a row in none.
+
+        What equals a category is in `dpstats.data.values.key_of`. A missing row is in the category that was declared
+        as None or NaN, if there is one. A row that cannot be a category, a list say, is in none.
+
+        Parameters
+        ----------
+        data : 1-d sequence
+            Private: a list, an iterable, an array (masked entries are missing) or a column of a data frame. The type
+            that an array or a column declares is public.
+
+        Raises
+        ------
+        InvalidData
+            If ``data`` is not 1-d.
+        """
+        if isinstance(data, Words):
+            known = {word: level(word, self._code_of) for word in dict.fromkeys(data)}
+            return np.fromiter(map(known.__getitem__, data), dtype=np.int64, count=len(data))
+        values, where = distinct(name, data)
+        codes = np.fromiter(map(self._code_of, values), dtype=np.int64, count=len(values))
+        return codes if where is None else codes[where]
+
+    def _code_of(self, value: Any) -> int:
+        if type(value) in (str, int, bool):
+            return self._plain.get(value, -1)
+        key = key_of(value)
+        if key is None:
+            return -1
+        try:
+            return self._code.get(key, -1)
+        except Exception:  # a comparison of a foreign class
+            return -1
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) and value.dtype.kind not in "mMV" else value
+
+
+class Bins:
+    """Public edges, and the bin of each number between them.
+
+    Parameters
+    ----------
+    edges : sequence of two finite numbers or more, increasing
+
+    Attributes
+    ----------
+    edges : ndarray
+    values : tuple of str
+        The bins in words: "[0, 10)", the last one closed.
+
+    Examples
+    --------
+    >>> from dpstats.queries import Bins
+    >>> Bins([0, 18, 65, 120]).values
+    ('[0, 18)', '[18, 65)', '[65, 120]')
+    """
+
+    kind: ClassVar[str] = "bins"
+
+    def __init__(self, edges: Any) -> None:
+        try:
+            self.edges: NDArray[np.float64] = np.array(edges, dtype=np.float64)
+        except (TypeError, ValueError):
+            self.edges = np.zeros(0)
+        increasing = self.edges.ndim == 1 and self.edges.size >= 2 and bool((np.diff(self.edges) > 0).all())
+        if not increasing or not np.isfinite(self.edges).all():
+            raise InvalidParameter(
+                f"bins must be the edges of bins, two finite and increasing numbers or more, got {reprlib.repr(edges)}"
+            )
+        pairs = list(zip(self.edges[:-1], self.edges[1:], strict=True))
+        self.values = tuple(
+            f"[{low:g}, {high:g}{']' if place == len(pairs) else ')'}"
+            for place, (low, high) in enumerate(pairs, 1)
+        )
+
+    def __len__(self) -> int:
+        return self.edges.size - 1
+
+    def codes(self, data: Any, name: str = "data") -> NDArray[np.int64]:
+        """Return the position of each number's bin; -1 for one outside all of them, or missing.
+
+        Parameters
+        ----------
+        data : 1-d sequence of numbers
+            Private: as for `dpstats.data.rows.column_of`.
+
+        Raises
+        ------
+        InvalidData
+            If ``data`` is no sequence of numbers.
+        """
+        numbers = column_of(name, data)
+        with np.errstate(invalid="ignore"):
+            inside = (numbers >= self.edges[0]) & (numbers <= self.edges[-1])
+        places = np.searchsorted(self.edges, np.where(inside, numbers, self.edges[0]), side="right") - 1
+        return as_int64(np.where(inside, np.minimum(places, len(self) - 1), -1))

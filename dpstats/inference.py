@@ -1,0 +1,452 @@
+"""What a release tells about some numbers: estimates, the distribution of their errors, and all that follows from it.
+
+An `ErrorDistribution` knows the limits of an estimand or the tails of an estimate; the other follows by one search.
+`Estimates` answer the same questions for every estimator: intervals, tests, tables, frames. Nothing here refers to an
+estimator, a budget or a closure, so that results can be pickled and compared.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.parameters import check_choice, check_flag, check_level
+from dpstats.errors import InvalidParameter
+from dpstats.figures import draw_intervals, new_figure
+from dpstats.intervals import furthest, simultaneous_level
+from dpstats.report import SIMULATED, Reported
+from dpstats.results import ConfidenceInterval, Exported, Records, Summary, significant
+
+Floats = NDArray[np.float64]
+Limits = tuple[Floats, Floats]
+Tail = float | Floats
+"""A probability of at most one half: one number, or one for each estimate."""
+
+ALTERNATIVES = ("two-sided", "less", "greater")
+FREE = "From what was released before: it costs no privacy."
+
+_SMALLEST_TAIL = 1e-300
+_HALVINGS = 60
+_IN_WORDS = {"two-sided": "is not", "less": "is less than", "greater": "is greater than"}
+
+
+class ErrorDistribution(ABC):
+    """What is known of the errors of estimates. A subclass defines `limits`, or `tails`, or both.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.special import ndtr
+    >>> from dpstats.inference import ErrorDistribution
+    >>> class Normal(ErrorDistribution):
+    ...     def __init__(self, estimate, error):
+    ...         self.estimate, self.error = estimate, error
+    ...     @property
+    ...     def start(self):
+    ...         return self.estimate
+    ...     @property
+    ...     def box(self):
+    ...         return self.estimate - 40 * self.error, self.estimate + 40 * self.error
+    ...     def tails(self, value):
+    ...         z = (self.estimate - value) / self.error
+    ...         return ndtr(z), ndtr(-z)
+    >>> low, high = Normal(np.array([1.0]), np.array([0.5])).limits(0.025)
+    >>> low.round(3), high.round(3)
+    (array([0.02]), array([1.98]))
+    """
+
+    def __init_subclass__(cls) -> None:
+        if cls.limits is ErrorDistribution.limits and cls.tails is ErrorDistribution.tails:
+            raise TypeError(f"{cls.__name__} must define limits or tails: each follows from the other")
+
+    @property
+    @abstractmethod
+    def start(self) -> Floats:
+        """Values that no tail refutes: the estimates, inside the box."""
+
+    @property
+    def box(self) -> Limits:
+        """The public ends between which the estimands lie."""
+        nowhere = np.full(self.start.shape, np.inf)
+        return -nowhere, nowhere
+
+    def limits(self, tail: Tail) -> Limits:
+        """Return lower and upper limits, each wrong with at most this probability, of at most one half."""
+        low, high = (
+            furthest(self.start.ravel(), end.ravel(), self._not_refuted(tail, side)).reshape(self.start.shape)
+            for side, end in enumerate(self.box)
+        )
+        return low, high
+
+    def _not_refuted(self, tail: Tail, side: int) -> Callable[[Floats], NDArray[np.bool_]]:
+        def kept(value: Floats) -> NDArray[np.bool_]:
+            # Below the estimate, large estimates refute; above it, small ones.
+            found = self.tails(value.reshape(-1, *self.start.shape))[1 - side]
+            return np.asarray(found >= tail).reshape(value.shape)
+
+        return kept
+
+    def tails(self, value: Floats) -> Limits:
+        """Return the p-values for the alternatives that an estimand is less, and greater, than its value."""
+        less = least_tail(lambda tail: self.limits(tail)[1] < value, value.shape)
+        greater = least_tail(lambda tail: self.limits(tail)[0] > value, value.shape)
+        return _or_rest(less, greater), _or_rest(greater, less)
+
+    def interval(self, tail: Tail) -> Limits:
+        """Return intervals that miss with at most twice this probability: both limits, or nearer ends."""
+        return self.limits(tail)
+
+    def two_sided(self, value: Floats) -> Floats:
+        """Return the p-values for the alternative that an estimand is not its value."""
+        less, greater = self.tails(value)
+        return np.asarray(np.minimum(1.0, 2 * np.minimum(less, greater)))
+
+
+def _or_rest(tail: Floats, other: Floats) -> Floats:
+    return np.where(np.isnan(tail), np.where(np.isnan(other), 1.0, 1 - other), tail)
+
+
+def least_tail(excluded: Callable[[Floats], NDArray[np.bool_]], shape: tuple[int, ...]) -> Floats:
+    """Return the least probability, of at most one half, whose limit excludes a value; NaN if none does."""
+    least, most = np.full(shape, math.log(_SMALLEST_TAIL)), np.full(shape, math.log(0.5))
+    ever = excluded(np.exp(most))
+    for _ in range(_HALVINGS if ever.any() else 0):
+        middle = (least + most) / 2
+        out = excluded(np.exp(middle))
+        least, most = np.where(out, least, middle), np.where(out, middle, most)
+    return np.where(ever, np.exp(most), np.nan)
+
+
+class Together:
+    """How several intervals cover together, and how the p-values of several tests are adjusted.
+
+    Examples
+    --------
+    >>> from dpstats.inference import BONFERRONI, SIDAK
+    >>> round(SIDAK.each(0.95, 5), 5), round(BONFERRONI.each(0.95, 5), 5)
+    (0.98979, 0.99)
+    """
+
+    words = "Sidak's inequality"
+
+    def each(self, level: float, count: int) -> float:
+        """Return the level of each interval, of ``count`` that cover together at ``level``."""
+        return simultaneous_level(level, count)
+
+    def adjusted(self, pvalues: Floats) -> Floats:
+        """Return the p-values of tests that are made together."""
+        return np.asarray(-np.expm1(pvalues.size * np.log1p(-np.minimum(pvalues, 1 - 2.0**-53))))
+
+
+class Bonferroni(Together):
+    """Bonferroni's inequality, which assumes nothing of the dependence."""
+
+    words = "Bonferroni's inequality"
+
+    def each(self, level: float, count: int) -> float:
+        return 1 - (1 - level) / count
+
+    def adjusted(self, pvalues: Floats) -> Floats:
+        return np.asarray(np.minimum(1.0, pvalues.size * pvalues))
+
+
+class Holm(Bonferroni):
+    """Holm's procedure: Bonferroni's intervals, and p-values adjusted step by step."""
+
+    words = "Holm's procedure"
+
+    def adjusted(self, pvalues: Floats) -> Floats:
+        flat = np.ravel(pvalues)
+        order = np.argsort(flat)
+        steps = np.minimum(1.0, np.arange(flat.size, 0, -1) * flat[order])
+        found = np.empty_like(flat)
+        found[order] = np.maximum.accumulate(steps)
+        return found.reshape(np.shape(pvalues))
+
+
+SIDAK, BONFERRONI, HOLM = Together(), Bonferroni(), Holm()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Estimates(Exported, Reported):
+    """Estimates with the distribution of their errors.
+
+    Attributes
+    ----------
+    estimate, error : arrays of one shape
+        Estimates and their standard errors.
+    names : tuple of str
+        A name for each estimate, in the order of ``numpy.ravel``.
+    estimand : str
+        In words, what the intervals cover, and on which assumptions.
+    distribution : ErrorDistribution
+    title : str
+        Of the summary.
+    header : str
+        Of the column of estimates.
+    facts : sequence of (name, value)
+        What the summary says of the whole fit.
+    notes : sequence of str
+    beside : mapping of headers to sequences of str
+        More columns of the summary, in words.
+    together : Together
+        How intervals cover together.
+    jointly : bool
+        Whether intervals cover together unless they are asked for one by one.
+    simulated : bool
+        Whether the noise of the release was simulated.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.means import ClippedMean
+    >>> X = np.random.default_rng(0).normal(size=(1000, 2))
+    >>> estimates = ClippedMean(clip=4.0, random_state=0).fit(X).estimates()
+    >>> estimates.to_frame().round(2)
+        estimate  std_error   low  high
+    x0     -0.02       0.04 -0.10  0.06
+    x1     -0.01       0.04 -0.09  0.07
+    """
+
+    estimate: Floats
+    error: Floats
+    names: tuple[str, ...]
+    estimand: str
+    distribution: ErrorDistribution
+    title: str = "Private estimates"
+    header: str = "estimate"
+    facts: Sequence[tuple[str, str]] = ()
+    notes: Sequence[str] = ()
+    beside: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    together: Together = SIDAK
+    jointly: bool = False
+    simulated: bool = field(default=False, kw_only=True)
+
+    def confidence_interval(
+        self,
+        confidence_level: float = 0.95,
+        *,
+        simultaneous: bool | None = None,
+        alternative: str = "two-sided",
+    ) -> ConfidenceInterval:
+        """Return an interval for each estimate; it counts sampling error and noise.
+
+        Parameters
+        ----------
+        confidence_level : float, default=0.95
+        simultaneous : bool, optional
+            Whether all intervals cover together at this level; None is the habit of the estimator.
+        alternative : {"two-sided", "less", "greater"}, default="two-sided"
+            A one-sided interval has the values that a test for this alternative does not reject.
+
+        Returns
+        -------
+        ConfidenceInterval
+        """
+        level = check_level("confidence_level", confidence_level)
+        both = check_flag("simultaneous", self.jointly if simultaneous is None else simultaneous)
+        side = check_choice("alternative", alternative, ALTERNATIVES)
+        each = self.together.each(level, self.estimate.size) if both else level
+        if side == "two-sided":
+            low, high = self.distribution.interval((1 - each) / 2)
+        else:
+            low, high = self.distribution.box
+            ends = self.distribution.limits(min(1 - each, 0.5))
+            low, high = (low, ends[1]) if side == "less" else (ends[0], high)
+        return ConfidenceInterval(_plain(low), _plain(high), level, self.estimand, both, self.names)
+
+    def test(self, value: Any = 0.0, alternative: str = "two-sided", *, simultaneous: bool = False) -> Test:
+        """Test whether each estimand is ``value``, from what was released: it costs no privacy.
+
+        The test rejects at level a where the interval of level 1 - a excludes the value.
+
+        Parameters
+        ----------
+        value : float or array, default=0.0
+            Under the null hypothesis.
+        alternative : {"two-sided", "less", "greater"}, default="two-sided"
+            What speaks against the null hypothesis: that the estimand is not, is less than, or is greater than the
+            value.
+        simultaneous : bool, default=False
+            Whether p-values are adjusted for all estimates together.
+
+        Returns
+        -------
+        Test
+        """
+        side = check_choice("alternative", alternative, ALTERNATIVES)
+        adjust = check_flag("simultaneous", simultaneous)
+        at = np.array(np.broadcast_to(np.asarray(value, dtype=np.float64), self.estimate.shape))
+        low, high = self.distribution.box
+        inside = (low <= at) & (at <= high)
+        if not inside.all():
+            where = np.unravel_index(int(np.argmin(inside)), at.shape)
+            raise InvalidParameter(
+                f"value must be between the bounds of the estimand, {low[where]:g} and {high[where]:g}, "
+                f"got {at[where]:g}"
+            )
+        if side == "two-sided":
+            pvalue = self.distribution.two_sided(at)
+        else:
+            pvalue = self.distribution.tails(at)[0 if side == "less" else 1]
+        with np.errstate(all="ignore"):
+            statistic = (self.estimate - at) / self.error
+        adjusted = self.together.adjusted(pvalue) if adjust else pvalue
+        return Test(_plain(statistic), _plain(adjusted), _plain(at), side, self, adjust)
+
+    def summary(self, confidence_level: float = 0.95) -> Summary:
+        """Return a table; prints as text, shows as HTML in a notebook."""
+        interval = self.confidence_interval(confidence_level)
+        percent = f"{100 * interval.confidence_level:g}%"
+        errors = np.ravel(self.error)
+        numbers = {
+            self.header: self.estimate,
+            "std error": self.error,
+            f"[{percent} low": interval.low,
+            f"{percent} high]": interval.high,
+        }
+        table = {
+            name: [significant(*pair) for pair in zip(np.ravel(values), errors, strict=True)]
+            for name, values in numbers.items()
+        }
+        rows = zip(self.names, *table.values(), *self.beside.values(), strict=True)
+        return Summary(
+            self.title,
+            [*self.facts, ("Intervals cover", self.estimand)],
+            ["", *table, *self.beside],
+            list(rows),
+            [*self.notes, *[SIMULATED] * self.simulated],
+        )
+
+    def plot(self, ax: Any = None, confidence_level: float = 0.95, **style: Any) -> Any:
+        """Draw the estimates with their intervals, and return the Axes.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Default: one of a new figure.
+        confidence_level : float, default=0.95
+        **style
+            matplotlib's, of ``Axes.errorbar``: colors and labels.
+        """
+        interval = self.confidence_interval(confidence_level)
+        if ax is None:
+            ax = new_figure(figsize=(5.2, 0.9 + 0.28 * len(self.names))).add_subplot()
+        values, low, high = (np.ravel(part) for part in (self.estimate, interval.low, interval.high))
+        draw_intervals(ax, self.names, values, low, high, **style)
+        ax.set_xlabel(self.header)
+        return ax
+
+    def _records(self, confidence_level: float = 0.95) -> Records:
+        low, high = self.confidence_interval(confidence_level)
+        columns = {"estimate": self.estimate, "std_error": self.error, "low": low, "high": high}
+        return Records(
+            self.names,
+            {name: np.ravel(values).tolist() for name, values in columns.items()},
+            {
+                "estimand": self.estimand,
+                "confidence_level": confidence_level,
+                "simulated": self.simulated,
+            },
+        )
+
+    def __repr__(self) -> str:
+        return str(self.summary())
+
+
+@dataclass(frozen=True, eq=False)
+class Test(Exported, Reported):
+    """A test of the value of each estimand, from a release that was made before: it costs no privacy.
+
+    Attributes
+    ----------
+    statistic : float or array
+        Distance of the estimate from the value, in standard errors. The p-value is from the error distribution.
+    pvalue : float or array
+    value : float or array
+        Under the null hypothesis.
+    alternative : {"two-sided", "less", "greater"}
+    estimates : Estimates
+    adjusted : bool
+        Whether p-values are adjusted for all tests together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.means import ClippedMean
+    >>> X = np.random.default_rng(0).normal(0.3, 1.0, size=(1000, 1))
+    >>> test = ClippedMean(clip=4.0, random_state=0).fit(X).test(value=0.0)
+    >>> test.alternative, bool((test.pvalue < 0.01).all())
+    ('two-sided', True)
+    """
+
+    __test__ = False  # of pytest's
+
+    statistic: Any
+    pvalue: Any
+    value: Any
+    alternative: str
+    estimates: Estimates = field(repr=False)
+    adjusted: bool = False
+
+    @property
+    def estimand(self) -> str:
+        """In words, what is tested."""
+        return self.estimates.estimand
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of what is tested."""
+        return self.estimates.names
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the noise of the release was simulated."""
+        return self.estimates.simulated
+
+    def confidence_interval(self, confidence_level: float = 0.95) -> ConfidenceInterval:
+        """Return the interval of the values that are not rejected; one-sided for a one-sided alternative."""
+        return self.estimates.confidence_interval(
+            confidence_level, simultaneous=self.adjusted, alternative=self.alternative
+        )
+
+    def summary(self) -> Summary:
+        """Return a table; prints as text, shows as HTML in a notebook."""
+        numbers = (np.ravel(column) for column in (self.value, self.statistic, self.pvalue))
+        together = f"P-values are adjusted for all together by {self.estimates.together.words}."
+        return Summary(
+            "Private test of a value",
+            [
+                ("Tested", self.estimand),
+                ("Alternative", f"it {_IN_WORDS[self.alternative]} the value"),
+            ],
+            ["", "value", "statistic", "p-value"],
+            [
+                (name, f"{value:g}", f"{z:.3f}", f"{p:.4g}")
+                for name, value, z, p in zip(self.names, *numbers, strict=True)
+            ],
+            [
+                FREE,
+                together if self.adjusted else "Each column on its own.",
+                *[SIMULATED] * self.simulated,
+            ],
+        )
+
+    def _records(self) -> Records:
+        columns = {"value": self.value, "statistic": self.statistic, "pvalue": self.pvalue}
+        return Records(
+            self.names,
+            {name: np.ravel(values).tolist() for name, values in columns.items()},
+            {"estimand": self.estimand, "alternative": self.alternative, "simulated": self.simulated},
+        )
+
+
+def _plain(values: Any) -> Any:
+    """Return an array of no dimension as a number."""
+    return float(cast(float, values)) if np.ndim(values) == 0 else np.asarray(values)

@@ -1,0 +1,190 @@
+"""Which values a ratio of two noisy sums may have, by asking of every value whether what was released refutes it.
+
+Fieller's way (1954): for a ratio m of the sums of s and c the sum of s - m c has mean 0, and how far T - m N is from it
+is known without dividing by N. A count that noise has made small, or negative, refutes little, and intervals are
+wide then, up to all that the bounds allow. No law of the rows is assumed. Proof: docs/proofs/group-means.md.
+
+Everything goes element by element: arrays may have any shape, so that a study asks of many releases at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from dpstats.intervals import laplace_sum_tails
+
+Floats = NDArray[np.float64]
+
+_GRID, _HALVINGS = 48, 28
+_RAISED = 1.0
+"""By how many standard deviations of its noise a released spread is raised: it is as often too small as too large."""
+_LEAST_TAIL = 1e-300
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The noise of released totals: standard deviations, in the units of the totals.
+
+    Attributes
+    ----------
+    total, count, square, cross, spread : float
+        Of T, N, Q, X and R (see `Ratio`).
+    square_spread : float
+        The covariance of Q's noise and R's.
+    laplace : float
+        0 where the noise is normal. Else T and N are made of Laplace variables of this scale: three a column, of which
+        T is the third less the first and N the sum of all three, averaged over the columns.
+    columns : int
+        How many columns N is averaged over.
+    """
+
+    total: float
+    count: float
+    square: float
+    cross: float
+    spread: float
+    square_spread: float
+    laplace: float = 0.0
+    columns: int = 1
+
+    def scales(self, value: Floats) -> tuple[list[Floats], Floats]:
+        """Return the scales of the Laplace variables in T - m N, and the variance of what is taken as normal.
+
+        What N has of other columns is many small parts: taken as normal.
+        """
+        b, share = self.laplace, np.asarray(value) / self.columns
+        rest = 3 * (self.columns - 1) * 2 * (b * share) ** 2
+        return [b * np.abs(1 - share), b * np.abs(1 + share), b * np.abs(share)], rest
+
+
+@dataclass(frozen=True)
+class NoiseApart(Noise):
+    """The same where T and N have noise of their own: under Laplace noise each is one variable.
+
+    ``laplace`` is then the scale of T's noise, or the largest of several columns.
+    """
+
+    def scales(self, value: Floats) -> tuple[list[Floats], Floats]:
+        one = np.ones(np.shape(value)) / np.sqrt(2)
+        return [self.total * one, np.abs(value) * self.count * one], 0.0 * one
+
+
+@dataclass(frozen=True, eq=False)
+class Ratio:
+    """What is known of ratios in [-1, 1]: noisy sums of s and c, |s| <= c <= 1, and of s^2, s c and c^2.
+
+    Attributes
+    ----------
+    T, N : arrays
+        Noisy sums of s and of c.
+    Q, X, R : arrays
+        Noisy sums of s^2, s c and c^2. Where c is 1 in every row, X is T and R is N.
+    noise : Noise
+    counts : bool
+        Whether c is 1 in every row, so that N is a number of rows.
+    """
+
+    T: Floats
+    N: Floats
+    Q: Floats
+    X: Floats
+    R: Floats
+    noise: Noise
+    counts: bool = True
+
+    def __getitem__(self, index: Any) -> Ratio:
+        """Return the ratios at some places."""
+
+        def at(part: Floats) -> Floats:
+            found: Floats = np.broadcast_to(part, self.shape)[index]
+            return found
+
+        return Ratio(at(self.T), at(self.N), at(self.Q), at(self.X), at(self.R), self.noise, self.counts)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many ratios there are."""
+        return np.broadcast_shapes(self.T.shape, self.N.shape)
+
+    @property
+    def estimate(self) -> Floats:
+        """T/N inside the bounds; a count below its noise is taken to be as large as that, which draws towards 0."""
+        return np.clip(self.T / np.maximum(self.N, self.noise.count), -1.0, 1.0)
+
+    def score(self, value: Any) -> Floats:
+        """Return how far T - m N is above 0 where the ratio is m, as a standard normal variable would be.
+
+        Of a T beyond what N allows the nearest that is allowed: no further from any value in the bounds.
+        """
+        m, count = np.asarray(value, dtype=np.float64), self.N
+        total = np.clip(self.T, -np.abs(count), np.abs(count))
+        distance, sampling = total - m * count, self.sampling_variance(m)
+        noise = self.noise
+        if not noise.laplace:
+            return distance / np.sqrt(sampling + noise.total**2 + m**2 * noise.count**2)
+        scales, rest = noise.scales(m)
+        tails = laplace_sum_tails(np.abs(distance), np.sqrt(sampling + rest), scales)
+        return np.asarray(np.sign(distance) * -ndtri(np.maximum(tails, _LEAST_TAIL)))
+
+    def sampling_variance(self, value: Any) -> Floats:
+        """Return an upper estimate of the variance of the sum of s - m c over the rows.
+
+        The sum of squares about m is straight from what was released, and raised by a standard deviation of its noise.
+        Rows that are far from an end only rarely vary in proportion to how far their mean is from it, as counts do: it
+        is raised so for values further from an end than the estimate is. Rows within the bounds cannot vary by more
+        than (1 - m)(1 + m).
+        """
+        m, noise = np.asarray(value, dtype=np.float64), self.noise
+        about = self.Q - 2 * m * self.X + m**2 * self.R
+        off = (
+            noise.square**2
+            + 4 * m**2 * noise.cross**2
+            + m**4 * noise.spread**2
+            + 2 * m**2 * noise.square_spread
+        )
+        found = np.maximum(about + _RAISED * np.sqrt(off), 0.0)
+        most = np.maximum(self.N + _RAISED * noise.count, 0.0)
+        if not self.counts:
+            return np.asarray(np.minimum(found, most * (1 + np.abs(m)) ** 2))
+        start = self.estimate
+        with np.errstate(divide="ignore", invalid="ignore"):
+            further = np.maximum((1 + m) / (1 + start), (1 - m) / (1 - start))
+            # At an end nothing is known but that bound.
+            raised = np.where(np.isfinite(further), found * np.maximum(further, 1.0), np.inf)
+        return np.minimum(raised, most * (1 - m) * (1 + m))
+
+    def ends(self, z: Any) -> tuple[Floats, Floats]:
+        """Return the least and the largest value that a standard normal variable within z does not refute."""
+        return hull(self, np.asarray(z, dtype=np.float64))
+
+
+def hull(ratio: Ratio, z: Floats) -> tuple[Floats, Floats]:
+    """Return the ends of the values whose score is at most z in size: found on a grid, and then by halving."""
+    shape = np.broadcast_shapes(ratio.shape, z.shape)
+    start = np.broadcast_to(ratio.estimate, shape)
+    z = np.broadcast_to(z, shape)
+    places = np.linspace(-1.0, 1.0, _GRID + 1).reshape(-1, *[1] * len(shape))
+    grid = np.sort(np.concatenate([np.broadcast_to(places, (_GRID + 1, *shape)), start[None]]), axis=0)
+    kept = np.abs(ratio.score(grid)) <= z
+    # The estimate is inside, also where a count that is noise takes it to be somewhere else.
+    kept |= grid == start
+    first = np.argmax(kept, axis=0)
+    last = len(grid) - 1 - np.argmax(kept[::-1], axis=0)
+    low = _halved(ratio, z, grid, first, np.maximum(first - 1, 0))
+    high = _halved(ratio, z, grid, last, np.minimum(last + 1, len(grid) - 1))
+    return low, high
+
+
+def _halved(ratio: Ratio, z: Floats, grid: Floats, inner: NDArray[Any], outer: NDArray[Any]) -> Floats:
+    inside = np.take_along_axis(grid, inner[None], axis=0)[0]
+    outside = np.take_along_axis(grid, outer[None], axis=0)[0]
+    for _ in range(_HALVINGS):
+        middle = (inside + outside) / 2
+        keep = np.abs(ratio.score(middle)) <= z
+        inside, outside = np.where(keep, middle, inside), np.where(keep, outside, middle)
+    return np.asarray(inside)

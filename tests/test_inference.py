@@ -1,0 +1,192 @@
+"""One way out: limits from tails and tails from limits, intervals that agree with tests, and every form of a table."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from dpstats.errors import InvalidParameter
+from dpstats.inference import (
+    BONFERRONI,
+    HOLM,
+    SIDAK,
+    ErrorDistribution,
+    Estimates,
+    Limits,
+    Tail,
+)
+from dpstats.results import ConfidenceInterval, Summary
+
+
+@dataclass(frozen=True, eq=False)
+class ByTails(ErrorDistribution):
+    """Normal errors, known by their tails, of estimands between -10 and 10."""
+
+    estimate: Any
+    error: Any
+
+    @property
+    def start(self) -> Any:
+        return self.estimate
+
+    @property
+    def box(self) -> Limits:
+        return np.full(self.estimate.shape, -10.0), np.full(self.estimate.shape, 10.0)
+
+    def tails(self, value: Any) -> Limits:
+        z = (self.estimate - value) / self.error
+        return stats.norm.cdf(z), stats.norm.sf(z)
+
+
+@dataclass(frozen=True, eq=False)
+class ByLimits(ErrorDistribution):
+    """The same, known by their limits."""
+
+    estimate: Any
+    error: Any
+
+    @property
+    def start(self) -> Any:
+        return self.estimate
+
+    def limits(self, tail: Tail) -> Limits:
+        half = self.error * stats.norm.isf(tail)
+        return self.estimate - half, self.estimate + half
+
+
+ESTIMATE, ERROR = np.array([[0.5, -1.0], [2.0, 0.0]]), np.array([[0.2, 0.5], [1.0, 0.1]])
+NAMES = ("a: x", "a: y", "b: x", "b: y")
+
+
+def made(kind: type = ByTails, **options: Any) -> Estimates:
+    return Estimates(ESTIMATE, ERROR, NAMES, "the mean", kind(ESTIMATE, ERROR), **options)
+
+
+@pytest.mark.parametrize("kind", [ByTails, ByLimits])
+@pytest.mark.parametrize("alternative", ["two-sided", "less", "greater"])
+def test_each_follows_from_the_other(kind: type, alternative: str) -> None:
+    low, high = made(kind).confidence_interval(0.9, alternative=alternative)
+    tail = 0.05 if alternative == "two-sided" else 0.1
+    half = stats.norm.isf(tail) * ERROR
+    if alternative != "less":
+        np.testing.assert_allclose(low, ESTIMATE - half, rtol=1e-9)
+    if alternative != "greater":
+        np.testing.assert_allclose(high, ESTIMATE + half, rtol=1e-9)
+    z = (ESTIMATE - 0.3) / ERROR
+    expected = {
+        "less": stats.norm.cdf(z),
+        "greater": stats.norm.sf(z),
+        "two-sided": 2 * stats.norm.sf(abs(z)),
+    }
+    np.testing.assert_allclose(made(kind).test(0.3, alternative).pvalue, expected[alternative], rtol=1e-9)
+
+
+def test_a_distribution_that_knows_neither_is_an_error_where_it_is_written() -> None:
+    with pytest.raises(TypeError, match="Neither must define limits or tails"):
+
+        class Neither(ErrorDistribution):
+            @property
+            def start(self) -> Any:
+                return np.zeros(1)
+
+
+@pytest.mark.parametrize("kind", [ByTails, ByLimits])
+@pytest.mark.parametrize("simultaneous", [False, True])
+def test_the_pvalue_at_an_end_of_an_interval_is_its_level(kind: type, simultaneous: bool) -> None:
+    found = made(kind, together=BONFERRONI)
+    for end in found.confidence_interval(0.95, simultaneous=simultaneous):
+        pvalue = found.test(end, simultaneous=simultaneous).pvalue
+        np.testing.assert_allclose(pvalue, 0.05, rtol=1e-6)
+
+
+def test_intervals_together_and_adjusted_pvalues() -> None:
+    pvalues = np.array([0.01, 0.04, 0.03])
+    np.testing.assert_allclose(SIDAK.adjusted(pvalues), 1 - (1 - pvalues) ** 3)
+    np.testing.assert_allclose(BONFERRONI.adjusted(pvalues), [0.03, 0.12, 0.09])
+    np.testing.assert_allclose(HOLM.adjusted(pvalues), [0.03, 0.06, 0.06])
+    assert SIDAK.adjusted(np.ones(3)).tolist() == [1.0, 1.0, 1.0]
+    assert BONFERRONI.each(0.95, 5) == pytest.approx(0.99)
+    assert made(jointly=True).confidence_interval().simultaneous
+    assert not made(jointly=True).confidence_interval(simultaneous=False).simultaneous
+
+
+def test_a_value_outside_the_box_is_refused() -> None:
+    with pytest.raises(InvalidParameter, match="between the bounds of the estimand, -10 and 10, got 11"):
+        made().test([[0, 0], [0, 11]])
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        lambda found: found.confidence_interval(1.0),
+        lambda found: found.confidence_interval(simultaneous="yes"),
+        lambda found: found.confidence_interval(alternative="both"),
+        lambda found: found.test(alternative="both"),
+    ],
+)
+def test_bad_questions_are_refused(question: Any) -> None:
+    with pytest.raises(InvalidParameter):
+        question(made())
+
+
+def test_one_number_gives_numbers() -> None:
+    one = Estimates(
+        np.array(0.5), np.array(0.1), ("share",), "a share", ByTails(np.array(0.5), np.array(0.1))
+    )
+    interval, found = one.confidence_interval(), one.test(0.4)
+    assert type(interval.low) is float and type(found.pvalue) is float and type(found.statistic) is float
+    assert one.to_frame().shape == (1, 4)
+
+
+def test_every_form_has_the_same_numbers() -> None:
+    found = made(title="Means", simulated=True)
+    frame = found.to_frame(0.9)
+    low, high = found.confidence_interval(0.9)
+    assert list(frame.index) == list(NAMES)
+    np.testing.assert_array_equal(frame["low"], np.ravel(low))
+    assert frame.attrs == {"estimand": "the mean", "confidence_level": 0.9, "simulated": True}
+    read = json.loads(json.dumps(found.to_dict(0.9)))
+    assert read["rows"][2]["name"] == "b: x" and read["rows"][2]["high"] == high[1, 0]
+    assert "b: x" in found.to_latex() and found.to_latex().startswith(r"\begin{tabular}{lrrrr}")
+    assert found.to_markdown().splitlines()[1] == "| --- | ---: | ---: | ---: | ---: |"
+    assert "Simulated noise" in found._repr_html_() and "Means" in repr(found)
+    test = found.test(0.3)
+    assert list(test.to_frame().columns) == ["value", "statistic", "pvalue"]
+    assert "b: x" in test.to_latex() and "p-value" in test._repr_html_()
+    interval = test.confidence_interval()
+    assert list(interval.to_frame().index) == list(NAMES)
+    assert "95%" in str(interval.summary())
+
+
+def test_latex_and_markdown_escape_what_they_must() -> None:
+    summary = Summary("S", [], ["", "a_b"], [["x|y & 50%", "1"]])
+    assert summary.to_latex().splitlines()[2:5] == [r" & a\_b \\", r"\midrule", r"x|y \& 50\% & 1 \\"]
+    assert summary.to_markdown().splitlines()[2] == r"| x\|y & 50% | 1 |"
+    pd.testing.assert_frame_equal(summary.to_frame(), pd.DataFrame({"a_b": ["1"]}, index=["x|y & 50%"]))
+
+
+def test_results_are_pickled_without_an_estimator() -> None:
+    for thing in (made(), made().test(0.3), made().confidence_interval()):
+        again = pickle.loads(pickle.dumps(thing))
+        assert again.to_dict() == thing.to_dict()
+        assert str(again.summary()) == str(thing.summary())
+
+
+def test_a_plot_is_drawn_into_given_axes() -> None:
+    from matplotlib.figure import Figure
+
+    ax = Figure().add_subplot()
+    assert made().plot(ax=ax, color="black") is ax
+    assert made().plot().get_xlabel() == "estimate"
+
+
+def test_an_interval_without_names_counts_them() -> None:
+    frame = ConfidenceInterval(np.zeros(2), np.ones(2)).to_frame()
+    assert list(frame.index) == ["0", "1"]
