@@ -32,6 +32,13 @@ class LocalityCheck(Reported):
         The first of these errors, in words; the data are public here.
     changed : mapping of str to int
         For every way to repeat the computation, how many blocks had another value.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.statistic import check_locality
+    >>> check_locality(np.median, np.arange(100.0)).changed
+    {'in the same order': 0, 'in reverse order': 0, 'after another first block': 0}
     """
 
     n_blocks: int

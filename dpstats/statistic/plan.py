@@ -51,6 +51,14 @@ class StatisticPlan(ReleasePlan):
         At how many released scales from the released center the value of a block is clipped.
     skewness : float
         Largest skewness of one row's influence that intervals count.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.statistic import PrivateStatistic
+    >>> plan = PrivateStatistic(np.mean).plan(20_000, 1)
+    >>> plan.n_blocks, plan.block_size, round(plan.planned_width, 2)
+    (501, 39, 1.08)
     """
 
     n_blocks: int
