@@ -215,12 +215,7 @@ def _choice(stage: Choice, first: Any, second: Any) -> Movement:
     words, total, complete = "range of utilities, steps", Fraction(0), True
     for one, other in zip(first, second, strict=True):
         groups = [part.cases[0 if part.case is None else int(part.case[0])] for part in (one, other)]
-        if isinstance(groups[0], Windows):
-            found, all_of_them = _range_of_windows(
-                *(_of_windows(windows) for windows in groups), groups[0].unit
-            )
-        else:
-            found, all_of_them = _range_of_cells(*groups), True
+        found, all_of_them = _range_of(*groups)
         if found is None:
             return _wrong(stage.name, words, "is among other candidates for the neighbour")
         total, complete = total + found, complete and all_of_them
@@ -228,52 +223,38 @@ def _choice(stage: Choice, first: Any, second: Any) -> Movement:
     return Movement(stage.name, words, float(total), float(stage.range_steps), total <= stage.range_steps)
 
 
-<<<<<<< HEAD
+def _range_of(first: Any, second: Any) -> tuple[Fraction | None, bool]:
+    """Return the range, over candidates, of what a row moves their utility by; and whether all were looked at.
+
+    None where the candidates of one are not those of the other.
+    """
+    if isinstance(first, Cells):
+        return _range_of_cells(first, second), True
+    if isinstance(first, Runs):
+        return _range_of_runs(first, second), True
+    return _range_of_windows(_of_windows(first), _of_windows(second), first.unit)
+
+
 def _range_of_cells(first: Cells, second: Cells) -> Fraction | None:
-    """Return the range, over candidates, of what a row moves their utility by; None where candidates differ."""
     points = np.unique(np.concatenate([first.low, first.high, second.low, second.high]))
     pairs = list(zip(*(_of_cells(cells, points) for cells in (first, second)), strict=True))
     if any((a is None) != (b is None) for a, b in pairs):
         return None
-    moves = [b - a for a, b in pairs if a is not None and b is not None]
+    moves: list[Fraction] = [b - a for a, b in pairs if a is not None and b is not None]
     return max(moves) - min(moves)
 
 
 def _range_of_windows(first: Ends, second: Ends, unit: int) -> tuple[Fraction | None, bool]:
-    """Return the same for tuples, of which all were looked at or some."""
     # The widest windows hold all candidates.
     widest = [(lower.min(axis=1), upper.max(axis=1)) for lower, upper in (first, second)]
-    if not np.array_equal(*widest):
-        return None, True
     low, high = widest[0]
+    if not np.array_equal(widest, [(low, high)] * 2):
+        return None, True
     places = []
     for j in range(low.size):
         found = [side[j] + shift for ends in (first, second) for side in ends for shift in (-1, 0, 1)]
         some = np.unique(np.concatenate(found))
         places.append(some[(some >= low[j]) & (some <= high[j])])
-=======
-def _range_of(first: Any, second: Any) -> tuple[Fraction, bool]:
-    """Return the range, over candidates, of what a row moves their utility by; and whether all were looked at."""
-    if isinstance(first, Cells):
-        points = np.unique(np.concatenate([first.low, first.high, second.low, second.high]))
-        pairs = zip(points.tolist(), *(_of_cells(cells, points) for cells in (first, second)), strict=True)
-        moves = [b - a for _, a, b in pairs if a is not None and b is not None]
-        return max(moves) - min(moves), True
-    if isinstance(first, Runs):
-        return _range_of_runs(first, second), True
-    ends = [_of_windows(windows) for windows in (first, second)]
-    places = [
-        np.unique(np.concatenate([side[j] + shift for pair in ends for side in pair for shift in (-1, 0, 1)]))
-        for j in range(first.size)
-    ]
-    places = [
-        found[
-            (found >= min(pair[0][j].min() for pair in ends))
-            & (found <= max(pair[1][j].max() for pair in ends))
-        ]
-        for j, found in enumerate(places)
-    ]
->>>>>>> main
     count = math.prod(found.size for found in places)
     if count <= MOST_CANDIDATES:
         tuples = np.array(list(itertools.product(*(found.tolist() for found in places))), dtype=np.int64).T
@@ -284,10 +265,19 @@ def _range_of(first: Any, second: Any) -> tuple[Fraction, bool]:
     return Fraction(int(change.max() - change.min()), unit), count <= MOST_CANDIDATES
 
 
-def _range_of_runs(first: Runs, second: Runs) -> Fraction:
+def _range_of_runs(first: Runs, second: Runs) -> Fraction | None:
     moves = []
     for line in np.union1d(first.line, second.line).tolist():
-        both = [(runs.low[runs.line == line], runs.utility[runs.line == line]) for runs in (first, second)]
+        own = [runs.line == line for runs in (first, second)]
+        if not all(here.any() for here in own):
+            return None
+        ends = {
+            (int(r.low[here].min()), int(r.high[here].max()))
+            for r, here in zip((first, second), own, strict=True)
+        }
+        if len(ends) > 1:
+            return None
+        both = [(runs.low[here], runs.utility[here]) for runs, here in zip((first, second), own, strict=True)]
         starts = np.union1d(both[0][0], both[1][0])
         before, after = (utility[np.searchsorted(low, starts, side="right") - 1] for low, utility in both)
         moves.append(after - before)

@@ -390,48 +390,11 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
 
     def _distribution(self, estimand: str) -> ErrorDistribution:
         plan = self.plan_
-<<<<<<< HEAD
-        widen = self._widens(estimand)
-        if widen and plan.clip_norm == "l2":
-            return self._limits_from_ball(tail)
-        low, high = self._score.limits(tail)
-        a, b = self._ends()
-        center = plan.lattice.center
-        low, high = np.maximum(center + low, a), np.minimum(center + high, b)
-        return population_ends(low, high, self._std_array(), a, b) if widen else (low, high)
-
-    def _limits_from_ball(self, tail: Any) -> Ends:
-        """Return limits of the population mean: a tenth of the probability is for the distance from the centre."""
-        plan = self.plan_
-        low, high = self._score.limits(0.9 * tail)
-        std, d = self._std_array(), plan.n_features
-        error = half_widths(
-            0.05 * float(np.min(tail)) / d,
-            std / math.sqrt(plan.n_samples),
-            self._score.noise.law,
-            np.full(d, self._score.noise.scale),
-        )
-        # All columns' errors together, each within its own limit.
-        distance = float(np.linalg.norm(self._score.estimate)) + float(np.linalg.norm(error))
-        bias = population_bias_in_ball(
-            distance, np.maximum(np.abs(low), np.abs(high)), std, float(plan.region.clip)
-        )
-        return plan.lattice.center + low - bias, plan.lattice.center + high + bias
-
-    def _tails(self, value: NDArray[np.float64], estimand: str) -> Ends:
-        if not self._widens(estimand):
-            return self._score.tails(value - self.plan_.lattice.center)
-        return super()._tails(value, estimand)
-
-    def _std_array(self) -> NDArray[np.float64]:
-        return np.full(self.plan_.n_features, self.plan_.std, dtype=np.float64)
-=======
         widens = estimand == "population" and not plan.region.hard
         std = np.full(plan.n_features, plan.std, dtype=np.float64) if widens else None
         if std is not None and plan.clip_norm == "l2":
             return BallErrors(self._score, self._center(), std, float(plan.region.clip))
         return BoxErrors(self._score, self._center(), *self._ends(), std)
->>>>>>> main
 
     @property
     def cov_params_(self) -> NDArray[np.float64]:

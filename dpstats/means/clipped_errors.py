@@ -90,7 +90,7 @@ class BallErrors(ErrorDistribution):
         low, high = self.score.limits((1 - _FOR_DISTANCE) * tail)
         d = self.std.size
         error = half_widths(
-            1 - _FOR_DISTANCE * float(np.min(tail)) / d,
+            _FOR_DISTANCE * float(np.min(tail)) / d / 2,
             self.std / math.sqrt(self.score.n),
             self.score.noise.law,
             np.full(d, self.score.noise.scale),

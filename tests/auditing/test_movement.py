@@ -25,6 +25,7 @@ from dpstats.privacy import (
 )
 from dpstats.quantiles.halving import cells
 from dpstats.quantiles.joint import windows
+from dpstats.release.groups import Runs
 from dpstats.release.session import Part
 from dpstats.release.witness import Declared, Seen
 
@@ -129,7 +130,9 @@ def test_a_choice_among_other_points_is_wrong() -> None:
     x = np.array([2, 5, 7])
     of_cells = [Part([cells(x, Fraction(1, 3), low, high)]) for low, high in ((0, 11), (0, 10), (1, 11))]
     of_windows = [Part([windows(x, (1, 2), steps)]) for steps in (11, 12)]
-    for size, (first, *others) in ((1, of_cells), (2, of_windows)):
+    places = [([0, 0], [0, 5], [4, 9]), ([0, 0], [0, 5], [4, 8]), ([0, 1], [0, 5], [4, 9])]
+    of_runs = [Part([Runs(*map(np.array, (*place, [0, -1], [1, 1])))]) for place in places]
+    for size, (first, *others) in ((1, of_cells), (2, of_windows), (2, of_runs)):
         stage = Choice("points", size, 4, 4.0, 12)
         assert found(stage, (first,), (first,)).ok
         for other in others:

@@ -56,7 +56,8 @@ def test_limits_miss_as_often_as_they_state_whatever_the_size(size: int) -> None
     )
     misses = np.array([ends[:, 0] > share, ends[:, 1] < share]).mean(axis=1)
     assert misses.max() < 0.1 + 5 * np.sqrt(0.1 * 0.9 / count)
-    assert np.all(ends[:, 0] < ends[:, 1])
+    # Of a few rows, which noise may hide, every share may be refuted.
+    assert size < 10**4 or np.all(ends[:, 0] < ends[:, 1])
 
 
 def test_limits_are_where_shares_begin_to_be_refuted() -> None:
