@@ -13,7 +13,7 @@ from scipy.special import ndtr
 
 from dpstats.regression.curvature import Curvature, positive
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
-from dpstats.regression.path import Estimate, Path
+from dpstats.regression.path import Estimate, Path, Seen
 from dpstats.regression.plan import (
     CENTRE,
     MEAN,
@@ -112,8 +112,8 @@ class LinearPath(Path):
         matrix, std = self._matrix(name, CURVATURE, released, self.p)
         size = self.radius**2 / (kept if last else 1.0)
         self.found.append(Curvature.noisy(matrix * size, std * size))
-        self.seen.append((self.b, gradient, noise))
-        inverse = self._believed().inverted(self._least_size)
+        self.seen.append(Seen(self.b, gradient, noise, self.found[-1]))
+        inverse = self._inverse()
         if name == step_name(1):
             # What the outcome's spread leaves open.
             self.left = inverse.unknown(self.sigma)
@@ -133,8 +133,12 @@ class LinearPath(Path):
         )
         doubt = 4 * (meat_std * self.p / max(float(np.trace(meat)), 1e-12)) ** 2
         mixed = (meat + doubt * even) / (1 + doubt)
-        around = inverse.of_sampling / (math.sqrt(n) * self.kept)
-        samples = [positive(around @ middle @ around) for middle in (mixed, even)]
+        # HC1: as many rows fewer as there are coefficients.
+        rows = max(n - self.p, 1)
+        around = inverse.of_sampling / (math.sqrt(rows) * self.kept)
+        # Bounded rows weigh in the meat once more than in the curvature: without noise the meat says so itself.
+        one_variance = Curvature.noisy(meat, meat_std).toward(even).mean
+        samples = [positive(around @ middle @ around) for middle in (mixed, one_variance)]
         theta = self.whitening.T @ self.b
         parts = [*samples, self.noise, self.left]
         robust, model, noise, left = (self.whitening.T @ part @ self.whitening for part in parts)
