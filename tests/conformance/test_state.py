@@ -233,7 +233,9 @@ UNDECLARED = {
     ClippedMean: {
         "_score": "the released mean before it is cut to the bounds, and what is known of its error"
     },
-    AdaptiveMean: {"_located": "the released average before it is shrunk, and its error, for the intervals"},
+    AdaptiveMean: {
+        "_found": "the released averages before they are shrunk, and their errors, for the intervals"
+    },
     SparseMean: {"_found": "what was released of the selected columns, for the intervals"},
     PrivateDistribution: {"_fit": "the released cdf before it is made to rise, for the band"},
     PrivateVariance: {"_score": "the same of the released variance, before it is cut to its range"},
