@@ -29,6 +29,8 @@ from dpstats.regression.rows import OUTSIDE, SIZE, LinearStep, Moments, Question
 
 Floats = NDArray[np.float64]
 
+_MEAT_KURTOSIS = 5.0
+"""Variance of a squared gradient over its squared mean: of normal rows with residuals that are clipped."""
 _ABSOLUTE = math.sqrt(math.pi / 2)  # standard deviation over mean absolute deviation, of a normal law
 _LEAST_SIZE = 0.02
 _FIRST_WIDTH = 1.5
@@ -136,8 +138,9 @@ class LinearPath(Path):
         # HC1: as many rows fewer as there are coefficients.
         rows = max(n - self.p, 1)
         around = inverse.of_sampling / (math.sqrt(rows) * self.kept)
-        # Bounded rows weigh in the meat once more than in the curvature: without noise the meat says so itself.
-        one_variance = Curvature.noisy(meat, meat_std).toward(even).mean
+        # Bounded rows weigh in the meat once more than in the curvature: beyond noise and sampling error it says so.
+        sampling = _MEAT_KURTOSIS * (float(np.trace(meat)) / self.p) ** 2 / n
+        one_variance = Curvature.noisy(meat, math.sqrt(meat_std**2 + sampling)).toward(even).mean
         samples = [positive(around @ middle @ around) for middle in (mixed, one_variance)]
         theta = self.whitening.T @ self.b
         parts = [*samples, self.noise, self.left]
