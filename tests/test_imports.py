@@ -40,6 +40,7 @@ ORDER = [
     "ranks",
     "queries",
     "regression",
+    "statistic",
     "identity",
     "sql",
     "simulation",
@@ -51,6 +52,17 @@ ORDER = [
 ]
 # Inside the subpackages that have a stated order.
 INSIDE = {
+    "statistic": [
+        "blocks",
+        "isolation",
+        "location",
+        "clipped_sums",
+        "plan",
+        "errors",
+        "private_statistic",
+        "locality",
+        "__init__",
+    ],
     "lattice": [
         "rounding",
         "finite",
@@ -156,6 +168,7 @@ INSIDE = {
         "box_mean",
         "screen",
         "staging",
+        "following",
         "whitening",
         "adaptive_plan",
         "located",
@@ -209,6 +222,10 @@ INSIDE = {
         "levels",
         "curves",
         "limits",
+        "reference",
+        "residuals",
+        "null_distribution",
+        "table_log_rank",
         "restricted_means",
         "incidences",
         "plan",
@@ -217,6 +234,7 @@ INSIDE = {
         "base",
         "pictures",
         "survival",
+        "log_rank",
         "__init__",
     ],
     "ranks": ["statistics", "null", "result", "rank_tests", "calls", "__init__"],

@@ -25,10 +25,11 @@ from dpstats.privacy.stages import (
     OneOf,
     Responses,
     Selection,
+    Shuffle,
     Smooth,
     Stage,
 )
-from dpstats.release.groups import Cells, Windows
+from dpstats.release.groups import Cells, Runs, Windows
 from dpstats.release.witness import Declared, Seen
 
 Steps = NDArray[Any] | Mapping[str, NDArray[Any]]
@@ -144,7 +145,7 @@ def movement(first: Seen, second: Seen) -> Movement | None:
     """Return what a neighbour moved a stage by; None of what is given nothing of the data."""
     stage, given = first.stage, (first.given, second.given)
     left_out = [isinstance(what, str) for what in given]
-    if isinstance(stage, Coins) or all(left_out):
+    if isinstance(stage, Coins | Shuffle) or all(left_out):
         return None
     if any(left_out):
         return _wrong(
@@ -224,6 +225,8 @@ def _range_of(first: Any, second: Any) -> tuple[Fraction, bool]:
         pairs = zip(points.tolist(), *(_of_cells(cells, points) for cells in (first, second)), strict=True)
         moves = [b - a for _, a, b in pairs if a is not None and b is not None]
         return max(moves) - min(moves), True
+    if isinstance(first, Runs):
+        return _range_of_runs(first, second), True
     ends = [_of_windows(windows) for windows in (first, second)]
     places = [
         np.unique(np.concatenate([side[j] + shift for pair in ends for side in pair for shift in (-1, 0, 1)]))
@@ -245,6 +248,17 @@ def _range_of(first: Any, second: Any) -> tuple[Fraction, bool]:
     utilities = [_utility(pair, tuples) for pair in ends]
     change = utilities[1] - utilities[0]
     return Fraction(int(change.max() - change.min()), first.unit), count <= MOST_CANDIDATES
+
+
+def _range_of_runs(first: Runs, second: Runs) -> Fraction:
+    moves = []
+    for line in np.union1d(first.line, second.line).tolist():
+        both = [(runs.low[runs.line == line], runs.utility[runs.line == line]) for runs in (first, second)]
+        starts = np.union1d(both[0][0], both[1][0])
+        before, after = (utility[np.searchsorted(low, starts, side="right") - 1] for low, utility in both)
+        moves.append(after - before)
+    change = np.concatenate(moves)
+    return Fraction(int(change.max() - change.min()), first.unit)
 
 
 def _of_cells(cells: Cells, points: NDArray[np.int64]) -> list[Fraction | None]:

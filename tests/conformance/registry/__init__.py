@@ -27,6 +27,7 @@ from registry import (
     sparse_mean,
     sparse_vector,
     sql,
+    statistic,
     survival,
     tables,
     variance,
@@ -57,6 +58,7 @@ ENTRIES: tuple[Entry, ...] = (
     *hypotheses.entries(),
     *workload.entries(),
     *sql.entries(),
+    *statistic.entries(),
 )
 
 __all__ = ["ENTRIES", "Entry", "PlantedBug", "Understated"]
