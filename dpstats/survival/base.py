@@ -25,7 +25,6 @@ class SurvivalEstimator(PrivateEstimator[Plan], ABC):
     by: Any
     unit: Any
     groups: Any
-    causes: Any
     censored: Any
 
     _min_samples = 1
@@ -86,8 +85,11 @@ class SurvivalEstimator(PrivateEstimator[Plan], ABC):
 
     def _event_kinds(self) -> Categories:
         """Return the declared values of an event: censored first, then the causes."""
-        causes = (1,) if self.causes is None else Categories(self.causes, "causes").values
-        return Categories((self.censored, *causes), "censored and causes")
+        return Categories((self.censored, *self._causes()), "censored and causes")
+
+    def _causes(self) -> tuple[Any, ...]:
+        """Return the declared causes of an event."""
+        return (1,)
 
     def _categories(self) -> Categories:
         return Categories(self.groups, "groups")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +38,8 @@ def limits(curves: Curves, critical: Floats) -> Pair:
 
 
 def normal_critical(level: float) -> float:
-    """Return the two-sided critical value of a normal variable."""
-    return float(-ndtri((1 - level) / 2))
+    """Return the two-sided critical value of a normal variable, at most 40."""
+    return min(float(-ndtri((1 - level) / 2)), 40.0)
 
 
 def simulated_errors(curves: Curves, release: int, cell_noise: Floats, normals: Floats) -> Floats:
@@ -61,26 +62,48 @@ def simulated_errors(curves: Curves, release: int, cell_noise: Floats, normals: 
     return np.asarray(errors / np.where(total > 0, total, 1.0))
 
 
-def critical_values(curves: Curves, cell_noise: Floats, level: float, seed: int = 0) -> Pair:
-    """Return the critical values of pointwise limits (releases, bins) and of the band (releases, 1).
+@dataclass(frozen=True, eq=False)
+class SimulatedErrors:
+    """Sorted absolute errors of one curve, from which critical values of any level are read.
 
-    A pointwise one is the larger of the normal one and the simulated one. Draws are public and have a fixed seed.
+    Attributes
+    ----------
+    each : array of shape (draws, bins)
+        Of each usable bin.
+    largest : array of shape (draws,)
+        The largest over the usable bins.
     """
-    normal = normal_critical(level)
-    pointwise = np.full(curves.survival.shape, normal)
-    band = np.full((len(pointwise), 1), normal)
-    draws = len(cell_noise)
-    normals = np.random.default_rng(seed).normal(size=(draws, curves.n_bins))
-    place = min(math.ceil(level * (draws + 1)), draws) - 1
-    for release, last in enumerate(curves.n_usable.tolist()):
-        if not last:
-            continue
+
+    each: Floats
+    largest: Floats
+
+    @classmethod
+    def draw(cls, curves: Curves, release: int, cell_noise: Floats, seed: int = 0) -> SimulatedErrors:
+        """Return the errors of a curve; draws are public and have a fixed seed."""
+        normals = np.random.default_rng(seed).normal(size=(len(cell_noise), curves.n_bins))
         errors = np.abs(simulated_errors(curves, release, cell_noise, normals))
-        each = np.partition(errors, place, axis=0)[place]
-        pointwise[release, :last] = np.maximum(each, normal)
-        largest = float(np.partition(errors.max(axis=1), place)[place])
-        band[release] = BAND_FACTOR * max(largest, normal)
-    return pointwise, band
+        return cls(np.sort(errors, axis=0), np.sort(errors.max(axis=1, initial=0.0)))
+
+    def critical(self, level: float, n_bins: int) -> tuple[Floats, float]:
+        """Return the critical values of pointwise limits (bins,), and of the band.
+
+        A pointwise one is the larger of the normal one and the simulated one.
+        """
+        draws, normal = len(self.largest), normal_critical(level)
+        place = min(max(math.ceil(level * (draws + 1)), 1), draws) - 1
+        pointwise = np.full(n_bins, normal)
+        pointwise[: self.each.shape[1]] = np.maximum(self.each[place], normal)
+        return pointwise, BAND_FACTOR * max(float(self.largest[place]), normal)
+
+
+def critical_values(curves: Curves, cell_noise: Floats, level: float) -> Pair:
+    """Return the critical values of pointwise limits (releases, bins) and of the band (releases, 1)."""
+    found = [
+        SimulatedErrors.draw(curves, release, cell_noise).critical(level, curves.n_bins)
+        for release in range(len(curves.cells))
+    ]
+    pointwise, band = zip(*found, strict=True)
+    return np.array(pointwise), np.array(band)[:, None]
 
 
 def monotone(low: Floats, high: Floats) -> Pair:

@@ -115,14 +115,9 @@ class TablePlan(ReleasePlan):
         alive = _heights("survival", survival, edges)
         free = np.ones_like(edges) if censoring is None else _heights("censoring", censoring, edges)
         rows = self.n_samples / self.cells.n_groups
-        middle = (free[1:] + free[:-1]) / 2
-        events = -np.diff(alive) * (free[:-1] if self.discrete else middle)
-        left = -np.diff(free) * (alive[1:] if self.discrete else (alive[1:] + alive[:-1]) / 2)
-        shared = 0.0 if self.discrete else 0.5
-        at_edges = np.append(shared * left, 0.0) + np.append(0.0, (1 - shared) * left)
-        at_edges[-1] += alive[-1] * free[-1]
+        expected = expected_cells(alive, free, discrete=self.discrete)
         others = np.zeros((self.cells.n_causes - 1) * self.cells.n_bins)
-        cells = rows * np.concatenate([events, others, at_edges])
+        cells = rows * np.insert(expected, self.cells.n_bins, others)
         low, high = limits(self.curves(cells[None]), np.array(normal_critical(level)))
         width = high - low
         return np.asarray(np.where(low + high > 0, width, 1.0)[0])
@@ -260,6 +255,17 @@ def choose_edges(
 ) -> tuple[float, ...]:
     """Return the public edges of a table of n rows."""
     return check_edges(horizon, edges, bins, default_bins(n, epsilon, n_groups))
+
+
+def expected_cells(alive: Floats, free: Floats, *, discrete: bool = False) -> Floats:
+    """Return the expected cells of a row, from the survival and the share not censored at each edge."""
+    middle = (free[1:] + free[:-1]) / 2
+    events = -np.diff(alive) * (free[:-1] if discrete else middle)
+    left = -np.diff(free) * (alive[1:] if discrete else (alive[1:] + alive[:-1]) / 2)
+    part = 0.0 if discrete else 0.5
+    at_edges = np.append(part * left, 0.0) + np.append(0.0, (1 - part) * left)
+    at_edges[-1] += alive[-1] * free[-1]
+    return np.concatenate([events, at_edges])
 
 
 def _heights(name: str, curve: Any, edges: Floats) -> Floats:

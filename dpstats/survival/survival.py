@@ -5,8 +5,7 @@ Proof: docs/proofs/survival.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,10 +24,22 @@ from dpstats.results import ConfidenceInterval, Summary, significant
 from dpstats.survival.base import SurvivalEstimator
 from dpstats.survival.cells import CELLS
 from dpstats.survival.levels import TABLE
+from dpstats.survival.limits import normal_critical
 from dpstats.survival.pictures import draw_curves
 from dpstats.survival.plan import TablePlan, choose_edges, survival_plan
-from dpstats.survival.results import SurvivalEstimate, shown
+from dpstats.survival.reference import Reference
+from dpstats.survival.results import (
+    AreaDifferenceErrors,
+    AreaErrors,
+    LogRankResult,
+    QuantileErrors,
+    SurvivalDifferenceErrors,
+    SurvivalEstimate,
+    TableErrors,
+    shown,
+)
 from dpstats.survival.table import SurvivalTable
+from dpstats.survival.table_log_rank import pool_causes, table_log_rank
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -194,6 +205,9 @@ class PrivateSurvival(_Fitted):
         discrete = check_flag("discrete", self.discrete)
         return survival_plan(n, edges, groups, causes, discrete, epsilon, delta)
 
+    def _causes(self) -> tuple[Any, ...]:
+        return (1,) if self.causes is None else Categories(self.causes, "causes").values
+
     def _read(self, rows: Rows, plan: TablePlan) -> Mapping[str, Any]:
         return {TABLE: plan.levels.steps(rows.total(plan.cells)[CELLS])}
 
@@ -232,7 +246,8 @@ class PrivateSurvival(_Fitted):
 
     def _several(self, group: Any, values: list[Any]) -> Any:
         """Return values of the groups that the user names."""
-        return np.array(values) if group is None and self.plan_.groups is not None else values[0]
+        several = group is None and self.plan_.groups is not None
+        return np.array(values) if several else values[0]
 
     def _names(self, group: Any = None) -> tuple[str, ...]:
         labels = self.plan_.groups
@@ -359,10 +374,10 @@ class PrivateSurvival(_Fitted):
             An infinite time is not reached inside the usable range.
         """
         places, share = self._places(group), check_real("q", q, above=0, below=1)
-        found = self._several(group, [self._table.quantile(place, share) for place in places])
+        found = self._several(group, [np.float64(self._table.quantile(place, share)) for place in places])
         what = "the median time" if share == 0.5 else f"the {share:g} quantile of the time to the event"
-        limits = partial(_quantile_limits, self._table, places, share)
-        return self._estimate(group, found, what, limits)
+        errors = QuantileErrors(self._table, found, tuple(places), (0.0, np.inf), share)
+        return self._estimate(group, errors, what)
 
     def median(self, group: Any = None) -> SurvivalEstimate:
         """Return the median time to the event, with an interval: see `quantile`."""
@@ -384,10 +399,10 @@ class PrivateSurvival(_Fitted):
             NaN where the usable range ends before; the interval is then the area under the limits of the band.
         """
         places, end = self._places(group), self._time("until", until)
-        found = self._several(group, [self._area(place, end) for place in places])
-        limits = partial(_area_limits, self._table, places, end)
+        found = self._several(group, [np.float64(self._area(place, end)) for place in places])
+        errors = AreaErrors(self._table, found, tuple(places), (0.0, end), end)
         notes = [note for place in places if (note := self._grid_note(place, end))]
-        return self._estimate(group, found, f"the restricted mean time up to {end:g}", limits, notes=notes)
+        return self._estimate(group, errors, f"the restricted mean time up to {end:g}", notes)
 
     def _area(self, place: int, until: float) -> float:
         area = self._table.area(place, until)
@@ -396,7 +411,7 @@ class PrivateSurvival(_Fitted):
     def _grid_note(self, place: int, until: float) -> str:
         area = self._table.area(place, until)
         half = 1.96 * float(np.sqrt(area.variance[0]))
-        grid = float(abs(area.grid[0])) / 2
+        grid = float(abs(area.grid[0]))
         if not area.reached[0] or grid < half / 2:
             return ""
         return (
@@ -415,16 +430,9 @@ class PrivateSurvival(_Fitted):
         """
         first, second = self._pair(a, b)
         end = self._time("until", until)
-        difference, error, grid = self._table.area_difference(first, second, end)
-        pvalue = np.nan
-        if np.isfinite(difference):
-            from scipy.special import ndtr
-
-            away = max(abs(difference) - grid, 0.0)
-            pvalue = float(2 * ndtr(-away / error)) if error > 0 else float(away == 0)
-        what = f"the restricted mean time up to {end:g} of {a!r} minus {b!r}"
-        limits = partial(_area_difference_limits, self._table, first, second, end)
-        return self._compare(difference, what, limits, pvalue)
+        found = np.float64(self._table.area_difference(first, second, end)[0])
+        errors = AreaDifferenceErrors(self._table, found, (first, second), (-end, end), end)
+        return self._compare(errors, f"the restricted mean time up to {end:g} of {a!r} minus {b!r}")
 
     def difference(self, a: Any, b: Any, t: float) -> SurvivalEstimate:
         """Return the survival of group ``a`` minus the one of ``b`` at a time, with an interval.
@@ -440,10 +448,9 @@ class PrivateSurvival(_Fitted):
         place = max(int(np.searchsorted(self.edges_, time * (1 + 1e-12), side="right")) - 1, 1)
         edge = float(self.edges_[place])
         one, other = (self._table.estimate(group)[place] for group in (first, second))
-        pvalue = self._table.difference_pvalue(first, second, place)
-        what = f"the survival at {edge:g} of {a!r} minus {b!r}"
-        limits = partial(_difference_limits, self._table, first, second, place)
-        return self._compare(float(one - other), what, limits, pvalue)
+        found = np.float64(one - other)
+        errors = SurvivalDifferenceErrors(self._table, found, (first, second), (-1.0, 1.0), place)
+        return self._compare(errors, f"the survival at {edge:g} of {a!r} minus {b!r}")
 
     def _pair(self, a: Any, b: Any) -> tuple[int, int]:
         first, second = self._place("a", a), self._place("b", b)
@@ -452,14 +459,71 @@ class PrivateSurvival(_Fitted):
         return first, second
 
     def _estimate(
-        self, group: Any, found: Any, what: str, limits: Any, *, notes: Any = ()
+        self, group: Any, errors: TableErrors, what: str, notes: Sequence[str] = ()
     ) -> SurvivalEstimate:
-        names, simulated = self._names(group), self.privacy_.simulated
-        return SurvivalEstimate(found, what, names, limits, None, tuple(notes), simulated=simulated)
-
-    def _compare(self, found: float, what: str, limits: Any, pvalue: float) -> SurvivalEstimate:
+        low, high = errors.limits((1 - 0.95) / 2)
         return SurvivalEstimate(
-            found, what, ("difference",), limits, pvalue, simulated=self.privacy_.simulated
+            errors.estimate,
+            (high - low) / (2 * normal_critical(0.95)),
+            self._names(group),
+            what,
+            errors,
+            title="Private survival estimate",
+            notes=tuple(notes),
+            simulated=self.privacy_.simulated,
+        )
+
+    def _compare(self, errors: TableErrors, what: str) -> SurvivalEstimate:
+        low, high = errors.limits((1 - 0.95) / 2)
+        return SurvivalEstimate(
+            errors.estimate,
+            (high - low) / (2 * normal_critical(0.95)),
+            ("difference",),
+            what,
+            errors,
+            title="Private survival difference",
+            simulated=self.privacy_.simulated,
+            compared=True,
+        )
+
+    def log_rank(self, rho: float = 0.0, gamma: float = 0.0) -> LogRankResult:
+        """Test whether the groups have the same curve, from the released table.
+
+        `LogRankTest` has far more power, at a privacy cost of its own.
+
+        Parameters
+        ----------
+        rho, gamma : float, default=0
+            Fleming and Harrington's weights S^rho (1 - S)^gamma.
+
+        Returns
+        -------
+        LogRankResult
+        """
+        check_is_fitted(self)
+        plan = self.plan_
+        if plan.cells.n_groups < 2:
+            raise InvalidParameter("groups must be two or more to be compared, got one")
+        weights = [
+            check_real(name, value, at_least=0, at_most=10)
+            for name, value in (("rho", rho), ("gamma", gamma))
+        ]
+        pooled = pool_causes(self._table.cells, plan.least_squares, plan.cells.n_bins, plan.cells.n_causes)
+        reference = Reference(pooled[0][None], pooled[1], *weights)
+        difference, statistic, pvalue = table_log_rank(reference)
+        used = reference.weights[0] > 0
+        at_risk, events = reference.at_risk[0], reference.cells[0, :, : plan.cells.n_bins]
+        return LogRankResult(
+            float(statistic[0]),
+            float(pvalue[0]),
+            plan.cells.n_groups - 1,
+            self._names(),
+            reference.cells[0].sum(axis=1),
+            (events * used).sum(axis=1),
+            (at_risk * reference.pooled_hazards * used).sum(axis=1),
+            difference[0],
+            "1" if weights == [0, 0] else f"S^{weights[0]:g} (1 - S)^{weights[1]:g}",
+            self.privacy_.simulated,
         )
 
     # Competing causes
@@ -660,34 +724,3 @@ def _draw(model: PrivateSurvival) -> tuple[str, Any] | None:
 
 def _count(value: float, std: float) -> str:
     return f"{float(value):,.0f}" if std >= 1 else significant(float(value), std)
-
-
-# Limits by the level alone, which can be pickled with a result.
-
-
-def _quantile_limits(
-    table: SurvivalTable, places: list[int], q: float, level: float
-) -> tuple[Floats, Floats]:
-    low, high = zip(*(table.quantile_limits(place, q, level) for place in places), strict=True)
-    return np.array(low), np.array(high)
-
-
-def _area_limits(
-    table: SurvivalTable, places: list[int], until: float, level: float
-) -> tuple[Floats, Floats]:
-    low, high = zip(*(table.area_limits(place, until, level) for place in places), strict=True)
-    return np.array(low), np.array(high)
-
-
-def _area_difference_limits(
-    table: SurvivalTable, first: int, second: int, until: float, level: float
-) -> tuple[Floats, Floats]:
-    low, high = table.area_difference_limits(first, second, until, level)
-    return np.array([low]), np.array([high])
-
-
-def _difference_limits(
-    table: SurvivalTable, first: int, second: int, place: int, level: float
-) -> tuple[Floats, Floats]:
-    low, high = table.difference_limits(first, second, place, level)
-    return np.array([low]), np.array([high])

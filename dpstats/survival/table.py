@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from dpstats.survival.curves import Curves
 from dpstats.survival.incidences import cumulative_incidence
 from dpstats.survival.limits import (
     Pair,
-    critical_values,
+    SimulatedErrors,
     crossing_times,
     limits,
     monotone,
@@ -43,11 +42,11 @@ class SurvivalTable:
     plan: TablePlan
     cells: Floats
     _curves: dict[int, Curves] = field(default_factory=dict, repr=False)
-    _critical: dict[tuple[int, float], Pair] = field(default_factory=dict, repr=False)
+    _errors: dict[int, SimulatedErrors] = field(default_factory=dict, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy computes its curves again.
-        return {"plan": self.plan, "cells": self.cells, "_curves": {}, "_critical": {}}
+        return {"plan": self.plan, "cells": self.cells, "_curves": {}, "_errors": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -65,9 +64,10 @@ class SurvivalTable:
 
     def critical(self, group: int, level: float) -> Pair:
         """Return the critical values of pointwise limits (1, bins) and of the band (1, 1)."""
-        if (group, level) not in self._critical:
-            self._critical[group, level] = critical_values(self.curves(group), self.plan.cell_noise, level)
-        return self._critical[group, level]
+        if group not in self._errors:
+            self._errors[group] = SimulatedErrors.draw(self.curves(group), 0, self.plan.cell_noise)
+        pointwise, band = self._errors[group].critical(level, self.plan.cells.n_bins)
+        return pointwise[None], np.array([[band]])
 
     def usable_until(self, group: int) -> float:
         """Return the end of the usable range."""
@@ -140,7 +140,7 @@ class SurvivalTable:
             low, high = self.band(group, level)
             bounds = band_areas(low[None, 1:], high[None, 1:], self.edges, until)
             return float(bounds[0][0]), float(bounds[1][0])
-        half = normal_critical(level) * np.sqrt(area.variance[0]) + np.abs(area.grid[0]) / 2
+        half = normal_critical(level) * np.sqrt(area.variance[0]) + np.abs(area.grid[0])
         return float(max(area.estimate[0] - half, 0.0)), float(min(area.estimate[0] + half, until))
 
     def area_difference(self, first: int, second: int, until: float) -> tuple[float, float, float]:
@@ -152,7 +152,7 @@ class SurvivalTable:
         together = 2 * float(one.gradient[0] @ shared) * float(other.gradient[0] @ shared)
         variance = one.variance[0] + other.variance[0] + together
         difference = float(one.estimate[0] - other.estimate[0])
-        return difference, float(np.sqrt(max(variance, 0.0))), float(abs(one.grid[0] - other.grid[0]) / 2)
+        return difference, float(np.sqrt(max(variance, 0.0))), float(abs(one.grid[0] - other.grid[0]))
 
     def area_difference_limits(
         self, first: int, second: int, until: float, level: float
@@ -166,43 +166,21 @@ class SurvivalTable:
         half = normal_critical(level) * error + grid
         return max(difference - half, -until), min(difference + half, until)
 
-    def difference_limits(self, first: int, second: int, place: int, level: float) -> tuple[float, float]:
-        """Return limits of the difference of two survivals at an edge, from the limits of each."""
-        return self._difference_ends(
-            first, second, place, [self.critical(group, level)[0][0, place - 1] for group in (first, second)]
-        )
+    def difference_limits(self, first: int, second: int, place: int, critical: float) -> tuple[float, float]:
+        """Return limits of the difference of two survivals at an edge, from the limits of each.
 
-    def difference_pvalue(self, first: int, second: int, place: int) -> float:
-        """Return the two-sided p-value of equal survivals at an edge: the level at which 0 enters the limits."""
-        excess = [
-            self.critical(group, 0.95)[0][0, place - 1] / normal_critical(0.95) for group in (first, second)
-        ]
-        inside, outside = 0.0, 40.0
-        low, high = self._difference_ends(first, second, place, [outside * part for part in excess])
-        if not low <= 0 <= high:
-            return float(2 * ndtr(-outside))
-        for _ in range(60):
-            middle = (inside + outside) / 2
-            low, high = self._difference_ends(first, second, place, [middle * part for part in excess])
-            inside, outside = (inside, middle) if low <= 0 <= high else (middle, outside)
-        return float(2 * ndtr(-outside))
-
-    def _difference_ends(
-        self, first: int, second: int, place: int, critical: list[float]
-    ) -> tuple[float, float]:
+        Noise with heavy tails raises the normal critical value, by the factor that it needs at the level 0.95.
+        """
         found = []
-        for group, z in zip((first, second), critical, strict=True):
+        for group in (first, second):
             curves, bin_ = self.curves(group), place - 1
             if curves.n_usable[0] < place:
                 found.append((np.nan, 0.0, 1.0, 0.0))
                 continue
+            z = critical * float(self.critical(group, 0.95)[0][0, bin_]) / normal_critical(0.95)
             survival = float(np.clip(curves.survival[0, bin_], 0.0, 1.0))
-            low, high = score_limits(
-                np.array(survival),
-                curves.effective_size[0, bin_],
-                curves.noise_variance[0, bin_],
-                np.array(z),
-            )
+            size, noise = curves.effective_size[0, bin_], curves.noise_variance[0, bin_]
+            low, high = score_limits(np.array(survival), size, noise, np.array(z))
             moved = z * survival * float(curves.gradients[0, bin_] @ self.plan.least_squares.shared)
             found.append((survival, float(low), float(high), moved))
         (one, one_low, one_high, one_moved), (other, other_low, other_high, other_moved) = found
@@ -212,7 +190,7 @@ class SurvivalTable:
         together = 2 * one_moved * other_moved
         below = np.sqrt(max((one - one_low) ** 2 + (other_high - other) ** 2 + together, 0.0))
         above = np.sqrt(max((one_high - one) ** 2 + (other - other_low) ** 2 + together, 0.0))
-        return max(one - other - below, -1.0), min(one - other + above, 1.0)
+        return max(one - other - float(below), -1.0), min(one - other + float(above), 1.0)
 
     def incidence(self, group: int, cause: int, level: float) -> tuple[Floats, Floats, Floats]:
         """Return the cumulative incidence of a cause at each edge, and pointwise limits."""

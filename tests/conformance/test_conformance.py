@@ -163,6 +163,8 @@ OTHER_PAIRS = {
     "contingency table, Gaussian": "levels are for any table",
     "survival, Laplace": "events, groups and times are in one number",
     "survival, Gaussian": "events, groups and times are in one number",
+    "log-rank, two groups, Laplace": "events, groups and times are in one number",
+    "log-rank, three groups, Gaussian": "events, groups and times are in one number",
     "Mann-Whitney": "labels and values are in one number",
     "Kruskal-Wallis": "labels and values are in one number",
     "online multiplicative weights, pure": "a fit asks nothing",

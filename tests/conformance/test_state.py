@@ -31,7 +31,7 @@ from dpstats.quantiles import PrivateDistribution
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.mechanism import Mechanism
 from dpstats.release.session import Session
-from dpstats.survival import PrivateSurvival
+from dpstats.survival import LogRankTest, PrivateSurvival
 
 SETTINGS = settings(ENTRIES)
 fits = pytest.mark.parametrize("entry", SETTINGS, ids=lambda entry: entry.name)
@@ -240,6 +240,7 @@ UNDECLARED = {
     PrivateDistribution: {"_fit": "the released cdf before it is made to rise, for the band"},
     PrivateVariance: {"_score": "the same of the released variance, before it is cut to its range"},
     GroupMeans: {"_ratio": "what was released of the groups, for intervals and tests"},
+    LogRankTest: {"_reference": "what was released of the first stage, for the summary"},
     PrivateSurvival: {"_table": "what was released of the table, for curves and intervals"},
     MeanPerRow: {"_ratio": "what was released of the units, for intervals and tests"},
 }

@@ -33,7 +33,7 @@ def test_results_read_well_and_can_be_copied() -> None:
 
 def test_one_group_gives_numbers() -> None:
     found = fitted().median(0)
-    assert isinstance(found.estimate, np.floating | float) and isinstance(found.low, float)
+    assert isinstance(found.estimate, float) and isinstance(found.low, float)
     assert found.names == ("0",) and fitted().median().names == ("0", "1")
     assert fitted().rmst_difference(1, 0).pvalue < 1e-4
 
@@ -46,3 +46,15 @@ def test_a_level_is_checked() -> None:
 def test_values_without_a_number_are_words() -> None:
     assert shown(np.nan, 1.0) == "unusable" and shown(np.inf, 1.0) == "not reached"
     assert shown(1.2345, 0.01) == "1.234" and shown(2.0, np.inf) == "2.0"
+
+
+def test_a_log_rank_test_of_a_table_reads_as_survdiff() -> None:
+    found = fitted().log_rank()
+    assert found.pvalue < 1e-4 and found.degrees_of_freedom == 1
+    assert found.difference.sum() == pytest.approx(0, abs=1e-9) and found.n.sum() == pytest.approx(3000)
+    text = str(found.summary())
+    assert "expected" in text and "chi-square" in text and "Simulated noise" in text
+    assert found.to_frame().shape == (2, 4) and found.to_dict()["pvalue"] == found.pvalue
+    assert fitted().log_rank(rho=1).statistic != found.statistic
+    assert "S^1 (1 - S)^0" in str(fitted().log_rank(rho=1))
+    assert "tabular" in found.to_latex()

@@ -135,6 +135,10 @@ def test_the_summary_says_where_it_fails() -> None:
     steep = PrivateSurvival(horizon=8.0, bins=4, random_state=0)
     steep.fit(20 * rng.weibull(0.4, 200_000), np.ones(200_000))
     assert "The width of the bins may change the restricted mean" in str(steep.summary())
+    truth = np.trapezoid(np.exp(-((np.linspace(0, 8, 800_001) / 20) ** 0.4)), dx=8 / 800_000)
+    area = steep.rmst()
+    half = 1.96 * float(np.sqrt(steep._table.area(0, 8.0).variance[0]))
+    assert area.low < truth < area.high and abs(area.estimate - truth) > half
     assert "Censoring is assumed to be independent" in str(early.summary())
 
 

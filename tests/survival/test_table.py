@@ -53,12 +53,21 @@ def test_between_edges_estimates_are_on_a_line_or_a_step() -> None:
 
 def test_the_pvalue_of_a_difference_is_the_level_at_which_zero_enters() -> None:
     for place in (2, 5, 8):
-        pvalue = table().difference_pvalue(0, 1, place)
-        low, high = table().difference_limits(0, 1, place, 0.95)
-        assert (low > 0 or high < 0) == (pvalue < 0.05)
-        assert table().difference_pvalue(1, 0, place) == pytest.approx(pvalue, rel=1e-6)
-        other = table().difference_limits(1, 0, place, 0.95)
-        assert other == pytest.approx((-high, -low))
+        found, other = (fitted().difference(*pair, 0.5 * place) for pair in ((0, 1), (1, 0)))
+        assert found.pvalue == pytest.approx(other.pvalue, rel=1e-6)
+        assert (other.low, other.high) == pytest.approx((-found.high, -found.low))
+        interval = found.confidence_interval(1 - found.pvalue)
+        # A level of nearly 1 has few digits.
+        assert min(abs(interval.low), abs(interval.high)) < 1e-3
+        assert found.test(0.1, "less").pvalue + found.test(0.1, "greater").pvalue == pytest.approx(1)
+
+
+def test_tests_of_times_and_areas_agree_with_their_intervals() -> None:
+    for found in (fitted().rmst_difference(0, 1), fitted().rmst(3.0, group=0), fitted().median(0)):
+        interval = found.confidence_interval(0.9)
+        assert found.test(interval.high * 1.0001 + 1e-4).pvalue < 0.1 + 2e-3
+        inside = (interval.low + interval.high) / 2
+        assert found.test(inside).pvalue > 0.1
 
 
 def test_differences_of_areas_are_those_of_both() -> None:
