@@ -1,10 +1,10 @@
 """How an adaptive mean spends its privacy: shares, clip radii and stages, planned without data.
 
-One idea: plan the shortest honest interval, or the least error where noise dominates. Each stage clips the rows to a ball about a public
-centre, and the centre of the next is the average so far. The recursion carries three public
-numbers for one column, in units of its standard deviation: the information (inverse variance of the
-noise) so far, a bound on the clipping bias, and from these a bound on the second moment of the
-centre's error; the radius of a stage is the one that plans the shortest interval after it.
+One idea: plan the shortest honest interval, or the least error where noise dominates. Each stage clips the rows to a
+ball about a public centre, and the centre of the next is the average so far. The recursion carries three public
+numbers for one column, in units of its standard deviation: the information (inverse variance of the noise) so far, a
+bound on the clipping bias, and from these a bound on the second moment of the centre's error; the radius of a stage is
+the one of the least price after it.
 
 Proof of the bounds: docs/proofs/adaptive-mean.md.
 """
