@@ -164,4 +164,4 @@ def test_words_that_are_one_number_are_different_labels(
         "1e5",
     ]
     found = json_of(["group-means", str(tmp_path / "rows.csv"), *options, "--seed", "0"], capsys)
-    assert [round(count) for count in np.ravel(found["counts"])] == [1, 2, 3, 4, 5, 6]
+    assert [round(row["rows"]) for row in found["group_means"]] == [1, 2, 3, 4, 5, 6]
