@@ -435,6 +435,7 @@ INSIDE = {
         "group_means",
         "proportion",
         "table",
+        "survival",
         "histogram",
         "regress",
         "identity_test",
