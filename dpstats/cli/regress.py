@@ -248,9 +248,8 @@ def _params(model: Any, confidence: float) -> list[dict[str, Any]]:
     from dpstats.regression.base import INTERCEPT
 
     slopes = range(model.coef_.size)
-    rows = model.estimates([*([INTERCEPT] if model.fit_intercept else []), *slopes]).to_dict(confidence)[
-        "rows"
-    ]
+    asked = [*([INTERCEPT] if model.fit_intercept else []), *slopes]
+    rows = model.estimates(asked).to_dict(confidence)["rows"]
     first = [getattr(model, "intercept_identified_", None)] * (len(rows) - len(slopes))
     names = {"std_error": "standard_error", "statistic": "z"}
     table = {
