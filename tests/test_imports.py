@@ -255,6 +255,7 @@ INSIDE = {
         "engine",
         "scoring",
         "error_laws",
+        "hypotheses",
         "base",
         "least_squares",
         "linear",
