@@ -15,6 +15,9 @@ from dpstats.errors import InvalidParameter
 SIZES = ("n", "d")
 """Names of the grid that are neither the sampler's nor the estimator's: the size of the data."""
 
+NAME = "estimator"
+"""Parameter of the cells of a study of several estimators: which of them it is."""
+
 
 def cells_of(grid: Any) -> list[dict[str, Any]]:
     """Return the parameters of every cell: a mapping of lists is their product, the last one varying fastest."""

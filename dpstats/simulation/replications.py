@@ -29,6 +29,8 @@ class Work:
     estimator: Any
     losses: Mapping[str, Loss]
     seed: int
+    streams: int
+    """Cells of one estimator: cells that are so far apart have the same seed, and so the same rows."""
 
 
 def run_block(work: Work, cell: int, parameters: Parameters, replications: list[int]) -> Finished:
@@ -40,9 +42,10 @@ def run_block(work: Work, cell: int, parameters: Parameters, replications: list[
     except Exception as error:
         rows = [(cell, r, None, _reason(error)) for r in replications]
         return rows, time.perf_counter() - start, versions()
+    stream = cell % work.streams
     for r in replications:
         # The r-th child that SeedSequence.spawn would give the cell's seed, without making those before it.
-        rng = np.random.default_rng(np.random.SeedSequence(work.seed, spawn_key=(cell, r)))
+        rng = np.random.default_rng(np.random.SeedSequence(work.seed, spawn_key=(stream, r)))
         try:
             rows.append((cell, r, run(rng), None))
         except Exception as error:

@@ -19,6 +19,7 @@ from dpstats.errors import InvalidParameter
 from dpstats.parallel import cut
 from dpstats.simulation.description import describe
 from dpstats.simulation.grid import (
+    NAME,
     SIZES,
     cells_of,
     check_names,
@@ -45,7 +46,9 @@ class Study:
     sampler : callable
         ``sampler(n, d, rng, **parameters)`` returns rows, or a pair ``(X, y)``. One of this package's, or any
         callable; ``true_mean(d, **parameters)``, where it has one, is what losses compare with.
-    estimator : estimator with a scikit-learn shape, or Adapter
+    estimator : estimator with a scikit-learn shape, Adapter, or mapping of str to these
+        A mapping names several: every one sees the same rows, ``estimator`` is a parameter of the cells, and
+        `StudyResults.side_by_side` compares them.
         Cloned, never changed. Its ``random_state`` is set for every replication: all noise is simulated.
         Cloned for every replication, unless it is one of this package's.
     grid : mapping of lists, or sequence of mappings
@@ -94,20 +97,33 @@ class Study:
     ) -> None:
         if not callable(sampler):
             raise InvalidParameter(f"sampler must be callable as sampler(n, d, rng), got {sampler!r}")
-        for method in ("fit", "get_params", "set_params"):
-            if not callable(getattr(estimator, method, None)):
-                raise InvalidParameter(
-                    f"estimator must have fit, get_params and set_params, got {type(estimator).__name__}: "
-                    "Adapter makes an estimator of any function"
-                )
+        named = isinstance(estimator, Mapping)
+        if named and not (estimator and all(isinstance(key, str) and key for key in estimator)):
+            raise InvalidParameter(
+                "estimator must be an estimator, or a mapping that has a name for each of one or more estimators"
+            )
+        self._estimators = list(estimator.values()) if named else [estimator]
+        for one in self._estimators:
+            for method in ("fit", "get_params", "set_params"):
+                if not callable(getattr(one, method, None)):
+                    raise InvalidParameter(
+                        f"estimator must have fit, get_params and set_params, got {type(one).__name__}: "
+                        "Adapter makes an estimator of any function"
+                    )
         self.sampler = sampler
         self.estimator = estimator
         self.replications = check_integer("replications", replications, at_least=1)
         self.seed = check_integer("seed", seed, at_least=0)
         self.name = name
         self.losses = named_losses(loss)
-        self.cells = cells_of(grid)
-        check_names(self.cells, sampler, estimator)
+        self._grid = cells_of(grid)
+        if named and any(NAME in cell for cell in self._grid):
+            raise InvalidParameter(f"grid must not name {NAME!r}: the names of the estimators are its values")
+        for one in self._estimators:
+            check_names(self._grid, sampler, one)
+        self.cells = (
+            [{NAME: name, **cell} for name in estimator for cell in self._grid] if named else self._grid
+        )
         lacking = sorted(NEEDS_TRUTH & set(self.losses)) if not hasattr(sampler, "true_mean") else []
         if lacking:
             raise InvalidParameter(
@@ -121,14 +137,18 @@ class Study:
 
         Raises InvalidParameter if something in it can only be named by its class.
         """
-        estimator = clone(self.estimator)
-        states = seeds_among(names_of_estimator(estimator))
-        if states:  # replaced in every replication
-            estimator.set_params(**dict.fromkeys(states))
+        estimators = [clone(one) for one in self._estimators]
+        for one in estimators:
+            states = seeds_among(names_of_estimator(one))
+            if states:  # replaced in every replication
+                one.set_params(**dict.fromkeys(states))
+        kinds = [describe("estimator", type(one)) for one in estimators]
+        parameters = [describe("estimator", one) for one in estimators]
+        single = not isinstance(self.estimator, Mapping)
         return {
             "sampler": describe("sampler", self.sampler),
-            "estimator": describe("estimator", type(estimator)),
-            "estimator's parameters": describe("estimator", estimator),
+            "estimator": kinds[0] if single else kinds,
+            "estimator's parameters": parameters[0] if single else parameters,
             "grid": describe("grid", self.cells),
             "loss": describe("loss", list(self.losses.items())),
             "seed": self.seed,
@@ -190,19 +210,25 @@ class Study:
 
     def _collect(self, store: Store) -> StudyResults:
         rows = store.rows(self.replications)
-        owners = [self._given(cell) for cell in self.cells]
+        owners = [[self._given(one, cell) for cell in self._grid] for one in self._estimators]
+        names = list(self.estimator) if isinstance(self.estimator, Mapping) else [None]
         facts = {
-            "Sampler": _as_run(self.sampler, [pair[0] for pair in owners]),
-            "Estimator": _as_run(self.estimator, [pair[1] for pair in owners]),
+            "Sampler": _as_run(self.sampler, [given for given, _ in owners[0]]),
+            **{
+                "Estimator" if name is None else f"Estimator {name}": _as_run(
+                    one, [given for _, given in pairs]
+                )
+                for name, one, pairs in zip(names, self._estimators, owners, strict=True)
+            },
             "Replications": f"{self.replications:,} in each of {len(self.cells):,} cells",
             "Seed": str(self.seed),
         }
         used = store.versions(self.replications)
         return collect(self.name, self.cells, list(self.losses), rows, facts, store.seconds(), used)
 
-    def _given(self, cell: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _given(self, estimator: Any, cell: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return what a cell gives to the sampler and to the estimator, by their own names."""
-        names = names_of_sampler(self.sampler), names_of_estimator(self.estimator)
+        names = names_of_sampler(self.sampler), names_of_estimator(estimator)
         of_sampler: dict[str, Any] = {}
         of_estimator: dict[str, Any] = {}
         for key, value in cell.items():
@@ -217,20 +243,31 @@ class Study:
 
         A few are tried, of the smallest cells first; one that works is enough, and is not kept.
         """
-        order = sorted(range(len(self.cells)), key=lambda i: self.cells[i]["n"] * self.cells[i]["d"])
-        work = Work(self.sampler, self.estimator, self.losses, self.seed)
+        for which in range(len(self._estimators)):
+            self._check_one_runs(which * len(self._grid))
+
+    def _check_one_runs(self, start: int) -> None:
+        order = sorted(range(len(self._grid)), key=lambda i: self._grid[i]["n"] * self._grid[i]["d"])
+        named = isinstance(self.estimator, Mapping)
+        name = f" {self.cells[start][NAME]!r}" if named else ""
         reasons = []
         for r, cell in itertools.islice(itertools.product(range(_TRIED), order), _TRIED):
             if r >= self.replications:
                 break
-            ((_, _, numbers, reason),), _, _ = run_block(work, cell, self.cells[cell], [r])
+            ((_, _, numbers, reason),), _, _ = run_block(*self._block(start + cell), [r])
             if numbers is not None:
                 return
             reasons.append(reason)
         raise InvalidParameter(
-            f"sampler, estimator and loss must work on the grid: nothing was run, for each of the {len(reasons)} "
+            f"sampler, estimator{name} and loss must work on the grid: nothing was run, for each of the {len(reasons)} "
             f"replications that were tried failed, the first with {reasons[0]}"
         )
+
+    def _block(self, cell: int) -> tuple[Work, int, Mapping[str, Any]]:
+        """Return what `run_block` needs to know of a cell."""
+        which, place = divmod(cell, len(self._grid))
+        work = Work(self.sampler, self._estimators[which], self.losses, self.seed, len(self._grid))
+        return work, cell, self._grid[place]
 
     def _run_missing(self, store: Store, n_jobs: int | None, progress: bool, retry_failed: bool) -> None:
         done = store.finished(but_failed=retry_failed)
@@ -276,18 +313,14 @@ class Study:
     def _each(
         self, blocks: Sequence[tuple[int, list[int]]], n_jobs: int | None
     ) -> Generator[Finished, None, None]:
-        work = Work(self.sampler, self.estimator, self.losses, self.seed)
         from joblib import Parallel, delayed
 
         parallel = Parallel(n_jobs, return_as="generator_unordered")
         if parallel.n_jobs == 1 or len(blocks) == 1:
             for cell, replications in blocks:
-                yield run_block(work, cell, self.cells[cell], replications)
+                yield run_block(*self._block(cell), replications)
         else:
-            tasks = (
-                delayed(run_block)(work, cell, self.cells[cell], replications)
-                for cell, replications in blocks
-            )
+            tasks = (delayed(run_block)(*self._block(cell), replications) for cell, replications in blocks)
             finished = parallel(tasks)
             try:
                 # Not "yield from", which would close it outside the handler below.

@@ -65,12 +65,18 @@ def study_report(
     """
     studies = [results] if isinstance(results, StudyResults) else list(results)
     page = Page(title or f"Study: {studies[0].name}", "Simulated data and simulated noise; not a release.")
-    rates = [(study, *found) for study in studies for found in rates_of(study)]
-    found = [rate for *_, rate in rates if rate is not None] if findings is None else list(findings)
+    parts = [part for study in studies for part in _each_estimator(study)]
+    rates = [(part, *found) for part in parts for found in rates_of(part)]
+    if findings is None:
+        named = [(part.name, rate.summary()) for part, *_, rate in rates if rate is not None]
+        several = len(parts) > len(studies)
+        found = [replace(one, title=f"{one.title}: {name}") if several else one for name, one in named]
+    else:
+        found = [finding.summary() for finding in findings]
     if found:
         page.section("Findings")
-        for finding in found:
-            page.summary(finding.summary(), titled=True)
+        for one in found:
+            page.summary(one, titled=True)
     drawn = _pictures(rates) if pictures is None else pictures
     if drawn:
         page.section("Pictures")
@@ -94,6 +100,9 @@ def study_report(
     for study in studies:
         summary = study.summary()
         page.section("Results" if len(studies) == 1 else f"Results: {study.name}")
+        if len(study.by_estimator()) > 1:
+            for loss in study.losses:
+                page.summary(replace(study.side_by_side(loss), notes=[]), titled=True)
         # Failures are above.
         page.summary(replace(summary, notes=study.version_notes()))
     page.section("How to run it again")
@@ -128,6 +137,14 @@ def rates_of(results: StudyResults) -> list[tuple[str, str, RateFit | None]]:
                     rate = fit_rate(results, parameter, loss=loss)
             found.append((loss, parameter, rate))
     return found
+
+
+def _each_estimator(study: StudyResults) -> list[StudyResults]:
+    """Return the study, or a study of each of its named estimators: each has rates of its own."""
+    parts = study.by_estimator()
+    if len(parts) < 2:
+        return [study]
+    return [replace(part, name=f"{study.name}, {name}") for name, part in parts.items()]
 
 
 def _numeric(results: StudyResults) -> list[str]:

@@ -211,6 +211,37 @@ class StudyResults(Reported):
             [*self.failure_notes(), *self.version_notes()],
         )
 
+    def by_estimator(self) -> dict[str, StudyResults]:
+        """Return the results of each named estimator, by name, without that parameter; by "" where there is one."""
+        parts: dict[str, list[CellResult]] = {}
+        for cell in self.cells:
+            parts.setdefault(str(cell.parameters.get("estimator", "")), []).append(cell)
+        return {name: replace(self, cells=tuple(cells)).without("estimator") for name, cells in parts.items()}
+
+    def side_by_side(self, loss: str | None = None) -> Summary:
+        """Return one loss of several named estimators: a row for every cell of the grid, a column for each estimator.
+
+        Monte Carlo standard errors are in parentheses. Ratios are to the first estimator. Their standard errors count
+        that the estimators see the same rows, and are left out where a replication failed.
+        """
+        chosen = self.check_loss(loss)
+        parts = self.by_estimator()
+        if len(parts) < 2:
+            raise InvalidParameter(
+                "side_by_side needs results of a Study that was given a mapping of two or more estimators"
+            )
+        first, *others = parts
+        keys = list(dict.fromkeys(key for cell in parts[first].cells for key in cell.parameters))
+        rows = []
+        for together in zip(*(part.cells for part in parts.values()), strict=True):
+            numbers = [f"{one.mean(chosen):.4g} ({one.standard_error(chosen):.2g})" for one in together]
+            ratios = [_ratio(one, together[0], chosen) for one in together[1:]]
+            rows.append([*(_word(together[0].parameters.get(key)) for key in keys), *numbers, *ratios])
+        columns = [*keys, *parts, *(f"{other} / {first}" for other in others)]
+        facts = [("Loss", chosen), *self.facts.items()]
+        notes = [*self.failure_notes(), *self.version_notes()]
+        return Summary(f"Study: {self.name}, side by side", facts, columns, rows, notes)
+
     def failure_notes(self) -> list[str]:
         """Say which cells failed, how often and why."""
         return [
@@ -239,6 +270,18 @@ class StudyResults(Reported):
 
     def _repr_html_(self) -> str:
         return self.summary().as_html()
+
+
+def _ratio(one: CellResult, other: CellResult, loss: str) -> str:
+    """Return the ratio of mean losses, with the standard error that pairs of losses on the same rows have."""
+    above, below = one.mean(loss), other.mean(loss)
+    if not (math.isfinite(above) and math.isfinite(below)) or below == 0:
+        return ""
+    ratio = above / below
+    if one.failed or other.failed or one.losses[loss].size < 2:
+        return f"{ratio:.4g}"
+    spread = np.std((one.losses[loss] - ratio * other.losses[loss]) / below, ddof=1)
+    return f"{ratio:.4g} ({spread / math.sqrt(one.losses[loss].size):.2g})"
 
 
 def _word(value: Any) -> str:
