@@ -126,13 +126,13 @@ def entries() -> Iterator[Entry]:
         signs,
         ("what a sum of positive ranks needs", 2 * n),
     )
-    two = of_groups((0, 0), (1, 1), (2, 1), (3, 1)), of_groups((1, 1), (2, 1), (3, 1), (4, 0))
+    two = of_groups((0, 0), (1, 1), (2, 1), (3, 0)), of_groups((1, 1), (2, 1), (3, 0), (4, 0))
     yield _entry(
         "Mann-Whitney",
         MannWhitneyTest(groups=[0, 1], **FEW),
         [row(v, g) for v in range(n + 1) for g in range(2)],
         two,
-        ("what a rank sum needs if groups are public", n),
+        ("what a sum in whole ranks needs", n // 2),
     )
     three = of_groups((0, 0), (1, 1), (1, 1), (0, 0)), of_groups((0, 0), (1, 1), (1, 1), (2, 0))
     yield _entry(
