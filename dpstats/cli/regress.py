@@ -61,7 +61,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         help="of the guarantee (default: 1e-06), greater than 0; functional is pure and has none",
     )
     add_unit(parser, "the mean of its numbers, and its first level and its first outcome of 0 or 1")
-    add_privacy(parser, missing=False)
+    add_privacy(parser)
 
 
 class _Model(NamedTuple):

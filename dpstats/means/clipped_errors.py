@@ -28,7 +28,7 @@ class BoxErrors(ErrorDistribution):
 
     Attributes
     ----------
-    score : Score
+    score : ErrorDistribution
         About the center.
     center : array of shape (d,)
     low, high : arrays of shape (d,)
@@ -38,7 +38,7 @@ class BoxErrors(ErrorDistribution):
         population mean.
     """
 
-    score: Score
+    score: ErrorDistribution
     center: Numbers
     low: Numbers
     high: Numbers

@@ -142,6 +142,11 @@ class Regression(_Fitted[Plan]):
         return np.sqrt(np.diagonal(self.params_cov_))
 
     @property
+    def _degrees(self) -> int:
+        """Degrees of freedom of the residuals."""
+        return self.plan_.n_samples - self.params_.size
+
+    @property
     def _estimand(self) -> str:
         return "the coefficients of the model, at its assumptions"
 
@@ -240,7 +245,7 @@ class Regression(_Fitted[Plan]):
         if not places or len(set(places)) < len(places):
             raise InvalidParameter(f"names must be different coefficients, at least one, got {len(places)}")
         b, cov = self.params_[places], np.asarray(self.params_cov_)[np.ix_(places, places)]
-        q, left = len(places), self.plan_.n_samples - self.params_.size
+        q, left = len(places), self._degrees
         statistic = float(b @ np.linalg.lstsq(cov, b, rcond=None)[0]) / q
         pvalue = self._law.joint_tail(statistic, q, left)
         return JointTest(
