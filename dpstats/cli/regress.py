@@ -163,7 +163,10 @@ def _outcome_bounds(bounds: Any, name: str, logistic: bool) -> Any:
 
 
 def _width(options: argparse.Namespace) -> int | None:
-    return None if options.formula is None else len(_model(options).x_bounds)
+    if options.formula is not None:
+        return len(_model(options).x_bounds)
+    # In a plan of columns their number is an option.
+    return len(getattr(options, "column", None) or []) or None
 
 
 def _read(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:

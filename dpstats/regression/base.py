@@ -264,7 +264,8 @@ class Regression(_Fitted[Plan]):
         if formula is not None and not isinstance(X, np.ndarray):
             X = formula.predictors(X)
         rows = self._again(X).whole().X
-        check_finite(rows)
+        if getattr(self, "missing", "error") == "error":
+            check_finite(rows)
         if self.fit_intercept:
             rows = np.concatenate([np.ones((rows.shape[0], 1)), rows], axis=1)
         with quiet():
@@ -274,7 +275,8 @@ class Regression(_Fitted[Plan]):
         """Return what the model says of private rows, and their outcomes."""
         if y is None:
             raise InvalidData("y must be given: an outcome for each row of X")
-        fitted = self._linear_predictor(X)[1]
+        rows, fitted = self._linear_predictor(X)
+        check_finite(rows)
         outcomes = self._outcome_column().read(y)
         if outcomes.shape != fitted.shape:
             raise InvalidData(
