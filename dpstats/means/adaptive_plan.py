@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 from dpstats.data.parameters import check_columns
 from dpstats.lattice import NormedLattice, NormSums
 from dpstats.means.bias_aware import biased_normal_quantile
+from dpstats.means.following import Course
+from dpstats.means.moments import frozen
 from dpstats.means.screen import Screen
-from dpstats.means.staging import Staging
+from dpstats.means.staging import Known, Setting, Staging
 from dpstats.means.whitening import Shape
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.rounding import up
@@ -37,6 +39,11 @@ ASSUMPTIONS = {
     "variance": "the stated spread is an upper bound, and nothing else",
 }
 """What ``tails`` assumes about the rows, in words."""
+_OWN = "normal ones of the rows' own spread"
+OWN_SPREAD = {
+    name: words.replace("normal ones of the stated spread", _OWN) for name, words in ASSUMPTIONS.items()
+}
+"""The same where the balls follow the spread of the rows."""
 
 SUMS, SQUARED_NORMS, OUTSIDE = "mean", "squared norm", "clipped rows"
 
@@ -82,7 +89,7 @@ class AdaptiveMeanPlan(ReleasePlan):
     @property
     def assumption(self) -> str:
         """What ``tails`` assumes about the rows, in words."""
-        return ASSUMPTIONS[self.tails]
+        return (OWN_SPREAD if self.follows else ASSUMPTIONS)[self.tails]
 
     def facts(self) -> dict[str, Any]:
         """Return what a reader of the plan has to know beside its stages, by name."""
@@ -91,6 +98,10 @@ class AdaptiveMeanPlan(ReleasePlan):
     def notes(self) -> list[str]:
         """Return the same in words, one line each."""
         notes = [f"assumes that {self.assumption}"]
+        if self.follows:
+            notes.append(
+                "the balls follow the released spread: radii and noise are at most those at std_bound, as printed"
+            )
         if self.screen is not None:
             rows, shift = self.screen.unnoticed
             notes.append(
@@ -115,6 +126,11 @@ class AdaptiveMeanPlan(ReleasePlan):
         """The law of the noise: "gaussian" or "laplace"."""
         return self.last.noise
 
+    def last_noise_std(self, name: str) -> float:
+        """Return the standard deviation of the noise of a block of the last stage."""
+        (block,) = [block for block in self.last.blocks if block.name == name]
+        return float(np.max(self.last.noise_std(block)))
+
     @property
     def last(self) -> JointStage:
         """The last stage, which releases more than sums."""
@@ -132,6 +148,40 @@ class AdaptiveMeanPlan(ReleasePlan):
             / (2 if self.law == "laplace" else 1)
             for stage, lattice, radius, slope in laws
         )
+
+    @property
+    def follows(self) -> bool:
+        """Whether the radii follow the released spread; those of the plan are then the largest."""
+        return bool(self.staging.points)
+
+    @cached_property
+    def course(self) -> Course:
+        """The public numbers that radii are computed from, where they follow the released spread."""
+        n, d, staging = self.n_samples, self.n_features, self.staging
+        laplace = self.law == "laplace"
+        setting = Setting.build(n, d, 1 / self.prior, self.reach2, laplace=laplace)
+        units = [
+            slope**2 / (precision * radius**2)
+            for slope, precision, radius in zip(staging.slopes, self.precisions, staging.radii, strict=True)
+        ]
+        weight = self.lattices[-1].free_weight("l1" if laplace else "l2")
+        return Course(setting, self.tails, units, staging.points, weight)
+
+    def realized(self, scales: Sequence[float], variance: float = 1.0) -> AdaptiveMeanPlan:
+        """Return the plan with the radii of one release, and the bounds that hold for rows of a variance.
+
+        Parameters
+        ----------
+        scales : sequence of float
+            The radii over the planned ones.
+        variance : float
+            Upper limit of the variance of a column, whitened.
+        """
+        radii = tuple(scale * radius for scale, radius in zip(scales, self.staging.radii, strict=True))
+        biases, spreads = self.course.bounds(radii, variance)
+        staging = replace(self.staging, radii=radii, biases=tuple(biases), spreads=tuple(spreads))
+        stages = tuple(_resized(stage, scale) for stage, scale in zip(self.stages, scales, strict=True))
+        return replace(self, stages=stages, staging=staging)
 
     @cached_property
     def weights(self) -> Numbers:
@@ -168,6 +218,11 @@ class AdaptiveMeanPlan(ReleasePlan):
         return np.full(self.n_features, self.std)
 
     @property
+    def reach2(self) -> float:
+        """Bound on the square of a column's mean about ``middle``, whitened."""
+        return float(np.max(self.half / self.stds)) ** 2
+
+    @property
     def half(self) -> Numbers:
         """``bound`` as an array of shape (n_features,)."""
         return np.full(self.n_features, self.bound)
@@ -189,7 +244,7 @@ class AdaptiveMeanPlan(ReleasePlan):
             self.staging.radii[-1],
             1 / self.n_samples + 1 / known,
             self.law,
-            float(self.noise(OUTSIDE).std),
+            self.last_noise_std(OUTSIDE),
         )
 
     def average(self, estimates: Sequence[Numbers]) -> Numbers:
@@ -199,25 +254,29 @@ class AdaptiveMeanPlan(ReleasePlan):
         result: Numbers = (weights @ values.reshape(len(estimates), -1)).reshape(values.shape[1:])
         return result
 
-    def center(self, estimates: Sequence[Numbers]) -> Numbers:
-        """Return the centre of the next stage: the average so far, shrunk by what is known of the mean's size."""
+    def center(self, estimates: Sequence[Numbers], scales: Sequence[Any] = ()) -> Numbers:
+        """Return the centre of the next stage: the average so far, shrunk by what is known of the mean's size.
+
+        ``scales`` are the radii of the stages over the planned ones, where they follow the spread.
+        """
         middle = np.full(self.n_features, self.middle)
         if not estimates:
             return middle
+        if self.follows:
+            precisions = [
+                p / np.square(scale)[..., None] for p, scale in zip(self.precisions, scales, strict=False)
+            ]
+            total = sum(p * (m - middle) for p, m in zip(precisions, estimates, strict=True))
+            return np.asarray(middle + total / (sum(precisions) + self.prior))
         known = math.fsum(self.precisions[: len(estimates)])
         return np.asarray(middle + known / (known + self.prior) * (self.average(estimates) - middle))
 
-    def estimates(self, released: Released) -> list[Numbers]:
-        """Return the estimate of the mean of every stage: its centre, and what was released about it."""
-        made: list[Numbers] = []
-        for t, stage in enumerate(self.stages):
-            made.append(self.estimate(t, self.center(made), released[stage.name]))
-        return made
-
-    def estimate(self, t: int, center: Numbers, released: Any) -> Numbers:
-        """Return the estimate of stage t, from what it released about a centre."""
-        shift = released[SUMS] if isinstance(released, Mapping) else released
-        return center + self.shape.unwhiten(shift) / self.staging.slopes[t]
+    def trail(self, released: Released) -> Trail:
+        """Return the stages of a release, one after the other."""
+        trail = Trail(self)
+        for stage in self.stages:
+            trail.add(released[stage.name])
+        return trail
 
     def expected_error(self, std: float | Numbers | None = None) -> float:
         """Return an upper bound on the expected squared l2 error, under the stated ``tails``.
@@ -236,11 +295,68 @@ class AdaptiveMeanPlan(ReleasePlan):
         """
         squares = self.stds**2
         sampling = self.sampling_variance * squares
+        noise, bias = self.noise_variance, self.bias
         if std is not None:
             actual = check_columns("std", std, self.n_features, at_least=0)
             sampling = np.broadcast_to(np.asarray(actual) ** 2 / self.n_samples, squares.shape)
-        error = sampling + (self.noise_variance + self.bias**2) * squares
+            if self.follows:
+                variance = float(np.mean(np.minimum(np.asarray(actual) ** 2 / squares, 1.0)))
+                known, _ = self.course.follow(variance)
+                noise, bias = 1 / float(known.info), float(known.bias_one)
+        error = sampling + (noise + bias**2) * squares
         return float(np.sum(np.minimum(error, self.half**2 / 3)))
+
+
+class Trail:
+    """The stages of a release so far, or of a batch of releases: where the next ball is, and how large.
+
+    Attributes
+    ----------
+    estimates : list of array of shape (..., n_features)
+        The estimate of the mean of every stage: its center, and what was released about it.
+    scales : list of float or array
+        Their radii over the planned ones.
+    """
+
+    def __init__(self, plan: AdaptiveMeanPlan) -> None:
+        self._plan = plan
+        self.estimates: list[Numbers] = []
+        self.scales: list[Any] = []
+        self._known, self._variance = Known(*np.zeros(4)), 1.0
+
+    def ahead(self) -> tuple[Numbers, Any]:
+        """Return the center of the next ball, and its radius over the planned one."""
+        plan, t = self._plan, len(self.estimates)
+        center = plan.center(self.estimates, self.scales)
+        if not plan.follows or not t:
+            return center, 1.0
+        return center, plan.course.radius(t, self._known, self._variance) / plan.staging.radii[t]
+
+    def add(self, released: Any) -> None:
+        """Take in what the next stage released, in the units of the plan."""
+        plan, t = self._plan, len(self.estimates)
+        center, scale = self.ahead()
+        shift = released[SUMS] if isinstance(released, Mapping) else released
+        if plan.follows:
+            shift = shift * np.asarray(scale)[..., None]
+        self.estimates.append(center + plan.shape.unwhiten(shift) / plan.staging.slopes[t])
+        self.scales.append(scale)
+        if plan.follows:
+            course, radius = plan.course, scale * plan.staging.radii[t]
+            self._known = course.after(t, self._known, radius, self._variance)
+            white = plan.shape.whiten(shift)
+            square = released[SQUARED_NORMS][..., 0] * np.square(scale)
+            self._variance = course.upper_variance(t, radius, np.sum(white * white, axis=-1), square)
+
+
+def _resized(stage: Any, scale: float) -> Any:
+    """Return a joint stage in the units of a ball that is ``scale`` times as large."""
+    factors = {SUMS: scale, SQUARED_NORMS: scale**2, OUTSIDE: 1.0}
+    blocks = tuple(
+        replace(block, spacing=frozen(np.asarray(block.spacing) * factors[block.name]))
+        for block in stage.blocks
+    )
+    return replace(stage, blocks=blocks)
 
 
 def _sum_scale(stage: Any) -> float:
@@ -248,7 +364,7 @@ def _sum_scale(stage: Any) -> float:
     return stage.scale_steps(stage.blocks[0]) if isinstance(stage, JointStage) else stage.scale_steps
 
 
-def last_integers(
+def joint_integers(
     name: str,
     lattice: NormedLattice,
     radius: float,
@@ -258,7 +374,7 @@ def last_integers(
     count_share: float,
     noise: str,
 ) -> JointIntegers:
-    """Return what the last stage is about: the mean; squared norms, which are free; and clipped rows.
+    """Return what a joint stage is about: the mean; squared norms, which are free; and clipped rows.
 
     Parameters
     ----------
@@ -272,9 +388,8 @@ def last_integers(
     norm = "l1" if noise == "laplace" else "l2"
     weight = lattice.free_weight(norm)
     fine = 2.0**-lattice.bits
-    frozen = float(step) if np.ndim(step) == 0 else tuple(np.asarray(step).tolist())
     blocks = [
-        Block(SUMS, lattice.n_features, frozen, 1.0),
+        Block(SUMS, lattice.n_features, frozen(step), 1.0),
         Block(SQUARED_NORMS, 1, radius**2 * fine / n, up(1 / Fraction(weight))),
     ]
     odds, count_weight = count_share / (1 - count_share), 0.0
@@ -288,8 +403,8 @@ def last_integers(
     )
 
 
-def last_steps(sums: NormSums, stage: JointStage) -> dict[str, NDArray[np.int64]]:
-    """Return what the last stage releases of the sums of its rows, by the names of its blocks."""
+def joint_steps(sums: NormSums, stage: JointStage) -> dict[str, NDArray[np.int64]]:
+    """Return what a joint stage releases of the sums of its rows, by the names of its blocks."""
     found = {SUMS: sums.steps, SQUARED_NORMS: sums.squared_norms, OUTSIDE: sums.outside}
     return {block.name: found[block.name] for block in stage.blocks}
 

@@ -86,9 +86,8 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
     std : "private", None, float or array of shape (n_features,), default="private"
         Standard deviation of the columns, for the sampling error in intervals. "private" estimates that of the
         clipped rows from their squares, which are released beside the sums at no cost. A public number is an upper
-        bound on that of the rows *before* they are clipped, and with ``clip_norm="l2"`` also of those after; it gives
-        intervals for the population mean. None leaves sampling error out: intervals are about the clipped
-        sample mean.
+        bound on that of the rows *before* they are clipped; it gives intervals for the population mean. None leaves
+        sampling error out: intervals are about the clipped sample mean.
     std_share : float, default=0.1
         Part of epsilon that goes to the squares, where they are not free: ``clip_norm="l2"`` with delta = 0.
     clipped_share : bool, default=False
@@ -445,11 +444,12 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
     def _distribution(self, estimand: str) -> ErrorDistribution:
         plan = self.plan_
         widens = estimand == "population" and not plan.region.hard
-        std = np.full(plan.n_features, plan.std, dtype=np.float64) if widens else None
-        if std is not None and plan.clip_norm == "l2":
+        if plan.clip_norm == "l2" and plan.std is not None:
             assert isinstance(self._score, Score)
-            return BallErrors(self._score, self._center(), std, float(plan.region.clip))
-        return BoxErrors(self._score, self._center(), *self._ends(), std)
+            std = np.full(plan.n_features, plan.std, dtype=np.float64)
+            return BallErrors(self._score, self._center(), std, float(plan.region.clip), widens)
+        known = np.full(plan.n_features, plan.std, dtype=np.float64) if widens else None
+        return BoxErrors(self._score, self._center(), *self._ends(), known)
 
     @property
     def cov_params_(self) -> NDArray[np.float64]:

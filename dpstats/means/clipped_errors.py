@@ -6,15 +6,16 @@ Proof: docs/proofs/clipped-mean.md.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from dpstats.inference import ErrorDistribution, Limits, Tail
 from dpstats.intervals import half_widths
-from dpstats.means.population import population_bias_in_ball, population_ends
-from dpstats.means.score import Score
+from dpstats.means.population import clipped_variance_in_ball, population_bias_in_ball, population_ends
+from dpstats.means.score import Known, Score
 
 Numbers = NDArray[np.float64]
 
@@ -65,7 +66,7 @@ class BoxErrors(ErrorDistribution):
 
 @dataclass(frozen=True, eq=False)
 class BallErrors(ErrorDistribution):
-    """Errors of the mean of rows that are clipped to a ball, as estimates of the population mean.
+    """Errors of the mean of rows that are clipped to a ball, where only bounds on their spread are known.
 
     Attributes
     ----------
@@ -75,28 +76,50 @@ class BallErrors(ErrorDistribution):
     std : array of shape (d,)
         Bounds on the standard deviations of the rows before they are clipped.
     radius : float
+    population : bool
+        Whether the limits are of the population mean, or of that of the clipped rows.
     """
 
     score: Score
     center: Numbers
     std: Numbers
     radius: float
+    population: bool
 
     @property
     def start(self) -> Numbers:
         return self.center + self.score.start
 
+    @property
+    def box(self) -> Limits:
+        if self.population:
+            return super().box
+        return self.center + self.score.low, self.center + self.score.high
+
     def limits(self, tail: Tail) -> Limits:
-        low, high = self.score.limits((1 - _FOR_DISTANCE) * tail)
-        d = self.std.size
-        error = half_widths(
-            1 - _FOR_DISTANCE * float(np.min(tail)) / d,
-            self.std / math.sqrt(self.score.n),
-            self.score.noise.law,
-            np.full(d, self.score.noise.scale),
-        )
-        # All columns' errors together, each within its own limit.
-        distance = float(np.linalg.norm(self.score.estimate)) + float(np.linalg.norm(error))
-        offsets = np.maximum(np.abs(low), np.abs(high))
-        bias = population_bias_in_ball(distance, offsets, self.std, self.radius)
+        distance, offset = self._away(_FOR_DISTANCE * float(np.min(tail)))
+        variance = clipped_variance_in_ball(distance, offset, self.std, self.radius)
+        score = replace(self.score, variance=Known(np.sqrt(variance), self.score.high))
+        low, high = score.limits((1 - _FOR_DISTANCE) * tail)
+        if not self.population:
+            return self.center + low, self.center + high
+        offset = np.maximum(np.abs(low), np.abs(high))
+        bias = population_bias_in_ball(distance, offset, self.std, self.radius)
         return self.center + low - bias, self.center + high + bias
+
+    def _away(self, tail: float) -> tuple[float, Numbers]:
+        """Return limits of how far the mean of the clipped rows is from the center, in norm and in each column.
+
+        They hold together with probability 1 - 2 tail: a third of it each for the norms of the sampling error and of
+        the noise, and for one column.
+        """
+        score, d = self.score, self.std.size
+        # Projection brings no two rows further apart: the variances of the columns add up to no more than before.
+        spread = math.sqrt(float(np.sum(self.std**2)) / score.n)
+        scale = np.full(d, score.noise.scale)
+        # Of normal vectors whose variances add up to the same, one on a line is most often this far out.
+        sampling = -float(ndtri(tail / 3)) * spread
+        noise = half_widths(tail / (3 * d), np.zeros(d), score.noise.law, scale)
+        one = half_widths(tail / 3, np.full(d, spread), score.noise.law, scale)
+        distance = float(np.linalg.norm(score.estimate)) + sampling + float(np.linalg.norm(noise))
+        return distance, np.minimum(np.abs(score.estimate) + one, distance)

@@ -6,17 +6,18 @@ Proof: docs/proofs/adaptive-mean.md, "What the intervals cover" and after it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.inference import ErrorDistribution, Limits, Tail, least_tail
-from dpstats.means.adaptive_plan import OUTSIDE, SQUARED_NORMS, SUMS, AdaptiveMeanPlan
+from dpstats.means.adaptive_plan import OUTSIDE, SQUARED_NORMS, SUMS, AdaptiveMeanPlan, Trail
 from dpstats.means.bias_aware import biased_normal_quantile
 from dpstats.means.box_mean import outside_box, within_box
+from dpstats.means.following import released_variance, unclipped
 from dpstats.means.laplace_sums import laplace_sum_quantile
 from dpstats.means.screen import last_stage
 from dpstats.release.session import Released
@@ -47,6 +48,8 @@ class Located:
         Whether that is the released one, since it refutes the stated one.
     refuted : bool
         Whether more rows were clipped than the assumption about tails allows.
+    spread : float
+        Upper limit of the standard deviation of the clipped rows, as released.
     """
 
     estimate: Numbers
@@ -56,61 +59,123 @@ class Located:
     variance: float
     wider: bool
     refuted: bool
+    spread: float
 
     def deviation(self) -> Any:
         """Return the standard deviation of its error."""
         return np.sqrt(np.square(self.sampling) + np.sum(self.noises**2))
 
 
-def locate(plan: AdaptiveMeanPlan, released: Released, estimates: Sequence[Numbers]) -> Located:
-    """Return where the mean is, by the average of the stages, or by the last alone where it refutes the tails."""
+class Found(NamedTuple):
+    """Where the mean is, for one release.
+
+    Attributes
+    ----------
+    plan : AdaptiveMeanPlan
+        With the radii of this release.
+    average : Located
+        The average of the stages, under the assumption on tails.
+    safe : Located
+        What holds for all rows of the stated spread: the estimate of the last stage, by the count of the rows that it
+        clipped. Without a count, ``average``.
+    """
+
+    plan: AdaptiveMeanPlan
+    average: Located
+    safe: Located
+
+
+def locate(plan: AdaptiveMeanPlan, released: Released, trail: Trail) -> Found:
+    """Return where the mean is, and the plan with the radii of this release."""
+    estimates = trail.estimates
     last: Mapping[str, Numbers] = released[plan.last.name]
-    variance, wider = _spread(plan, last)
-    screen, count = plan.screen, float(last[OUTSIDE][0]) if OUTSIDE in last else 0.0
-    if screen is not None and count > screen.most(variance):
-        # The stated spread is what is left to assume, or the released one if that refutes it.
-        found = _from_last_stage(plan, last, screen.share(count), variance if wider else 1.0)
-        return Located(estimates[-1], *found, variance, wider, refuted=True)
+    unclip = False
+    if plan.follows:
+        # Where the tails are those of symmetric rows, the spread is that of the clipped rows.
+        unclip = plan.tails == "subgaussian"
+        scales = [float(scale) for scale in trail.scales]
+        resized = {SUMS: scales[-1], SQUARED_NORMS: scales[-1] ** 2}
+        last = {name: values * resized.get(name, 1.0) for name, values in last.items()}
+        public, plan = plan, plan.realized(scales)
+    upper, wider = _spread(plan, last)
+    variance = upper
+    if unclip and not wider:
+        variance = _unclipped(plan, last, upper)
+    if not wider:
+        variance = min(variance, 1.0) if plan.private_std else 1.0
+    if plan.follows:
+        plan = public.realized(scales, variance)
+    spread = math.sqrt(upper)
     sampling, noises = math.sqrt(plan.sampling_at(variance)), plan.weights / np.sqrt(plan.precisions)
-    return Located(plan.average(estimates), sampling, noises, plan.bias, variance, wider, refuted=False)
+    average = Located(
+        plan.average(estimates), sampling, noises, plan.bias, variance, wider, refuted=False, spread=spread
+    )
+    screen = plan.screen
+    if screen is None:
+        return Found(plan, average, average)
+    count = float(last[OUTSIDE][0])
+    # The stated spread is what is left to assume, or the released one if that refutes it.
+    stated = upper if wider else 1.0
+    found = _from_last_stage(plan, last, estimates[-1], screen.share(count), stated, upper)
+    refuted = count > screen.most(variance)
+    safe = Located(estimates[-1], *found, variance, wider, refuted=refuted, spread=spread)
+    return Found(plan, replace(average, refuted=refuted), safe)
 
 
 def _spread(plan: AdaptiveMeanPlan, last: Mapping[str, Numbers]) -> tuple[float, bool]:
-    """Return an upper limit of the variance of the rows, common to the columns and whitened, and whether it refutes 1.
+    """Return an upper limit of the variance of the clipped rows, whitened, and whether they refute the stated one.
 
-    From the squared norms of the last stage: the variance of the rows as that stage clips them. It is 1 where the
-    spread is public, unless it is refuted.
+    From the squared norms of the last stage: in mean over the columns.
     """
     n, d, radius = plan.n_samples, plan.n_features, plan.staging.radii[-1]
     noise2 = plan.staging.slopes[-1] ** 2 / plan.precisions[-1]
     shift = plan.shape.whiten(last[SUMS])
     length2 = float(shift @ shift)
-    # ||y||^2 counts the noise of y and, once more, a part in n of the variance.
-    variance = (float(last[SQUARED_NORMS][0]) - length2 + d * noise2) * n / (n - 1) / d
-    noise = (
-        math.hypot(float(plan.noise(SQUARED_NORMS).std), math.sqrt(4 * length2 * noise2 + 2 * d * noise2**2))
-        / d
-    )
+    square_noise = plan.last_noise_std(SQUARED_NORMS)
+    variance, noise = released_variance(n, d, length2, float(last[SQUARED_NORMS][0]), noise2, square_noise)
     # Var ||clip x||^2 <= B^2 E||clip x||^2.
     sampling = radius * math.sqrt(max(d * variance + length2, 0.0) / n) / d
     refuted = variance - _SURPRISE * math.hypot(noise, sampling) > 1
-    if not plan.private_std:
-        return (variance if refuted else 1.0), refuted
-    upper = max(variance, 0.0) + _SPREAD_LIMIT * noise
-    return (upper if refuted else min(upper, 1.0)), refuted
+    if refuted and not plan.private_std:
+        return variance, True
+    return max(variance, 0.0) + _SPREAD_LIMIT * noise, refuted
+
+
+def _unclipped(plan: AdaptiveMeanPlan, last: Mapping[str, Numbers], variance: float) -> float:
+    """Return the variance of rows with normal tails, from that of the same rows as the last stage clips them."""
+    d, shift = plan.n_features, plan.shape.whiten(last[SUMS])
+    noise2 = plan.staging.slopes[-1] ** 2 / plan.precisions[-1]
+    about = max(float(shift @ shift) - d * noise2, 0.0) / d
+    return float(unclipped(variance + about, plan.staging.radii[-1] ** 2, d)) - about
 
 
 def _from_last_stage(
-    plan: AdaptiveMeanPlan, last: Mapping[str, Numbers], share: float, variance: float
+    plan: AdaptiveMeanPlan,
+    last: Mapping[str, Numbers],
+    estimate: Numbers,
+    share: float,
+    variance: float,
+    clipped: float,
 ) -> tuple[Any, Numbers, Any]:
-    """Return sampling error, noise and bias of the last stage's own estimate, if it clipped a share of the rows."""
+    """Return sampling error, noise and bias of the last stage's own estimate, if it clipped a share of the rows.
+
+    ``variance`` bounds that of the rows, and ``clipped`` that of the clipped rows, where it is private.
+    """
     n, noise = plan.n_samples, plan.precisions[-1] ** -0.5
     shift = last[SUMS]
     columns = plan.shape.unwhiten(shift) / plan.stds
     found = last_stage(plan.shape.whiten(shift), columns, noise, share, plan.staging.radii[-1], n, variance)
-    if found is None:
-        return math.sqrt(variance / n), np.array([noise]), np.full(plan.n_features, np.inf)
-    return np.sqrt((variance + found.distance**2) / n), np.array([noise]), found.bias
+    bias, square = np.full(plan.n_features, np.inf), np.full(plan.n_features, variance)
+    if found is not None:
+        bias, square = found.bias, variance + found.distance**2
+    if plan.private_std:
+        square = np.minimum(square, clipped)
+    if plan.hard:
+        # A row in the box is no further from its clipped point than from the center.
+        center = estimate - plan.shape.unwhiten(shift) / plan.staging.slopes[-1]
+        reach = (plan.half + np.abs(center - plan.middle)) / plan.stds
+        bias = np.minimum(bias, share * reach)
+    return np.sqrt(square / n), np.array([noise]), bias
 
 
 def error_quantiles(plan: AdaptiveMeanPlan, located: Located, tail: Any, bias: Any) -> Numbers:
@@ -168,7 +233,7 @@ class AdaptiveErrors(ErrorDistribution):
         """Return for which columns the interval is open below, and for which above."""
         if self.plan.hard:
             return np.zeros((2, self.plan.n_features), dtype=bool)
-        return outside_box(self.located.estimate, self._half_widths(tail), *self.plan.box)
+        return outside_box(self.located.estimate, self.half_widths(tail), *self.plan.box)
 
     def limits(self, tail: Tail) -> Limits:
         # The whole bias may be on the side of a limit.
@@ -176,7 +241,7 @@ class AdaptiveErrors(ErrorDistribution):
         return self._around(self.plan.stds * (errors + self.located.bias))
 
     def interval(self, tail: Tail) -> Limits:
-        return self._around(self._half_widths(tail))
+        return self._around(self.half_widths(tail))
 
     def two_sided(self, value: Numbers) -> Numbers:
         # The interval is nearer than both limits: it is inverted itself.
@@ -187,7 +252,7 @@ class AdaptiveErrors(ErrorDistribution):
         tail = least_tail(excluded, value.shape)
         return np.where(np.isnan(tail), 1.0, 2 * tail)
 
-    def _half_widths(self, tail: Tail) -> Numbers:
+    def half_widths(self, tail: Tail) -> Numbers:
         """Return half-widths of two-sided intervals, which the bias shifts to one side only."""
         return self.plan.stds * error_quantiles(self.plan, self.located, tail, self.located.bias)
 

@@ -58,17 +58,51 @@ def population_bias_in_ball(distance: float, offset: Numbers, std: Numbers, radi
     array of shape (n_features,)
         Infinite where nothing is known.
     """
-    nothing = np.full(offset.shape, np.inf)
+    _, kappa = _population_norm(distance, std, radius)
+    if kappa >= 1:
+        return np.full(offset.shape, np.inf)
+    nu = _population_offset(kappa, offset, std)
+    result: Numbers = kappa * np.sqrt(std**2 + nu**2)
+    return result
+
+
+def clipped_variance_in_ball(distance: float, offset: Numbers, std: Numbers, radius: float) -> Numbers:
+    """Return bounds on the variances of the columns of rows clipped to a ball.
+
+    Clipping can raise the variance of a column: it moves an entry where another entry of its row is large. Parameters
+    are those of `population_bias_in_ball`.
+
+    >>> import numpy as np
+    >>> std = np.array([0.1, 5.0])
+    >>> near, far = np.array([0.2, 0.2]), np.array([6.0, 0.2])
+    >>> clipped_variance_in_ball(0.3, near, std, 10.0).round(3)  # the rows of the first column are near the centre
+    array([1.200e-02, 2.501e+01])
+    >>> clipped_variance_in_ball(6.0, far, std, 10.0).round(1)
+    array([ 8.9, 25. ])
+    """
+    total = float(np.sum(std**2))
+    far, kappa = _population_norm(distance, std, radius)
+    if kappa >= 1:
+        return np.full(offset.shape, total)
+    # (1 - R/t)+ <= 4 t^2/27 R^2, tangent at t = 3R/2.
+    share = min(1.0, 4 * (total + far**2) / (27 * radius**2))
+    nu = _population_offset(kappa, offset, std)
+    return np.minimum(total, std**2 + share * nu**2)
+
+
+def _population_norm(distance: float, std: Numbers, radius: float) -> tuple[float, float]:
+    """Return a bound on the norm of the population mean, and kappa; of at least 1 where nothing is known."""
     room, spread = radius - distance, float(np.sum(std**2))
     if room <= 0:
-        return nothing
+        return math.inf, math.inf
     inner = 4 * radius * room - spread
     r = 2 * radius - math.sqrt(inner) if inner >= 0 else math.inf
     if not spread + r**2 <= 4 * radius**2:
         r = (spread - room**2) / (2 * room)
-    kappa = math.sqrt(spread + r**2) / (4 * radius)
-    if kappa >= 1:
-        return nothing
-    nu = (offset + kappa * np.sqrt(offset**2 + std**2 * (1 - kappa**2))) / (1 - kappa**2)
-    result: Numbers = kappa * np.sqrt(std**2 + nu**2)
+    return r, math.sqrt(spread + r**2) / (4 * radius)
+
+
+def _population_offset(kappa: float, offset: Numbers, std: Numbers) -> Numbers:
+    """Return bounds on the population means of the columns: |mu| <= offset + kappa sqrt(std^2 + mu^2)."""
+    result: Numbers = (offset + kappa * np.sqrt(offset**2 + std**2 * (1 - kappa**2))) / (1 - kappa**2)
     return result

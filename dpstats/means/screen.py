@@ -63,7 +63,11 @@ class Screen:
     @property
     def unnoticed(self) -> tuple[int, float]:
         """How many clipped rows may go unnoticed, and how far they could move a column, in standard deviations."""
-        rows = min(math.ceil(self.most() + self._exceeded(_LIMIT)), self.n)
+        return self.unnoticed_at(1.0)
+
+    def unnoticed_at(self, variance: float) -> tuple[int, float]:
+        """Return the same for tails that are judged by a variance; the distance is in stated standard deviations."""
+        rows = min(math.ceil(self.most(variance) + self._exceeded(_LIMIT)), self.n)
         return rows, clipping_factor(rows / self.n, self.d * (1 + self.error), self.radius)
 
     def _exceeded(self, deviations: float) -> float:

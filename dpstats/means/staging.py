@@ -11,8 +11,9 @@ Proof of the bounds: docs/proofs/adaptive-mean.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +24,8 @@ Numbers = NDArray[np.float64]
 TAILS = ("subgaussian", "symmetric", "variance")
 
 _GROWTH = np.geomspace(1, 1e4, 13)  # last share over first share
-_MAX_STAGES = 16
-_SPARE_STAGES = 1.02  # every stage is a pass over the data: the fewest within this factor of the best
+MAX_STAGES = 16
+SPARE_STAGES = 1.02  # every stage is a pass over the data: the fewest within this factor of the best
 _QUANTILE = 1.959963984540054  # the interval that is planned has level 0.95
 # Largest probability that a row at the planned distance is clipped: where more were, the second moment of
 # the centre would rest on rows that do not move with it.
@@ -33,7 +34,7 @@ _LARGEST_TAIL = {"subgaussian": 0.1, "symmetric": 0.3}
 # happens the mean may be lost, and no average over runs shows it: it is kept below what intervals promise.
 _LOST = 3e-4
 # What a unit of bias costs in units of interval width: above 1 it is kept small, as it is no random error.
-_BIAS_WEIGHT = {"subgaussian": 3.0, "symmetric": 1.0, "variance": 1.0}
+BIAS_WEIGHT = {"subgaussian": 3.0, "symmetric": 1.0, "variance": 1.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,8 @@ class Staging:
         Bound on the clipping bias of one column, for the mean that the stage estimates.
     spreads : tuple of float
         Bound on the standard deviation of one column of one clipped row, over the slope.
+    points : tuple of int
+        Where each radius is on the grid of `Curves`, for stages whose radii follow the released spread; else empty.
     """
 
     shares: tuple[float, ...]
@@ -59,10 +62,57 @@ class Staging:
     slopes: tuple[float, ...]
     biases: tuple[float, ...]
     spreads: tuple[float, ...]
+    points: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class _Curves:
+class Setting:
+    """Public numbers that the bounds on a stage depend on, whitened.
+
+    Attributes
+    ----------
+    n, d : int
+        Rows and columns.
+    norm2 : float
+        Bound on ||mu||^2/d.
+    reach2 : float
+        Bound on the square of a column's mean.
+    far : tuple of float
+        How many standard deviations the noise of a center may reach, in one direction and in norm.
+    """
+
+    n: int
+    d: int
+    norm2: float
+    reach2: float
+    far: tuple[float, float]
+
+    @classmethod
+    def build(cls, n: int, d: int, norm2: float, reach2: float, *, laplace: bool) -> Setting:
+        """Return the setting for one distribution of the noise."""
+        return cls(n, d, norm2, reach2, _far(d, laplace=laplace))
+
+
+class Known(NamedTuple):
+    """What bounds the error of the average of the stages so far; arrays of any one shape.
+
+    ``norm`` quantities bound root mean squares over the columns, ``one`` quantities any one column; they
+    differ only where bounds over standard deviations do.
+    """
+
+    info: Any
+    bias_norm: Any
+    bias_one: Any
+    common: Any
+
+    @classmethod
+    def nothing(cls, shape: tuple[int, ...] = ()) -> Known:
+        """Return what is known before the first stage."""
+        return cls(*np.zeros((4, *shape)))
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
     """What clipping at B = sqrt((1 + P) q) does, on a grid of q.
 
     The bias is at most ``constant * sqrt(1 + P) + shift * sqrt(P)``. It varies with the centre's error, about its
@@ -77,6 +127,16 @@ class _Curves:
     loss: Numbers
     slope: Numbers
     spread: Numbers
+
+    def at(self, k: Any) -> Curves:
+        """Return the curves at one point of the grid, or at several."""
+        return Curves(*(getattr(self, name)[k] for name in self.__slots__))
+
+    def rescaled(self, slope: Any) -> Curves:
+        """Return the curves of a stage that divides by another slope than the one of these radii."""
+        part = self.slope / slope
+        shift = np.maximum(1 / slope - 1, 1 - part)
+        return replace(self, shift=shift, variation=self.variation * part, loss=self.loss * part, slope=slope)
 
 
 @lru_cache(maxsize=256)
@@ -104,20 +164,24 @@ def plan_stages(
     >>> [round(radius, 1) for radius in stages.radii]
     [30.5, 21.9, 7.9, 3.9, 4.0]
     """
-    curves = _curves(d, tails)
-    far = _far(d, laplace=exponent == 2)
+    curves = stage_curves(d, tails)
+    setting = Setting.build(n, d, norm2, reach2, laplace=exponent == 2)
     found = []
-    for count in range(1, _MAX_STAGES + 1):
-        shares = np.power.outer(_GROWTH if count > 1 else _GROWTH[:1], np.arange(count) / max(count - 1, 1))
-        # Just below 1 together, whatever the rounding of the sum.
-        shares *= (1 - 1e-14) / shares.sum(axis=1, keepdims=True)
-        unit = noise / shares**exponent
-        stagings, costs = _recursion(unit, n, d, norm2, reach2, curves, _BIAS_WEIGHT[tails], far)
+    for count in range(1, MAX_STAGES + 1):
+        shares = all_shares(count)
+        plans, costs = plan_recursion(noise / shares**exponent, setting, curves, BIAS_WEIGHT[tails])
         best = int(np.argmin(costs))
-        found.append((float(costs[best]), shares[best], [column[best] for column in stagings]))
+        found.append((float(costs[best]), shares[best], [column[best] for column in plans[:-1]]))
     least = min(cost for cost, _, _ in found)
-    _, chosen, columns = next(item for item in found if item[0] <= _SPARE_STAGES * least)
+    _, chosen, columns = next(item for item in found if item[0] <= SPARE_STAGES * least)
     return Staging(*(tuple(column.tolist()) for column in (chosen, *columns)))
+
+
+def all_shares(count: int) -> Numbers:
+    """Return the shares of so many stages that are tried, just below 1 together, whatever the rounding of the sum."""
+    shares = np.power.outer(_GROWTH if count > 1 else _GROWTH[:1], np.arange(count) / max(count - 1, 1))
+    shares *= (1 - 1e-14) / shares.sum(axis=1, keepdims=True)
+    return shares
 
 
 def _far(d: int, *, laplace: bool) -> tuple[float, float]:
@@ -131,82 +195,100 @@ def _far(d: int, *, laplace: bool) -> tuple[float, float]:
     return float(-special.ndtri(_LOST)), float(np.sqrt(special.chdtri(d, _LOST)))
 
 
-def _recursion(
-    unit: Numbers,
-    n: int,
-    d: int,
-    norm2: float,
-    reach2: float,
-    curves: _Curves,
-    weight: float,
-    far: tuple[float, float],
-) -> tuple[tuple[Numbers, ...], Numbers]:
-    """Plan every row of ``unit`` (noise variance of each stage at radius 1) and price the interval.
+def center_error(setting: Setting, known: Known, variance: Any = 1.0) -> tuple[Any, Any, Any]:
+    """Return bounds on the mean squared error of the next center, and the least radius of the next ball.
 
-    ``norm`` quantities bound root mean squares over the columns, ``one`` quantities any one column; they
-    differ only where bounds over standard deviations do.
+    The bounds are for the mean over the columns, and for any one column; ``variance`` is that of a column of the rows.
     """
+    n, d, norm2, far = setting.n, setting.d, setting.norm2, setting.far
+    info = known.info
+    shrunk = info + 1 / norm2
+    norm = (np.sqrt(variance / n + 1 / shrunk) + known.bias_norm) ** 2
+    one = (np.sqrt(variance / n + (info + setting.reach2 / norm2**2) / shrunk**2) + known.bias_one) ** 2
+    # The ball holds half of the rows, which are at sqrt(d) from the mean in no direction of the centre's
+    # error, however large that is.
+    fixed = np.sqrt(d) * (1 / (np.sqrt(norm2) * shrunk) + known.bias_norm)
+    random = np.sqrt(info / shrunk**2 + variance / n)
+    least = np.sqrt(d * variance + fixed**2 + 2 * fixed * random * far[0] + (random * far[1]) ** 2)
+    return norm, one, least
+
+
+def add_stage(
+    known: Known, step: Any, norm: Any, one: Any, curves: Curves, variance: Any = 1.0
+) -> tuple[Known, Any, Any]:
+    """Return what is known after a stage of information ``step``, and the bias bound and the spread of that stage."""
+    far, near = np.sqrt(variance + norm), np.sqrt(variance + one)
+    new_norm = curves.constant * far + curves.shift * np.sqrt(norm)
+    new_one = curves.constant * near + curves.shift * np.sqrt(one)
+    # All rows share the centre's error: where it is large they are clipped together, on one side.
+    together = np.minimum(curves.variation * np.sqrt(norm), curves.loss * far)
+    new_norm = np.hypot(new_norm, together)
+    spread = curves.spread * near
+    total = known.info + step
+    # The rows are the same in every stage: their sampling errors add up as deviations.
+    after = Known(
+        total,
+        (known.info * known.bias_norm + step * new_norm) / total,
+        (known.info * known.bias_one + step * new_one) / total,
+        (known.info * known.common + step * spread) / total,
+    )
+    return after, new_one, spread
+
+
+def planned_width(known: Known, n: int, weight: float) -> Any:
+    """Return about the half-width of the interval of level 0.95, with a weight on its bias."""
+    return _QUANTILE * np.sqrt(known.common**2 / n + 1 / known.info) + weight * known.bias_one
+
+
+def plan_recursion(
+    unit: Numbers, setting: Setting, curves: Curves, weight: float
+) -> tuple[tuple[Any, ...], Numbers]:
+    """Plan every row of ``unit`` (noise variance of each stage at radius 1) and price the interval."""
     groups, stages = unit.shape
     rows = np.arange(groups)
-    info, bias_norm, bias_one, common = np.zeros((4, groups))
+    known = Known.nothing((groups,))
     radii, slopes, biases, spreads = np.zeros((4, groups, stages))
+    points = np.zeros((groups, stages), dtype=np.int64)
     for t in range(stages):
-        shrunk = info + 1 / norm2
-        norm = (np.sqrt(1 / n + 1 / shrunk) + bias_norm) ** 2
-        one = (np.sqrt(1 / n + (info + reach2 / norm2**2) / shrunk**2) + bias_one) ** 2
-        # The ball holds half of the rows, which are at sqrt(d) from the mean in no direction of the centre's
-        # error, however large that is.
-        fixed = np.sqrt(d) * (1 / (np.sqrt(norm2) * shrunk) + bias_norm)
-        random = np.sqrt(info / shrunk**2 + 1 / n)
-        least = np.sqrt(d + fixed**2 + 2 * fixed * random * far[0] + (random * far[1]) ** 2)
+        norm, one, least = center_error(setting, known)
         # Bounds for a smaller ball hold for a larger one.
         radius = np.maximum(np.sqrt((1 + norm)[:, None] * curves.q), least[:, None])
         step = curves.slope**2 / (unit[:, t][:, None] * radius**2)
-        total = info[:, None] + step
-        new_norm, new_one = (
-            curves.constant * np.sqrt(1 + moment)[:, None] + curves.shift * np.sqrt(moment)[:, None]
-            for moment in (norm, one)
-        )
-        # All rows share the centre's error: where it is large they are clipped together, on one side.
-        together = np.minimum(
-            curves.variation * np.sqrt(norm)[:, None], curves.loss * np.sqrt(1 + norm)[:, None]
-        )
-        new_norm = np.hypot(new_norm, together)
-        spread = curves.spread * np.sqrt(1 + one)[:, None]
-        # The rows are the same in every stage: their sampling errors add up as deviations.
-        after_norm, after_one, after_common = (
-            ((info * old)[:, None] + step * new) / total
-            for old, new in ((bias_norm, new_norm), (bias_one, new_one), (common, spread))
-        )
-        cost = _QUANTILE * np.sqrt(after_common**2 / n + 1 / total) + weight * after_one
+        before = Known(*[part[:, None] for part in known])
+        after, bias, spread = add_stage(before, step, norm[:, None], one[:, None], curves)
+        cost = planned_width(after, setting.n, weight)
         k = np.argmin(cost, axis=1)
-        radii[:, t], slopes[:, t] = radius[rows, k], curves.slope[k]
-        biases[:, t], spreads[:, t] = new_one[rows, k], spread[rows, k]
-        info, common = total[rows, k], after_common[rows, k]
-        bias_norm, bias_one = after_norm[rows, k], after_one[rows, k]
-    return (radii, slopes, biases, spreads), cost[rows, k]
+        radii[:, t], slopes[:, t], points[:, t] = radius[rows, k], curves.slope[k], k
+        biases[:, t], spreads[:, t] = bias[rows, k], spread[rows, k]
+        known = Known(*[part[rows, k] for part in after])
+    return (radii, slopes, biases, spreads, points), cost[rows, k]
 
 
 @lru_cache(maxsize=64)
-def _curves(d: int, tails: str) -> _Curves:
+def stage_curves(d: int, tails: str, largest: float | None = None) -> Curves:
+    """Return what clipping does under the assumption on tails, on a grid of radii.
+
+    ``largest`` is the largest probability beyond a radius; None is the largest that is planned.
+    """
     if tails == "variance":
         return _variance_curves(d)
-    u = np.geomspace(_LARGEST_TAIL[tails], 1e-9, 240)  # probability beyond the radius, from the largest
+    first, count = (_LARGEST_TAIL[tails], 240) if largest is None else (largest, 480)
+    u = np.geomspace(first, 1e-9, count)  # probability beyond the radius, from the largest
     q = special.chdtri(d, u)
     return _symmetric_curves(d, q, u) if tails == "symmetric" else _subgaussian_curves(d, q, u)
 
 
-def _variance_curves(d: int) -> _Curves:
+def _variance_curves(d: int) -> Curves:
     # E|x_j| (1 - B/||x||)_+ <= E|x_j| ||x||/(4B); the shift is for the fourth moment of the centre's error.
     q = d * np.geomspace(1, 1e6, 160)
     constant = np.sqrt(d / q) / 4
     ones = np.ones_like(q)
-    return _Curves(
+    return Curves(
         q, constant, (np.sqrt(1 + 2 / d) - 1) * constant, np.zeros_like(q), np.zeros_like(q), ones, ones
     )
 
 
-def _symmetric_curves(d: int, q: Numbers, u: Numbers) -> _Curves:
+def _symmetric_curves(d: int, q: Numbers, u: Numbers) -> Curves:
     # The slope of E clip(X - c) in the mean, at c = mu, for normal rows; for others it may be up to 1, and
     # the stage is then off by (1/slope - 1) times the centre's error.
     slope = 1 - u
@@ -216,10 +298,10 @@ def _symmetric_curves(d: int, q: Numbers, u: Numbers) -> _Curves:
     slope = np.minimum(slope, 1.0)
     spread = np.sqrt(special.chdtr(d + 2, q) + q / d * u) / slope
     variation, loss = (values / slope for values in _clipped_together(d, q, u))
-    return _Curves(q, np.zeros_like(q), 1 / slope - 1, variation, loss, slope, spread)
+    return Curves(q, np.zeros_like(q), 1 / slope - 1, variation, loss, slope, spread)
 
 
-def _subgaussian_curves(d: int, q: Numbers, u: Numbers) -> _Curves:
+def _subgaussian_curves(d: int, q: Numbers, u: Numbers) -> Curves:
     # int_0^u z(s) (1 - sqrt(q(u)/q(s))) ds: the comonotone bound on E|x_j| (1 - B/||x||)_+.
     z = special.ndtri(1 - u / 2)
     # Raised by more than the error of the sum over the grid, and by what is beyond its last u: int_0^u z ds is
@@ -227,7 +309,7 @@ def _subgaussian_curves(d: int, q: Numbers, u: Numbers) -> _Curves:
     constant = 1.005 * np.maximum(_beyond(z, u) - np.sqrt(q) * _beyond(z / np.sqrt(q), u), 0.0)
     constant += u[-1] * (z[-1] + 1 / z[-1])
     ones = np.ones_like(q)
-    return _Curves(q, constant, np.zeros_like(q), *_clipped_together(d, q, u), ones, ones)
+    return Curves(q, constant, np.zeros_like(q), *_clipped_together(d, q, u), ones, ones)
 
 
 def _clipped_together(d: int, q: Numbers, u: Numbers) -> tuple[Numbers, Numbers]:

@@ -6,7 +6,7 @@ of a factor of a covariance. Inside, every column has a standard deviation of at
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -101,6 +101,14 @@ class Shape:
         # A white row is L^{-1} x, which is x L'^{-1} as a row.
         whitening = 1 / np.asarray(self.std) if self.factor is None else np.linalg.inv(self.factor).T
         return WhitenedBall(np.zeros(d), ball.spacing, d, bits, ball, np.asarray(whitening, dtype=np.float64))
+
+    def resized(self, lattice: NormedLattice, scale: float) -> NormedLattice:
+        """Return the lattice of a ball that is ``scale`` times as large, with the same norms in steps."""
+        if scale == 1:
+            return lattice
+        if isinstance(lattice, WhitenedBall):
+            return replace(lattice, whitening=lattice.whitening / scale)
+        return replace(lattice, spacing=lattice.spacing * scale)
 
     def step(self, lattice: NormedLattice) -> Columns:
         """Return the length of a step: in the units of the columns, or whitened where a covariance mixes them."""

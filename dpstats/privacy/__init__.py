@@ -25,7 +25,16 @@ if TYPE_CHECKING:
     from dpstats.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_sigma
     from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
     from dpstats.privacy.plan import Plan, ReleaseCost, ReleasePlan
-    from dpstats.privacy.stages import Block, Coins, Comparisons, JointStage, Responses, Selection, Stage
+    from dpstats.privacy.stages import (
+        Block,
+        Coins,
+        Comparisons,
+        JointStage,
+        Responses,
+        Selection,
+        Shuffle,
+        Stage,
+    )
     from dpstats.privacy.totals import compose
     from dpstats.privacy.tradeoff import tradeoff_curve
     from dpstats.privacy.zcdp import zcdp_delta, zcdp_epsilon, zcdp_rho
@@ -46,6 +55,7 @@ _HOME = {
     "ReleasePlan": "plan",
     "Responses": "stages",
     "Selection": "stages",
+    "Shuffle": "stages",
     "Smooth": "stages",
     "OneOf": "stages",
     "Stage": "stages",
@@ -84,6 +94,7 @@ __all__ = [
     "ReleasePlan",
     "Responses",
     "Selection",
+    "Shuffle",
     "Smooth",
     "Stage",
     "advanced_composition",

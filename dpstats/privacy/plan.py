@@ -67,7 +67,7 @@ class Plan:
 
     Attributes
     ----------
-    stages : tuple of Stage, JointStage, Selection, Responses, Comparisons or Coins
+    stages : tuple of Stage, JointStage, Selection, Responses, Comparisons, Coins or Shuffle
         In the order in which they are released.
     target : PrivacyGuarantee
         What was asked for.

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +61,11 @@ class Regression(_Fitted[Plan]):
     budget: Any = None
 
     _per_column = ("x_bounds",)
-    _law: ClassVar[ErrorLaw] = NORMAL
+
+    @property
+    def _law(self) -> ErrorLaw:
+        """The law of a coefficient's error, in standard errors."""
+        return NORMAL
 
     # What a fit has set.
 
@@ -286,6 +290,12 @@ class Regression(_Fitted[Plan]):
 
     # The parts of a summary.
 
+    @staticmethod
+    def _in_percent(share: float, std: float) -> str:
+        """Return a released share, with the standard deviation of its noise."""
+        noise = f"{100 * std:.1g}" if std < 0.01 else f"{100 * std:.0f}"
+        return f"{100 * min(max(share, 0.0), 1.0):.1f}% (noise sd {noise}%)"
+
     @abstractmethod
     def summary(self, confidence_level: float = 0.95) -> Summary:
         """Return a table of coefficients; prints as text, shows as HTML in a notebook."""
@@ -324,7 +334,8 @@ class Regression(_Fitted[Plan]):
     def _notes(self) -> list[str]:
         """Return what coefficients assume, and advice where noise leaves little of them."""
         notes = [
-            "z and intervals count sampling error and privacy noise; the last column is the noise's part."
+            "z and intervals count sampling error and privacy noise. The last column is the share of privacy in the "
+            "squared standard error: the noise, and what the noise leaves uncorrected."
         ]
         unknown = [name for name, known in zip(self._names(), self._identified, strict=True) if not known]
         if self._noise_only():

@@ -16,7 +16,7 @@ from dpstats.lattice.products import above_diagonal
 Floats = NDArray[np.float64]
 
 _KNOWN = 0.02
-"""Eigenvalues below this, where a typical one is 1, say nothing of a direction's size."""
+"""Eigenvalues below this, over a typical one, say nothing of a direction's size."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,12 +50,21 @@ class Curvature:
         gain = own / (own + self.variance)
         return Curvature(likely + gain * rest, gain * self.variance)
 
-    def surprise(self, moved: Floats, change: Floats, noise: float) -> float:
-        """Return how many times as much as is thought entries are off, where a move changed the gradient by this."""
-        p = moved.size
+    def averaged(self, other: Curvature) -> Curvature:
+        """Return the average with another curvature, of independent noise."""
+        return Curvature((self.mean + other.mean) / 2, (self.variance + other.variance) / 4)
+
+    def mistake(self, moved: Floats, change: Floats, noise: float) -> Floats:
+        """Return the error of the curvature that a move shows, as a matrix of rank one: beyond noise, or zero.
+
+        The move changed the gradient by ``change``, whose entries have noise of this deviation.
+        """
+        p, length = moved.size, float(np.linalg.norm(moved))
         off = change - self.mean @ moved
-        seen = float(off @ off) - p * noise**2 * (1 + math.sqrt(2 / p))
-        return max(seen / max((p + 1) * float(self.variance.mean()) * float(moved @ moved), 1e-300), 1.0)
+        size = float(off @ off)
+        explained = p * noise**2 * (1 + math.sqrt(2 / p)) + (p + 1) * float(self.variance.mean()) * length**2
+        beyond = math.sqrt(max(size - explained, 0.0) / max(size, 1e-300))
+        return beyond * np.outer(off, moved) / max(length, 1e-150) ** 2
 
     def along(self, moved: Floats, change: Floats, noise: float) -> Curvature:
         """Return the same when a move is known to have changed the gradient by this, with noise of this deviation.
@@ -69,13 +78,16 @@ class Curvature:
         pull = np.outer(np.linalg.solve(spread, change - self.mean @ moved), moved) * own
         return Curvature(self.mean + pull + pull.T, self.variance)
 
-    def inverted(self, least: float) -> Inverse:
-        """Return what a Newton step divides by: eigenvalues raised by what noise of this size could have taken."""
+    def inverted(self, least: float, common: float = 1.0) -> Inverse:
+        """Return what a Newton step divides by: eigenvalues raised by what noise of this size could have taken.
+
+        ``common`` is the eigenvalue of a typical direction.
+        """
         values, vectors = np.linalg.eigh(self.mean)
         known = np.maximum(values, 0.0)
         noise = math.sqrt(float(self.variance.mean()))
         raised = np.maximum(known + math.sqrt(2 * len(known)) / 2 * noise, least)
-        return Inverse(known, raised, vectors, noise)
+        return Inverse(known, raised, vectors, noise, common)
 
 
 def pooled(parts: list[Curvature], doubts: list[float]) -> Curvature:
@@ -89,12 +101,16 @@ def pooled(parts: list[Curvature], doubts: list[float]) -> Curvature:
 
 @dataclass(frozen=True, eq=False)
 class Inverse:
-    """A curvature in its eigenvectors: eigenvalues as known and as they are divided by, and the noise of an entry."""
+    """A curvature in its eigenvectors: eigenvalues as known and as they are divided by, and the noise of an entry.
+
+    ``common`` is the eigenvalue of a typical direction.
+    """
 
     known: Floats
     raised: Floats
     vectors: Floats
     noise: float
+    common: float = 1.0
 
     def __call__(self, vector: Floats) -> Floats:
         """Return the Newton step of a gradient."""
@@ -120,15 +136,17 @@ class Inverse:
 
     def unknown(self, spread: float) -> Floats:
         """Return the covariance of coefficients of which a linear predictor of this spread is all that is known."""
-        size = spread**2 / len(self.known) / np.maximum(self.known, _KNOWN)
+        size = spread**2 / len(self.known) / np.maximum(self.known, _KNOWN * self.common)
         return (self.vectors * size) @ self.vectors.T
 
-    def error_after(self, before: Floats, noise: float, again: float = 1.0) -> tuple[Floats, Floats]:
+    def error_after(
+        self, before: Floats, noise: float, again: float = 1.0, mistake: Floats | None = None
+    ) -> tuple[Floats, Floats]:
         """Return the covariance of the error after a step: what is left of that before it, and the gradient's noise.
 
         A step leaves what the raised eigenvalues do not remove, and what the noise of the curvature mistakes. An error
         in a direction of curvature e pulls with e at most, so that its noise cannot count for more than that. Where
-        steps mistake the same directions, theirs count ``again`` times as much.
+        steps mistake the same directions, theirs count ``again`` times as much. A known ``mistake`` adds to that.
         """
         old = self.vectors.T @ before @ self.vectors
         kept = (self.raised - self.known) / self.raised
@@ -137,12 +155,15 @@ class Inverse:
             again * self.noise**2 * (1 + np.eye(len(pull))) / 2, np.outer(pull, pull)
         ) @ np.diagonal(old)
         left = kept[:, None] * old * kept + np.diag(mistaken / self.raised**2)
-        size = np.maximum(self.known, _KNOWN)
+        if mistake is not None:
+            turned = (self.vectors.T @ mistake @ self.vectors) / self.raised[:, None]
+            left += turned @ old @ turned.T
+        size = np.maximum(self.known, _KNOWN * self.common)
         most, now = size @ np.diagonal(old), size @ np.diagonal(left)
         if now > most:
             left *= most / now
-        turned = self.vectors @ left @ self.vectors.T
-        return turned, (self.vectors * (noise / self.raised) ** 2) @ self.vectors.T
+        after = self.vectors @ left @ self.vectors.T
+        return after, (self.vectors * (noise / self.raised) ** 2) @ self.vectors.T
 
 
 def symmetric(diagonal: Floats, above: Floats) -> Floats:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, kve, ndtr, ndtri
 from scipy.stats import f as f_law
+from scipy.stats import t as t_law
 
 
 class ErrorLaw(Protocol):
@@ -38,6 +39,21 @@ class Normal:
     def joint_tail(self, statistic: float, q: int, left: int) -> float:
         """Return that of Wald's statistic of q errors together, over q, above ``statistic``."""
         return float(f_law.sf(statistic, q, max(left, 1)))
+
+
+class Student(Normal):
+    """Errors whose variance is estimated from this many degrees of freedom, at least 1."""
+
+    def __init__(self, degrees: int) -> None:
+        self.degrees = max(degrees, 1)
+
+    def tail(self, z: Any) -> NDArray[np.float64]:
+        """Return the probability of an error above z."""
+        return np.asarray(t_law.sf(z, self.degrees))
+
+    def reach(self, tail: float) -> float:
+        """Return what an error is above with this probability."""
+        return float(t_law.isf(tail, self.degrees))
 
 
 class NormalAndLaplace(Normal):

@@ -6,7 +6,7 @@ Proof: docs/proofs/functional-mechanism.md.
 from __future__ import annotations
 
 from dpstats.data.parameters import check_privacy_parameters
-from dpstats.regression.error_laws import NORMAL_AND_LAPLACE
+from dpstats.regression.error_laws import NORMAL_AND_LAPLACE, ErrorLaw
 from dpstats.regression.from_moments import FromMoments
 from dpstats.regression.moments import MomentsPlan, moments_plan
 from dpstats.release.parameters import parameters
@@ -75,7 +75,10 @@ class FunctionalMechanismRegression(FromMoments):
     """
 
     _title = "Private linear regression by the functional mechanism"
-    _law = NORMAL_AND_LAPLACE
+
+    @property
+    def _law(self) -> ErrorLaw:
+        return NORMAL_AND_LAPLACE
 
     def plan(self, n_samples: int, n_features: int) -> MomentsPlan:
         """Return what a fit on data of this size would release, and at which cost.

@@ -23,6 +23,8 @@ from dpstats.results import ConfidenceInterval, Summary, significant
 Floats = NDArray[np.float64]
 SomePlan = TypeVar("SomePlan", bound=DesignPlan)
 
+_MANY_OUTSIDE = 0.02
+
 
 @parameters
 class LeastSquares(RegressorMixin, Regression[SomePlan]):
@@ -94,6 +96,15 @@ class LeastSquares(RegressorMixin, Regression[SomePlan]):
     def _noise_only(self) -> bool:
         return self.plan_.noise_only
 
+    def _notes(self) -> list[str]:
+        notes = super()._notes()
+        if self.clipped_share_ - 2 * self.clipped_share_std_ > _MANY_OUTSIDE:
+            notes.append(
+                f"More than {100 * _MANY_OUTSIDE:.0f}% of the outcomes lie outside y_bounds. Coefficients are those of "
+                "outcomes that are moved to the bounds, and may be too small. Widen y_bounds."
+            )
+        return notes
+
     @abstractmethod
     def _method(self) -> list[tuple[str, str]]:
         """Return how coefficients and their covariance were found, for a summary."""
@@ -101,9 +112,7 @@ class LeastSquares(RegressorMixin, Regression[SomePlan]):
     def summary(self, confidence_level: float = 0.95) -> Summary:
         """Return a table laid out as statsmodels' OLS is, with a privacy block above and what it assumes below."""
         table = self._table_of(confidence_level)
-        outside = (
-            f"{100 * max(self.clipped_share_, 0.0):.1f}% (noise sd {100 * self.clipped_share_std_:.1g}%)"
-        )
+        outside = self._in_percent(self.clipped_share_, self.clipped_share_std_)
         method = self._method()
         facts = [
             *self._facts(),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dpstats.data.parameters import check_choice, check_privacy_parameters
 from dpstats.data.tables import Rows
 from dpstats.regression.engine import read, release, told_apart, walked
+from dpstats.regression.error_laws import ErrorLaw, Student
 from dpstats.regression.least_squares import LeastSquares
 from dpstats.regression.plan import RegressionPlan, regression_plan
 from dpstats.regression.rows import DesignRows
@@ -34,8 +35,9 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
     delta : float, default=1e-6
         In (0, 1).
     cov_type : {"HC", "nonrobust"}, default="HC"
-        Which covariance standard errors come from: robust ones hold for residuals of any variance; "nonrobust" ones
-        for residuals of one variance, whatever the row. Both are released.
+        Which covariance standard errors come from: robust ones hold for residuals of any variance. "nonrobust" takes
+        the released covariance nearer to that of residuals of one variance, as far as noise explains the difference.
+        Both count n - p rows, as "HC1" does, and intervals use Student's t with n - p degrees of freedom.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise: a release. Anything else is a simulation.
     budget : PrivacyBudget, optional
@@ -56,7 +58,7 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
         Which coefficients are more than noise: of the others the columns' variation could not be told from noise, and
         their intervals rest on what the outcome's spread allows.
     privacy_share_ : ndarray of shape (n_features,)
-        The part of the squared standard error that is privacy's.
+        The share of privacy in the squared standard error: the noise, and what it leaves uncorrected.
     intercept_privacy_share_ : float
     uneven_ : bool
         Whether clipped residuals have another mean than all of them, beyond noise: tails are uneven, and where these
@@ -105,6 +107,10 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
     cov_type: str = "HC"
 
     _title = "Private linear regression"
+
+    @property
+    def _law(self) -> ErrorLaw:
+        return Student(self.plan_.n_samples - self.params_.size)
 
     def plan(self, n_samples: int, n_features: int) -> RegressionPlan:
         """Return what a fit on data of this size would release, and at which cost.

@@ -13,7 +13,7 @@ from scipy.special import ndtr
 
 from dpstats.regression.curvature import Curvature, positive
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
-from dpstats.regression.path import Estimate, Path
+from dpstats.regression.path import Estimate, Path, Seen
 from dpstats.regression.plan import (
     CENTRE,
     MEAN,
@@ -29,6 +29,8 @@ from dpstats.regression.rows import OUTSIDE, SIZE, LinearStep, Moments, Question
 
 Floats = NDArray[np.float64]
 
+_MEAT_KURTOSIS = 5.0
+"""Variance of a squared gradient over its squared mean: of normal rows with residuals that are clipped."""
 _ABSOLUTE = math.sqrt(math.pi / 2)  # standard deviation over mean absolute deviation, of a normal law
 _LEAST_SIZE = 0.02
 _FIRST_WIDTH = 1.5
@@ -112,8 +114,8 @@ class LinearPath(Path):
         matrix, std = self._matrix(name, CURVATURE, released, self.p)
         size = self.radius**2 / (kept if last else 1.0)
         self.found.append(Curvature.noisy(matrix * size, std * size))
-        self.seen.append((self.b, gradient, noise))
-        inverse = self._believed().inverted(self._least_size)
+        self.seen.append(Seen(self.b, gradient, noise, self.found[-1]))
+        inverse = self._inverse()
         if name == step_name(1):
             # What the outcome's spread leaves open.
             self.left = inverse.unknown(self.sigma)
@@ -133,8 +135,13 @@ class LinearPath(Path):
         )
         doubt = 4 * (meat_std * self.p / max(float(np.trace(meat)), 1e-12)) ** 2
         mixed = (meat + doubt * even) / (1 + doubt)
-        around = inverse.of_sampling / (math.sqrt(n) * self.kept)
-        samples = [positive(around @ middle @ around) for middle in (mixed, even)]
+        # HC1: as many rows fewer as there are coefficients.
+        rows = max(n - self.p, 1)
+        around = inverse.of_sampling / (math.sqrt(rows) * self.kept)
+        # Bounded rows weigh in the meat once more than in the curvature: beyond noise and sampling error it says so.
+        sampling = _MEAT_KURTOSIS * (float(np.trace(meat)) / self.p) ** 2 / n
+        one_variance = Curvature.noisy(meat, math.sqrt(meat_std**2 + sampling)).toward(even).mean
+        samples = [positive(around @ middle @ around) for middle in (mixed, one_variance)]
         theta = self.whitening.T @ self.b
         parts = [*samples, self.noise, self.left]
         robust, model, noise, left = (self.whitening.T @ part @ self.whitening for part in parts)

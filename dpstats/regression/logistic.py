@@ -66,7 +66,8 @@ class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
     classes_ : ndarray of shape (2,)
         The declared values of the outcome.
     separated_ : bool
-        Whether the rows may be separated, or the outcome constant: coefficients grew without end.
+        Whether coefficients still grew at the last step: the rows may be nearly separated, or the outcome constant.
+        No coefficient is then identified.
     privacy_ : PrivacyGuarantee
         For neighbours that differ in one row (x, y); n is public.
     plan_ : RegressionPlan
@@ -122,7 +123,7 @@ class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
     def _report(self, released: Released, plan: RegressionPlan) -> None:
         estimate = walked(released, plan).estimate()
         self._set_params(estimate.params, estimate.model, estimate.privacy)
-        self.identified_ = told_apart(estimate.left, estimate.model, plan)
+        self.identified_ = told_apart(estimate.left, estimate.model, plan) & (not estimate.separated)
         self.condition_ = estimate.condition
         self.outcome_rate_ = float(released["outcome rate"][0]) if plan.design.intercept else float("nan")
         self.separated_ = estimate.separated
@@ -207,8 +208,7 @@ class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
             else [
                 (
                     "Outcome rate",
-                    f"{100 * min(max(self.outcome_rate_, 0.0), 1.0):.1f}% "
-                    f"(noise sd {100 * float(np.max(self.plan_.noise('outcome rate').std)):.1g}%)",
+                    self._in_percent(self.outcome_rate_, float(np.max(self.plan_.noise("outcome rate").std))),
                 )
             ]
         )
@@ -219,8 +219,9 @@ class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
             ("Condition of the Hessian", f"{self.condition_:.3g} (released, whitened)"),
         ]
         separated = [
-            "Separated rows or a constant outcome: coefficients reached the end of what is looked at. The likelihood "
-            "may have no maximum; intervals are not to be relied on."
+            "Warning: coefficients still grew at the last step, and their intervals may miss. The rows may be nearly "
+            "separated, or the outcome constant: the likelihood may have no maximum. Drop columns that decide the "
+            "outcome."
         ]
         return Summary(
             "Private logistic regression",

@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 from dpstats.regression.curvature import Curvature, Inverse
 from dpstats.regression.log_odds import derivative, normal_log_odds
 from dpstats.regression.movement import CURVATURE, GRADIENT
-from dpstats.regression.path import Estimate, Path
+from dpstats.regression.path import Estimate, Path, Seen
 from dpstats.regression.plan import RATE, STEPS, RegressionPlan, step_name
 from dpstats.regression.rows import LogisticStep, Outcome, Question, coordinates
 
 Floats = NDArray[np.float64]
 
 _MOST_LOG_ODDS = 12.0
+_LEAST_SHARE = 0.08
+_UNSETTLED = 0.03
 _NOT_NORMAL = 0.5
 """How far off the first step may be of what it is taken farther, as log odds are not normal."""
 
@@ -26,7 +28,6 @@ _NOT_NORMAL = 0.5
 class LogisticPath(Path):
     """The logistic likelihood with bounded rows."""
 
-    _least_size = 0.02
     _changes = 0.3
     _model_off = 0.3
 
@@ -37,6 +38,19 @@ class LogisticPath(Path):
             0.0,
             1.0,
         )  # of the intercept, in coordinates that were those of the first step
+
+    @property
+    def _common_size(self) -> float:
+        # Of outcomes at the released rate.
+        return float(derivative(self.start * self.first_scale))
+
+    @property
+    def _least_size(self) -> float:
+        return _LEAST_SHARE * self._common_size
+
+    def _corrected(self, likely: Curvature) -> Curvature:
+        # The curvature changes along a move, so that a move tells little of it at the end.
+        return likely
 
     def _own_question(self, name: str) -> Question:
         if name == RATE:
@@ -57,17 +71,22 @@ class LogisticPath(Path):
         matrix, std = self._matrix(name, CURVATURE, released, self.p)
         size = self.radius**2 / 4
         self.found.append(Curvature.noisy(matrix * size, std * size))
-        self.seen.append((self.b, gradient, noise))
-        inverse = self._believed().inverted(self._least_size)
+        self.seen.append(Seen(self.b, gradient, noise, self.found[-1]))
+        inverse = self._inverse()
         if name == step_name(1):
-            self.left = inverse.unknown(1.0)
+            # Log odds of typical rows deviate by 1.
+            self.left = inverse.unknown(math.sqrt(self._common_size))
+        else:
+            gradient = self._bend(gradient, noise, inverse)
         self._step(name, gradient, noise, inverse)
         if name == step_name(1):
             self._stretch(inverse)
+            self.first = self.whitening.copy()
         # Of a typical row: log odds beyond these are as good as certain.
         reached = float(np.linalg.norm(self.b))
         if reached > _MOST_LOG_ODDS:
-            self.b, self.separated = self.b * _MOST_LOG_ODDS / reached, name == step_name(STEPS)
+            self.b = self.b * _MOST_LOG_ODDS / reached
+            self.separated |= name == step_name(STEPS)
 
     def _sized(self, part: Curvature, now: Curvature) -> Curvature:
         # What noise could have made of the size is not seen in it.
@@ -91,6 +110,26 @@ class LogisticPath(Path):
         self.b = self.b + (farther - 1) * slopes
         self.b[0] += shift / self.whitening[0, 0] if first else 0.0
         self.left = self.left + (_NOT_NORMAL * (farther - 1)) ** 2 * np.outer(slopes, slopes)
+
+    def _bend(self, gradient: Floats, noise: float, inverse: Inverse) -> Floats:
+        """Return the gradient of a step that is as long as large log odds need, and see whether the steps have an end.
+
+        The curvature along log odds of deviation s falls with s^3: a step of length e toward them leaves 1.5 e^2 / s.
+        Half of that is taken to be unknown.
+        """
+        back = np.linalg.solve(self.first.T, self.whitening.T)
+        slopes = back @ self.b
+        slopes[: int(self.plan.design.intercept)] = 0.0
+        spread = float(np.linalg.norm(slopes))
+        slopes /= max(spread, 1e-12)
+        farther = float(slopes @ back @ inverse(gradient))
+        turned = back @ inverse.matrix
+        error = back @ self.noise @ back.T + noise**2 * turned @ turned.T
+        seen = math.sqrt(float(slopes @ error @ slopes))
+        self.separated = farther > 1.5 * seen + _UNSETTLED * (spread + 2)
+        direction = np.linalg.solve(back, slopes) * (1.5 * max(farther**2 - seen**2, 0.0) / (spread + 2))
+        self.left = self.left + np.outer(direction, direction) / 4
+        return gradient + inverse.vectors @ (inverse.raised * (inverse.vectors.T @ direction))
 
     def _spread_of_index(self) -> float:
         """Return the variance that errors of the slopes give log odds: half of it is what the intercept makes up for.

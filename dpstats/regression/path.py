@@ -87,10 +87,24 @@ class Estimate:
     uneven: bool = False
 
 
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """A step's coefficients, its gradient with the noise of an entry, and its curvature."""
+
+    b: Floats
+    gradient: Floats
+    noise: float
+    curvature: Curvature
+
+    def turned(self, back: Floats, turned: Floats, even: float) -> Seen:
+        """Return the same in other coordinates."""
+        curvature = Curvature(turned @ self.curvature.mean @ turned.T, even**4 * self.curvature.variance)
+        return Seen(back @ self.b, turned @ self.gradient, even * self.noise, curvature)
+
+
 class Path(ABC):
     """What is known while a fit goes on."""
 
-    _least_size = 0.1
     _changes = 0.0
     _model_off = 0.1
 
@@ -106,8 +120,7 @@ class Path(ABC):
         self.shape = np.eye(self.p)  # what the curvature is likely to be a multiple of
         self.found: list[Curvature] = []
         self.inverse: Inverse | None = None
-        self.surprise = 1.0  # how many times as much as is thought the curvature is off
-        self.seen: list[tuple[Floats, Floats, float]] = []  # coefficients, their gradient and its noise
+        self.seen: list[Seen] = []
 
     # What is asked.
 
@@ -127,6 +140,16 @@ class Path(ABC):
             white = coordinates(self.whitening, self.p)
             return Norms(name, shift, self.plan.design.intercept, white, self.plan.norm_ends)
         return self._own_question(name)
+
+    @property
+    def _least_size(self) -> float:
+        """The least eigenvalue of the curvature that a step divides by."""
+        return 0.1
+
+    @property
+    def _common_size(self) -> float:
+        """An eigenvalue of the curvature in a typical direction."""
+        return 1.0
 
     @abstractmethod
     def _own_question(self, name: str) -> Question: ...
@@ -237,24 +260,45 @@ class Path(ABC):
             np.clip(np.trace(steps.mean) / max(float(np.trace(self.shape)), 1e-9), self._least_size, 1.5)
         )
         likely = steps.toward(size * self.shape)
-        for (b, gradient, noise), (after, later, next_noise) in itertools.pairwise(self.seen):
-            moved = after - b
-            blur = self._model_off * float(np.linalg.norm(likely.mean @ moved)) / math.sqrt(self.p)
-            known = moved, gradient - later, math.hypot(noise, next_noise, blur)
-            self.surprise = max(self.surprise, likely.surprise(*known))
-            likely = likely.along(*known)
+        return self._corrected(likely)
+
+    def _corrected(self, likely: Curvature) -> Curvature:
+        """Return the curvature, corrected by how the gradient changed along the moves so far."""
+        for before, after in itertools.pairwise(self.seen):
+            likely = likely.along(*self._change(likely, before, after))
         return likely
+
+    def _change(self, likely: Curvature, before: Seen, after: Seen) -> tuple[Floats, Floats, float]:
+        """Return a move, the change of the gradient along it, and its noise with the error of the model."""
+        moved = after.b - before.b
+        blur = self._model_off * float(np.linalg.norm(likely.mean @ moved)) / math.sqrt(self.p)
+        return moved, before.gradient - after.gradient, math.hypot(before.noise, after.noise, blur)
+
+    def _mistake(self) -> Floats:
+        """Return the error of the curvature that the last move shows: zero where noise explains it.
+
+        The curvature of a move is the average of those at its two ends.
+        """
+        if len(self.seen) < 2:
+            return np.zeros((self.p, self.p))
+        before, after = self.seen[-2:]
+        average = before.curvature.averaged(after.curvature)
+        return average.mistake(*self._change(average, before, after))
 
     def _sized(self, part: Curvature, now: Curvature) -> Curvature:
         """Return an earlier curvature at its size now, if that changes."""
         return part
+
+    def _inverse(self) -> Inverse:
+        """Return what the next step divides by."""
+        return self._believed().inverted(self._least_size, self._common_size)
 
     def _whiten_again(self) -> None:
         """Go to coordinates in which the curvature that was found is near a multiple of the identity.
 
         Of the multiple that leaves typical rows about as long as they were.
         """
-        inverse = self._believed().inverted(self._least_size)
+        inverse = self._inverse()
         size = float(inverse.raised.mean())
         old, self.whitening = (
             self.whitening,
@@ -264,7 +308,7 @@ class Path(ABC):
         back = np.linalg.solve(self.whitening.T, old.T)
         turned = np.linalg.inv(back).T
         even = float(np.linalg.norm(turned)) / math.sqrt(self.p)
-        self.seen = [(back @ b, turned @ gradient, even * noise) for b, gradient, noise in self.seen]
+        self.seen = [seen.turned(np.asarray(back), np.asarray(turned), even) for seen in self.seen]
         self.b = back @ self.b
         self.left, self.noise = back @ self.left @ back.T, back @ self.noise @ back.T
         self.shape, self.found = size * np.diag(inverse.known / inverse.raised), []
@@ -273,7 +317,7 @@ class Path(ABC):
         """Take a Newton step: ``gradient`` has noise of this deviation."""
         before = self.left + self.noise
         t = next(t for t in range(1, STEPS + 1) if name == step_name(t))
-        left, own = inverse.error_after(before, noise, self.surprise * _CATALAN[t] / _CATALAN[t - 1])
+        left, own = inverse.error_after(before, noise, _CATALAN[t] / _CATALAN[t - 1], self._mistake())
         stepped = self.b + inverse(gradient)
         if name != step_name(STEPS):
             self.b, self.left, self.noise = stepped, left, own

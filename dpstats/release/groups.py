@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -252,6 +252,61 @@ class Cells:
 
     def box(self, row: int, column: int) -> tuple[Integers, Integers]:
         return self.low[column : column + 1], self.high[column : column + 1]
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Places on several lines, in runs of equally good ones: each place has the weight times e^(utility/scale).
+
+    Attributes
+    ----------
+    line, low, high : int64 arrays of shape (k,)
+        The line of each run, its first and its last place. The runs of a line are in order and lie side by side.
+    utility : int64 array of shape (k,)
+        Of each place of a run, in steps.
+    weight : int64 array of shape (k,)
+        Of each place of a run, at least 1: public, a prior. All places together weigh less than 2^62.
+    """
+
+    line: Integers
+    low: Integers
+    high: Integers
+    utility: Integers
+    weight: Integers
+    unit: int = 1
+    size: int = 2
+
+    @cached_property
+    def _by_utility(self) -> tuple[Integers, Integers, Integers]:
+        """Return the order of the runs by falling utility, where each utility starts, and the runs' weights."""
+        order = np.argsort(-self.utility, kind="stable")
+        starts = np.flatnonzero(np.diff(self.utility[order], prepend=self.utility.max() + 1))
+        return order, starts, ((self.high - self.low + 1) * self.weight)[order]
+
+    def rows(self, scale: float, level: int) -> Bounds:
+        order, starts, weights = self._by_utility
+        utilities = self.utility[order[starts]]
+        falls = (utilities[0] - utilities).tolist()
+        bits = _precision(level)
+        sides = Exponentials(Fraction(1) / (Fraction(scale) * self.unit), bits).integers(falls[-1], bits)
+        masses = np.add.reduceat(weights, starts).tolist()
+        low, high = (
+            _running([mass * side[fall] for mass, fall in zip(masses, falls, strict=True)]) for side in sides
+        )
+        return Bounds(low, high)
+
+    def columns(self, scale: float, level: int, row: int) -> Bounds:
+        exact = _running(self._of_row(row)[1].tolist())
+        return Bounds(exact, exact)
+
+    def box(self, row: int, column: int) -> tuple[Integers, Integers]:
+        run = self._of_row(row)[0][column]
+        return np.array([self.line[run], self.low[run]]), np.array([self.line[run], self.high[run]])
+
+    def _of_row(self, row: int) -> tuple[Integers, Integers]:
+        order, starts, weights = self._by_utility
+        some = slice(starts[row], starts[row + 1] if row + 1 < starts.size else None)
+        return order[some], weights[some]
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from dpstats.privacy.stages import (
     OneOf,
     Responses,
     Selection,
+    Shuffle,
     Smooth,
     Spacing,
     Stage,
@@ -342,6 +343,16 @@ class Session:
         if stage.released:
             self._released[name] = signs
         return signs
+
+    def shuffle(self, name: str) -> NDArray[np.intp]:
+        """Return a uniform order of what a `Shuffle` is about: shape (k,), one for all draws of a simulation."""
+        stage: Shuffle = self._stage(name, Shuffle)
+        self._take(name)
+        while True:
+            # Uniform keys without ties have a uniform order.
+            keys = self._noise.integers(1 << 62, stage.size)
+            if np.unique(keys).size == stage.size:
+                return np.argsort(keys)
 
     def stream(self, name: str) -> Stream:
         """Return the stream of a `Comparisons`, once; it lives on when the session does not."""

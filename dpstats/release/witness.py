@@ -262,6 +262,9 @@ class WitnessedSession(Session):
     def coins(self, name: str) -> NDArray[np.int64]:
         return self._told(name, None, lambda: Session.coins(self, name))
 
+    def shuffle(self, name: str) -> NDArray[np.intp]:
+        return self._told(name, None, lambda: Session.shuffle(self, name))
+
     def stream(self, name: str) -> Stream:
         stage: Comparisons = self._stage(name, Comparisons)
         Session.stream(self, name)

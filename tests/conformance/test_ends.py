@@ -16,7 +16,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from registry import ENTRIES, Entry
-from registry.reading import outcomes, settings, width
+from registry.reading import fit_data, settings, width
 
 from dpstats.auditing import check_sensitivity
 from dpstats.errors import InvalidData
@@ -24,9 +24,7 @@ from dpstats.groups import GroupMeans
 from dpstats.means import ClippedMean
 from dpstats.quantiles import PrivateQuantile, halving
 from dpstats.queries import LinearQueries, gaussian_release
-from dpstats.queries.workload import WorkloadRelease
-from dpstats.ranks.rank_tests import GroupRankTest
-from dpstats.tables import ContingencyTable, PrivateProportion
+from dpstats.tables import ContingencyTable
 
 FAR = 1e300  # beyond every bound
 SETTINGS = settings(ENTRIES)
@@ -47,11 +45,8 @@ def ends_of(estimator: Any) -> np.ndarray:
 
 def given(estimator: Any, rows: np.ndarray) -> Any:
     """Return rows as an estimator takes them, with outcomes that are made of them row by row."""
-    if isinstance(estimator, PrivateProportion | ContingencyTable | WorkloadRelease):
-        return (rows > 0).astype(int)
-    beside = outcomes(estimator, rows)
-    rows = np.floor(rows) if isinstance(estimator, GroupRankTest) else rows
-    return rows if beside is None else (rows, beside)
+    found = fit_data(estimator, rows)
+    return found if len(found) > 1 else found[0]
 
 
 @pytest.mark.parametrize("entry", SETTINGS, ids=lambda entry: entry.name)

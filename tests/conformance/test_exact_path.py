@@ -31,6 +31,7 @@ from dpstats.privacy import (
     PrivacyBudget,
     Responses,
     Selection,
+    Shuffle,
     Smooth,
     Stage,
 )
@@ -202,7 +203,9 @@ def check(recorder: Recorder, plan: Plan, data: Any, output: Any) -> None:
             assert counts == ({} if stage.n_categories == 2 else {stage.n_categories - 1: len(data)})
         elif isinstance(stage, Coins) and not stopped:
             assert recorder.uniform == [(2, math.prod(stage.shape))]
-    if not any(isinstance(stage, Responses | Coins) for stage in plan.stages):
+        elif isinstance(stage, Shuffle):
+            assert recorder.uniform == [(1 << 62, stage.size)]
+    if not any(isinstance(stage, Responses | Coins | Shuffle) for stage in plan.stages):
         assert recorder.uniform == []
 
 

@@ -31,6 +31,7 @@ from dpstats.mechanisms import Count, Histogram
 from dpstats.quantiles import PrivateMedian, PrivateQuantile
 from dpstats.queries import MarginalMWEM
 from dpstats.ranks.rank_tests import RankTest
+from dpstats.survival import LogRankTest
 
 HUGE = 1e300
 SETTINGS = settings(ENTRIES)
@@ -70,13 +71,13 @@ def test_every_row_counts_and_as_much_as_any_other(entry: Entry, n: int) -> None
     check_every_row_counts(entry.estimator, n, width(entry))
 
 
-# Distances and ranks are of rows beside each other, order statistics and errors of tables of all rows; that each counts
-# is seen above.
+# Distances and ranks are of rows beside each other, order statistics and errors of tables of all rows, and residuals of
+# few rows have no weight; that each counts is seen above.
 ADDITIVE = [
     entry
     for entry in SETTINGS
     if not isinstance(
-        entry.estimator, PrivateTest | RankTest | PrivateMedian | PrivateQuantile | MarginalMWEM
+        entry.estimator, PrivateTest | RankTest | LogRankTest | PrivateMedian | PrivateQuantile | MarginalMWEM
     )
 ]
 

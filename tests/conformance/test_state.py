@@ -32,6 +32,7 @@ from dpstats.regression.from_moments import FromMoments
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.mechanism import Mechanism
 from dpstats.release.session import Session
+from dpstats.survival import LogRankTest, PrivateSurvival
 
 SETTINGS = settings(ENTRIES)
 fits = pytest.mark.parametrize("entry", SETTINGS, ids=lambda entry: entry.name)
@@ -235,7 +236,9 @@ UNDECLARED = {
         "_observed": "what was released of observed rows, for the summary",
         "_counted": "how many rows count, as released, for standard errors",
     },
-    AdaptiveMean: {"_located": "the released average before it is shrunk, and its error, for the intervals"},
+    AdaptiveMean: {
+        "_found": "the released averages before they are shrunk, and their errors, for the intervals"
+    },
     SparseMean: {"_found": "what was released of the selected columns, for the intervals"},
     PrivateDistribution: {"_fit": "the released cdf before it is made to rise, for the band"},
     PrivateVariance: {
@@ -245,6 +248,8 @@ UNDECLARED = {
     },
     FromMoments: {"_counted": "how many rows count, as released, for degrees of freedom"},
     GroupMeans: {"_ratio": "what was released of the groups, for intervals and tests"},
+    LogRankTest: {"_reference": "what was released of the first stage, for the summary"},
+    PrivateSurvival: {"_table": "what was released of the table, for curves and intervals"},
     MeanPerRow: {"_ratio": "what was released of the units, for intervals and tests"},
 }
 

@@ -154,13 +154,13 @@ def test_expected_error_is_what_is_measured() -> None:
 def test_interval_widths() -> None:
     fitted = AdaptiveMean(bound=100.0, std=[1.0, 2.0, 3.0], random_state=0).fit(X)
     plan = fitted.plan_
-    low, high = fitted.confidence_interval(0.9)
+    low, high = fitted.confidence_interval(0.9, estimand="tails")
     each = math.hypot(math.sqrt(plan.sampling_variance), math.sqrt(plan.noise_variance))
     assert plan.bias > 1e-3 * each
     half = np.array([1.0, 2.0, 3.0]) * each * biased_normal_quantile(0.05, plan.bias / each)
     np.testing.assert_allclose((high - low) / 2, half, rtol=1e-9)
     assert 1 <= 400 * plan.sampling_variance < 1.3  # the bound on the spread of a clipped row
-    together = fitted.confidence_interval(0.9, simultaneous=True)
+    together = fitted.confidence_interval(0.9, simultaneous=True, estimand="tails")
     half = np.array([1.0, 2.0, 3.0]) * each * biased_normal_quantile(0.1 / 3 / 2, plan.bias / each)
     np.testing.assert_allclose((together.high - together.low) / 2, half, rtol=1e-9)
     variances = np.diag(fitted.cov_params_)
@@ -177,7 +177,7 @@ def test_intervals_hold_the_estimate_and_are_cut_to_the_box_or_open() -> None:
 
 
 def coverage(estimator: AdaptiveMean, law: str, n: int, d: int, repeats: int, level: float = 0.95) -> float:
-    """Return the share of columns covered, over datasets with a mean uniform in the box."""
+    """Return the share of columns covered, over datasets with a mean uniform in the box, by the shortest intervals."""
     rng = np.random.default_rng(17)
     factor = np.eye(d) if estimator.cov is None else np.linalg.cholesky(estimator.cov)
     inside = []
@@ -185,7 +185,7 @@ def coverage(estimator: AdaptiveMean, law: str, n: int, d: int, repeats: int, le
         mean = rng.uniform(-1, 1, d) * estimator.bound
         rows = rng.standard_exponential((n, d)) - 1 if law == "skewed" else rng.standard_normal((n, d))
         fitted = clone(estimator).set_params(random_state=rng).fit(mean + rows @ factor.T)
-        low, high = fitted.confidence_interval(level)
+        low, high = fitted.confidence_interval(level, estimand=list(fitted._estimands())[-1])
         inside.append(np.mean((low <= mean) & (mean <= high)))
     return float(np.mean(inside))
 
@@ -347,8 +347,10 @@ def test_exact_noise_is_a_release() -> None:
 @pytest.mark.parametrize("tails", ["subgaussian", "symmetric", "variance"])
 def test_summary_states_the_assumption(tails: str) -> None:
     fitted = AdaptiveMean(tails=tails, random_state=0, **OPTIONS).fit(X)
-    text = " ".join(str(fitted.summary()).split())
-    for part in (f'tails="{tails}" assumes that', "epsilon = 1, delta = 1e-06", "400, 3 (public)", "bias <="):
+    estimand = "tails" if tails == "subgaussian" else "population"
+    text = " ".join(str(fitted.summary(estimand=estimand)).split())
+    assert fitted.plan_.assumption in text
+    for part in ("epsilon = 1, delta = 1e-06", "400, 3 (public)", "bias <="):
         assert part in text
     assert "imulated noise, not a private release" in text
     assert "population mean, if" in fitted.confidence_interval().estimand
@@ -462,3 +464,79 @@ def test_huge_entries_are_clipped_like_others() -> None:
         np.testing.assert_array_equal(means[0], means[1])
         moved = fitted.mean_ - means[2]
         assert np.all(moved * [1, -1, 1] > 0)
+
+
+def rare(n: int, rng: np.random.Generator) -> np.ndarray:
+    return (rng.random((n, 1)) < 0.01) * 1.0
+
+
+def test_rare_rows_are_covered_unless_an_interval_assumes_tails() -> None:
+    # Some nine rows are far out, fewer than the noise of their count.
+    rng, covered = np.random.default_rng(8), {"population": [], "tails": []}
+    options: dict[str, Any] = {"epsilon": 2.0, "bound": 1.0, "std": math.sqrt(0.01 * 0.99)}
+    for _ in range(60):
+        fitted = AdaptiveMean(random_state=rng, **options).fit(rare(900, rng))
+        for name, found in covered.items():
+            if name == "population" or not fitted.assumption_refuted_:
+                low, high = fitted.confidence_interval(estimand=name)
+                found.append(bool((low <= 0.01) & (high >= 0.01)))
+    assert np.mean(covered["population"]) > 0.98
+    assert np.mean(covered["tails"]) < 0.8
+
+
+def test_what_intervals_assume_is_in_their_estimand() -> None:
+    fitted = AdaptiveMean(random_state=0, **OPTIONS).fit(X)
+    safe = fitted.confidence_interval()
+    assert safe.estimand == fitted.estimand_ and "spread is an upper bound, and nothing else" in safe.estimand
+    tails = fitted.confidence_interval(estimand="tails")
+    rows, shift = fitted.plan_.screen.unnoticed
+    assert "no heavier than normal ones of the stated spread" in tails.estimand
+    assert (
+        f"fewer than {rows:,} clipped rows" in tails.estimand
+        and f"up to {shift:.2g} stated sd" in tails.estimand
+    )
+    assert np.all(np.ptp(np.array(tails), axis=0) < 0.6 * np.ptp(np.array(safe), axis=0))
+    # Tests are about the same estimands.
+    assert fitted.test(3.0).estimand == safe.estimand
+    assert fitted.test(3.0, estimand="tails").estimand == tails.estimand
+    assert np.all(fitted.test(0.2).pvalue >= fitted.test(0.2, estimand="tails").pvalue)
+    text = " ".join(fitted.summary().notes)
+    assert 'estimand="tails" gives intervals of' in text
+
+
+def test_tails_that_are_refuted_have_no_interval() -> None:
+    far = np.where(RNG.random((5000, 1)) < 0.02, 50.0, 0.0)
+    fitted = AdaptiveMean(bound=10.0, std=7.0, random_state=0).fit(far)
+    assert fitted.assumption_refuted_
+    with pytest.raises(
+        InvalidParameter, match="estimand must be 'population', got 'tails': the released count"
+    ):
+        fitted.confidence_interval(estimand="tails")
+    other = AdaptiveMean(tails="variance", random_state=0, **OPTIONS).fit(X)
+    with pytest.raises(InvalidParameter, match="all intervals make its assumption"):
+        other.test(0.0, estimand="tails")
+
+
+def test_intervals_without_an_assumption_on_tails_are_no_longer_than_those_of_variance() -> None:
+    rng = np.random.default_rng(9)
+    for n, d in ((2000, 20), (20_000, 20), (3000, 40)):
+        rows, options = rng.standard_normal((n, d)), {"bound": 10.0, "std": 1.0, "random_state": 1}
+        one, other = (AdaptiveMean(tails=tails, **options).fit(rows) for tails in ("subgaussian", "variance"))
+        widths = [np.median(np.ptp(np.array(fit.confidence_interval()), axis=0)) for fit in (one, other)]
+        assert widths[0] < 0.95 * widths[1]
+        assert one.plan_.expected_error() < other.plan_.expected_error()
+
+
+def test_rows_between_hard_bounds_can_be_moved_by_the_box_only() -> None:
+    rows = np.random.default_rng(10).uniform(0, 1, (3000, 1))
+    options: dict[str, Any] = {"bounds": (0, 1), "std": "private", "std_bound": 0.5, "random_state": 0}
+    hard, soft = (AdaptiveMean(bounds_are=kind, **options).fit(rows) for kind in ("hard", "clip"))
+    width, wide = (np.ptp(np.array(fit.confidence_interval())) for fit in (hard, soft))
+    assert width < 0.9 * wide
+
+
+def test_a_loose_spread_is_named() -> None:
+    loose = AdaptiveMean(bound=10.0, std=2.0, random_state=0).fit(np.tile(X, (20, 1)))
+    assert 'std="private"' in " ".join(loose.summary().notes)
+    right = AdaptiveMean(bound=10.0, std=1.0, random_state=0).fit(np.tile(X, (20, 1)))
+    assert 'std="private"' not in " ".join(right.summary().notes)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpstats.means.population import population_bias_in_ball, population_ends
+from dpstats.means.population import clipped_variance_in_ball, population_bias_in_ball, population_ends
 
 
 def laws(reps, points, d, seed):
@@ -109,3 +109,24 @@ def test_where_a_ball_says_nothing():
     # It falls as one over the radius, where that is well above the spread.
     wide = [population_bias_in_ball(0.1, near, std, radius)[0] for radius in (5.0, 10.0)]
     assert wide[0] / wide[1] == pytest.approx(2, rel=0.05)
+
+
+def test_no_rows_have_a_larger_variance_in_a_ball_than_the_bound() -> None:
+    rng, closest = np.random.default_rng(7), 0.0
+    for _ in range(4000):
+        d, points = int(rng.integers(1, 5)), int(rng.integers(2, 6))
+        masses = rng.dirichlet(np.full(points, 0.5))
+        x = rng.normal(size=(points, d)) * rng.exponential(1.0, d) + rng.normal(size=d) * rng.exponential(0.3)
+        clipped = x * np.minimum(1, 1 / np.maximum(np.linalg.norm(x, axis=1), 1e-300))[:, None]
+        mean, seen = masses @ x, masses @ clipped
+        std = np.sqrt(masses @ (x - mean) ** 2)
+        variance = masses @ (clipped - seen) ** 2
+        bound = clipped_variance_in_ball(float(np.linalg.norm(seen)), np.abs(seen), std, 1.0)
+        assert np.all(variance <= bound * (1 + 1e-9) + 1e-12)
+        closest = max(closest, float(np.max(variance / np.maximum(bound, 1e-12))))
+    # Attained where nothing is clipped.
+    assert closest > 0.99
+    # The spread before clipping is no bound.
+    x = np.array([[0.9, 0.0], [0.9, 5.0], [0.9, -5.0]])
+    clipped = x / np.maximum(np.linalg.norm(x, axis=1), 1.0)[:, None]
+    assert np.var(clipped[:, 0]) > 0.1 > np.var(x[:, 0])

@@ -54,7 +54,7 @@ def test_shares_never_exceed_the_whole(tails: str, exponent: int) -> None:
 
 def test_one_column_has_the_exact_normal_bias() -> None:
     # d = 1: E(|Z| - B)_+ = 2 (phi(B) - B Phi(-B)).
-    curves = staging._curves(1, "subgaussian")
+    curves = staging.stage_curves(1, "subgaussian")
     radius = np.sqrt(curves.q)
     exact = 2 * (stats.norm.pdf(radius) - radius * stats.norm.sf(radius))
     np.testing.assert_allclose(curves.constant, exact, rtol=6e-3, atol=1e-8)
@@ -68,21 +68,21 @@ def test_bias_bounds_hold_at_the_mean(d: int) -> None:
     far = np.einsum("ij,ij->i", rows, rows) > stats.chi2(d).ppf(0.9)
     rows = np.where(far[:, None], np.abs(rows), -np.abs(rows))
     for tails, law in (("subgaussian", rows), ("variance", RNG.standard_exponential((200_000, d)) - 1)):
-        curves = staging._curves(d, tails)
+        curves = staging.stage_curves(d, tails)
         for i in range(0, curves.q.size, 40):
             lost = law - clip(law, np.sqrt(curves.q[i]))
             bias, error = lost.mean(axis=0), lost.std(axis=0) / np.sqrt(len(lost))
             # Four standard errors: a false alarm below 1e-3 over all columns and radii.
             assert np.all(np.abs(bias) - 4 * error <= curves.constant[i])
     # The comonotone bound is nearly attained by these rows, so half of it would be noticed.
-    curves = staging._curves(d, "subgaussian")
+    curves = staging.stage_curves(d, "subgaussian")
     lost = rows - clip(rows, np.sqrt(curves.q[0]))
     assert np.abs(lost.mean(axis=0)).max() > 0.5 * curves.constant[0]
 
 
 @pytest.mark.parametrize("d", [1, 3, 30])
 def test_slope_and_spread_of_symmetric_rows(d: int) -> None:
-    curves = staging._curves(d, "symmetric")
+    curves = staging.stage_curves(d, "symmetric")
     rows = RNG.standard_normal((400_000 // d, d))
     rows = np.vstack([rows, -rows])  # antithetic: the mean is exactly 0
     for i in (0, curves.q.size // 2):
@@ -96,7 +96,7 @@ def test_slope_and_spread_of_symmetric_rows(d: int) -> None:
 
 def test_variance_bound_is_its_formula() -> None:
     # E|x_j| (1 - B/||x||)_+ <= sqrt(d)/(4B) for second moments of 1: (1 - B/y)_+ <= y/(4B).
-    curves = staging._curves(9, "variance")
+    curves = staging.stage_curves(9, "variance")
     np.testing.assert_allclose(curves.constant, 3 / (4 * np.sqrt(curves.q)))
     y = np.linspace(0.01, 50, 10_000)
     assert np.all(np.maximum(1 - 2 / y, 0) <= y / 8 + 1e-15)
@@ -105,7 +105,7 @@ def test_variance_bound_is_its_formula() -> None:
 def test_comonotone_integral() -> None:
     # The grid sum against adaptive quadrature of int_0^u z(s) (1 - sqrt(q(u)/q(s))) ds.
     d = 6
-    curves = staging._curves(d, "subgaussian")
+    curves = staging.stage_curves(d, "subgaussian")
     u = stats.chi2(d).sf(curves.q[0])
 
     def integrand(s: float) -> float:
@@ -163,7 +163,7 @@ def test_how_far_noise_reaches() -> None:
 @pytest.mark.parametrize("d", [1, 2, 8, 300])
 def test_what_is_clipped_together(d: int) -> None:
     # Root mean squares of the loss of a normal row, and of its slope, against quadrature.
-    curves = staging._curves(d, "subgaussian")
+    curves = staging.stage_curves(d, "subgaussian")
     law, end = stats.chi2(d), stats.chi2(d).isf(1e-15)
 
     def beyond(power: float, q: float) -> float:

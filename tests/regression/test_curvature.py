@@ -55,9 +55,26 @@ def test_a_move_and_its_gradient_tell_of_the_curvature() -> None:
     assert np.allclose(told.mean, told.mean.T)
     # Noise that is larger than what could be learnt teaches nothing.
     assert np.allclose(thought.along(moved, H @ moved + rng.normal(size=3), 100.0).mean, np.eye(3), atol=1e-3)
-    assert thought.surprise(moved, H @ moved, 1e-6) > 1
-    assert thought.surprise(moved, thought.mean @ moved, 1e-6) == 1
-    assert thought.surprise(moved, H @ moved, 10.0) == 1
+
+
+def test_a_move_shows_a_mistaken_curvature_in_its_direction_alone() -> None:
+    H, thought = np.diag([1.0, 0.2, 1.0]), Curvature.noisy(np.eye(3), 1e-3)
+    moved = np.array([0.0, 0.5, 0.0])
+    mistake = thought.mistake(moved, H @ moved, 1e-6)
+    assert np.allclose(mistake, np.diag([0.0, -0.8, 0.0]), atol=1e-4)
+    # Noise explains it, or the curvature was right.
+    assert not thought.mistake(moved, H @ moved, 10.0).any()
+    assert not thought.mistake(moved, thought.mean @ moved, 1e-6).any()
+    inverse = thought.inverted(0.1)
+    plain, _ = inverse.error_after(np.eye(3), 0.0)
+    doubted, _ = inverse.error_after(np.eye(3), 0.0, 1.0, mistake)
+    assert np.allclose(np.diagonal(doubted - plain), [0, 0.64, 0], atol=0.01)
+
+
+def test_the_average_of_two_curvatures_has_half_their_variance() -> None:
+    both = Curvature.noisy(np.eye(2), 1.0).averaged(Curvature.noisy(3 * np.eye(2), 1.0))
+    assert np.allclose(both.mean, 2 * np.eye(2))
+    assert np.allclose(both.variance, Curvature.noisy(np.eye(2), 1.0).variance / 2)
 
 
 def test_a_known_curvature_gives_newtons_step() -> None:

@@ -10,7 +10,7 @@ from scipy import stats
 from scipy.integrate import trapezoid
 
 from dpstats.intervals import normal_laplace_tail
-from dpstats.regression.error_laws import NORMAL, NORMAL_AND_LAPLACE
+from dpstats.regression.error_laws import NORMAL, NORMAL_AND_LAPLACE, Student
 
 LEVELS = (0.5, 0.8, 0.9, 0.905, 0.92, 0.95, 0.99, 0.999)
 
@@ -28,6 +28,14 @@ def test_the_normal_law_is_scipys() -> None:
     assert NORMAL.reach(0.025) == pytest.approx(1.959964, abs=1e-6)
     assert NORMAL.joint_tail(2.0, 3, 100) == pytest.approx(stats.f.sf(2.0, 3, 100))
     assert NORMAL.joint_tail(2.0, 3, -5) == pytest.approx(stats.f.sf(2.0, 3, 1))
+
+
+def test_students_law_is_scipys() -> None:
+    law = Student(16)
+    assert law.reach(0.025) == pytest.approx(stats.t.isf(0.025, 16))
+    assert np.allclose(law.tail([-1.0, 2.0]), stats.t.sf([-1.0, 2.0], 16))
+    assert law.joint_tail(2.0, 3, 16) == pytest.approx(stats.f.sf(2.0, 3, 16))
+    assert Student(-3).reach(0.25) == pytest.approx(1.0)
 
 
 def test_a_tail_is_that_of_what_it_reaches() -> None:

@@ -26,5 +26,5 @@ def test_small_steps_stay_and_large_ones_end() -> None:
     assert farther == pytest.approx(1, abs=1e-5)
     assert shift == pytest.approx(0, abs=1e-5)
     # No normal log odds pull so much: the end of what is looked at.
-    assert normal_log_odds(0.0, 2.5)[0] * 2.5 == pytest.approx(8.0)
+    assert normal_log_odds(0.0, 2.5)[0] * 2.5 == pytest.approx(4.0)
     assert np.isfinite(normal_log_odds(-8.0, 40.0)).all()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
+from scipy import stats
 
+from dpstats.regression import PrivateLogisticRegression
 from dpstats.regression.curvature import Curvature
 from dpstats.regression.design import Design
 from dpstats.regression.logistic_path import LogisticPath
@@ -61,3 +64,59 @@ def test_separated_rows_are_said() -> None:
         )
     assert path.separated
     assert path.estimate().separated
+
+
+def covered(spread: float, rate: float, n: int, epsilon: float, fits: int) -> tuple[int, float, int]:
+    """Return how many of 3 ``fits`` slopes are covered, the median width over the likelihood's, and separations."""
+    import statsmodels.api as sm
+
+    beta, hits, widths, separated = np.array([1.0, -1.0, 1.0]) * spread / np.sqrt(3), 0, [], 0
+    for seed in range(fits):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(n, 3))
+        y = rng.random(n) < 1 / (1 + np.exp(-np.log(rate / (1 - rate)) - X @ beta))
+        made = PrivateLogisticRegression(x_bounds=(-4, 4), epsilon=epsilon, random_state=seed).fit(X, y)
+        low, high = made.confidence_interval()
+        hits += int(((low <= beta) & (beta <= high)).sum())
+        separated += made.separated_ and not made.identified_.any()
+        if seed < 3 and spread < 4:
+            mle = sm.Logit(y.astype(float), sm.add_constant(X)).fit(disp=0)
+            widths.append(np.median(made.standard_errors_ / mle.bse[1:]))
+    return hits, float(np.median(widths)) if widths else np.nan, separated
+
+
+@pytest.mark.parametrize(
+    ("spread", "rate", "n", "epsilon", "widest"),
+    [
+        (
+            2.0,
+            0.5,
+            20_000,
+            1.0,
+            1.35,
+        ),  # was 6.2: every change of the gradient counted as a mistaken curvature
+        (3.0, 0.5, 20_000, 1.0, 1.6),  # was 10.4
+        (0.5, 0.01, 100_000, 3.0, 1.3),  # was 13.5: eigenvalues below 0.02 counted as unknown
+    ],
+)
+def test_intervals_are_short_where_log_odds_are_large_or_outcomes_rare(
+    spread: float, rate: float, n: int, epsilon: float, widest: float
+) -> None:
+    fits = 12
+    hits, width, separated = covered(spread, rate, n, epsilon, fits)
+    assert width < widest
+    # At coverage 0.93 fewer are covered once in 10^4.
+    assert stats.binom.cdf(hits, 3 * fits, 0.93) > 1e-4
+    assert separated == 0
+
+
+@pytest.mark.parametrize("spread", [10.0, 15.0, 40.0])
+def test_nearly_separated_rows_are_said(spread: float) -> None:
+    # None was at a spread of 15, where no interval covered: the steps ended below the cut.
+    assert covered(spread, 0.5, 20_000, 1.0, 6)[2] == 6
+
+
+def test_log_odds_of_five_are_reached() -> None:
+    # The first step overshot: log odds of every deviation beyond 4 have nearly the same gradient.
+    hits, _, separated = covered(5.0, 0.5, 20_000, 3.0, 12)
+    assert hits + 3 * separated >= 30

@@ -153,7 +153,7 @@ def means_task(rng: np.random.Generator) -> Task:
 
 def ours_means(X: Floats, seed: int) -> Any:
     made = AdaptiveMean(epsilon=EPSILON, delta=DELTA, bound=10.0, std=1.0, random_state=seed).fit(X)
-    return with_interval(made, made.mean_)
+    return with_interval(made, made.mean_, estimand="tails")
 
 
 def opendp_means() -> Callable[[Floats, int], Any]:

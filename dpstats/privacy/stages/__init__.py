@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from dpstats.privacy.stages.additive import Block, JointStage, Spacing, Stage
 from dpstats.privacy.stages.private_scale import HEAVY_SLACK, LEAST_HEAVY, SMOOTH_LAWS, OneOf, Smooth
-from dpstats.privacy.stages.responses import Coins, Responses
+from dpstats.privacy.stages.responses import Coins, Responses, Shuffle
 from dpstats.privacy.stages.selection import Choice, Selection
 from dpstats.privacy.stages.streams import Comparisons
 
-AnyStage = Stage | JointStage | Selection | Choice | Smooth | OneOf | Responses | Comparisons | Coins
-KINDS = (Stage, JointStage, Selection, Choice, Smooth, OneOf, Responses, Comparisons, Coins)
+AnyStage = (
+    Stage | JointStage | Selection | Choice | Smooth | OneOf | Responses | Comparisons | Coins | Shuffle
+)
+KINDS = (Stage, JointStage, Selection, Choice, Smooth, OneOf, Responses, Comparisons, Coins, Shuffle)
 
 __all__ = [
     "HEAVY_SLACK",
@@ -29,6 +31,7 @@ __all__ = [
     "OneOf",
     "Responses",
     "Selection",
+    "Shuffle",
     "Smooth",
     "Spacing",
     "Stage",

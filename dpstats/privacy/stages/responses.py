@@ -1,4 +1,4 @@
-"""What is drawn for every row, or for none: randomized response, and coins."""
+"""What is drawn for every row, or for none: randomized response, coins, and a secret order."""
 
 from __future__ import annotations
 
@@ -105,3 +105,39 @@ class Coins:
     def describe(self, n_candidates: int | None = None) -> str:
         """Return a line of a plan as it is printed."""
         return f"{self.name}: {math.prod(self.shape)} {'coins' if self.released else 'private coins, not released'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffle:
+    """A uniform order of so many things that nobody is told; it depends on no row and costs nothing.
+
+    Attributes
+    ----------
+    name : str
+    size : int
+
+    Examples
+    --------
+    >>> from dpstats.privacy import Shuffle
+    >>> Shuffle("order of the rows", 100).events
+    ()
+    """
+
+    name: str
+    size: int
+    part: str = field(default="", kw_only=True)
+
+    noise: ClassVar[str] = "shuffle"
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """Nothing: the order depends on no row."""
+        return ()
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a reader of the plan has to know, by name."""
+        return {"name": self.name, "noise": self.noise, "size": self.size}
+
+    def describe(self, n_candidates: int | None = None) -> str:
+        """Return a line of a plan as it is printed."""
+        return f"{self.name}: a uniform order of {self.size:,}, not released"

@@ -114,6 +114,8 @@ class Choice:
         How many places each number can have.
     neighbors, part
         As for `Stage`.
+    words : str
+        What `describe` prints behind the name, with fields ``size``, ``candidates`` and ``scale``.
 
     Examples
     --------
@@ -130,6 +132,10 @@ class Choice:
     candidates: int
     neighbors: Neighbors = field(default=Neighbors.REPLACE_ONE, kw_only=True)
     part: str = field(default="", kw_only=True)
+    words: str = field(
+        default="{size} of {candidates:,} points, exponential mechanism of scale {scale:.6g} in ranks",
+        kw_only=True,
+    )
 
     noise: ClassVar[str] = "exponential mechanism"
 
@@ -158,7 +164,5 @@ class Choice:
 
     def describe(self, n_candidates: int | None = None) -> str:
         """Return a line of a plan as it is printed."""
-        return (
-            f"{self.name}: {self.size} of {self.candidates:,} points, exponential mechanism of scale "
-            f"{self.scale_steps:.6g} in ranks"
-        )
+        words = self.words.format(size=self.size, candidates=self.candidates, scale=self.scale_steps)
+        return f"{self.name}: {words}"

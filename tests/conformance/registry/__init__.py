@@ -28,6 +28,8 @@ from registry import (
     sparse_mean,
     sparse_vector,
     sql,
+    statistic,
+    survival,
     tables,
     variance,
     workload,
@@ -53,10 +55,12 @@ ENTRIES: tuple[Entry, ...] = (
     *scores.entries(),
     *groups.entries(),
     *tables.entries(),
+    *survival.entries(),
     *ranks.entries(),
     *hypotheses.entries(),
     *workload.entries(),
     *sql.entries(),
+    *statistic.entries(),
 )
 
 __all__ = ["ENTRIES", "Entry", "PlantedBug", "Understated"]

@@ -12,6 +12,7 @@ import numpy as np
 from dpstats.data.tables import Table
 from dpstats.means import AdaptiveMean
 from dpstats.means.adaptive_plan import OUTSIDE, SQUARED_NORMS, SUMS
+from dpstats.privacy import JointStage
 from registry.entry import Dataset, Entry, PlantedBug, core, fitted, less_noise, quieter
 
 FAR = 1e4
@@ -19,8 +20,9 @@ FAR = 1e4
 
 def estimates(plan: Any, released: Any) -> np.ndarray:
     """Return the estimate of every stage, which tells more than what it released about its centre; and the rest."""
-    beside = [values for name, values in released[plan.last.name].items() if name != SUMS]
-    return np.concatenate([*plan.estimates(released), *beside], axis=1)
+    joint = [released[stage.name] for stage in plan.stages if isinstance(stage, JointStage)]
+    beside = [values for stage in joint for name, values in stage.items() if name != SUMS]
+    return np.concatenate([*plan.trail(released).estimates, *beside], axis=1)
 
 
 def _neighbors(d: int = 2, n: int = 8) -> tuple[np.ndarray, np.ndarray]:
@@ -72,7 +74,7 @@ class _Peeking:
     def __init__(self, plan: Any, raw: np.ndarray) -> None:
         self.plan, self.raw = plan, raw
 
-    def center(self, estimates: Any) -> np.ndarray:
+    def center(self, estimates: Any, scales: Any = ()) -> np.ndarray:
         return self.raw
 
     def __getattr__(self, name: str) -> Any:
@@ -82,12 +84,20 @@ class _Peeking:
 class RadiusFromTheData(AdaptiveMean):
     """Planted bug: balls that hold the furthest row, with the noise of the planned ones."""
 
-    def _steps(self, rows: Any, plan: Any, t: int, center: np.ndarray, missing: str = "center") -> Any:
-        honest = super()._steps(rows, plan, t, center)
+    def _steps(self, rows: Any, plan: Any, t: int, center: np.ndarray, *others: Any, **options: Any) -> Any:
+        honest = super()._steps(rows, plan, t, center, *others, **options)
         about = center[None] if center.ndim == 1 else center
         sums = np.rint((rows.X - about[:, None]) / plan.lattices[t].spacing).astype(np.int64).sum(axis=1)
         sums = sums[0] if center.ndim == 1 else sums
         return {**honest, SUMS: sums} if isinstance(honest, dict) else sums
+
+
+class RadiusFromTheSpreadOfTheRows(AdaptiveMean):
+    """Planted bug: radii that follow the largest row, and not what was released of the spread."""
+
+    def _steps(self, rows: Any, plan: Any, t: int, center: np.ndarray, *others: Any, **options: Any) -> Any:
+        options["scale"] = float(np.abs(rows.X).max()) / plan.staging.radii[t]
+        return super()._steps(rows, plan, t, center, *others, **options)
 
 
 class CountNotCharged(AdaptiveMean):
@@ -130,19 +140,25 @@ def _entry(
 
     def integers(data: Dataset) -> list[Any]:
         # Any centre that earlier releases could have led to.
-        return [estimator._steps(Table(data), plan, t, center, "error") for t in range(len(plan.stages))]
+        scale = 0.37 if plan.follows else 1.0
+        return [
+            estimator._steps(Table(data), plan, t, center, "error", scale) for t in range(len(plan.stages))
+        ]
 
     def pairs() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield from _pairs(d)()
         # A row just inside the last ball, and one outside it on the other side, which the count tells apart.
-        shape, radius = plan.shape, plan.staging.radii[-1]
+        shape, radius = plan.shape, plan.staging.radii[-1] * (0.37 if plan.follows else 1.0)
         scale = np.diag(np.full(d, shape.std)) if shape.factor is None else shape.factor
         for v in [*np.eye(d), np.ones(d)]:
             far = scale @ (radius * v / np.linalg.norm(v))
             rest = np.zeros((2, d))
             yield np.vstack([center + (1 - 1e-9) * far, rest]), np.vstack([center - 2 * far, rest])
 
-    scalar = AdaptiveMean(**(estimator.get_params() | {"bound": 10.0, "std": 1.0, "cov": None}))
+    numbers = {"bound": 10.0, "std": 1.0, "cov": None}
+    if plan.private_std:
+        numbers |= {"std": "private", "std_bound": 1.0}
+    scalar = AdaptiveMean(**(estimator.get_params() | numbers))
     return Entry(
         name=name,
         covers=AdaptiveMean,
@@ -231,4 +247,27 @@ def entries() -> Iterator[Entry]:
         power=0.5,
         n=40,
         bugs=(_bug("half the noise", HalfNoise(**shape), n=40),),
+    )
+    follows = {"bound": 20.0, "std": "private", "std_bound": 2.0, "epsilon": 2.0, "delta": 1e-2}
+    X = np.ones((40, 2))
+    Y = X.copy()
+    Y[0] = FAR
+    yield _entry(
+        "adaptive mean, balls that follow the spread",
+        AdaptiveMean(**follows),
+        power=0.5,
+        n=40,
+        bugs=(
+            _bug("half the noise", HalfNoise(**follows), n=40),
+            _bug("a centre before its release", CentreBeforeItsRelease(**follows), n=40),
+            _bug("a radius from the rows", RadiusFromTheSpreadOfTheRows(**follows), pair=(X, Y)),
+        ),
+    )
+    laplace_follows = {**follows, "epsilon": 4.0, "delta": 0.0}
+    yield _entry(
+        "adaptive mean, balls that follow the spread, Laplace",
+        AdaptiveMean(**laplace_follows),
+        power=0.2,
+        n=40,
+        bugs=(_bug("half the noise", HalfNoise(**laplace_follows), n=40),),
     )

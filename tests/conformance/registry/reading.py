@@ -18,6 +18,7 @@ from dpstats.regression.base import Regression
 from dpstats.release.groups import Windows
 from dpstats.release.noise import SimulatedNoise
 from dpstats.release.session import Session
+from dpstats.survival.base import SurvivalEstimator
 from dpstats.tables import ContingencyTable, PrivateProportion
 from registry.entry import Entry
 
@@ -91,6 +92,9 @@ def table_of(estimator: Any, X: Any) -> Table:
         return Table(np.floor(X), groups=beside)
     if isinstance(estimator, GroupMeans):
         return Table(X, groups=estimator._categories().codes(beside))
+    if isinstance(estimator, SurvivalEstimator):
+        times, codes, groups = subjects(estimator, X)
+        return Table(times, event=codes, groups=groups)  # type: ignore[arg-type]
     return Table(X, units=unit_places(beside)) if isinstance(estimator, MeanPerRow) else Table(X, y=beside)
 
 
@@ -98,6 +102,10 @@ def outcomes(estimator: Any, X: Any) -> np.ndarray | None:
     """Return an outcome or a label for each row, made of it alone, or a unit of its own, where one is needed."""
     if isinstance(estimator, MeanPerRow):
         return np.arange(len(X))
+    if isinstance(estimator, SurvivalEstimator):
+        _, codes, groups = subjects(estimator, X)
+        events = np.array(estimator._event_kinds().values)[codes]
+        return np.column_stack([events, np.array(estimator.groups)[groups]])
     if not isinstance(estimator, Regression | GroupMeans | GroupRankTest):
         return None
     first = np.asarray(X, dtype=np.float64)[:, 0]
@@ -109,6 +117,17 @@ def outcomes(estimator: Any, X: Any) -> np.ndarray | None:
     return (first > 0).astype(float) if isinstance(estimator, PrivateLogisticRegression) else 0.5 * first
 
 
+def subjects(estimator: Any, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the time of each row, to two decimals, and the event and the group that the third one stands for."""
+    numbers = np.abs(np.nan_to_num(np.asarray(X, dtype=np.float64)))[:, :1]
+    # Far out there are no decimals.
+    whole = np.floor(np.round(np.minimum(numbers, 1e9) * 1000, 6))
+    digit = (whole[:, 0] % 10).astype(np.int64)
+    n_kinds = len(estimator._event_kinds())
+    place = digit % (n_kinds * len(estimator.groups))
+    return np.floor(whole / 10) / 100, place % n_kinds, place // n_kinds
+
+
 def fit_data(estimator: Any, X: Any) -> tuple[Any, ...]:
     """Return what an estimator is fitted to, of rows: with outcomes made of them where it needs any."""
     y = outcomes(estimator, X)
@@ -116,6 +135,8 @@ def fit_data(estimator: Any, X: Any) -> tuple[Any, ...]:
         X = (np.asarray(X) > 0).astype(np.int64)
     if isinstance(estimator, GroupRankTest):
         X = np.floor(X)
+    if isinstance(estimator, SurvivalEstimator):
+        X = subjects(estimator, X)[0]
     return (X,) if y is None else (X, y)
 
 

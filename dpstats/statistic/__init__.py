@@ -1,0 +1,11 @@
+"""Private estimates, with intervals, of any statistic that a function of rows computes."""
+
+from dpstats.statistic.locality import LocalityCheck, check_locality
+from dpstats.statistic.plan import StatisticPlan
+from dpstats.statistic.private_statistic import PrivateStatistic
+
+__all__ = ["LocalityCheck", "PrivateStatistic", "StatisticPlan", "check_locality"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

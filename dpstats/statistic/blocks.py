@@ -1,0 +1,107 @@
+"""Blocks of rows: their sizes are public, and a secret order decides which rows they hold."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.tables import Table
+
+FOLDS = 5
+JACKKNIFE = {
+    None: ((0, 1.0),),
+    "jackknife": ((0, 5.0), (1, -4.0)),
+    "jackknife2": ((0, 12.5), (1, -16.0), (2, 4.5)),
+}
+"""For every kind of bias correction: how many of five folds are left out, and the weight of the mean of these values.
+
+The weights of orders 1 and 2 cancel biases of 1/m, and of 1/m and 1/m^2, at block sizes m, 4m/5 and 3m/5.
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class BlockRows:
+    """The rows of one block, in their secret order.
+
+    Attributes
+    ----------
+    X : float64 array of shape (m, d)
+    y : float64 array of shape (m,), optional
+    names : list, optional
+        Of the columns.
+    folds : int array of shape (m,)
+        The fifth of the block that each row is in; all rows of a unit are in one.
+    """
+
+    X: NDArray[np.float64]
+    y: NDArray[np.float64] | None
+    names: list[Any] | None
+    folds: NDArray[np.intp]
+
+    def subsets(self, correction: str | None) -> Iterator[tuple[float, tuple[Any, ...]]]:
+        """Yield the weight of every value that a bias correction needs, and the arguments of the function."""
+        for order, weight in JACKKNIFE[correction]:
+            left_out = list(itertools.combinations(range(FOLDS), order))
+            for folds in left_out:
+                yield weight / len(left_out), self._arguments(~np.isin(self.folds, folds))
+
+    def _arguments(self, kept: NDArray[np.bool_]) -> tuple[Any, ...]:
+        X = frame(self.X[kept], self.names)
+        return (X,) if self.y is None else (X, self.y[kept])
+
+
+def slots(n: int, k: int) -> list[slice]:
+    """Return where each of k blocks of n places begins and ends: a function of public numbers."""
+    return [slice(i * n // k, (i + 1) * n // k) for i in range(k)]
+
+
+def block_rows(table: Table, order: NDArray[np.intp], k: int, drop: bool) -> Iterator[BlockRows]:
+    """Yield the rows of every block.
+
+    Parameters
+    ----------
+    table : Table
+        With units, the order is of these, and blocks have all rows of their units.
+    order : int array of shape (n,)
+    k : int
+        How many blocks.
+    drop : bool
+        Whether a row with a missing entry is left out of its block.
+    """
+    rows_of = _rows_of_units(table, order.size)
+    for slot in slots(order.size, k):
+        members = order[slot]
+        lists = [np.array([member]) if rows_of is None else rows_of[member] for member in members]
+        fold = np.arange(members.size) * FOLDS // members.size
+        rows = np.concatenate(lists)
+        folds = np.repeat(fold, [len(own) for own in lists])
+        X = np.array(table.X[rows], dtype=np.float64)
+        y = None if table.y is None else np.array(table.y[rows], dtype=np.float64)
+        if drop:
+            complete = np.isfinite(X).all(axis=1) & (True if y is None else np.isfinite(y))
+            X, y, folds = X[complete], None if y is None else y[complete], folds[complete]
+        yield BlockRows(X, y, table.names, folds)
+
+
+def _rows_of_units(table: Table, n_units: int) -> Sequence[NDArray[np.intp]] | None:
+    if table.units is None:
+        return None
+    by_unit = np.argsort(table.units, kind="stable")
+    return np.split(by_unit, np.cumsum(np.bincount(table.units, minlength=n_units))[:-1])
+
+
+def frame(X: NDArray[np.float64], names: list[Any] | None) -> Any:
+    """Return rows as a data frame of pandas, or as an array where the columns have no names.
+
+    Every column is float64, whatever entries the other blocks hold.
+    """
+    if names is None:
+        return X
+    import pandas as pd
+
+    return pd.DataFrame(X, columns=names)

@@ -1,0 +1,265 @@
+"""Clipped sums of located values, and the normal distribution that has these sums.
+
+Proof: docs/proofs/statistic.md, "The sums".
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+from scipy.stats import ncx2
+from scipy.stats import norm as normal
+from scipy.stats import t as student_t
+
+from dpstats.data.arithmetic import as_int64
+from dpstats.inference import Tail
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+GRAINS = 1 << 20
+"""Steps of a clipped value: its largest is so many."""
+ABSOLUTE_UNIT = math.nextafter(1 / math.sqrt(3), 1.0)
+"""What absolute sums are measured in beside the other two, where noise is Gaussian: they get less of it."""
+
+_LARGEST_MEAN, _LARGEST_ABSOLUTE = 0.9, 0.93
+_LEAST_STD, _LARGEST_STD = math.log(0.05), math.log(4.0)
+_ROUNDS = 60
+_LARGEST_TAIL = 0.5 - 1e-9
+_LARGEST_SHIFT = 30.0  # of a skewness, in standard errors
+
+
+def sums(steps: Integers, failed: NDArray[np.bool_], center: Integers, reach: NDArray[Any]) -> Integers:
+    """Return the sum, the absolute sum and the number of failures, in grains: of shape (draws, 3).
+
+    A failed block counts as (0, 1, 1), so that a block moves the three together by at most 2.
+
+    Parameters
+    ----------
+    steps : int64 array of shape (k,)
+        Values on the lattice of the box.
+    failed : bool array of shape (k,)
+    center : int64 array of shape (draws,)
+    reach : array of shape (draws,)
+        Distance from the center at which a value is clipped, in steps.
+    """
+    ratio = (steps - center[:, None]) / reach[:, None]
+    clipped = as_int64(np.rint(np.clip(ratio, -1.0, 1.0) * GRAINS))
+    clipped[:, failed] = 0
+    absolute = np.where(failed, GRAINS, np.abs(clipped))
+    count = np.full(center.size, int(failed.sum()) * GRAINS)
+    return np.stack([clipped.sum(axis=1), absolute.sum(axis=1), count], axis=1)
+
+
+class Moments(NamedTuple):
+    """Moments of z = clip(x, -1, 1) for x normal: E z, E|z|, E z^2, E z|z|, and how the first two change.
+
+    The derivatives are by the mean of x and by the logarithm of its standard deviation.
+    """
+
+    mean: Floats
+    absolute: Floats
+    square: Floats
+    product: Floats
+    mean_by_location: Floats
+    mean_by_scale: Floats
+    absolute_by_location: Floats
+    absolute_by_scale: Floats
+
+
+def moments(location: Floats, scale: Floats) -> Moments:
+    """Return the moments of a normal distribution that is clipped to [-1, 1]."""
+    low, middle, high = (-1 - location) / scale, -location / scale, (1 - location) / scale
+    below_low, below_middle, below_high = ndtr(low), ndtr(middle), ndtr(high)
+    at_low, at_middle, at_high = _density(low), _density(middle), _density(high)
+    negative, positive = below_middle - below_low, below_high - below_middle
+    first_negative = location * negative - scale * (at_middle - at_low)
+    first_positive = location * positive - scale * (at_high - at_middle)
+    squares = location**2 + scale**2
+    second_negative = squares * negative - scale * (location * at_middle - (location - 1) * at_low)
+    second_positive = squares * positive - scale * ((1 + location) * at_high - location * at_middle)
+    above = 1 - below_high
+    by_location = negative + positive
+    return Moments(
+        mean=first_negative + first_positive - below_low + above,
+        absolute=first_positive - first_negative + below_low + above,
+        square=second_negative + second_positive + below_low + above,
+        product=second_positive - second_negative - below_low + above,
+        mean_by_location=by_location,
+        mean_by_scale=first_negative + first_positive - location * by_location,
+        absolute_by_location=positive - negative,
+        absolute_by_scale=first_positive - first_negative - location * (positive - negative),
+    )
+
+
+def solve(mean: Floats, absolute: Floats) -> tuple[Floats, Floats]:
+    """Return the location and the scale of the normal distribution with E z and E|z|, by Newton's method.
+
+    Means that no such distribution has are moved to the nearest ones that it can have.
+    """
+    mean = np.clip(mean, -_LARGEST_ABSOLUTE, _LARGEST_ABSOLUTE)
+    absolute = np.clip(absolute, np.abs(mean) + 0.01, 0.97)
+    location, log_scale = mean.copy(), np.log(np.clip(absolute, 0.1, 1.2))
+    for _ in range(_ROUNDS):
+        at = moments(location, np.exp(log_scale))
+        off_mean, off_absolute = mean - at.mean, absolute - at.absolute
+        determinant = _determinant(at)
+        step = (off_mean * at.absolute_by_scale - off_absolute * at.mean_by_scale) / determinant
+        log_step = (at.mean_by_location * off_absolute - at.absolute_by_location * off_mean) / determinant
+        location = np.clip(location + np.clip(step, -0.4, 0.4), -3, 3)
+        log_scale = np.clip(log_scale + np.clip(log_step, -0.4, 0.4), _LEAST_STD, _LARGEST_STD)
+    return location, np.exp(log_scale)
+
+
+class Noise(NamedTuple):
+    """Noise of the sums, in units of the clip.
+
+    Attributes
+    ----------
+    law : {"laplace", "gaussian"}
+    signed, absolute, failures : float
+        Standard deviations.
+    """
+
+    law: str
+    signed: float
+    absolute: float
+    failures: float
+
+
+class Located(NamedTuple):
+    """What clipped sums tell of the blocks' values: in units of the clip, around the released center.
+
+    Attributes
+    ----------
+    mean, std : arrays
+        Of the values of blocks.
+    variance, excess : arrays
+        Of the error of ``mean``, and its excess kurtosis.
+    degrees : array
+        Degrees of freedom of the variance.
+    shift : array
+        Error of ``mean`` that a block skewness of 1 makes through the clip, in standard errors.
+    found : bool array
+        Whether the center is near the values, and fewer than half of the blocks failed. If not, the sums tell nothing.
+    blocks : array
+        Blocks that did not fail, about.
+    """
+
+    mean: Floats
+    std: Floats
+    variance: Floats
+    excess: Floats
+    degrees: Floats
+    shift: Floats
+    found: NDArray[np.bool_]
+    blocks: Floats
+
+
+def located(released: Floats, n_blocks: int, noise: Noise) -> Located:
+    """Return what the noisy sums of shape (draws, 3) tell."""
+    failures = np.maximum(released[:, 2], 0.0)
+    blocks = np.maximum(n_blocks - failures, n_blocks / 2)
+    mean, absolute = released[:, 0] / blocks, (released[:, 1] - failures) / blocks
+    location, scale = solve(mean, absolute)
+    at = moments(location, scale)
+    determinant = _determinant(at)
+    by_mean, by_absolute = at.absolute_by_scale / determinant, -at.mean_by_scale / determinant
+    scale_by_mean, scale_by_absolute = (
+        -at.absolute_by_location / determinant,
+        at.mean_by_location / determinant,
+    )
+    spread = at.square - at.mean**2, at.square - at.absolute**2, at.product - at.mean * at.absolute
+
+    def sampling(first: Floats, second: Floats) -> Floats:
+        return np.asarray(
+            (first**2 * spread[0] + 2 * first * second * spread[2] + second**2 * spread[1]) / blocks
+        )
+
+    # The number of failures divides the sums and is taken off the absolute one.
+    of_failures = -mean, absolute - 1
+
+    def noises(first: Floats, second: Floats) -> list[Floats]:
+        return [
+            first * noise.signed / blocks,
+            second * noise.absolute / blocks,
+            (first * of_failures[0] + second * of_failures[1]) * noise.failures / blocks,
+        ]
+
+    own = sampling(by_mean, by_absolute)
+    parts = noises(by_mean, by_absolute)
+    variance = own + sum(part**2 for part in parts)
+    # The fourth cumulant of Laplace noise is three times its squared variance.
+    excess = sum(3 * part**4 for part in parts) / variance**2 if noise.law == "laplace" else 0 * variance
+    of_scale = sampling(scale_by_mean, scale_by_absolute) + sum(
+        part**2 for part in noises(scale_by_mean, scale_by_absolute)
+    )
+    degrees = np.clip(2 / (4 * np.minimum(of_scale, 2) * (own / variance) ** 2), 3, 1e6)
+    shift = by_mean * _mean_by_skewness(location, scale) + by_absolute * _absolute_by_skewness(
+        location, scale
+    )
+    return Located(
+        location,
+        scale,
+        variance,
+        excess,
+        degrees,
+        np.abs(shift) / np.sqrt(variance),
+        (np.abs(mean) <= _LARGEST_MEAN) & (absolute <= _LARGEST_ABSOLUTE) & (failures < n_blocks / 2),
+        blocks,
+    )
+
+
+def half_widths(at: Located, tail: Tail, skewness: float) -> Floats:
+    """Return half of the width of an interval that leaves ``tail`` on either side, in units of the clip.
+
+    Student's quantile counts that the variance is estimated, a Cornish-Fisher term that Laplace noise has heavy tails,
+    and the folded normal's quantile the largest shift that a block skewness of ``skewness`` makes.
+    """
+    tail = np.minimum(tail, _LARGEST_TAIL)
+    z = normal.isf(tail)
+    quantile = student_t.isf(tail, at.degrees) + (z**3 - 3 * z) / 24 * at.excess
+    shift = np.minimum(at.shift * skewness, _LARGEST_SHIFT)
+    folded = np.sqrt(ncx2.isf(2 * tail, 1, shift**2)) / z
+    return np.asarray(np.maximum(quantile, 0) * folded * np.sqrt(at.variance))
+
+
+def planned_half_width(n_blocks: int, clip: float, noise: Noise, tail: float, skewness: float) -> float:
+    """Return the half-width, in standard deviations of a value, that sums at their expectation have.
+
+    The values are normal, and the released center and scale are their mean and standard deviation.
+    """
+    scale = np.array([1 / clip])
+    expected = moments(np.zeros(1), scale).absolute * n_blocks
+    at = located(np.stack([np.zeros(1), expected, np.zeros(1)], axis=1), n_blocks, noise)
+    return float(clip * half_widths(at, tail, skewness)[0])
+
+
+def _determinant(at: Moments) -> Floats:
+    found = at.mean_by_location * at.absolute_by_scale - at.mean_by_scale * at.absolute_by_location
+    return np.asarray(np.where(np.abs(found) < 1e-6, 1e-6, found))
+
+
+def _mean_by_skewness(location: Floats, scale: Floats) -> Floats:
+    low, _, high = _weighted(location, scale)
+    return scale * (low - high) / 6
+
+
+def _absolute_by_skewness(location: Floats, scale: Floats) -> Floats:
+    low, middle, high = _weighted(location, scale)
+    return scale * (2 * middle - low - high) / 6
+
+
+def _weighted(location: Floats, scale: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return u times the normal density of u at the ends of the clip and at its middle."""
+    ends = [(end - location) / scale for end in (-1.0, 0.0, 1.0)]
+    low, middle, high = (end * _density(end) for end in ends)
+    return low, middle, high
+
+
+def _density(x: Floats) -> Floats:
+    return np.asarray(np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi))

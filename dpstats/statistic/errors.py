@@ -1,0 +1,91 @@
+"""The distribution of the errors of a private statistic.
+
+Proof: docs/proofs/statistic.md, "The interval".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.inference import ErrorDistribution, Limits, Tail
+from dpstats.statistic.clipped_sums import Located, half_widths
+from dpstats.statistic.isolation import LINKS
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class BlockErrors(ErrorDistribution):
+    """Errors of the mean of the blocks' values.
+
+    Attributes
+    ----------
+    located : Located
+        Of every output, in units of the clip.
+    unit : array of shape (p,)
+        The clip, on the scale of the link.
+    center : array of shape (p,)
+        The estimates on that scale; NaN where the values were not located.
+    bounds : array of shape (p, 2)
+        Of the values, on that scale.
+    link : str, optional
+    skewness : float
+        Largest skewness of a block's value.
+    """
+
+    located: Located
+    unit: Floats
+    center: Floats
+    bounds: Floats
+    link: str | None
+    skewness: float
+
+    def mapped(self, values: Floats) -> Floats:
+        """Return numbers on the scale of the link as numbers of the statistic: without an axis for one output."""
+        inverse = LINKS[self.link][1]
+        found = np.array([inverse(value) for value in np.ravel(values)])
+        return found.reshape(() if found.size == 1 else np.shape(values))
+
+    @property
+    def start(self) -> Floats:
+        middle = self.bounds.mean(axis=1)
+        return self.mapped(np.where(self.located.found, self.center, middle))
+
+    @property
+    def box(self) -> Limits:
+        return self.mapped(self.bounds[:, 0]), self.mapped(self.bounds[:, 1])
+
+    def limits(self, tail: Tail) -> Limits:
+        half = self.unit * half_widths(self.located, tail, self.skewness)
+        low, high = self.bounds.T
+        found = self.located.found
+        below = np.where(found, np.clip(self.center - half, low, high), low)
+        above = np.where(found, np.clip(self.center + half, low, high), high)
+        return self.mapped(below), self.mapped(above)
+
+
+@dataclass(frozen=True, eq=False)
+class DifferenceErrors(ErrorDistribution):
+    """Errors of the difference of two independent statistics, by the limits of both (Zou and Donner 2008)."""
+
+    first: BlockErrors
+    second: BlockErrors
+
+    @property
+    def start(self) -> Floats:
+        return np.asarray(self.first.start - self.second.start)
+
+    @property
+    def box(self) -> Limits:
+        (low, high), (other_low, other_high) = self.first.box, self.second.box
+        return np.asarray(low - other_high), np.asarray(high - other_low)
+
+    def limits(self, tail: Tail) -> Limits:
+        (low, high), (other_low, other_high) = self.first.limits(tail), self.second.limits(tail)
+        own, other = self.first.start, self.second.start
+        below = np.hypot(own - low, other_high - other)
+        above = np.hypot(high - own, other - other_low)
+        return np.asarray(own - other - below), np.asarray(own - other + above)

@@ -1,0 +1,236 @@
+"""What a private statistic will release: how many blocks, the location of their values, and clipped sums."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr
+from scipy.stats import ncx2
+
+from dpstats.errors import InvalidParameter
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.plan import ReleasePlan
+from dpstats.privacy.rounding import quotient_up
+from dpstats.privacy.stages import AnyStage, Block, Choice, Coins, JointStage, Shuffle, Stage
+from dpstats.privacy.zcdp import zcdp_rho
+from dpstats.release.additive import Integers, JointIntegers, additive_stages, concentrated_stage
+from dpstats.statistic.clipped_sums import ABSOLUTE_UNIT, GRAINS, Noise, planned_half_width
+from dpstats.statistic.location import UTILITY_RANGE, n_candidates
+
+ORDER, DITHER, LOCATION, SUMS = "order", "dither", "location", "clipped sums"
+SIGNED, ABSOLUTE, FAILURES = "sum", "absolute sum", "failures"
+DITHER_BITS = 20
+"""Coins of a block's dither: a uniform number of so many bits."""
+
+FEWEST = 60
+"""Blocks that intervals need, whatever epsilon is."""
+LEAST, RECOMMENDED = 60.0, 80.0
+"""Blocks times epsilon: below the first a plan is refused, below the second it warns."""
+_FOR_LOCATION = 50.0
+"""Blocks times the epsilon of the location: more of it does not make the location better."""
+_LARGEST_SHARE = 0.6
+_CLIPS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0, 3.5, 4.0)
+_LOCATED = "one of {candidates:,} centers and scales, exponential mechanism of scale {scale:.6g} in blocks"
+_MOST_TRIED = 400  # numbers of blocks that are looked at
+
+
+@dataclass(frozen=True)
+class StatisticPlan(ReleasePlan):
+    """The plan of a `PrivateStatistic`.
+
+    Attributes
+    ----------
+    n_blocks : int
+        Blocks that the rows, or the units, are cut into.
+    n_outputs : int
+    clip : float
+        At how many released scales from the released center the value of a block is clipped.
+    skewness : float
+        Largest skewness of one row's influence that intervals count.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.statistic import PrivateStatistic
+    >>> plan = PrivateStatistic(np.mean).plan(20_000, 1)
+    >>> plan.n_blocks, plan.block_size, round(plan.planned_width, 2)
+    (501, 39, 1.08)
+    """
+
+    n_blocks: int
+    n_outputs: int
+    clip: float
+    skewness: float
+
+    @property
+    def block_size(self) -> int:
+        """Rows, or units, of the smallest block."""
+        return self.n_samples // self.n_blocks
+
+    @property
+    def block_skewness(self) -> float:
+        """Largest skewness of the value of a block that intervals count."""
+        return self.skewness / math.sqrt(self.block_size)
+
+    @property
+    def planned_width(self) -> float:
+        """Width of a 95% interval over that of all blocks without noise, if their values are normal."""
+        half = planned_half_width(self.n_blocks, self.clip, self.sums_noise, 0.025, self.block_skewness)
+        return half * math.sqrt(self.n_blocks) / 1.96
+
+    @property
+    def strength(self) -> float:
+        """Blocks times the epsilon of an output: 80 and more give narrow intervals."""
+        return self.n_blocks * self.target.epsilon / self.n_outputs
+
+    @property
+    def sums_noise(self) -> Noise:
+        """The noise of the sums, in units of the clip."""
+        stage = self.stage(SUMS)
+        if isinstance(stage, JointStage):
+            signed, absolute, failures = (float(stage.noise_std(block)) for block in stage.blocks)
+            return Noise("gaussian", signed, absolute, failures)
+        assert isinstance(stage, Stage)
+        return Noise("laplace", *[float(stage.noise_std)] * 3)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a reader of the plan has to know beside its stages, by name."""
+        return {
+            "n_blocks": self.n_blocks,
+            "block_size": self.block_size,
+            "clip": self.clip,
+            "planned_width": self.planned_width,
+        }
+
+    def notes(self) -> list[str]:
+        """Return the same in words, one line each."""
+        found = [
+            f"{self.n_blocks:,} blocks of {self.block_size:,} or more; values are clipped at {self.clip:g} released "
+            f"scales from the released center",
+            f"planned width of a 95% interval: {self.planned_width:.2f} times that without privacy, were the values of "
+            "blocks normal",
+        ]
+        if self.strength < RECOMMENDED:
+            found.append(
+                f"Warning: blocks times epsilon is {self.strength:.0f}. Below {RECOMMENDED:g} some intervals are "
+                "uselessly wide. Give more rows, a larger epsilon, or fewer outputs."
+            )
+        return found
+
+
+def location_name(output: int, n_outputs: int) -> str:
+    """Return the name of the stage that locates an output."""
+    return LOCATION if n_outputs == 1 else f"{LOCATION} of output {output}"
+
+
+@lru_cache(maxsize=128)
+def statistic_plan(
+    n: int,
+    d: int,
+    guarantee: PrivacyGuarantee,
+    n_outputs: int,
+    blocks: int | None,
+    least_size: int,
+    parameters: int,
+    skewness: float,
+    dither: bool,
+) -> StatisticPlan:
+    """Return the plan whose intervals are planned to be the narrowest.
+
+    Parameters
+    ----------
+    n, d : int
+        Public sizes.
+    guarantee : PrivacyGuarantee
+    n_outputs : int
+    blocks : int, optional
+        How many; None chooses.
+    least_size : int
+        Of a block.
+    parameters : int
+        That the function estimates: what a block of m rows loses by estimating them is (1 + 2 parameters)/m.
+    skewness : float
+    dither : bool
+    """
+    epsilon = guarantee.epsilon / n_outputs
+    most = n // least_size
+    if blocks is None:
+        fewest = max(math.ceil(LEAST / epsilon), FEWEST)
+        if most < fewest:
+            raise InvalidParameter(
+                f"n_samples must be at least {fewest * least_size:,} at epsilon = {guarantee.epsilon:g}, got {n:,}: "
+                f"at least {fewest:,} blocks of {least_size:,} are needed. Give more rows, a larger epsilon, or fewer "
+                "outputs."
+            )
+        counts = np.unique(np.geomspace(fewest, most, _MOST_TRIED).round().astype(np.int64))
+    else:
+        fewest = max(math.ceil(LEAST / epsilon), FEWEST)
+        if not fewest <= blocks <= n:
+            raise InvalidParameter(
+                f"blocks must be between {fewest:,} and the number of rows, got {blocks:,}: "
+                f"blocks times epsilon per output must reach {LEAST:g}"
+            )
+        counts = np.array([blocks])
+    laws = ["laplace"] if guarantee.delta == 0 else ["laplace", "gaussian"]
+    tried = [_tried(counts, n, epsilon, n_outputs, guarantee, law, skewness) for law in laws]
+    # What a block loses by its own size counts in the choice and not in the width that is stated.
+    losses = np.sqrt(1 + (2 + 2 * parameters) * counts / n)
+    law = min(range(len(laws)), key=lambda i: float((tried[i].min(axis=0) * losses).min()))
+    place = int(np.argmin(tried[law].min(axis=0) * losses))
+    clip = int(np.argmin(tried[law][:, place]))
+    k = int(counts[place])
+    first = min(_FOR_LOCATION / k, _LARGEST_SHARE * epsilon)
+    scale = quotient_up(UTILITY_RANGE, first)
+    stages: list[AnyStage] = [Shuffle(ORDER, n)]
+    if dither:
+        stages.append(Coins(DITHER, (k * n_outputs, DITHER_BITS)))
+    stages += [
+        Choice(location_name(j, n_outputs), 2, UTILITY_RANGE, scale, n_candidates(), words=_LOCATED)
+        for j in range(n_outputs)
+    ]
+    stages.append(_sums_stage(laws[law], guarantee, first, n_outputs))
+    return StatisticPlan(tuple(stages), guarantee, n, d, k, n_outputs, _CLIPS[clip], skewness)
+
+
+def _tried(
+    counts: Any,
+    n: int,
+    epsilon: float,
+    n_outputs: int,
+    guarantee: PrivacyGuarantee,
+    law: str,
+    skewness: float,
+) -> Any:
+    """Return planned widths, of shape (clips, numbers of blocks)."""
+    first = np.minimum(_FOR_LOCATION / counts, _LARGEST_SHARE * epsilon)
+    if law == "laplace":
+        noise = 2 * math.sqrt(2) / (epsilon - first)
+    else:
+        left = zcdp_rho(guarantee.epsilon, guarantee.delta) - n_outputs * first**2 / 8
+        noise = 2 * math.sqrt(n_outputs) / np.sqrt(2 * np.maximum(left, 1e-12))
+    clip = np.array(_CLIPS)[:, None]
+    density = np.exp(-0.5 * clip**2) / math.sqrt(2 * math.pi)
+    inside = 2 * ndtr(clip) - 1
+    square = inside - 2 * clip * density + 2 * clip**2 * (1 - ndtr(clip))
+    std = np.sqrt(square + clip**2 * noise**2 / counts) / inside
+    shift = clip * density / (3 * inside) * skewness * counts / math.sqrt(n)
+    return std * np.sqrt(ncx2.isf(0.05, 1, np.minimum((shift / std) ** 2, 900.0))) / 1.96
+
+
+def _sums_stage(law: str, guarantee: PrivacyGuarantee, first: float, n_outputs: int) -> Stage | JointStage:
+    """Return the stage of the sums, at what the locations leave."""
+    spacing = 1.0 / GRAINS
+    if law == "laplace":
+        left = (guarantee.epsilon - n_outputs * first) * (1 - 2.0**-40)
+        item = Integers(SUMS, 3 * n_outputs, spacing, 2 * GRAINS * n_outputs, 2 * GRAINS * n_outputs)
+        return additive_stages([item], left, 0.0)[0]
+    # The locations cost epsilon^2/8 each.
+    rho = zcdp_rho(guarantee.epsilon, guarantee.delta) * (1 - 1e-9) - n_outputs * first**2 / 8
+    units = ((SIGNED, 1.0), (ABSOLUTE, ABSOLUTE_UNIT), (FAILURES, 1.0))
+    blocks = tuple(Block(name, n_outputs, spacing, unit) for name, unit in units)
+    most = math.nextafter(2 * GRAINS * math.sqrt(n_outputs), math.inf)
+    return concentrated_stage(JointIntegers(SUMS, blocks, most, most), rho)

@@ -1,0 +1,519 @@
+"""An interval for any statistic: blocks of rows, a located and clipped mean of their values.
+
+Proof: docs/proofs/statistic.md.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from dpstats.data.parameters import (
+    check_choice,
+    check_integer,
+    check_jobs,
+    check_missing,
+    check_privacy_parameters,
+    check_real,
+)
+from dpstats.data.schema import Column, Schema
+from dpstats.data.tables import Rows, Table
+from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.inference import BONFERRONI, Estimates, Test
+from dpstats.privacy.budget import PrivacyBudget
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.release.estimator import PrivateEstimator
+from dpstats.release.session import Part, Released, Session
+from dpstats.results import ConfidenceInterval, Summary, about_missing, with_missing
+from dpstats.statistic.blocks import JACKKNIFE, BlockRows, block_rows
+from dpstats.statistic.clipped_sums import located, sums
+from dpstats.statistic.errors import BlockErrors, DifferenceErrors
+from dpstats.statistic.isolation import LINKS, check_time_limit, value_of
+from dpstats.statistic.location import in_steps, locations, spacing_of
+from dpstats.statistic.plan import (
+    ABSOLUTE,
+    DITHER,
+    DITHER_BITS,
+    FAILURES,
+    ORDER,
+    SIGNED,
+    SUMS,
+    StatisticPlan,
+    location_name,
+    statistic_plan,
+)
+
+_LEAST_SIZE = 25
+_SIZE_PER_PARAMETER = {None: 20, "jackknife": 20, "jackknife2": 30}
+_MANY_FAILURES = 0.05  # of blocks
+_ONE_STD = 0.158655  # beyond one standard deviation of a normal error
+_BATCH = 32  # blocks that a process is given at a time
+
+
+class PrivateStatistic(PrivateEstimator[StatisticPlan]):
+    """Private estimate, with an interval, of any statistic that a Python function computes from rows.
+
+    Parameters
+    ----------
+    function : callable
+        Takes a block of rows, and their outcomes if it has a second required argument, and returns ``n_outputs``
+        numbers. A block is a data frame of pandas if the columns have names, else an array; all entries are float64.
+        Its value must depend on the rows of its block alone: see Notes.
+    bounds : (low, high), or sequence of n_outputs pairs, default=(-100, 100)
+        Public box that holds the values, on the scale of the link if there is one. It may be wide: a box that is ten
+        times wider costs little.
+    n_outputs : int, default=1
+        How many numbers the function returns. Every output gets its part of epsilon: ask for the number that matters.
+    blocks : int or "auto", default="auto"
+        How many blocks the rows are cut into.
+    parameters : int, default=1
+        How many parameters the function estimates: blocks get at least 20 rows for each.
+    skewness : float, default=3.0
+        Largest skewness of the influence of a row that intervals count. Give 8 for statistics of heavy-tailed rows.
+    bias : {"jackknife", "jackknife2", None}, default="jackknife"
+        Correction of the value of a block: "jackknife" removes biases of 1/m for blocks of m rows (6 calls), and
+        "jackknife2" those of 1/m and 1/m^2 (16 calls), for likelihoods.
+    resolution : float, optional
+        Step of the values of a block that are multiples of it, of a share or a rank: uniform noise of one step is
+        added to them.
+    link : {"fisher", "logit", "log"}, optional
+        Applied to the value of every block; estimates and limits are mapped back. Give "fisher" for correlations.
+    unit : column name, optional
+        Names the person, say, that each row belongs to. Blocks are then of units with all their rows, a unit is what is
+        protected, and the number of units is public.
+    missing : {"error", "drop"}, default="error"
+        "drop" leaves a row with a missing entry out of its block.
+    time_limit : float, optional
+        Seconds of CPU time of a block. A block that takes longer fails.
+    n_jobs : int, default=1
+        Processes that compute blocks; -1 is one per core.
+    epsilon : float, default=1.0
+    delta : float, default=0.0
+        Positive allows Gaussian noise, which is less for several outputs.
+    random_state : None, int or numpy.random.Generator, default=None
+        None draws exact noise: a release. Anything else is a simulation.
+    budget : PrivacyBudget, optional
+        Charged by every fit, before noise is drawn; shared by clones.
+
+    Attributes
+    ----------
+    estimate_ : float, or array of shape (n_outputs,)
+        NaN where the values of blocks could not be located.
+    n_blocks_, block_size_ : int
+    failed_share_ : float or array
+        Part of the blocks whose value could not be computed, with noise: at least 0.
+    spread_ : float or array
+        Standard deviation of the values of blocks, on the scale of the link.
+    located_ : bool or array
+    privacy_ : PrivacyGuarantee
+    plan_ : StatisticPlan
+
+    Notes
+    -----
+    **Privacy.** Neighbors differ in one row (one unit, with all its rows); n is public. The guarantee holds if the
+    value of a block depends on the rows of that block alone. The function runs on a copy of its own, with the same
+    seeds, on float64 copies of the rows, and prints nothing; an exception is a failed block. A function that keeps
+    state in a module, in a file or in another process breaks the guarantee. `check_locality` finds most of these, on
+    data that are not private.
+
+    **Estimand.** The mean, over blocks of m rows, of the corrected statistic. It differs from the statistic of the
+    population by less than 1/m for smooth statistics.
+
+    **Not valid for** extreme quantiles, the mode, kurtosis of heavy tails. Use `PrivateQuantile` for medians.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.statistic import PrivateStatistic
+    >>> def correlation(block):
+    ...     return np.corrcoef(block.T)[0, 1]
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(10_000, 2))
+    >>> X[:, 1] += X[:, 0]
+    >>> fit = PrivateStatistic(correlation, link="fisher", epsilon=1.0, random_state=0).fit(X)
+    >>> fit.n_blocks_, fit.block_size_
+    (391, 25)
+    >>> low, high = fit.confidence_interval()
+    >>> round(fit.estimate_, 3), round(low, 3), round(high, 3)
+    (0.701, 0.69, 0.712)
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        bounds: Any = (-100.0, 100.0),
+        n_outputs: int = 1,
+        blocks: int | str = "auto",
+        parameters: int = 1,
+        skewness: float = 3.0,
+        bias: str | None = "jackknife",
+        resolution: float | None = None,
+        link: str | None = None,
+        unit: Any = None,
+        missing: str = "error",
+        time_limit: float | None = None,
+        n_jobs: int = 1,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        random_state: Any = None,
+        budget: PrivacyBudget | None = None,
+    ) -> None:
+        self.function = function
+        self.bounds = bounds
+        self.n_outputs = n_outputs
+        self.blocks = blocks
+        self.parameters = parameters
+        self.skewness = skewness
+        self.bias = bias
+        self.resolution = resolution
+        self.link = link
+        self.unit = unit
+        self.missing = missing
+        self.time_limit = time_limit
+        self.n_jobs = n_jobs
+        self.epsilon = epsilon
+        self.delta = delta
+        self.random_state = random_state
+        self.budget = budget
+
+    # Planning
+
+    def plan(self, n_samples: int, n_features: int = 1) -> StatisticPlan:
+        """Return what a fit on data of this size would release, and at which cost.
+
+        Parameters
+        ----------
+        n_samples : int
+            Rows, or units where there are units.
+        n_features : int
+        """
+        n = check_integer("n_samples", n_samples, at_least=2, at_most=2**40)
+        d = check_integer("n_features", n_features, at_least=1)
+        guarantee = PrivacyGuarantee(*check_privacy_parameters(self.epsilon, self.delta))
+        parameters = check_integer("parameters", self.parameters, at_least=1)
+        p = check_integer("n_outputs", self.n_outputs, at_least=1)
+        skewness = check_real("skewness", self.skewness, at_least=0)
+        if self.bias not in JACKKNIFE:
+            raise InvalidParameter(f"bias must be 'jackknife', 'jackknife2' or None, got {self.bias!r}")
+        if self.link not in LINKS:
+            raise InvalidParameter(f"link must be 'fisher', 'logit', 'log' or None, got {self.link!r}")
+        if self.resolution is not None:
+            check_real("resolution", self.resolution, above=0)
+        check_missing(self.missing, ("error", "drop"))
+        check_jobs(self.n_jobs)
+        if self.time_limit is not None:
+            check_real("time_limit", self.time_limit, above=0)
+        self._takes_outcomes()
+        self._box()
+        blocks = (
+            None
+            if isinstance(self.blocks, str) and check_choice("blocks", self.blocks, ["auto"])
+            else check_integer("blocks", self.blocks, at_least=2)
+        )
+        per_parameter = _SIZE_PER_PARAMETER[self.bias] * parameters
+        least = max(_LEAST_SIZE, per_parameter, int((3 * parameters - 1) * n**0.25))
+        return statistic_plan(
+            n, d, guarantee, p, blocks, least, parameters, skewness, self.resolution is not None
+        )
+
+    def _box(self) -> NDArray[np.float64]:
+        """Return the bounds of every output: of shape (n_outputs, 2)."""
+        try:
+            box = np.broadcast_to(np.asarray(self.bounds, dtype=np.float64), (self.n_outputs, 2))
+        except (TypeError, ValueError):
+            box = np.full((1, 2), np.nan)
+        widths = box[:, 1] / 2 - box[:, 0] / 2
+        if not (np.isfinite(box).all() and (widths > 1e-250).all()):
+            raise InvalidParameter(
+                f"bounds must be (low, high) with low < high, or such a pair for each of n_outputs = {self.n_outputs}, "
+                f"got {self.bounds!r}. They hold the values of the function, on the scale of the link."
+            )
+        return box
+
+    def _takes_outcomes(self) -> bool:
+        """Return whether the function has a second required argument."""
+        if isinstance(self.function, _Lost):
+            raise InvalidParameter(
+                f"function {self.function.name!r} was not stored with the estimator, because it has no importable "
+                "name. Give it again by set_params(function=...)."
+            )
+        if not callable(self.function):
+            raise InvalidParameter(
+                f"function must take a block of rows and return numbers, got {type(self.function).__name__}"
+            )
+        try:
+            given = inspect.signature(self.function).parameters.values()
+        except (TypeError, ValueError):
+            return False
+        places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        required = [each for each in given if each.kind in places and each.default is each.empty]
+        if len(required) > 2:
+            raise InvalidParameter(
+                f"function must take one block of rows, or the rows and their outcomes, got one with {len(required)} "
+                "required arguments. Give the others by functools.partial."
+            )
+        return len(required) == 2
+
+    def _schema(self) -> Schema:
+        outcomes = (Column("y"),) if self._takes_outcomes() else ()
+        units = () if self.unit is None else (Column("units", self.unit, parameter="unit"),)
+        return Schema(missing=self.missing, beside=(*outcomes, *units))
+
+    def _row_is(self, unit: str) -> str:
+        return unit if self.unit is None else str(self.unit)
+
+    # Release
+
+    def _read(self, rows: Rows, plan: StatisticPlan) -> Table:
+        check_time_limit(self.time_limit)
+        table = rows.whole()
+        if self.missing == "error" and not np.isfinite(table.X).all():
+            raise InvalidData(
+                "X must be finite, got at least one NaN or infinite entry. Give missing='drop' to leave such rows out "
+                "of their blocks."
+            )
+        return table
+
+    def _release(self, private: Table, plan: StatisticPlan, session: Session) -> None:
+        order = session.shuffle(ORDER)
+        values = self._values(private, order, plan)
+        if self.resolution is not None:
+            coins = session.coins(DITHER)
+            values = values + self.resolution * _uniform(coins).reshape(values.shape)
+        box, p = self._box(), plan.n_outputs
+        found = []
+        for j in range(p):
+            failed = np.isnan(values[:, j])
+            steps = in_steps(values[:, j], *box[j])
+            chosen = session.choose(location_name(j, p), [Part([locations(steps)])])
+            line, place = np.atleast_2d(chosen).T
+            spacing = spacing_of(line)
+            found.append(sums(steps, failed, place * spacing, plan.clip * 2.0 * spacing))
+        steps = np.stack(found, axis=2)  # of shape (draws, 3, p)
+        if session.size is None:
+            steps = steps[0]
+        if plan.sums_noise.law == "laplace":
+            session.add(SUMS, steps.reshape(*steps.shape[:-2], 3 * p))
+        else:
+            names = (SIGNED, ABSOLUTE, FAILURES)
+            session.add(SUMS, {name: steps[..., i, :] for i, name in enumerate(names)})
+
+    def _values(self, table: Table, order: NDArray[np.intp], plan: StatisticPlan) -> NDArray[np.float64]:
+        """Return the corrected values of all blocks, of shape (n_blocks, n_outputs); NaN where a block failed."""
+        blocks = block_rows(table, order, plan.n_blocks, self.missing == "drop")
+        work = _Work(self.function, self.bias, plan.n_outputs, self.link, self.time_limit)
+        if check_jobs(self.n_jobs) == 1:
+            return np.array([work(block) for block in blocks])
+        from joblib import Parallel, delayed
+
+        return np.array(
+            Parallel(n_jobs=self.n_jobs, batch_size=_BATCH)(delayed(work)(block) for block in blocks)
+        )
+
+    # Report
+
+    def _report(self, released: Released, plan: StatisticPlan) -> None:
+        box, p = self._box(), plan.n_outputs
+        numbers = released[SUMS]
+        if isinstance(numbers, np.ndarray):
+            triples = numbers.reshape(3, p)
+        else:
+            triples = np.stack([numbers[name] for name in (SIGNED, ABSOLUTE, FAILURES)])
+        at = located(triples.T, plan.n_blocks, plan.sums_noise)
+        places = np.array([released[location_name(j, p)] for j in range(p)])
+        # One step of the box is 2^-40 of its half-width.
+        step = (box[:, 1] / 2 - box[:, 0] / 2) * 2.0**-40
+        spacing = spacing_of(places[:, 0]) * step
+        unit = plan.clip * 2.0 * spacing
+        center = (box[:, 0] + box[:, 1]) / 2 + places[:, 1] * spacing
+        linked = np.where(at.found, center + unit * at.mean, np.nan)
+        self._errors = BlockErrors(at, unit, linked, box, self.link, plan.block_skewness)
+        self.n_blocks_, self.block_size_ = plan.n_blocks, plan.block_size
+        self.estimate_ = _one(self._errors.mapped(linked))
+        self.spread_ = _one(np.where(at.found, unit * at.std, np.nan))
+        self.failed_share_ = _one(np.clip(triples[2], 0, plan.n_blocks) / plan.n_blocks)
+        self.located_ = _one(at.found)
+
+    @property
+    def estimand_(self) -> str:
+        """In words, what intervals cover."""
+        check_is_fitted(self)
+        units = "rows" if self.unit is None else f"{self.unit} units"
+        corrected = "corrected " if self.bias else ""
+        words = (
+            f"the mean of the {corrected}statistic over blocks of {self.block_size_:,} {units}, which is about that of "
+            "the population if the statistic is smooth"
+        )
+        return with_missing(words, about_missing(self.missing))
+
+    def estimates(self) -> Estimates:
+        """Return the estimates with the distribution of their errors: they can be pickled without the estimator."""
+        check_is_fitted(self)
+        low, high = self._errors.limits(_ONE_STD)
+        name = str(getattr(self.function, "__name__", type(self.function).__name__))
+        p = self.plan_.n_outputs
+        return Estimates(
+            np.asarray(self.estimate_),
+            (high - low) / 2,
+            (name,) if p == 1 else tuple(f"{name}[{j}]" for j in range(p)),
+            self.estimand_,
+            self._errors,
+            title="Private statistic",
+            facts=(
+                ("Rows, columns", f"{self.plan_.n_samples:,}, {self.plan_.n_features:,} (public)"),
+                ("Privacy", str(self.privacy_)),
+                ("Blocks", f"{self.n_blocks_:,} of {self.block_size_:,} or more"),
+                ("Failed blocks", f"{100 * float(np.max(self.failed_share_)):.1f}% (with noise)"),
+            ),
+            notes=self._notes(),
+            together=BONFERRONI,
+            simulated=self.privacy_.simulated,
+        )
+
+    def _notes(self) -> list[str]:
+        found = [
+            f"Intervals count sampling error, noise, and a skewness of a row's influence of at most {self.skewness:g}. "
+            "Give a larger skewness for heavy-tailed rows.",
+            "The guarantee holds if the function uses nothing but the rows of its block.",
+        ]
+        if not np.all(self.located_):
+            found.insert(
+                0,
+                "Warning: the values of the blocks were not located, so that the interval is the bounds. Give more "
+                "rows, a larger epsilon, or other bounds.",
+            )
+        if np.any(np.asarray(self.failed_share_) > _MANY_FAILURES):
+            found.insert(
+                0,
+                "Warning: many blocks failed, and the estimate is about the others. Try the function on blocks of this "
+                "size of public data with check_locality.",
+            )
+        return found
+
+    def confidence_interval(
+        self,
+        confidence_level: float = 0.95,
+        *,
+        simultaneous: bool | None = None,
+        alternative: str = "two-sided",
+    ) -> ConfidenceInterval:
+        """Return an interval for each output; it counts sampling error and noise. See `Estimates`."""
+        found = self.estimates()
+        return found.confidence_interval(confidence_level, simultaneous=simultaneous, alternative=alternative)
+
+    def test(self, value: Any = 0.0, alternative: str = "two-sided", *, simultaneous: bool = False) -> Test:
+        """Test whether each output's estimand is ``value``, at no further cost. See `Estimates`."""
+        return self.estimates().test(value, alternative, simultaneous=simultaneous)
+
+    def difference(self, other: PrivateStatistic) -> Estimates:
+        """Return the difference to a statistic that was fitted on other, independent rows.
+
+        Limits are combined from those of both, as MOVER does (Zou and Donner 2008). It costs no privacy.
+        """
+        check_is_fitted(self)
+        check_is_fitted(other)
+        if other.plan_.n_outputs != self.plan_.n_outputs:
+            raise InvalidParameter(
+                f"other must have {self.plan_.n_outputs} outputs, as this statistic has, got {other.plan_.n_outputs}"
+            )
+        first, second = self.estimates(), other.estimates()
+        return replace(
+            first,
+            estimate=first.estimate - second.estimate,
+            error=np.hypot(first.error, second.error),
+            distribution=DifferenceErrors(self._errors, other._errors),
+            estimand=f"the difference of two independent statistics, each {first.estimand}",
+            title="Difference of private statistics",
+            facts=(("Privacy", f"{self.privacy_} and {other.privacy_}"),),
+            simulated=first.simulated or second.simulated,
+        )
+
+    def summary(self, confidence_level: float = 0.95) -> Summary:
+        """Return a table of estimates and intervals; prints as text, shows as HTML in a notebook."""
+        return self.estimates().summary(confidence_level)
+
+    def to_frame(self, confidence_level: float = 0.95) -> Any:
+        """Return estimates, standard errors and intervals as a data frame of pandas."""
+        return self.estimates().to_frame(confidence_level)
+
+    def to_dict(self, confidence_level: float = 0.95) -> dict[str, Any]:
+        """Return the same as JSON has it."""
+        return self.estimates().to_dict(confidence_level)
+
+    def to_latex(self, confidence_level: float = 0.95) -> str:
+        """Return the table of the summary as a LaTeX tabular, for the package booktabs."""
+        return self.estimates().to_latex(confidence_level)
+
+    def to_markdown(self, confidence_level: float = 0.95) -> str:
+        """Return the table of the summary in Markdown."""
+        return self.estimates().to_markdown(confidence_level)
+
+    def plot(self, ax: Any = None, confidence_level: float = 0.95, **style: Any) -> Any:
+        """Draw the estimates with their intervals, and return the Axes."""
+        return self.estimates().plot(ax, confidence_level, **style)
+
+    def __copy__(self) -> PrivateStatistic:
+        made = type(self).__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> PrivateStatistic:
+        made = type(self).__new__(type(self))
+        memo[id(self)] = made
+        made.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        try:
+            pickle.dumps(state["function"])
+        except Exception:
+            # A lambda has no name that another process could find it by.
+            state["function"] = _Lost(getattr(self.function, "__name__", "function"))
+        return state
+
+
+class _Work:
+    """Computes the value of a block; can be sent to another process."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        bias: str | None,
+        n_outputs: int,
+        link: str | None,
+        time_limit: float | None,
+    ) -> None:
+        self._function, self._bias, self._n_outputs = function, bias, n_outputs
+        self._link, self._time_limit = link, time_limit
+
+    def __call__(self, block: BlockRows) -> NDArray[np.float64]:
+        link = LINKS[self._link][0]
+        return value_of(self._function, block, self._bias, self._n_outputs, link, self._time_limit)
+
+
+class _Lost:
+    """Stands for a function that cannot be pickled."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+def _uniform(coins: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return uniform numbers between -1/2 and 1/2 from the signs of each row."""
+    bits = (coins + 1) // 2
+    return (bits @ (1 << np.arange(DITHER_BITS)) + 0.5) / (1 << DITHER_BITS) - 0.5
+
+
+def _one(values: NDArray[Any]) -> Any:
+    """Return the single value of an array of one, else the array."""
+    return values.item() if values.size == 1 else values

@@ -1,0 +1,127 @@
+"""Cells of a survival table: events by bin and cause, and censored rows shared between the edges of their bin.
+
+A row has a weight of 2^bits steps. An event adds all of it to its bin. A censored row divides it between the two edges
+of its bin, in proportion to its position. A row beyond the horizon adds it to the last edge.
+Proof: docs/proofs/survival.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.arithmetic import as_int64
+from dpstats.data.tables import Table
+from dpstats.errors import InvalidData
+
+Floats = NDArray[np.float64]
+Steps = NDArray[np.int64]
+
+CELLS = "cells"
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The public cells of a table, and what each row adds to them.
+
+    Attributes
+    ----------
+    edges : tuple of float
+        0 and the right edges of the bins, increasing. Bins are open at the left end and closed at the right one.
+    n_causes, n_groups : int
+    bits : int
+        A row has a weight of 2^bits steps.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.survival.cells import Cells
+    >>> cells = Cells((0.0, 10.0, 20.0), n_causes=1, n_groups=1, bits=2)
+    >>> times, codes, groups = np.array([3.0, 15.0]), np.array([1, 0]), np.array([0, 0])
+    >>> cells.count(times, codes, groups).tolist()  # events of the bins, then censored rows of the edges
+    [[4, 0, 0, 2, 2]]
+    """
+
+    edges: tuple[float, ...] = field(repr=False)
+    n_causes: int
+    n_groups: int
+    bits: int
+
+    @property
+    def n_bins(self) -> int:
+        """Number of bins."""
+        return len(self.edges) - 1
+
+    @property
+    def size(self) -> int:
+        """Number of cells of a group."""
+        return self.n_causes * self.n_bins + self.n_bins + 1
+
+    def count(self, times: Floats, codes: Steps, groups: Steps) -> Steps:
+        """Return the cells (n_groups, size) of rows in steps: each row adds 2^bits to its group.
+
+        Parameters
+        ----------
+        times : array of shape (n,)
+            Not negative, finite.
+        codes : array of shape (n,)
+            0 of a censored row, 1, 2, ... of the causes of an event.
+        groups : array of shape (n,)
+        """
+        edges = np.asarray(self.edges)
+        m, one = self.n_bins, 1 << self.bits
+        # The first edge that is not below the time; m + 1 beyond the horizon.
+        upper = np.searchsorted(edges, times, side="left")
+        beyond = upper > m
+        event = (codes > 0) & ~beyond
+        bins = np.clip(upper, 1, m) - 1
+        first = groups * self.size
+        found = self._add_weights(
+            first[event] + (codes[event] - 1) * m + bins[event], np.full(event.sum(), float(one))
+        )
+        left, place = ~event, np.where(beyond, m + 1, upper)
+        low = np.clip(place[left], 1, m + 1) - 1
+        next_edge = np.minimum(low + 1, m)
+        width = np.where(next_edge > low, edges[next_edge] - edges[low], 1.0)
+        share = np.clip((times[left] - edges[low]) / width, 0.0, 1.0)
+        later = np.where(beyond[left], 0.0, np.floor(share * one))
+        edge_cells = first[left] + self.n_causes * m
+        found += self._add_weights(edge_cells + low, one - later)
+        found += self._add_weights(edge_cells + next_edge, later)
+        return found.reshape(self.n_groups, self.size)
+
+    def _add_weights(self, places: Steps, weights: Floats) -> Steps:
+        # Whole numbers below 2^53: their sums are exact in any order.
+        return as_int64(np.bincount(places, weights=weights, minlength=self.n_groups * self.size))
+
+    def __call__(self, table: Table) -> dict[str, Steps]:
+        """Return the cells of some rows, or refuse them."""
+        times, codes, groups = checked_rows(table)
+        return {CELLS: self.count(times, codes, groups)}
+
+
+def checked_rows(table: Table) -> tuple[Floats, Steps, Steps]:
+    """Return times, event codes and group codes, or refuse rows that have no meaning."""
+    assert table.event is not None
+    with np.errstate(all="ignore"):
+        times = np.asarray(table.X[:, 0], dtype=np.float64)
+        if not bool((np.isfinite(times) & (times >= 0)).all()):
+            raise InvalidData(
+                "times must be finite and not negative, got at least one that is missing, infinite or negative. "
+                "Remove or correct such rows."
+            )
+    codes = as_int64(table.event)
+    if bool((codes < 0).any()):
+        raise InvalidData(
+            "event must hold declared values only (by default 0 for censored and 1 for an event), got at least one "
+            "entry that is missing or something else. Declare its value in causes or as censored."
+        )
+    groups = np.zeros(len(times), dtype=np.int64) if table.groups is None else table.groups
+    if bool((groups < 0).any()):
+        raise InvalidData(
+            "labels must be declared groups, got at least one entry that is missing or something else. Declare it in "
+            "groups (None is the label of missing entries), or remove such rows."
+        )
+    return times, codes, groups

@@ -1,0 +1,183 @@
+"""Sums of cells at up to three levels of time, which one vector releases, and their least squares.
+
+The levels are single bins, blocks of about sqrt(m) bins, and the whole. A row moves each level of one tree by at most
+its weight, so that integer weights of the levels divide the privacy. Proof: docs/proofs/survival.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.release.additive import Integers
+from dpstats.survival.cells import Cells, Steps
+
+Floats = NDArray[np.float64]
+
+TABLE = "survival table"
+_MOST_FLAT_BINS = 32
+_FEW_EVENTS, _FEW_LEAVERS = (1.0, 0.0, 0.0), (0.66, 0.0, 0.34)
+_MANY_EVENTS, _MANY_LEAVERS = (0.55, 0.45, 0.0), (0.24, 0.48, 0.28)
+_GAUSSIAN_EVENTS = (0.5, 0.4, 0.1)
+_PURE_UNIT, _GAUSSIAN_UNIT = 100, 1024
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The released sums of a group's cells, and the integer weight of each.
+
+    Attributes
+    ----------
+    n_bins, n_causes : int
+    pure : bool
+        Whether shares are of epsilon (Laplace noise) or of the squared mean shift mu^2 (Gaussian noise).
+    """
+
+    n_bins: int
+    n_causes: int
+    pure: bool
+
+    @cached_property
+    def _made(self) -> tuple[Steps, Steps]:
+        m, causes = self.n_bins, self.n_causes
+        flat = self.pure and m <= _MOST_FLAT_BINS
+        width = 1 if flat else max(1, round(math.sqrt(m)))
+        if flat:
+            events, leavers = _FEW_EVENTS, _FEW_LEAVERS
+        elif self.pure:
+            events, leavers = _MANY_EVENTS, _MANY_LEAVERS
+        else:
+            events, leavers = _GAUSSIAN_EVENTS, _MANY_LEAVERS
+        if width == 1:  # a block is a bin
+            events = (events[0] + events[1], 0.0, events[2])
+            leavers = (leavers[0] + leavers[1], 0.0, leavers[2])
+        bins, block = np.eye(m, dtype=np.int64), np.arange(m) // width
+        blocks = as_rows(block[None, :] == np.arange(block[-1] + 1)[:, None])
+        last = as_rows(np.arange(m + 1)[None, :] == m)
+        edges = np.eye(m + 1, dtype=np.int64)
+        edge_blocks = np.vstack([np.hstack([blocks, np.zeros((len(blocks), 1), dtype=np.int64)]), last])
+        rows: list[Steps] = []
+        weights: list[int] = []
+
+        def add(sums: Steps, first: int, share: float) -> None:
+            if share:
+                placed = np.zeros((len(sums), causes * m + m + 1), dtype=np.int64)
+                placed[:, first : first + sums.shape[1]] = sums
+                rows.append(placed)
+                weights.extend([self.weight(share)] * len(sums))
+
+        for cause in range(causes):
+            for sums, share in zip((bins, blocks, as_rows(np.ones((1, m)))), events, strict=True):
+                add(sums, cause * m, share)
+        for sums, share in zip((edges, edge_blocks, as_rows(np.ones((1, m + 1)))), leavers, strict=True):
+            add(sums, causes * m, share)
+        return np.vstack(rows), np.array(weights, dtype=np.int64)
+
+    def weight(self, share: float) -> int:
+        """Return the integer weight of a level that gets this part of the privacy."""
+        return round(_PURE_UNIT * share) if self.pure else round(_GAUSSIAN_UNIT * math.sqrt(share))
+
+    @property
+    def sums(self) -> Steps:
+        """Which cells each released sum is of: zeros and ones of shape (sums, cells)."""
+        return self._made[0]
+
+    @property
+    def weights(self) -> Steps:
+        """The weight of each released sum."""
+        return self._made[1]
+
+    def steps(self, counts: Steps) -> Steps:
+        """Return the integers that are released of cells (groups, size), of all groups one after another."""
+        return np.asarray(counts @ self.sums.T * self.weights).ravel()
+
+    def integers(self, cells: Cells) -> Integers:
+        """Return the size, spacing and sensitivity of the integers of all groups.
+
+        At every level of its tree a row has entries that are not negative and add up to 2^bits. In l1 two rows are at
+        most 2^bits (w + w') apart, w and w' being the sums of the weights of their trees. In l2 they are at most the
+        root of 4^bits (v + v') apart, v and v' being the sums of the squared weights.
+        """
+        path = [self.sums[:, cell].nonzero()[0] for cell in (0, self.n_causes * self.n_bins)]
+        sums = [int(self.weights[nodes].sum()) for nodes in path]
+        squares = [int((self.weights[nodes] ** 2).sum()) for nodes in path]
+        one = 1 << cells.bits
+        spacing = tuple(np.tile(1.0 / (self.weights * float(one)), cells.n_groups).tolist())
+        l2 = math.isqrt(2 * max(squares) * one**2 - 1) + 1
+        return Integers(TABLE, len(spacing), spacing, 2 * max(sums) * one, l2)
+
+
+def as_rows(values: NDArray[np.generic]) -> Steps:
+    """Return an array of truths or whole floats as integers."""
+    return values.astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class LeastSquares:
+    """Cells from noisy sums: generalized least squares of each group, and then of the public number of rows.
+
+    Attributes
+    ----------
+    solution : array of shape (cells, sums)
+        Takes the sums of a group to its cells.
+    own : array of shape (cells, cells)
+        Covariance of the noise of a group's cells, the total of all groups being n.
+    shared : array of shape (cells,)
+        The covariance between two groups is ``-outer(shared, shared)``.
+    to_total : array of shape (cells,)
+        How the excess over n is taken off the cells of each group.
+    """
+
+    solution: Floats
+    own: Floats
+    shared: Floats
+    to_total: Floats
+    n_groups: int
+
+    @classmethod
+    def build(cls, levels: Levels, noise_std: Floats, n_groups: int) -> LeastSquares:
+        """Return the least squares for sums with noise of these standard deviations, the same in each group."""
+        sums = levels.sums.astype(np.float64)
+        precision = 1 / np.asarray(noise_std, dtype=np.float64) ** 2
+        scale = precision.max()
+        alone = np.linalg.inv((sums.T * (precision / scale)) @ sums) / scale
+        solution = alone @ (sums.T * precision)
+        moved = alone.sum(axis=1)
+        total = float(moved.sum()) * n_groups
+        shared = moved / math.sqrt(total)
+        return cls(solution, alone - np.outer(shared, shared), shared, moved / total, n_groups)
+
+    def cells(self, released: Floats, n_samples: float) -> Floats:
+        """Return the cells (..., groups, cells) of released sums (..., groups * sums)."""
+        sums = released.reshape(*released.shape[:-1], self.n_groups, -1)
+        found = sums @ self.solution.T
+        excess = found.sum(axis=(-1, -2)) - n_samples
+        return np.asarray(found - excess[..., None, None] * self.to_total)
+
+    def draw(self, noise: str, scale: Floats, size: int, seed: int = 0) -> Floats:
+        """Return simulated noise (size, cells) of one group's cells, by its distribution, which is public."""
+        rng = np.random.default_rng(seed)
+        excess = np.zeros(size)
+        for group in range(self.n_groups):
+            shape = (size, scale.size)
+            drawn = scale * (rng.laplace(size=shape) if noise == "laplace" else rng.normal(size=shape))
+            if not group:
+                found = drawn @ self.solution.T
+            excess += drawn @ self.solution.sum(axis=0)
+        return np.asarray(found - excess[:, None] * self.to_total)
+
+
+@lru_cache(maxsize=64)
+def levels_for(n_bins: int, n_causes: int, pure: bool) -> Levels:
+    """Return the levels of a table, which are made once."""
+    return Levels(n_bins, n_causes, pure)
+
+
+def default_bins(n_samples: int, epsilon: float, n_groups: int) -> int:
+    """Return the default number of bins: between 8 and 50, more where noise is small."""
+    per_group = min(n_samples * epsilon, n_samples * epsilon**2) / (100 * n_groups)
+    return int(min(max(round(min(per_group, 50.0)), 8), 50))

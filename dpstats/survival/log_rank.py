@@ -1,0 +1,459 @@
+"""The private log-rank test: a table in a first stage, sums of residuals about it in a second one.
+
+Proof: docs/proofs/survival.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+from sklearn.utils.validation import check_is_fitted
+
+from dpstats.data.parameters import check_integer, check_level, check_privacy_parameters, check_real
+from dpstats.data.tables import Rows
+from dpstats.errors import InvalidParameter
+from dpstats.intervals import error_tails
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.plan import ReleasePlan
+from dpstats.privacy.stages import Stage
+from dpstats.release.additive import additive_stages
+from dpstats.release.parameters import parameters
+from dpstats.release.session import Released, Session
+from dpstats.report import SIMULATED
+from dpstats.results import Summary, significant
+from dpstats.survival.base import MOST_ROWS, SurvivalEstimator
+from dpstats.survival.cells import CELLS, Cells
+from dpstats.survival.levels import TABLE, LeastSquares, Levels, levels_for
+from dpstats.survival.limits import normal_critical
+from dpstats.survival.null_distribution import NullDistribution
+from dpstats.survival.plan import check_cells, check_edges, expected_cells, finest_cells
+from dpstats.survival.reference import Reference
+from dpstats.survival.residuals import RESIDUALS, Residuals, residual_integers
+
+Floats = NDArray[np.float64]
+
+FIRST_SHARE = 0.3
+"""The share of the privacy of the table."""
+_BINS = 10
+_FINER = 8  # bits of a residual, beyond those of a row of the table
+
+
+@dataclass(frozen=True)
+class LogRankPlan(ReleasePlan):
+    """The plan of a `LogRankTest`: a table, and then residuals.
+
+    Attributes
+    ----------
+    cells : Cells
+        The public bins and groups of the table.
+    groups : tuple
+        The declared groups.
+    rho, gamma : float
+        Of the weights.
+    """
+
+    cells: Cells = field(repr=False)
+    groups: tuple[Any, ...]
+    rho: float
+    gamma: float
+
+    @property
+    def levels(self) -> Levels:
+        """The sums that the first stage releases."""
+        return levels_for(self.cells.n_bins, 1, self._stage(TABLE).noise == "laplace")
+
+    def _stage(self, name: str) -> Stage:
+        stage = self.stage(name)
+        assert isinstance(stage, Stage)
+        return stage
+
+    @cached_property
+    def least_squares(self) -> LeastSquares:
+        """What makes cells of the sums of the first stage."""
+        std = np.asarray(self._stage(TABLE).noise_std)[: len(self.levels.weights)]
+        return LeastSquares.build(self.levels, std, self.cells.n_groups)
+
+    def reference(self, released: Any) -> Reference:
+        """Return the public reference of one release of the first stage, or of several."""
+        cells = self.least_squares.cells(np.atleast_2d(np.asarray(released)), self.n_samples)
+        return Reference(cells, self.least_squares, self.rho, self.gamma)
+
+    def residuals(self, reference: Reference) -> Residuals:
+        """Return what the second stage adds up, given a reference."""
+        stage = self._stage(RESIDUALS)
+        return Residuals(
+            reference, np.asarray(self.cells.edges), self.cells.bits + _FINER, stage.noise == "laplace"
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """Return further facts of the plan, by name."""
+        return {
+            "groups": [str(group) for group in self.groups],
+            "bins": self.cells.n_bins,
+            "horizon": self.cells.edges[-1],
+            "weights": f"S^{self.rho:g} (1 - S)^{self.gamma:g}",
+        }
+
+    def notes(self) -> list[str]:
+        """Return the facts as sentences."""
+        share = f"{100 * FIRST_SHARE:g}%"
+        return [
+            f"{len(self.groups)} groups, {self.cells.n_bins} bins up to {self.cells.edges[-1]:g}",
+            f"the table gets {share} of the privacy, the residuals get the rest",
+        ]
+
+    def __str__(self) -> str:
+        return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
+
+
+class LogRankOutcome(NamedTuple):
+    """What two stages say, for one release or several.
+
+    Attributes
+    ----------
+    differences : array of shape (releases, groups)
+        Observed less expected events, weighted.
+    statistic : array of shape (releases,)
+        With two groups as a normal variable, with more as chi-square.
+    pvalue : array of shape (releases,)
+    """
+
+    differences: Floats
+    statistic: Floats
+    pvalue: Floats
+
+
+def outcome(plan: LogRankPlan, reference: Reference, released: Floats) -> LogRankOutcome:
+    """Return the outcome of the test, from the reference and the sums (releases, sums) of the second stage."""
+    residuals, stage = plan.residuals(reference), plan._stage(RESIDUALS)
+    null = NullDistribution.compute(reference)
+    sums = np.atleast_2d(released) * residuals.divisor[:, None]
+    scale = float(np.asarray(stage.noise_scale)) * residuals.divisor
+    std = float(np.asarray(stage.noise_std)) * residuals.divisor
+    nothing = ~(reference.information.sum(axis=1) > 0)
+    if len(plan.groups) == 2:
+        found = sums[:, 0]
+        statistic = found / np.hypot(null.std, std)
+        pvalue = null.pvalues_of_two(found, stage.noise, scale)
+        differences = np.column_stack([found, -found])
+    else:
+        differences, statistic, pvalue = null.chi_square(sums, reference.mean_shares, std)
+    return LogRankOutcome(differences, statistic, np.where(nothing, 1.0, pvalue))
+
+
+class _Private(NamedTuple):
+    """The cells of the first stage, and the rows that the second one reads again."""
+
+    rows: Rows
+    table: NDArray[np.int64]
+
+
+class _Fitted(SurvivalEstimator[LogRankPlan]):
+    """What a fit sets: attributes, and no parameters."""
+
+    statistic_: float
+    pvalue_: float
+    observed_minus_expected_: Floats
+
+
+@parameters
+class LogRankTest(_Fitted):
+    """Private log-rank test: do the survival curves of two or more groups differ?
+
+    A first stage releases the pooled hazard in a few bins, and a second stage the sums of the residuals from it. The
+    test has a privacy cost of its own, and far more power than `PrivateSurvival.log_rank`.
+
+    Parameters
+    ----------
+    groups : sequence
+        The labels of the groups: public, distinct and declared, two or more.
+    horizon : float
+        The end of follow-up; public. Later times count as censored at the horizon.
+    edges, bins
+        As for `PrivateSurvival`; ten bins by default.
+    rho, gamma : float, default=0
+        Fleming and Harrington's weights S^rho (1 - S)^gamma. 0 and 0 is the log-rank test, rho = 1 weighs early and
+        gamma = 1 late differences.
+    by, time, event, unit, censored
+        As for `PrivateSurvival`.
+    epsilon : float, default=1.0
+        Privacy parameter, greater than 0.
+    delta : float, default=0.0
+        0 adds discrete Laplace noise, in (0, 1) Gaussian noise.
+    random_state : None, int or numpy.random.Generator, default=None
+        None draws exact noise: a release. Anything else is a simulation.
+    budget : PrivacyBudget, optional
+        Charged by every fit, before noise is drawn; shared by clones.
+
+    Attributes
+    ----------
+    statistic_ : float
+        With two groups a normal variable under the null hypothesis, nearly: positive where the first group has more
+        events than expected. With more groups chi-square, with one degree of freedom less than groups.
+    pvalue_ : float
+        With two groups two-sided, from a normal variable plus the noise of the second stage.
+    observed_minus_expected_ : ndarray of shape (n_groups,)
+        Weighted observed less expected events, with noise.
+    privacy_ : PrivacyGuarantee
+        For neighbors that differ in one row; n is public, the sizes of groups are not.
+    plan_ : LogRankPlan
+    n_features_in_ : int
+        1.
+    feature_names_in_ : ndarray of shape (1,)
+        The name of the column of times, if X has names.
+
+    Notes
+    -----
+    **Null hypothesis.** The groups have the same survival curve up to the horizon. Censoring may differ between groups,
+    but must be independent of the event time in each group.
+
+    **Level.** It is measured, not proved: near what is stated, and lower where noise is large.
+
+    References
+    ----------
+    Mantel (1966), Evaluation of survival data and two new rank order statistics. Fleming and Harrington (1981), A class
+    of hypothesis tests for one and two sample censored survival data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.survival import LogRankTest
+    >>> rng = np.random.default_rng(0)
+    >>> arm = rng.integers(2, size=3000)
+    >>> times, left = rng.exponential(3.0 + arm), rng.uniform(1.0, 8.0, 3000)
+    >>> test = LogRankTest(groups=[0, 1], horizon=5.0, random_state=0)
+    >>> test = test.fit(np.minimum(times, left), times <= left, y=arm)
+    >>> test.pvalue_ < 0.001, bool(test.observed_minus_expected_[0] > 0)
+    (True, True)
+    """
+
+    groups: Any = None
+    horizon: Any = None
+    edges: Any = None
+    bins: Any = None
+    rho: float = 0.0
+    gamma: float = 0.0
+    by: Any = None
+    epsilon: float = 1.0
+    delta: float = 0.0
+    time: Any = None
+    event: Any = None
+    unit: Any = None
+    censored: Any = 0
+    random_state: Any = None
+    budget: Any = None
+
+    def plan(self, n_samples: int, n_features: int = 1) -> LogRankPlan:
+        """Return the plan of a fit on data of this size: what it releases, and its cost.
+
+        Parameters
+        ----------
+        n_samples, n_features : int
+            Public sizes; times are one column.
+        """
+        n = self._size(n_samples, n_features)
+        epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
+        if self.groups is None:
+            raise InvalidParameter("groups must be given: the labels of two groups or more, which are public")
+        groups = self._categories().values
+        if len(groups) < 2:
+            raise InvalidParameter(f"groups must be two or more, got {len(groups)}")
+        self._event_kinds()
+        weights = [check_real(name, getattr(self, name), at_least=0, at_most=10) for name in ("rho", "gamma")]
+        edges = check_edges(self.horizon, self.edges, self.bins, _BINS)
+        check_cells(len(edges) - 1, 1, len(groups))
+        levels = levels_for(len(edges) - 1, 1, delta == 0)
+
+        def made(cells: Cells) -> LogRankPlan:
+            items = [
+                replace(levels.integers(cells), share=FIRST_SHARE),
+                residual_integers(len(groups), cells.bits + _FINER, 1 - FIRST_SHARE),
+            ]
+            stages = additive_stages(items, epsilon, delta)
+            guarantee = PrivacyGuarantee(epsilon, delta)
+            return LogRankPlan(
+                stages, guarantee, n, 1, cells=cells, groups=groups, rho=weights[0], gamma=weights[1]
+            )
+
+        found: LogRankPlan = finest_cells(edges, 1, len(groups), made)
+        return found
+
+    def _read(self, rows: Rows, plan: LogRankPlan) -> _Private:
+        # The first pass finds bad rows, before the charge.
+        return _Private(rows, plan.levels.steps(rows.total(plan.cells)[CELLS]))
+
+    def _release(self, private: _Private, plan: LogRankPlan, session: Session) -> None:
+        residuals = self._residuals(plan, session.add(TABLE, private.table))
+        sums = private.rows.total(residuals)[RESIDUALS]
+        session.add(RESIDUALS, sums[0] if session.size is None else sums)
+
+    def _residuals(self, plan: LogRankPlan, released: Floats) -> Residuals:
+        """Return what the second stage adds up, given what the first one released."""
+        return plan.residuals(plan.reference(released))
+
+    def _report(self, released: Released, plan: LogRankPlan) -> None:
+        self._reference = reference = plan.reference(released[TABLE])
+        found = outcome(plan, reference, np.asarray(released[RESIDUALS]))
+        self.statistic_ = float(found.statistic[0])
+        self.pvalue_ = float(found.pvalue[0])
+        self.observed_minus_expected_ = found.differences[0]
+
+    def power(
+        self,
+        n_samples: int,
+        hazard_ratio: float,
+        *,
+        survival: float = 0.5,
+        censored: float = 0.0,
+        share: float = 0.5,
+        level: float = 0.05,
+    ) -> float:
+        """Return the power against proportional hazards, nearly, for two groups.
+
+        Parameters
+        ----------
+        n_samples : int
+        hazard_ratio : float
+            Hazard of the second group over the hazard of the first.
+        survival : float, default=0.5
+            Survival of the first group at the horizon, for exponential times.
+        censored : float, default=0.0
+            Share of the subjects who would be censored before the horizon, at a constant rate.
+        share : float, default=0.5
+            Share of the first group in the rows.
+        level : float, default=0.05
+
+        Returns
+        -------
+        float
+
+        Examples
+        --------
+        >>> from dpstats.survival import LogRankTest
+        >>> test = LogRankTest(groups=["old", "new"], horizon=5.0)
+        >>> round(test.power(2000, hazard_ratio=0.8), 2)
+        0.89
+        """
+        plan = self.plan(n_samples)
+        if len(plan.groups) != 2:
+            raise InvalidParameter(f"groups must be two for a power, got {len(plan.groups)}")
+        ratio = check_real("hazard_ratio", hazard_ratio, above=0)
+        alive = check_real("survival", survival, above=0, below=1)
+        lost = check_real("censored", censored, at_least=0, below=1)
+        first = check_real("share", share, above=0, below=1)
+        critical = normal_critical(1 - check_level("level", level))
+        part = np.asarray(plan.cells.edges) / plan.cells.edges[-1]
+        each = np.array(
+            [
+                weight * expected_cells(alive ** (speed * part), (1 - lost) ** part)
+                for weight, speed in ((first, 1.0), (1 - first, ratio))
+            ]
+        )
+        reference = Reference(plan.n_samples * each[None], plan.least_squares, plan.rho, plan.gamma)
+        if not reference.information.sum() > 0:
+            return 0.0
+        shift = _shift(reference)
+        stage, divisor = plan._stage(RESIDUALS), plan.residuals(reference).divisor
+        std = NullDistribution.compute(reference).std
+        scale = float(np.asarray(stage.noise_scale)) * divisor
+        # Where the null distribution has the tail of the critical value.
+        low, high = np.zeros(1), np.abs(shift) + 40 * (std + scale)
+        for _ in range(60):
+            middle = (low + high) / 2
+            above = error_tails(middle, std, stage.noise, scale) > ndtr(-critical)
+            low, high = np.where(above, middle, low), np.where(above, high, middle)
+        tails = [error_tails(high + sign * shift, std, stage.noise, scale) for sign in (-1, 1)]
+        return float(np.clip(tails[0] + tails[1], 0.0, 1.0)[0])
+
+    def required_samples(self, hazard_ratio: float, power: float = 0.8, **options: Any) -> int:
+        """Return the smallest number of rows at which the test has a power, nearly.
+
+        Parameters
+        ----------
+        hazard_ratio : float
+            Hazard of the second group over the hazard of the first.
+        power : float, default=0.8
+        **options
+            ``survival``, ``censored``, ``share`` and ``level`` of `power`.
+
+        Examples
+        --------
+        >>> from dpstats.survival import LogRankTest
+        >>> test = LogRankTest(groups=["old", "new"], horizon=5.0, epsilon=1.0)
+        >>> test.required_samples(hazard_ratio=0.8)
+        1546
+        """
+        wanted = check_real("power", power, above=0, below=1)
+        low, high = 1, 2
+        while high < MOST_ROWS and self.power(high, hazard_ratio, **options) < wanted:
+            low, high = high, 2 * high
+        if high >= MOST_ROWS:
+            raise InvalidParameter(
+                f"power must be one that 2^31 rows reach, got {wanted:g} at a hazard ratio of {hazard_ratio:g}"
+            )
+        while high - low > 1:
+            middle = check_integer("n_samples", (low + high) // 2, at_least=1)
+            enough = self.power(middle, hazard_ratio, **options) >= wanted
+            low, high = (low, middle) if enough else (middle, high)
+        return high
+
+    def summary(self) -> Summary:
+        """Return a table of groups, as R's survdiff prints it; prints as text, shows as HTML in a notebook."""
+        check_is_fitted(self)
+        plan, reference = self.plan_, self._reference
+        noise = plan.least_squares.own
+        hazards = reference.pooled_hazards[0]
+        std = float(np.sqrt(max(noise.sum(), 1.0)))
+        rows = []
+        for k, group in enumerate(plan.groups):
+            cells = reference.cells[0, k]
+            expected = float((reference.at_risk[0, k] * hazards * (reference.weights[0] > 0)).sum())
+            observed = float((cells[: plan.cells.n_bins] * (reference.weights[0] > 0)).sum())
+            numbers = (float(cells.sum()), observed, expected)
+            rows.append(
+                (
+                    str(group),
+                    *(f"{number:,.0f}" for number in numbers),
+                    significant(float(self.observed_minus_expected_[k]), std),
+                )
+            )
+        two = len(rows) == 2
+        law = "normal, plus noise" if two else f"chi-square, {len(rows) - 1} degrees of freedom"
+        name = "z" if two else "chi-square"
+        followed = float(
+            np.asarray(plan.cells.edges)[int((reference.weights[0] > 0).nonzero()[0].max(initial=-1)) + 1]
+        )
+        weights = "1" if plan.rho == plan.gamma == 0 else f"S^{plan.rho:g} (1 - S)^{plan.gamma:g}"
+        facts = [
+            ("Null hypothesis", "the groups have the same survival curve"),
+            ("Test", f"{name} = {self.statistic_:.3f}, p-value = {self.pvalue_:.4g} ({law})"),
+            ("Weights", weights),
+            ("Rows", f"{plan.n_samples:,} (public)"),
+            ("Follow-up", f"to {followed:g} of {plan.cells.edges[-1]:g}"),
+            ("Privacy", str(self.privacy_)),
+        ]
+        notes = [SIMULATED] if self.privacy_.simulated else []
+        if not reference.information.sum() > 0:
+            notes.append(
+                "Warning: too few rows or too much noise for a test. The p-value is 1. Use more rows, or a larger "
+                "epsilon."
+            )
+        notes += [
+            "N, observed and expected are of the first stage. The test and O - E are of the second one.",
+            "The level is measured and not proved. Censoring is assumed to be independent of the event time in each "
+            "group.",
+        ]
+        columns = ["", "N", "observed", "expected", "O - E"]
+        return Summary("Private log-rank test", facts, columns, rows, notes)
+
+
+def _shift(reference: Reference) -> Floats:
+    """Return the mean of O - E of the first group, of expected cells."""
+    events = reference.cells[:, 0, : reference.n_bins]
+    expected = reference.at_risk[:, 0] * reference.pooled_hazards
+    return np.asarray(((events - expected) * reference.weights).sum(axis=1))

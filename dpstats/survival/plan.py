@@ -1,0 +1,281 @@
+"""Plans of survival tables: stages, noise, and the width to expect at a stated curve."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.parameters import check_integer, check_level, check_real
+from dpstats.errors import InvalidParameter, ScaleOutOfRange
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.plan import ReleasePlan
+from dpstats.privacy.stages import Stage
+from dpstats.release.additive import additive_stages
+from dpstats.survival.cells import Cells
+from dpstats.survival.curves import Curves
+from dpstats.survival.levels import TABLE, LeastSquares, Levels, default_bins, levels_for
+from dpstats.survival.limits import N_DRAWS, limits, normal_critical
+
+Floats = NDArray[np.float64]
+
+MOST_BINS = 500
+MOST_CELLS = 200_000
+_BITS = (16, 12, 8, 4, 0)
+
+
+@dataclass(frozen=True)
+class TablePlan(ReleasePlan):
+    """The plan of releasing a survival table.
+
+    Attributes
+    ----------
+    cells : Cells
+        The public bins, causes and groups.
+    groups : tuple, optional
+        The declared groups.
+    causes : tuple
+        The declared causes of an event.
+    discrete : bool
+        Whether times are edges only.
+    """
+
+    cells: Cells = field(repr=False)
+    groups: tuple[Any, ...] | None
+    causes: tuple[Any, ...]
+    discrete: bool
+
+    @property
+    def levels(self) -> Levels:
+        """The sums that are released."""
+        return levels_for(self.cells.n_bins, self.cells.n_causes, self.table_stage.noise == "laplace")
+
+    @property
+    def table_stage(self) -> Stage:
+        """The stage that releases the table."""
+        stage = self.stage(TABLE)
+        assert isinstance(stage, Stage)
+        return stage
+
+    @cached_property
+    def least_squares(self) -> LeastSquares:
+        """What makes cells of the released sums, and the covariance of their noise."""
+        count = len(self.levels.weights)
+        std = np.asarray(self.table_stage.noise_std)[:count]
+        return LeastSquares.build(self.levels, std, self.cells.n_groups)
+
+    @cached_property
+    def cell_noise(self) -> Floats:
+        """Simulated noise of a group's cells, by its public distribution: shape (draws, cells)."""
+        scale = np.asarray(self.table_stage.noise_scale)[: len(self.levels.weights)]
+        return self.least_squares.draw(self.table_stage.noise, scale, N_DRAWS)
+
+    def curves(self, cells: Floats) -> Curves:
+        """Return the curves of cells (releases, cells) of one group."""
+        return Curves(cells, self.cells.n_bins, self.cells.n_causes, self.least_squares.own)
+
+    @property
+    def at_risk_std(self) -> Floats:
+        """Standard deviation of the noise of a group's number at risk in each bin."""
+        return self.curves(np.zeros((1, self.cells.size))).at_risk_std
+
+    def expected_width(
+        self, survival: Any, censoring: Any = None, *, confidence_level: float = 0.95
+    ) -> Floats:
+        """Return the expected width of a pointwise interval at the end of each bin, for a stated curve.
+
+        Parameters
+        ----------
+        survival : callable, or array of shape (n_bins + 1,)
+            The survival at each edge, from 1 on.
+        censoring : callable, or array of shape (n_bins + 1,), optional
+            The probability of not being censored up to each edge. None: censored at the horizon only.
+        confidence_level : float, default=0.95
+
+        Returns
+        -------
+        array of shape (n_bins,)
+            1 beyond the usable range. Groups are taken to have n / n_groups rows each.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dpstats.survival import PrivateSurvival
+        >>> plan = PrivateSurvival(horizon=5.0, bins=10).plan(5000)
+        >>> plan.expected_width(lambda t: np.exp(-t / 5))[[0, 4, 9]].round(3)
+        array([0.016, 0.027, 0.027])
+        """
+        level = check_level("confidence_level", confidence_level)
+        edges = np.asarray(self.cells.edges)
+        alive = _heights("survival", survival, edges)
+        free = np.ones_like(edges) if censoring is None else _heights("censoring", censoring, edges)
+        rows = self.n_samples / self.cells.n_groups
+        expected = expected_cells(alive, free, discrete=self.discrete)
+        others = np.zeros((self.cells.n_causes - 1) * self.cells.n_bins)
+        cells = rows * np.insert(expected, self.cells.n_bins, others)
+        low, high = limits(self.curves(cells[None]), np.array(normal_critical(level)))
+        width = high - low
+        return np.asarray(np.where(low + high > 0, width, 1.0)[0])
+
+    def facts(self) -> dict[str, Any]:
+        """Return further facts of the plan, by name."""
+        found: dict[str, Any] = {
+            "bins": self.cells.n_bins,
+            "horizon": self.cells.edges[-1],
+            "noise of the number at risk": float(
+                self.at_risk_std[0] if self._grouped else self.at_risk_std.max()
+            ),
+        }
+        if self.groups is not None:
+            found["groups"] = [str(group) for group in self.groups]
+        if len(self.causes) > 1:
+            found["causes"] = [str(cause) for cause in self.causes]
+        return found
+
+    @property
+    def _grouped(self) -> bool:
+        return self.cells.n_groups > 1
+
+    def notes(self) -> list[str]:
+        """Return the facts as sentences."""
+        std, m = self.at_risk_std, self.cells.n_bins
+        edges = np.asarray(self.cells.edges)
+        half = 0.5 ** (edges / edges[-1])
+        width = self.expected_width(half)
+        each = f" of each group of n/{self.cells.n_groups}" if self._grouped else ""
+        notes = [
+            f"{m} bins up to {edges[-1]:g}",
+            f"noise of the number at risk{each}: sd {std.min():.3g} to {std.max():.3g} rows",
+            f"expected width of a 95% interval at the horizon, if half{each} survive to it: {width[-1]:.3g}",
+        ]
+        rows = self.n_samples / self.cells.n_groups
+        if rows < 4 * std.max():
+            notes.append(
+                f"warning: groups of fewer than {4 * std.max():.0f} rows are not distinguishable from noise, and "
+                f"n/{self.cells.n_groups} is fewer. Use more rows, a larger epsilon or fewer groups."
+            )
+        return notes
+
+    def __str__(self) -> str:
+        return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
+
+
+def table_stage(cells: Cells, levels: Levels, epsilon: float, delta: float) -> Stage:
+    """Return the stage that releases a table alone."""
+    (stage,) = additive_stages([levels.integers(cells)], epsilon, delta)
+    return stage
+
+
+def finest_cells(edges: Sequence[float], n_causes: int, n_groups: int, made: Callable[[Cells], Any]) -> Any:
+    """Build from the cells with the finest steps for which noise can be drawn: a public choice."""
+    for bits in _BITS:
+        try:
+            return made(Cells(tuple(edges), n_causes, n_groups, bits))
+        except ScaleOutOfRange:
+            if not bits:
+                raise
+    raise AssertionError
+
+
+def check_edges(horizon: Any, edges: Any, bins: Any, default: int) -> tuple[float, ...]:
+    """Return the public edges of the bins, 0 first, or refuse the parameters that state them."""
+    if edges is None:
+        if horizon is None:
+            raise InvalidParameter(
+                "horizon must be given: the time up to which the curve is released. Choose it from public knowledge."
+            )
+        end = check_real("horizon", horizon, above=0)
+        count = default if bins is None else check_integer("bins", bins, at_least=1, at_most=MOST_BINS)
+        made = np.linspace(0.0, end, count + 1)
+        if not (np.diff(made) > 0).all():
+            raise InvalidParameter(f"horizon must be large enough to be cut into {count} bins, got {end:g}")
+        return tuple(made.tolist())
+    if bins is not None:
+        raise InvalidParameter("bins must be None with edges. Give the number of bins, or their edges.")
+    refusal = InvalidParameter(
+        f"edges must be increasing finite times from 0 on, at most {MOST_BINS + 1}, got {reprlib.repr(edges)}"
+    )
+    try:
+        given = np.array(edges, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise refusal from None
+    if given.ndim != 1 or not given.size or not np.isfinite(given).all() or given[0] < 0:
+        raise refusal
+    given = np.concatenate([[0.0], given]) if given[0] > 0 else given + 0.0
+    if not 2 <= given.size <= MOST_BINS + 1 or not (np.diff(given) > 0).all():
+        raise refusal
+    if horizon is not None and check_real("horizon", horizon, above=0) != given[-1]:
+        raise InvalidParameter(
+            f"horizon must be the last of the edges ({given[-1]:g}), got {horizon!r}. Omit it."
+        )
+    return tuple(given.tolist())
+
+
+def survival_plan(
+    n: int,
+    edges: Sequence[float],
+    groups: tuple[Any, ...] | None,
+    causes: tuple[Any, ...],
+    discrete: bool,
+    epsilon: float,
+    delta: float,
+) -> TablePlan:
+    """Return the plan of releasing one table of n rows."""
+    n_groups = 1 if groups is None else len(groups)
+    check_cells(len(edges) - 1, len(causes), n_groups)
+    levels = levels_for(len(edges) - 1, len(causes), delta == 0)
+
+    def made(cells: Cells) -> TablePlan:
+        stage = table_stage(cells, levels, epsilon, delta)
+        guarantee = PrivacyGuarantee(epsilon, delta)
+        return TablePlan(
+            (stage,), guarantee, n, 1, cells=cells, groups=groups, causes=causes, discrete=discrete
+        )
+
+    found: TablePlan = finest_cells(edges, len(causes), n_groups, made)
+    return found
+
+
+def check_cells(n_bins: int, n_causes: int, n_groups: int) -> None:
+    """Refuse a table of too many cells."""
+    count = n_groups * ((n_causes + 1) * n_bins + 1)
+    if count > MOST_CELLS:
+        raise InvalidParameter(
+            f"bins, causes and groups must make at most {MOST_CELLS:,} cells, got {count:,}"
+        )
+
+
+def choose_edges(
+    horizon: Any, edges: Any, bins: Any, n: int, epsilon: float, n_groups: int
+) -> tuple[float, ...]:
+    """Return the public edges of a table of n rows."""
+    return check_edges(horizon, edges, bins, default_bins(n, epsilon, n_groups))
+
+
+def expected_cells(alive: Floats, free: Floats, *, discrete: bool = False) -> Floats:
+    """Return the expected cells of a row, from the survival and the share not censored at each edge."""
+    middle = (free[1:] + free[:-1]) / 2
+    events = -np.diff(alive) * (free[:-1] if discrete else middle)
+    left = -np.diff(free) * (alive[1:] if discrete else (alive[1:] + alive[:-1]) / 2)
+    part = 0.0 if discrete else 0.5
+    at_edges = np.append(part * left, 0.0) + np.append(0.0, (1 - part) * left)
+    at_edges[-1] += alive[-1] * free[-1]
+    return np.concatenate([events, at_edges])
+
+
+def _heights(name: str, curve: Any, edges: Floats) -> Floats:
+    try:
+        given = np.asarray(curve(edges) if callable(curve) else curve, dtype=np.float64)
+    except (TypeError, ValueError):
+        given = np.zeros(0)
+    inside = given.shape == edges.shape and bool(((given >= 0) & (given <= 1)).all())
+    if not inside or given[0] != 1 or (np.diff(given) > 0).any():
+        raise InvalidParameter(
+            f"{name} must be a probability at each of the {edges.size} edges, 1 at time 0 and never increasing"
+        )
+    return given

@@ -1,0 +1,128 @@
+"""The public reference of a log-rank test, from a released table: pooled hazards, weights and group shares.
+
+Arrays have the releases first. Nothing here sees private rows. Proof: docs/proofs/survival.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.survival.curves import LEAST_AT_RISK, LEAST_IN_NOISE, risk_sums
+from dpstats.survival.levels import LeastSquares
+
+Floats = NDArray[np.float64]
+
+LARGEST_HAZARD = 0.9
+LARGEST_TOTAL = 3.0
+"""Follow-up ends where the weighted cumulative hazard would exceed this."""
+_LEAST_SHARE = 0.005
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """What a released table says of all groups together.
+
+    Attributes
+    ----------
+    cells : array of shape (releases, groups, cells)
+        Of one cause.
+    noise : LeastSquares
+        The covariance of the noise of the cells.
+    rho, gamma : float
+        Fleming and Harrington's weights S^rho (1 - S)^gamma.
+    """
+
+    cells: Floats
+    noise: LeastSquares
+    rho: float
+    gamma: float
+
+    @property
+    def n_bins(self) -> int:
+        """Number of bins."""
+        return int((self.cells.shape[2] - 1) // 2)
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups."""
+        return int(self.cells.shape[1])
+
+    @cached_property
+    def pooled_noise(self) -> Floats:
+        """Covariance of the noise of the cells of all groups added up."""
+        K, shared = self.n_groups, self.noise.shared
+        return K * self.noise.own - K * (K - 1) * np.outer(shared, shared)
+
+    @cached_property
+    def at_risk(self) -> Floats:
+        """Number at risk of each group: shape (releases, groups, bins)."""
+        return np.asarray(self.cells @ risk_sums(self.n_bins, 1).T)
+
+    @cached_property
+    def pooled_at_risk(self) -> Floats:
+        """Number at risk of all groups: shape (releases, bins)."""
+        return np.asarray(self.at_risk.sum(axis=1))
+
+    @cached_property
+    def usable(self) -> NDArray[np.bool_]:
+        """Which bins are usable: shape (releases, bins)."""
+        sums = risk_sums(self.n_bins, 1)
+        std = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", sums, self.pooled_noise, sums), 0.0))
+        least = np.maximum(LEAST_IN_NOISE * std, LEAST_AT_RISK)
+        return np.asarray(np.logical_and.accumulate(self.pooled_at_risk > least, axis=1))
+
+    @cached_property
+    def pooled_hazards(self) -> Floats:
+        """Hazards of all groups together, 0 where the table is not usable: shape (releases, bins)."""
+        events = self.cells[:, :, : self.n_bins].sum(axis=1)
+        found = events / np.where(self.usable, self.pooled_at_risk, 1.0)
+        return np.asarray(np.where(self.usable, np.clip(found, 0.0, LARGEST_HAZARD), 0.0))
+
+    @cached_property
+    def weights(self) -> Floats:
+        """Weights of the bins, at most 1, and 0 after the end of follow-up: shape (releases, bins)."""
+        increments = -np.log1p(-self.pooled_hazards)
+        total = np.cumsum(increments, axis=1)
+        before = np.exp(-np.hstack([np.zeros((len(total), 1)), total[:, :-1]]))
+        raw = np.where(self.usable, before**self.rho * (1 - before) ** self.gamma, 0.0)
+        scaled = raw / np.maximum(raw.max(axis=1, keepdims=True), 1e-12)
+        ends = np.cumsum(scaled * increments, axis=1) > LARGEST_TOTAL
+        return np.asarray(np.where(ends, 0.0, scaled))
+
+    @cached_property
+    def heights(self) -> Floats:
+        """The weighted cumulative hazard at each edge: shape (releases, bins + 1)."""
+        increments = -np.log1p(-self.pooled_hazards) * self.weights
+        return np.hstack([np.zeros((len(increments), 1)), np.cumsum(increments, axis=1)])
+
+    @cached_property
+    def shares(self) -> Floats:
+        """Share of each group in the number at risk: shape (releases, groups, bins)."""
+        positive = np.clip(self.at_risk, 0.0, None)
+        total = positive.sum(axis=1, keepdims=True)
+        return np.where(total > 0, positive / np.where(total > 0, total, 1.0), 1 / self.n_groups)
+
+    @cached_property
+    def information(self) -> Floats:
+        """Weighted events w^2 E h of each bin: shape (releases, bins)."""
+        return np.asarray(self.weights**2 * np.maximum(self.pooled_at_risk, 0.0) * self.pooled_hazards)
+
+    @cached_property
+    def mean_shares(self) -> Floats:
+        """Share of each group, averaged over the information of the bins: shape (releases, groups)."""
+        total = self.information.sum(axis=1)[:, None]
+        mean = (self.shares * self.information[:, None]).sum(axis=2) / np.maximum(total, 1e-9)
+        mean = np.where(total > 1e-9, mean, 1 / self.n_groups)
+        clipped = np.clip(mean, _LEAST_SHARE, 1 - _LEAST_SHARE)
+        return np.asarray(clipped / clipped.sum(axis=1, keepdims=True))
+
+
+def expectation_gradient(weights: Floats, hazards: Floats) -> Floats:
+    """Return the gradient of sum_j u_j (d_j - h_j E_j) by the cells, for weights u of shape (..., bins)."""
+    lost = np.cumsum(weights * hazards, axis=-1)
+    start = np.zeros((*lost.shape[:-1], 1))
+    return np.concatenate([weights - lost, start, -lost], axis=-1)

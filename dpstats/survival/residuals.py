@@ -1,0 +1,104 @@
+"""Residuals of a log-rank test in integers: what a row adds, given the public reference of the first stage.
+
+With two groups the statistic is one number: a row adds (1 - p) r in the first group and -p r in the second one, where r
+is its residual and p the share of the first group. With more groups each has a sum of residuals.
+Proof: docs/proofs/survival.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.arithmetic import as_int64
+from dpstats.data.tables import Table
+from dpstats.release.additive import Integers
+from dpstats.survival.cells import Floats, Steps, checked_rows
+from dpstats.survival.reference import Reference
+
+RESIDUALS = "residuals"
+_ROWS = 1 << 16  # of a block
+
+
+def residual_integers(n_groups: int, bits: int, share: float) -> Integers:
+    """Return what a stage states of the sums: divided by their sensitivity, they move by 2^bits steps."""
+    size = 1 if n_groups == 2 else n_groups
+    return Integers(RESIDUALS, size, 2.0**-bits, 1 << bits, 1 << bits, share)
+
+
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """Sums of residuals over rows, for one release of the first stage or for several.
+
+    Attributes
+    ----------
+    reference : Reference
+    edges : array of shape (bins + 1,)
+    bits : int
+    pure : bool
+        Whether the sensitivity is in l1, or in l2.
+    """
+
+    reference: Reference
+    edges: Floats
+    bits: int
+    pure: bool
+
+    @cached_property
+    def bounds(self) -> tuple[Floats, Floats]:
+        """The least and the largest number that a row adds to a sum: each of shape (releases,)."""
+        total = self.reference.heights[:, -1]
+        if self.reference.n_groups > 2:
+            return -total, np.ones_like(total)
+        share = self.reference.mean_shares[:, 0]
+        return np.minimum(-(1 - share) * total, -share), np.maximum(1 - share, share * total)
+
+    @cached_property
+    def divisor(self) -> Floats:
+        """What sums are divided by, so that their sensitivity is 1: shape (releases,)."""
+        low, high = self.bounds
+        if self.reference.n_groups == 2:
+            return high - low
+        largest = np.maximum(-low, high)
+        return 2 * largest if self.pure else np.maximum(np.sqrt(2.0) * largest, high - low)
+
+    def sums(self, times: Floats, codes: Steps, groups: Steps) -> Steps:
+        """Return the sums of rows in steps: shape (releases, 1), or (releases, groups) of more than two groups."""
+        size = 1 if self.reference.n_groups == 2 else self.reference.n_groups
+        found = np.zeros((len(self.divisor), size), dtype=np.int64)
+        for start in range(0, len(times), _ROWS):
+            part = slice(start, start + _ROWS)
+            found += self._part(times[part], codes[part], groups[part])
+        return found
+
+    def _part(self, times: Floats, codes: Steps, groups: Steps) -> Steps:
+        edges, K = self.edges, self.reference.n_groups
+        bins = np.clip(np.searchsorted(edges, times, side="left"), 1, len(edges) - 1) - 1
+        width = np.diff(edges)[bins]
+        share = np.clip((times - edges[bins]) / width, 0.0, 1.0)
+        heights, weights = self.reference.heights, self.reference.weights
+        expected = heights[:, bins] + share * (heights[:, bins + 1] - heights[:, bins])
+        event = (codes > 0) & (times <= edges[-1])
+        values = np.where(event, weights[:, bins], 0.0) - expected
+        one = 1 << self.bits
+        low, high = (end / self.divisor * one for end in self.bounds)
+        if K == 2:
+            first = self.reference.mean_shares[:, :1]
+            values = np.where(groups == 0, 1 - first, -first) * values
+            least = np.floor(low)
+            most = least + one
+        else:
+            # A part in 10^12 is more than the rounding of the bounds.
+            least, most = (np.trunc(end * (1 - 1e-12)) for end in (low, high))
+        steps = np.rint(values / self.divisor[:, None] * one)
+        steps = as_int64(np.clip(steps, least[:, None], most[:, None]))
+        if K == 2:
+            return np.asarray(steps.sum(axis=1, keepdims=True))
+        return np.stack([np.where(groups == group, steps, 0).sum(axis=1) for group in range(K)], axis=1)
+
+    def __call__(self, table: Table) -> dict[str, NDArray[np.int64]]:
+        """Return the sums of some rows."""
+        return {RESIDUALS: self.sums(*checked_rows(table))}

@@ -1,0 +1,284 @@
+"""Estimates of survival releases, and the distributions of their errors."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from dpstats.inference import FREE, ErrorDistribution, Estimates, Limits, Tail
+from dpstats.report import SIMULATED, Reported
+from dpstats.results import Exported, Records, Summary, significant
+from dpstats.survival.table import SurvivalTable
+
+Floats = NDArray[np.float64]
+
+_FAR = 40.0  # standard deviations
+_HALVINGS = 60
+
+
+@dataclass(frozen=True, eq=False)
+class TableErrors(ErrorDistribution):
+    """Errors of an estimate of each of some groups, or of the difference of two.
+
+    Attributes
+    ----------
+    table : SurvivalTable
+    estimate : float or array
+    places : tuple of int
+        Positions of the groups.
+    range : tuple of float
+        The ends between which the estimands lie.
+    """
+
+    table: SurvivalTable
+    estimate: Any
+    places: tuple[int, ...]
+    range: tuple[float, float]
+
+    @property
+    def start(self) -> Floats:
+        """The estimates, or a value between the limits where there is none."""
+        values = np.asarray(self.estimate, dtype=np.float64)
+        low, _ = self.limits(0.5)
+        return np.where(np.isfinite(values), values, low)
+
+    @property
+    def box(self) -> Limits:
+        """The public ends between which the estimands lie."""
+        shape = np.shape(self.estimate)
+        return np.full(shape, self.range[0]), np.full(shape, self.range[1])
+
+    def limits(self, tail: Tail) -> Limits:
+        """Return lower and upper limits, each wrong with at most this probability."""
+        shape = np.shape(self.estimate)
+        tails = np.broadcast_to(np.asarray(tail, dtype=np.float64), shape).ravel()
+        found = [self._limits(i, float(each)) for i, each in enumerate(tails)]
+        low, high = np.array(found).T
+        return low.reshape(shape), high.reshape(shape)
+
+    @abstractmethod
+    def _limits(self, row: int, tail: float) -> tuple[float, float]:
+        """Return the limits of one estimate."""
+
+
+@dataclass(frozen=True, eq=False)
+class QuantileErrors(TableErrors):
+    """Errors of a quantile of the time to the event."""
+
+    q: float
+
+    def _limits(self, row: int, tail: float) -> tuple[float, float]:
+        return self.table.quantile_limits(self.places[row], self.q, 1 - 2 * tail)
+
+
+@dataclass(frozen=True, eq=False)
+class AreaErrors(TableErrors):
+    """Errors of a restricted mean."""
+
+    until: float
+
+    def _limits(self, row: int, tail: float) -> tuple[float, float]:
+        return self.table.area_limits(self.places[row], self.until, 1 - 2 * tail)
+
+
+@dataclass(frozen=True, eq=False)
+class AreaDifferenceErrors(TableErrors):
+    """Errors of the difference of two restricted means: normal, and a grid term."""
+
+    until: float
+
+    def _limits(self, row: int, tail: float) -> tuple[float, float]:
+        first, second = self.places
+        return self.table.area_difference_limits(first, second, self.until, 1 - 2 * tail)
+
+    def tails(self, value: Floats) -> Limits:
+        """Return the p-values for the alternatives that the difference is less, and greater, than a value."""
+        first, second = self.places
+        difference, error, grid = self.table.area_difference(first, second, self.until)
+        if np.isnan(difference):
+            return ErrorDistribution.tails(self, value)
+        with np.errstate(all="ignore"):
+            below, above = (difference + grid - value) / error, (value - difference + grid) / error
+        return np.asarray(ndtr(below)), np.asarray(ndtr(above))
+
+
+@dataclass(frozen=True, eq=False)
+class SurvivalDifferenceErrors(TableErrors):
+    """Errors of the difference of two survivals at an edge."""
+
+    place: int
+
+    def _limits(self, row: int, tail: float) -> tuple[float, float]:
+        return self._at(max(float(-ndtri(tail)), 0.0))
+
+    def _at(self, critical: float) -> tuple[float, float]:
+        first, second = self.places
+        return self.table.difference_limits(first, second, self.place, critical)
+
+    def tails(self, value: Floats) -> Limits:
+        """Return the p-values for the alternatives that the difference is less, and greater, than a value."""
+        found = np.array([self._tails(float(each)) for each in np.ravel(value)]).reshape(*np.shape(value), 2)
+        return found[..., 0], found[..., 1]
+
+    def _tails(self, value: float) -> tuple[float, float]:
+        inside, outside = 0.0, _FAR
+        low, high = self._at(0.0)
+        if low <= value <= high and low < high:  # not usable: nothing is known
+            return 1.0, 1.0
+        for _ in range(_HALVINGS):
+            middle = (inside + outside) / 2
+            low, high = self._at(middle)
+            inside, outside = (inside, middle) if low <= value <= high else (middle, outside)
+        tail = float(ndtr(-outside))
+        low, high = self._at(0.0)
+        return (tail, 1 - tail) if high < value else (1 - tail, tail)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SurvivalEstimate(Estimates):
+    """Estimates of a survival release with their limits: a median of each group, say.
+
+    Attributes
+    ----------
+    low, high : float, or array of shape (groups,)
+        Limits at the level 0.95.
+    pvalue : float, or array of shape (groups,)
+        Two-sided, of the value 0.
+
+    Notes
+    -----
+    An estimate is NaN where the usable range of the curve does not reach it. An infinite time is not reached.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.survival import PrivateSurvival
+    >>> rng = np.random.default_rng(0)
+    >>> times, limit = rng.exponential(2.0, 2000), rng.uniform(1.0, 5.0, 2000)
+    >>> model = PrivateSurvival(horizon=4.0, random_state=0)
+    >>> model = model.fit(np.minimum(times, limit), times <= limit)
+    >>> found = model.median()
+    >>> bool(found.low < found.estimate < found.high)
+    True
+    """
+
+    compared: bool = field(default=False, kw_only=True)
+    """Whether it is a difference, whose value 0 is tested."""
+
+    @property
+    def low(self) -> Any:
+        """The lower limits at the level 0.95."""
+        return self.confidence_interval().low
+
+    @property
+    def high(self) -> Any:
+        """The upper limits at the level 0.95."""
+        return self.confidence_interval().high
+
+    @property
+    def pvalue(self) -> Any:
+        """The two-sided p-values of the value 0."""
+        return self.test(0.0).pvalue
+
+    def summary(self, confidence_level: float = 0.95) -> Summary:
+        """Return a table; prints as text, shows as HTML in a notebook."""
+        interval = self.confidence_interval(confidence_level)
+        percent = f"{100 * interval.confidence_level:g}%"
+        columns = ["", self.header, f"[{percent} low", f"{percent} high]", *["p-value"] * self.compared]
+        rows = []
+        numbers = zip(
+            self.names,
+            np.ravel(self.estimate),
+            np.ravel(interval.low),
+            np.ravel(interval.high),
+            strict=True,
+        )
+        for name, *values in numbers:
+            error = (values[2] - values[1]) / 4
+            pvalue = [f"{self.pvalue:.4g}"] if self.compared else []
+            rows.append((name, *(shown(float(value), float(error)) for value in values), *pvalue))
+        notes = [FREE, *self.notes, *[SIMULATED] * self.simulated]
+        return Summary(self.title, [("Estimated", self.estimand)], columns, rows, notes)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LogRankResult(Exported, Reported):
+    """A log-rank test from a survival table that was released before: it costs no privacy.
+
+    Attributes
+    ----------
+    statistic : float
+        Chi-square.
+    pvalue : float
+    degrees_of_freedom : int
+    names : tuple of str
+        The groups.
+    n, observed, expected, difference : arrays of shape (n_groups,)
+        Rows, events, expected events, and weighted observed less expected events; with noise.
+    weights : str
+        The weights in words.
+    simulated : bool
+        Whether the noise of the release was simulated.
+    """
+
+    statistic: float
+    pvalue: float
+    degrees_of_freedom: int
+    names: tuple[str, ...]
+    n: Floats
+    observed: Floats
+    expected: Floats
+    difference: Floats
+    weights: str
+    simulated: bool = False
+
+    def summary(self) -> Summary:
+        """Return a table, as R's survdiff prints it; prints as text, shows as HTML in a notebook."""
+        columns = (self.n, self.observed, self.expected, self.difference)
+        rows = [
+            (name, *(f"{float(number):,.0f}" for number in numbers))
+            for name, *numbers in zip(self.names, *columns, strict=True)
+        ]
+        df = self.degrees_of_freedom
+        law = f"chi-square, {df} degree{'s' if df > 1 else ''} of freedom"
+        facts = [
+            ("Null hypothesis", "the groups have the same survival curve"),
+            ("Test", f"chi-square = {self.statistic:.3f}, p-value = {self.pvalue:.4g} ({law})"),
+            ("Weights", self.weights),
+        ]
+        notes: Sequence[str] = [
+            FREE,
+            "The level is measured and not proved. LogRankTest has more power, at a privacy cost of its own.",
+            *[SIMULATED] * self.simulated,
+        ]
+        return Summary(
+            "Private log-rank test", facts, ["", "N", "observed", "expected", "O - E"], rows, notes
+        )
+
+    def _records(self) -> Records:
+        columns = {
+            "n": self.n.tolist(),
+            "observed": self.observed.tolist(),
+            "expected": self.expected.tolist(),
+            "difference": self.difference.tolist(),
+        }
+        facts = {"statistic": self.statistic, "pvalue": self.pvalue, "simulated": self.simulated}
+        return Records(self.names, columns, facts)
+
+    def __repr__(self) -> str:
+        return str(self.summary())
+
+
+def shown(value: float, error: float) -> str:
+    """Format an estimate to the precision of its error; an infinite time is not reached."""
+    if np.isnan(value):
+        return "unusable"
+    if np.isinf(value):
+        return "not reached"
+    return significant(value, error if np.isfinite(error) and error > 0 else None)

@@ -1,0 +1,726 @@
+"""Private survival curves: one release of a table, and everything that a survival analysis asks of it.
+
+Proof: docs/proofs/survival.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from dpstats.data.levels import Categories
+from dpstats.data.parameters import check_flag, check_level, check_privacy_parameters, check_real
+from dpstats.data.tables import Rows
+from dpstats.data.values import exact_numbers
+from dpstats.errors import InvalidParameter
+from dpstats.release.parameters import parameters
+from dpstats.release.session import Released
+from dpstats.report import SIMULATED, picture_of
+from dpstats.results import ConfidenceInterval, Summary, significant
+from dpstats.survival.base import SurvivalEstimator
+from dpstats.survival.cells import CELLS
+from dpstats.survival.levels import TABLE
+from dpstats.survival.limits import normal_critical
+from dpstats.survival.pictures import draw_curves
+from dpstats.survival.plan import TablePlan, choose_edges, survival_plan
+from dpstats.survival.reference import Reference
+from dpstats.survival.results import (
+    AreaDifferenceErrors,
+    AreaErrors,
+    LogRankResult,
+    QuantileErrors,
+    SurvivalDifferenceErrors,
+    SurvivalEstimate,
+    TableErrors,
+    shown,
+)
+from dpstats.survival.table import SurvivalTable
+from dpstats.survival.table_log_rank import pool_causes, table_log_rank
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Floats = NDArray[np.float64]
+
+_FEW_EVENTS = 5.0
+_MOST_DRAWN = 6  # groups
+_INDEPENDENCE = (
+    "Censoring is assumed to be independent of the event time in each group. The data cannot show that."
+)
+
+
+class _Fitted(SurvivalEstimator[TablePlan]):
+    """What a fit sets: attributes, and no parameters."""
+
+    edges_: Floats
+    survival_: Floats
+    at_risk_: Floats
+    at_risk_noise_std_: Floats
+    usable_until_: Any
+
+
+@parameters
+class PrivateSurvival(_Fitted):
+    """Private Kaplan-Meier curves with pointwise intervals, simultaneous bands, medians and restricted means.
+
+    One release of a table of events and censored times by public bins. Everything else is computed from it and costs
+    nothing: curves, bands, medians, restricted means, comparisons of groups and cumulative incidences.
+
+    Parameters
+    ----------
+    horizon : float
+        The time up to which the curve is released, in the units of the times; public. Later times count as censored at
+        the horizon.
+    edges : sequence of float, optional
+        Public right edges of the bins, increasing, the last one being the horizon. Bins are open on the left and closed
+        on the right. Choose them without looking at the times of the data.
+    bins : int, optional
+        Number of bins of equal width. By default 8 to 50, from the number of rows and epsilon.
+    by : column name, optional
+        The column of a data frame that has the group of each row.
+    groups : sequence, optional
+        The labels of the groups: public, distinct and declared. They cost nothing: a subject is in one group. A row of
+        no declared group is refused.
+    causes : sequence, optional
+        The values of ``event`` that are an event, one or several competing causes. The default is 1.
+    epsilon : float, default=1.0
+        Privacy parameter, greater than 0.
+    delta : float, default=0.0
+        0 adds discrete Laplace noise, in (0, 1) Gaussian noise.
+    time, event : column names, optional
+        The columns of a data frame that have the times and the events.
+    unit : column name, optional
+        The subject of each row. A subject with several rows is refused.
+    censored : default=0
+        The value of ``event`` of a censored time.
+    discrete : bool, default=False
+        Whether times happen at the edges only (whole months, say): curves are then steps, and restricted means have no
+        grid term.
+    random_state : None, int or numpy.random.Generator, default=None
+        None draws exact noise: a release. Anything else is a simulation.
+    budget : PrivacyBudget, optional
+        Charged by every fit, before noise is drawn; shared by clones.
+
+    Attributes
+    ----------
+    edges_ : ndarray of shape (n_bins + 1,)
+        0 and the right edges of the bins.
+    survival_ : ndarray of shape (n_bins + 1,), or (n_groups, n_bins + 1)
+        Estimated survival at the edges, which never increases; NaN beyond the usable range.
+    at_risk_ : ndarray of shape (n_bins,), or (n_groups, n_bins)
+        Number at risk in each bin, with noise: not whole, and perhaps negative.
+    at_risk_noise_std_ : ndarray of shape (n_bins,)
+        Standard deviation of that noise.
+    usable_until_ : float, or ndarray of shape (n_groups,)
+        The end of the usable range, up to which the number at risk exceeds 5 and two standard deviations of its noise.
+    privacy_ : PrivacyGuarantee
+        For neighbors that differ in one row, its time, event or group; n is public, the sizes of groups are not.
+    plan_ : TablePlan
+    n_features_in_ : int
+        1.
+    feature_names_in_ : ndarray of shape (1,)
+        The name of the column of times, if X has names.
+
+    Notes
+    -----
+    **Estimand.** The survival P(T > t) of each group in the population that rows are independent draws from. Discrete
+    data on the edges give exactly Kaplan-Meier. A censored row is shared between the
+    two edges of its bin. The bias is below 0.3 standard errors at n = 5000 with ten bins, except for curves that are
+    very steep at 0.
+
+    **Intervals** count sampling error and noise. A pointwise interval is a score interval with the effective number of
+    rows of Greenwood's variance. The band covers the whole usable range together. Beyond the usable range the lower
+    limit is 0.
+
+    **Not covered.** Rows that enter late (left truncation): there is no column for an entry time.
+
+    References
+    ----------
+    Kaplan and Meier (1958), Nonparametric estimation from incomplete observations. Greenwood (1926), The natural
+    duration of cancer. Hall and Wellner (1980), Confidence bands for a survival curve from censored data. Gondara and
+    Wang (2020), Differentially private survival function estimation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.survival import PrivateSurvival
+    >>> rng = np.random.default_rng(0)
+    >>> week = rng.exponential(30.0, 5000)
+    >>> left = rng.uniform(10.0, 80.0, 5000)
+    >>> model = PrivateSurvival(horizon=52.0, bins=13, epsilon=1.0, random_state=0)
+    >>> model = model.fit(np.minimum(week, left), week <= left)
+    >>> model.survival([12.0, 24.0]).round(2)
+    array([0.67, 0.45])
+    >>> low, high = model.confidence_interval([12.0, 24.0])
+    >>> bool((low < np.exp([-0.4, -0.8])).all() and (np.exp([-0.4, -0.8]) < high).all())
+    True
+    """
+
+    horizon: Any = None
+    edges: Any = None
+    bins: Any = None
+    by: Any = None
+    groups: Any = None
+    causes: Any = None
+    epsilon: float = 1.0
+    delta: float = 0.0
+    time: Any = None
+    event: Any = None
+    unit: Any = None
+    censored: Any = 0
+    discrete: bool = False
+    random_state: Any = None
+    budget: Any = None
+
+    def plan(self, n_samples: int, n_features: int = 1) -> TablePlan:
+        """Return the plan of a fit on data of this size: what it releases, and its cost.
+
+        Parameters
+        ----------
+        n_samples, n_features : int
+            Public sizes; times are one column.
+
+        Examples
+        --------
+        >>> from dpstats.survival import PrivateSurvival
+        >>> print(PrivateSurvival(horizon=52, epsilon=1.0).plan(5000))
+        Release plan for n = 5000, d = 1: (epsilon = 1, delta = 0), one row replaced
+          survival table: 119 numbers, laplace noise of scale 3.63636 to 8.33333
+          50 bins up to 52
+          noise of the number at risk: sd 6.32 to 20 rows
+          expected width of a 95% interval at the horizon, if half survive to it: 0.0282
+        """
+        n = self._size(n_samples, n_features)
+        epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
+        causes = self._event_kinds().values[1:]
+        groups = None if self.groups is None else self._categories().values
+        n_groups = 1 if groups is None else len(groups)
+        edges = choose_edges(self.horizon, self.edges, self.bins, n, epsilon, n_groups)
+        discrete = check_flag("discrete", self.discrete)
+        return survival_plan(n, edges, groups, causes, discrete, epsilon, delta)
+
+    def _causes(self) -> tuple[Any, ...]:
+        return (1,) if self.causes is None else Categories(self.causes, "causes").values
+
+    def _read(self, rows: Rows, plan: TablePlan) -> Mapping[str, Any]:
+        return {TABLE: plan.levels.steps(rows.total(plan.cells)[CELLS])}
+
+    def _report(self, released: Released, plan: TablePlan) -> None:
+        cells = plan.least_squares.cells(np.asarray(released[TABLE]), plan.n_samples)
+        self._table = table = SurvivalTable(plan, cells)
+        each = range(plan.cells.n_groups)
+        self.edges_ = table.edges
+        self.survival_ = self._per_group([table.estimate(group) for group in each])
+        self.at_risk_ = self._per_group([table.curves(group).at_risk[0] for group in each])
+        self.at_risk_noise_std_ = plan.at_risk_std
+        self.usable_until_ = self._per_group([table.usable_until(group) for group in each])
+
+    # Arguments
+
+    def _per_group(self, values: list[Any]) -> Any:
+        """Return values of each group with the groups first; without groups the only value."""
+        if self.groups is not None:
+            return np.array(values)
+        return values[0]
+
+    def _places(self, group: Any) -> list[int]:
+        """Return the positions of a group, or of all."""
+        check_is_fitted(self)
+        return list(range(self.plan_.cells.n_groups)) if group is None else [self._place("group", group)]
+
+    def _place(self, name: str, label: Any) -> int:
+        """Return the position of a declared group."""
+        check_is_fitted(self)
+        labels = self.plan_.groups
+        place = -1 if labels is None else int(Categories(labels).codes([label])[0])
+        if place < 0:
+            known = "there are none" if labels is None else ", ".join(map(repr, labels[:6]))
+            raise InvalidParameter(f"{name} must be a declared group ({known}), got {label!r}")
+        return place
+
+    def _several(self, group: Any, values: list[Any]) -> Any:
+        """Return values of the groups that the user names."""
+        several = group is None and self.plan_.groups is not None
+        return np.array(values) if several else values[0]
+
+    def _names(self, group: Any = None) -> tuple[str, ...]:
+        labels = self.plan_.groups
+        return tuple("all" if labels is None else str(labels[place]) for place in self._places(group))
+
+    def _times(self, name: str, t: Any) -> Floats:
+        times = np.asarray(exact_numbers(name, t), dtype=np.float64)
+        if not np.all((times >= 0) & (times <= self.edges_[-1])):
+            raise InvalidParameter(f"{name} must be times from 0 to the horizon, {self.edges_[-1]:g}")
+        return times
+
+    def _time(self, name: str, t: Any) -> float:
+        end = float(self.edges_[-1])
+        return end if t is None else check_real(name, t, above=0, at_most=end)
+
+    def _cause(self, cause: Any) -> int:
+        causes = self.plan_.causes
+        place = int(Categories(causes).codes([cause])[0])
+        if place < 0:
+            raise InvalidParameter(
+                f"cause must be a declared cause ({', '.join(map(repr, causes))}), got {cause!r}"
+            )
+        return place
+
+    # The curve
+
+    def survival(self, t: Any, group: Any = None) -> Any:
+        """Return the estimated survival at times; NaN beyond the usable range.
+
+        Parameters
+        ----------
+        t : float or array
+            Times from 0 to the horizon. Between edges the curve is a straight line, for discrete times a step.
+        group : label, optional
+            None: all groups.
+
+        Returns
+        -------
+        float or array
+            Of the shape of ``t``, groups first where there are several.
+        """
+        places = self._places(group)
+        times = self._times("t", t)
+        table = self._table
+        found = [table.at(times, table.estimate(place)) for place in places]
+        return self._several(group, [value if times.ndim else float(value) for value in found])
+
+    def confidence_interval(
+        self, t: Any = None, confidence_level: float = 0.95, *, group: Any = None
+    ) -> ConfidenceInterval:
+        """Return a pointwise interval for the survival at times, counting sampling error and noise.
+
+        Parameters
+        ----------
+        t : float or array, optional
+            Times from 0 to the horizon; by default the edges. Between edges the interval contains those at both
+            neighboring edges.
+        confidence_level : float, default=0.95
+        group : label, optional
+            None: all groups.
+
+        Returns
+        -------
+        ConfidenceInterval
+            ``low`` and ``high`` of the shape of ``survival(t)``.
+        """
+        places, level = self._places(group), check_level("confidence_level", confidence_level)
+        times = self._times("t", self.edges_ if t is None else t)
+        table = self._table
+        pairs = [table.limits_at(times, *table.pointwise(place, level)) for place in places]
+        return self._interval(group, pairs, level, f"the survival P(T > t){self._whose()}")
+
+    def band(self, confidence_level: float = 0.95, *, group: Any = None) -> ConfidenceInterval:
+        """Return a band at ``edges_`` that covers the whole survival curve of a group.
+
+        Parameters
+        ----------
+        confidence_level : float, default=0.95
+            Probability that the curve is inside the band at every edge. Each group has its band.
+        group : label, optional
+            None: all groups.
+
+        Returns
+        -------
+        ConfidenceInterval
+        """
+        places, level = self._places(group), check_level("confidence_level", confidence_level)
+        pairs = [self._table.band(place, level) for place in places]
+        estimand = f"the survival curve at all edges together{self._whose()}"
+        return self._interval(group, pairs, level, estimand, simultaneous=True)
+
+    def _interval(
+        self, group: Any, pairs: list[Any], level: float, estimand: str, *, simultaneous: bool = False
+    ) -> ConfidenceInterval:
+        low, high = (self._several(group, [pair[end] for pair in pairs]) for end in (0, 1))
+        if np.ndim(low) == 0:
+            low, high = float(low), float(high)
+        return ConfidenceInterval(low, high, level, estimand, simultaneous)
+
+    def _whose(self) -> str:
+        return "" if self.plan_.groups is None else " of each group"
+
+    def cumulative_hazard(self, t: Any, group: Any = None) -> Any:
+        """Return the estimated cumulative hazard -log S(t) at times: as `survival`."""
+        with np.errstate(divide="ignore"):
+            found = -np.log(self.survival(t, group))
+        return float(found) if np.ndim(found) == 0 else found
+
+    # Times and means
+
+    def quantile(self, q: float, group: Any = None) -> SurvivalEstimate:
+        """Return a quantile of the time to the event, with an interval.
+
+        Parameters
+        ----------
+        q : float
+            Between 0 and 1.
+        group : label, optional
+            None: all groups.
+
+        Returns
+        -------
+        SurvivalEstimate
+            An infinite time is not reached inside the usable range.
+        """
+        places, share = self._places(group), check_real("q", q, above=0, below=1)
+        found = self._several(group, [np.float64(self._table.quantile(place, share)) for place in places])
+        what = "the median time" if share == 0.5 else f"the {share:g} quantile of the time to the event"
+        errors = QuantileErrors(self._table, found, tuple(places), (0.0, np.inf), share)
+        return self._estimate(group, errors, what)
+
+    def median(self, group: Any = None) -> SurvivalEstimate:
+        """Return the median time to the event, with an interval: see `quantile`."""
+        return self.quantile(0.5, group)
+
+    def rmst(self, until: float | None = None, group: Any = None) -> SurvivalEstimate:
+        """Return the restricted mean survival time, the area under the curve up to a time, with an interval.
+
+        Parameters
+        ----------
+        until : float, optional
+            At most the horizon, which is the default.
+        group : label, optional
+            None: all groups.
+
+        Returns
+        -------
+        SurvivalEstimate
+            NaN where the usable range ends before; the interval is then the area under the limits of the band.
+        """
+        places, end = self._places(group), self._time("until", until)
+        found = self._several(group, [np.float64(self._area(place, end)) for place in places])
+        errors = AreaErrors(self._table, found, tuple(places), (0.0, end), end)
+        notes = [note for place in places if (note := self._grid_note(place, end))]
+        return self._estimate(group, errors, f"the restricted mean time up to {end:g}", notes)
+
+    def _area(self, place: int, until: float) -> float:
+        area = self._table.area(place, until)
+        return float(area.estimate[0]) if area.reached[0] else np.nan
+
+    def _grid_note(self, place: int, until: float) -> str:
+        area = self._table.area(place, until)
+        half = 1.96 * float(np.sqrt(area.variance[0]))
+        grid = float(abs(area.grid[0]))
+        if not area.reached[0] or grid < half / 2:
+            return ""
+        return (
+            f"The width of the bins may change the restricted mean by {grid:.2g}, and sampling and noise by "
+            f"{half:.2g}. The interval includes it. More bins, or edges that are closer where the curve is steep, help."
+        )
+
+    def rmst_difference(self, a: Any, b: Any, until: float | None = None) -> SurvivalEstimate:
+        """Return the restricted mean of group ``a`` minus the one of ``b``, with an interval.
+
+        Parameters
+        ----------
+        a, b : labels of declared groups
+        until : float, optional
+            At most the horizon, which is the default.
+        """
+        first, second = self._pair(a, b)
+        end = self._time("until", until)
+        found = np.float64(self._table.area_difference(first, second, end)[0])
+        errors = AreaDifferenceErrors(self._table, found, (first, second), (-end, end), end)
+        return self._compare(errors, f"the restricted mean time up to {end:g} of {a!r} minus {b!r}")
+
+    def difference(self, a: Any, b: Any, t: float) -> SurvivalEstimate:
+        """Return the survival of group ``a`` minus the one of ``b`` at a time, with an interval.
+
+        Parameters
+        ----------
+        a, b : labels of declared groups
+        t : float
+            An edge. Another time is moved to the edge before it.
+        """
+        first, second = self._pair(a, b)
+        time = self._time("t", t)
+        place = max(int(np.searchsorted(self.edges_, time * (1 + 1e-12), side="right")) - 1, 1)
+        edge = float(self.edges_[place])
+        one, other = (self._table.estimate(group)[place] for group in (first, second))
+        found = np.float64(one - other)
+        errors = SurvivalDifferenceErrors(self._table, found, (first, second), (-1.0, 1.0), place)
+        return self._compare(errors, f"the survival at {edge:g} of {a!r} minus {b!r}")
+
+    def _pair(self, a: Any, b: Any) -> tuple[int, int]:
+        first, second = self._place("a", a), self._place("b", b)
+        if first == second:
+            raise InvalidParameter(f"a and b must be different groups, got {a!r} for both")
+        return first, second
+
+    def _estimate(
+        self, group: Any, errors: TableErrors, what: str, notes: Sequence[str] = ()
+    ) -> SurvivalEstimate:
+        low, high = errors.limits((1 - 0.95) / 2)
+        return SurvivalEstimate(
+            errors.estimate,
+            (high - low) / (2 * normal_critical(0.95)),
+            self._names(group),
+            what,
+            errors,
+            title="Private survival estimate",
+            notes=tuple(notes),
+            simulated=self.privacy_.simulated,
+        )
+
+    def _compare(self, errors: TableErrors, what: str) -> SurvivalEstimate:
+        low, high = errors.limits((1 - 0.95) / 2)
+        return SurvivalEstimate(
+            errors.estimate,
+            (high - low) / (2 * normal_critical(0.95)),
+            ("difference",),
+            what,
+            errors,
+            title="Private survival difference",
+            simulated=self.privacy_.simulated,
+            compared=True,
+        )
+
+    def log_rank(self, rho: float = 0.0, gamma: float = 0.0) -> LogRankResult:
+        """Test whether the groups have the same curve, from the released table.
+
+        `LogRankTest` has far more power, at a privacy cost of its own.
+
+        Parameters
+        ----------
+        rho, gamma : float, default=0
+            Fleming and Harrington's weights S^rho (1 - S)^gamma.
+
+        Returns
+        -------
+        LogRankResult
+        """
+        check_is_fitted(self)
+        plan = self.plan_
+        if plan.cells.n_groups < 2:
+            raise InvalidParameter("groups must be two or more to be compared, got one")
+        weights = [
+            check_real(name, value, at_least=0, at_most=10)
+            for name, value in (("rho", rho), ("gamma", gamma))
+        ]
+        pooled = pool_causes(self._table.cells, plan.least_squares, plan.cells.n_bins, plan.cells.n_causes)
+        reference = Reference(pooled[0][None], pooled[1], *weights)
+        difference, statistic, pvalue = table_log_rank(reference)
+        used = reference.weights[0] > 0
+        at_risk, events = reference.at_risk[0], reference.cells[0, :, : plan.cells.n_bins]
+        return LogRankResult(
+            float(statistic[0]),
+            float(pvalue[0]),
+            plan.cells.n_groups - 1,
+            self._names(),
+            reference.cells[0].sum(axis=1),
+            (events * used).sum(axis=1),
+            (at_risk * reference.pooled_hazards * used).sum(axis=1),
+            difference[0],
+            "1" if weights == [0, 0] else f"S^{weights[0]:g} (1 - S)^{weights[1]:g}",
+            self.privacy_.simulated,
+        )
+
+    # Competing causes
+
+    def cumulative_incidence(self, cause: Any, t: Any = None, group: Any = None) -> Any:
+        """Return the estimated probability of an event of a cause up to times: Aalen and Johansen's estimator.
+
+        Parameters
+        ----------
+        cause : declared cause
+        t : float or array, optional
+            Times from 0 to the horizon; by default the edges.
+        group : label, optional
+            None: all groups.
+
+        Returns
+        -------
+        float or array
+            As `survival`; NaN beyond the usable range.
+        """
+        places = self._places(group)
+        times, place_of = self._times("t", self.edges_ if t is None else t), self._cause(cause)
+        table = self._table
+        found = [table.at(times, table.incidence(place, place_of, 0.95)[0]) for place in places]
+        return self._several(group, [value if times.ndim else float(value) for value in found])
+
+    def incidence_interval(
+        self, cause: Any, t: Any = None, confidence_level: float = 0.95, *, group: Any = None
+    ) -> ConfidenceInterval:
+        """Return a pointwise interval for a cumulative incidence, with the arguments of `cumulative_incidence`."""
+        places, level = self._places(group), check_level("confidence_level", confidence_level)
+        times, cause_place = self._times("t", self.edges_ if t is None else t), self._cause(cause)
+        table, pairs = self._table, []
+        for place in places:
+            _, low, high = table.incidence(place, cause_place, level)
+            # An incidence F never decreases: its limits follow from the limits of 1 - F.
+            lower, upper = table.limits_at(times, 1 - high, 1 - low)
+            pairs.append((1 - upper, 1 - lower))
+        estimand = f"the cumulative incidence of {cause!r}{self._whose()}"
+        return self._interval(group, pairs, level, estimand)
+
+    # Reports
+
+    def life_table(self, group: Any = None, confidence_level: float = 0.95) -> pd.DataFrame:
+        """Return the life table as a data frame: a row for each bin, and for each group.
+
+        The numbers at risk, of events and of censored rows are the noisy ones: not whole, and perhaps negative.
+        """
+        import pandas as pd
+
+        places, level = self._places(group), check_level("confidence_level", confidence_level)
+        m, causes = self.plan_.cells.n_bins, self.plan_.cells.n_causes
+        frames = []
+        for name, place in zip(self._names(group), places, strict=True):
+            curves = self._table.curves(place)
+            low, high = self._table.pointwise(place, level)
+            frame = pd.DataFrame(
+                {
+                    "start": self.edges_[:-1],
+                    "end": self.edges_[1:],
+                    "at_risk": curves.at_risk[0],
+                    "at_risk_noise_std": curves.at_risk_std,
+                    "events": curves.all_events[0],
+                    "censored": curves.cells[0, causes * m + 1 :],
+                    "survival": self._table.estimate(place)[1:],
+                    "low": low[1:],
+                    "high": high[1:],
+                    "usable": curves.usable[0],
+                }
+            )
+            if self.plan_.groups is not None:
+                frame.insert(0, "group", name)
+            frames.append(frame)
+        return pd.concat(frames, ignore_index=True)
+
+    to_frame = life_table
+
+    def summary(self, confidence_level: float = 0.95) -> Summary:
+        """Return a table of groups, as R's survfit prints it: numbers, events, restricted means and medians."""
+        level = check_level("confidence_level", confidence_level)
+        places = self._places(None)
+        table, end = self._table, float(self.edges_[-1])
+        rows = []
+        for name, place in zip(self._names(), places, strict=True):
+            curves, area = table.curves(place), table.area(place, end)
+            std = float(curves.at_risk_std[0])
+            low, high = table.quantile_limits(place, 0.5, level)
+            error = float(np.sqrt(area.variance[0]))
+            reached = bool(area.reached[0])
+            n = (
+                f"{self.plan_.n_samples:,}"
+                if self.plan_.groups is None
+                else _count(curves.at_risk[0, 0], std)
+            )
+            median = table.quantile(place, 0.5)
+            width = (high - low) / 4
+            rows.append(
+                (
+                    name,
+                    n,
+                    _count(curves.all_events[0].sum(), max(std, 1.0)),
+                    significant(float(area.estimate[0]), error) if reached else "unusable",
+                    significant(error) if reached else "",
+                    shown(median, width),
+                    shown(low, width),
+                    shown(high, width),
+                    f"{table.usable_until(place):g}",
+                )
+            )
+        percent = f"{level:g}"
+        columns = [
+            "",
+            "n",
+            "events",
+            "rmean",
+            "se(rmean)",
+            "median",
+            f"{percent}LCL",
+            f"{percent}UCL",
+            "usable to",
+        ]
+        noise = self.plan_.at_risk_std
+        facts = [
+            ("Estimator", type(self).__name__),
+            ("Rows", f"{self.plan_.n_samples:,} (public)"),
+            ("Bins, horizon", f"{self.plan_.cells.n_bins}, {end:g}"),
+            ("Privacy", str(self.privacy_)),
+            ("Noise", "Gaussian, exact curve" if self.privacy_.delta else "Laplace"),
+            ("Noise at risk", f"sd {noise.min():.3g} to {noise.max():.3g} rows"),
+        ]
+        return Summary("Private survival", facts, columns, rows, self._notes())
+
+    def _notes(self) -> list[str]:
+        notes = [SIMULATED] if self.privacy_.simulated else []
+        end = float(self.edges_[-1])
+        for name, place in zip(self._names(), self._places(None), strict=True):
+            curves, table = self._table.curves(place), self._table
+            who = "" if self.plan_.groups is None else f" of {name}"
+            std, first = float(curves.at_risk_std.max()), float(curves.at_risk[0, 0])
+            if first < 2 * std:
+                notes.append(
+                    f"Warning: the number of rows{who} is not distinguishable from its noise (sd {std:.3g}). "
+                    "Its curve is unknown. Use more rows, a larger epsilon or fewer groups."
+                )
+                continue
+            if curves.n_usable[0] < self.plan_.cells.n_bins:
+                notes.append(
+                    f"The curve{who} is usable to {table.usable_until(place):g}. Beyond, too few rows are at risk, and "
+                    "the lower limits are 0."
+                )
+            events = float(curves.all_events[0, : curves.n_usable[0]].sum())
+            if events < _FEW_EVENTS:
+                notes.append(
+                    f"Warning: fewer than five events{who} are estimated. Intervals may cover less than they state. "
+                    "Extend the horizon or combine groups."
+                )
+            note = self._grid_note(place, end)
+            if note:
+                notes.append(note)
+        notes.append(_INDEPENDENCE)
+        if self.plan_.groups is not None:
+            notes.append(
+                "Intervals are not simultaneous. The sizes of groups are private, and n is with noise."
+            )
+        return notes
+
+    def plot(self, ax: Axes | None = None, confidence_level: float = 0.95, *, group: Any = None) -> Figure:
+        """Draw the curves with their bands, the end of the usable range, and the numbers at risk below.
+
+        Needs matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw the curves; there are then no numbers at risk.
+        confidence_level : float, default=0.95
+            Level of each band.
+        group : label, optional
+            None: all groups.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+        """
+        places, level = self._places(group), check_level("confidence_level", confidence_level)
+        return draw_curves(self._table, self._names(group), places, level, ax)
+
+
+@picture_of.register
+def _draw(model: PrivateSurvival) -> tuple[str, Any] | None:
+    if model.plan_.cells.n_groups > _MOST_DRAWN:
+        return None
+    return (
+        "Survival curves with 95% simultaneous bands, and the numbers at risk with their noise.",
+        model.plot(),
+    )
+
+
+def _count(value: float, std: float) -> str:
+    return f"{float(value):,.0f}" if std >= 1 else significant(float(value), std)

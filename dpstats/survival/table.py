@@ -1,0 +1,221 @@
+"""A released survival table, and everything that follows from it: post-processing, with caches.
+
+Times are public and asked by the user. Groups are positions. The estimator translates labels into them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.survival.curves import Curves
+from dpstats.survival.incidences import cumulative_incidence
+from dpstats.survival.limits import (
+    Pair,
+    SimulatedErrors,
+    crossing_times,
+    limits,
+    monotone,
+    normal_critical,
+    score_limits,
+    time_limits,
+)
+from dpstats.survival.plan import TablePlan
+from dpstats.survival.restricted_means import Area, band_areas
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class SurvivalTable:
+    """The least-squares cells of a release.
+
+    Attributes
+    ----------
+    plan : TablePlan
+    cells : array of shape (groups, cells)
+    """
+
+    plan: TablePlan
+    cells: Floats
+    _curves: dict[int, Curves] = field(default_factory=dict, repr=False)
+    _errors: dict[int, SimulatedErrors] = field(default_factory=dict, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy computes its curves again.
+        return {"plan": self.plan, "cells": self.cells, "_curves": {}, "_errors": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+
+    @property
+    def edges(self) -> Floats:
+        """The edges of the bins, 0 first."""
+        return np.asarray(self.plan.cells.edges)
+
+    def curves(self, group: int) -> Curves:
+        """Return the curve of a group."""
+        if group not in self._curves:
+            self._curves[group] = self.plan.curves(self.cells[group : group + 1])
+        return self._curves[group]
+
+    def critical(self, group: int, level: float) -> Pair:
+        """Return the critical values of pointwise limits (1, bins) and of the band (1, 1)."""
+        if group not in self._errors:
+            self._errors[group] = SimulatedErrors.draw(self.curves(group), 0, self.plan.cell_noise)
+        pointwise, band = self._errors[group].critical(level, self.plan.cells.n_bins)
+        return pointwise[None], np.array([[band]])
+
+    def usable_until(self, group: int) -> float:
+        """Return the end of the usable range."""
+        return float(self.edges[self.curves(group).n_usable[0]])
+
+    # Limits and estimates by edge
+
+    def estimate(self, group: int) -> Floats:
+        """Return the survival at each edge, NaN beyond the usable range: shape (bins + 1,)."""
+        return np.concatenate([[1.0], self.curves(group).estimate[0]])
+
+    def pointwise(self, group: int, level: float) -> Pair:
+        """Return pointwise limits at each edge."""
+        return _prepend_start(limits(self.curves(group), self.critical(group, level)[0]))
+
+    def band(self, group: int, level: float) -> Pair:
+        """Return the limits of the simultaneous band at each edge."""
+        return _prepend_start(monotone(*limits(self.curves(group), self.critical(group, level)[1])))
+
+    # Limits and estimates by time
+
+    def at(self, times: Floats, values: Floats) -> Floats:
+        """Return an estimate between the edges: on a straight line, or of the edge before for discrete times."""
+        times = self._snap(times)
+        if self.plan.discrete:
+            return values[np.searchsorted(self.edges, times, side="right") - 1]
+        known = np.isfinite(values)
+        last = self.edges[known][-1]
+        inside = np.interp(times, self.edges[known], values[known])
+        return np.where(times <= last, inside, np.nan)
+
+    def limits_at(self, times: Floats, low: Floats, high: Floats) -> Pair:
+        """Return limits between the edges: the lower one of the edge after, the upper one of the edge before.
+
+        The survival never increases, so that they hold for any curve.
+        """
+        times = self._snap(times)
+        before = np.searchsorted(self.edges, times, side="right") - 1
+        after = before if self.plan.discrete else np.searchsorted(self.edges, times, side="left")
+        return low[after], high[before]
+
+    def _snap(self, times: Floats) -> Floats:
+        """Return times, those within rounding of an edge moved onto it."""
+        place = np.clip(np.searchsorted(self.edges, times), 1, len(self.edges) - 1)
+        near = np.where(times - self.edges[place - 1] < self.edges[place] - times, place - 1, place)
+        close = np.abs(times - self.edges[near]) <= 1e-12 * self.edges[-1]
+        return np.where(close, self.edges[near], times)
+
+    # Functionals
+
+    def quantile(self, group: int, q: float) -> float:
+        """Return the q-quantile of the time to the event; infinite if it is not reached."""
+        heights = np.where(np.isnan(self.curves(group).estimate), 1.0, self.curves(group).estimate)
+        return float(crossing_times(heights, self.edges, 1 - q, discrete=self.plan.discrete)[0])
+
+    def quantile_limits(self, group: int, q: float, level: float) -> tuple[float, float]:
+        """Return limits of that time; an infinite one is not reached."""
+        low, high = limits(self.curves(group), self.critical(group, level)[0])
+        first, last = time_limits(self.curves(group), low, high, self.edges, q, self.plan.discrete)
+        return float(first[0]), float(last[0])
+
+    def area(self, group: int, until: float) -> Area:
+        """Return the restricted mean up to a time."""
+        return Area.compute(self.curves(group), self.edges, until, discrete=self.plan.discrete)
+
+    def area_limits(self, group: int, until: float, level: float) -> tuple[float, float]:
+        """Return limits of the restricted mean: from the band where the curve is not usable up to that time."""
+        area = self.area(group, until)
+        if not area.reached[0]:
+            low, high = self.band(group, level)
+            bounds = band_areas(low[None, 1:], high[None, 1:], self.edges, until)
+            return float(bounds[0][0]), float(bounds[1][0])
+        half = normal_critical(level) * np.sqrt(area.variance[0]) + np.abs(area.grid[0])
+        return float(max(area.estimate[0] - half, 0.0)), float(min(area.estimate[0] + half, until))
+
+    def area_difference(self, first: int, second: int, until: float) -> tuple[float, float, float]:
+        """Return the difference of two restricted means, its standard error and its grid term; NaN if not usable."""
+        one, other = self.area(first, until), self.area(second, until)
+        if not (one.reached[0] and other.reached[0]):
+            return np.nan, np.nan, np.nan
+        shared = self.plan.least_squares.shared
+        together = 2 * float(one.gradient[0] @ shared) * float(other.gradient[0] @ shared)
+        variance = one.variance[0] + other.variance[0] + together
+        difference = float(one.estimate[0] - other.estimate[0])
+        return difference, float(np.sqrt(max(variance, 0.0))), float(abs(one.grid[0] - other.grid[0]))
+
+    def area_difference_limits(
+        self, first: int, second: int, until: float, level: float
+    ) -> tuple[float, float]:
+        """Return limits of the difference of two restricted means."""
+        difference, error, grid = self.area_difference(first, second, until)
+        if np.isnan(difference):
+            # Bonferroni: each of the two misses with half of the probability.
+            one, other = (self.area_limits(group, until, (1 + level) / 2) for group in (first, second))
+            return one[0] - other[1], one[1] - other[0]
+        half = normal_critical(level) * error + grid
+        return max(difference - half, -until), min(difference + half, until)
+
+    def difference_limits(self, first: int, second: int, place: int, critical: float) -> tuple[float, float]:
+        """Return limits of the difference of two survivals at an edge, from the limits of each.
+
+        Noise with heavy tails raises the normal critical value, by the factor that it needs at the level 0.95.
+        """
+        found = []
+        for group in (first, second):
+            curves, bin_ = self.curves(group), place - 1
+            if curves.n_usable[0] < place:
+                found.append((np.nan, 0.0, 1.0, 0.0))
+                continue
+            z = critical * float(self.critical(group, 0.95)[0][0, bin_]) / normal_critical(0.95)
+            survival = float(np.clip(curves.survival[0, bin_], 0.0, 1.0))
+            size, noise = curves.effective_size[0, bin_], curves.noise_variance[0, bin_]
+            low, high = score_limits(np.array(survival), size, noise, np.array(z))
+            moved = z * survival * float(curves.gradients[0, bin_] @ self.plan.least_squares.shared)
+            found.append((survival, float(low), float(high), moved))
+        (one, one_low, one_high, one_moved), (other, other_low, other_high, other_moved) = found
+        if np.isnan(one) or np.isnan(other):
+            return one_low - other_high, one_high - other_low
+        # The noise of the two groups is correlated, since the total of all groups is n.
+        together = 2 * one_moved * other_moved
+        below = np.sqrt(max((one - one_low) ** 2 + (other_high - other) ** 2 + together, 0.0))
+        above = np.sqrt(max((one_high - one) ** 2 + (other - other_low) ** 2 + together, 0.0))
+        return max(one - other - float(below), -1.0), min(one - other + float(above), 1.0)
+
+    def incidence(self, group: int, cause: int, level: float) -> tuple[Floats, Floats, Floats]:
+        """Return the cumulative incidence of a cause at each edge, and pointwise limits."""
+        curves = self.curves(group)
+        found, sampling, noise = (values[0] for values in cumulative_incidence(curves, cause))
+        estimate, usable = np.clip(found, 0.0, 1.0), curves.usable[0]
+        at_risk = np.where(curves.usable, curves.at_risk, np.inf)
+        least = np.maximum(np.minimum.accumulate(at_risk, axis=1)[0], 1.0)
+        within = np.clip(estimate, 1e-6, 1 - 1e-6)
+        size = np.clip(
+            within * (1 - within) / np.maximum(sampling, 1e-300),
+            np.minimum(least, curves.at_risk[0, 0]),
+            None,
+        )
+        size = np.minimum(size, max(float(curves.at_risk[0, 0]), 1.0))
+        low, high = score_limits(estimate, size, noise, np.array(normal_critical(level)))
+        carried = float(low[usable][-1]) if usable.any() else 0.0
+        return (
+            np.append(0.0, np.where(usable, estimate, np.nan)),
+            np.append(0.0, np.where(usable, low, carried)),
+            np.append(0.0, np.where(usable, high, 1.0)),
+        )
+
+
+def _prepend_start(pair: Pair) -> Pair:
+    """Return the limits of one release at each edge, 1 at time 0."""
+    low, high = pair
+    return np.concatenate([[1.0], low[0]]), np.concatenate([[1.0], high[0]])

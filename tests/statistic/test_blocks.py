@@ -1,0 +1,57 @@
+"""Blocks: public sizes, rows of a unit together, dropped rows, and frames of floats."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpstats.data import Table
+from dpstats.statistic.blocks import JACKKNIFE, block_rows, slots
+
+X = np.arange(24.0).reshape(12, 2)
+
+
+def test_sizes_are_public_and_differ_by_one() -> None:
+    sizes = [slot.stop - slot.start for slot in slots(103, 7)]
+    assert sum(sizes) == 103 and max(sizes) - min(sizes) == 1
+
+
+def test_every_row_is_in_one_block_in_the_given_order() -> None:
+    order = np.random.default_rng(0).permutation(12)
+    blocks = list(block_rows(Table(X), order, 5, False))
+    assert np.array_equal(np.concatenate([block.X for block in blocks]), X[order])
+
+
+def test_all_rows_of_a_unit_are_in_its_block_and_its_fold() -> None:
+    units = np.array([0, 1, 2, 0, 3, 4, 1, 5, 2, 0, 4, 5])
+    order = np.array([5, 0, 3, 2, 1, 4])
+    blocks = list(block_rows(Table(X, units=units), order, 2, False))
+    of_first = [np.flatnonzero(units == unit) for unit in (5, 0, 3)]
+    assert np.array_equal(blocks[0].X, X[np.concatenate(of_first)])
+    assert blocks[0].folds.tolist() == [0, 0, 1, 1, 1, 3]
+
+
+def test_rows_with_a_missing_entry_leave_their_block_alone() -> None:
+    missing = X.copy()
+    missing[3, 1] = np.nan
+    y = np.arange(12.0)
+    y[8] = np.nan
+    blocks = list(block_rows(Table(missing, y=y), np.arange(12), 3, True))
+    assert [len(block.X) for block in blocks] == [3, 4, 3]
+    assert all(len(block.X) == len(block.y) == len(block.folds) for block in blocks if block.y is not None)
+
+
+def test_a_block_with_names_is_a_frame_of_floats() -> None:
+    (block,) = block_rows(Table(X > 3, names=["a", "b"]), np.arange(12), 1, False)
+    ((_, (frame,)),) = block.subsets(None)
+    assert isinstance(frame, pd.DataFrame)
+    assert frame.dtypes.tolist() == [np.float64, np.float64] and list(frame.columns) == ["a", "b"]
+
+
+@pytest.mark.parametrize(("correction", "calls"), [(None, 1), ("jackknife", 6), ("jackknife2", 16)])
+def test_weights_of_a_correction_add_up_to_one(correction: str | None, calls: int) -> None:
+    (block,) = block_rows(Table(X), np.arange(12), 1, False)
+    weights = [weight for weight, _ in block.subsets(correction)]
+    assert len(weights) == calls and sum(weights) == pytest.approx(1)
+    assert sum(weight for _, weight in JACKKNIFE[correction]) == pytest.approx(1)

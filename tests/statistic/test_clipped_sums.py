@@ -1,0 +1,107 @@
+"""Clipped sums: how far a block moves them, and the moments of a clipped normal distribution."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from dpstats.statistic.clipped_sums import (
+    ABSOLUTE_UNIT,
+    GRAINS,
+    Noise,
+    half_widths,
+    located,
+    moments,
+    solve,
+    sums,
+)
+
+POINTS = np.array([-3.0, -1.0, -0.5, 0.0, 1e-7, 0.5, 1.0, 2.0])
+
+
+def triples() -> np.ndarray:
+    """Return the triple of every value of a block alone, failures last."""
+    steps = np.rint(POINTS * 1000).astype(np.int64)
+    zero, reach = np.zeros(1, dtype=np.int64), np.array([1000.0])
+    found = [sums(steps[i : i + 1], np.zeros(1, dtype=bool), zero, reach)[0] for i in range(POINTS.size)]
+    return np.array([*found, sums(np.array([5]), np.ones(1, dtype=bool), zero, reach)[0]])
+
+
+def test_a_block_moves_the_three_sums_by_two_together() -> None:
+    pairs = list(itertools.combinations(triples(), 2))
+    assert max(int(np.abs(a - b).sum()) for a, b in pairs) == 2 * GRAINS
+    units = np.array([1.0, ABSOLUTE_UNIT, 1.0])
+    largest = max(float(np.linalg.norm((a - b) / units)) for a, b in pairs)
+    assert largest == pytest.approx(2 * GRAINS, rel=1e-12)
+    assert largest <= 2 * GRAINS
+
+
+def test_a_failure_that_is_not_at_the_largest_absolute_value_moves_more() -> None:
+    # Planted: a failed block as (0, 0, 1).
+    planted = triples()
+    planted[-1, 1] = 0
+    assert max(int(np.abs(a - b).sum()) for a, b in itertools.combinations(planted, 2)) == 3 * GRAINS
+
+
+@pytest.mark.parametrize(("mean", "std"), [(0.0, 0.5), (0.3, 0.4), (-0.6, 1.2), (0.05, 2.0)])
+def test_moments_are_integrals(mean: float, std: float) -> None:
+    def expected(value: object) -> float:
+        law = stats.norm(mean, std)
+        kinks = [-1, 0, 1]
+        return float(
+            integrate.quad(
+                lambda x: value(np.clip(x, -1, 1)) * law.pdf(x),  # type: ignore[operator]
+                mean - 12 * std,
+                mean + 12 * std,
+                points=kinks,
+                limit=400,
+            )[0]
+        )
+
+    at = moments(np.array([mean]), np.array([std]))
+    assert at.mean[0] == pytest.approx(expected(lambda z: z), abs=1e-9)
+    assert at.absolute[0] == pytest.approx(expected(abs), abs=1e-9)
+    assert at.square[0] == pytest.approx(expected(lambda z: z * z), abs=1e-9)
+    assert at.product[0] == pytest.approx(expected(lambda z: z * abs(z)), abs=1e-9)
+    step = 1e-6
+    for by, change in (("location", (step, 1.0)), ("scale", (0.0, np.exp(step)))):
+        moved = moments(np.array([mean + change[0]]), np.array([std * change[1]]))
+        for name in ("mean", "absolute"):
+            slope = (getattr(moved, name) - getattr(at, name))[0] / step
+            assert getattr(at, f"{name}_by_{by}")[0] == pytest.approx(slope, abs=1e-5)
+
+
+def test_solving_inverts_the_moments() -> None:
+    mean, std = np.array([0.0, 0.3, -0.5, 0.7]), np.array([0.3, 0.5, 0.8, 0.4])
+    at = moments(mean, std)
+    found = solve(at.mean, at.absolute)
+    assert found[0] == pytest.approx(mean, abs=1e-8)
+    assert found[1] == pytest.approx(std, abs=1e-8)
+
+
+def test_without_noise_the_interval_is_students() -> None:
+    # A clip at 5 standard deviations cuts nothing; the absolute mean estimates the spread a little worse.
+    k, std = 400, 0.2
+    at_zero = moments(np.zeros(1), np.array([std]))
+    released = np.array([[0.0, at_zero.absolute[0] * k, 0.0]])
+    found = located(released, k, Noise("laplace", 1e-9, 1e-9, 1e-9))
+    assert found.std[0] == pytest.approx(std, rel=1e-6)
+    half = half_widths(found, 0.025, 0.0)[0]
+    assert half == pytest.approx(1.96 * std / np.sqrt(k), rel=0.01)
+    assert found.found.all()
+
+
+@pytest.mark.parametrize("released", [[95.0, 99.0, 0.0], [-99.0, 99.0, 0.0], [0.0, 98.0, 0.0]])
+def test_sums_at_the_clip_are_not_located(released: list[float]) -> None:
+    assert not located(np.array([released]), 100, Noise("laplace", 1.0, 1.0, 1.0)).found[0]
+
+
+def test_failures_widen_the_interval() -> None:
+    noise = Noise("gaussian", 3.0, 2.0, 3.0)
+    none = located(np.array([[10.0, 40.0, 0.0]]), 100, noise)
+    some = located(np.array([[10.0, 60.0, 20.0]]), 100, noise)
+    assert some.blocks[0] == 80 and none.blocks[0] == 100
+    assert half_widths(some, 0.025, 0.3)[0] > half_widths(none, 0.025, 0.3)[0]

@@ -1,0 +1,135 @@
+"""The location: utilities by counting, how far one value moves them, and the law of what is chosen."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpstats.release.noise import ExactNoise, SimulatedNoise
+from dpstats.statistic import location
+from dpstats.statistic.location import in_steps, locations, n_candidates, spacing_of
+
+VALUES = (-3.0, -1.0, -0.3, 0.0, 0.25, 0.3, 1.0, 2.0, 4.0)
+
+
+def utility(steps: Any, line: int, place: int) -> int:
+    """Return the utility of a candidate from its definition."""
+    spacing = int(spacing_of(np.array([line]))[0])
+    k, center = steps.size, place * spacing
+    distance = np.abs(steps - center)
+    many = (distance <= 4 * spacing).sum()
+    spread = k - (distance <= int(0.6 * spacing)).sum() + round(0.190 * k)
+    larger = max((steps < center).sum(), (steps > center).sum())
+    balance = round(0.9545 * k + 0.4 * math.sqrt(k)) - max(0, larger - (k + 1) // 2)
+    return int(min(many, spread, balance))
+
+
+@pytest.mark.parametrize("k", [1, 2, 5, 60, 61])
+def test_utilities_are_those_of_their_definition(k: int) -> None:
+    rng = np.random.default_rng(k)
+    steps = in_steps(rng.normal(0.5, 0.3, size=k), -10, 10)
+    runs = locations(steps)
+    for run in rng.integers(runs.line.size, size=500).tolist():
+        line = int(runs.line[run])
+        for place in {int(runs.low[run]), int(runs.high[run])}:
+            assert runs.utility[run] == utility(steps, line, place)
+
+
+def test_runs_hold_every_candidate_once() -> None:
+    runs = locations(in_steps(np.random.default_rng(0).normal(size=20), -4, 4))
+    for line in range(location.SCALES):
+        own = runs.line == line
+        assert (runs.low[own][1:] == runs.high[own][:-1] + 1).all()
+        assert runs.low[own][0] == -runs.high[own][-1]
+    assert int((runs.high - runs.low + 1).sum()) == n_candidates()
+    assert (runs.weight > 0).all()
+    assert int(((runs.high - runs.low + 1) * runs.weight).sum()) < 1 << 46
+
+
+def moves(first: Any, second: Any) -> np.ndarray:
+    """Return what the utilities of all candidates move by."""
+    found = []
+    for line in range(location.SCALES):
+        sides = [(runs.low[runs.line == line], runs.utility[runs.line == line]) for runs in (first, second)]
+        starts = np.union1d(sides[0][0], sides[1][0])
+        a, b = (values[np.searchsorted(low, starts, side="right") - 1] for low, values in sides)
+        found.append(b - a)
+    return np.concatenate(found)
+
+
+def worst(k: int) -> tuple[int, int]:
+    """Return the largest change of a utility, and the largest range of changes, over all pairs of k values."""
+    change = spread = 0
+    for rest in itertools.combinations_with_replacement(VALUES, k - 1):
+        all_runs = [locations(in_steps(np.array([*rest, value]), -4, 4)) for value in VALUES[::2]]
+        for first, second in itertools.combinations(all_runs, 2):
+            moved = moves(first, second)
+            change = max(change, int(np.abs(moved).max()))
+            spread = max(spread, int(moved.max() - moved.min()))
+    return change, spread
+
+
+def test_a_value_moves_every_utility_by_at_most_one() -> None:
+    assert worst(2) == (1, 2)
+
+
+def test_brute_force_sees_a_balance_that_is_not_halved(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Planted: the difference of the two sides, which one value changes by 2.
+    honest = np.maximum
+
+    def twice(a: Any, b: Any, *args: Any) -> Any:
+        return 2 * honest(a, b, *args) if np.isscalar(b) and b == 0 else honest(a, b, *args)
+
+    monkeypatch.setattr(location.np, "maximum", twice)
+    assert worst(4)[0] == 2
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_candidates_are_drawn_by_their_weights(exact: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Chi-square over about 60 cells; false alarms: 1e-4.
+    monkeypatch.setattr(location, "SCALES", 4)
+    location._prior.cache_clear()
+    location._spacings.cache_clear()
+    runs = locations(in_steps(np.array([-0.4, -0.1, 0.05, 0.1, 0.2, 0.35, 0.9]), -2, 2))
+    scale, draws = 2 / 1.3, 2_000 if exact else 60_000
+    source = ExactNoise() if exact else SimulatedNoise(np.random.default_rng(0))
+    drawn = source.candidate(runs, scale, draws)
+    weights = {
+        (line, place): weight * math.exp(value / scale)
+        for line, low, high, value, weight in zip(
+            runs.line.tolist(),
+            runs.low.tolist(),
+            runs.high.tolist(),
+            runs.utility.tolist(),
+            runs.weight.tolist(),
+            strict=True,
+        )
+        for place in range(low, high + 1)
+    }
+    counts = dict.fromkeys(weights, 0)
+    for line, place in drawn.tolist():
+        counts[line, place] += 1
+    share = np.array(list(weights.values())) / sum(weights.values()) * draws
+    large = share > 5
+    observed = np.append(np.array(list(counts.values()))[large], 0)
+    expected = np.append(share[large], share[~large].sum())
+    observed[-1] = draws - observed.sum()
+    keep = expected > 0
+    assert stats.chisquare(observed[keep], expected[keep]).pvalue > 1e-4
+    location._prior.cache_clear()
+    location._spacings.cache_clear()
+
+
+def test_values_beyond_the_box_are_its_ends() -> None:
+    steps = in_steps(np.array([-1e308, -5.0, 0.0, 5.0, 1e308, np.nan]), -5, 5)
+    assert steps.tolist() == [-(2**40), -(2**40), 0, 2**40, 2**40, 0]
+
+
+def test_a_wide_box_holds_small_values() -> None:
+    steps = in_steps(np.array([-1e307, 1e307]), -1e308, 1e308)
+    assert steps[0] == -steps[1] != 0

@@ -1,0 +1,99 @@
+"""Plans of statistics: blocks, costs, and widths that are known before any row is read."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dpstats.errors import InvalidParameter
+from dpstats.privacy import compose
+from dpstats.privacy.stages import Choice, JointStage, Shuffle, Stage
+from dpstats.statistic import PrivateStatistic
+from dpstats.statistic.plan import LEAST, RECOMMENDED
+
+
+@pytest.mark.parametrize(
+    ("n", "epsilon", "delta", "outputs"),
+    [
+        (2000, 1.0, 0.0, 1),
+        (20_000, 0.2, 0.0, 1),
+        (100_000, 0.5, 1e-6, 4),
+        (50_000, 1.0, 0.0, 3),
+        (3000, 1e3, 0.0, 1),
+    ],
+)
+def test_the_stages_cost_what_was_asked(n: int, epsilon: float, delta: float, outputs: int) -> None:
+    plan = PrivateStatistic(np.mean, epsilon=epsilon, delta=delta, n_outputs=outputs).plan(n, 3)
+    total = compose(plan.events, delta)
+    assert 0.95 * epsilon < total.epsilon <= epsilon
+    kinds = [type(stage) for stage in plan.stages]
+    assert kinds[:-1] == [Shuffle, *[Choice] * outputs] and kinds[-1] in (Stage, JointStage)
+
+
+def test_gaussian_noise_is_taken_where_it_is_less() -> None:
+    pure = PrivateStatistic(np.mean, n_outputs=8).plan(100_000, 1)
+    mixed = PrivateStatistic(np.mean, n_outputs=8, delta=1e-6).plan(100_000, 1)
+    assert pure.sums_noise.law == "laplace" and mixed.sums_noise.law == "gaussian"
+    assert mixed.planned_width < pure.planned_width
+
+
+@pytest.mark.parametrize(
+    ("bias", "parameters", "least"), [("jackknife", 1, 25), ("jackknife2", 3, 90), (None, 4, 80)]
+)
+def test_blocks_have_rows_for_every_parameter(bias: str | None, parameters: int, least: int) -> None:
+    plan = PrivateStatistic(np.mean, bias=bias, parameters=parameters).plan(10_000, 1)
+    assert plan.block_size >= least
+
+
+def test_blocks_grow_with_the_rows_where_many_parameters_are_estimated() -> None:
+    plan = PrivateStatistic(np.mean, parameters=5).plan(2**24, 1)
+    assert plan.block_size >= 14 * 64
+
+
+def test_wider_skewness_gives_wider_intervals() -> None:
+    widths = [PrivateStatistic(np.mean, skewness=g).plan(20_000, 1).planned_width for g in (0.0, 3.0, 8.0)]
+    assert widths == sorted(widths) and widths[0] < widths[2]
+
+
+def test_too_few_blocks_are_refused_with_the_number_of_rows_that_suffices() -> None:
+    with pytest.raises(InvalidParameter, match="n_samples must be at least 15,000 at"):
+        PrivateStatistic(np.mean, epsilon=0.1).plan(14_999, 1)
+    plan = PrivateStatistic(np.mean, epsilon=0.1).plan(15_000, 1)
+    assert LEAST <= plan.strength < RECOMMENDED
+    assert any(note.startswith("Warning: blocks times epsilon is 60") for note in plan.notes())
+    assert not any("Warning" in note for note in PrivateStatistic(np.mean).plan(5000, 1).notes())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"blocks": 59}, "blocks must be between 60 and the number of rows, got 59"),
+        ({"blocks": 5001}, "blocks must be between 60 and the number of rows, got 5,001"),
+        ({"blocks": "many"}, "blocks must be"),
+        ({"bounds": (1.0, -1.0)}, "bounds must be .low, high. with low < high"),
+        ({"bounds": (0.0, np.inf)}, "bounds must be"),
+        ({"bounds": "wide"}, "bounds must be"),
+        ({"bounds": [(0, 1), (0, 1), (0, 1)], "n_outputs": 2}, "such a pair for each of n_outputs = 2"),
+        ({"n_outputs": 0}, "n_outputs"),
+        ({"parameters": 0}, "parameters"),
+        ({"skewness": -1.0}, "skewness"),
+        ({"bias": "bootstrap"}, "bias must be 'jackknife', 'jackknife2' or None"),
+        ({"link": "probit"}, "link must be 'fisher', 'logit', 'log' or None"),
+        ({"resolution": 0.0}, "resolution"),
+        ({"missing": "center"}, "missing must be one of 'error', 'drop'"),
+        ({"time_limit": 0.0}, "time_limit"),
+        ({"n_jobs": 0}, "n_jobs"),
+        ({"function": 3}, "function must take a block of rows and return numbers, got int"),
+        ({"function": lambda a, b, c: 0.0}, "got one with 3 required arguments"),
+        ({"epsilon": 0.0}, "epsilon"),
+    ],
+)
+def test_bad_parameters_are_refused_by_name(options: dict[str, object], words: str) -> None:
+    with pytest.raises(InvalidParameter, match=words):
+        PrivateStatistic(**{"function": np.mean, **options}).plan(5000, 2)
+
+
+def test_a_plan_says_how_it_locates() -> None:
+    text = str(PrivateStatistic(np.mean).plan(5000, 2))
+    assert "one of 324,032,126 centers and scales" in text
+    assert "order: a uniform order of 5,000, not released" in text

@@ -1,0 +1,145 @@
+"""How a fit takes its columns: by name or beside, from every container, one row for a subject."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import dask.dataframe as dd
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
+from dpstats.privacy import PrivacyBudget
+from dpstats.survival import PrivateSurvival
+
+RNG = np.random.default_rng(0)
+N = 300
+FRAME = pd.DataFrame(
+    {
+        "person": np.arange(N),
+        "week": RNG.integers(0, 60, N),
+        "arrest": RNG.integers(2, size=N),
+        "arm": RNG.choice(["old", "new"], N),
+    }
+)
+GIVEN: dict[str, Any] = {"horizon": 52, "bins": 13, "random_state": 0}
+NAMED = {**GIVEN, "time": "week", "event": "arrest"}
+BY = {**NAMED, "by": "arm", "groups": ["old", "new"]}
+
+
+def written(path: Path) -> Path:
+    FRAME.to_csv(path, index=False)
+    return path
+
+
+CONTAINERS = {
+    "pandas": lambda tmp: FRAME,
+    "polars": lambda tmp: pl.DataFrame(FRAME),
+    "lazy": lambda tmp: pl.DataFrame(FRAME).lazy(),
+    "duckdb": lambda tmp: duckdb.connect().from_df(FRAME),
+    "parquet": lambda tmp: (pl.DataFrame(FRAME).write_parquet(tmp / "rows.parquet"), tmp / "rows.parquet")[1],
+    "csv": lambda tmp: written(tmp / "rows.csv"),
+    "dask": lambda tmp: dd.from_pandas(FRAME, npartitions=4),
+}
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_every_container_gives_the_same_release(container: str, tmp_path: Path) -> None:
+    expected = PrivateSurvival(**BY).fit(FRAME)
+    rows = CONTAINERS[container](tmp_path)
+    assert np.array_equal(PrivateSurvival(**BY).fit(rows).at_risk_, expected.at_risk_)
+    with_units = PrivateSurvival(**BY, unit="person").fit(rows)
+    assert np.array_equal(with_units.at_risk_, expected.at_risk_)
+    assert "one person replaced" in str(with_units.privacy_)
+
+
+def test_columns_are_given_by_name_or_beside() -> None:
+    times, events, labels = FRAME["week"], FRAME["arrest"], FRAME["arm"]
+    expected = PrivateSurvival(**BY).fit(FRAME).at_risk_
+    beside = PrivateSurvival(**GIVEN, groups=["old", "new"])
+    for found in (
+        beside.fit(times, events, labels),
+        beside.fit(times.tolist(), events.astype(bool).tolist(), y=labels.tolist()),
+        beside.fit(times.to_numpy()[:, None], pd.DataFrame({"e": events, "g": labels})),
+        PrivateSurvival(**NAMED, groups=["old", "new"]).fit(FRAME.drop(columns="arm"), y=labels),
+        PrivateSurvival(**GIVEN, groups=["old", "new"], by="arm").fit(FRAME[["week", "arm"]], events),
+        PrivateSurvival(**GIVEN, time="week", groups=["old", "new"]).fit(FRAME, "arrest", "arm"),
+    ):
+        assert np.array_equal(found.at_risk_, expected)
+    alone = PrivateSurvival(**NAMED).fit(FRAME).at_risk_
+    assert np.array_equal(PrivateSurvival(**GIVEN).fit(times, events).at_risk_, alone)
+    assert PrivateSurvival(**NAMED).fit(FRAME).feature_names_in_.tolist() == ["week"]
+
+
+def test_events_may_be_words() -> None:
+    words = np.where(FRAME["arrest"] == 1, "relapse", "alive")
+    expected = PrivateSurvival(**GIVEN).fit(FRAME["week"], FRAME["arrest"]).at_risk_
+    found = PrivateSurvival(**GIVEN, causes=["relapse", "death"], censored="alive").fit(FRAME["week"], words)
+    assert found.plan_.causes == ("relapse", "death")
+    assert PrivateSurvival(**GIVEN, causes=["relapse"], censored="alive").fit(
+        FRAME["week"], words
+    ).at_risk_ == pytest.approx(expected)
+
+
+def refused(options: dict[str, Any], *data: Any, words: str, kind: type = InvalidData) -> None:
+    budget = PrivacyBudget(10.0)
+    params = {**GIVEN, **options, "random_state": None, "budget": budget}
+    with pytest.raises(kind, match=words):
+        PrivateSurvival(**params).fit(*data)
+    assert budget.history() == ()
+
+
+@pytest.mark.parametrize("wrong", [-1.0, np.nan, np.inf])
+def test_bad_times_are_refused_before_the_charge(wrong: float) -> None:
+    times = FRAME["week"].to_numpy(dtype=float).copy()
+    times[3] = wrong
+    refused({}, times, FRAME["arrest"], words="times must be finite and not negative|finite")
+
+
+def test_times_beyond_the_horizon_count_as_censored_there() -> None:
+    times, events = FRAME["week"].to_numpy(float), FRAME["arrest"].to_numpy()
+    expected = PrivateSurvival(**GIVEN).fit(np.minimum(times, 52), np.where(times > 52, 0, events)).at_risk_
+    assert np.array_equal(PrivateSurvival(**GIVEN).fit(times, events).at_risk_, expected)
+
+
+@pytest.mark.parametrize("wrong", [2, 0.5, np.nan])
+def test_unknown_events_are_refused_before_the_charge(wrong: float) -> None:
+    events = FRAME["arrest"].to_numpy(dtype=float).copy()
+    events[3] = wrong
+    refused({}, FRAME["week"], events, words="event must hold declared values")
+
+
+def test_unknown_groups_and_repeated_subjects_are_refused_before_the_charge() -> None:
+    refused(
+        {"groups": ["old"]},
+        FRAME["week"],
+        FRAME["arrest"],
+        FRAME["arm"],
+        words="labels must be declared groups",
+    )
+    twice = FRAME.assign(person=FRAME["person"] // 2)
+    options = {"time": "week", "event": "arrest", "unit": "person"}
+    refused(options, twice, words="unit must have one row for each subject")
+    refused(options, FRAME.assign(person=None), words="units must be text")
+
+
+def test_what_does_not_go_together_is_refused() -> None:
+    times, events, labels = FRAME["week"], FRAME["arrest"], FRAME["arm"]
+    refused({}, times, events, labels, words="y must not be given without groups", kind=InvalidParameter)
+    refused({"by": "arm"}, FRAME, words="groups must be given with by", kind=InvalidParameter)
+    refused({"event": "arrest"}, FRAME, events, words="event must not be given twice", kind=InvalidParameter)
+    refused({}, times, words="event indicator")
+    refused({"groups": ["old", "new"]}, times, events, words="2 columns")
+    refused({}, FRAME[["week", "person"]], events, words="times are one column", kind=InvalidParameter)
+    refused({"time": "month", "event": "arrest"}, FRAME, words="month", kind=InvalidParameter)
+    refused({"time": "week", "event": "arrest"}, times.to_numpy(), words="data frame with a column")
+
+
+def test_a_budget_that_cannot_pay_is_asked_first() -> None:
+    bad = FRAME.assign(week=-1.0)
+    with pytest.raises(BudgetExceeded):
+        PrivateSurvival(**{**NAMED, "random_state": None, "budget": PrivacyBudget(0.5)}).fit(bad)

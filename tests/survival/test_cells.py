@@ -1,0 +1,67 @@
+"""Cells: what each row adds, in whole numbers, at the edges and between them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpstats.data.tables import Table
+from dpstats.errors import InvalidData
+from dpstats.survival.cells import CELLS, Cells
+
+EDGES = (0.0, 1.0, 2.5, 4.0)
+
+
+def added(time: float, code: int, cells: Cells) -> dict[int, int]:
+    """Return what a row adds to the cells of its group, from the definition."""
+    edges, m, one = [Fraction(edge) for edge in cells.edges], cells.n_bins, 1 << cells.bits
+    first_edge = cells.n_causes * m
+    if time > edges[-1]:
+        return {first_edge + m: one}
+    j = next(place for place in range(1, m + 1) if time <= edges[place])
+    if code:
+        return {(code - 1) * m + j - 1: one}
+    share = (Fraction(time) - edges[j - 1]) / (edges[j] - edges[j - 1])
+    later = int(share * one)
+    return {first_edge + j - 1: one - later, first_edge + j: later}
+
+
+@pytest.mark.parametrize("bits", [0, 3, 16])
+@pytest.mark.parametrize("code", [0, 1, 2])
+@pytest.mark.parametrize("time", [0.0, 1e-300, 0.5, 1.0, 1.75, 2.5, 2.6875, 4.0, 4.0000001, 1e300])
+def test_a_row_adds_what_the_definition_says(time: float, code: int, bits: int) -> None:
+    cells = Cells(EDGES, 2, 2, bits)
+    found = cells.count(np.array([time]), np.array([code]), np.array([1]))
+    expected = np.zeros_like(found)
+    for place, steps in added(time, code, cells).items():
+        expected[1, place] += steps
+    assert np.array_equal(found, expected) and found.sum() == 1 << bits
+
+
+def test_rows_add_up_and_every_row_weighs_the_same() -> None:
+    rng = np.random.default_rng(0)
+    cells, n = Cells(EDGES, 2, 3, 16), 500
+    rows = rng.uniform(0, 5, n), rng.integers(3, size=n), rng.integers(3, size=n)
+    whole = cells.count(*rows)
+    parts = [cells.count(*(column[start : start + 7] for column in rows)) for start in range(0, n, 7)]
+    assert np.array_equal(whole, np.sum(parts, axis=0))
+    assert whole.sum(axis=1).tolist() == (np.bincount(rows[2]) << 16).tolist()
+
+
+@pytest.mark.parametrize("time", [-1e-9, -np.inf, np.inf, np.nan])
+def test_times_without_a_meaning_are_refused(time: float) -> None:
+    table = Table(np.array([[1.0], [time]]), event=np.array([0, 1]))  # type: ignore[arg-type]
+    with pytest.raises(InvalidData, match="times must be finite and not negative"):
+        Cells(EDGES, 1, 1, 3)(table)
+
+
+def test_undeclared_events_and_groups_are_refused() -> None:
+    times, fine, wrong = np.ones((2, 1)), np.array([0, 1]), np.array([0, -1])
+    cells = Cells(EDGES, 1, 2, 3)
+    with pytest.raises(InvalidData, match="event must hold declared values"):
+        cells(Table(times, event=wrong, groups=fine))  # type: ignore[arg-type]
+    with pytest.raises(InvalidData, match="labels must be declared groups"):
+        cells(Table(times, event=fine, groups=wrong))  # type: ignore[arg-type]
+    assert cells(Table(times, event=fine, groups=fine))[CELLS].sum() == 16  # type: ignore[arg-type]

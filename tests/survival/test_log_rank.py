@@ -1,0 +1,104 @@
+"""The log-rank test: exact noise, two stages, reports, power, and refusals."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.privacy import PrivacyBudget
+from dpstats.survival import LogRankTest
+
+RNG = np.random.default_rng(0)
+N = 3000
+ARM = RNG.integers(3, size=N)
+TIMES, LEFT = RNG.exponential(3.0 + ARM), RNG.uniform(1.0, 8.0, N)
+ROWS = np.minimum(TIMES, LEFT), TIMES <= LEFT
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("groups", [[0, 1], [0, 1, 2]])
+def test_exact_noise_is_charged_once_and_finds_a_difference(groups: list[int], delta: float) -> None:
+    budget = PrivacyBudget(1.0, delta)
+    test = LogRankTest(groups=groups, horizon=5.0, delta=delta, budget=budget)
+    kept = np.isin(ARM, groups)
+    test.fit(ROWS[0][kept], ROWS[1][kept], y=ARM[kept])
+    assert len(budget.history()) == 1 and len(test.plan_.stages) == 2 and not test.privacy_.simulated
+    # The power is above 0.9999.
+    assert test.pvalue_ < 0.01 and test.observed_minus_expected_[0] > 0
+    text = str(test.summary())
+    assert "O - E" in text and "same survival curve" in text and "simulated" not in text.lower()
+    test.set_params(budget=None)
+    assert str(pickle.loads(pickle.dumps(test)).summary()) == text
+
+
+def test_every_container_gives_the_same_release() -> None:
+    frame = pd.DataFrame({"t": ROWS[0], "e": ROWS[1].astype(int), "g": ARM})
+    test = LogRankTest(groups=[0, 1, 2], horizon=5.0, time="t", event="e", by="g", random_state=0)
+    expected = test.fit(frame).statistic_
+    assert test.fit(pl.DataFrame(frame).lazy()).statistic_ == expected
+    beside = LogRankTest(groups=[0, 1, 2], horizon=5.0, random_state=0)
+    assert beside.fit(*ROWS, ARM).statistic_ == expected
+
+
+def test_too_few_rows_give_a_pvalue_of_one_and_say_so() -> None:
+    test = LogRankTest(groups=[0, 1], horizon=5.0, epsilon=0.1, random_state=0).fit(
+        [1.0, 2.0], [1, 1], y=[0, 1]
+    )
+    assert test.pvalue_ == 1 and "too few rows or too much noise" in str(test.summary())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"groups": None}, "groups must be given"),
+        ({"groups": ["a"]}, "groups must be two or more"),
+        ({"rho": -1}, "rho must be"),
+        ({"gamma": "late"}, "gamma must be"),
+        ({"horizon": None}, "horizon must be given"),
+        ({"bins": 0}, "bins must be"),
+    ],
+)
+def test_bad_parameters_are_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidParameter, match=words):
+        LogRankTest(**{"groups": ["a", "b"], "horizon": 5.0, **options}).plan(100)
+
+
+def test_bad_rows_are_refused_before_the_charge() -> None:
+    budget = PrivacyBudget(10.0)
+    for times, events, labels in (
+        ([-1.0, 2], [1, 0], [0, 1]),
+        ([1.0, 2], [2, 0], [0, 1]),
+        ([1.0, 2], [1, 0], [0, 7]),
+    ):
+        with pytest.raises(InvalidData):
+            LogRankTest(groups=[0, 1], horizon=5.0, budget=budget).fit(times, events, y=labels)
+    assert budget.history() == ()
+
+
+def test_required_samples_have_the_power() -> None:
+    test = LogRankTest(groups=["a", "b"], horizon=5.0)
+    n = test.required_samples(0.8, 0.9, censored=0.2, share=0.3)
+    assert (
+        test.power(n, 0.8, censored=0.2, share=0.3) >= 0.9 > test.power(n - 1, 0.8, censored=0.2, share=0.3)
+    )
+    assert test.power(2000, 1.0) == pytest.approx(0.05) and test.power(3, 0.5) == 0
+    assert test.power(2000, 0.8, level=0.01) < test.power(2000, 0.8)
+    # Without noise the usual formula gives 4 (1.96 + 1.2816)^2 / log(0.8)^2 events.
+    events = 4 * (1.959964 + 1.281552) ** 2 / np.log(0.8) ** 2
+    exact = LogRankTest(groups=["a", "b"], horizon=5.0, epsilon=1e5).required_samples(0.8, 0.9)
+    assert exact == pytest.approx(events / (1 - (0.5 + 0.5**0.8) / 2), rel=0.1)
+    with pytest.raises(InvalidParameter, match="groups must be two"):
+        LogRankTest(groups=["a", "b", "c"], horizon=5.0).power(100, 0.8)
+    with pytest.raises(InvalidParameter, match="power must be one that"):
+        test.required_samples(1.0, 0.9)
+
+
+def test_the_plan_says_how_privacy_is_divided() -> None:
+    plan = LogRankTest(groups=["a", "b"], horizon=5.0, rho=1).plan(100)
+    assert "the table gets 30% of the privacy" in str(plan) and plan.facts()["weights"] == "S^1 (1 - S)^0"

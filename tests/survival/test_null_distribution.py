@@ -1,0 +1,81 @@
+"""The null distribution of the log-rank statistic: levels of whole tests, at few rows and at many."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpstats.survival import LogRankTest
+from dpstats.survival.levels import TABLE
+from dpstats.survival.log_rank import outcome
+from dpstats.survival.null_distribution import NullDistribution
+from dpstats.survival.reference import Reference
+from dpstats.survival.residuals import RESIDUALS
+
+
+def pvalues(
+    n: int, shares: list[float], hazards: list[float], censoring: list[float], repeats: int, **options: Any
+) -> Any:
+    """Return the p-values of whole tests on exponential data."""
+    rng = np.random.default_rng(0)
+    plan = LogRankTest(groups=range(len(shares)), horizon=1.2, **options).plan(n)
+    found = []
+    for _ in range(repeats):
+        group = rng.choice(len(shares), p=shares, size=n)
+        times = rng.exponential(1 / np.array(hazards)[group])
+        left = rng.exponential(1 / np.array(censoring)[group])
+        rows = np.minimum(times, left), (times <= left).astype(np.int64), group
+        reference = plan.reference(noisy(plan, TABLE, plan.levels.steps(plan.cells.count(*rows)), rng))
+        sums = plan.residuals(reference).sums(*rows)[0]
+        found.append(outcome(plan, reference, noisy(plan, RESIDUALS, sums, rng)).pvalue[0])
+    return np.array(found)
+
+
+def noisy(plan: Any, name: str, steps: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    stage = plan.stage(name)
+    drawn = rng.laplace(size=steps.size) if stage.noise == "laplace" else rng.normal(size=steps.size)
+    return steps * np.asarray(stage.spacing) + drawn * np.asarray(stage.noise_scale)
+
+
+@pytest.mark.parametrize(
+    ("n", "shares", "censoring", "options"),
+    [
+        (1000, [0.5, 0.5], [0.3, 0.3], {}),
+        (1000, [0.5, 0.5], [0.05, 2.0], {"gamma": 1.0}),
+        (200, [0.5, 0.5], [0.05, 2.0], {"epsilon": 0.2}),
+        (500, [0.9, 0.1], [0.05, 2.0], {"epsilon": 0.5}),
+        (600, [0.3, 0.3, 0.4], [0.1, 0.5, 1.5], {}),
+        (600, [0.3, 0.3, 0.4], [0.1, 0.5, 1.5], {"delta": 1e-6}),
+    ],
+)
+def test_the_level_holds(
+    n: int, shares: list[float], censoring: list[float], options: dict[str, Any]
+) -> None:
+    found = pvalues(n, shares, [1.0] * len(shares), censoring, 400, **options)
+    # 400 tests at a level of 0.06 reject more than 0.105 of the time in fewer than 3e-4 of runs.
+    assert (found <= 0.05).mean() < 0.105
+
+
+def test_power_is_that_of_the_formula() -> None:
+    found = pvalues(2000, [0.5, 0.5], [1.0, 0.8], [1e-9, 1e-9], 300)
+    test = LogRankTest(groups=[0, 1], horizon=1.2)
+    stated = test.power(2000, 0.8, survival=float(np.exp(-1.2)))
+    # A standard error of 0.02.
+    assert (found <= 0.05).mean() == pytest.approx(stated, abs=0.09)
+
+
+def test_without_the_second_order_few_rows_would_reject_too_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    compute = NullDistribution.compute
+
+    def first_order(reference: Reference) -> NullDistribution:
+        noise = reference.noise
+        quiet = replace(noise, own=1e-12 * noise.own, shared=0 * noise.shared)
+        return compute(replace(reference, noise=quiet))
+
+    arguments: Any = (200, [0.5, 0.5], [1.0, 1.0], [0.05, 2.0], 300)
+    honest = (pvalues(*arguments, epsilon=0.5) <= 0.05).mean()
+    monkeypatch.setattr(NullDistribution, "compute", first_order)
+    assert (pvalues(*arguments, epsilon=0.5) <= 0.05).mean() > max(0.08, 1.3 * honest)

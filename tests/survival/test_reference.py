@@ -1,0 +1,65 @@
+"""The public reference of a log-rank test: hazards, weights, shares, and the end of follow-up."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dpstats.survival.levels import LeastSquares, levels_for
+from dpstats.survival.plan import expected_cells
+from dpstats.survival.reference import Reference, expectation_gradient
+
+M = 10
+EDGES = np.linspace(0, 1, M + 1)
+
+
+def made(
+    rate: float = 1.0, rho: float = 0.0, gamma: float = 0.0, std: float = 1e-6, n: float = 1000
+) -> Reference:
+    levels = levels_for(M, 1, True)
+    noise = LeastSquares.build(levels, np.full(len(levels.weights), std), 2)
+    each = n * expected_cells(np.exp(-rate * EDGES), np.exp(-0.3 * EDGES))
+    return Reference(np.array([[each, 3 * each]]), noise, rho, gamma)
+
+
+def test_the_height_is_the_cumulative_hazard() -> None:
+    assert made().heights[0] == pytest.approx(EDGES, abs=0.002)
+    assert made().mean_shares[0] == pytest.approx([0.25, 0.75])
+    assert made().information.sum() == pytest.approx(4000 * made().cells[0, 0, :M].sum() / 1000, rel=1e-6)
+
+
+@pytest.mark.parametrize(("rho", "gamma"), [(1.0, 0.0), (0.0, 1.0), (0.5, 2.0)])
+def test_weights_are_those_of_fleming_and_harrington(rho: float, gamma: float) -> None:
+    before = np.exp(-EDGES[:-1])
+    raw = before**rho * (1 - before) ** gamma
+    found = made(rho=rho, gamma=gamma).weights[0]
+    assert found == pytest.approx(raw / raw.max(), abs=0.005) and found.max() == 1
+
+
+def test_follow_up_ends_at_the_largest_total_or_with_the_usable_range() -> None:
+    steep = made(rate=8.0)
+    assert steep.heights[0].max() <= 3 and (steep.weights[0] == 0).any()
+    noisy = made(std=120.0, n=100)
+    assert (noisy.weights[0] == 0).any() and (noisy.pooled_hazards[0][noisy.weights[0] == 0] == 0).all()
+    nobody = made(std=1e4, n=10)
+    assert (
+        not nobody.weights.any()
+        and not nobody.heights.any()
+        and nobody.mean_shares[0] == pytest.approx([0.5, 0.5])
+    )
+
+
+def test_the_gradient_of_an_expectation_is_its_derivative() -> None:
+    rng = np.random.default_rng(0)
+    weights, hazards, cells = rng.uniform(size=M), rng.uniform(size=M), rng.uniform(5, 9, size=2 * M + 1)
+
+    def excess(values: np.ndarray) -> float:
+        from dpstats.survival.curves import risk_sums
+
+        return float(weights @ (values[:M] - hazards * (risk_sums(M, 1) @ values)))
+
+    gradient = expectation_gradient(weights, hazards)
+    for cell in range(2 * M + 1):
+        more = cells.copy()
+        more[cell] += 1
+        assert excess(more) - excess(cells) == pytest.approx(gradient[cell])

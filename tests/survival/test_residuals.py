@@ -1,0 +1,69 @@
+"""Residuals in integers: what a row adds, and how far apart two rows are at most."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from dpstats.survival.levels import LeastSquares, levels_for
+from dpstats.survival.plan import expected_cells
+from dpstats.survival.reference import Reference
+from dpstats.survival.residuals import Residuals, residual_integers
+
+M = 4
+EDGES = np.linspace(0, 1, M + 1)
+
+
+def residuals(n_groups: int, pure: bool, rate: float, gamma: float = 0.0, bits: int = 12) -> Residuals:
+    levels = levels_for(M, 1, pure)
+    noise = LeastSquares.build(levels, np.full(len(levels.weights), 1e-6), n_groups)
+    each = 1000 * expected_cells(np.exp(-rate * EDGES), np.exp(-0.3 * EDGES))
+    cells = np.array([each * (k + 1) ** 2 for k in range(n_groups)])
+    return Residuals(Reference(cells[None], noise, 0.0, gamma), EDGES, bits, pure)
+
+
+@pytest.mark.parametrize("pure", [True, False])
+@pytest.mark.parametrize("n_groups", [2, 3])
+@pytest.mark.parametrize("rate", [0.0, 0.1, 1.0, 3.0, 9.0])
+@pytest.mark.parametrize("gamma", [0.0, 1.0])
+def test_no_two_rows_are_further_apart_than_stated(
+    rate: float, n_groups: int, pure: bool, gamma: float
+) -> None:
+    found = residuals(n_groups, pure, rate, gamma)
+    times = np.concatenate([np.linspace(0, 1, 33), EDGES + 1e-9, [1.5, 1e9]])
+    rows = [
+        found.sums(np.array([time]), np.array([code]), np.array([group]))[0]
+        for time, code, group in itertools.product(times, (0, 1), range(n_groups))
+    ]
+    vectors = np.array(rows)
+    apart = np.abs(vectors[:, None] - vectors[None])
+    worst = apart.sum(axis=2).max() if pure or n_groups == 2 else np.sqrt((apart**2).sum(axis=2)).max()
+    stated = residual_integers(n_groups, 12, 0.7).l1
+    assert worst <= stated
+    if gamma == 0 and rate > 0:
+        assert worst > (0.98 if n_groups == 2 else 0.7) * stated
+
+
+def test_sums_are_those_of_martingale_residuals() -> None:
+    rng = np.random.default_rng(0)
+    found = residuals(2, True, 1.0, bits=30)
+    times, codes, groups = rng.uniform(0, 1.3, 500), rng.integers(2, size=500), rng.integers(2, size=500)
+    heights = np.interp(times, EDGES, found.reference.heights[0])
+    values = np.where(times <= 1, codes, 0) - heights
+    share = found.reference.mean_shares[0, 0]
+    expected = (np.where(groups == 0, 1 - share, -share) * values).sum()
+    assert found.sums(times, codes, groups)[0, 0] * 2.0**-30 * found.divisor[0] == pytest.approx(
+        expected, abs=1e-5
+    )
+    # In blocks as at once.
+    parts = sum(found.sums(times[i : i + 9], codes[i : i + 9], groups[i : i + 9]) for i in range(0, 500, 9))
+    assert np.array_equal(parts, found.sums(times, codes, groups))
+
+
+def test_a_reference_without_information_gives_zeros() -> None:
+    found = residuals(2, True, 1.0)
+    empty = Reference(0 * found.reference.cells, found.reference.noise, 0.0, 0.0)
+    nothing = Residuals(empty, EDGES, 12, True)
+    assert not nothing.sums(np.array([0.5]), np.array([1]), np.array([0])).any() and nothing.divisor[0] == 1

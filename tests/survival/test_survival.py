@@ -1,0 +1,173 @@
+"""The estimator: exact noise, coverage, reports, and what it says where it fails."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpstats.errors import InvalidParameter
+from dpstats.privacy import PrivacyBudget
+from dpstats.survival import PrivateSurvival
+from dpstats.survival.limits import critical_values, limits, monotone
+from tests.survival.test_table import fitted
+
+
+def subjects(n: int, seed: int = 0, mean: float = 3.0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    times, left = rng.exponential(mean, n), rng.exponential(6.0, n)
+    return np.minimum(times, left), times <= left
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_exact_noise_is_charged_once_and_gives_the_curve(delta: float) -> None:
+    budget = PrivacyBudget(1.0, delta)
+    model = PrivateSurvival(horizon=4.0, bins=16, delta=delta, budget=budget).fit(*subjects(20_000))
+    assert budget.spent.epsilon == pytest.approx(1.0) and not model.privacy_.simulated
+    assert len(budget.history()) == 1 and len(model.plan_.stages) == 1
+    # Errors of the curve are below 0.0035 each; 0.025 is more than six of them.
+    assert np.abs(model.survival_ - np.exp(-model.edges_ / 3)).max() < 0.025
+    assert "simulated" not in str(model.summary()).lower()
+
+
+@pytest.mark.parametrize(("n", "epsilon", "delta"), [(5000, 1.0, 0.0), (1000, 1.0, 0.0), (2000, 0.5, 1e-6)])
+def test_intervals_cover(n: int, epsilon: float, delta: float) -> None:
+    repeats = 200
+    plan = PrivateSurvival(horizon=4.0, bins=16, epsilon=epsilon, delta=delta).plan(n)
+    rng = np.random.default_rng(1)
+    exact = []
+    for seed in range(repeats):
+        times, events = subjects(n, seed)
+        cells = plan.cells.count(times, events.astype(np.int64), np.zeros(n, dtype=np.int64))
+        exact.append(plan.levels.steps(cells) * np.asarray(plan.table_stage.spacing))
+    scale = np.asarray(plan.table_stage.noise_scale)
+    noise = rng.normal(size=(repeats, scale.size)) if delta else rng.laplace(size=(repeats, scale.size))
+    curves = plan.curves(plan.least_squares.cells(np.array(exact) + noise * scale, n)[:, 0])
+    pointwise, band = critical_values(curves, plan.cell_noise[:1000], 0.95)
+    truth = np.exp(-np.asarray(plan.cells.edges)[1:] / 3)
+    low, high = limits(curves, pointwise)
+    assert ((low <= truth) & (truth <= high)).mean() > 0.92
+    low, high = monotone(*limits(curves, band))
+    # 200 datasets: a band that covers in 95% of them is below 0.89 in fewer than 5e-4 of runs.
+    assert ((low <= truth) & (truth <= high)).all(axis=1).mean() > 0.89
+    # Greenwood's variance alone, without the noise, covers less.
+    naive = np.abs(curves.survival - truth) <= 1.96 * np.sqrt(curves.sampling_variance)
+    if n == 1000:
+        assert naive.mean() < 0.92
+
+
+def test_methods_have_the_shape_of_the_groups() -> None:
+    model = fitted()
+    assert model.survival_.shape == (2, 9) and model.usable_until_.tolist() == [4.0, 4.0]
+    assert model.survival(1.0).shape == (2,) and model.survival([1.0, 2.0], group=1).shape == (2,)
+    assert isinstance(model.survival(1.0, group=0), float) and isinstance(
+        model.cumulative_hazard(1.0, 0), float
+    )
+    assert model.confidence_interval([1.0, 2.0]).low.shape == (2, 2)
+    assert model.band().low.shape == (2, 9) and model.band(group=0).simultaneous
+    assert isinstance(model.confidence_interval(1.0, group=0).low, float)
+    assert len(model.life_table()) == 16 and len(model.life_table(1)) == 8
+    assert model.at_risk_.shape == (2, 8) and model.at_risk_noise_std_.shape == (8,)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda m: m.survival(5.0), "t must be times from 0 to the horizon, 4"),
+        (lambda m: m.survival(-1.0), "t must be times"),
+        (lambda m: m.survival(np.nan), "t must be times"),
+        (lambda m: m.survival(1.0, group=7), "group must be a declared group"),
+        (lambda m: m.confidence_interval(1.0, 0), "confidence_level"),
+        (lambda m: m.quantile(1.0), "q must be"),
+        (lambda m: m.rmst(9.0), "until must be"),
+        (lambda m: m.difference(0, 0, 1.0), "a and b must be different groups"),
+        (lambda m: m.rmst_difference(0, None), "b must be a declared group"),
+        (lambda m: m.cumulative_incidence(2), "cause must be a declared cause"),
+    ],
+)
+def test_questions_without_an_answer_are_refused(call: Any, words: str) -> None:
+    with pytest.raises(InvalidParameter, match=words):
+        call(fitted())
+    with pytest.raises(InvalidParameter, match="there are none"):
+        PrivateSurvival(horizon=4.0, random_state=0).fit(*subjects(50)).survival(1.0, group=1)
+
+
+def test_competing_causes_add_up() -> None:
+    times, events = subjects(5000)
+    cause = events * (1 + np.random.default_rng(1).integers(2, size=5000))
+    model = PrivateSurvival(horizon=4.0, bins=8, causes=[1, 2], random_state=0).fit(times, cause)
+    whole = model.cumulative_incidence(1) + model.cumulative_incidence(2) + model.survival_
+    assert np.abs(whole - 1).max() < 0.02
+    for code in (1, 2):
+        low, high = model.incidence_interval(code)
+        truth = (1 - np.exp(-model.edges_ / 3)) / 2
+        assert ((low <= truth) & (truth <= high)).mean() > 0.8
+    assert isinstance(model.cumulative_incidence(1, 2.0), float)
+
+
+def test_a_group_that_nobody_is_in_has_the_widest_interval() -> None:
+    times, events = subjects(2000)
+    model = PrivateSurvival(horizon=4.0, groups=["here", "nobody"], random_state=0)
+    model.fit(times, events, ["here"] * 2000)
+    assert model.usable_until_[1] == 0 and np.isnan(model.survival(1.0, "nobody"))
+    assert tuple(model.confidence_interval(1.0, group="nobody")) == (0.0, 1.0)
+    median = model.median("nobody")
+    assert (median.low, median.high) == (0.0, np.inf)
+    bounds = model.rmst(group="nobody").confidence_interval()
+    assert (bounds.low, bounds.high) == (0.0, 4.0) and np.isnan(model.rmst(group="nobody").estimate)
+    compared = model.difference("here", "nobody", 1.0)
+    assert np.isnan(compared.estimate) and compared.low < 0 < compared.high and compared.pvalue == 1
+    assert model.rmst_difference("here", "nobody").low < 0
+    assert "is not distinguishable from its noise" in str(model.summary())
+
+
+def test_the_summary_says_where_it_fails() -> None:
+    few = PrivateSurvival(horizon=4.0, bins=8, epsilon=5.0, random_state=0).fit(
+        np.full(3000, 9.0), np.ones(3000)
+    )
+    assert "fewer than five events" in str(few.summary())
+    early = PrivateSurvival(horizon=40.0, bins=20, random_state=0).fit(*subjects(500))
+    assert "is usable to" in str(early.summary()) and early.usable_until_ < 40
+    rng = np.random.default_rng(0)
+    steep = PrivateSurvival(horizon=8.0, bins=4, random_state=0)
+    steep.fit(20 * rng.weibull(0.4, 200_000), np.ones(200_000))
+    assert "The width of the bins may change the restricted mean" in str(steep.summary())
+    truth = np.trapezoid(np.exp(-((np.linspace(0, 8, 800_001) / 20) ** 0.4)), dx=8 / 800_000)
+    area = steep.rmst()
+    half = 1.96 * float(np.sqrt(steep._table.area(0, 8.0).variance[0]))
+    assert area.low < truth < area.high and abs(area.estimate - truth) > half
+    assert "Censoring is assumed to be independent" in str(early.summary())
+
+
+@pytest.mark.parametrize("n", [1, 2, 10])
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 1e5])
+def test_tiny_data_give_true_statements(n: int, epsilon: float) -> None:
+    model = PrivateSurvival(horizon=4.0, bins=8, epsilon=epsilon, random_state=0).fit(*subjects(n))
+    low, high = model.band()
+    assert ((low >= 0) & (low <= high) & (high <= 1)).all()
+    assert model.median().low <= model.median().high
+    assert "Private survival" in str(model.summary())
+
+
+def test_discrete_times_are_steps() -> None:
+    times = np.random.default_rng(0).geometric(0.1, 5000).astype(float)
+    model = PrivateSurvival(edges=range(1, 13), discrete=True, epsilon=5.0, random_state=0)
+    model.fit(times, np.ones(5000))
+    assert model.survival([3.0, 3.9]).tolist() == [model.survival_[3]] * 2
+    assert model.median().estimate == 7.0  # 0.9^7 = 0.478
+    truth = sum(0.9**j for j in range(12))
+    assert model.rmst().low < truth < model.rmst().high
+
+
+def test_a_fit_can_be_copied_drawn_and_written(tmp_path: Path) -> None:
+    model = fitted()
+    again = pickle.loads(pickle.dumps(model))
+    assert str(again.summary()) == str(model.summary())
+    assert "survival" in model.to_html(tmp_path / "page.html").read_text().lower()
+    drawn = model.plot(group=1)
+    assert len(drawn.axes) == 2
+    axis = drawn.axes[0]
+    assert fitted(True).plot(axis) is drawn
