@@ -76,9 +76,9 @@ def _draw(share: Any, options: argparse.Namespace) -> Any:
 
 PROPORTION = ReleaseCommand(
     name="proportion",
-    help="private proportion of rows with a property, with an exact interval",
+    help="private proportion of rows with a property, with a conservative interval",
     description="Release the private proportion of rows in which a column is 1 (--column NAME), or a word (--column "
-    "NAME=WORD), with an interval that counts sampling error and noise exactly. The number of rows is public; two "
+    "NAME=WORD), with a conservative interval that counts sampling error and noise. The number of rows is public; two "
     "files of the same size that differ in one row are neighbours.",
     add_parameters=_add_parameters,
     build=_build,
