@@ -11,7 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
-from dpstats.cli.files import give_up_stdout, path_or_dash, printable
+from dpstats.cli.files import give_up_stdout, path_or_dash
+from dpstats.data.labels import printable
 from dpstats.errors import InvalidParameter
 
 
