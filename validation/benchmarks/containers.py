@@ -106,9 +106,9 @@ def main() -> None:
         for name, value in least[1].items()
     ]
     body = (
-        f"Milliseconds of processor time, the least of {ROUNDS * RUNS} fits. Files have {ROWS:,} rows of 4 numbers. The newer "
-        "version converts narrow types to float64 before it compares them, and looks at the bytes of a text file before "
-        "DuckDB reads it.\n\n"
+        f"Milliseconds of processor time, the least of {ROUNDS * RUNS} fits. Files have {ROWS:,} rows of 4 numbers. "
+        "The newer version converts narrow types to float64 before it compares them, and looks at the bytes of a text "
+        "file before DuckDB reads it.\n\n"
     )
     publish(
         "benchmark_containers",
