@@ -69,7 +69,13 @@ class Exported:
         rows = zip(names, *columns.values(), strict=True)
         return {
             **facts,
-            "rows": [{"name": name, **dict(zip(columns, numbers, strict=True))} for name, *numbers in rows],
+            "rows": [
+                {
+                    "name": name,
+                    **{key: None if cell != cell else cell for key, cell in zip(columns, cells, strict=True)},
+                }
+                for name, *cells in rows
+            ],
         }
 
     def to_markdown(self, *options: Any) -> str:
@@ -248,8 +254,8 @@ class ValueTest(Reported):
 
 
 @dataclass(frozen=True, slots=True)
-class JointTest(Reported):
-    """Are all of these 0? A test of several coefficients, from a release that was made before: at no cost.
+class JointTest(Exported, Reported):
+    """A test of several hypotheses together: that coefficients are all 0, say. It costs no privacy.
 
     Attributes
     ----------
@@ -259,7 +265,7 @@ class JointTest(Reported):
     df_num, df_denom : int
         Degrees of freedom.
     names : tuple of str
-        Of the coefficients.
+        Of the coefficients, or the hypotheses in words.
     simulated : bool
         Whether the noise of the release was simulated.
 
@@ -292,14 +298,20 @@ class JointTest(Reported):
         )
         return Summary(
             "Private test of several coefficients",
-            [("Null hypothesis", f"{', '.join(self.names)}: all 0")],
+            [("Null hypothesis", self._null)],
             ["F", "df", "df of residuals", "p-value"],
             [row],
             ["From what was released before: it costs no privacy.", *[SIMULATED] * self.simulated],
         )
 
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
+    @property
+    def _null(self) -> str:
+        names = ", ".join(self.names)
+        return names if "=" in names else f"{names}: all 0"
+
+    def _records(self) -> Records:
+        columns = {name: [getattr(self, name)] for name in ("statistic", "pvalue", "df_num", "df_denom")}
+        return Records([self._null], columns, {"simulated": self.simulated})
 
 
 @dataclass(frozen=True, slots=True)

@@ -250,17 +250,13 @@ def _params(model: Any, confidence: float) -> list[dict[str, Any]]:
 
     from dpstats.regression.base import INTERCEPT
 
-    tests = [*([model.test(INTERCEPT)] if model.fit_intercept else []), model.test()]
-    intervals = [test.confidence_interval(confidence) for test in tests]
-    first = [getattr(model, "intercept_identified_", None)] * (len(tests) - 1)
+    slopes = range(model.coef_.size)
+    asked = [*([INTERCEPT] if model.fit_intercept else []), *slopes]
+    rows = model.estimates(asked).to_dict(confidence)["rows"]
+    first = [getattr(model, "intercept_identified_", None)] * (len(rows) - len(slopes))
+    names = {"std_error": "standard_error", "statistic": "z"}
     table = {
-        "name": [name for test in tests for name in test.names],
-        "estimate": model.params_.tolist(),
-        "standard_error": np.sqrt(np.diagonal(model.params_cov_)).tolist(),
-        "z": np.concatenate([test.statistic for test in tests]).tolist(),
-        "pvalue": np.concatenate([test.pvalue for test in tests]).tolist(),
-        "low": np.concatenate([interval.low for interval in intervals]).tolist(),
-        "high": np.concatenate([interval.high for interval in intervals]).tolist(),
+        **{names.get(key, key): [row[key] for row in rows] for key in rows[0]},
         "privacy_share": [
             *([model.intercept_privacy_share_] if first else []),
             *model.privacy_share_.tolist(),
