@@ -231,10 +231,14 @@ class Estimates(Exported, Reported):
         Whether intervals cover together, and p-values are adjusted, unless they are asked for one by one.
     axis : int, optional
         The axis along which they do so; None is all estimates.
-    null : float, optional
+    null : float or array, optional
         The value under the null hypothesis, where there is a usual one: the summary then shows its test.
+    tested : array of bool, optional
+        The estimates whose test is shown; None is all. Others have no statistic and no p-value there.
     alternative : {"two-sided", "less", "greater"}
         The usual one of intervals and tests.
+    index : list, optional
+        The index of data frames; None is ``names``.
     labels : mapping of str to list
         More columns of names for machines: the group of each estimate, for example.
     simulated : bool
@@ -265,20 +269,25 @@ class Estimates(Exported, Reported):
     together: Together = SIDAK
     jointly: bool = False
     axis: int | None = None
-    null: float | None = None
+    null: float | Floats | None = None
+    tested: NDArray[np.bool_] | None = None
     alternative: str = "two-sided"
+    index: list[Any] | None = None
     labels: Mapping[str, list[Any]] = field(default_factory=dict)
     simulated: bool = field(default=False, kw_only=True)
 
     @property
     def statistic(self) -> Any:
         """The statistics of the test of the usual null hypothesis."""
-        return self._usual_test.statistic
+        return self._shown(self._usual_test.statistic)
 
     @property
     def pvalue(self) -> Any:
         """The p-values of the test of the usual null hypothesis."""
-        return self._usual_test.pvalue
+        return self._shown(self._usual_test.pvalue)
+
+    def _shown(self, values: Any) -> Any:
+        return values if self.tested is None else _plain(np.where(self.tested, values, np.nan))
 
     @cached_property
     def _usual_test(self) -> Test:
@@ -391,8 +400,8 @@ class Estimates(Exported, Reported):
             for name, values in numbers.items()
         }
         if self.null is not None:
-            table["z"] = [f"{z:.3f}" for z in np.ravel(self.statistic)]
-            table["p-value"] = [f"{p:.4g}" for p in np.ravel(self.pvalue)]
+            table["z"] = ["" if np.isnan(z) else f"{z:.3f}" for z in np.ravel(self.statistic)]
+            table["p-value"] = ["" if np.isnan(p) else f"{p:.4g}" for p in np.ravel(self.pvalue)]
         rows = zip(self.names, *table.values(), *self.beside.values(), strict=True)
         return Summary(
             self.title,
@@ -438,6 +447,11 @@ class Estimates(Exported, Reported):
                 "simulated": self.simulated,
             },
         )
+
+    def to_frame(self, confidence_level: float = 0.95) -> Any:
+        """Return estimates, standard errors and intervals as a data frame of pandas, a row for each estimate."""
+        frame = super().to_frame(confidence_level)
+        return frame if self.index is None else frame.set_axis(self.index)
 
     def __repr__(self) -> str:
         return str(self.summary())
