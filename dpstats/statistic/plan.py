@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import ncx2
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.errors import InvalidParameter
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
@@ -167,7 +168,7 @@ def statistic_plan(
                 f"at least {fewest:,} blocks of {least_size:,} are needed. Give more rows, a larger epsilon, or fewer "
                 "outputs."
             )
-        counts = np.unique(np.geomspace(fewest, most, _MOST_TRIED).round().astype(np.int64))
+        counts = np.unique(as_int64(np.geomspace(fewest, most, _MOST_TRIED).round()))
     else:
         fewest = max(math.ceil(LEAST / epsilon), FEWEST)
         if not fewest <= blocks <= n:
