@@ -1,7 +1,7 @@
 """dpstats: private statistical inference.
 
-Estimates, intervals and tests on sensitive data under differential privacy. Import what you
-need from the subpackages; heavy parts load when they are used.
+Estimates, intervals and tests on sensitive data under differential privacy. Every subpackage, and
+the classes that are used most, are names of this one; heavy parts load when they are used.
 
 >>> import dpstats
 >>> dpstats.means.ClippedMean(clip=1.0)
@@ -17,23 +17,35 @@ __version__ = "0.1.0"
 
 _SUBPACKAGES = (
     "auditing",
+    "data",
     "groups",
     "identity",
     "means",
     "mechanisms",
     "privacy",
+    "quantiles",
     "queries",
     "ranks",
+    "regression",
     "sensitivity",
     "simulation",
     "sql",
     "statistic",
+    "survival",
     "tables",
 )
 _NAMES = {
     "ClippedMean": "dpstats.means",
+    "ContingencyTable": "dpstats.tables",
+    "GroupMeans": "dpstats.groups",
     "PrivacyBudget": "dpstats.privacy",
     "PrivacyGuarantee": "dpstats.privacy",
+    "PrivateLinearRegression": "dpstats.regression",
+    "PrivateLogisticRegression": "dpstats.regression",
+    "PrivateProportion": "dpstats.tables",
+    "PrivateQuantile": "dpstats.quantiles",
+    "PrivateSQL": "dpstats.sql",
+    "PrivateSurvival": "dpstats.survival",
 }
 
 __all__ = ["__version__", *_SUBPACKAGES, *_NAMES]

@@ -53,7 +53,9 @@ def forest(
     interval: ConfidenceInterval,
     *,
     title: str = "",
-) -> Figure:
+    ax: Any = None,
+    **style: Any,
+) -> Any:
     """Draw a forest plot: estimates with their intervals below each other, a panel for each column.
 
     Parameters
@@ -66,25 +68,34 @@ def forest(
     interval : ConfidenceInterval
         Of ends of that shape.
     title : str, optional
+        Of a new figure.
+    ax : matplotlib Axes, or a sequence of one for each column, optional
+        Default: those of a new figure.
+    **style
+        matplotlib's, of ``Axes.errorbar``.
 
     Returns
     -------
-    matplotlib.figure.Figure
+    matplotlib Axes, or an array of one for each column
     """
     values, low, high = (
         np.asarray(part, dtype=np.float64) for part in (estimates, interval.low, interval.high)
     )
-    across = min(_ACROSS, len(names))
-    down = -(-len(names) // across)
-    height = 0.9 + 0.28 * len(labels)
-    figure = new_figure(figsize=(2.0 + 3.2 * across, down * height + 0.4))
-    axes = figure.subplots(down, across, squeeze=False, sharey=True)
-    for j, axis in enumerate(axes.flat):
-        if j >= len(names):
-            axis.set_visible(False)
-            continue
-        draw_intervals(axis, labels, values[:, j], low[:, j], high[:, j])
+    axes = _panels(len(names), 0.9 + 0.28 * len(labels), title) if ax is None else np.ravel(ax)
+    for j, axis in enumerate(axes):
+        draw_intervals(axis, labels, values[:, j], low[:, j], high[:, j], **style)
         axis.set_xlabel(plain(names[j]))
+    return axes[0] if len(names) == 1 else axes
+
+
+def _panels(count: int, height: float, title: str) -> Any:
+    """Return the Axes of a new figure: so many panels of this height with one scale of rows."""
+    across = min(_ACROSS, count)
+    down = -(-count // across)
+    figure = new_figure(figsize=(2.0 + 3.2 * across, down * height + 0.4))
+    axes = figure.subplots(down, across, squeeze=False, sharey=True).ravel()
+    for axis in axes[count:]:
+        axis.set_visible(False)
     if title:
         figure.suptitle(title, fontsize=10)
-    return figure
+    return axes[:count]

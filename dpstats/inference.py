@@ -11,10 +11,12 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
 
 from dpstats.data.parameters import check_choice, check_flag, check_level
 from dpstats.errors import InvalidParameter
@@ -107,6 +109,34 @@ class ErrorDistribution(ABC):
         less, greater = self.tails(value)
         return np.asarray(np.minimum(1.0, 2 * np.minimum(less, greater)))
 
+    def statistic(self, estimate: Floats, error: Floats, value: Floats) -> Floats:
+        """Return the statistics of tests: distances of estimates from their values in standard errors."""
+        with np.errstate(all="ignore"):
+            return np.asarray((estimate - value) / error)
+
+
+class ScoreErrors(ErrorDistribution):
+    """Errors known by a score of every value: a standard normal variable where the value is right."""
+
+    @abstractmethod
+    def score(self, value: Floats) -> Floats:
+        """Return how far above each value the release is, as a standard normal variable."""
+
+    def tails(self, value: Floats) -> Limits:
+        z = self.score(value)
+        return ndtr(z), ndtr(-z)
+
+    def two_sided(self, value: Floats) -> Floats:
+        return np.asarray(2 * ndtr(-np.abs(self.score(value))))
+
+    def statistic(self, estimate: Floats, error: Floats, value: Floats) -> Floats:
+        return self.score(value)
+
+
+def normal_quantile(tail: Tail) -> Floats:
+    """Return z with P(N > z) = tail, for tails of at most one half."""
+    return np.asarray(np.maximum(-ndtri(tail), 0.0))
+
 
 def _or_rest(tail: Floats, other: Floats) -> Floats:
     return np.where(np.isnan(tail), np.where(np.isnan(other), 1.0, 1 - other), tail)
@@ -198,7 +228,19 @@ class Estimates(Exported, Reported):
     together : Together
         How intervals cover together.
     jointly : bool
-        Whether intervals cover together unless they are asked for one by one.
+        Whether intervals cover together, and p-values are adjusted, unless they are asked for one by one.
+    axis : int, optional
+        The axis along which they do so; None is all estimates.
+    null : float or array, optional
+        The value under the null hypothesis, where there is a usual one: the summary then shows its test.
+    tested : array of bool, optional
+        The estimates whose test is shown; None is all. Others have no statistic and no p-value there.
+    alternative : {"two-sided", "less", "greater"}
+        The usual one of intervals and tests.
+    index : list, optional
+        The index of data frames; None is ``names``.
+    labels : mapping of str to list
+        More columns of names for machines: the group of each estimate, for example.
     simulated : bool
         Whether the noise of the release was simulated.
 
@@ -226,14 +268,39 @@ class Estimates(Exported, Reported):
     beside: Mapping[str, Sequence[str]] = field(default_factory=dict)
     together: Together = SIDAK
     jointly: bool = False
+    axis: int | None = None
+    null: float | Floats | None = None
+    tested: NDArray[np.bool_] | None = None
+    alternative: str = "two-sided"
+    index: list[Any] | None = None
+    labels: Mapping[str, list[Any]] = field(default_factory=dict)
     simulated: bool = field(default=False, kw_only=True)
+
+    @property
+    def statistic(self) -> Any:
+        """The statistics of the test of the usual null hypothesis."""
+        return self._shown(self._usual_test.statistic)
+
+    @property
+    def pvalue(self) -> Any:
+        """The p-values of the test of the usual null hypothesis."""
+        return self._shown(self._usual_test.pvalue)
+
+    def _shown(self, values: Any) -> Any:
+        return values if self.tested is None else _plain(np.where(self.tested, values, np.nan))
+
+    @cached_property
+    def _usual_test(self) -> Test:
+        if self.null is None:
+            raise AttributeError("these estimates have no usual null hypothesis: call test(value)")
+        return self.test(self.null)
 
     def confidence_interval(
         self,
         confidence_level: float = 0.95,
         *,
         simultaneous: bool | None = None,
-        alternative: str = "two-sided",
+        alternative: str | None = None,
     ) -> ConfidenceInterval:
         """Return an interval for each estimate; it counts sampling error and noise.
 
@@ -241,9 +308,10 @@ class Estimates(Exported, Reported):
         ----------
         confidence_level : float, default=0.95
         simultaneous : bool, optional
-            Whether all intervals cover together at this level; None is the habit of the estimator.
-        alternative : {"two-sided", "less", "greater"}, default="two-sided"
-            A one-sided interval has the values that a test for this alternative does not reject.
+            Whether all intervals cover together at this level; None is ``jointly``.
+        alternative : {"two-sided", "less", "greater"}, optional
+            None is that of the estimates. A one-sided interval has the values that a test for this alternative does
+            not reject.
 
         Returns
         -------
@@ -251,8 +319,8 @@ class Estimates(Exported, Reported):
         """
         level = check_level("confidence_level", confidence_level)
         both = check_flag("simultaneous", self.jointly if simultaneous is None else simultaneous)
-        side = check_choice("alternative", alternative, ALTERNATIVES)
-        each = self.together.each(level, self.estimate.size) if both else level
+        side = self._side(alternative)
+        each = self.together.each(level, self._count) if both else level
         if side == "two-sided":
             low, high = self.distribution.interval((1 - each) / 2)
         else:
@@ -261,7 +329,24 @@ class Estimates(Exported, Reported):
             low, high = (low, ends[1]) if side == "less" else (ends[0], high)
         return ConfidenceInterval(_plain(low), _plain(high), level, self.estimand, both, self.names)
 
-    def test(self, value: Any = 0.0, alternative: str = "two-sided", *, simultaneous: bool = False) -> Test:
+    def _side(self, alternative: str | None) -> str:
+        return check_choice(
+            "alternative", self.alternative if alternative is None else alternative, ALTERNATIVES
+        )
+
+    @property
+    def _count(self) -> int:
+        """How many estimates hold together."""
+        return self.estimate.size if self.axis is None else self.estimate.shape[self.axis]
+
+    def _adjusted(self, pvalues: Floats) -> Floats:
+        if self.axis is None:
+            return self.together.adjusted(pvalues)
+        return np.apply_along_axis(self.together.adjusted, self.axis, pvalues)
+
+    def test(
+        self, value: Any = 0.0, alternative: str | None = None, *, simultaneous: bool | None = None
+    ) -> Test:
         """Test whether each estimand is ``value``, from what was released: it costs no privacy.
 
         The test rejects at level a where the interval of level 1 - a excludes the value.
@@ -270,18 +355,18 @@ class Estimates(Exported, Reported):
         ----------
         value : float or array, default=0.0
             Under the null hypothesis.
-        alternative : {"two-sided", "less", "greater"}, default="two-sided"
+        alternative : {"two-sided", "less", "greater"}, optional
             What speaks against the null hypothesis: that the estimand is not, is less than, or is greater than the
-            value.
-        simultaneous : bool, default=False
-            Whether p-values are adjusted for all estimates together.
+            value. None is that of the estimates.
+        simultaneous : bool, optional
+            Whether p-values are adjusted for all estimates together; None is ``jointly``.
 
         Returns
         -------
         Test
         """
-        side = check_choice("alternative", alternative, ALTERNATIVES)
-        adjust = check_flag("simultaneous", simultaneous)
+        side = self._side(alternative)
+        adjust = check_flag("simultaneous", self.jointly if simultaneous is None else simultaneous)
         at = np.array(np.broadcast_to(np.asarray(value, dtype=np.float64), self.estimate.shape))
         low, high = self.distribution.box
         inside = (low <= at) & (at <= high)
@@ -295,9 +380,8 @@ class Estimates(Exported, Reported):
             pvalue = self.distribution.two_sided(at)
         else:
             pvalue = self.distribution.tails(at)[0 if side == "less" else 1]
-        with np.errstate(all="ignore"):
-            statistic = (self.estimate - at) / self.error
-        adjusted = self.together.adjusted(pvalue) if adjust else pvalue
+        statistic = self.distribution.statistic(self.estimate, self.error, at)
+        adjusted = self._adjusted(pvalue) if adjust else pvalue
         return Test(_plain(statistic), _plain(adjusted), _plain(at), side, self, adjust)
 
     def summary(self, confidence_level: float = 0.95) -> Summary:
@@ -315,6 +399,9 @@ class Estimates(Exported, Reported):
             name: [significant(*pair) for pair in zip(np.ravel(values), errors, strict=True)]
             for name, values in numbers.items()
         }
+        if self.null is not None:
+            table["z"] = ["" if np.isnan(z) else f"{z:.3f}" for z in np.ravel(self.statistic)]
+            table["p-value"] = ["" if np.isnan(p) else f"{p:.4g}" for p in np.ravel(self.pvalue)]
         rows = zip(self.names, *table.values(), *self.beside.values(), strict=True)
         return Summary(
             self.title,
@@ -346,15 +433,25 @@ class Estimates(Exported, Reported):
     def _records(self, confidence_level: float = 0.95) -> Records:
         low, high = self.confidence_interval(confidence_level)
         columns = {"estimate": self.estimate, "std_error": self.error, "low": low, "high": high}
+        if self.null is not None:
+            columns |= {"statistic": self.statistic, "pvalue": self.pvalue}
         return Records(
             self.names,
-            {name: np.ravel(values).tolist() for name, values in columns.items()},
+            {
+                **{name: [_json(label) for label in labels] for name, labels in self.labels.items()},
+                **{name: np.ravel(values).tolist() for name, values in columns.items()},
+            },
             {
                 "estimand": self.estimand,
                 "confidence_level": confidence_level,
                 "simulated": self.simulated,
             },
         )
+
+    def to_frame(self, confidence_level: float = 0.95) -> Any:
+        """Return estimates, standard errors and intervals as a data frame of pandas, a row for each estimate."""
+        frame = super().to_frame(confidence_level)
+        return frame if self.index is None else frame.set_axis(self.index)
 
     def __repr__(self) -> str:
         return str(self.summary())
@@ -445,6 +542,69 @@ class Test(Exported, Reported):
             {name: np.ravel(values).tolist() for name, values in columns.items()},
             {"estimand": self.estimand, "alternative": self.alternative, "simulated": self.simulated},
         )
+
+
+class HasEstimates(Reported, ABC):
+    """What has `Estimates`: their intervals, tests, tables and picture are its own."""
+
+    @abstractmethod
+    def estimates(self) -> Estimates:
+        """Return the estimates with the distribution of their errors: they can be pickled without the estimator."""
+
+    @abstractmethod
+    def summary(self, confidence_level: float = 0.95) -> Summary:
+        """Return a table of estimates and intervals; prints as text, shows as HTML in a notebook."""
+
+    def confidence_interval(
+        self,
+        confidence_level: float = 0.95,
+        *,
+        simultaneous: bool | None = None,
+        alternative: str | None = None,
+    ) -> ConfidenceInterval:
+        """Return an interval for each estimate, counting sampling error and privacy noise.
+
+        Parameters
+        ----------
+        confidence_level : float, default=0.95
+        simultaneous : bool, optional
+            Whether all intervals cover together at this level; by default each covers on its own.
+        alternative : {"two-sided", "less", "greater"}, optional
+            One-sided: the values that a test for this alternative does not reject.
+
+        Returns
+        -------
+        ConfidenceInterval
+            ``low`` and ``high``, of the shape of the estimates, and the ``estimand`` in words.
+        """
+        return self.estimates().confidence_interval(
+            confidence_level, simultaneous=simultaneous, alternative=alternative
+        )
+
+    def to_frame(self, confidence_level: float = 0.95) -> Any:
+        """Return estimates, standard errors and intervals as a data frame of pandas, a row for each estimate."""
+        return self.estimates().to_frame(confidence_level)
+
+    def to_dict(self, confidence_level: float = 0.95) -> dict[str, Any]:
+        """Return the same as JSON has it."""
+        return self.estimates().to_dict(confidence_level)
+
+    def to_latex(self, confidence_level: float = 0.95) -> str:
+        """Return the table of the summary as a LaTeX tabular, for the package booktabs."""
+        return self.summary(confidence_level).to_latex()
+
+    def to_markdown(self, confidence_level: float = 0.95) -> str:
+        """Return the table of the summary in Markdown."""
+        return self.summary(confidence_level).to_markdown()
+
+    def plot(self, ax: Any = None, confidence_level: float = 0.95, **style: Any) -> Any:
+        """Draw the estimates with their intervals, and return the Axes; see `Estimates.plot`."""
+        return self.estimates().plot(ax, confidence_level, **style)
+
+
+def _json(label: Any) -> Any:
+    """Return a label as JSON has it."""
+    return label if label is None or isinstance(label, str | bool | int | float) else str(label)
 
 
 def _plain(values: Any) -> Any:

@@ -125,7 +125,7 @@ def normal_laplace_quantile(tail: float, std: float, scale: float) -> float:
 
 
 def half_widths(
-    confidence: float,
+    tail: float,
     sampling_std: NDArray[np.float64],
     noise: str,
     noise_scale: NDArray[np.float64],
@@ -135,8 +135,8 @@ def half_widths(
 
     Parameters
     ----------
-    confidence : float
-        Confidence level of each interval.
+    tail : float
+        The probability that an interval leaves on each side.
     sampling_std : array of shape (d,)
         Standard deviation of the sampling error; 0 leaves it out.
     noise : {"laplace", "gaussian"}
@@ -145,7 +145,6 @@ def half_widths(
     degrees_of_freedom : array of shape (d,), optional
         Of the estimated variance: widths are enlarged by the ratio of the Student and normal quantiles.
     """
-    tail = (1 - confidence) / 2
     if noise == "gaussian":
         widths = np.hypot(sampling_std, noise_scale) * -ndtri(tail)
     else:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.labels import printable
 from dpstats.report import SIMULATED, Reported
 
 __all__ = ["ConfidenceInterval", "JointTest", "Summary", "ValueTest", "about_missing", "with_missing"]
@@ -68,7 +69,13 @@ class Exported:
         rows = zip(names, *columns.values(), strict=True)
         return {
             **facts,
-            "rows": [{"name": name, **dict(zip(columns, numbers, strict=True))} for name, *numbers in rows],
+            "rows": [
+                {
+                    "name": name,
+                    **{key: None if cell != cell else cell for key, cell in zip(columns, cells, strict=True)},
+                }
+                for name, *cells in rows
+            ],
         }
 
     def to_markdown(self, *options: Any) -> str:
@@ -247,8 +254,8 @@ class ValueTest(Reported):
 
 
 @dataclass(frozen=True, slots=True)
-class JointTest(Reported):
-    """Are all of these 0? A test of several coefficients, from a release that was made before: at no cost.
+class JointTest(Exported, Reported):
+    """A test of several hypotheses together: that coefficients are all 0, say. It costs no privacy.
 
     Attributes
     ----------
@@ -258,7 +265,7 @@ class JointTest(Reported):
     df_num, df_denom : int
         Degrees of freedom.
     names : tuple of str
-        Of the coefficients.
+        Of the coefficients, or the hypotheses in words.
     simulated : bool
         Whether the noise of the release was simulated.
 
@@ -291,14 +298,20 @@ class JointTest(Reported):
         )
         return Summary(
             "Private test of several coefficients",
-            [("Null hypothesis", f"{', '.join(self.names)}: all 0")],
+            [("Null hypothesis", self._null)],
             ["F", "df", "df of residuals", "p-value"],
             [row],
             ["From what was released before: it costs no privacy.", *[SIMULATED] * self.simulated],
         )
 
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
+    @property
+    def _null(self) -> str:
+        names = ", ".join(self.names)
+        return names if "=" in names else f"{names}: all 0"
+
+    def _records(self) -> Records:
+        columns = {name: [getattr(self, name)] for name in ("statistic", "pvalue", "df_num", "df_denom")}
+        return Records([self._null], columns, {"simulated": self.simulated})
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,7 +361,7 @@ class Summary(Exported, Reported):
 
     def as_text(self) -> str:
         """Return the summary as plain text."""
-        table = [list(self.columns), *self.aligned(" ")]
+        table = [[printable(cell) for cell in row] for row in (self.columns, *self.aligned(" "))]
         widths = [max(len(row[j]) for row in table) for j in range(len(self.columns))]
 
         def line(row: Sequence[str]) -> str:
@@ -359,8 +372,8 @@ class Summary(Exported, Reported):
             return "  ".join(cells).rstrip()
 
         names = max((len(name) for name, _ in self.facts), default=0)
-        facts = [f"{name + ':':<{names + 1}} {value}" for name, value in self.facts]
-        notes = [f"[{i}] {note}" for i, note in enumerate(self.notes, 1)]
+        facts = [printable(f"{name + ':':<{names + 1}} {value}") for name, value in self.facts]
+        notes = [printable(f"[{i}] {note}") for i, note in enumerate(self.notes, 1)]
         width = max(sum(widths) + 2 * (len(widths) - 1), len(self.title), *(len(fact) for fact in facts), 0)
         width = min(width, 110)
         # A fact of several sentences is a paragraph; a short one stays on its line, where a search finds it.

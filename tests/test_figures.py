@@ -15,7 +15,8 @@ def test_intervals_are_where_they_are(columns: int) -> None:
     values = rng.normal(size=(3, columns))
     interval = ConfidenceInterval(values - 1.0, values + 0.5)
     names = [f"c{j}" for j in range(columns)]
-    figure = forest(["first", "second", "third"], names, values, interval, title="Means")
+    panels = np.ravel(forest(["first", "second", "third"], names, values, interval, title="Means"))
+    figure = panels[0].figure
     shown = [axis for axis in figure.axes if axis.get_visible()]
     assert len(shown) == columns and figure.get_suptitle() == "Means"
     for j, axis in enumerate(shown):

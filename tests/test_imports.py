@@ -160,6 +160,7 @@ INSIDE = {
         "base",
         "clipping",
         "moments",
+        "observed",
         "clipped_errors",
         "clipped_plan",
         "clipped",
@@ -255,6 +256,7 @@ INSIDE = {
         "engine",
         "scoring",
         "error_laws",
+        "hypotheses",
         "base",
         "least_squares",
         "linear",
@@ -391,6 +393,7 @@ INSIDE = {
         "risks",
         "formula_fit",
         "broken_line",
+        "power_sum",
         "rate_fit",
         "comparison",
         "sample_size",
@@ -434,6 +437,7 @@ INSIDE = {
         "group_means",
         "proportion",
         "table",
+        "survival",
         "histogram",
         "regress",
         "identity_test",
@@ -645,6 +649,16 @@ def test_unknown_names_are_attribute_errors() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = dpstats.nothing
     assert dpstats.ClippedMean is dpstats.means.ClippedMean
+
+
+def test_the_top_level_has_the_subpackages_and_the_classes_used_most() -> None:
+    internal = {"cli", "lattice", "release"}
+    packages = {module.name for module in pkgutil.iter_modules(dpstats.__path__) if module.ispkg}
+    names = set(dpstats.__all__)
+    assert packages - internal <= names
+    for name in names - packages - {"__version__"}:
+        found = getattr(dpstats, name)
+        assert inspect.isclass(found) and name in sys.modules[found.__module__.rsplit(".", 1)[0]].__all__
 
 
 PUBLIC = [name for name in dpstats.__all__ if inspect.ismodule(getattr(dpstats, name))]

@@ -117,6 +117,47 @@ def test_intervals_together_and_adjusted_pvalues() -> None:
     assert not made(jointly=True).confidence_interval(simultaneous=False).simultaneous
 
 
+def test_holms_pvalues_are_those_of_statsmodels_along_an_axis() -> None:
+    from statsmodels.stats.multitest import multipletests
+
+    pvalues = np.random.default_rng(0).uniform(size=(9, 3)) ** 3
+    z = stats.norm.isf(pvalues / 2)
+    names = [str(i) for i in range(27)]
+    of_columns = Estimates(
+        z,
+        np.ones(z.shape),
+        tuple(names),
+        "z",
+        ByLimits(z, 1.0),
+        together=HOLM,
+        jointly=True,
+        axis=0,
+        null=0.0,
+    )
+    for j in range(3):
+        assert of_columns.pvalue[:, j] == pytest.approx(multipletests(pvalues[:, j], method="holm")[1])
+    # Bonferroni's intervals for the nine of a column.
+    low, high = of_columns.confidence_interval(0.9)
+    assert (high - low) / 2 == pytest.approx(np.full(z.shape, stats.norm.isf(0.05 / 9)))
+    assert of_columns.test(0.0, simultaneous=False).pvalue == pytest.approx(pvalues)
+
+
+def test_a_usual_null_hypothesis_is_in_every_table() -> None:
+    with_null = made(
+        null=0.0, alternative="less", labels={"group": ["a", "a", b"b", 2], "column": list("xyxy")}
+    )
+    expected = made().test(0.0, "less")
+    np.testing.assert_allclose(with_null.pvalue, expected.pvalue)
+    np.testing.assert_allclose(with_null.statistic, expected.statistic)
+    assert np.isneginf(made(ByLimits, alternative="less").confidence_interval().low).all()
+    rows = json.loads(json.dumps(with_null.to_dict()))["rows"]
+    assert [row["group"] for row in rows] == ["a", "a", "b'b'", 2]
+    assert rows[1]["pvalue"] == pytest.approx(float(expected.pvalue[0, 1]))
+    assert list(with_null.summary().columns)[-2:] == ["z", "p-value"]
+    with pytest.raises(AttributeError, match="no usual null hypothesis"):
+        made().pvalue  # noqa: B018
+
+
 def test_a_value_outside_the_box_is_refused() -> None:
     with pytest.raises(InvalidParameter, match="between the bounds of the estimand, -10 and 10, got 11"):
         made().test([[0, 0], [0, 11]])

@@ -118,7 +118,7 @@ def test_a_normal_interval_of_the_right_variance_undercovers_far_out():
 def test_half_widths_cover_simulated_errors(noise, confidence):
     n, rng = 200_000, np.random.default_rng(20)
     sampling, scale = np.array([0.0, 1.0, 1.0, 0.2]), np.array([1.0, 0.0, 0.5, 2.0])
-    widths = half_widths(confidence, sampling, noise, scale)
+    widths = half_widths((1 - confidence) / 2, sampling, noise, scale)
     draw = rng.laplace if noise == "laplace" else rng.normal
     errors = np.abs(rng.normal(size=(n, 4)) * sampling + draw(size=(n, 4)) * scale)
     low, high = plausible_count(n, confidence)
@@ -130,7 +130,7 @@ def test_half_widths_cover_simulated_errors(noise, confidence):
 
 
 def test_half_widths_of_equal_columns_are_equal_and_ordered():
-    widths = half_widths(0.95, np.array([1.0, 2.0, 1.0]), "laplace", np.array([1.0, 1.0, 1.0]))
+    widths = half_widths(0.025, np.array([1.0, 2.0, 1.0]), "laplace", np.array([1.0, 1.0, 1.0]))
     assert widths.shape == (3,)
     assert widths[0] == widths[2] == pytest.approx(normal_laplace_quantile(0.025, 1.0, 1.0), rel=1e-12)
     assert widths[1] == pytest.approx(normal_laplace_quantile(0.025, 2.0, 1.0), rel=1e-12)
@@ -138,7 +138,7 @@ def test_half_widths_of_equal_columns_are_equal_and_ordered():
 
 def test_half_widths_with_an_estimated_variance_are_students():
     # t table, two-sided 95%: 2.228139 at 10 degrees of freedom, 12.706205 at 1.
-    widths = half_widths(0.95, np.ones(2), "gaussian", np.zeros(2), np.array([10.0, 1.0]))
+    widths = half_widths(0.025, np.ones(2), "gaussian", np.zeros(2), np.array([10.0, 1.0]))
     np.testing.assert_allclose(widths, [2.228139, 12.706205], rtol=1e-6)
 
 
@@ -159,7 +159,9 @@ def test_simultaneous_intervals_cover_together(correlation):
 
     def together(level):
         return (
-            (np.abs(errors) <= half_widths(level, np.ones(d), "laplace", np.full(d, 0.5))).all(axis=1).sum()
+            (np.abs(errors) <= half_widths((1 - level) / 2, np.ones(d), "laplace", np.full(d, 0.5)))
+            .all(axis=1)
+            .sum()
         )
 
     low, high = plausible_count(n, 0.9)
@@ -186,3 +188,9 @@ def test_furthest_value_is_found_to_the_last_bits(columns):
     assert kept(found[None]).all()  # what is returned was kept, not next to it
     np.testing.assert_array_equal(furthest(start, end, lambda values: values == values), end)
     np.testing.assert_array_equal(furthest(start, end, lambda values: values != values), start)
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_half_widths_of_tails_that_no_level_can_state(noise):
+    widths = [half_widths(tail, np.ones(1), noise, np.ones(1))[0] for tail in (1e-10, 1e-17, 1e-100, 1e-300)]
+    assert np.all(np.diff(widths) > 0) and np.isfinite(widths).all()

@@ -22,8 +22,8 @@ data["plan"] = np.rint(np.expm1(data["lncoins"])).astype(int)  # percent that th
 groups = GroupMeans(groups=[0, 25, 50, 95, 100], by="plan", bounds={"mdvis": (0, 52)}, random_state=0)
 groups.fit(data)
 
-figure = groups.plot()
-figure.suptitle("Doctor visits a year by the percent that a family pays, ε = 1", fontsize=10)
+axis = groups.plot()
+axis.figure.suptitle("Doctor visits a year by the percent that a family pays, ε = 1", fontsize=10)
 
 # %%
 # The groups are of very different sizes, and intervals show it: they count sampling error, the noise of the

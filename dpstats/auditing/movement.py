@@ -35,6 +35,9 @@ from dpstats.release.witness import Declared, Seen
 Steps = NDArray[Any] | Mapping[str, NDArray[Any]]
 """Exact integers of a stage, or of the blocks of a joint one by their names."""
 
+Ends = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Lower and upper ends of windows, of shape (numbers of a tuple, windows)."""
+
 MOST_CANDIDATES = 100_000
 """Tuples of a choice that are looked at: all where there are no more that could differ, else as many at random."""
 _LARGEST_REACH = 1 << 22
@@ -212,48 +215,69 @@ def _choice(stage: Choice, first: Any, second: Any) -> Movement:
     words, total, complete = "range of utilities, steps", Fraction(0), True
     for one, other in zip(first, second, strict=True):
         groups = [part.cases[0 if part.case is None else int(part.case[0])] for part in (one, other)]
-        spread, all_of_them = _range_of(*groups)
-        total, complete = total + spread, complete and all_of_them
+        found, all_of_them = _range_of(*groups)
+        if found is None:
+            return _wrong(stage.name, words, "is among other candidates for the neighbour")
+        total, complete = total + found, complete and all_of_them
     words = words if complete else f"{words}, at {MOST_CANDIDATES:,} candidates"
     return Movement(stage.name, words, float(total), float(stage.range_steps), total <= stage.range_steps)
 
 
-def _range_of(first: Any, second: Any) -> tuple[Fraction, bool]:
-    """Return the range, over candidates, of what a row moves their utility by; and whether all were looked at."""
+def _range_of(first: Any, second: Any) -> tuple[Fraction | None, bool]:
+    """Return the range, over candidates, of what a row moves their utility by; and whether all were looked at.
+
+    None where the candidates of one are not those of the other.
+    """
     if isinstance(first, Cells):
-        points = np.unique(np.concatenate([first.low, first.high, second.low, second.high]))
-        pairs = zip(points.tolist(), *(_of_cells(cells, points) for cells in (first, second)), strict=True)
-        moves = [b - a for _, a, b in pairs if a is not None and b is not None]
-        return max(moves) - min(moves), True
+        return _range_of_cells(first, second), True
     if isinstance(first, Runs):
         return _range_of_runs(first, second), True
-    ends = [_of_windows(windows) for windows in (first, second)]
-    places = [
-        np.unique(np.concatenate([side[j] + shift for pair in ends for side in pair for shift in (-1, 0, 1)]))
-        for j in range(first.size)
-    ]
-    places = [
-        found[
-            (found >= min(pair[0][j].min() for pair in ends))
-            & (found <= max(pair[1][j].max() for pair in ends))
-        ]
-        for j, found in enumerate(places)
-    ]
+    return _range_of_windows(_of_windows(first), _of_windows(second), first.unit)
+
+
+def _range_of_cells(first: Cells, second: Cells) -> Fraction | None:
+    points = np.unique(np.concatenate([first.low, first.high, second.low, second.high]))
+    pairs = list(zip(*(_of_cells(cells, points) for cells in (first, second)), strict=True))
+    if any((a is None) != (b is None) for a, b in pairs):
+        return None
+    moves: list[Fraction] = [b - a for a, b in pairs if a is not None and b is not None]
+    return max(moves) - min(moves)
+
+
+def _range_of_windows(first: Ends, second: Ends, unit: int) -> tuple[Fraction | None, bool]:
+    # The widest windows hold all candidates.
+    widest = [(lower.min(axis=1), upper.max(axis=1)) for lower, upper in (first, second)]
+    low, high = widest[0]
+    if not np.array_equal(widest, [(low, high)] * 2):
+        return None, True
+    places = []
+    for j in range(low.size):
+        found = [side[j] + shift for ends in (first, second) for side in ends for shift in (-1, 0, 1)]
+        some = np.unique(np.concatenate(found))
+        places.append(some[(some >= low[j]) & (some <= high[j])])
     count = math.prod(found.size for found in places)
     if count <= MOST_CANDIDATES:
         tuples = np.array(list(itertools.product(*(found.tolist() for found in places))), dtype=np.int64).T
     else:
         rng = np.random.default_rng(0)
         tuples = np.stack([rng.choice(found, MOST_CANDIDATES) for found in places])
-    utilities = [_utility(pair, tuples) for pair in ends]
-    change = utilities[1] - utilities[0]
-    return Fraction(int(change.max() - change.min()), first.unit), count <= MOST_CANDIDATES
+    change = _utility(second, tuples) - _utility(first, tuples)
+    return Fraction(int(change.max() - change.min()), unit), count <= MOST_CANDIDATES
 
 
-def _range_of_runs(first: Runs, second: Runs) -> Fraction:
+def _range_of_runs(first: Runs, second: Runs) -> Fraction | None:
     moves = []
     for line in np.union1d(first.line, second.line).tolist():
-        both = [(runs.low[runs.line == line], runs.utility[runs.line == line]) for runs in (first, second)]
+        own = [runs.line == line for runs in (first, second)]
+        if not all(here.any() for here in own):
+            return None
+        ends = {
+            (int(r.low[here].min()), int(r.high[here].max()))
+            for r, here in zip((first, second), own, strict=True)
+        }
+        if len(ends) > 1:
+            return None
+        both = [(runs.low[here], runs.utility[here]) for runs, here in zip((first, second), own, strict=True)]
         starts = np.union1d(both[0][0], both[1][0])
         before, after = (utility[np.searchsorted(low, starts, side="right") - 1] for low, utility in both)
         moves.append(after - before)
@@ -276,7 +300,7 @@ def _of_cells(cells: Cells, points: NDArray[np.int64]) -> list[Fraction | None]:
     return found
 
 
-def _of_windows(windows: Windows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _of_windows(windows: Windows) -> Ends:
     """Return the ends of all windows until they are as wide as they get."""
     reach = 8
     while True:
@@ -288,9 +312,7 @@ def _of_windows(windows: Windows) -> tuple[NDArray[np.int64], NDArray[np.int64]]
         reach *= 2
 
 
-def _utility(
-    ends: tuple[NDArray[np.int64], NDArray[np.int64]], tuples: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _utility(ends: Ends, tuples: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return minus the windows on either side that a tuple needs, together."""
     lower, upper = ends
     left = [np.searchsorted(-low, -t, side="left") for low, t in zip(lower, tuples, strict=True)]

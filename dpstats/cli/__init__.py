@@ -30,6 +30,7 @@ from dpstats.cli.release import add_release
 from dpstats.cli.simulate import add_simulate
 from dpstats.cli.sparse_mean import SPARSE_MEAN
 from dpstats.cli.sql import add_sql
+from dpstats.cli.survival import SURVIVAL
 from dpstats.cli.table import TABLE
 from dpstats.errors import DPStatsError
 
@@ -62,7 +63,18 @@ def _message(error: BaseException) -> str:
 
 
 # In the order of the help.
-RELEASES = (MEAN, SPARSE_MEAN, GROUP_MEANS, PROPORTION, TABLE, HISTOGRAM, QUANTILE, REGRESS, IDENTITY_TEST)
+RELEASES = (
+    MEAN,
+    SPARSE_MEAN,
+    GROUP_MEANS,
+    PROPORTION,
+    TABLE,
+    SURVIVAL,
+    HISTOGRAM,
+    QUANTILE,
+    REGRESS,
+    IDENTITY_TEST,
+)
 
 EXTRAS = {
     "duckdb": "sql",

@@ -39,14 +39,8 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         help="compare all pairs of groups, by Tukey's range (default) or Holm's p-values",
     )
     parser.add_argument("--anova", action="store_true", help="test whether all means are equal")
-    parser.add_argument(
-        "--missing",
-        choices=["error", "drop"],
-        default="error",
-        help="refuse missing entries (default), or let their rows count nowhere",
-    )
     add_unit(parser, "the mean of its entries and its first label")
-    add_privacy(parser, 1e-6, missing=False)
+    add_privacy(parser, 1e-6, missing=("error", "drop"))
 
 
 def _groups(options: argparse.Namespace) -> list[str]:
@@ -103,7 +97,7 @@ def _report(model: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any
         "estimand": model.estimand_,
         "confidence_level": options.confidence,
         "count_noise_std": model.counts_noise_std_,
-        "group_means": _records(model, names, options.confidence),
+        "group_means": _records(model, options.confidence),
     }
     texts = [str(summary)]
     if options.anova:
@@ -118,46 +112,50 @@ def _report(model: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any
     if options.pairwise:
         pairs = model.pairwise(options.pairwise)
         texts.append(str(pairs.summary(options.confidence)))
-        facts["pairwise"] = _pairs(pairs, names, options.confidence)
+        facts["pairwise"] = _pairs(pairs, options.pairwise, options.confidence)
     facts["notes"] = list(summary.notes)
     return "\n\n".join(texts), facts
 
 
-def _records(model: Any, names: list[str], confidence: float) -> list[dict[str, Any]]:
+def _records(model: Any, confidence: float) -> list[dict[str, Any]]:
     """Return a record per group and column."""
-    low, high = model.confidence_interval(confidence)
+    counts = [count for count in model.counts_.tolist() for _ in range(model.plan_.n_features)]
     return [
         {
-            "group": str(group),
-            "rows": float(model.counts_[k]),
-            "column": name,
-            "mean": float(model.means_[k, j]),
-            "low": float(low[k, j]),
-            "high": float(high[k, j]),
-            "std": float(model.std_[k, j]),
+            "group": str(row["group"]),
+            "rows": rows,
+            "column": row["column"],
+            "mean": row["estimate"],
+            "low": row["low"],
+            "high": row["high"],
+            "std": std,
         }
-        for k, group in enumerate(model.groups_)
-        for j, name in enumerate(names)
+        for row, rows, std in zip(
+            model.to_dict(confidence)["rows"], counts, model.std_.ravel().tolist(), strict=True
+        )
     ]
 
 
-def _pairs(found: Any, names: list[str], confidence: float) -> list[dict[str, Any]]:
+def _pairs(found: Any, method: str, confidence: float) -> list[dict[str, Any]]:
     """Return a record per pair and column."""
-    low, high = found.confidence_interval(confidence)
     return [
         {
-            "first": str(first),
-            "second": str(second),
-            "column": name,
-            "difference": float(found.estimate[i, j]),
-            "pvalue": float(found.pvalue[i, j]),
-            "low": float(low[i, j]),
-            "high": float(high[i, j]),
-            "method": found.method,
+            "first": str(row["first"]),
+            "second": str(row["second"]),
+            "column": row["column"],
+            "difference": row["estimate"],
+            "pvalue": row["pvalue"],
+            "low": row["low"],
+            "high": row["high"],
+            "method": method,
         }
-        for i, (first, second) in enumerate(found.pairs)
-        for j, name in enumerate(names)
+        for row in found.to_dict(confidence)["rows"]
     ]
+
+
+def _drawn(model: Any, confidence: float) -> Any:
+    panels = model.plot(confidence_level=confidence)
+    return (panels if model.plan_.n_features == 1 else panels[0]).figure
 
 
 GROUP_MEANS = ReleaseCommand(
@@ -171,5 +169,5 @@ GROUP_MEANS = ReleaseCommand(
     build=_build,
     report=_report,
     read=_read,
-    picture=("the means with their intervals", lambda model, options: model.plot(options.confidence)),
+    picture=("the means with their intervals", lambda model, options: _drawn(model, options.confidence)),
 )

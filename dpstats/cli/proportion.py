@@ -15,7 +15,7 @@ from dpstats.errors import InvalidParameter
 
 def _add_parameters(parser: argparse.ArgumentParser) -> None:
     add_unit(parser, "whether any of them has the property")
-    add_privacy(parser, 0.0, missing=False)
+    add_privacy(parser, 0.0)
 
 
 def _read(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
@@ -76,9 +76,9 @@ def _draw(share: Any, options: argparse.Namespace) -> Any:
 
 PROPORTION = ReleaseCommand(
     name="proportion",
-    help="private proportion of rows with a property, with an exact interval",
+    help="private proportion of rows with a property, with a conservative interval",
     description="Release the private proportion of rows in which a column is 1 (--column NAME), or a word (--column "
-    "NAME=WORD), with an interval that counts sampling error and noise exactly. The number of rows is public; two "
+    "NAME=WORD), with a conservative interval that counts sampling error and noise. The number of rows is public; two "
     "files of the same size that differ in one row are neighbours.",
     add_parameters=_add_parameters,
     build=_build,

@@ -61,7 +61,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         help="of the guarantee (default: 1e-06), greater than 0; functional is pure and has none",
     )
     add_unit(parser, "the mean of its numbers, and its first level and its first outcome of 0 or 1")
-    add_privacy(parser, missing=False)
+    add_privacy(parser)
 
 
 class _Model(NamedTuple):
@@ -163,7 +163,10 @@ def _outcome_bounds(bounds: Any, name: str, logistic: bool) -> Any:
 
 
 def _width(options: argparse.Namespace) -> int | None:
-    return None if options.formula is None else len(_model(options).x_bounds)
+    if options.formula is not None:
+        return len(_model(options).x_bounds)
+    # In a plan of columns their number is an option.
+    return len(getattr(options, "column", None) or []) or None
 
 
 def _read(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
@@ -247,17 +250,13 @@ def _params(model: Any, confidence: float) -> list[dict[str, Any]]:
 
     from dpstats.regression.base import INTERCEPT
 
-    tests = [*([model.test(INTERCEPT)] if model.fit_intercept else []), model.test()]
-    intervals = [test.confidence_interval(confidence) for test in tests]
-    first = [getattr(model, "intercept_identified_", None)] * (len(tests) - 1)
+    slopes = range(model.coef_.size)
+    asked = [*([INTERCEPT] if model.fit_intercept else []), *slopes]
+    rows = model.estimates(asked).to_dict(confidence)["rows"]
+    first = [getattr(model, "intercept_identified_", None)] * (len(rows) - len(slopes))
+    names = {"std_error": "standard_error", "statistic": "z"}
     table = {
-        "name": [name for test in tests for name in test.names],
-        "estimate": model.params_.tolist(),
-        "standard_error": np.sqrt(np.diagonal(model.params_cov_)).tolist(),
-        "z": np.concatenate([test.statistic for test in tests]).tolist(),
-        "pvalue": np.concatenate([test.pvalue for test in tests]).tolist(),
-        "low": np.concatenate([interval.low for interval in intervals]).tolist(),
-        "high": np.concatenate([interval.high for interval in intervals]).tolist(),
+        **{names.get(key, key): [row[key] for row in rows] for key in rows[0]},
         "privacy_share": [
             *([model.intercept_privacy_share_] if first else []),
             *model.privacy_share_.tolist(),

@@ -1,4 +1,4 @@
-"""Differences of means of groups: intervals, p-values, and all pairs together.
+"""Differences of means of groups: the distribution of their errors, and all pairs together.
 
 Two means are asked together: those that are as far from what was released as a normal variable's z in all, in the root
 of the sum of their squares. How far apart these can be are the ends of the interval for the difference. Where both
@@ -8,12 +8,15 @@ intervals are symmetric these are the usual ones; where noise leaves one of them
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
+from dpstats.inference import Estimates, Limits, ScoreErrors, Tail, Together, normal_quantile
 from dpstats.means.ratio import Ratio
 
 Floats = NDArray[np.float64]
@@ -25,11 +28,80 @@ _NODES = 400
 _FAR = 1e-10
 
 
-def apart(first: Ratio, second: Ratio, z: float) -> tuple[Floats, Floats]:
+@dataclass(frozen=True, eq=False)
+class DifferenceErrors(ScoreErrors):
+    """Errors of the means of some groups less those of others.
+
+    Attributes
+    ----------
+    first, second : Ratio
+        In half-widths of the bounds.
+    half : float or array
+        These half-widths.
+    """
+
+    first: Ratio
+    second: Ratio
+    half: float | Floats
+
+    @property
+    def start(self) -> Floats:
+        return np.asarray(self.half * (self.first.estimate - self.second.estimate))
+
+    @property
+    def box(self) -> Limits:
+        far = np.broadcast_to(2 * np.asarray(self.half), self.start.shape)
+        return -far, far
+
+    @property
+    def standard_error(self) -> Floats:
+        """Half the width of the intervals of one standard deviation."""
+        low, high = apart(self.first, self.second, 1.0)
+        return np.asarray(self.half * (high - low) / 2)
+
+    def limits(self, tail: Tail) -> Limits:
+        low, high = apart(self.first, self.second, normal_quantile(tail))
+        return self.half * low, self.half * high
+
+    def score(self, value: Floats) -> Floats:
+        return difference_score(self.first, self.second, value / self.half)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Differences(Estimates):
+    """Differences of means of groups, with intervals and tests that count sampling error and noise.
+
+    `Estimates` whose usual null hypothesis is a difference of 0. ``labels`` have the two groups and the column of each.
+    """
+
+    @property
+    def pairs(self) -> tuple[tuple[Any, Any], ...]:
+        """The pairs of groups: the mean of the first less that of the second."""
+        return tuple(dict.fromkeys(zip(self.labels["first"], self.labels["second"], strict=True)))
+
+
+@dataclass(frozen=True)
+class Tukey(Together):
+    """Tukey's range of all groups: conservative for groups of different precision."""
+
+    groups: int
+    words = "Tukey's range"
+
+    def each(self, level: float, count: int) -> float:
+        return 1 - 2 * float(ndtr(-range_quantile(1 - level, self.groups) / math.sqrt(2)))
+
+    def adjusted(self, pvalues: Floats) -> Floats:
+        return range_tail(-math.sqrt(2) * ndtri(pvalues / 2), self.groups)
+
+
+def apart(first: Ratio, second: Ratio, z: float | Floats) -> tuple[Floats, Floats]:
     """Return the least and the largest difference of two ratios that are within z, both together."""
     shape = np.broadcast_shapes(first.shape, second.shape)
     if shape[0] > _MOST:
-        ends = [apart(first[part], second[part], z) for part in _parts(shape[0])]
+        ends = [
+            apart(first[part], second[part], z if np.ndim(z) == 0 else np.broadcast_to(z, shape)[part])
+            for part in _parts(shape[0])
+        ]
         low, high = (np.concatenate(parts) for parts in zip(*ends, strict=True))
         return low, high
     angles = np.linspace(0.0, math.pi / 2, _ANGLES).reshape(-1, *[1] * len(shape))
@@ -37,27 +109,29 @@ def apart(first: Ratio, second: Ratio, z: float) -> tuple[Floats, Floats]:
     return (a[0] - b[1]).min(axis=0), (a[1] - b[0]).max(axis=0)
 
 
-def difference_score(first: Ratio, second: Ratio) -> Floats:
-    """Return how far two ratios are apart, as a standard normal variable: the least z that lets them be equal.
+def difference_score(first: Ratio, second: Ratio, difference: float | Floats = 0.0) -> Floats:
+    """Return the least z that lets two ratios differ by ``difference``, as a standard normal variable.
 
-    Its sign is that of the difference of the estimates.
+    Its sign is that of the difference of the estimates less ``difference``.
     """
-    a, b = np.broadcast_arrays(first.estimate, second.estimate)
+    a, b, by = np.broadcast_arrays(first.estimate, second.estimate, difference)
     if len(a) > _MOST:
-        return np.concatenate([difference_score(first[part], second[part]) for part in _parts(len(a))])
-    low, high = np.minimum(a, b), np.maximum(a, b)
+        parts = [difference_score(first[part], second[part], by[part]) for part in _parts(len(a))]
+        return np.concatenate(parts)
+    # Where the second ratio may be if both are in the bounds.
+    ends = np.maximum(-1.0, -1.0 - by), np.minimum(1.0, 1.0 - by)
+    low, high = (np.clip(end, *ends) for end in (np.minimum(a - by, b), np.maximum(a - by, b)))
     best = np.full(a.shape, np.inf)
     # Between the estimates both are further off in one direction; what noise has made of small groups may be anywhere.
-    ends = (np.full(a.shape, -1.0), np.full(a.shape, 1.0)), (low, high)
-    for left, right in ends:
+    for left, right in (ends, (low, high)):
         for _ in range(_ROUNDS):
             grid = np.linspace(left, right, _GRID + 1)
-            both = first.score(grid) ** 2 + second.score(grid) ** 2
+            both = first.score(grid + by) ** 2 + second.score(grid) ** 2
             least = np.argmin(both, axis=0)
             best = np.minimum(best, np.take_along_axis(both, least[None], axis=0)[0])
             left = np.take_along_axis(grid, np.maximum(least - 1, 0)[None], axis=0)[0]
             right = np.take_along_axis(grid, np.minimum(least + 1, _GRID)[None], axis=0)[0]
-    return np.asarray(np.where(a < b, -1.0, 1.0) * np.sqrt(best))
+    return np.asarray(np.where(a - by < b, -1.0, 1.0) * np.sqrt(best))
 
 
 def _parts(count: int) -> list[slice]:
@@ -83,16 +157,3 @@ def range_quantile(tail: float, count: int) -> float:
     # At most the union over pairs of normal variables of variance 2.
     most = math.sqrt(2) * -float(ndtri(tail / (count * (count - 1)))) + 1e-6
     return float(brentq(lambda x: float(range_tail(np.array(x), count)) - tail, 0.0, most, xtol=1e-10))
-
-
-def holm(pvalues: Floats) -> Floats:
-    """Return Holm's adjusted p-values, along the first axis."""
-    m = len(pvalues)
-    order = np.argsort(pvalues, axis=0)
-    stepped = np.take_along_axis(pvalues, order, axis=0) * np.arange(m, 0, -1).reshape(
-        -1, *[1] * (pvalues.ndim - 1)
-    )
-    adjusted = np.minimum(np.maximum.accumulate(stepped, axis=0), 1.0)
-    result = np.empty_like(pvalues)
-    np.put_along_axis(result, order, adjusted, axis=0)
-    return result

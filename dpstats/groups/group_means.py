@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,6 @@ from dpstats.data.levels import Categories
 from dpstats.data.parameters import (
     check_choice,
     check_integer,
-    check_level,
     check_missing,
     check_privacy_parameters,
     check_random_state,
@@ -26,26 +25,18 @@ from dpstats.data.parameters import (
 from dpstats.data.schema import Column, Schema, column_list
 from dpstats.data.tables import Rows, Table
 from dpstats.errors import InvalidParameter
-from dpstats.groups import anova, contrasts
-from dpstats.groups.base import (
-    ALTERNATIVES,
-    RatioEstimator,
-    normal_quantile,
-    pvalue_of,
-    rows_that_count,
-    tail_of,
-)
+from dpstats.groups import anova
+from dpstats.groups.base import RatioEstimator, rows_that_count
+from dpstats.groups.contrasts import DifferenceErrors, Differences, Tukey
 from dpstats.groups.plan import GroupMeansPlan, group_means_plan
-from dpstats.groups.results import AnalysisOfVariance, Difference, PairwiseDifferences
+from dpstats.groups.results import AnalysisOfVariance
 from dpstats.groups.totals import TOTALS, group_sums
+from dpstats.inference import ALTERNATIVES, FREE, HOLM
 from dpstats.means.ratio import Ratio
 from dpstats.means.region import Region
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
-from dpstats.results import ConfidenceInterval, Summary, significant
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from dpstats.results import Summary, significant
 
 Floats = NDArray[np.float64]
 
@@ -224,7 +215,7 @@ class GroupMeans(_Fitted):
         self.counts_ = ratio.N[:, 0].copy()
         self.counts_noise_std_ = noise.count
         m, rows = ratio.estimate, np.maximum(ratio.N, noise.count)
-        self.means_ = self._in_units(m)
+        self.means_ = self._errors().start
         variance = (ratio.Q - 2 * m * ratio.X + m**2 * ratio.R) / rows
         self.std_ = self.plan_.half * np.sqrt(np.clip(variance, 0.0, (1 - m) * (1 + m)))
 
@@ -253,7 +244,7 @@ class GroupMeans(_Fitted):
             return "the mean of each group's population (by the declared bounds no row is clipped)"
         return "the mean of each group's population if it were clipped, E[clip(x)]"
 
-    def difference(self, a: Any, b: Any, alternative: str = "two-sided") -> Difference:
+    def difference(self, a: Any, b: Any, alternative: str = "two-sided") -> Differences:
         """Compare the means of two groups, from what was released: it costs no privacy.
 
         Parameters
@@ -264,38 +255,29 @@ class GroupMeans(_Fitted):
 
         Returns
         -------
-        Difference
+        Differences
             ``estimate``, ``statistic`` and ``pvalue`` of shape (n_features,), and ``confidence_interval()``.
         """
         side = check_choice("alternative", alternative, ALTERNATIVES)
         ratio, first, second = self._several(), self._place("a", a), self._place("b", b)
         if first == second:
             raise InvalidParameter(f"a and b must be different groups, got {a!r} for both")
-        one, other, half = ratio[first], ratio[second], self.plan_.half
-        z = contrasts.difference_score(one, other)
-
-        def interval(confidence_level: float = 0.95) -> ConfidenceInterval:
-            level = check_level("confidence_level", confidence_level)
-            low, high = contrasts.apart(one, other, normal_quantile(tail_of(level, side)))
-            if side != "two-sided":
-                far = np.full(z.shape, 2.0)
-                low, high = (-far, high) if side == "less" else (low, far)
-            return ConfidenceInterval(
-                half * low, half * high, level, self._covered("the difference of the two means")
-            )
-
-        return Difference(
-            self.means_[first] - self.means_[second],
-            z,
-            pvalue_of(z, side),
-            side,
-            (self.groups_[first], self.groups_[second]),
-            self._names(),
-            interval,
-            simulated=self.privacy_.simulated,
+        names = self._names()
+        return self._differences(
+            DifferenceErrors(ratio[first], ratio[second], self.plan_.half),
+            [(first, second)],
+            names,
+            "the difference of the two means",
+            title="Private difference of two groups",
+            facts=(
+                ("Difference", f"{self.groups_[first]} less {self.groups_[second]}"),
+                ("Alternative", side),
+            ),
+            notes=[FREE, *["Each column on its own."] * (len(names) > 1)],
+            alternative=side,
         )
 
-    def pairwise(self, method: str = "tukey") -> PairwiseDifferences:
+    def pairwise(self, method: str = "tukey") -> Differences:
         """Compare the means of all pairs of groups, from what was released: it costs no privacy.
 
         Parameters
@@ -306,37 +288,55 @@ class GroupMeans(_Fitted):
 
         Returns
         -------
-        PairwiseDifferences
+        Differences
             ``estimate``, ``statistic`` and ``pvalue`` of shape (n_pairs, n_features), and ``confidence_interval()``.
+            All pairs of a column hold together.
         """
         how = check_choice("method", method, ["tukey", "holm"])
-        ratio, half, K = self._several(), self.plan_.half, len(self.groups_)
-        firsts, seconds = (
-            np.array(places) for places in zip(*itertools.combinations(range(K), 2), strict=True)
+        ratio, columns = self._several(), self._names()
+        together = Tukey(len(self.groups_)) if how == "tukey" else HOLM
+        pairs = list(itertools.combinations(range(len(self.groups_)), 2))
+        firsts, seconds = (np.array(places) for places in zip(*pairs, strict=True))
+        names = [f"{self.groups_[i]} - {self.groups_[j]}" for i, j in pairs]
+        return self._differences(
+            DifferenceErrors(ratio[firsts], ratio[seconds], self.plan_.half),
+            pairs,
+            [f"{name}: {column}" if len(columns) > 1 else name for name in names for column in columns],
+            "the differences of the means",
+            title="Private differences of all pairs",
+            facts=(("Together", f"all {len(pairs)} pairs of a column, by {together.words}"),),
+            notes=[FREE],
+            together=together,
+            jointly=True,
+            axis=0,
         )
-        one, other = ratio[firsts], ratio[seconds]
-        z = contrasts.difference_score(one, other)
-        if how == "tukey":
-            pvalues = contrasts.range_tail(np.sqrt(2.0) * np.abs(z), K)
-        else:
-            pvalues = contrasts.holm(pvalue_of(z, "two-sided"))
 
-        def interval(confidence_level: float = 0.95) -> ConfidenceInterval:
-            tail = 1 - check_level("confidence_level", confidence_level)
-            within = (
-                contrasts.range_quantile(tail, K) / np.sqrt(2.0)
-                if how == "tukey"
-                else normal_quantile(tail / 2 / len(firsts))
-            )
-            low, high = contrasts.apart(one, other, within)
-            return ConfidenceInterval(
-                half * low, half * high, 1 - tail, self._covered("the differences of the means"), True
-            )
-
-        pairs = tuple((self.groups_[i], self.groups_[j]) for i, j in zip(firsts, seconds, strict=True))
-        estimate = self.means_[firsts] - self.means_[seconds]
-        return PairwiseDifferences(
-            pairs, estimate, z, pvalues, how, self._names(), interval, simulated=self.privacy_.simulated
+    def _differences(
+        self,
+        errors: DifferenceErrors,
+        pairs: list[tuple[int, int]],
+        names: list[str],
+        estimand: str,
+        **options: Any,
+    ) -> Differences:
+        """Return differences whose usual null hypothesis is 0."""
+        places = [(*pair, column) for pair in pairs for column in self._names()]
+        labels: dict[str, list[Any]] = {
+            "first": [self.groups_[i] for i, _, _ in places],
+            "second": [self.groups_[j] for _, j, _ in places],
+            "column": [column for _, _, column in places],
+        }
+        return Differences(
+            errors.start,
+            errors.standard_error,
+            tuple(names),
+            self._covered(estimand),
+            errors,
+            header="difference",
+            null=0.0,
+            labels=labels,
+            simulated=self.privacy_.simulated,
+            **options,
         )
 
     def anova(self, n_simulations: int = 9999, random_state: Any = 0) -> AnalysisOfVariance:
@@ -384,10 +384,20 @@ class GroupMeans(_Fitted):
         codes = Categories(self.groups_).codes(_one_dimensional(labels), "labels")
         return np.vstack([self.means_, np.full(self.plan_.n_features, np.nan)])[codes]
 
-    def plot(self, confidence_level: float = 0.95) -> Figure:
-        """Return a forest plot: the mean of every group with its interval, a panel for each column.
+    def plot(self, ax: Any = None, confidence_level: float = 0.95, **style: Any) -> Any:
+        """Draw the means of all groups with their intervals, and return the Axes.
 
-        Needs matplotlib.
+        Parameters
+        ----------
+        ax : matplotlib Axes, or a sequence of one for each column, optional
+            Default: those of a new figure, a panel for each column.
+        confidence_level : float, default=0.95
+        **style
+            matplotlib's, of ``Axes.errorbar``: colors and labels.
+
+        Returns
+        -------
+        matplotlib Axes, or an array of one for each column
         """
         from dpstats.figures import forest
 
@@ -395,7 +405,7 @@ class GroupMeans(_Fitted):
         labels = [f"{group}  ({self._rows_of(k)})" for k, group in enumerate(self.groups_)]
         title = f"Private means of groups, {100 * interval.confidence_level:g}% intervals"
         simulated = " (simulated noise)" if self.privacy_.simulated else ""
-        return forest(labels, self._names(), self.means_, interval, title=title + simulated)
+        return forest(labels, self._names(), self.means_, interval, title=title + simulated, ax=ax, **style)
 
     def _rows_of(self, place: int) -> str:
         """Return how many rows a group has, to what its noise leaves of that."""
@@ -407,6 +417,10 @@ class GroupMeans(_Fitted):
         """Return a count in whole rows, unless its noise is smaller than that."""
         count, noise = float(self.counts_[place]), self.counts_noise_std_
         return f"{count:,.0f}" if noise >= 1 else significant(count, noise)
+
+    def _labels(self) -> dict[str, list[Any]]:
+        places = [(group, column) for group in self.groups_ for column in self._names()]
+        return {"group": [group for group, _ in places], "column": [column for _, column in places]}
 
     def _all_names(self) -> list[str]:
         """Return a name for each group and column, groups first."""

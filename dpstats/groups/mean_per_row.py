@@ -228,7 +228,7 @@ class MeanPerRow(_Fitted):
         noise, most = plan.totals_noise, plan.totals.max_rows
         self._ratio = ratio = plan.totals.ratio(released[TOTALS], noise)
         self.rows_, self.rows_noise_std_ = float(ratio.N[0]) * most, noise.count * most
-        self.mean_ = self._in_units(ratio.estimate)
+        self.mean_ = self._errors().start
         rows = max(self.rows_, self.rows_noise_std_)
         self.noise_std_ = plan.mean_noise(rows) * np.sqrt(
             1 + (ratio.estimate * noise.count / noise.total) ** 2

@@ -97,7 +97,12 @@ class AdaptiveMeanPlan(ReleasePlan):
 
     def notes(self) -> list[str]:
         """Return the same in words, one line each."""
-        notes = [f"assumes that {self.assumption}"]
+        error, half = self._planned()
+        notes = [
+            f"assumes that {self.assumption}",
+            f"root mean squared error of a column: at most about {error:.2g} stated sd; half-width of a 95% interval "
+            f"that makes this assumption: about {half:.2g}",
+        ]
         if self.follows:
             notes.append(
                 "the balls follow the released spread: radii and noise are at most those at std_bound, as printed"
@@ -109,6 +114,13 @@ class AdaptiveMeanPlan(ReleasePlan):
                 f"a mean by up to {shift:.2g} sd"
             )
         return notes + self.warnings()
+
+    def _planned(self) -> tuple[float, float]:
+        """Return bounds on the error of a column and on the half-width of its interval, whitened."""
+        random = math.sqrt(self.sampling_variance + self.noise_variance)
+        half = random * float(biased_normal_quantile(0.025, self.bias / random))
+        most = float(np.max(self.half / self.stds))
+        return min(math.hypot(random, self.bias), most / math.sqrt(3)), min(half, most)
 
     def warnings(self) -> list[str]:
         """Return what should make one think again before spending anything."""
@@ -422,7 +434,9 @@ def count_share(staging: Staging, noise: float, exponent: int, n: int) -> float:
         precisions = slopes**2 * left**exponent / (noise * radii**2)
         weights = precisions / precisions.sum()
         error = math.hypot(float(weights @ staging.spreads) / math.sqrt(n), precisions.sum() ** -0.5)
-        return error * float(biased_normal_quantile(0.025, float(weights @ staging.biases) / error))
+        bias = float(weights @ staging.biases) / error
+        # Intervals that are mostly bias hide what the error costs.
+        return error * float(biased_normal_quantile(0.025, bias)) if bias < 0.4 else error
 
     most = _WIDER * half(0.0)
     return next((part for part in _COUNT_SHARES if half(part) <= most), _COUNT_SHARES[-1])

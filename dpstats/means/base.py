@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpstats.data.labels import by_name
 from dpstats.data.parameters import check_choice, check_columns
 from dpstats.data.tables import Rows
-from dpstats.inference import SIDAK, ErrorDistribution, Estimates, Limits, Test, Together
+from dpstats.inference import SIDAK, ErrorDistribution, Estimates, HasEstimates, Limits, Test, Together
 from dpstats.lattice import check_finite_rows
 from dpstats.release.estimator import Plan, PrivateEstimator
 from dpstats.results import ConfidenceInterval, Summary, significant, with_missing
@@ -21,7 +21,7 @@ from dpstats.results import ConfidenceInterval, Summary, significant, with_missi
 Numbers = NDArray[np.float64]
 
 
-class ColumnEstimator(PrivateEstimator[Plan], ABC):
+class ColumnEstimator(HasEstimates, PrivateEstimator[Plan]):
     """Base of the estimators that report a number for each column.
 
     Subclasses have the parameter ``missing`` beside those of a `PrivateEstimator`. They report a number for each of
@@ -29,10 +29,6 @@ class ColumnEstimator(PrivateEstimator[Plan], ABC):
     """
 
     missing: str
-
-    @abstractmethod
-    def summary(self, confidence_level: float = 0.95) -> Summary:
-        """Return a table of estimates, noise and intervals; prints as text, shows as HTML in a notebook."""
 
     _together: ClassVar[Together] = SIDAK
     """How the intervals of several columns cover together."""
@@ -99,7 +95,7 @@ class ColumnEstimator(PrivateEstimator[Plan], ABC):
         confidence_level: float = 0.95,
         *,
         simultaneous: bool | None = None,
-        alternative: str = "two-sided",
+        alternative: str | None = None,
         estimand: str | None = None,
     ) -> ConfidenceInterval:
         """Return an interval for each column; it counts sampling error and noise.
@@ -125,9 +121,9 @@ class ColumnEstimator(PrivateEstimator[Plan], ABC):
     def test(
         self,
         value: Any = 0.0,
-        alternative: str = "two-sided",
+        alternative: str | None = None,
         *,
-        simultaneous: bool = False,
+        simultaneous: bool | None = None,
         estimand: str | None = None,
     ) -> Test:
         """Test whether each column's estimand is ``value``, from what was released: it costs no privacy.
@@ -158,26 +154,6 @@ class ColumnEstimator(PrivateEstimator[Plan], ABC):
         checked = check_columns("value", given, found.estimate.size)
         return found.test(checked, alternative, simultaneous=simultaneous)
 
-    def to_frame(self, confidence_level: float = 0.95) -> Any:
-        """Return estimates, standard errors and intervals as a data frame of pandas, a row for each column."""
-        return self.estimates().to_frame(confidence_level)
-
-    def to_dict(self, confidence_level: float = 0.95) -> dict[str, Any]:
-        """Return the same as JSON has it."""
-        return self.estimates().to_dict(confidence_level)
-
-    def to_latex(self, confidence_level: float = 0.95) -> str:
-        """Return the table of the summary as a LaTeX tabular, for the package booktabs."""
-        return self.summary(confidence_level).to_latex()
-
-    def to_markdown(self, confidence_level: float = 0.95) -> str:
-        """Return the table of the summary in Markdown."""
-        return self.summary(confidence_level).to_markdown()
-
-    def plot(self, ax: Any = None, confidence_level: float = 0.95, **style: Any) -> Any:
-        """Draw the estimates with their intervals, and return the Axes; see `Estimates.plot`."""
-        return self.estimates().plot(ax, confidence_level, **style)
-
     def _names_of_all(self) -> list[str]:
         """Return the names of the columns that are reported."""
         return self._names(range(self._estimates()[0].size))
@@ -194,13 +170,13 @@ class ColumnEstimator(PrivateEstimator[Plan], ABC):
         """Return rows to predict for: what a fit takes, of as many columns."""
         check_is_fitted(self)
         rows = self._again(X)
-        if self.missing != "center":
+        if self.missing == "error":
             check_finite_rows(rows)
         return rows
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.missing == "center"
+        tags.input_tags.allow_nan = self.missing != "error"
         return tags
 
     # The parts of a summary.

@@ -29,7 +29,7 @@ class BoxErrors(ErrorDistribution):
 
     Attributes
     ----------
-    score : Score
+    score : ErrorDistribution
         About the center.
     center : array of shape (d,)
     low, high : arrays of shape (d,)
@@ -39,7 +39,7 @@ class BoxErrors(ErrorDistribution):
         population mean.
     """
 
-    score: Score
+    score: ErrorDistribution
     center: Numbers
     low: Numbers
     high: Numbers
@@ -119,7 +119,7 @@ class BallErrors(ErrorDistribution):
         scale = np.full(d, score.noise.scale)
         # Of normal vectors whose variances add up to the same, one on a line is most often this far out.
         sampling = -float(ndtri(tail / 3)) * spread
-        noise = half_widths(1 - 2 * tail / (3 * d), np.zeros(d), score.noise.law, scale)
-        one = half_widths(1 - 2 * tail / 3, np.full(d, spread), score.noise.law, scale)
+        noise = half_widths(tail / (3 * d), np.zeros(d), score.noise.law, scale)
+        one = half_widths(tail / 3, np.full(d, spread), score.noise.law, scale)
         distance = float(np.linalg.norm(score.estimate)) + sampling + float(np.linalg.norm(noise))
         return distance, np.minimum(np.abs(score.estimate) + one, distance)

@@ -29,6 +29,7 @@ from dpstats.means.staging import (
     Staging,
     add_stage,
     all_shares,
+    average_of,
     center_error,
     plan_recursion,
     plan_stages,
@@ -261,16 +262,9 @@ def _enlarged(course: Course, shares: Numbers) -> Staging:
 
 def _fixed_cost(staging: Staging, n: int, noise: float, exponent: int, weight: float) -> float:
     """Return the mean logarithm of planned widths of stages whose radii do not follow the spread."""
-    shares, radii, slopes, biases, spreads = (
-        np.array(part)
-        for part in (staging.shares, staging.radii, staging.slopes, staging.biases, staging.spreads)
-    )
-    precisions = slopes**2 * shares**exponent / (noise * radii**2)
-    info = float(precisions.sum())
-    weights = precisions / info
-    common, bias = float(weights @ spreads), float(weights @ biases)
+    known = average_of(staging, noise, exponent)
     widths = [
-        planned_width(Known(info, bias, bias, math.sqrt(common**2 - 1 + variance)), n, weight)
+        planned_width(known._replace(common=math.sqrt(known.common**2 - 1 + variance)), n, weight)
         for variance in _PLANNED_FOR
     ]
     return float(np.mean(np.log(widths)))

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from dpstats.inference import Limits, ScoreErrors, Tail, normal_quantile
 from dpstats.intervals import laplace_sum_tails
 
 Floats = NDArray[np.float64]
@@ -33,7 +34,7 @@ class Noise:
     Attributes
     ----------
     total, count, square, cross, spread : float
-        Of T, N, Q, X and R (see `Ratio`).
+        Of T, N, Q, X and R (see `Ratio`); of T, Q and X perhaps one for each column.
     square_spread : float
         The covariance of Q's noise and R's.
     laplace : float
@@ -43,10 +44,10 @@ class Noise:
         How many columns N is averaged over.
     """
 
-    total: float
+    total: float | Floats
     count: float
-    square: float
-    cross: float
+    square: float | Floats
+    cross: float | Floats
     spread: float
     square_spread: float
     laplace: float = 0.0
@@ -161,6 +162,53 @@ class Ratio:
     def ends(self, z: Any) -> tuple[Floats, Floats]:
         """Return the least and the largest value that a standard normal variable within z does not refute."""
         return hull(self, np.asarray(z, dtype=np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class RatioErrors(ScoreErrors):
+    """Errors of ratios in the units of the data.
+
+    Attributes
+    ----------
+    ratio : Ratio
+        In half-widths of the bounds about their middle.
+    center, half : float or array
+        The middle of the bounds, and their half-widths.
+    low, high : array
+        The bounds.
+    """
+
+    ratio: Ratio
+    center: float | Floats
+    half: float | Floats
+    low: Floats
+    high: Floats
+
+    @property
+    def start(self) -> Floats:
+        return self.in_units(self.ratio.estimate)
+
+    @property
+    def box(self) -> Limits:
+        shape = self.ratio.shape
+        return np.broadcast_to(self.low, shape), np.broadcast_to(self.high, shape)
+
+    @property
+    def standard_error(self) -> Floats:
+        """Half the width of the intervals of one standard deviation."""
+        low, high = self.ratio.ends(1.0)
+        return np.asarray(self.half * (high - low) / 2)
+
+    def limits(self, tail: Tail) -> Limits:
+        low, high = self.ratio.ends(normal_quantile(tail))
+        return self.in_units(low), self.in_units(high)
+
+    def score(self, value: Floats) -> Floats:
+        return self.ratio.score(np.clip((value - self.center) / self.half, -1.0, 1.0))
+
+    def in_units(self, values: Floats) -> Floats:
+        """Return values in the units of the data, inside the bounds."""
+        return np.clip(self.center + self.half * values, self.low, self.high)
 
 
 def hull(ratio: Ratio, z: Floats) -> tuple[Floats, Floats]:

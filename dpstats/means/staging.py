@@ -1,16 +1,17 @@
 """How an adaptive mean spends its privacy: shares, clip radii and stages, planned without data.
 
-One idea: plan the shortest honest interval. Each stage clips the rows to a ball about a public
-centre, and the centre of the next is the average so far. The recursion carries three public
-numbers for one column, in units of its standard deviation: the information (inverse variance of the
-noise) so far, a bound on the clipping bias, and from these a bound on the second moment of the
-centre's error; the radius of a stage is the one that plans the shortest interval after it.
+One idea: plan the shortest honest interval, or the least error where noise dominates. Each stage clips the rows to a
+ball about a public centre, and the centre of the next is the average so far. The recursion carries three public
+numbers for one column, in units of its standard deviation: the information (inverse variance of the noise) so far, a
+bound on the clipping bias, and from these a bound on the second moment of the centre's error; the radius of a stage is
+the one of the least price after it.
 
 Proof of the bounds: docs/proofs/adaptive-mean.md.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -30,6 +31,10 @@ _QUANTILE = 1.959963984540054  # the interval that is planned has level 0.95
 # Largest probability that a row at the planned distance is clipped: where more were, the second moment of
 # the centre would rest on rows that do not move with it.
 _LARGEST_TAIL = {"subgaussian": 0.1, "symmetric": 0.3}
+# The error of a plan with short intervals is at most the least one over this.
+MOST_LOST = 0.94
+# Noise hides the box where its standard deviation is above the half-width over this.
+_DROWNED = 6
 # Probability that a centre's error leaves the next ball with less than half of the rows inside. Where that
 # happens the mean may be lost, and no average over runs shows it: it is kept below what intervals promise.
 _LOST = 3e-4
@@ -143,7 +148,10 @@ class Curves:
 def plan_stages(
     n: int, d: int, tails: str, norm2: float, reach2: float, noise: float, exponent: int
 ) -> Staging:
-    """Return the stages that plan the shortest interval; a function of public numbers.
+    """Return the stages that plan the shortest interval, or the least error; a function of public numbers.
+
+    Under "subgaussian" the error counts where the shortest interval costs much of it, as it does where noise
+    dominates. Where noise hides the box, stages that assume less can have the least error.
 
     Parameters
     ----------
@@ -166,15 +174,53 @@ def plan_stages(
     """
     curves = stage_curves(d, tails)
     setting = Setting.build(n, d, norm2, reach2, laplace=exponent == 2)
+    shortest = _least(planned_width, setting, curves, noise, exponent, BIAS_WEIGHT[tails])
+    if tails != "subgaussian":
+        return shortest
+    # Where noise dominates, short intervals want larger balls than small errors do.
+    nearest = _least(planned_error, setting, curves, noise, exponent, 1.0)
+    known = [average_of(staging, noise, exponent) for staging in (nearest, shortest)]
+    chosen = int(planned_error(known[0], n) >= MOST_LOST * planned_error(known[1], n))
+    found, error = (nearest, shortest)[chosen], planned_error(known[chosen], n, 0.0)
+    if error**2 < norm2 / _DROWNED**2:
+        return found
+    # Where it hides most of the box, no interval is short; balls that are smaller still cost less than their noise.
+    smaller = plan_stages(n, d, "variance", norm2, reach2, noise, exponent)
+    less = planned_error(average_of(smaller, noise, exponent), n, 0.0) < error
+    return smaller if less else found
+
+
+def _least(
+    price: Callable[[Known, int, float], Any],
+    setting: Setting,
+    curves: Curves,
+    noise: float,
+    exponent: int,
+    weight: float,
+) -> Staging:
+    """Return the fewest stages whose price is near the least."""
     found = []
     for count in range(1, MAX_STAGES + 1):
         shares = all_shares(count)
-        plans, costs = plan_recursion(noise / shares**exponent, setting, curves, BIAS_WEIGHT[tails])
+        plans, costs = plan_recursion(noise / shares**exponent, setting, curves, weight, price)
         best = int(np.argmin(costs))
         found.append((float(costs[best]), shares[best], [column[best] for column in plans[:-1]]))
     least = min(cost for cost, _, _ in found)
     _, chosen, columns = next(item for item in found if item[0] <= SPARE_STAGES * least)
     return Staging(*(tuple(column.tolist()) for column in (chosen, *columns)))
+
+
+def average_of(staging: Staging, noise: float, exponent: int) -> Known:
+    """Return what is known of the average of planned stages."""
+    shares, radii, slopes, biases, spreads = (
+        np.array(part)
+        for part in (staging.shares, staging.radii, staging.slopes, staging.biases, staging.spreads)
+    )
+    precisions = slopes**2 * shares**exponent / (noise * radii**2)
+    info = float(precisions.sum())
+    weights = precisions / info
+    bias = float(weights @ biases)
+    return Known(info, bias, bias, float(weights @ spreads))
 
 
 def all_shares(count: int) -> Numbers:
@@ -240,10 +286,19 @@ def planned_width(known: Known, n: int, weight: float) -> Any:
     return _QUANTILE * np.sqrt(known.common**2 / n + 1 / known.info) + weight * known.bias_one
 
 
+def planned_error(known: Known, n: int, weight: float = 1.0) -> Any:
+    """Return a bound on the root mean squared error of a column, with a weight on its bias."""
+    return np.sqrt(known.common**2 / n + 1 / known.info + (weight * known.bias_one) ** 2)
+
+
 def plan_recursion(
-    unit: Numbers, setting: Setting, curves: Curves, weight: float
+    unit: Numbers,
+    setting: Setting,
+    curves: Curves,
+    weight: float,
+    price: Callable[[Known, int, float], Any] = planned_width,
 ) -> tuple[tuple[Any, ...], Numbers]:
-    """Plan every row of ``unit`` (noise variance of each stage at radius 1) and price the interval."""
+    """Plan every row of ``unit`` (noise variance of each stage at radius 1) and price what is known in the end."""
     groups, stages = unit.shape
     rows = np.arange(groups)
     known = Known.nothing((groups,))
@@ -256,7 +311,7 @@ def plan_recursion(
         step = curves.slope**2 / (unit[:, t][:, None] * radius**2)
         before = Known(*[part[:, None] for part in known])
         after, bias, spread = add_stage(before, step, norm[:, None], one[:, None], curves)
-        cost = planned_width(after, setting.n, weight)
+        cost = price(after, setting.n, weight)
         k = np.argmin(cost, axis=1)
         radii[:, t], slopes[:, t], points[:, t] = radius[rows, k], curves.slope[k], k
         biases[:, t], spreads[:, t] = bias[rows, k], spread[rows, k]

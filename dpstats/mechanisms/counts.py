@@ -62,7 +62,7 @@ class CountEstimate(Reported):
             log_tail = math.log1p(-each) + math.log1p(math.exp(-1 / self.scale)) - math.log(2)
             half = float(max(0, math.ceil(-log_tail * self.scale - 1 - 1e-9)))
         else:
-            half = float(half_widths(each, np.zeros(1), self.noise, np.array([self.scale]))[0])
+            half = float(half_widths((1 - each) / 2, np.zeros(1), self.noise, np.array([self.scale]))[0])
         return ConfidenceInterval.around(
             self.counts, half, level, "the counts in these data", bool(simultaneous)
         )

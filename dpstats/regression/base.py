@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from abc import ABC
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -13,14 +12,16 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.arithmetic import quiet
-from dpstats.data.parameters import check_choice, check_level, check_real
+from dpstats.data.parameters import check_level, check_real
 from dpstats.data.schema import Column, Schema
 from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.inference import BONFERRONI, Estimates, HasEstimates, Test
 from dpstats.lattice import check_finite
-from dpstats.regression.error_laws import NORMAL, ErrorLaw
+from dpstats.regression.error_laws import NORMAL, ErrorLaw, ScaledErrors
+from dpstats.regression.hypotheses import Hypotheses
 from dpstats.release.estimator import Plan, PrivateEstimator
 from dpstats.release.parameters import parameters
-from dpstats.results import ConfidenceInterval, JointTest, Summary, ValueTest, significant
+from dpstats.results import ConfidenceInterval, JointTest, significant
 
 Floats = NDArray[np.float64]
 
@@ -48,7 +49,7 @@ class _Fitted(PrivateEstimator[Plan], ABC):
 
 
 @parameters
-class Regression(_Fitted[Plan]):
+class Regression(HasEstimates, _Fitted[Plan]):
     """Base of the regressions: of coefficients it knows estimates, and the covariance of their errors.
 
     A fit sets ``params_`` and ``params_cov_``, the intercept first if there is one, and from these what is below.
@@ -146,38 +147,72 @@ class Regression(_Fitted[Plan]):
         return np.sqrt(np.diagonal(self.params_cov_))
 
     @property
+    def _degrees(self) -> int:
+        """Degrees of freedom of the residuals."""
+        return self.plan_.n_samples - self.params_.size
+
+    @property
     def _estimand(self) -> str:
         return "the coefficients of the model, at its assumptions"
 
-    def confidence_interval(
-        self, confidence_level: float = 0.95, *, simultaneous: bool = False
-    ) -> ConfidenceInterval:
-        """Return an interval for each of ``coef_``, counting sampling error and privacy noise.
+    def estimates(self, coefficient: Any = None) -> Estimates:
+        """Return coefficients with the distribution of their errors: they can be pickled without the estimator.
 
         Parameters
         ----------
-        confidence_level : float, default=0.95
-        simultaneous : bool, default=False
-            Make all coefficients covered together at this level (Bonferroni's inequality).
-
-        Returns
-        -------
-        ConfidenceInterval
-            ``low`` and ``high``, of shape (n_features,).
+        coefficient : str, int, sequence of these, or None, default=None
+            The name of a column ("Intercept" for the intercept), or a position in ``coef_``; None is each of ``coef_``.
         """
-        errors, first = self._errors(), int(self.fit_intercept)
-        level = check_level("confidence_level", confidence_level)
-        tail = (1 - level) / 2 / (self.coef_.size if simultaneous else 1)
-        half = self._law.reach(tail) * errors[first:]
-        return ConfidenceInterval.around(self.coef_, half, level, self._estimand, bool(simultaneous))
+        self._errors()
+        several = isinstance(coefficient, Sequence) and not isinstance(coefficient, str)
+        asked = range(self.coef_.size) if coefficient is None else coefficient if several else [coefficient]
+        return self._estimates_at([self._place(each) for each in asked])
+
+    def _estimates_at(self, places: Sequence[int]) -> Estimates:
+        at, names = list(places), self._names()
+        found = self._inferred(self.params_[at], self._errors()[at], [names[place] for place in at])
+        return replace(found, null=0.0, title="Private coefficients", tested=self._identified[at])
+
+    def _combined(self, weights: Floats, names: Sequence[str]) -> Estimates:
+        """Return linear combinations of the parameters."""
+        self._errors()
+        with quiet():
+            estimates = weights @ self.params_
+            variances = np.einsum("ij,jk,ik->i", weights, np.asarray(self.params_cov_), weights)
+        return self._inferred(estimates, np.sqrt(variances), names)
+
+    def _inferred(self, estimates: Floats, errors: Floats, names: Sequence[str]) -> Estimates:
+        """Return what follows from estimates whose errors have the law of this estimator."""
+        return Estimates(
+            estimates,
+            errors,
+            tuple(names),
+            self._estimand,
+            ScaledErrors(estimates, errors, self._law),
+            header="coef",
+            together=BONFERRONI,
+            simulated=self.privacy_.simulated,
+        )
 
     def intercept_confidence_interval(self, confidence_level: float = 0.95) -> ConfidenceInterval:
         """Return an interval for ``intercept_``."""
-        level = check_level("confidence_level", confidence_level)
-        half = self._law.reach((1 - level) / 2) * self._errors()[0] if self.fit_intercept else 0.0
-        return ConfidenceInterval.around(self.intercept_, half, level, "the intercept of the model")
+        words = "the intercept of the model"
+        if not self.fit_intercept:
+            self._errors()
+            level = check_level("confidence_level", confidence_level)
+            return ConfidenceInterval.around(self.intercept_, 0.0, level, words)
+        found = self._estimates_at([0]).confidence_interval(confidence_level)
+        low, high = (float(np.ravel(end)[0]) for end in found)
+        return replace(found, low=low, high=high, estimand=words)
 
-    def test(self, coefficient: Any = None, value: float = 0.0, alternative: str = "two-sided") -> ValueTest:
+    def test(
+        self,
+        coefficient: Any = None,
+        value: float = 0.0,
+        alternative: str = "two-sided",
+        *,
+        simultaneous: bool | None = None,
+    ) -> Test:
         """Test whether a coefficient is ``value``, from what was released: it costs no privacy.
 
         Parameters
@@ -188,73 +223,139 @@ class Regression(_Fitted[Plan]):
             Under the null hypothesis.
         alternative : {"two-sided", "less", "greater"}, default="two-sided"
             What speaks against it: that the coefficient is not, is less than, or is greater than the value.
+        simultaneous : bool, optional
+            Whether p-values are adjusted for all coefficients together.
 
         Returns
         -------
-        ValueTest
+        Test
             ``statistic`` (z) and ``pvalue``, of shape (1,) or (n_features,), and ``confidence_interval()``.
         """
-        errors, first = self._errors(), int(self.fit_intercept)
-        at = check_real("value", value)
-        side = check_choice("alternative", alternative, ["two-sided", "less", "greater"])
-        places = (
-            np.arange(first, self.params_.size)
-            if coefficient is None
-            else np.array([self._place(coefficient)])
-        )
-        estimates, spread = self.params_[places], errors[places]
-        z, law = (estimates - at) / spread, self._law
-        pvalues = {"less": law.tail(-z), "greater": law.tail(z), "two-sided": 2 * law.tail(np.abs(z))}
+        found = self.estimates(coefficient)
+        return found.test(check_real("value", value), alternative, simultaneous=simultaneous)
 
-        def interval(confidence_level: float = 0.95) -> ConfidenceInterval:
-            level = check_level("confidence_level", confidence_level)
-            if side == "two-sided":
-                return ConfidenceInterval.around(
-                    estimates, law.reach((1 - level) / 2) * spread, level, self._estimand
-                )
-            half, far = law.reach(1 - level) * spread, np.full(spread.shape, math.inf)
-            low, high = (-far, estimates + half) if side == "less" else (estimates - half, far)
-            return ConfidenceInterval(low, high, level, self._estimand)
-
-        names = [self._names()[place] for place in places]
-        return ValueTest(
-            z, pvalues[side], at, side, self._estimand, names, interval, simulated=self.privacy_.simulated
-        )
-
-    def f_test(self, names: str | int | Sequence[Any] | None = None) -> JointTest:
-        """Test whether several coefficients are all 0, from what was released: it costs no privacy.
+    def t_test(self, hypotheses: Any) -> Estimates:
+        """Estimate and test linear combinations of coefficients, one by one: it costs no privacy.
 
         Parameters
         ----------
-        names : sequence of str or int, optional
-            Names of columns, or positions in ``coef_``; None is all of ``coef_``.
+        hypotheses : str, sequence of str or int, or array of shape (n_hypotheses, n_parameters)
+            As "x1 = x2", "x1 + 2 * x2 = 1" or "x1 = 0, x2 = 0"; positions in ``coef_``; or combinations of all
+            parameters, the intercept first. "C(plan)" is each level of a factor.
+
+        Returns
+        -------
+        Estimates
+            ``estimate``, ``statistic`` and ``pvalue``, of shape (n_hypotheses,), and ``confidence_interval()``.
+        """
+        asked = self._hypotheses("hypotheses", hypotheses)
+        found, words = self._combined(asked.matrix, asked.names), "linear combinations of the coefficients"
+        return replace(found, null=asked.values, title="Private tests of coefficients", estimand=words)
+
+    def _hypotheses(self, parameter: str, asked: Any) -> Hypotheses:
+        self._errors()
+        first = int(self.fit_intercept)
+        everything = range(len(self.coef_)) if asked is None else asked
+        return Hypotheses.parse(everything, self._names(), first, parameter)
+
+    def f_test(self, names: Any = None) -> JointTest:
+        """Test whether several coefficients are all 0, or hypotheses all hold: it costs no privacy.
+
+        Parameters
+        ----------
+        names : str, sequence of str or int, or array of shape (n_hypotheses, n_parameters), optional
+            Names of columns, positions in ``coef_``, whole factors as "C(plan)", or hypotheses as
+            "x1 = x2, x3 = x4 = 0"; None is all of ``coef_``.
 
         Returns
         -------
         JointTest
-            ``statistic`` (F: Wald's statistic over the number of coefficients), ``pvalue`` and degrees of freedom.
+            ``statistic`` (F: Wald's statistic over the number of hypotheses), ``pvalue`` and degrees of freedom.
         """
-        self._errors()
-        first = int(self.fit_intercept)
-        if names is None:
-            places = list(range(first, self.params_.size))
-        else:
-            single = isinstance(names, str) or not isinstance(names, Iterable)
-            places = [self._place(name) for name in ([names] if single else names)]  # type: ignore[union-attr]
-        if not places or len(set(places)) < len(places):
-            raise InvalidParameter(f"names must be different coefficients, at least one, got {len(places)}")
-        b, cov = self.params_[places], np.asarray(self.params_cov_)[np.ix_(places, places)]
-        q, left = len(places), self.plan_.n_samples - self.params_.size
-        statistic = float(b @ np.linalg.lstsq(cov, b, rcond=None)[0]) / q
+        asked = self._hypotheses("names", names)
+        off = asked.matrix @ self.params_ - asked.values
+        cov = asked.matrix @ np.asarray(self.params_cov_) @ asked.matrix.T
+        q, left = len(off), self._degrees
+        statistic = float(off @ np.linalg.lstsq(cov, off, rcond=None)[0]) / q
         pvalue = self._law.joint_tail(statistic, q, left)
-        return JointTest(
-            statistic,
-            pvalue,
-            q,
-            max(left, 1),
-            tuple(self._names()[place] for place in places),
-            simulated=self.privacy_.simulated,
-        )
+        simulated = self.privacy_.simulated
+        return JointTest(statistic, pvalue, q, max(left, 1), asked.names, simulated=simulated)
+
+    def wald_test(self, hypotheses: Any) -> JointTest:
+        """Test whether hypotheses all hold: what `f_test` does."""
+        return self.f_test(hypotheses)
+
+    # The names of statsmodels.
+
+    @property
+    def nobs(self) -> int:
+        """The number of rows, which is public."""
+        check_is_fitted(self)
+        return int(self.plan_.n_samples)
+
+    @property
+    def params(self) -> Any:
+        """All parameters, the intercept first: a Series if the columns have names."""
+        check_is_fitted(self)
+        return self._labeled(self.params_)
+
+    @property
+    def bse(self) -> Any:
+        """Standard errors of `params`, which count sampling error and privacy noise."""
+        return self._labeled(self._errors())
+
+    @property
+    def tvalues(self) -> Any:
+        """Estimates over their standard errors; NaN for a coefficient that is not identified."""
+        return self._labeled(self._all_estimates().statistic)
+
+    @property
+    def pvalues(self) -> Any:
+        """Two-sided p-values of 0; NaN for a coefficient that is not identified."""
+        return self._labeled(self._all_estimates().pvalue)
+
+    def conf_int(self, alpha: float = 0.05) -> Any:
+        """Return intervals of level ``1 - alpha`` for all parameters, of shape (n_parameters, 2)."""
+        found = self._all_estimates().confidence_interval(1 - check_level("alpha", alpha))
+        return self._labeled(np.stack([np.asarray(end) for end in found], axis=1))
+
+    def cov_params(self) -> Any:
+        """Return the covariance of the errors of all parameters, the intercept first."""
+        self._errors()
+        return self._labeled(np.asarray(self.params_cov_), square=True)
+
+    def _all_estimates(self) -> Estimates:
+        self._errors()
+        return self._estimates_at(range(self.params_.size))
+
+    def _labeled(self, values: Floats, *, square: bool = False) -> Any:
+        """Return numbers of all parameters, by their names if the columns of the fit had names."""
+        if getattr(self, "feature_names_in_", None) is None and getattr(self, "formula_", None) is None:
+            return np.array(values)
+        import pandas as pd
+
+        names = self._names()
+        if values.ndim == 1:
+            return pd.Series(values, index=names)
+        return pd.DataFrame(values, index=names, columns=names if square else None)
+
+    def get_prediction(self, X: Any) -> Estimates:
+        """Return the mean outcome of rows such as these, with intervals: it costs no privacy.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        Estimates
+            Named after the index of a data frame, which ``to_frame()`` keeps.
+        """
+        rows = self._linear_predictor(X)[0]
+        index = X.index if hasattr(X, "iloc") else range(len(rows))
+        found = self._combined(rows, [str(label) for label in index])
+        words = "the mean outcome of such rows"
+        return replace(found, estimand=words, title="Private predictions", header="mean", index=list(index))
 
     def _linear_predictor(self, X: Any) -> tuple[Floats, Floats]:
         """Return checked rows, with the constant, and what the model says of them."""
@@ -263,7 +364,8 @@ class Regression(_Fitted[Plan]):
         if formula is not None and not isinstance(X, np.ndarray):
             X = formula.predictors(X)
         rows = self._again(X).whole().X
-        check_finite(rows)
+        if getattr(self, "missing", "error") == "error":
+            check_finite(rows)
         if self.fit_intercept:
             rows = np.concatenate([np.ones((rows.shape[0], 1)), rows], axis=1)
         with quiet():
@@ -273,7 +375,8 @@ class Regression(_Fitted[Plan]):
         """Return what the model says of private rows, and their outcomes."""
         if y is None:
             raise InvalidData("y must be given: an outcome for each row of X")
-        fitted = self._linear_predictor(X)[1]
+        rows, fitted = self._linear_predictor(X)
+        check_finite(rows)
         outcomes = self._outcome_column().read(y)
         if outcomes.shape != fitted.shape:
             raise InvalidData(
@@ -289,27 +392,27 @@ class Regression(_Fitted[Plan]):
         noise = f"{100 * std:.1g}" if std < 0.01 else f"{100 * std:.0f}"
         return f"{100 * min(max(share, 0.0), 1.0):.1f}% (noise sd {noise}%)"
 
-    @abstractmethod
-    def summary(self, confidence_level: float = 0.95) -> Summary:
-        """Return a table of coefficients; prints as text, shows as HTML in a notebook."""
-
     def _table_of(self, confidence_level: float) -> dict[str, list[str]]:
         """Return the columns of the table of coefficients, as statsmodels has them."""
-        errors = self._errors()
-        level = check_level("confidence_level", confidence_level)
-        z = self.params_ / errors
-        tail = (1 - level) / 2
-        half = self._law.reach(tail) * errors
+        found = self._all_estimates()
+        interval = found.confidence_interval(confidence_level)
+        tail, errors = (1 - interval.confidence_level) / 2, found.error
+        low, high = (np.asarray(end) for end in interval)
+
+        def rounded(values: Floats) -> list[str]:
+            return [significant(*pair) for pair in zip(values, errors, strict=True)]
+
+        def tested(values: Floats) -> list[str]:
+            return ["" if np.isnan(value) else f"{value:.3f}" for value in values]
+
         return {
-            "": self._names(),
-            "coef": [significant(*pair) for pair in zip(self.params_, errors, strict=True)],
-            "std err": [significant(*pair) for pair in zip(errors, errors, strict=True)],
-            "z": [f"{value:.3f}" for value in z],
-            "P>|z|": [f"{value:.3f}" for value in 2 * self._law.tail(np.abs(z))],
-            f"[{tail:.3g}": [significant(*pair) for pair in zip(self.params_ - half, errors, strict=True)],
-            f"{1 - tail:.3g}]": [
-                significant(*pair) for pair in zip(self.params_ + half, errors, strict=True)
-            ],
+            "": list(found.names),
+            "coef": rounded(found.estimate),
+            "std err": rounded(errors),
+            "z": tested(found.statistic),
+            "P>|z|": tested(found.pvalue),
+            f"[{tail:.3g}": rounded(low),
+            f"{1 - tail:.3g}]": rounded(high),
         }
 
     def _facts(self) -> list[tuple[str, str]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,6 +12,10 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, kve, ndtr, ndtri
 from scipy.stats import f as f_law
 from scipy.stats import t as t_law
+
+from dpstats.inference import ErrorDistribution, Limits, Tail
+
+Floats = NDArray[np.float64]
 
 
 class ErrorLaw(Protocol):
@@ -90,3 +96,64 @@ class NormalAndLaplace(Normal):
 
 
 NORMAL, NORMAL_AND_LAPLACE = Normal(), NormalAndLaplace()
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledErrors(ErrorDistribution):
+    """Errors that follow a law, in standard errors.
+
+    Attributes
+    ----------
+    estimate, error : array
+    law : ErrorLaw
+    """
+
+    estimate: Floats
+    error: Floats
+    law: ErrorLaw
+
+    @property
+    def start(self) -> Floats:
+        return self.estimate
+
+    def limits(self, tail: Tail) -> Limits:
+        reach = np.array([self.law.reach(each) for each in np.ravel(tail)]).reshape(np.shape(tail))
+        half = reach * self.error
+        return self.estimate - half, self.estimate + half
+
+    def tails(self, value: Floats) -> Limits:
+        z = (self.estimate - value) / self.error
+        return self.law.tail(-z), self.law.tail(z)
+
+
+@dataclass(frozen=True, eq=False)
+class MappedErrors(ErrorDistribution):
+    """Errors of an increasing function of estimates.
+
+    Attributes
+    ----------
+    errors : ErrorDistribution
+        Of the estimates.
+    forward, backward : function
+        The function, and its inverse.
+    """
+
+    errors: ErrorDistribution
+    forward: Callable[[Floats], Floats]
+    backward: Callable[[Floats], Floats]
+
+    @property
+    def start(self) -> Floats:
+        return self.forward(self.errors.start)
+
+    @property
+    def box(self) -> Limits:
+        low, high = self.errors.box
+        return self.forward(low), self.forward(high)
+
+    def limits(self, tail: Tail) -> Limits:
+        low, high = self.errors.limits(tail)
+        return self.forward(low), self.forward(high)
+
+    def tails(self, value: Floats) -> Limits:
+        return self.errors.tails(self.backward(value))

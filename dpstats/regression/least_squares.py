@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
 from dpstats.data.arithmetic import quiet
-from dpstats.data.parameters import check_choice, check_flag, check_integer, check_level
+from dpstats.data.parameters import check_choice, check_flag, check_integer
 from dpstats.errors import InvalidParameter
 from dpstats.regression.base import Regression
 from dpstats.regression.design import Design
@@ -63,16 +64,13 @@ class LeastSquares(RegressorMixin, Regression[SomePlan]):
         of : {"mean", "outcome"}, default="mean"
             "outcome" adds the spread of a single outcome, and takes residuals to be normal, of one variance.
         """
-        rows, fitted = self._linear_predictor(X)
-        level = check_level("confidence_level", confidence_level)
         what = check_choice("of", of, ["mean", "outcome"])
-        assert self.params_cov_ is not None
-        variance = np.einsum("ij,jk,ik->i", rows, self.params_cov_, rows)
+        found = self.get_prediction(X)
         if what == "outcome":
-            variance = variance + self.scale_**2
-        words = {"mean": "the mean outcome of such rows", "outcome": "one outcome of such a row"}[what]
-        half = self._law.reach((1 - level) / 2) * np.sqrt(variance)
-        return ConfidenceInterval.around(fitted, half, level, words)
+            errors = np.sqrt(found.error**2 + self.scale_**2)
+            one = self._inferred(found.estimate, errors, found.names)
+            found = replace(one, estimand="one outcome of such a row")
+        return found.confidence_interval(confidence_level)
 
     def score(self, X: Any, y: Any, sample_weight: None = None) -> float:
         """Return R^2 on private rows: a release of its own, which costs what the fit did once more.

@@ -5,11 +5,12 @@ Proof: docs/proofs/regression.md.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, logit
 from sklearn.base import ClassifierMixin
 
 from dpstats.data.arithmetic import as_int64
@@ -18,9 +19,11 @@ from dpstats.data.parameters import check_flag, check_integer, check_privacy_par
 from dpstats.data.schema import Column
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.inference import Estimates
 from dpstats.regression.base import Regression
 from dpstats.regression.design import Design
 from dpstats.regression.engine import read, release, told_apart, walked
+from dpstats.regression.error_laws import MappedErrors
 from dpstats.regression.plan import RegressionPlan, regression_plan
 from dpstats.regression.rows import DesignRows
 from dpstats.regression.scoring import CORRECT, accuracy_plan, release_accuracy
@@ -174,6 +177,29 @@ class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
+
+    def get_prediction(self, X: Any) -> Estimates:
+        """Return the probability of the second class for rows, with intervals: it costs no privacy.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        Estimates
+            Named after the index of a data frame, which ``to_frame()`` keeps. Intervals are those of the log odds.
+        """
+        odds = super().get_prediction(X)
+        p = np.asarray(expit(odds.estimate))
+        return replace(
+            odds,
+            estimate=p,
+            error=p * (1 - p) * odds.error,
+            estimand="the probability of the second class for such rows",
+            distribution=MappedErrors(odds.distribution, expit, logit),
+            header="probability",
+        )
 
     @property
     def odds_ratios_(self) -> Floats:

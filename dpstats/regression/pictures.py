@@ -26,5 +26,5 @@ def _of_regression(fitted: Regression[Any]) -> tuple[str, Any] | None:
         return None
     labels = [name for name, kept in zip(names, shown, strict=True) if kept]
     ends = ConfidenceInterval(low[shown, None], high[shown, None], interval.confidence_level)
-    drawn = forest(labels, ["coefficient"], coefficients[shown, None], ends)
+    drawn = forest(labels, ["coefficient"], coefficients[shown, None], ends).figure
     return "The coefficients with their 95% intervals; the intercept is in the table.", drawn

@@ -17,6 +17,7 @@ from scipy.special import expit
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.tables import Rows, Table
+from dpstats.lattice import observed_pairs
 from dpstats.lattice.products import (
     Sums,
     above_diagonal,
@@ -74,14 +75,15 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class DesignRows:
-    """Private: the rows of a fit, with their outcomes, and how they are read."""
+    """Private: the rows of a fit, with their outcomes, and how they are read; with ``drops`` the observed ones."""
 
     rows: Rows
     design: Design
+    drops: bool = False
 
     def answer(self, question: Question) -> Sums:
         """Return the sums that a question is about."""
-        return self.rows.total(_Asked(question, self.design))
+        return self.rows.total(_Asked(question, self.design, self.drops))
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,10 +120,12 @@ class _Asked:
 
     question: Question
     design: Design
+    drops: bool
 
     def __call__(self, table: Table) -> Sums:
         assert table.y is not None
-        return Blocks(table.X, table.y, self.design).answer(self.question)
+        X, y = observed_pairs(table.X, table.y) if self.drops else (table.X, table.y)
+        return Blocks(X, y, self.design).answer(self.question)
 
 
 class Question(ABC):

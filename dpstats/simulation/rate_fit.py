@@ -18,6 +18,7 @@ from dpstats.report import Reported
 from dpstats.results import ConfidenceInterval, Summary
 from dpstats.simulation.broken_line import BrokenLine, bent, fit_broken_line
 from dpstats.simulation.formula_fit import FormulaFit, fit_formula
+from dpstats.simulation.power_sum import PowerSum, fit_power_sum
 from dpstats.simulation.risks import (
     Term,
     Vector,
@@ -64,6 +65,8 @@ class RateFit(Reported):
         Largest relative deviation of a cell from the line.
     two : BrokenLine or None
         Where one line does not fit: two regimes, if there are cells enough to tell.
+    powers : PowerSum or None
+        Where one line does not fit: a sum of two powers, if there are cells enough to tell.
     failures : str
         In words, what is known of replications that failed.
     n_groups : int
@@ -100,6 +103,7 @@ class RateFit(Reported):
     sampling: ConfidenceInterval | None = None
     deviation: float = 0.0
     two: BrokenLine | None = None
+    powers: PowerSum | None = None
     failures: str = ""
     n_groups: int = 1
     n_replications: int | None = None
@@ -189,7 +193,7 @@ class RateFit(Reported):
                 regimes = zip(("below", "above"), self.two.slopes, self.two.intervals, strict=True)
                 rows += [
                     self._row(
-                        f"{self.parameter} {side} {self.two.place:.4g}",
+                        f"{self.parameter} {side} {self.two.place:.4g}, broken line",
                         [""] * len(known),
                         slope,
                         interval,
@@ -197,7 +201,15 @@ class RateFit(Reported):
                     )
                     for side, slope, interval in regimes
                 ]
+            if self.powers is not None:
+                rows += [
+                    self._row(f"{name} of two powers", [""] * len(known), exponent, interval, "")
+                    for name, exponent, interval in zip(
+                        ("first", "second"), self.powers.exponents, self.powers.intervals, strict=True
+                    )
+                ]
             notes += self._regime_notes()
+            notes += self._power_notes()
         facts = [("Regime", self.regime), ("Cells", f"{self.n_cells}{self.failures}"), ("Line", line)]
         return Summary(f"Rate in {self.parameter}", facts, columns, rows, notes)
 
@@ -226,6 +238,22 @@ class RateFit(Reported):
         return [
             f"{words}, and does not fit either (p = {self.two.pvalue:.2g}): it changes more than once{more}, or "
             "gradually."
+        ]
+
+    def _power_notes(self) -> list[str]:
+        if self.powers is None:
+            return [
+                "Too few cells for a sum of two powers: it takes three more than twice the number of groups."
+            ]
+        words = f"Sum of two powers, A {self.parameter}^a + B {self.parameter}^b:"
+        if self.powers.pvalue < MISFIT:
+            return [f"{words} it does not fit (p = {self.powers.pvalue:.2g})."]
+        words += f" it fits (p = {self.powers.pvalue:.2g})."
+        if self.two is not None and self.two.pvalue < MISFIT:
+            return [f"{words} The slopes of the broken line are no exponents of such a sum."]
+        return [
+            f"{words} These cells do not tell a sum from a broken line. Each interval holds if its own model is right: "
+            "slopes of a broken line are no exponents of a sum."
         ]
 
     def __str__(self) -> str:
@@ -284,7 +312,8 @@ def fit_rate(
     -----
     Weighted least squares (statsmodels), the weights known: the variance of a log mean is the squared
     relative Monte Carlo error. The interval is normal. Where the points do not lie on a line (p below .01) it is
-    widened by the square root of chi-square over its degrees of freedom, and a line that breaks once is tried.
+    widened by the square root of chi-square over its degrees of freedom. Then a line that breaks once is tried, and
+    a sum of two powers. Their intervals belong to their own model, which the summary names.
 
     Examples
     --------
@@ -353,6 +382,7 @@ def fit_rate(
         sampling=sampling,
         deviation=line.deviation,
         two=None if fits else fit_broken_line(parameter, x, design[:, 1:], means, errors, level),
+        powers=None if fits else fit_power_sum(parameter, x, design[:, 1:], means, errors, level),
         failures=failure_words(results, inside, chosen),
         n_groups=design.shape[1] - 1,
         n_replications=min(cell.losses[chosen].size for cell in inside.cells),

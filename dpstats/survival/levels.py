@@ -13,6 +13,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.release.additive import Integers
 from dpstats.survival.cells import Cells, Steps
 
@@ -113,7 +114,7 @@ class Levels:
 
 def as_rows(values: NDArray[np.generic]) -> Steps:
     """Return an array of truths or whole floats as integers."""
-    return values.astype(np.int64)
+    return as_int64(values)
 
 
 @dataclass(frozen=True, eq=False)

@@ -225,6 +225,17 @@ class LogRankResult(Exported, Reported):
         The weights in words.
     simulated : bool
         Whether the noise of the release was simulated.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.survival import PrivateSurvival
+    >>> rng = np.random.default_rng(0)
+    >>> arm, times = rng.integers(2, size=3000), rng.exponential(2.0, 3000)
+    >>> model = PrivateSurvival(horizon=4.0, groups=[0, 1], random_state=0)
+    >>> test = model.fit(times * (1 + 0.3 * arm), np.ones(3000), arm).log_rank()
+    >>> test.pvalue < 0.001, test.degrees_of_freedom
+    (True, 1)
     """
 
     statistic: float

@@ -609,15 +609,11 @@ class PrivateSurvival(_Fitted):
         rows = []
         for name, place in zip(self._names(), places, strict=True):
             curves, area = table.curves(place), table.area(place, end)
-            std = float(curves.at_risk_std[0])
+            size, std = self._size_of(place)
             low, high = table.quantile_limits(place, 0.5, level)
             error = float(np.sqrt(area.variance[0]))
             reached = bool(area.reached[0])
-            n = (
-                f"{self.plan_.n_samples:,}"
-                if self.plan_.groups is None
-                else _count(curves.at_risk[0, 0], std)
-            )
+            n = f"{self.plan_.n_samples:,}" if self.plan_.groups is None else _count(size, std)
             median = table.quantile(place, 0.5)
             width = (high - low) / 4
             rows.append(
@@ -656,14 +652,19 @@ class PrivateSurvival(_Fitted):
         ]
         return Summary("Private survival", facts, columns, rows, self._notes())
 
+    def _size_of(self, place: int) -> tuple[float, float]:
+        """Return the noisy number of rows of a group, and the standard deviation of its noise."""
+        curves = self._table.curves(place)
+        return float(curves.cells.sum()), float(np.sqrt(max(curves.noise.sum(), 0.0)))
+
     def _notes(self) -> list[str]:
         notes = [SIMULATED] if self.privacy_.simulated else []
         end = float(self.edges_[-1])
         for name, place in zip(self._names(), self._places(None), strict=True):
             curves, table = self._table.curves(place), self._table
             who = "" if self.plan_.groups is None else f" of {name}"
-            std, first = float(curves.at_risk_std.max()), float(curves.at_risk[0, 0])
-            if first < 2 * std:
+            size, std = self._size_of(place)
+            if size < 2 * std:
                 notes.append(
                     f"Warning: the number of rows{who} is not distinguishable from its noise (sd {std:.3g}). "
                     "Its curve is unknown. Use more rows, a larger epsilon or fewer groups."

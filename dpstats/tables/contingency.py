@@ -421,7 +421,12 @@ class ContingencyTable(PrivateEstimator[TablePlan]):
         ]
         notes = [
             "Counts are as released: unbiased, and maybe negative. Proportions are of the nearest possible counts.",
-            "Intervals count sampling error and noise, if rows are independent.",
+            "Intervals count sampling error and noise, if rows are independent."
+            + (
+                " They are conservative: each covers with at least its level."
+                if plan.unknown == "error"
+                else ""
+            ),
         ]
         if cells.counts.size > _SHOWN:
             notes.append(f"The first {_SHOWN} of {cells.counts.size:,} cells; all are in counts_.")

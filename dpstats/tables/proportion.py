@@ -1,4 +1,4 @@
-"""The private proportion of rows with a property: one noisy count, whose law is known exactly.
+"""Private proportion of rows with a property: one noisy count, whose distribution is known exactly.
 
 Proof: docs/proofs/proportion.md.
 """
@@ -38,7 +38,12 @@ from dpstats.results import ConfidenceInterval, Summary, ValueTest, significant
 
 COUNT, UNIFORM = "count", "uniform"
 _BITS = 52  # of the uniform: as many as a float keeps beside a half
+INTERVALS = ("conservative", "exact")
 _ESTIMAND = "the proportion in the population that the rows are a sample of"
+_COVER = {
+    "conservative": "conservative: at least the level",
+    "exact": "exact: the level itself, by a random number",
+}
 
 
 @dataclass(frozen=True)
@@ -80,8 +85,8 @@ class PrivateProportion(PrivateEstimator[ProportionPlan]):
     count_ : float
         The noisy count, as released: a whole number at delta = 0; may be negative, or more than n.
     statistic_ : float
-        What tests and intervals are from: ``count_``, at delta = 0 plus a uniform number in (-1/2, 1/2) that was drawn
-        after the release, once. It does not depend on the data.
+        What exact tests and intervals are from: ``count_``, at delta = 0 plus a uniform number in (-1/2, 1/2) that was
+        drawn after the release, once. It does not depend on the data.
     noise_std_ : float
         Standard deviation of the noise in ``proportion_``.
     privacy_ : PrivacyGuarantee
@@ -92,11 +97,17 @@ class PrivateProportion(PrivateEstimator[ProportionPlan]):
 
     Notes
     -----
-    With X binomial, X + discrete Laplace + uniform has a law that is computed exactly (to 1e-17). Its one-sided tests
-    are uniformly most powerful among all tests that are epsilon-private (Awan and Slavkovic 2018), and intervals are
-    what two of them, at equal tails, do not reject. Intervals cover with the level that they state, whatever n, the
-    proportion and epsilon: rows are assumed to be independent, and nothing else. Where a statistic is so far outside
-    [0, n] that every proportion is rejected the interval is the nearer end alone.
+    Intervals and tests come in two forms. Choose one before you look at either:
+
+    * "conservative", the default, uses the released count alone. It covers with at least its level. Without noise it is
+      the interval of Clopper and Pearson.
+    * "exact" adds a uniform number, once. With X binomial, X + discrete Laplace + uniform has a distribution that is
+      computed exactly (to 1e-17). Its one-sided tests are uniformly most powerful among all tests that are
+      epsilon-private (Awan and Slavkovic 2018). Intervals are never longer than conservative ones and cover with the
+      level itself, but their ends vary with the uniform number.
+
+    Both hold for every n, proportion and epsilon, if rows are independent. With Gaussian noise they are the same. Where
+    noise puts the count so far outside [0, n] that every proportion is rejected the interval is the nearer end alone.
 
     References
     ----------
@@ -109,9 +120,9 @@ class PrivateProportion(PrivateEstimator[ProportionPlan]):
     >>> answers = [1] * 130 + [0] * 70
     >>> share = PrivateProportion(epsilon=1.0, random_state=0).fit(answers)
     >>> share.proportion_, [round(float(end), 3) for end in share.confidence_interval()]
-    (0.645, [0.573, 0.708])
-    >>> round(share.test(0.5, alternative="greater").pvalue, 6)
-    3.5e-05
+    (0.645, [0.57, 0.713])
+    >>> share.test(0.5, alternative="greater").pvalue < 0.001
+    True
     """
 
     epsilon: float = 1.0
@@ -161,17 +172,27 @@ class PrivateProportion(PrivateEstimator[ProportionPlan]):
         self.proportion_ = min(max(self.count_ / plan.n_samples, 0.0), 1.0)
         self.noise_std_ = plan.count_noise.std / plan.n_samples
 
-    def confidence_interval(self, confidence_level: float = 0.95) -> ConfidenceInterval:
+    def confidence_interval(
+        self, confidence_level: float = 0.95, interval: str = "conservative"
+    ) -> ConfidenceInterval:
         """Return the proportions that neither one-sided test rejects, each at half of what the level leaves.
 
-        It counts sampling error and noise, by their exact law.
+        It counts sampling error and noise, by their exact distribution.
+
+        Parameters
+        ----------
+        confidence_level : float, default=0.95
+        interval : {"conservative", "exact"}, default="conservative"
+            "conservative" covers with at least the level. "exact" covers with the level itself, but its ends depend on
+            the random number in ``statistic_``.
         """
         check_is_fitted(self)
+        kind = check_choice("interval", interval, INTERVALS)
         level = check_level("confidence_level", confidence_level)
-        low, high = self._limits((1 - level) / 2)
-        return ConfidenceInterval(low, high, level, _ESTIMAND)
+        low, high = self._limits((1 - level) / 2, kind)
+        return ConfidenceInterval(low, high, level, _describe(kind))
 
-    def test(self, value: float, alternative: str = "two-sided") -> ValueTest:
+    def test(self, value: float, alternative: str = "two-sided", interval: str = "conservative") -> ValueTest:
         """Test whether the proportion is ``value``, from what was released: it costs no privacy.
 
         Parameters
@@ -179,43 +200,53 @@ class PrivateProportion(PrivateEstimator[ProportionPlan]):
         value : float
             In (0, 1).
         alternative : {"two-sided", "less", "greater"}, default="two-sided"
-            What speaks against the null hypothesis. "less" and "greater" are the most powerful private tests at delta =
-            0; "two-sided" rejects where the interval excludes the value.
+            What speaks against the null hypothesis. "two-sided" rejects where the interval excludes the value.
+        interval : {"conservative", "exact"}, default="conservative"
+            Which interval the test belongs to. At delta = 0 the one-sided tests of "exact" are the most powerful ones.
 
         Returns
         -------
         ValueTest
-            ``pvalue``, ``statistic`` (``statistic_``) and ``confidence_interval()``.
+            ``pvalue``, ``statistic`` (``count_``, or ``statistic_`` for "exact") and ``confidence_interval()``.
         """
         check_is_fitted(self)
         share = check_real("value", value, above=0, below=1)
         side = check_choice("alternative", alternative, ["two-sided", "less", "greater"])
-        given = self.statistic_, self.plan_.n_samples, share, self.plan_.count_noise
-        less, greater = at_most(*given), at_least(*given)
+        kind = check_choice("interval", interval, INTERVALS)
+        low_start, high_start = self._starts(kind)
+        given = self.plan_.n_samples, share, self.plan_.count_noise
+        less, greater = at_most(high_start, *given), at_least(low_start, *given)
         pvalue = {"less": less, "greater": greater, "two-sided": min(1.0, 2 * min(less, greater))}[side]
 
-        def interval(confidence_level: float = 0.95) -> ConfidenceInterval:
+        def not_rejected(confidence_level: float = 0.95) -> ConfidenceInterval:
             if side == "two-sided":
-                return self.confidence_interval(confidence_level)
+                return self.confidence_interval(confidence_level, kind)
             level = check_level("confidence_level", confidence_level)
-            low, high = self._limits(1 - level)
+            low, high = self._limits(1 - level, kind)
             ends = (0.0, high) if side == "less" else (low, 1.0)
-            return ConfidenceInterval(*ends, level, _ESTIMAND)
+            return ConfidenceInterval(*ends, level, _describe(kind))
 
         return ValueTest(
-            self.statistic_,
+            self.count_ if kind == "conservative" else self.statistic_,
             pvalue,
             share,
             side,
-            _ESTIMAND,
+            _describe(kind),
             ("proportion",),
-            interval,
+            not_rejected,
             simulated=self.privacy_.simulated,
         )
 
-    def _limits(self, tail: float) -> tuple[float, float]:
-        z = self.statistic_
-        return limits(z, z, self.plan_.n_samples, self.plan_.count_noise, tail)
+    def _starts(self, kind: str) -> tuple[float, float]:
+        """Return the numbers at which the upper and the lower tail of the statistic begin."""
+        if kind == "exact":
+            return self.statistic_, self.statistic_
+        # The tails of a whole number include it: with the uniform they begin half a step away.
+        half = self.plan_.count_noise.half
+        return self.count_ - half, self.count_ + half
+
+    def _limits(self, tail: float, kind: str) -> tuple[float, float]:
+        return limits(*self._starts(kind), self.plan_.n_samples, self.plan_.count_noise, tail)
 
     def summary(self, confidence_level: float = 0.95) -> Summary:
         """Return a table of the estimate and its interval; prints as text, shows as HTML in a notebook."""
@@ -225,7 +256,10 @@ class PrivateProportion(PrivateEstimator[ProportionPlan]):
         percent = f"{100 * interval.confidence_level:g}%"
         values = (self.proportion_, interval.low, interval.high)
         estimate, *ends = (significant(float(value), error) for value in values)
-        notes = ["The interval counts sampling error and noise, by their exact law, if rows are independent."]
+        notes = [
+            "The interval counts sampling error and noise, if rows are independent. It is the conservative one: it "
+            "covers with at least its level."
+        ]
         if interval.low == interval.high:
             notes.append("Noise has put the count so far outside [0, n] that every proportion is rejected.")
         if self.privacy_.simulated:
@@ -238,7 +272,7 @@ class PrivateProportion(PrivateEstimator[ProportionPlan]):
                 ("Rows", f"{plan.n_samples:,} (public)"),
                 ("Privacy", str(self.privacy_)),
                 ("Noise", f"{noise.law.capitalize()} of scale {noise.scale:.4g} on the count"),
-                ("Intervals cover", _ESTIMAND),
+                ("Intervals cover", interval.estimand),
             ],
             ["", "estimate", "noise sd", f"[{percent} low", f"{percent} high]"],
             [("proportion", estimate, significant(self.noise_std_), *ends)],
@@ -250,6 +284,10 @@ class PrivateProportion(PrivateEstimator[ProportionPlan]):
         tags.input_tags.two_d_array, tags.input_tags.one_d_array = False, True
         tags.input_tags.categorical = True
         return tags
+
+
+def _describe(kind: str) -> str:
+    return f"{_ESTIMAND} ({_COVER[kind]})"
 
 
 def uniform(signs: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -72,7 +72,9 @@ class NoisyShare:
         grid = np.linspace(0.0, 1.0, _STEPS + 1)
         # Near the ends as closely as counts of a group of this size can tell.
         fine = np.geomspace(0.01 / self.size, 0.5, _STEPS // 4) if self.size > 1 else grid
-        grid = np.unique(np.concatenate([grid, fine, 1 - fine]))
+        # Shares of a large group are refuted a step away; the one that was observed is not.
+        observed = self.having / (self.having + self.lacking) if self.having + self.lacking > 0 else 0.0
+        grid = np.unique(np.concatenate([grid, fine, 1 - fine, [min(max(observed, 0.0), 1.0)]]))
         kept = self._kept(grid, tail)
         if not kept.any():
             least = float(grid[np.argmax(np.minimum(*self.pvalues(grid)))])

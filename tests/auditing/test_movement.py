@@ -25,6 +25,7 @@ from dpstats.privacy import (
 )
 from dpstats.quantiles.halving import cells
 from dpstats.quantiles.joint import windows
+from dpstats.release.groups import Runs
 from dpstats.release.session import Part
 from dpstats.release.witness import Declared, Seen
 
@@ -123,6 +124,20 @@ def test_a_part_that_gets_a_row_moves_by_its_unit() -> None:
     first, second = (Part([cells(rows, Fraction(1, 3), 0, 11)]) for rows in (x, np.array([2, 5, 7, 9])))
     item = found(stage, (first,), (second,))
     assert item.ok and 0 < item.moved <= 2
+
+
+def test_a_choice_among_other_points_is_wrong() -> None:
+    x = np.array([2, 5, 7])
+    of_cells = [Part([cells(x, Fraction(1, 3), low, high)]) for low, high in ((0, 11), (0, 10), (1, 11))]
+    of_windows = [Part([windows(x, (1, 2), steps)]) for steps in (11, 12)]
+    places = [([0, 0], [0, 5], [4, 9]), ([0, 0], [0, 5], [4, 8]), ([0, 1], [0, 5], [4, 9])]
+    of_runs = [Part([Runs(*map(np.array, (*place, [0, -1], [1, 1])))]) for place in places]
+    for size, (first, *others) in ((1, of_cells), (2, of_windows), (2, of_runs)):
+        stage = Choice("points", size, 4, 4.0, 12)
+        assert found(stage, (first,), (first,)).ok
+        for other in others:
+            assert "other candidates" in found(stage, (first,), (other,)).problem
+            assert "other candidates" in found(stage, (other,), (first,)).problem
 
 
 def test_many_candidates_are_sampled_and_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,3 +142,26 @@ def test_missing_units_and_missing_columns(file: Path, capsys: pytest.CaptureFix
     message = failed(["group-means", str(file), *VISITS, "--unit", "person"], capsys)
     assert "rows.csv: unit must be text" in message and "missing" in message
     assert "--column must be given" in failed(["group-means", str(file), *VISITS[:4], *VISITS[6:]], capsys)
+
+
+def test_words_that_are_one_number_are_different_labels(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["7", "07", "007", "7.0", "+7", "7e0"]
+    rows = [f"{word},1" for count, word in enumerate(words, 1) for _ in range(count)]
+    (tmp_path / "rows.csv").write_text("\n".join(["g,x", *rows]), encoding="utf-8")
+    options = [
+        "--by",
+        "g",
+        "--groups",
+        ",".join(words),
+        "--column",
+        "x",
+        "--bounds",
+        "0",
+        "1",
+        "--epsilon",
+        "1e5",
+    ]
+    found = json_of(["group-means", str(tmp_path / "rows.csv"), *options, "--seed", "0"], capsys)
+    assert [round(row["rows"]) for row in found["group_means"]] == [1, 2, 3, 4, 5, 6]

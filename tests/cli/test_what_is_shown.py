@@ -25,6 +25,10 @@ CHARGES: dict[str, tuple[list[str], list[str]]] = {
     "group-means": (["--column", "a", "--by", "g", "--groups", "u,v", "--bounds", "0", "1"], ["a", "g"]),
     "proportion": (["--column", "b"], ["b"]),
     "table": (["--levels", "h=u,v", "--levels", "g=u,v"], ["h, g"]),
+    "survival": (
+        ["--time", "a", "--event", "b", "--horizon", "1", "--by", "g", "--groups", "u,v"],
+        ["a, b, g"],
+    ),
     "histogram": (["--column", "g", "--categories", "u,v"], ["g"]),
     "quantile": (["--column", "a", "--quantile", "0.5", "--bounds", "0", "1", "--no-intervals"], ["a"]),
     "regress": (["--column", "a", "--outcome", "b", "--bounds", "0", "1", "b=0,1"], ["a", "b"]),

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import dask.array as da
@@ -406,3 +407,49 @@ def test_chosen_columns_are_those_of_a_table_without_the_others(container: str, 
     np.testing.assert_array_equal(rows.whole().X, frame[names])
     if schema.beside:
         np.testing.assert_array_equal(rows.whole().y, frame[schema.beside[0].name])
+
+
+@pytest.mark.parametrize("container", ["lazy", "DuckDB", "Dask", "file"])
+def test_rows_without_an_order_are_refused_where_the_order_counts(container: str, tmp_path: Path) -> None:
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 3)), columns=["a", "b", "c"])
+    path = tmp_path / "rows.csv"
+    frame.to_csv(path, index=False)
+    X = path if container == "file" else WIDE[container](frame)
+    budget = PrivacyBudget(1.0, 1e-5)
+    made = SparseMean(n_nonzero=1, clip=3.0, std=1.0, split=True, budget=budget)
+    with pytest.raises(InvalidData, match="goes by the order of the rows"):
+        made.fit(X)
+    assert not budget.history()
+
+
+SPELLINGS: dict[str, list[Any]] = {
+    "words that are one number": ["7", "07", "007", "7.0", "+7", "7e0"],
+    "words that are one word in another spelling": ["a", "A", " a", "a ", "\u00e4", "a\u0308"],
+    "whole numbers that are one float": [2**53, 2**53 + 1, 2**53 + 2, -(2**53) - 1],
+    "large whole numbers": [2**62, 2**62 + 1, 2**62 - 1],
+}
+
+
+@pytest.mark.parametrize("container", [name for name in WIDE if name != "Dask"])
+@pytest.mark.parametrize("labels", SPELLINGS)
+def test_labels_that_differ_are_different_groups(container: str, labels: str) -> None:
+    # The first label in one row, the second in two, and so on.
+    found = [label for count, label in enumerate(SPELLINGS[labels], 1) for _ in range(count)]
+    frame = pd.DataFrame({"g": found, "x": np.arange(len(found)) % 2.0})
+    X = WIDE[container](frame)
+    made = GroupMeans(
+        by="g", groups=SPELLINGS[labels], bounds=(0, 1), epsilon=1e5, delta=1e-6, random_state=0
+    )
+    counts = np.ravel(made.fit(X).counts_)
+    np.testing.assert_allclose(counts, np.arange(1, len(SPELLINGS[labels]) + 1), atol=1e-2)
+
+
+@pytest.mark.parametrize("labels", SPELLINGS)
+def test_labels_of_a_file_that_differ_are_different_groups(labels: str, tmp_path: Path) -> None:
+    found = [label for count, label in enumerate(SPELLINGS[labels], 1) for _ in range(count)]
+    path = tmp_path / "rows.csv"
+    pd.DataFrame({"g": found, "x": np.arange(len(found)) % 2.0}).to_csv(path, index=False)
+    words = [str(label) for label in SPELLINGS[labels]]
+    made = GroupMeans(by="g", groups=words, bounds=(0, 1), epsilon=1e5, delta=1e-6, random_state=0)
+    counts = np.ravel(made.fit(path).counts_)
+    np.testing.assert_allclose(counts, np.arange(1, len(words) + 1), atol=1e-2)

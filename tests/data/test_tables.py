@@ -388,6 +388,14 @@ def test_a_table_of_everything():
         table.X = None
 
 
+@pytest.mark.parametrize("name", ["y", "groups", "units", "weight", "time", "event"])
+@pytest.mark.parametrize("shape", [(1,), (3,), (2, 1), (0,)])
+def test_a_table_has_as_many_entries_in_every_column(name, shape):
+    # Whoever makes it.
+    with pytest.raises(InvalidData, match="an entry for each row"):
+        Table(np.zeros((2, 2)), **{name: np.zeros(shape, dtype=np.int64)})
+
+
 def test_a_table_of_rows_only():
     table = make()
     assert table.y is table.groups is table.units is table.names is None

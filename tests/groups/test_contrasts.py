@@ -7,7 +7,14 @@ import pytest
 from scipy import stats
 
 from dpstats.groups import anova
-from dpstats.groups.contrasts import apart, difference_score, holm, range_quantile, range_tail
+from dpstats.groups.contrasts import (
+    DifferenceErrors,
+    Tukey,
+    apart,
+    difference_score,
+    range_quantile,
+    range_tail,
+)
 from dpstats.means.ratio import Noise, Ratio
 
 NOISE = Noise(8.45, 8.9, 8.0, 8.45, 8.9, 0.77 * 8.9**2)
@@ -93,9 +100,33 @@ def test_the_range_is_tukeys() -> None:
     assert range_quantile(0.05, 2) == pytest.approx(Z * np.sqrt(2), abs=1e-6)
 
 
-def test_holm_is_statsmodels() -> None:
-    from statsmodels.stats.multitest import multipletests
+def test_tukeys_range_adjusts_as_the_range_itself() -> None:
+    z = np.array([0.0, 0.7, 2.5, 6.0])
+    for groups in (2, 5, 40):
+        pvalues = Tukey(groups).adjusted(2 * stats.norm.sf(z))
+        assert pvalues == pytest.approx(range_tail(np.sqrt(2.0) * z, groups), rel=1e-9)
+        each = Tukey(groups).each(0.95, 1)
+        assert stats.norm.isf((1 - each) / 2) * np.sqrt(2) == pytest.approx(range_quantile(0.05, groups))
 
-    pvalues = np.random.default_rng(0).uniform(size=(9, 3)) ** 3
-    for j in range(3):
-        assert holm(pvalues)[:, j] == pytest.approx(multipletests(pvalues[:, j], method="holm")[1])
+
+@pytest.mark.parametrize("sizes", [(4000, 1000), (300, 60)])
+def test_limits_are_tested_at_their_level(sizes: tuple[int, int]) -> None:
+    errors = DifferenceErrors(group(0.2, sizes[0]), group(-0.1, sizes[1]), 10.0)
+    for tail in (0.005, 0.025, 0.1):
+        low, high = errors.limits(tail)
+        # The limits are found on a few angles: to a half percent of their z.
+        assert errors.two_sided(low) == pytest.approx(2 * tail, rel=0.03)
+        assert errors.two_sided(high) == pytest.approx(2 * tail, rel=0.03)
+    assert errors.score(np.array([20.0]))[0] < errors.score(np.array([3.0]))[0] < errors.score(np.zeros(1))[0]
+
+
+def test_many_pairs_with_tails_of_their_own() -> None:
+    rng = np.random.default_rng(4)
+    N = rng.uniform(50, 500, (2, 1500, 1))
+    T = rng.uniform(-1, 1, N.shape) * N
+    first, second = (Ratio(T[i], N[i], 0.9 * N[i], T[i], N[i], NOISE) for i in range(2))
+    tails = rng.uniform(0.01, 0.4, (1500, 1))
+    low, high = DifferenceErrors(first, second, 1.0).limits(tails)
+    for i in (0, 1023, 1024, 1499):
+        alone = DifferenceErrors(first[i : i + 1], second[i : i + 1], 1.0).limits(float(tails[i, 0]))
+        assert np.allclose(alone, (low[i : i + 1], high[i : i + 1]))

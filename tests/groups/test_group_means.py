@@ -218,7 +218,7 @@ def test_bad_questions_are_refused() -> None:
         model.difference("free", "paid")
     with pytest.raises(InvalidParameter, match="a and b must be different groups"):
         model.difference("free", "free")
-    with pytest.raises(InvalidParameter, match="value must lie inside the declared bounds"):
+    with pytest.raises(InvalidParameter, match="value must be between the bounds of the estimand"):
         model.test(50.0)
     with pytest.raises(InvalidParameter, match="method must be one of"):
         model.pairwise("bonferroni")
@@ -245,7 +245,8 @@ def test_summary_and_picture() -> None:
     text = str(model.summary())
     assert "Rows, columns, groups: 20,000, 2, 3 (public)" in text and "full: age" in text
     assert "E[clip(x)]" in text and "E[clip(x)]" not in str(fitted(bounds_are="hard").summary())
-    figure = model.plot()
+    panels = model.plot()
+    figure = panels[0].figure
     assert [axis.get_xlabel() for axis in figure.axes] == ["visits", "age"]
     assert figure.axes[0].get_yticklabels()[0].get_text().startswith("free")
 

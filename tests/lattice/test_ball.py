@@ -97,17 +97,19 @@ def test_a_row_outside_is_shrunk_and_one_inside_is_left():
     assert outside([[int(k) for k in row] for row in before[:2]], r) == [True, True]
 
 
-def test_the_norm_is_held_by_the_integers_and_not_by_the_projection(monkeypatch):
-    # A projection that ends 500,000 steps outside: what privacy rests on is the check that follows it.
-    import types
-
-    from dpstats.lattice import ball as module
-
-    monkeypatch.setattr(module, "math", types.SimpleNamespace(sqrt=lambda value: -1e6, isqrt=math.isqrt))
+@pytest.mark.parametrize("beyond", [3, 500_000])
+@pytest.mark.parametrize("kind", [BallLattice, CrossLattice])
+def test_the_norm_is_held_by_the_integers_and_not_by_the_projection(monkeypatch, kind, beyond):
+    # A projection that ends so many steps outside: what privacy rests on is the check that follows it.
+    power = 2 if kind is BallLattice else 1
+    monkeypatch.setattr(kind, "_rounding", lambda self: -1.0 - beyond)
+    lattice = kind.build(1.0, 0.0, 5)
     rows = np.random.default_rng(0).normal(size=(200, 5))
-    steps = BallLattice.build(1.0, 0.0, 5).round_rows(10 * rows).tolist()
-    assert not any(outside(steps, 2**30))
-    assert min(sum(k * k for k in row) for row in steps) > (0.99 * 2**30) ** 2
+    norms = [sum(abs(k) ** power for k in row) for row in lattice.round_rows(10 * rows).tolist()]
+    assert (0.99 * 2**30) ** power < min(norms) and max(norms) <= lattice.radius**power == 2 ** (30 * power)
+    monkeypatch.setattr(BallLattice, "_enforce", lambda self, rows: None)
+    norms = [sum(abs(k) ** power for k in row) for row in lattice.round_rows(10 * rows).tolist()]
+    assert max(norms) > lattice.radius**power
 
 
 def test_a_row_whose_squares_overflow_is_inside_and_keeps_its_direction():

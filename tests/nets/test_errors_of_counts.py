@@ -121,7 +121,7 @@ def test_proportions_have_exact_pvalues(epsilon: float, delta: float) -> None:
             "proportion",
             lambda: PrivateProportion(epsilon=epsilon, delta=delta),
             lambda rng: (rng.random(400) < 0.3,),
-            lambda fitted: scores([fitted.test(0.3, "greater").pvalue]),
+            lambda fitted: scores([fitted.test(0.3, "greater", "exact").pvalue]),
             1500,
         )
     )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance
+from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
 from tests.nets.statements import Cell, Draw, Numbers, check, scores
 
 # No two columns alike.
@@ -56,6 +56,17 @@ def variance(fitted: Any) -> Numbers:
 def by_covariance(fitted: Any) -> Numbers:
     """Return how many claimed standard errors means are off."""
     return np.asarray((fitted.mean_ - MEANS) / np.sqrt(np.diag(fitted.cov_params_)))
+
+
+# Three of eight columns are selected every time.
+FEW = np.array([0.9, -0.45, 0.0, 0.0, 0.0, 0.0, 0.0, -0.8])
+UNEQUAL = np.array([1.0, 0.5, 2.0, 1.0, 1.0, 1.0, 0.5, 1.5])
+
+
+def sparse(fitted: Any) -> Numbers:
+    """Return how many claimed standard errors means of selected columns are off."""
+    assert fitted.support_.tolist() == [0, 1, 7]
+    return np.asarray((fitted.mean_ - FEW)[fitted.support_] / np.sqrt(np.diag(fitted.cov_params_)))
 
 
 PLACES = (("sampling", 20.0), ("both", 1.0), ("noise", 0.1))
@@ -123,6 +134,20 @@ CELLS = [
             off=0.1,
         )
         for epsilon in (20.0, 1.0, 0.3)
+    ),
+    *(
+        # Clipping moves a mean by next to nothing.
+        Cell(
+            f"sparse mean {delta:g}, {place}",
+            lambda epsilon=epsilon, delta=delta: SparseMean(
+                n_nonzero=3, clip=6.0, std=UNEQUAL, split=True, epsilon=epsilon, delta=delta
+            ),
+            lambda rng: (FEW + UNEQUAL * rng.normal(size=(1500, 8)),),
+            sparse,
+            450,
+            off=0.1,
+        )
+        for place, epsilon, delta in (("sampling", 50.0, 1e-6), ("both", 2.0, 1e-6), ("noise", 0.5, 0.0))
     ),
 ]
 

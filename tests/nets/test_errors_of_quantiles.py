@@ -63,6 +63,29 @@ def test_a_band_misses_no_more_often_than_it_states(epsilon: float) -> None:
     assert missed / count >= (0.0 if epsilon > 1 else 0.05)
 
 
+def test_a_distribution_is_off_by_as_much_as_its_noise() -> None:
+    # As many rows in every cell, far more than the noise: nothing is sorted.
+    count, made = 1500, PrivateDistribution(bounds=(-9, 11), bins=16, epsilon=0.5)
+    x = np.tile(np.linspace(-9, 11, 17)[1:] - 0.1, 500)
+    exact, claimed = np.arange(1, 16) / 16, made.plan(x.size).cdf_noise_std
+    off = [fitted.cdf_[:-1] - exact for fitted in fits(made, lambda rng: (x,), count)]
+    seen = np.sqrt(np.mean(np.square(off), axis=0)) / claimed
+    room = FAR / math.sqrt(2 * count)
+    # What is stated is the largest error, of an edge between halves.
+    assert 0.9 < seen.max() < 1 + room
+    assert seen.max() / 0.87 > 1 + room
+
+
+@pytest.mark.parametrize("epsilon", [10.0, 0.2])
+def test_quantiles_of_a_distribution_miss_no_more_often_than_they_state(epsilon: float) -> None:
+    q, count, missed = [0.2, 0.5, 0.8], 200, 0
+    made = PrivateDistribution(bounds=(-9, 11), bins=16, epsilon=epsilon)
+    for fitted in fits(made, normal(400), count):
+        low, high = fitted.confidence_interval(q, 0.8)
+        missed += bool(np.any((low > norm.ppf(q, 1.0, 2.0)) | (high < norm.ppf(q, 1.0, 2.0))))
+    assert missed / count <= 0.2 + FAR * math.sqrt(0.2 * 0.8 / count)
+
+
 @pytest.mark.parametrize("method", ["joint", "halving"])
 @pytest.mark.parametrize("q", [[0.1], [0.9], [0.05, 0.3]])
 def test_a_point_is_rarely_drawn_to_a_bound(method: str, q: list[float]) -> None:

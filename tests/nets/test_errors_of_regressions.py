@@ -70,9 +70,10 @@ SUFFICIENT, FUNCTIONAL, LINEAR = (
 
 def linear(kind: Any, place: str, n: int, epsilon: float, count: int, **more: Any) -> Cell:
     """Return a cell of a linear regression."""
+    options = {"cov_type": "nonrobust"} if "nonrobust" in place else {}
     return Cell(
         f"{kind.__name__}, {place}",
-        lambda: kind(x_bounds=X_BOUNDS, y_bounds=Y_BOUNDS, epsilon=epsilon),
+        lambda: kind(x_bounds=X_BOUNDS, y_bounds=Y_BOUNDS, epsilon=epsilon, **options),
         rows(n),
         coefficients,
         count,
@@ -103,6 +104,8 @@ CELLS = [
     linear(LINEAR, "sampling", 1000, 50.0, 150, off=0.1, power=0.8),
     linear(LINEAR, "both", 4000, 1.0, 150, least=0.85, power=0.75),
     linear(LINEAR, "noise", 2000, 0.5, 150, least=0.7, power=0.6),
+    linear(LINEAR, "nonrobust, sampling", 1000, 50.0, 150, off=0.1, power=0.8),
+    linear(LINEAR, "nonrobust, both", 4000, 1.0, 150, off=0.1, least=0.85, power=0.75),
     logistic("sampling", 2000, 50.0, 150, power=0.8),
     logistic("both", 4000, 2.0, 150, least=0.8, power=0.7),
     logistic("noise", 4000, 0.7, 150, least=0.6, power=0.7),

@@ -10,6 +10,7 @@ import pytest
 from dpstats.groups import GroupMeans
 from dpstats.groups.anova import draw
 from dpstats.groups.totals import TOTALS
+from dpstats.lattice.products import above_diagonal
 from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance
 from dpstats.regression import (
     FunctionalMechanismRegression,
@@ -17,6 +18,8 @@ from dpstats.regression import (
     PrivateLogisticRegression,
     SufficientStatisticsRegression,
 )
+from dpstats.regression.moments import STAGE
+from dpstats.regression.movement import MOMENTS
 from dpstats.release.session import Session
 
 RNG = np.random.default_rng(0)
@@ -70,6 +73,24 @@ def test_another_unit_of_rows_multiplies_means_and_intervals(made: Any) -> None:
     assert np.allclose(UNIT * np.asarray(a), b)
     for value, side in ((0.1, "less"), (-0.1, "greater"), (0.05, "two-sided")):
         assert np.allclose(one.test(value, side).pvalue, other.test(UNIT * value, side).pvalue)
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+@pytest.mark.parametrize("epsilon", [20.0, 2.0, 0.5])
+def test_what_is_measured_the_other_way_round_has_the_same_errors(kind: Any, epsilon: float) -> None:
+    # The same noise, too, has the other sign: the released matrix is reported again.
+    made: Any = kind(x_bounds=(-4, 4), y_bounds=(-8, 8), epsilon=epsilon, random_state=0)
+    kept, report = [], made._report
+    made._report = lambda released, plan: kept.append(released) or report(released, plan)
+    fitted = made.fit(X, NORMAL)
+    before = {name: np.copy(getattr(fitted, name)) for name in ("params_", "params_cov_", "privacy_share_")}
+    for signs in np.array([[1, 1, 1, -1], [1, -1, 1, 1], [1, 1, -1, -1]]):
+        above = kept[0][STAGE][f"{MOMENTS}, above the diagonal"] * np.outer(signs, signs)[above_diagonal(4)]
+        report({**kept[0], STAGE: {**kept[0][STAGE], f"{MOMENTS}, above the diagonal": above}}, fitted.plan_)
+        turned = signs[:3] * signs[3]
+        assert np.allclose(fitted.params_, turned * before["params_"])
+        assert np.allclose(fitted.params_cov_, np.outer(turned, turned) * before["params_cov_"])
+        assert np.allclose(fitted.privacy_share_, before["privacy_share_"])
 
 
 def test_another_unit_of_rows_squares_variances() -> None:

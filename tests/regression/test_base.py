@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from sklearn.exceptions import NotFittedError
 
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.regression import PrivateLinearRegression
@@ -60,6 +64,74 @@ def test_an_f_test_of_one_is_the_square_of_its_test(model: PrivateLinearRegressi
     assert model.f_test().df_num == 3
     assert "age, dose" in str(several.summary())
     assert "<table" in several._repr_html_()
+
+
+def test_the_names_of_statsmodels(model: PrivateLinearRegression) -> None:
+    names = ["Intercept", "age", "dose", "weight"]
+    assert list(model.params.index) == list(model.bse.index) == list(model.pvalues.index) == names
+    assert model.params["dose"] == model.coef_[1] and model.nobs == 5000
+    assert np.allclose(model.tvalues, model.params / model.bse)
+    assert np.allclose(model.pvalues, 2 * stats.t.sf(np.abs(model.tvalues), 4996))
+    assert np.allclose(np.sqrt(np.diag(model.cov_params())), model.bse)
+    low, high = model.confidence_interval(0.9)
+    assert np.allclose(model.conf_int(0.1).loc[names[1:]], np.stack([low, high], axis=1))
+    assert list(model.cov_params().columns) == names
+    plain = PrivateLinearRegression(x_bounds=(-1, 1), y_bounds=(-1, 1), random_state=0)
+    plain.fit(np.linspace(-1, 1, 500)[:, None], np.linspace(-1, 1, 500))
+    assert isinstance(plain.params, np.ndarray) and plain.conf_int().shape == (2, 2)
+    with pytest.raises(NotFittedError):
+        PrivateLinearRegression().params  # noqa: B018
+
+
+def test_combinations_are_tested_one_by_one_and_together(model: PrivateLinearRegression) -> None:
+    found = model.t_test("age + dose = 0, weight = 0.1")
+    variance = model.cov_params_[0, 0] + model.cov_params_[1, 1] + 2 * model.cov_params_[0, 1]
+    assert found.estimate[0] == pytest.approx(model.coef_[0] + model.coef_[1])
+    assert found.error[0] == pytest.approx(np.sqrt(variance))
+    assert found.pvalue[1] == pytest.approx(model.test("weight", 0.1).pvalue[0])
+    assert "age + dose = 0" in str(found.summary())
+    assert model.f_test("age = -dose").pvalue == pytest.approx(found.pvalue[0])
+    both = model.wald_test("age = dose = 0")
+    assert both.statistic > 100 and "age - dose = 0, dose = 0" in str(both.summary())
+    assert both.to_dict()["rows"][0]["df_num"] == 2
+    # Limits are tested at the level of their interval.
+    ends = found.confidence_interval(0.95)
+    for end in ends:
+        assert found.test(end).pvalue == pytest.approx([0.05, 0.05])
+
+
+def test_predictions_keep_the_index(model: PrivateLinearRegression) -> None:
+    rows = pd.DataFrame(np.eye(3), columns=["age", "dose", "weight"], index=[7, 3, 9])
+    found = model.get_prediction(rows)
+    frame = found.to_frame(0.9)
+    assert frame.index.tolist() == [7, 3, 9] and np.allclose(frame["estimate"], model.predict(rows))
+    low, high = model.predict_interval(rows, 0.9)
+    assert np.allclose(frame["low"], low) and np.allclose(frame["high"], high)
+    made = PrivateLinearRegression(x_bounds=(-1, 1), y_bounds=(-1, 1), random_state=0)
+    made.fit(np.linspace(-1, 1, 500)[:, None], np.linspace(-1, 1, 500))
+    assert made.get_prediction([[0.0], [1.0]]).names == ("0", "1")
+
+
+def test_what_is_not_identified_has_no_z_and_no_pvalue() -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(400, 3)), columns=["a", "b", "c"])
+    X["c"] = X["a"] + 1e-3 * rng.normal(size=400)
+    made = PrivateLinearRegression(x_bounds=(-4, 4), y_bounds=(-6, 8), random_state=0).fit(X, X["a"])
+    flagged = [name for name, known in zip("abc", made.identified_, strict=True) if not known]
+    assert flagged
+    table = {row[0]: row for row in made.summary().rows}
+    for name in "abc":
+        shown = name not in flagged
+        assert (table[name][3] != "") == (table[name][4] != "") == shown
+        assert np.isfinite(made.pvalues[name]) == np.isfinite(made.to_frame()["pvalue"][name]) == shown
+    assert json.loads(json.dumps(made.to_dict()))["rows"][list("abc").index(flagged[0])]["pvalue"] is None
+
+
+def test_results_are_pickled_without_the_estimator(model: PrivateLinearRegression) -> None:
+    for result in (model.estimates(), model.test("age"), model.f_test(), model.t_test("age = dose")):
+        text = pickle.dumps(result)
+        assert b"PrivateLinearRegression" not in text
+        assert pickle.loads(text).to_dict() == result.to_dict()
 
 
 @pytest.mark.parametrize("names", [[], ["age", "age"], ["height"], [7], [1.5], True])

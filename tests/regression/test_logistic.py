@@ -56,6 +56,11 @@ def test_probabilities_and_odds_ratios() -> None:
     text = str(made.summary())
     for word in ("odds ratio", "Outcome rate", "privacy"):
         assert word in text
+    found = made.get_prediction(X[:5])
+    assert np.allclose(found.estimate, p[:5, 1])
+    low, high = found.confidence_interval()
+    assert ((low < found.estimate) & (found.estimate < high) & (low > 0) & (high < 1)).all()
+    assert found.test(high).pvalue == pytest.approx(np.full(5, 0.05))
 
 
 @pytest.mark.parametrize("case", ["separated", "all ones", "all zeros", "one row of ones", "n < d"])

@@ -172,6 +172,8 @@ class Question:
         The grouping columns, likewise.
     has_unit : bool
         Whether a private source has the column that says whose a row is.
+    mixed : str
+        Counts the rows that private sources say to be different units'.
     """
 
     text: str
@@ -180,6 +182,7 @@ class Question:
     measured: str = ""
     groups: tuple[str, ...] = ()
     has_unit: bool = False
+    mixed: str = "SELECT 0"
 
 
 def random_question(rng: random.Random, *, grouped: bool = True) -> Question:
@@ -207,6 +210,7 @@ def random_question(rng: random.Random, *, grouped: bool = True) -> Question:
         "mean": f"AVG({written})",
     }[kind]
     units = [f"{source.alias}.a" for source in sources if source.table != "p" and "a" in source.keys]
+    differ = " OR ".join(f"{unit} <> {units[0]}" for unit in units[1:]) or "FALSE"
     by = [f"{source.alias}.{name}" for source, name in groups]
     listed = ", ".join([*by, what])
     return Question(
@@ -216,6 +220,7 @@ def random_question(rng: random.Random, *, grouped: bool = True) -> Question:
         "" if column is None else f"{column[0].table}.{column[1]}",
         tuple(f"{source.table}.{name}" for source, name in groups),
         bool(units),
+        f"{with_clause}SELECT count(*) FROM (SELECT {differ} AS mixed FROM {body}) WHERE mixed",
     )
 
 
@@ -263,6 +268,10 @@ def _random_body(rng: random.Random) -> tuple[str, str, list[Source]]:
                     on += f" AND {condition(rng, [*_keys(sources), (alias, columns)])}"
                 parts.append(f" {rng.choice(['', 'INNER '])}JOIN {source} ON {on}")
         sources.append(Source(alias, table, columns, amounts))
+    whose = [source.alias for source in sources if "a" in source.keys]
+    if len(whose) > 1 and rng.random() < 0.4:
+        # Whose a row is, or only nearly.
+        conditions.append(f"{whose[-1]}.a {rng.choice(['=', '=', '<=', '>='])} {whose[0]}.a")
     if rng.random() < 0.5:
         conditions.append(condition(rng, _keys(sources)))
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
@@ -548,6 +557,8 @@ def check_units(data: Databases, question: Question, neighbors: int = 2) -> bool
         with data.another_unit() if attempt else data.changed():
             near = data.units._read(query, plan)
             cells = data.cells(question, plan) if question.has_unit else None
+            (mixed,) = data.connection.execute(question.mixed).fetchone()
+        assert not mixed, f"a row is several units': {text}"
         if not plan.truncations:
             assert _distance(here.numbers, near.numbers) <= plan.stages[0].sensitivity_steps, text
         for truncation in plan.truncations:

@@ -10,9 +10,10 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy.optimize import brentq
+from scipy.stats import binomtest
 
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
-from dpstats.noisy_counts import CountNoise, at_least
+from dpstats.noisy_counts import CountNoise, at_least, at_most
 from dpstats.privacy import PrivacyBudget
 from dpstats.release.session import Session
 from dpstats.tables import PrivateProportion
@@ -47,7 +48,7 @@ def test_pvalues_are_uniform_under_the_null_hypothesis(options: dict[str, Any]) 
     found = []
     for _ in range(600):
         made.fit(rng.random(n) < share)
-        found.append([made.test(share, side).pvalue for side in ("less", "greater", "two-sided")])
+        found.append([made.test(share, side, "exact").pvalue for side in ("less", "greater", "two-sided")])
     for level in (0.05, 0.5):
         assert np.all(
             np.abs(np.mean(np.array(found) <= level, axis=0) - level) < 5 * np.sqrt(level * (1 - level) / 600)
@@ -55,21 +56,71 @@ def test_pvalues_are_uniform_under_the_null_hypothesis(options: dict[str, Any]) 
     # Of another value they are not.
     assert made.plan_.n_samples == n
     assert (
-        np.mean([made.fit(rng.random(n) < 0.6).test(share, "greater").pvalue <= 0.05 for _ in range(200)])
+        np.mean(
+            [made.fit(rng.random(n) < 0.6).test(share, "greater", "exact").pvalue <= 0.05 for _ in range(200)]
+        )
         > 0.15
     )
 
 
-def test_intervals_are_what_tests_do_not_reject() -> None:
+@pytest.mark.parametrize("kind", ["conservative", "exact"])
+def test_intervals_are_what_tests_do_not_reject(kind: str) -> None:
     made = PrivateProportion(random_state=0).fit(ANSWERS)
-    low, high = made.confidence_interval(0.9)
-    assert made.test(low).pvalue == pytest.approx(0.1, rel=1e-6) == made.test(high).pvalue
-    one = made.test(0.5, "greater").confidence_interval(0.95)
+    low, high = made.confidence_interval(0.9, kind)
+    at = [made.test(end, interval=kind).pvalue for end in (low, high)]
+    assert at == pytest.approx([0.1, 0.1], rel=1e-6)
+    one = made.test(0.5, "greater", kind).confidence_interval(0.95)
     assert one.low == pytest.approx(low) and one.high == 1.0
-    assert made.test(0.5, "less").confidence_interval(0.95).low == 0.0
-    assert made.test(0.5).confidence_interval(0.9).low == low
+    assert made.test(0.5, "less", kind).confidence_interval(0.95).low == 0.0
+    assert made.test(0.5, interval=kind).confidence_interval(0.9).low == low
+    assert kind in made.test(0.5, interval=kind).estimand and kind in one.estimand
     assert "not a private release" in str(made.summary()) and "0.645" in str(made.summary())
     assert "p-value" in str(made.test(0.5).summary())
+
+
+def test_conservative_intervals_do_not_vary_without_noise() -> None:
+    # The exact interval of no events in 1,000 rows has upper ends from 0.0005 to 0.0036.
+    made = [PrivateProportion(epsilon=500.0, random_state=seed).fit([0] * 1000) for seed in range(20)]
+    upper = [float(one.confidence_interval().high) for one in made]
+    assert len(set(upper)) == 1
+    assert np.ptp([one.confidence_interval(interval="exact").high for one in made]) > 1e-3
+    assert "conservative" in str(made[0].summary())
+
+
+@pytest.mark.parametrize(("count", "n"), [(0, 1000), (3, 10), (10, 10), (47, 90)])
+def test_conservative_intervals_without_noise_are_those_of_clopper_and_pearson(count: int, n: int) -> None:
+    made = PrivateProportion(epsilon=500.0, random_state=0).fit([1] * count + [0] * (n - count))
+    for level in (0.9, 0.99):
+        known = binomtest(count, n).proportion_ci(level, "exact")
+        assert tuple(made.confidence_interval(level)) == pytest.approx((known.low, known.high), abs=1e-9)
+    for side in ("less", "greater"):
+        known = binomtest(count, n, 0.4, alternative=side).pvalue
+        assert made.test(0.4, side).pvalue == pytest.approx(known, rel=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 20.0])
+@pytest.mark.parametrize("share", [0.003, 0.3])
+def test_conservative_intervals_cover_by_computation(epsilon: float, share: float) -> None:
+    # Every count that matters, with its probability: no simulation.
+    n, noise = 20, CountNoise("laplace", 1 / epsilon)
+    reach = int(30 / epsilon) + 2
+    counts = np.arange(-reach, n + reach + 1)
+    tails = np.array([at_least(count - 0.5, n, share, noise) for count in [*counts, counts[-1] + 1]])
+    ends = np.array(
+        [[at_least(count - 0.5, n, share, noise), at_most(count + 0.5, n, share, noise)] for count in counts]
+    )
+    kept = (ends >= 0.025).all(axis=1)
+    assert (-np.diff(tails))[kept].sum() >= 0.95 - 1e-9
+    assert np.all(ends.sum(axis=1) >= 1 - 1e-12)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-3])
+def test_exact_intervals_are_inside_conservative_ones(delta: float) -> None:
+    for seed in range(20):
+        made = PrivateProportion(delta=delta, random_state=seed).fit(ANSWERS)
+        wide, exact = made.confidence_interval(), made.confidence_interval(interval="exact")
+        assert wide.low <= exact.low and exact.high <= wide.high
+        assert (tuple(wide) == tuple(exact)) == (delta > 0)
 
 
 def test_the_uniform_is_drawn_once_and_is_uniform() -> None:
@@ -83,7 +134,8 @@ def test_the_uniform_is_drawn_once_and_is_uniform() -> None:
     assert np.max(np.abs(np.sort(u) + 0.5 - (np.arange(20_000) + 0.5) / 20_000)) < 2.7 / math.sqrt(20_000)
     assert abs(np.corrcoef(u, counts)[0, 1]) < 5 / math.sqrt(20_000)
     made = PrivateProportion(random_state=1).fit(ANSWERS)
-    assert made.test(0.5).statistic == made.test(0.6).statistic == made.statistic_ != made.count_
+    assert made.test(0.5, interval="exact").statistic == made.statistic_ != made.count_
+    assert made.test(0.5).statistic == made.count_
     signs = np.ones(52, dtype=np.int64)
     assert -0.5 < uniform(-signs) < uniform(signs) < 0.5
 
@@ -135,6 +187,8 @@ def test_bad_parameters() -> None:
     for value in (0, 1, -0.1, 2, "x", None):
         with pytest.raises(InvalidParameter, match="value must"):
             made.test(value)
+    with pytest.raises(InvalidParameter, match="interval must"):
+        made.confidence_interval(interval="wide")
     with pytest.raises(InvalidParameter, match="alternative"):
         made.test(0.5, "more")
     for given in ({"epsilon": 0.0}, {"delta": 1.0}, {"epsilon": "x"}):

@@ -45,6 +45,21 @@ def test_noise_that_is_not_counted_would_be_noticed() -> None:
     assert coverage(100, 0.5, 0.5, wrong=0.5) < 0.95 - 5 * np.sqrt(0.05 * 0.95 / 1500)
 
 
+@pytest.mark.parametrize("size", [1, 30, 10**4, 10**6, 10**8, 10**11])
+def test_limits_miss_as_often_as_they_state_whatever_the_size(size: int) -> None:
+    # Each limit by itself, at .1; five standard errors.
+    rng, noise, share, count = np.random.default_rng(size), CountNoise("laplace", 2.0), 0.337, 150
+    having = rng.binomial(size, share, count)
+    counts = [k + noise.draw(rng, (count,)) for k in (having, size - having)]
+    ends = np.array(
+        [NoisyShare(float(a), float(b), noise, noise).limits(0.1) for a, b in zip(*counts, strict=True)]
+    )
+    misses = np.array([ends[:, 0] > share, ends[:, 1] < share]).mean(axis=1)
+    assert misses.max() < 0.1 + 5 * np.sqrt(0.1 * 0.9 / count)
+    # Of a few rows, which noise may hide, every share may be refuted.
+    assert size < 10**4 or np.all(ends[:, 0] < ends[:, 1])
+
+
 def test_limits_are_where_shares_begin_to_be_refuted() -> None:
     noise = CountNoise("laplace", 2.0)
     for a, b in ((30.0, 70.0), (0.0, 200.0), (5.0, 2.0), (400.0, -3.0)):

@@ -13,7 +13,7 @@ import proportions
 import ranks
 import tables
 
-from dpstats.noisy_counts import CountNoise
+from dpstats.noisy_counts import CountNoise, at_least, at_most
 
 
 def test_shares_of_the_tables_are_what_they_are_called() -> None:
@@ -67,7 +67,15 @@ def test_levels_powers_and_coverage_of_proportions_are_computed() -> None:
     level, power = proportions.power(30, noise)
     assert level == pytest.approx(0.05, abs=1e-9) and power == pytest.approx(0.6353, abs=1e-4)
     assert proportions.coverage(30, 0.3, noise) == pytest.approx(0.95, abs=1e-9)
-    own, plain, _ = proportions.lengths(100, 1.0, 0.5, 40)
+    # The conservative interval covers what the sum over all counts says.
+    counts = np.arange(-60, 91)
+    kept = [min(at_least(k - 0.5, 30, 0.3, noise), at_most(k + 0.5, 30, 0.3, noise)) >= 0.025 for k in counts]
+    tails = np.array([at_least(k - 0.5, 30, 0.3, noise) for k in [*counts, 91]])
+    assert proportions.conservative_coverage(30, 0.3, noise) == pytest.approx(
+        -np.diff(tails) @ kept, abs=1e-9
+    )
+    own, wide, plain, _ = proportions.lengths(100, 1.0, 0.5, 40)
+    assert wide > own
     # Published: .199 and .202 in the mean.
     assert own == pytest.approx(0.199, abs=0.01) and plain == pytest.approx(0.202, abs=0.001)
 

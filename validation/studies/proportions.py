@@ -10,6 +10,7 @@ and Slavkovic (2018) print for the powers.
 from __future__ import annotations
 
 import argparse
+import math
 import time
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from dpstats.noisy_counts import CountNoise, at_least, at_most, limits
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "proportions.md"
 PUBLISHED = {(30, 0.1): 0.0905, (30, 1.0): 0.635, (100, 0.1): 0.353, (100, 1.0): 0.991}
 CELLS = [(n, epsilon, share) for n in (30, 100, 1000) for epsilon in (0.1, 1.0) for share in (0.05, 0.5)]
+CELLS += [(1000, 500.0, 0.001)]  # No noise: the conservative interval is Clopper and Pearson's.
 
 
 def critical(n: int, share: float, noise: CountNoise, level: float) -> float:
@@ -44,19 +46,30 @@ def coverage(n: int, share: float, noise: CountNoise, tail: float = 0.025) -> fl
     return 1 - at_least(upper, n, share, noise) - at_most(lower, n, share, noise)
 
 
+def conservative_coverage(n: int, share: float, noise: CountNoise, tail: float = 0.025) -> float:
+    """Return how often the conservative interval has the share: released counts between two critical ones."""
+    upper = math.floor(critical(n, share, noise, tail) - 0.5) + 1
+    lower = math.ceil(critical(n, share, noise, 1 - tail) + 0.5) - 1
+    # Critical numbers are rounded: counts whose p-value is the level are not rejected.
+    return 1 - at_least(upper + 0.5, n, share, noise) - at_most(lower - 0.5, n, share, noise)
+
+
 def lengths(
     n: int, epsilon: float, share: float, replications: int, seed: int = 2026
-) -> tuple[float, float, float]:
-    """Return mean lengths of our intervals and of Clopper and Pearson's without privacy, and how many are points."""
+) -> tuple[float, float, float, float]:
+    """Return mean lengths of exact, conservative, and Clopper and Pearson's intervals, and how many are points."""
     rng, noise = np.random.default_rng(seed), CountNoise("laplace", 1 / epsilon)
     x = rng.binomial(n, share, replications)
-    z = x + noise.draw(rng, (replications,)) + rng.random(replications) - 0.5
+    released = x + noise.draw(rng, (replications,))
+    z = released + rng.random(replications) - 0.5
     ends = np.array([limits(value, value, n, noise, 0.025) for value in z.tolist()])
+    wide = [np.diff(limits(k - 0.5, k + 0.5, n, noise, 0.025))[0] for k in released.tolist()]
     counts = np.arange(n + 1)
     low = np.nan_to_num(beta.ppf(0.025, counts, n - counts + 1), nan=0.0)
     high = np.nan_to_num(beta.ppf(0.975, counts + 1, n - counts), nan=1.0)
     own = np.diff(ends, axis=1)[:, 0]
-    return float(own.mean()), float(binom.pmf(counts, n, share) @ (high - low)), float(np.mean(own == 0))
+    plain = float(binom.pmf(counts, n, share) @ (high - low))
+    return float(own.mean()), float(np.mean(wide)), plain, float(np.mean(own == 0))
 
 
 def as_markdown(replications: int, command: str) -> str:
@@ -87,14 +100,18 @@ def as_markdown(replications: int, command: str) -> str:
         "",
         "## Intervals at level .95",
         "",
-        "| n | epsilon | share | coverage | mean length | Clopper and Pearson's, not private | a single point |",
-        "|---" * 7 + "|",
+        "Conservative intervals are the default. Those of Clopper and Pearson are not private.",
+        "",
+        "| n | epsilon | share | coverage, conservative | exact | mean length, conservative | exact | "
+        "Clopper and Pearson's | exact: a single point |",
+        "|---" * 9 + "|",
     ]
     for n, epsilon, share in CELLS:
-        covered = coverage(n, share, CountNoise("laplace", 1 / epsilon))
-        own, plain, points = lengths(n, epsilon, share, replications)
+        noise = CountNoise("laplace", 1 / epsilon)
+        covered = f"{conservative_coverage(n, share, noise):.6f} | {coverage(n, share, noise):.6f}"
+        own, wide, plain, points = lengths(n, epsilon, share, replications)
         lines.append(
-            f"| {n} | {epsilon:g} | {share:g} | {covered:.6f} | {own:.3f} | {plain:.3f} | {points:.3f} |"
+            f"| {n} | {epsilon:g} | {share:g} | {covered} | {wide:.4f} | {own:.4f} | {plain:.4f} | {points:.3f} |"
         )
     return "\n".join([*lines, ""])
 

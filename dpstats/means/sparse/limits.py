@@ -109,7 +109,7 @@ def _half_widths(plan: SparseMeanPlan, report: Report, tail: float, population: 
         # Entries clipped one by one: no column spreads further.
         unit = np.broadcast_to(plan.std, (plan.n_features,))[report.support]
         scale = plan.noise_scale / unit
-        return half_widths(1 - 2 * tail, np.full(unit.size, plan.n_release**-0.5), plan.law, scale)
+        return half_widths(tail, np.full(unit.size, plan.n_release**-0.5), plan.law, scale)
     last = last_stage(plan, report)
     if isinstance(plan.balls[-1], CrossLattice):
         return _of_cross(last, tail, population)
@@ -190,8 +190,8 @@ def _of_cross(last: Released, tail: float, population: bool) -> Numbers:
     mean = np.zeros(s)
     for _ in range(3):
         sampling = np.hypot(1.0, mean) / math.sqrt(last.n)
-        offsets = np.abs(last.shift) + half_widths(1 - tail * _FOR_PLACE / s, sampling, "laplace", scale)
+        offsets = np.abs(last.shift) + half_widths(tail * _FOR_PLACE / s / 2, sampling, "laplace", scale)
         bias = cross_bias(last.radius, offsets)
         mean = np.where(np.isfinite(bias), offsets + bias, last.radius)
-    result = half_widths(1 - 2 * tail * (1 - _FOR_PLACE), sampling, "laplace", scale)
+    result = half_widths(tail * (1 - _FOR_PLACE), sampling, "laplace", scale)
     return result + bias if population else result

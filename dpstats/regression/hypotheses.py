@@ -1,0 +1,230 @@
+"""Linear hypotheses about coefficients in words: "x1 = x2", "dose = 0.5, age = weight = 0", whole factors "C(plan)"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.errors import InvalidParameter
+
+Floats = NDArray[np.float64]
+
+_NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+_SHOWN = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Hypotheses:
+    """Linear combinations of coefficients, and what they equal under the null hypothesis.
+
+    Attributes
+    ----------
+    matrix : array of shape (n_hypotheses, n_coefficients)
+    values : array of shape (n_hypotheses,)
+    names : tuple of str
+        Each in words.
+    """
+
+    matrix: Floats
+    values: Floats
+    names: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, asked: Any, names: Sequence[str], first: int, parameter: str) -> Hypotheses:
+        """Return hypotheses about coefficients of these names.
+
+        Parameters
+        ----------
+        asked : str, int, sequence of these, or array of shape (n_hypotheses, n_coefficients)
+            Text; positions among the slopes, which are 0; or combinations, which are 0.
+        names : sequence of str
+            Of all coefficients, the intercept first if there is one.
+        first : int
+            The position of the first slope.
+        parameter : str
+            What errors call ``asked``.
+        """
+        size = len(names)
+        if isinstance(asked, np.ndarray) and asked.ndim == 2:
+            return cls._of_matrix(asked, size, parameter)
+        parts = asked if isinstance(asked, Iterable) and not isinstance(asked, str) else [asked]
+        found = [hypothesis for part in parts for hypothesis in _one(part, names, first, parameter)]
+        if not found:
+            raise InvalidParameter(f"{parameter} must have at least one hypothesis, got none")
+        rows = np.array([row for row, _ in found])
+        made = cls(rows[:, :-1], 0.0 - rows[:, -1], tuple(words for _, words in found))
+        return made._checked(parameter)
+
+    @classmethod
+    def _of_matrix(cls, matrix: NDArray[Any], size: int, parameter: str) -> Hypotheses:
+        if matrix.shape[1] != size:
+            raise InvalidParameter(
+                f"{parameter} must have a column for each coefficient, the intercept first ({size}), got "
+                f"{matrix.shape[1]}"
+            )
+        words = tuple(f"c{i}" for i in range(len(matrix)))
+        return cls(matrix.astype(np.float64), np.zeros(len(matrix)), words)._checked(parameter)
+
+    def _checked(self, parameter: str) -> Hypotheses:
+        if np.linalg.matrix_rank(self.matrix) < len(self.matrix):
+            raise InvalidParameter(
+                f"{parameter} must be different coefficients or hypotheses, none of which follows from the others, got "
+                f"{len(self.names)}: {', '.join(self.names[:_SHOWN])}"
+            )
+        return self
+
+
+def _one(asked: Any, names: Sequence[str], first: int, parameter: str) -> list[tuple[Floats, str]]:
+    """Return the hypotheses of one text or position: combinations with their constant, which are 0, and words."""
+    if isinstance(asked, str):
+        return [
+            each for part in _split(asked, names) for each in _Reader(part, names, parameter).hypotheses()
+        ]
+    if isinstance(asked, bool) or not isinstance(asked, int | np.integer):
+        raise InvalidParameter(
+            f"{parameter} must be text as 'x1 = x2', names of coefficients or positions in coef_, got "
+            f"{type(asked).__name__}"
+        )
+    slopes = len(names) - first
+    if not -slopes <= asked < slopes:
+        raise InvalidParameter(f"{parameter} must be positions in coef_ (n_features = {slopes}), got {asked}")
+    place = first + int(asked) % slopes
+    return [(np.eye(len(names) + 1)[place], names[place])]
+
+
+def _split(text: str, names: Sequence[str]) -> list[str]:
+    """Return the parts of a text between commas; a comma inside a name is none."""
+    parts, start, place = [], 0, 0
+    while place < len(text):
+        found = _name_at(text, place, names)
+        if found:
+            place += len(found)
+            continue
+        if text[place] == ",":
+            parts.append(text[start:place])
+            start = place + 1
+        place += 1
+    return [*parts, text[start:]]
+
+
+def _name_at(text: str, place: int, names: Iterable[str]) -> str:
+    """Return the longest name that begins at a place and ends there as a word; or nothing."""
+    before = text[place - 1 : place]
+    if before and (before.isalnum() or before == "_") and (text[place].isalnum() or text[place] == "_"):
+        return ""
+    fitting = [name for name in names if name and text.startswith(name, place)]
+    for name in sorted(fitting, key=len, reverse=True):
+        after = text[place + len(name) : place + len(name) + 1]
+        ends_a_word = name[-1].isalnum() or name[-1] == "_"
+        if not (ends_a_word and after and (after.isalnum() or after in "_[")):
+            return name
+    return ""
+
+
+class _Reader:
+    """Reads ``side = side = ...``, where a side is a sum of coefficients, factors and numbers with signs."""
+
+    def __init__(self, text: str, names: Sequence[str], parameter: str) -> None:
+        self._text, self._names, self._parameter = text, names, parameter
+        self._place = 0
+        # A factor's columns are "factor[level]"; those of its interactions are not among them.
+        levels = [name for name in names if "[" in name and name[-1] == "]" and "]:" not in name]
+        factors = dict.fromkeys(name[: name.index("[")] for name in levels)
+        self._levels = {factor: [n for n in levels if n.startswith(f"{factor}[")] for factor in factors}
+        self._factors = [factor for factor in factors if factor not in names]
+
+    def hypotheses(self) -> list[tuple[Floats, str]]:
+        sides = [self._side()]
+        while self._takes("="):
+            sides.append(self._side())
+        if self._rest():
+            raise self._refused()
+        if len(sides) == 1:
+            return [(row, self._words(row)) for row in sides[0]]
+        rows = [row for left, right in pairwise(sides) for row in left - right]
+        return [(row, f"{self._words(np.append(row[:-1], 0.0))} = {0.0 - row[-1]:g}") for row in rows]
+
+    def _side(self) -> Floats:
+        total = np.zeros((1, len(self._names) + 1))
+        sign = -1.0 if self._takes("-") else 1.0
+        self._takes("+")
+        while True:
+            total = total + sign * self._term()
+            if self._takes("+"):
+                sign = 1.0
+            elif self._takes("-"):
+                sign = -1.0
+            else:
+                return total
+
+    def _term(self) -> Floats:
+        found = self._factor()
+        while True:
+            times, over = self._takes("*"), False
+            if not times:
+                over = self._takes("/")
+            if not times and not over:
+                return found
+            other = self._factor()
+            left, right = (bool(part[:, :-1].any()) for part in (found, other))
+            if (left and right) or (over and (right or not other[0, -1])):
+                raise self._refused()
+            number, rest = (other, found) if not right else (found, other)
+            found = rest / number[0, -1] if over else rest * number[0, -1]
+
+    def _factor(self) -> Floats:
+        if self._takes("("):
+            found = self._side()
+            if not self._takes(")"):
+                raise self._refused()
+            return found
+        rest, size = self._rest(), len(self._names)
+        name = _name_at(self._text, self._place, self._names) if rest else ""
+        if name:
+            self._place += len(name)
+            return np.eye(size + 1)[[self._names.index(name)]]
+        factor = _name_at(self._text, self._place, self._factors) if rest else ""
+        if factor:
+            self._place += len(factor)
+            places = [self._names.index(level) for level in self._levels[factor]]
+            return np.eye(size + 1)[places]
+        number = _NUMBER.match(rest)
+        if number is None:
+            raise self._refused()
+        self._place += number.end()
+        return float(number.group()) * np.eye(size + 1)[[size]]
+
+    def _rest(self) -> str:
+        rest = self._text[self._place :].lstrip()
+        self._place = len(self._text) - len(rest)
+        return rest
+
+    def _takes(self, sign: str) -> bool:
+        found = self._rest().startswith(sign)
+        self._place += found
+        return found
+
+    def _words(self, row: Floats) -> str:
+        """Return a combination in words."""
+        terms = ""
+        for weight, name in zip(row.tolist(), [*self._names, ""], strict=True):
+            if weight:
+                size = f"{abs(weight):g}"
+                term = size if not name else name if size == "1" else f"{size} * {name}"
+                sign = "-" if weight < 0 else "+"
+                terms += f" {sign} {term}" if terms else f"-{term}" if weight < 0 else term
+        return terms
+
+    def _refused(self) -> InvalidParameter:
+        known = [*self._names, *self._factors]
+        shown = ", ".join(known[:_SHOWN]) + (", ..." if len(known) > _SHOWN else "")
+        return InvalidParameter(
+            f"{self._parameter} must be sums of coefficients ({shown}) and numbers, with = between them, got "
+            f"{self._text.strip()!r}"
+        )

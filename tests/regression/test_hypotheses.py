@@ -1,0 +1,86 @@
+"""Hypotheses in words are the matrices of statsmodels, and what is none of them is refused by name."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.formula.api as smf
+
+from dpstats.errors import InvalidParameter
+from dpstats.regression.hypotheses import Hypotheses
+
+NAMES = ["Intercept", "x", "x2", "dose mg", "C(plan)[T.b]", "C(plan)[T.c, d]", "C(plan)[T.b]:x"]
+
+
+def parse(asked: object, first: int = 1) -> Hypotheses:
+    return Hypotheses.parse(asked, NAMES, first, "names")
+
+
+def test_statsmodels_reads_the_same() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(60, 3)), columns=["y", "x1", "x2"])
+    frame["plan"] = rng.choice(list("abc"), 60)
+    fitted = smf.ols("y ~ x1 + x2 + C(plan)", frame).fit()
+    names = list(fitted.params.index)
+    for text in (
+        "x1 = x2",
+        "x1 = x2 = 0",
+        "x1 + 2*x2 = 1",
+        "x1 - x2/2, Intercept = -.5",
+        "-x1 + (x2 - 3) * 2 = 0",
+        "C(plan)[T.b] = C(plan)[T.c], x1 = 1e-1",
+    ):
+        mine, theirs = Hypotheses.parse(text, names, 1, "names"), fitted.t_test(text)
+        off = mine.matrix @ fitted.params.to_numpy() - mine.values
+        cov = mine.matrix @ fitted.cov_params().to_numpy() @ mine.matrix.T
+        np.testing.assert_allclose(off / np.sqrt(np.diagonal(cov)), np.ravel(theirs.tvalue), atol=1e-9)
+        f = off @ np.linalg.solve(cov, off) / len(off)
+        assert f == pytest.approx(float(np.squeeze(fitted.f_test(text).fvalue)))
+
+
+def test_a_factor_is_its_levels_without_interactions() -> None:
+    assert parse("C(plan)").names == ("C(plan)[T.b]", "C(plan)[T.c, d]")
+    assert parse("C(plan) = 0").matrix.tolist() == parse("C(plan)").matrix.tolist()
+    assert parse("C(plan) = 0").names == ("C(plan)[T.b] = 0", "C(plan)[T.c, d] = 0")
+    assert parse(["C(plan)", "x"]).matrix.shape == (3, 7)
+
+
+def test_names_are_taken_whole() -> None:
+    assert parse("x2").names == ("x2",) and parse("dose mg = 1").values.tolist() == [1.0]
+    assert parse("C(plan)[T.b]:x = x").names == ("-x + C(plan)[T.b]:x = 0",)
+    assert parse("C(plan)[T.c, d] = 0, x = 0").matrix.shape == (2, 7)
+    assert parse("x = -0").names == ("x = 0",)
+
+
+def test_positions_are_of_slopes_and_matrices_of_all() -> None:
+    assert parse(0).names == parse([-6]).names == ("x",)
+    assert parse(range(6)).matrix[:, 0].tolist() == [0.0] * 6
+    assert parse(np.eye(7)[:2]).names == ("c0", "c1")
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ("height", "names must be sums of coefficients"),
+        ("x = ", "with = between them, got 'x ='"),
+        ("x * x2 = 1", "sums of coefficients"),
+        ("x / 0", "sums of coefficients"),
+        ("1 / x", "sums of coefficients"),
+        ("(x + x2", "sums of coefficients"),
+        ("x x2", "sums of coefficients"),
+        ("x y", "sums of coefficients"),
+        ("", "sums of coefficients"),
+        ("C(plan)[T.z]", "sums of coefficients"),
+        ("1 = 1", "none of which follows from the others"),
+        ("x = 1, x = 2", "none of which follows"),
+        ([], "at least one hypothesis"),
+        (1.5, "got float"),
+        (True, "got bool"),
+        (6, "positions in coef_ \\(n_features = 6\\), got 6"),
+        (np.eye(3), "a column for each coefficient, the intercept first \\(7\\), got 3"),
+    ],
+)
+def test_what_is_no_hypothesis_is_refused(asked: object, message: str) -> None:
+    with pytest.raises(InvalidParameter, match=message):
+        parse(asked)
