@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.labels import printable
 from dpstats.report import SIMULATED, Reported
 
 __all__ = ["ConfidenceInterval", "JointTest", "Summary", "ValueTest", "about_missing", "with_missing"]
@@ -360,7 +361,7 @@ class Summary(Exported, Reported):
 
     def as_text(self) -> str:
         """Return the summary as plain text."""
-        table = [list(self.columns), *self.aligned(" ")]
+        table = [[printable(cell) for cell in row] for row in (self.columns, *self.aligned(" "))]
         widths = [max(len(row[j]) for row in table) for j in range(len(self.columns))]
 
         def line(row: Sequence[str]) -> str:
@@ -371,8 +372,8 @@ class Summary(Exported, Reported):
             return "  ".join(cells).rstrip()
 
         names = max((len(name) for name, _ in self.facts), default=0)
-        facts = [f"{name + ':':<{names + 1}} {value}" for name, value in self.facts]
-        notes = [f"[{i}] {note}" for i, note in enumerate(self.notes, 1)]
+        facts = [printable(f"{name + ':':<{names + 1}} {value}") for name, value in self.facts]
+        notes = [printable(f"[{i}] {note}") for i, note in enumerate(self.notes, 1)]
         width = max(sum(widths) + 2 * (len(widths) - 1), len(self.title), *(len(fact) for fact in facts), 0)
         width = min(width, 110)
         # A fact of several sentences is a paragraph; a short one stays on its line, where a search finds it.

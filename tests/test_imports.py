@@ -160,6 +160,7 @@ INSIDE = {
         "base",
         "clipping",
         "moments",
+        "observed",
         "clipped_errors",
         "clipped_plan",
         "clipped",

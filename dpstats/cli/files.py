@@ -7,13 +7,13 @@ import contextlib
 import json
 import math
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from dpstats import __version__
+from dpstats.data.labels import printable
 from dpstats.errors import InvalidParameter, NotDelivered
 
 Show = Callable[[Any, dict[str, Any]], None]
@@ -153,7 +153,7 @@ def command_of(options: argparse.Namespace) -> str:
 def notice(options: argparse.Namespace, text: str) -> None:
     """Say something beside the result, on standard error; nothing with ``--quiet``."""
     if not options.quiet and sys.stderr is not None:
-        print(printable(f"dpstats {command_of(options)}: {text}"), file=sys.stderr)
+        print(printable(f"dpstats {command_of(options)}: {text}", lines=True), file=sys.stderr)
 
 
 def shows_progress(options: argparse.Namespace) -> bool:
@@ -182,19 +182,12 @@ def tell(text: Any) -> None:
     """Print a result and flush it; characters that the terminal cannot show, or would obey, are escaped."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     try:
-        print(printable(str(text)).encode(encoding, "backslashreplace").decode(encoding), flush=True)
+        print(
+            printable(str(text), lines=True).encode(encoding, "backslashreplace").decode(encoding), flush=True
+        )
     except OSError as error:
         give_up_stdout()
         raise NotDelivered(f"the result cannot be printed ({error.strerror})") from None
-
-
-def printable(text: str) -> str:
-    """Return a text whose control characters are escaped, except for its lines: names come from files of others."""
-    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
-
-
-# Of terminals, and those that are not seen or that turn the direction of text.
-_CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
 
 def give_up_stdout() -> None:

@@ -39,14 +39,8 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         help="compare all pairs of groups, by Tukey's range (default) or Holm's p-values",
     )
     parser.add_argument("--anova", action="store_true", help="test whether all means are equal")
-    parser.add_argument(
-        "--missing",
-        choices=["error", "drop"],
-        default="error",
-        help="refuse missing entries (default), or let their rows count nowhere",
-    )
     add_unit(parser, "the mean of its entries and its first label")
-    add_privacy(parser, 1e-6, missing=False)
+    add_privacy(parser, 1e-6, missing=("error", "drop"))
 
 
 def _groups(options: argparse.Namespace) -> list[str]:

@@ -30,7 +30,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         default="error",
         help="what a row outside of them does: refuse the file (default), or count nowhere",
     )
-    add_privacy(parser, 0.0, missing=False)
+    add_privacy(parser, 0.0)
 
 
 def _read(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:

@@ -65,7 +65,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         help="adaptive: what bias and intervals assume about the rows (default: subgaussian)",
     )
     add_unit(parser, "the mean of its entries")
-    add_privacy(parser, 0.0)
+    add_privacy(parser, 0.0, missing=("error", "drop", "center"))
 
 
 def _add_answers(parser: argparse.ArgumentParser) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import math
 import re
+from collections.abc import Sequence
 from decimal import Decimal
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
-from dpstats.cli.files import give_up_stdout, path_or_dash, printable
+from dpstats.cli.files import give_up_stdout, path_or_dash
+from dpstats.data.labels import printable
 from dpstats.errors import InvalidParameter
 
 
@@ -68,7 +70,9 @@ def check_plot(path: Path | None) -> None:
         raise ModuleNotFoundError("no matplotlib", name="matplotlib")
 
 
-def add_privacy(parser: argparse.ArgumentParser, delta: float | None = None, *, missing: bool = True) -> None:
+def add_privacy(
+    parser: argparse.ArgumentParser, delta: float | None = None, *, missing: Sequence[str] = ()
+) -> None:
     """Add the guarantee of a release, and what it does with missing entries if that can be chosen."""
     parser.add_argument(
         "--epsilon", type=float, default=1.0, metavar="E", help="of the guarantee (default: 1)"
@@ -81,14 +85,18 @@ def add_privacy(parser: argparse.ArgumentParser, delta: float | None = None, *, 
             metavar="D",
             help=f"of the guarantee (default: {delta:g}); 0 is pure privacy, with Laplace noise",
         )
-    if not missing:
-        return
-    parser.add_argument(
-        "--missing",
-        choices=["error", "center"],
-        default="error",
-        help="refuse missing entries (default), or let them count as the centre, which is public",
-    )
+    if missing:
+        words = ", ".join(f"{word}: {_MISSING[word]}" for word in missing)
+        parser.add_argument(
+            "--missing", choices=missing, default="error", help=f"what a missing entry does ({words})"
+        )
+
+
+_MISSING = {
+    "error": "refuse the data, the default",
+    "drop": "leave its row out",
+    "center": "count as the center, which is public",
+}
 
 
 def check_ends(low: float, high: float) -> None:

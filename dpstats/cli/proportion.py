@@ -15,7 +15,7 @@ from dpstats.errors import InvalidParameter
 
 def _add_parameters(parser: argparse.ArgumentParser) -> None:
     add_unit(parser, "whether any of them has the property")
-    add_privacy(parser, 0.0, missing=False)
+    add_privacy(parser, 0.0)
 
 
 def _read(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:

@@ -51,7 +51,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
     # Its name until 0.1.
     parser.add_argument("--level", type=float, dest="confidence", help=argparse.SUPPRESS)
     add_unit(parser, "the mean of its entries")
-    add_privacy(parser, 0.0, missing=False)
+    add_privacy(parser, 0.0)
 
 
 def _read(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:

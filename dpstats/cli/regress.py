@@ -61,7 +61,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         help="of the guarantee (default: 1e-06), greater than 0; functional is pure and has none",
     )
     add_unit(parser, "the mean of its numbers, and its first level and its first outcome of 0 or 1")
-    add_privacy(parser, missing=False)
+    add_privacy(parser)
 
 
 class _Model(NamedTuple):
@@ -163,7 +163,10 @@ def _outcome_bounds(bounds: Any, name: str, logistic: bool) -> Any:
 
 
 def _width(options: argparse.Namespace) -> int | None:
-    return None if options.formula is None else len(_model(options).x_bounds)
+    if options.formula is not None:
+        return len(_model(options).x_bounds)
+    # In a plan of columns their number is an option.
+    return len(getattr(options, "column", None) or []) or None
 
 
 def _read(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:

@@ -206,10 +206,14 @@ def _check_missing_words(options: argparse.Namespace) -> None:
 
 def _check_budget(options: argparse.Namespace, budget: Any, n: int, d: int) -> None:
     """Refuse a release of so many rows and columns that the budget cannot pay, before an entry is looked at."""
-    # How many units there are is known only when their rows are put together.
-    if budget is not None and getattr(options, "unit", None) is None:
-        n, d = max(n, 2), options.width(options) or d
-        budget.check(options.build(options, n, d).plan(n, d))
+    if budget is None:
+        return
+    unit = getattr(options, "unit", None)
+    # How many units there are is known only when their rows are put together: at most one for each row. The column of
+    # their names is none of the numbers.
+    n, d = max(n, 2), options.width(options) or (d if unit is None else max(d - 1, 1))
+    plan = options.build(options, n, d).plan(n, d)
+    budget.check(plan if unit is None else plan.for_data(unit, simulated=False))
 
 
 @contextlib.contextmanager

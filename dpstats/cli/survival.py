@@ -33,7 +33,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--unit", metavar="NAME", help="whose row it is; a subject with several rows is refused"
     )
-    add_privacy(parser, 0.0, missing=False)
+    add_privacy(parser, 0.0)
 
 
 def _groups(options: argparse.Namespace) -> list[str] | None:

@@ -28,7 +28,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         default="error",
         help="what a row at another level does: refuse the file (default), or count in no cell",
     )
-    add_privacy(parser, 0.0, missing=False)
+    add_privacy(parser, 0.0)
 
 
 def _names(options: argparse.Namespace) -> dict[str, list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import reprlib
 import sys
 from collections.abc import Mapping
@@ -118,3 +119,19 @@ def _order(name: str, labels: list[Any] | None, names: list[Any]) -> list[int] |
         f"{name} must have the columns of X as its labels, in any order, or no labels, got labels "
         f"{reprlib.repr(labels)} for the columns {reprlib.repr(names)}"
     )
+
+
+def printable(text: str, *, lines: bool = False) -> str:
+    """Return a text whose control characters are escaped: names of columns come from files of others.
+
+    With ``lines`` its lines stay.
+    """
+
+    def escaped(found: re.Match[str]) -> str:
+        return found[0] if lines and found[0] == "\n" else found[0].encode("unicode_escape").decode()
+
+    return _CONTROLS.sub(escaped, text)
+
+
+# Of terminals, and those that are not seen or that turn the direction of text.
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")

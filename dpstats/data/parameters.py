@@ -101,13 +101,17 @@ _MISSING = {
 }
 
 
-def check_missing(value: Any, allowed: Sequence[str] = ("error",)) -> str:
-    """Return what a missing entry does: one of the words that have a meaning for the estimator."""
+def check_missing(value: Any, allowed: Sequence[str] = ("error",), instead: str = "") -> str:
+    """Return what a missing entry does: one of the words that have a meaning for the estimator.
+
+    ``instead`` is how to get what a word means that is known and not allowed.
+    """
     if isinstance(value, str) and value in allowed:
         return value
     words = ", ".join(map(repr, allowed))
     advice = "; ".join(f"{word!r}: {_MISSING[word]}" for word in allowed)
-    raise InvalidParameter(f"missing must be one of {words}, got {reprlib.repr(value)}. {advice}.")
+    way = f" {instead}" if instead and isinstance(value, str) and value in _MISSING else ""
+    raise InvalidParameter(f"missing must be one of {words}, got {reprlib.repr(value)}. {advice}.{way}")
 
 
 def check_flag(name: str, value: Any) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.columns import distinct
-from dpstats.data.frames import column, in_memory, refuse_unknown, take
+from dpstats.data.frames import column, refuse_unknown, take
 from dpstats.data.labels import UNIT, column_names
 from dpstats.data.parameters import check_integer
 from dpstats.data.rows import column_of
@@ -33,8 +33,8 @@ def one_row_per_unit(
 
     Parameters
     ----------
-    frame : data frame
-        Private, of pandas, polars or another library that narwhals knows.
+    frame : data frame of pandas
+        Private. Frames of other libraries have no place for what their rows are, and are refused.
     unit : column name
         Whose row it is: text, numbers, bytes, times, or tuples of these. A missing one is refused (which shows that
         there was one): nobody would be protected by it.
@@ -52,8 +52,8 @@ def one_row_per_unit(
     Returns
     -------
     data frame
-        Of the same library, the columns ``unit`` and those of ``how``, in the order of the units. One of pandas carries
-        what its rows are: guarantees of fits then say "one person replaced". Other libraries have no place for that.
+        The columns ``unit`` and those of ``how``, in the order of the units. It carries what its rows are: guarantees
+        of fits then say "one person replaced".
 
     Notes
     -----
@@ -75,10 +75,15 @@ def one_row_per_unit(
     >>> print(ClippedMean(bounds=(0, 50), random_state=0).fit(people[["visits"]]).privacy_)
     (epsilon = 1, delta = 0), one person replaced [simulated noise, not a private release]
     """
-    frame = in_memory(frame)
     names = column_names(frame)
     if names is None:
         raise InvalidData(f"frame must be a data frame, got {type(frame).__name__}")
+    if not hasattr(frame, "iloc"):
+        library = type(frame).__module__.partition(".")[0]
+        raise InvalidData(
+            f"frame must be a data frame of pandas, which keeps what a row is, got {type(frame).__name__} of "
+            f"{library}. Convert it, for example by frame.to_pandas()."
+        )
     _check_how(how)
     refuse_unknown("unit", [unit], names)
     refuse_unknown("how", list(how), names)
@@ -97,7 +102,7 @@ def one_row_per_unit(
     for name, kind in how.items():
         kept = _KINDS[kind](read[name], rows)
         made[name] = take(frame, name, kept) if kind == "first" else kept
-    return _framed(frame, made, word)
+    return _framed(made, word)
 
 
 class Units:
@@ -229,15 +234,10 @@ _KINDS: dict[str, Callable[[Any, list[NDArray[np.int64]]], Any]] = {
 }
 
 
-def _framed(like: Any, made: Mapping[Any, Any], word: str) -> Any:
-    """Return columns as a data frame of the library of another, which says what its rows are where it can."""
-    if hasattr(like, "iloc"):
-        import pandas as pd
+def _framed(made: Mapping[Any, Any], word: str) -> Any:
+    """Return columns as a data frame that says what its rows are."""
+    import pandas as pd
 
-        frame = pd.DataFrame(dict(made))
-        frame.attrs[UNIT] = (word, len(frame))
-        return frame
-    import narwhals as nw
-
-    backend = nw.get_native_namespace(like)
-    return nw.from_dict({str(name): values for name, values in made.items()}, backend=backend).to_native()
+    frame = pd.DataFrame(dict(made))
+    frame.attrs[UNIT] = (word, len(frame))
+    return frame

@@ -13,7 +13,7 @@ The proof is in docs/proofs/lattice.md.
 from dpstats.lattice.ball import BallLattice, CrossLattice
 from dpstats.lattice.base import BITS, RowLattice
 from dpstats.lattice.box import BoxLattice
-from dpstats.lattice.finite import check_finite, check_finite_rows
+from dpstats.lattice.finite import check_finite, check_finite_rows, observed_pairs
 from dpstats.lattice.norms import NormedLattice, NormSums
 from dpstats.lattice.rounding import exact_steps, isqrt_up
 from dpstats.lattice.sums import Moments
@@ -31,6 +31,7 @@ __all__ = [
     "check_finite_rows",
     "exact_steps",
     "isqrt_up",
+    "observed_pairs",
 ]
 
 

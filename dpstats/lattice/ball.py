@@ -55,18 +55,31 @@ class BallLattice(NormedLattice):
     def n_counts(self) -> int:
         return 1
 
-    def joint_sensitivity(self, norm: str, weights: Sequence[float], outside: float = 0.0) -> float:
+    def joint_sensitivity(
+        self, norm: str, weights: Sequence[float], outside: float = 0.0, count: float = 0.0
+    ) -> float:
         if norm == "l1" and tuple(weights) == (1.0,):
             return (self.sensitivity("l1") + outside * self.radius) * (1 + 1e-12)
         if norm != "l2" or weights[0] != 1 or len(weights) > 2:
-            return super().joint_sensitivity(norm, weights, outside)
+            return super().joint_sensitivity(norm, weights, outside, count)
         weight = weights[1] if len(weights) > 1 else 0.0
         if self.n_features == 1:
             movement = box_movement(weights, self.radius, norm)
         else:
             movement = ball_movement(weight, self.radius, self.n_features)
+        if count:
+            movement = max(movement, (1 + weight**2 + count**2) * float(self.radius) ** 2)
         # One count for a row.
         return math.sqrt(movement + (outside * self.radius) ** 2) * (1 + 1e-12)
+
+    def free_count(self, norm: str, weights: Sequence[float]) -> float:
+        if norm != "l2" or weights[0] != 1 or len(weights) > 2:
+            return super().free_count(norm, weights)
+        # Squares of a row add up to at most the square of the radius, and so do those of the squares.
+        return math.sqrt(3 - sum(weight**2 for weight in weights[1:])) * (1 - 1e-9)
+
+    def row_size(self, norm: str) -> float:
+        return float(self.radius)
 
     def free_squares(self, norm: str) -> float | None:
         if norm == "l1":
@@ -157,8 +170,10 @@ class CrossLattice(BallLattice):
         # Two opposite corners, in either norm. The squares' sensitivity is the ball's: between two corners.
         return 2 * self.radius
 
-    def joint_sensitivity(self, norm: str, weights: Sequence[float], outside: float = 0.0) -> float:
-        return RowLattice.joint_sensitivity(self, norm, weights, outside)
+    def joint_sensitivity(
+        self, norm: str, weights: Sequence[float], outside: float = 0.0, count: float = 0.0
+    ) -> float:
+        return RowLattice.joint_sensitivity(self, norm, weights, outside, count)
 
     def free_squares(self, norm: str) -> None:
         return None

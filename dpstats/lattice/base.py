@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.tables import Rows
 from dpstats.errors import DPStatsError, InvalidData, InvalidParameter
+from dpstats.lattice.finite import observed
 from dpstats.lattice.rounding import SHIFT, pattern
 from dpstats.lattice.sums import (
     BLOCK,
@@ -79,13 +80,29 @@ class RowLattice(ABC):
     def square_sensitivity(self, norm: str) -> int:
         """Return the largest distance of two rows of squares (see `sums`), in their steps."""
 
-    def joint_sensitivity(self, norm: str, weights: Sequence[float], outside: float = 0.0) -> float:
+    def joint_sensitivity(
+        self, norm: str, weights: Sequence[float], outside: float = 0.0, count: float = 0.0
+    ) -> float:
         """Return the largest distance of two rows of weighted powers and counts (see `moments`), in steps.
 
         ``weights`` are of the powers 1, 2, ...; a power's noise is that of the sums over its weight. An entry that is
-        counted as outside counts ``outside`` times the largest step, in root mean square over the columns.
+        counted as outside counts ``outside`` times the largest step, in root mean square over the columns. With
+        ``count`` a row may be none, even powers are less `even_center`, and a row counts ``count`` times `row_size`.
         """
         raise DPStatsError(f"{type(self).__name__} has no bound for several powers together")
+
+    def free_count(self, norm: str, weights: Sequence[float]) -> float:
+        """Return a weight at which a count of the rows that are observed costs nothing beside these powers."""
+        raise DPStatsError(f"{type(self).__name__} has no bound for rows that are not observed")
+
+    def row_size(self, norm: str) -> float:
+        """Return the largest distance of a row from the center, in steps."""
+        raise DPStatsError(f"{type(self).__name__} has no bound for rows that are not observed")
+
+    @property
+    def even_center(self) -> int | Integers:
+        """What even powers are measured from where rows may be none, in steps."""
+        return 0
 
     def free_squares(self, norm: str) -> float | None:
         """Return a weight at which squares beside the sums cost nothing; None where there is none."""
@@ -158,7 +175,7 @@ class RowLattice(ABC):
         outside : bool
             Also count what is strictly beyond the region.
         missing : {"error", "center"}
-            What a NaN or infinite entry does: raise, or count as the centre.
+            What a NaN or infinite entry does: raise, or count as the center.
         threads, block : int
             Number of threads (default: the processors, at most 8) and entries in a block. The
             sums do not depend on either.
@@ -175,11 +192,21 @@ class RowLattice(ABC):
     def row_moments(
         self, rows: Rows, *, powers: int = 1, outside: bool = False, missing: str = "error"
     ) -> Moments:
-        """Return `moments` of private rows, wherever they are: those of the same rows in an array."""
+        """Return `moments` of private rows, wherever they are: those of the same rows in an array.
+
+        With ``missing="drop"`` they are those of the observed rows, with their number.
+        """
         self._check_count(rows.shape[0])
-        return Moments.of(
-            summed_by(rows, lambda X: self.moments(X, powers=powers, outside=outside, missing=missing).all())
-        )
+        drops = missing == "drop"
+
+        def work(X: NDArray[Any]) -> list[Integers]:
+            if drops:
+                X = observed(X)
+            found = self.moments(X, powers=powers, outside=outside, missing="error" if drops else missing)
+            return [np.array([len(X)]), *found.all()] if drops else found.all()
+
+        sums = summed_by(rows, work)
+        return replace(Moments.of(sums[1:]), rows=int(sums[0][0])) if drops else Moments.of(sums)
 
     def _check_count(self, n: int) -> None:
         if n << self.bits > _MAX_SUM:

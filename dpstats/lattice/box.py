@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,13 @@ from dpstats.errors import InvalidParameter
 from dpstats.lattice.base import BITS, RowLattice, check_region
 from dpstats.lattice.box_sql import power_sums
 from dpstats.lattice.finite import not_finite
-from dpstats.lattice.joint import FREE_SQUARES, FREE_SQUARES_L1, box_movement, free_weight
+from dpstats.lattice.joint import (
+    FREE_SQUARES,
+    FREE_SQUARES_L1,
+    box_movement,
+    dropped_movement,
+    free_weight,
+)
 from dpstats.lattice.rounding import SHIFT, isqrt_up, pattern
 from dpstats.lattice.sums import Moments, Reading, stored_sums, sums_by_columns
 
@@ -87,13 +93,40 @@ class BoxLattice(RowLattice):
     def largest(self) -> Steps:
         return self.bound
 
-    def joint_sensitivity(self, norm: str, weights: Sequence[float], outside: float = 0.0) -> float:
+    def joint_sensitivity(
+        self, norm: str, weights: Sequence[float], outside: float = 0.0, count: float = 0.0
+    ) -> float:
         bounds = self._bounds()
-        movement = {K: box_movement(weights, K, norm) for K in set(bounds)}
+        moved = self._moved(box_movement, weights, norm)
+        if count:
+            power = 2 if norm == "l2" else 1
+            none = self._moved(dropped_movement, weights, norm) + (count * self.row_size(norm)) ** power
+            moved = max(moved, none)
         counted = math.fsum(K**2 for K in bounds) * outside**2
         if norm == "l2":
-            return math.sqrt(math.fsum([*(movement[K] for K in bounds), counted])) * _SAFE
-        return math.fsum([*(movement[K] for K in bounds), math.sqrt(len(bounds) * counted)]) * _SAFE
+            return math.sqrt(moved + counted) * _SAFE
+        return (moved + math.sqrt(len(bounds) * counted)) * _SAFE
+
+    def _moved(
+        self, movement: Callable[[Sequence[float], int, str], float], weights: Sequence[float], norm: str
+    ) -> float:
+        """Return a movement of all columns, squared for "l2"."""
+        bounds = self._bounds()
+        found = {K: movement(weights, K, norm) for K in set(bounds)}
+        return math.fsum(found[K] for K in bounds)
+
+    def free_count(self, norm: str, weights: Sequence[float]) -> float:
+        left = self._moved(box_movement, weights, norm) - self._moved(dropped_movement, weights, norm)
+        size = self.row_size(norm)
+        return (math.sqrt(left) / size if norm == "l2" else left / size) * (1 - 1e-9)
+
+    def row_size(self, norm: str) -> float:
+        bounds = self._bounds()
+        return math.fsum(bounds) if norm == "l1" else math.sqrt(math.fsum(K**2 for K in bounds))
+
+    @property
+    def even_center(self) -> Steps:
+        return self.bound // 2
 
     def free_squares(self, norm: str) -> float:
         return FREE_SQUARES_L1 if norm == "l1" else free_weight(FREE_SQUARES, self.bits)
@@ -125,6 +158,8 @@ class BoxLattice(RowLattice):
     def row_moments(
         self, rows: Rows, *, powers: int = 1, outside: bool = False, missing: str = "error"
     ) -> Moments:
+        if missing == "drop":
+            return super().row_moments(rows, powers=powers, outside=outside, missing=missing)
         self._check_count(rows.shape[0])
         unit, (offset, far) = self._unit, self._offset()
         found = power_sums(

@@ -46,6 +46,21 @@ def finite_or_center(rows: NDArray[Any], center: Columns, missing: str) -> NDArr
     return np.where(np.isfinite(rows), rows, center)
 
 
+def observed(X: NDArray[Any]) -> NDArray[Any]:
+    """Return the rows without a NaN or infinite entry: whether a row is one of them depends on that row alone."""
+    with np.errstate(all="ignore"):
+        return X if all_finite(X) else X[np.isfinite(X).all(axis=1)]
+
+
+def observed_pairs(X: NDArray[Any], y: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """Return the rows, and their outcomes, of which no entry and no outcome is NaN or infinite."""
+    with np.errstate(all="ignore"):
+        if all_finite(X) and all_finite(y):
+            return X, y
+        kept = np.isfinite(X).all(axis=1) & np.isfinite(y)
+    return X[kept], y[kept]
+
+
 def all_finite(rows: NDArray[Any]) -> bool:
     """Say whether every entry is finite."""
     if rows.dtype.kind != "f":
@@ -59,6 +74,6 @@ def all_finite(rows: NDArray[Any]) -> bool:
 def not_finite() -> InvalidData:
     """Return what is said where an entry is no number."""
     return InvalidData(
-        "Input X contains NaN or infinity. Remove or impute such rows first, or declare "
-        "missing='center' to let such an entry count as the clip centre."
+        "Input X contains NaN or infinity. Remove or impute such rows first, or declare missing='drop' to leave them "
+        "out, where the estimator offers it, or missing='center' to let such an entry count as the center of the clip."
     )

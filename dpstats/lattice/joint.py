@@ -60,6 +60,16 @@ def box_movement(weights: Sequence[float], largest: int, norm: str) -> float:
     return ((1 + theta) * exact * K**2 + (1 + 1 / theta) * off) * _SAFE
 
 
+def dropped_movement(weights: Sequence[float], largest: int, norm: str) -> float:
+    """Return how far, in steps, a row is from none in one column's weighted powers: squared for "l2".
+
+    Even powers are measured from half of the largest, so that they lie within half of it on either side.
+    """
+    sizes = (float(largest), float(largest - largest // 2)) * 2
+    parts = [weight * size for weight, size in zip(weights, sizes, strict=False)]
+    return math.fsum(parts if norm == "l1" else [part**2 for part in parts]) * _SAFE
+
+
 def ball_movement(weight: float, radius: int, n_features: int) -> float:
     """Return the squared l2 movement, in steps, of the sums and weighted squares of a ball in two columns or more."""
     if weight == 0:

@@ -44,13 +44,16 @@ class Moments:
         second and third power of the largest, K: of ``k*k // K``, of that times ``k`` over K, and of its square over K.
     outside : array of shape (n_features,), (1,) or (0,)
         How many entries (rows, of a ball) are beyond the region, where this was asked for.
+    rows : int
+        How many rows are observed, where others were dropped.
     """
 
     powers: tuple[Integers, ...]
     outside: Integers
+    rows: int = 0
 
     def all(self) -> list[Integers]:
-        """Return every sum."""
+        """Return every sum over the rows."""
         return [*self.powers, self.outside]
 
     @classmethod

@@ -252,7 +252,11 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         tails = check_choice("tails", self.tails, TAILS)
-        missing = check_missing(self.missing, ["error", "center"])
+        missing = check_missing(
+            self.missing,
+            ["error", "center"],
+            "For the mean of the observed rows, use ClippedMean(missing='drop').",
+        )
         middle, bound, hard = self._declared(d)
         private_std = isinstance(self.std, str)
         if private_std:

@@ -170,13 +170,13 @@ class ColumnEstimator(HasEstimates, PrivateEstimator[Plan]):
         """Return rows to predict for: what a fit takes, of as many columns."""
         check_is_fitted(self)
         rows = self._again(X)
-        if self.missing != "center":
+        if self.missing == "error":
             check_finite_rows(rows)
         return rows
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.missing == "center"
+        tags.input_tags.allow_nan = self.missing != "error"
         return tags
 
     # The parts of a summary.

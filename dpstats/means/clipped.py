@@ -40,6 +40,7 @@ from dpstats.means.moments import (
     mean_integers,
     squares_integers,
 )
+from dpstats.means.observed import ObservedSums, RatioErrors
 from dpstats.means.region import Region, public_numbers
 from dpstats.means.score import About, Known, Score
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -99,9 +100,10 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
     calibration : {"exact", "textbook"}, default="exact"
         "exact" uses the exact Gaussian curve. "textbook" uses the noise printed in algorithm 9.2.1
         and raises `NotPrivate` wherever that noise does not give the stated delta.
-    missing : {"error", "center"}, default="error"
-        What a NaN or infinite entry does: refuse the data (which shows that there was one), or
-        count as the centre.
+    missing : {"error", "drop", "center"}, default="error"
+        What a NaN or infinite entry does: refuse the data (which shows that there was one), leave its row out, or
+        count as the center. With "drop" the number of rows that count is private: it is released with the sums, at
+        no more noise, and the mean is a ratio of the two. It needs ``std="private"``.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise: a release. Anything else is a simulation.
     budget : PrivacyBudget, optional
@@ -113,7 +115,9 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         The private estimate, in the units of the data, inside the bounds.
     released_mean_ : ndarray of shape (n_features,)
         The same as it was released, unbiased for E[clip(x)] and perhaps outside the bounds: for averages over several
-        releases, and for studies of risk.
+        releases, and for studies of risk. Not with ``missing="drop"``, where it is a ratio.
+    rows_, rows_noise_std_ : float
+        With ``missing="drop"``: how many rows count, with noise, and the standard deviation of that noise.
     noise_scale_ : float or ndarray of shape (n_features,)
         Standard deviation (Gaussian) or scale (Laplace) of the noise in ``mean_``; one number
         unless ``clip`` is an array and the noise proportional to it.
@@ -174,6 +178,10 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
     """
 
     _per_column = ("bounds", "clip", "center", "std")
+    _score: ErrorDistribution
+    _observed: ObservedSums
+    _counted: float
+    std_: NDArray[np.float64] | None
 
     def __init__(
         self,
@@ -238,13 +246,15 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         n = check_integer("n_samples", n_samples, at_least=2)
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
-        missing = check_missing(self.missing, ["error", "center"])
+        missing = check_missing(self.missing, ["error", "drop", "center"])
         calibration = check_choice("calibration", self.calibration, ["exact", "textbook"])
         std = self._public_std(d)
         share = check_real("std_share", self.std_share, above=0, below=1)
         counts = check_flag("clipped_share", self.clipped_share)
         region = Region.check(self.bounds, self.bounds_are, self.clip, self.center, d)
         law = "laplace" if delta == 0 else "gaussian"
+        if missing == "drop":
+            self._check_drop(delta)
 
         def stages(bits: int) -> tuple[RowLattice, Weights, tuple[Stage | JointStage, ...]]:
             lattice = self._lattice(region, d, bits)
@@ -252,7 +262,10 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
             if self._estimates_std() and free is None:
                 return lattice, Weights((1.0, 1.0)), self._apart(lattice, n, epsilon, share, counts)
             powers = (1.0, free) if self._estimates_std() and free is not None else (1.0,)
-            weights = Weights(powers, _COUNT_WEIGHT[law] if counts else 0.0)
+            rows = (
+                lattice.free_count("l1" if law == "laplace" else "l2", powers) if missing == "drop" else 0.0
+            )
+            weights = Weights(powers, _COUNT_WEIGHT[law] if counts else 0.0, rows)
             made = additive_stages(
                 [weights.integers(lattice, n, law)], epsilon, delta, calibration=calibration
             )
@@ -285,6 +298,18 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         return additive_stages(
             [mean_integers(lattice, n, 1 - share), squares_integers(lattice, n, share)], epsilon, 0.0
         )
+
+    def _check_drop(self, delta: float) -> None:
+        """Refuse options for which there is no ratio over the observed rows."""
+        if not self._estimates_std():
+            raise InvalidParameter(
+                "missing='drop' requires std='private': the interval of a ratio needs the sum of squares of the "
+                f"observed rows, got std={self.std!r}. Leave std out."
+            )
+        if self.clip_norm == "l2" and delta == 0:
+            raise InvalidParameter(
+                "missing='drop' with clip_norm='l2' requires delta > 0, got delta=0. Set delta, or clip_norm='linf'."
+            )
 
     def _estimates_std(self) -> bool:
         return isinstance(self.std, str) and self.std == "private"
@@ -328,12 +353,41 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         return exact if len(plan.stages) == 1 else next(iter(exact.values()))
 
     def _report(self, released: Released, plan: ClippedMeanPlan) -> None:
-        d, n = plan.n_features, plan.n_samples
-        values, noise = flat(released), plan.noise(MEAN)
+        values = flat(released)
+        if plan.missing == "drop":
+            self._report_observed(values, plan)
+        else:
+            self._report_all(values, plan)
+
+    def _report_observed(self, values: Mapping[str, NDArray[np.float64]], plan: ClippedMeanPlan) -> None:
+        """Set the attributes of a ratio over the observed rows."""
+        observed = ObservedSums.of(values, plan)
+        ratio, clip = observed.ratio(), np.full(plan.n_features, plan.clip)
+        self._score = RatioErrors(ratio, clip)
+        self._counted, self._observed = float(observed.counted[0]), observed
+        self.rows_, self.rows_noise_std_ = float(observed.rows[0]), observed.rows_std
+        m, (moments, _) = ratio.estimate, observed.averages()
+        error = np.hypot(ratio.noise.total, m * observed.rows_std) / observed.counted
+        self.noise_std_ = clip * error
+        spread = moments[SQUARES] - 2 * m * moments[MEAN] + m**2 * observed.rows / observed.counted
+        spread = (spread + error**2) * observed.counted / (observed.counted - 1)
+        self.std_ = clip * np.sqrt(np.clip(spread, 0.0, 1.0))
+        low, high = plan.region.ends(plan.n_features)
+        self.mean_ = np.clip(plan.lattice.center + clip * m, low, high)
+        if OUTSIDE in values:
+            self.clipped_share_ = plan.n_samples / self._counted * values[OUTSIDE]
+            share = np.clip(self.clipped_share_, 0.0, 1.0) * observed.rows_std
+            off = np.hypot(plan.n_samples * plan.noise(OUTSIDE).std, share) / self._counted
+            self.clipped_share_std_ = float(np.max(off))
+
+    def _report_all(self, values: Mapping[str, NDArray[np.float64]], plan: ClippedMeanPlan) -> None:
+        """Set the attributes of an average over all rows."""
+        d, n, noise = plan.n_features, plan.n_samples, plan.noise(MEAN)
+        self._counted = n
         clip = np.full(d, plan.clip)
         self.noise_scale_ = noise.scale
         self.noise_std_ = np.broadcast_to(noise.std, (d,)).copy()
-        self.std_: NDArray[np.float64] | None = None if plan.std is None else np.full(d, plan.std)
+        self.std_ = None if plan.std is None else np.full(d, plan.std)
         spread: Known | About = Known(np.zeros(d) if self.std_ is None else self.std_, clip)
         if plan.estimates_std:
             first, second = values[MEAN], values[SQUARES]
@@ -391,6 +445,7 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         plan = self.plan_
         widens = estimand == "population" and not plan.region.hard
         if plan.clip_norm == "l2" and plan.std is not None:
+            assert isinstance(self._score, Score)
             std = np.full(plan.n_features, plan.std, dtype=np.float64)
             return BallErrors(self._score, self._center(), std, float(plan.region.clip), widens)
         known = np.full(plan.n_features, plan.std, dtype=np.float64) if widens else None
@@ -409,7 +464,7 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
     def _sampling_std(self) -> NDArray[np.float64]:
         if self.std_ is None:
             return np.zeros(self.plan_.n_features)
-        return self.std_ / math.sqrt(self.plan_.n_samples)
+        return self.std_ / math.sqrt(self._counted)
 
     def summary(self, confidence_level: float = 0.95, *, estimand: str | None = None) -> Summary:
         """Return a table of estimates, noise and intervals; prints as text, shows as HTML in a notebook.
@@ -431,7 +486,8 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
             table["clipped"] = [f"{100 * max(share, 0.0):.1f}%" for share in self.clipped_share_]
         law = {"exact": "exact curve", "textbook": "algorithm 9.2.1"}[plan.calibration]
         facts = [
-            ("Noise", f"Gaussian, {law}" if self._score.noise.law == "gaussian" else "Laplace"),
+            *([("Rows observed", self._observed.number())] if plan.missing == "drop" else []),
+            ("Noise", f"Gaussian, {law}" if plan.noise(MEAN).law == "gaussian" else "Laplace"),
             ("Intervals cover", interval.estimand),
         ]
         return self._framed("Private clipped mean", facts, table, self._notes(name))
@@ -439,6 +495,8 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
     def _notes(self, estimand: str) -> list[str]:
         plan = self.plan_
         notes = [*self._simulated_note(), *plan.notes()]
+        if plan.missing == "drop":
+            notes += self._observed.notes()
         if plan.std is None and not plan.estimates_std:
             notes.append(
                 "No standard deviation is known, so the intervals leave out sampling error. Give std=... (public) "

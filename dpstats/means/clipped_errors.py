@@ -29,7 +29,7 @@ class BoxErrors(ErrorDistribution):
 
     Attributes
     ----------
-    score : Score
+    score : ErrorDistribution
         About the center.
     center : array of shape (d,)
     low, high : arrays of shape (d,)
@@ -39,7 +39,7 @@ class BoxErrors(ErrorDistribution):
         population mean.
     """
 
-    score: Score
+    score: ErrorDistribution
     center: Numbers
     low: Numbers
     high: Numbers

@@ -25,6 +25,7 @@ SQUARES = "second moment about the centre"
 CUBES = "third moment about the centre"
 FOURTHS = "fourth moment about the centre"
 OUTSIDE = "share outside the clip"
+ROWS = "share of rows that are observed"
 TOGETHER = "clipped moments"
 """The name of a stage that releases several of these."""
 
@@ -45,16 +46,19 @@ class Weights:
         Of the mean, the second moment, and so on; what has weight 0 is not released.
     outside : float
         Of the share of entries (rows, of a ball) outside the clip, each as large as the clip.
+    rows : float
+        Of the share of rows that are observed, each as large as the clip: 0 where all are.
     """
 
     powers: tuple[float, ...] = (1.0,)
     outside: float = 0.0
+    rows: float = 0.0
 
     def integers(
         self, lattice: RowLattice, n: int, noise: str, share: float = 1.0
     ) -> Integers | JointIntegers:
         """Return what a stage about these of n rows needs to know."""
-        if not self.outside and sum(weight > 0 for weight in self.powers) == 1:
+        if not self.outside and not self.rows and sum(weight > 0 for weight in self.powers) == 1:
             return (
                 squares_integers(lattice, n, share)
                 if self.powers[0] == 0
@@ -70,16 +74,24 @@ class Weights:
             sizes = np.asarray(lattice.largest) * 2.0**-lattice.bits
             unit = 1 / (self.outside * float(np.sqrt(np.mean(sizes**2))))
             blocks.append(Block(OUTSIDE, lattice.n_counts, 2.0**-lattice.bits / n, unit))
-        moved = lattice.joint_sensitivity("l1" if noise == "laplace" else "l2", self.powers, self.outside)
+        norm = "l1" if noise == "laplace" else "l2"
+        if self.rows:
+            unit = 2.0**lattice.bits / (self.rows * lattice.row_size(norm))
+            blocks.append(Block(ROWS, 1, 2.0**-lattice.bits / n, unit))
+        moved = lattice.joint_sensitivity(norm, self.powers, self.outside, self.rows)
         return JointIntegers(TOGETHER, tuple(blocks), moved, moved, share)
 
     def exact(self, lattice: RowLattice, moments: Moments) -> dict[str, Any]:
         """Return the exact integers of the stage, or of its blocks, by name."""
+        # Where rows may be none, even powers are measured from a point between their ends.
+        none = (0, lattice.even_center if self.rows else 0) * 2
         found = {
-            name: sums
-            for name, sums, weight in zip(_POWERS, moments.powers, self.powers, strict=False)
+            name: sums - moments.rows * center
+            for name, sums, weight, center in zip(_POWERS, moments.powers, self.powers, none, strict=False)
             if weight
         }
+        if self.rows:
+            found[ROWS] = np.array([moments.rows << lattice.bits])
         if self.outside:
             found[OUTSIDE] = moments.outside << lattice.bits
         return found if len(found) == 1 else {TOGETHER: found}

@@ -34,7 +34,7 @@ class Noise:
     Attributes
     ----------
     total, count, square, cross, spread : float
-        Of T, N, Q, X and R (see `Ratio`).
+        Of T, N, Q, X and R (see `Ratio`); of T, Q and X perhaps one for each column.
     square_spread : float
         The covariance of Q's noise and R's.
     laplace : float
@@ -44,10 +44,10 @@ class Noise:
         How many columns N is averaged over.
     """
 
-    total: float
+    total: float | Floats
     count: float
-    square: float
-    cross: float
+    square: float | Floats
+    cross: float | Floats
     spread: float
     square_spread: float
     laplace: float = 0.0

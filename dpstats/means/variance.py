@@ -6,7 +6,7 @@ Proof: docs/proofs/variance.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,10 +22,12 @@ from dpstats.data.parameters import (
     check_privacy_parameters,
 )
 from dpstats.data.tables import Rows
+from dpstats.errors import InvalidParameter
 from dpstats.inference import BONFERRONI, ErrorDistribution, Limits, Tail
 from dpstats.lattice import BoxLattice, RowLattice
 from dpstats.means.base import ColumnEstimator, of_interval, rounded
 from dpstats.means.moments import CUBES, FOURTHS, MEAN, SQUARES, Weights, finest, flat
+from dpstats.means.observed import ObservedSums, SquareErrors
 from dpstats.means.region import Region
 from dpstats.means.score import OfSquares, Score
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -105,9 +107,10 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
         (noise of the variance about 6% larger with delta > 0, 28% with delta = 0), raised by its own error. "bounded":
         only what the bounds say of it; much wider. "normal": that rows are normal (chi-square law), which fails for
         others however large n is.
-    missing : {"error", "center"}, default="error"
-        What a NaN or infinite entry does: refuse the data (which shows that there was one), or
-        count as the centre.
+    missing : {"error", "drop", "center"}, default="error"
+        What a NaN or infinite entry does: refuse the data (which shows that there was one), leave its row out, or
+        count as the center. With "drop" the number of rows that count is private: it is released with the sums, at
+        no more noise. It is not offered for ``interval="normal"``.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise: a release. Anything else is a simulation.
     budget : PrivacyBudget, optional
@@ -122,6 +125,8 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
     noise_std_ : ndarray of shape (n_features,)
         Standard deviation of the noise in ``variance_``, before it is brought into that range; with
         ``about="mean"`` as estimated from the released mean.
+    rows_, rows_noise_std_ : float
+        With ``missing="drop"``: how many rows count, with noise, and the standard deviation of that noise.
     privacy_ : PrivacyGuarantee
         For neighbours that differ in one row; n is public.
     plan_ : ReleasePlan
@@ -150,6 +155,9 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
     """
 
     _per_column = ("bounds", "clip", "center")
+    _score: Score | SquareErrors
+    _observed: ObservedSums
+    _sampling: Numbers
 
     def __init__(
         self,
@@ -195,7 +203,7 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
         n = check_integer("n_samples", n_samples, at_least=2)
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
-        missing = check_missing(self.missing, ["error", "center"])
+        missing = check_missing(self.missing, ["error", "drop", "center"])
         interval = check_choice("interval", self.interval, ["moments", "normal", "bounded"])
         about = check_choice("about", self.about, ["mean", "center"])
         region = Region.check(self.bounds, self.bounds_are, self.clip, self.center, d)
@@ -204,13 +212,19 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
         if interval == "moments":
             # About a centre that is not the mean the third moment does not enter.
             powers += (_HIGHER_WEIGHT if about == "mean" else 0.0, _HIGHER_WEIGHT)
-        weights = Weights(powers)
+        if missing == "drop" and interval == "normal":
+            raise InvalidParameter(
+                "missing='drop' cannot be used with interval='normal', whose degrees of freedom would be private. Set "
+                "interval='moments'."
+            )
 
-        def stages(bits: int) -> tuple[RowLattice, tuple[Stage | JointStage, ...]]:
+        def stages(bits: int) -> tuple[RowLattice, Weights, tuple[Stage | JointStage, ...]]:
             lattice = BoxLattice.build(region.clip, region.center, d, common=False, bits=bits)
-            return lattice, additive_stages([weights.integers(lattice, n, law)], epsilon, delta)
+            norm = "l1" if law == "laplace" else "l2"
+            weights = Weights(powers, rows=lattice.free_count(norm, powers) if missing == "drop" else 0.0)
+            return lattice, weights, additive_stages([weights.integers(lattice, n, law)], epsilon, delta)
 
-        lattice, made = finest(stages)
+        lattice, weights, made = finest(stages)
         return PrivateVariancePlan(
             made,
             PrivacyGuarantee(epsilon, delta),
@@ -229,8 +243,29 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
         return plan.weights.exact(plan.lattice, moments)
 
     def _report(self, released: Released, plan: PrivateVariancePlan) -> None:
-        d, n = plan.n_features, plan.n_samples
         values = flat(released)
+        if plan.missing == "drop":
+            self._report_observed(values, plan)
+        else:
+            self._report_all(values, plan)
+        self.variance_ = self._score.start
+        self.std_ = np.sqrt(self.variance_)
+
+    def _report_observed(self, values: Mapping[str, Numbers], plan: PrivateVariancePlan) -> None:
+        """Set the attributes of a ratio over the observed rows."""
+        observed = ObservedSums.of(values, plan)
+        self.rows_, self.rows_noise_std_, self._observed = (
+            float(observed.rows[0]),
+            observed.rows_std,
+            observed,
+        )
+        self._score, self.noise_std_ = observed_errors(observed, plan)
+        start = self._score.start
+        self._sampling = self._score.sampling_std(start)
+
+    def _report_all(self, values: Mapping[str, Numbers], plan: PrivateVariancePlan) -> None:
+        """Set the attributes of an average over all rows."""
+        d, n = plan.n_features, plan.n_samples
         variance = {name: np.broadcast_to(np.asarray(plan.noise(name).std) ** 2, (d,)) for name in values}
         clip, raw, noise, correction = np.full(d, plan.region.clip), values[SQUARES], variance[SQUARES], 1.0
         shift, of_mean, raised = np.zeros(d), np.zeros(d), noise
@@ -253,7 +288,7 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
             ratio = np.minimum(widest, _ratio_of_moments(values, variance, raw, raised_std, widest, n))
         law = plan.noise(SQUARES).law
         scale = raised_std / (np.sqrt(2) if law == "laplace" else 1.0)
-        self._score = Score(
+        score = Score(
             raw,
             Added(law, scale, raised_std),
             n - (plan.about == "mean"),
@@ -261,8 +296,8 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
             largest,
             OfSquares(ratio),
         )
-        self.variance_ = self._score.start
-        self.std_ = np.sqrt(self.variance_)
+        self._score = score
+        self._sampling = np.sqrt(score.variance(score.start) / score.n)
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Return the estimated variances for every row: shape (n_samples, n_features). Releases nothing new."""
@@ -279,13 +314,13 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
         return {"clipped": f"the {about} of the population if it were clipped"}
 
     def _estimates(self) -> Limits:
-        spread = self._score.variance(self.variance_) / self._score.n
-        return self.variance_, np.sqrt(spread + self.noise_std_**2)
+        return self.variance_, np.hypot(self._sampling, self.noise_std_)
 
     _together = BONFERRONI  # of any dependence
 
     def _distribution(self, estimand: str) -> ErrorDistribution:
-        return NormalSquares(self._score) if self.plan_.interval == "normal" else self._score
+        score = self._score
+        return NormalSquares(score) if self.plan_.interval == "normal" and isinstance(score, Score) else score
 
     def summary(self, confidence_level: float = 0.95) -> Summary:
         """Return a table of estimates, noise and intervals; prints as text, shows as HTML in a notebook."""
@@ -313,11 +348,35 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
                 "Clipped: with every entry beyond the bounds moved to the nearer one, which lowers variances."
             )
         notes += self._simulated_note()
+        dropped = plan.missing == "drop"
+        notes += self._observed.notes() if dropped else []
         facts = [
-            ("Noise", self._score.noise.law.capitalize()),
+            *([("Rows observed", self._observed.number())] if dropped else []),
+            ("Noise", plan.noise(SQUARES).law.capitalize()),
             ("Intervals cover", interval.estimand),
         ]
         return self._framed("Private variance", facts, table, notes)
+
+
+def observed_errors(observed: ObservedSums, plan: PrivateVariancePlan) -> tuple[SquareErrors, Numbers]:
+    """Return the errors of variances of observed rows, and the standard deviations of their noise."""
+    n, (moments, variances) = observed.counted, observed.averages()
+    unit = np.full(plan.n_features, plan.region.clip) ** 2
+    m = error = np.zeros(np.shape(observed.sums[1]))
+    correction = np.ones(np.shape(n))
+    if plan.about == "mean":
+        correction, m = n / (n - 1), observed.ratio().estimate
+        error = np.hypot(observed.stds[0], m * observed.rows_std) / n
+    shift = np.minimum(np.abs(m) + error, 1.0)
+    widest = (1 + shift) ** 2
+    errors = SquareErrors(observed, m, shift, n * error**2, correction, widest, unit)
+    start = errors.start
+    parts = sum(part**2 for part in errors.noise_scales(start, np.abs(m)))
+    noise = correction * np.sqrt(parts + plan.fourth * errors.bias**2) / n
+    if plan.interval == "moments":
+        bound = _ratio_of_moments({**moments, MEAN: m}, variances, start / unit, noise, widest, n)
+        errors = replace(errors, ratio=np.minimum(widest, bound))
+    return errors, unit * noise
 
 
 def _ratio_of_moments(
@@ -326,7 +385,7 @@ def _ratio_of_moments(
     raw: Numbers,
     raw_std: Numbers,
     widest: Numbers,
-    n: int,
+    n: float | Numbers,
 ) -> Numbers:
     """Return an upper estimate of E(x - m)^4 over E(x - m)^2: the former raised, and the latter lowered, by its error.
 

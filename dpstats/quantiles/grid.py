@@ -132,7 +132,7 @@ def finite_places(X: Any, grid: Grid, up: bool = False) -> NDArray[np.integer[An
     for start in range(0, column.size, _BLOCK):
         if not np.isfinite(column[start : start + _BLOCK]).all():
             raise InvalidData(
-                "X must be finite, got at least one NaN or infinite entry: drop or fill them by a rule that looks at "
+                "X must be finite, got at least one NaN or infinite entry: fill them by a rule that looks at "
                 "each row alone"
             )
     return grid.places(column, up)

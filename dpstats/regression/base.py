@@ -147,6 +147,11 @@ class Regression(HasEstimates, _Fitted[Plan]):
         return np.sqrt(np.diagonal(self.params_cov_))
 
     @property
+    def _degrees(self) -> int:
+        """Degrees of freedom of the residuals."""
+        return self.plan_.n_samples - self.params_.size
+
+    @property
     def _estimand(self) -> str:
         return "the coefficients of the model, at its assumptions"
 
@@ -270,7 +275,7 @@ class Regression(HasEstimates, _Fitted[Plan]):
         asked = self._hypotheses("names", names)
         off = asked.matrix @ self.params_ - asked.values
         cov = asked.matrix @ np.asarray(self.params_cov_) @ asked.matrix.T
-        q, left = len(off), self.plan_.n_samples - self.params_.size
+        q, left = len(off), self._degrees
         statistic = float(off @ np.linalg.lstsq(cov, off, rcond=None)[0]) / q
         pvalue = self._law.joint_tail(statistic, q, left)
         simulated = self.privacy_.simulated
@@ -359,7 +364,8 @@ class Regression(HasEstimates, _Fitted[Plan]):
         if formula is not None and not isinstance(X, np.ndarray):
             X = formula.predictors(X)
         rows = self._again(X).whole().X
-        check_finite(rows)
+        if getattr(self, "missing", "error") == "error":
+            check_finite(rows)
         if self.fit_intercept:
             rows = np.concatenate([np.ones((rows.shape[0], 1)), rows], axis=1)
         with quiet():
@@ -369,7 +375,8 @@ class Regression(HasEstimates, _Fitted[Plan]):
         """Return what the model says of private rows, and their outcomes."""
         if y is None:
             raise InvalidData("y must be given: an outcome for each row of X")
-        fitted = self._linear_predictor(X)[1]
+        rows, fitted = self._linear_predictor(X)
+        check_finite(rows)
         outcomes = self._outcome_column().read(y)
         if outcomes.shape != fitted.shape:
             raise InvalidData(

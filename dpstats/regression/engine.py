@@ -24,10 +24,11 @@ def first_path(plan: RegressionPlan) -> Path:
     return (LinearPath if plan.family == "linear" else LogisticPath)(plan)
 
 
-def read(rows: Rows, plan: DesignPlan) -> DesignRows:
-    """Return the rows of a table as a fit reads them, or refuse them."""
-    check_finite_rows(rows)
-    return DesignRows(rows, plan.design)
+def read(rows: Rows, plan: DesignPlan, *, drops: bool = False) -> DesignRows:
+    """Return the rows of a table as a fit reads them, or refuse them; with ``drops`` the observed ones."""
+    if not drops:
+        check_finite_rows(rows)
+    return DesignRows(rows, plan.design, drops)
 
 
 def release(rows: DesignRows, plan: RegressionPlan, session: Session) -> None:

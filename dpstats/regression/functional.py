@@ -30,6 +30,9 @@ class FunctionalMechanismRegression(FromMoments):
     fit_intercept : bool, default=True
     y_bounds : (low, high)
         Public ends of the outcome. Outcomes beyond them are moved to them, and the share of these is released.
+    missing : {"error", "drop"}, default="error"
+        What a NaN or infinite entry, or outcome, does: refuse the data (which shows that there was one), or leave its
+        row out, at no cost. The number of rows that count is then private.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise: a release. Anything else is a simulation.
     budget : PrivacyBudget, optional
@@ -87,7 +90,7 @@ class FunctionalMechanismRegression(FromMoments):
         """
         n, design = self._declared(n_samples, n_features)
         epsilon, _ = check_privacy_parameters(self.epsilon, 0.0)
-        return moments_plan("l1", design, n, epsilon, 0.0)
+        return moments_plan("l1", design, n, epsilon, 0.0, self._policy())
 
     def _method(self) -> list[tuple[str, str]]:
         return [

@@ -70,9 +70,11 @@ class MomentsPlan(DesignPlan):
         As for `DesignPlan`.
     norm : {"l2", "l1"}
         In which rows are bounded: "l2" under Gaussian noise, "l1" under Laplace noise.
+    missing : {"error", "drop"}
     """
 
     norm: str
+    missing: str = "error"
 
     _columns: ClassVar[str] = "columns that spread by a quarter of their half-widths"
 
@@ -131,7 +133,8 @@ _PARTS = ("diagonal", "above the diagonal")
 def moments_integers(p: int, n: int, bits: int, norm: str) -> JointIntegers:
     """Return what a stage about second moments of p numbers, and the count of outcomes outside, needs to know.
 
-    Rows are in a ball of 2^bits steps. In its radius a row moves the matrix by sqrt(2) in l2, and by 2 in l1.
+    Rows are in a ball of 2^bits steps. In its radius a row moves the matrix by sqrt(2) in l2, and by 2 in l1. A row
+    that is dropped adds nothing, and is 1 from any other.
     """
     weight = _COUNT[norm]
     count = Block(OUTSIDE, 1, 2.0**-COUNT_BITS / n, 2**COUNT_BITS / weight)
@@ -139,7 +142,9 @@ def moments_integers(p: int, n: int, bits: int, norm: str) -> JointIntegers:
     return JointIntegers(STAGE, blocks, (2 + weight) * _SAFE, math.sqrt(2 + weight**2) * _SAFE)
 
 
-def moments_plan(norm: str, design: Design, n: int, epsilon: float, delta: float) -> MomentsPlan:
+def moments_plan(
+    norm: str, design: Design, n: int, epsilon: float, delta: float, missing: str
+) -> MomentsPlan:
     """Return the plan of releasing the second moments of n rows of declared columns."""
     d = design.center.size
 
@@ -147,6 +152,6 @@ def moments_plan(norm: str, design: Design, n: int, epsilon: float, delta: float
         item = moments_integers(d + 2, n, bits, norm)
         stages = additive_stages([item], epsilon, delta)
         guarantee = PrivacyGuarantee(epsilon, delta)
-        return MomentsPlan(stages, guarantee, n, d, design=design, bits=bits, norm=norm)
+        return MomentsPlan(stages, guarantee, n, d, design=design, bits=bits, norm=norm, missing=missing)
 
     return finest(made, row_bits(n))

@@ -102,6 +102,8 @@ class Coefficients:
         Standard deviation of the residuals, in the matrix's coordinate of the outcome.
     condition : float
         Of what was divided by.
+    share : float
+        The average squared factor that rows were scaled by, of a dropped row 0.
     """
 
     estimate: Floats
@@ -110,6 +112,7 @@ class Coefficients:
     known: NDArray[np.bool_]
     scale: float
     condition: float
+    share: float
 
 
 def coefficients(
@@ -150,7 +153,7 @@ def coefficients(
     eigenvalues = np.linalg.eigvalsh(H)
     condition = float(eigenvalues[-1] / eigenvalues[0])
     privacy = cov - units @ sampling @ units.T
-    return Coefficients(units @ theta, cov, privacy, known, math.sqrt(square / share), condition)
+    return Coefficients(units @ theta, cov, privacy, known, math.sqrt(square / share), condition, share)
 
 
 def _worst(

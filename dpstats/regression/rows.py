@@ -17,6 +17,7 @@ from scipy.special import expit
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.tables import Rows, Table
+from dpstats.lattice import observed_pairs
 from dpstats.lattice.products import (
     Sums,
     above_diagonal,
@@ -74,14 +75,15 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class DesignRows:
-    """Private: the rows of a fit, with their outcomes, and how they are read."""
+    """Private: the rows of a fit, with their outcomes, and how they are read; with ``drops`` the observed ones."""
 
     rows: Rows
     design: Design
+    drops: bool = False
 
     def answer(self, question: Question) -> Sums:
         """Return the sums that a question is about."""
-        return self.rows.total(_Asked(question, self.design))
+        return self.rows.total(_Asked(question, self.design, self.drops))
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,10 +120,12 @@ class _Asked:
 
     question: Question
     design: Design
+    drops: bool
 
     def __call__(self, table: Table) -> Sums:
         assert table.y is not None
-        return Blocks(table.X, table.y, self.design).answer(self.question)
+        X, y = observed_pairs(table.X, table.y) if self.drops else (table.X, table.y)
+        return Blocks(X, y, self.design).answer(self.question)
 
 
 class Question(ABC):
@@ -148,15 +152,16 @@ class Centre(Question):
 
 @dataclass(frozen=True, eq=False)
 class Directions(Question):
-    """The Gram matrix of rows that are scaled to the unit sphere."""
+    """The Gram matrix of rows that are scaled to the unit sphere, those shorter than ``least`` to less."""
 
     shift: Floats
+    least: float
     bits: int
 
     def of(self, block: Block) -> Sums:
         rows = block.rows(self.shift, intercept=False)
         norms = np.sqrt(squared_norms(rows))
-        return _triangle(CURVATURE, gram(inside_ball(rows, np.maximum(norms, 1.0), 2**self.bits)))
+        return _triangle(CURVATURE, gram(inside_ball(rows, np.maximum(norms, self.least), 2**self.bits)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,20 +254,6 @@ class Size(Model):
 
 
 @dataclass(frozen=True, eq=False)
-class Tail(Model):
-    """The sum of what residuals are beyond ``width``, up to ``most``, with their signs."""
-
-    name: str
-    width: float
-    most: float
-
-    def of(self, block: Block) -> Sums:
-        r = self.residuals(block)
-        beyond = np.clip((r - np.clip(r, -self.width, self.width)) / self.most, -1.0, 1.0)
-        return {self.name: _scalar(beyond)}
-
-
-@dataclass(frozen=True, eq=False)
 class Moments(Model):
     """The sums of residuals and of their squares, cut at ``most``."""
 
@@ -312,6 +303,21 @@ class LinearStep(Step):
         pulls = np.rint(rows * (v * 2.0**-self.bits)[:, None])
         kept = np.where((np.abs(r) < 1.0)[:, None], rows, 0.0)
         return {**found, **_triangle(CURVATURE, gram(kept)), **_triangle(MEAT, gram(pulls))}
+
+
+@dataclass(frozen=True, eq=False)
+class Tail(Step):
+    """The gradient of what residuals are beyond ``width``, up to ``most``, with their signs."""
+
+    name: str
+    width: float
+    most: float
+
+    def of(self, block: Block) -> Sums:
+        rows, factors, fitted = self.bounded(block)
+        r = block.y - fitted
+        beyond = np.clip((r - np.clip(r, -self.width, self.width)) / self.most, -1.0, 1.0)
+        return {self.name: weighted(np.rint(beyond * factors * 2.0**self.bits), rows)}
 
 
 @dataclass(frozen=True, eq=False)

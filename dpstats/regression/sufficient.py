@@ -33,6 +33,9 @@ class SufficientStatisticsRegression(FromMoments):
         Public ends of the outcome. Outcomes beyond them are moved to them, and the share of these is released.
     delta : float, default=1e-6
         In (0, 1).
+    missing : {"error", "drop"}, default="error"
+        What a NaN or infinite entry, or outcome, does: refuse the data (which shows that there was one), or leave its
+        row out, at no cost. The number of rows that count is then private.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise: a release. Anything else is a simulation.
     budget : PrivacyBudget, optional
@@ -115,7 +118,7 @@ class SufficientStatisticsRegression(FromMoments):
             raise InvalidParameter(
                 "delta must be greater than 0: the noise is Gaussian. FunctionalMechanismRegression is for delta = 0"
             )
-        return moments_plan("l2", design, n, epsilon, delta)
+        return moments_plan("l2", design, n, epsilon, delta, self._policy())
 
     def _method(self) -> list[tuple[str, str]]:
         return [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,18 @@ def test_a_unit_is_another_column_and_there(
     rows.to_csv(file, index=False)
     assert main([*words, "--unit", "person"]) == 3
     assert "missing" in capsys.readouterr().err
+
+
+@commands
+def test_a_ledger_that_cannot_pay_refuses_before_an_entry_is_used(
+    command: str, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger, words = str(tmp_path / "ledger.db"), [command.split()[0], str(file), *COMMANDS[command]]
+    assert main(["budget", "new", ledger, "--epsilon", "0.1", "--delta", "1e-3", "--unit", "person"]) == 0
+    file.write_text(re.sub(r"p1,\d", "p1,no number", file.read_text(), count=1))
+    # A text among numbers is refused where somebody pays, and not before.
+    assert main([*words, "--budget", ledger, "--unit", "person"]) == 4
+    assert main([*words, "--seed", "1", "--unit", "person"]) == (0 if "visits" not in words else 3)
 
 
 @commands

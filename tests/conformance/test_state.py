@@ -28,6 +28,7 @@ from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
 from dpstats.mechanisms import GaussianMechanism, LaplaceMechanism
 from dpstats.privacy import PrivacyBudget
 from dpstats.quantiles import PrivateDistribution
+from dpstats.regression.from_moments import FromMoments
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.mechanism import Mechanism
 from dpstats.release.session import Session
@@ -231,14 +232,21 @@ def forms(number: float | int) -> list[bytes]:
 # Beside what docstrings declare, and why.
 UNDECLARED = {
     ClippedMean: {
-        "_score": "the released mean before it is cut to the bounds, and what is known of its error"
+        "_score": "the released mean before it is cut to the bounds, and what is known of its error",
+        "_observed": "what was released of observed rows, for the summary",
+        "_counted": "how many rows count, as released, for standard errors",
     },
     AdaptiveMean: {
         "_found": "the released averages before they are shrunk, and their errors, for the intervals"
     },
     SparseMean: {"_found": "what was released of the selected columns, for the intervals"},
     PrivateDistribution: {"_fit": "the released cdf before it is made to rise, for the band"},
-    PrivateVariance: {"_score": "the same of the released variance, before it is cut to its range"},
+    PrivateVariance: {
+        "_score": "the same of the released variance, before it is cut to its range",
+        "_observed": "what was released of observed rows, for the summary",
+        "_sampling": "the standard deviations of the sampling errors, from what was released",
+    },
+    FromMoments: {"_counted": "how many rows count, as released, for degrees of freedom"},
     GroupMeans: {"_ratio": "what was released of the groups, for intervals and tests"},
     LogRankTest: {"_reference": "what was released of the first stage, for the summary"},
     PrivateSurvival: {"_table": "what was released of the table, for curves and intervals"},

@@ -88,3 +88,15 @@ def test_rows_that_are_other_than_were_counted_are_refused():
     with dask.config.set(scheduler="synchronous"), pytest.raises(InvalidData, match="it changed meanwhile"):
         ClippedMean(bounds=(-2, 2), budget=budget).fit(array)
     assert not budget.history()
+
+
+def test_objects_that_are_numbers_are_read_as_in_memory() -> None:
+    frame = pd.DataFrame({"a": pd.Series([1, None, 3.5, True, 2] * 10, dtype=object)})
+    with dask.config.set({"dataframe.convert-string": False}):  # else Dask itself makes text of them
+        rows = pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=3)
+        for missing in ("center", "drop"):
+            mean = ClippedMean(bounds=(0, 5), missing=missing, random_state=0)
+            found = [
+                mean.fit(X).mean_[0] for X in (frame, rows, da.from_array(frame.to_numpy(), chunks=(7, 1)))
+            ]
+            assert found[0] == found[1] == found[2]

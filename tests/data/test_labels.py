@@ -7,8 +7,9 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from dpstats.data.labels import UNIT, by_name, column_names, unit_of
+from dpstats.data.labels import UNIT, by_name, column_names, printable, unit_of
 from dpstats.errors import InvalidParameter
+from dpstats.means import ClippedMean
 
 SECRET, SECRET_NUMBERS = "secret", [4242.5, 1.0]
 
@@ -66,3 +67,10 @@ def test_what_a_row_is():
     for other in (3, "", " ", "person", ("person",), (" ", 3), (7, 3)):
         frame.attrs[UNIT] = other
         assert unit_of(frame) == "row"
+
+
+def test_names_are_printed_without_control_characters() -> None:
+    X = pd.DataFrame({"a\nEstimator: none\x1b[31m": [1.0, 2.0, 3.0], "b": [1.0, 2.0, 4.0]})
+    text = str(ClippedMean(bounds=(0, 5), random_state=0).fit(X).summary())
+    assert "\\nEstimator: none\\x1b[31m" in text and "\x1b" not in text
+    assert printable("a\nb\t", lines=True) == "a\nb\\t"

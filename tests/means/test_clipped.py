@@ -303,7 +303,7 @@ BAD_PARAMETERS = [
     ({"std": "public"}, "std must be None, 'private', or public numbers, got 'public'"),
     ({"std": "private", "std_share": 1.0}, "std_share must be"),
     ({"noise": "white"}, "noise must be one of"),
-    ({"missing": "drop"}, "missing must be one of"),
+    ({"missing": "mean"}, "missing must be one of"),
     ({"calibration": "best"}, "calibration must be one of"),
 ]
 

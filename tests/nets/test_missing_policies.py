@@ -47,6 +47,9 @@ TESTS: dict[str, Any] = {
 }
 DROPPED: dict[str, tuple[Any, Any]] = {
     "groups": (GroupMeans(groups=["a", "b"], bounds=(-3, 7), **SEED), LABELS),
+    "mean": (ClippedMean(bounds=(-3, 7), **SEED), None),
+    "mean in a ball": (ClippedMean(clip=4.0, center=1.0, clip_norm="l2", delta=1e-6, **SEED), None),
+    "variance of observed rows": (PrivateVariance(bounds=(-3, 7), **SEED), None),
     "units": (MeanPerRow(bounds=(-3, 7), max_rows=2, **SEED), UNITS),
 }
 
@@ -89,7 +92,7 @@ def test_identity_tests_with_missing_rows_say_so(name: str) -> None:
     assert sentence in fitted.distance_interval(n_simulations=20).estimand
 
 
-@pytest.mark.parametrize("name", [*CENTERED, *DROPPED])
+@pytest.mark.parametrize("name", {**CENTERED, **DROPPED})
 def test_nothing_is_said_where_missing_entries_are_refused(name: str) -> None:
     estimator, y = (CENTERED[name][0], None) if name in CENTERED else DROPPED[name]
     fitted = clone(estimator).fit(X, y)

@@ -238,7 +238,11 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         if split and n < 4:
             raise InvalidParameter(f"split=True needs at least 4 rows, two in each half, got n_samples = {n}")
         s = check_integer("n_nonzero", self.n_nonzero, at_least=1, at_most=d)
-        missing = check_missing(self.missing, ["error", "center"])
+        missing = check_missing(
+            self.missing,
+            ["error", "center"],
+            "For the mean of the observed rows, use ClippedMean(missing='drop').",
+        )
         target = PrivacyGuarantee(*check_privacy_parameters(self.epsilon, self.delta))
         private, std = self._spread(d)
         signal = check_real("max_signal", self.max_signal, at_least=0, at_most=_LARGEST_SIGNAL)

@@ -109,6 +109,25 @@ def pairs_of_rows(d: int) -> Callable[[], Iterator[Pair]]:
     return pairs
 
 
+def gone(d: int = 2) -> Pair:
+    """Return neighbors: a row that is as long as rows can be, or one whose outcome is missing."""
+    first = np.append(np.eye(d)[0] * 50, 1.0)
+    return with_row(first.tolist()), with_row([*first[:-1], np.nan])
+
+
+def pairs_with_missing(d: int) -> Callable[[], Iterator[Pair]]:
+    def pairs() -> Iterator[Pair]:
+        yield gone(d)
+        yield from itertools.islice(pairs_of_rows(d)(), 1000)
+        absent = [np.append(np.zeros(d), np.nan), np.append(np.full(d, np.inf), 0.5), np.full(d + 1, np.nan)]
+        rows = rows_of_every_kind(d)
+        for place, row in enumerate(rows):
+            yield row[None], absent[place % 3][None]
+            yield np.vstack([absent[2], row]), np.vstack([absent[place % 2], rows[-place]])
+
+    return pairs
+
+
 # Planted bugs, of either estimator.
 
 
@@ -117,6 +136,13 @@ class HalfNoise(FromMoments):
 
     def plan(self, n_samples: int, n_features: int) -> Any:
         return less_noise(super().plan(n_samples, n_features))
+
+
+class QuarterOfTheNoise(FromMoments):
+    """Planted bug: a quarter of the noise. A dropped row is half as far from others as these are apart."""
+
+    def plan(self, n_samples: int, n_features: int) -> Any:
+        return less_noise(super().plan(n_samples, n_features), 0.25)
 
 
 class AddOrRemove(FromMoments):
@@ -284,3 +310,17 @@ def entries() -> Iterator[Entry]:
         proof="functional-mechanism.md",
         power=0.3,
     )
+    for kind, options, proof in (
+        (SufficientStatisticsRegression, GAUSSIAN, "sufficient-statistics.md"),
+        (FunctionalMechanismRegression, LAPLACE, "functional-mechanism.md"),
+    ):
+        dropping = {**options, "missing": "drop"}
+        entry = _entry(f"{kind.__name__} of observed rows", kind, dropping, proof=proof, power=0.3)
+        pair, made = gone(), buggy(QuarterOfTheNoise, kind, **dropping)
+        draw, delta = likelihood(made, pair), options.get("delta", 0.0)
+        yield replace(
+            entry,
+            pairs=pairs_with_missing(2),
+            bugs=(PlantedBug("a quarter of the noise", draw, *pair, options["epsilon"], delta),),
+            understated=(),
+        )
