@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.ranks.rank_tests import KruskalWallisTest, MannWhitneyTest, SignedRankTest
 from dpstats.ranks.result import RankTestResult
@@ -11,6 +14,7 @@ from dpstats.ranks.result import RankTestResult
 
 def wilcoxon_signed_rank(
     x: Any,
+    y: Any = None,
     *,
     epsilon: float = 1.0,
     alternative: str = "two-sided",
@@ -24,6 +28,8 @@ def wilcoxon_signed_rank(
     ----------
     x : sequence of numbers
         Private differences of pairs, or values less a public one.
+    y : sequence of the same length, optional
+        Private. The test is of the differences x - y, as scipy.stats has it.
     epsilon, alternative, n_simulations, random_state, budget
         As for `SignedRankTest`.
 
@@ -42,14 +48,14 @@ def wilcoxon_signed_rank(
         random_state=random_state,
         budget=budget,
     )
-    return test.fit(x).result_
+    return test.fit(x if y is None else _subtract(x, y)).result_
 
 
 def mann_whitney(
     x: Any,
-    labels: Any,
+    labels: Any = None,
     *,
-    groups: Any,
+    groups: Any = None,
     sizes: Any = None,
     epsilon: float = 1.0,
     alternative: str = "two-sided",
@@ -63,10 +69,11 @@ def mann_whitney(
     ----------
     x : sequence of numbers
         Private.
-    labels : sequence of the same length
-        The group of each row.
-    groups : pair of labels
-        Public and declared.
+    labels : sequence
+        With ``groups``: the group of each row of x. Without: the second sample, as scipy.stats has it. Then only the
+        number of rows of both samples together is public, unless ``sizes`` are given.
+    groups : pair of labels, optional
+        Public and declared; None takes two samples.
     sizes, epsilon, alternative, n_simulations, random_state, budget
         As for `MannWhitneyTest`.
 
@@ -79,6 +86,9 @@ def mann_whitney(
     >>> mann_whitney(x, labels, groups=("old", "new"), epsilon=1.0, n_simulations=999, random_state=0).pvalue < 0.01
     True
     """
+    if groups is None:
+        groups = (0, 1)
+        x, labels = _pool(x, labels)
     test = MannWhitneyTest(
         groups=groups,
         sizes=sizes,
@@ -133,3 +143,32 @@ def kruskal_wallis(
         budget=budget,
     )
     return test.fit(x, labels).result_
+
+
+def _subtract(x: Any, y: Any) -> Any:
+    first, second = _read_numbers("x", x), _read_numbers("y", y)
+    if first.shape != second.shape:
+        raise InvalidData("y must have as many rows as x: both are of the same pairs")
+    with np.errstate(over="ignore", invalid="ignore"):
+        return first - second
+
+
+def _pool(x: Any, y: Any) -> tuple[Any, Any]:
+    """Return the rows of two samples, and the sample of each."""
+    if y is None:
+        raise InvalidParameter(
+            "labels must be given: the second sample, or with groups the group of each row, got None"
+        )
+    first, second = _read_numbers("x", x), _read_numbers("without groups, the second sample", y)
+    return np.concatenate([first, second]), np.repeat([0, 1], [first.size, second.size])
+
+
+def _read_numbers(name: str, values: Any) -> Any:
+    try:
+        found = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        found = None
+    # The message of numpy may quote an entry.
+    if found is None or found.ndim != 1:
+        raise InvalidData(f"{name} must be a sequence of numbers")
+    return found

@@ -62,7 +62,8 @@ class RankTestResult(Reported):
             notes.append("The group of every row is public: what is protected is its value.")
         elif self.test != "Signed-rank test":
             notes.append(
-                "The sizes of the groups are private: the p-value is that of equal ones, the most cautious."
+                "The sizes of the groups are private: the p-value is that of equal sizes, and cautious for others. "
+                "If the sizes are public, declare them: unequal groups then have smaller p-values."
             )
         if self.privacy.simulated:
             notes.append("Simulated noise, not a private release: random_state was given.")

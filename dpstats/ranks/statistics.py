@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,3 +46,76 @@ def all_rank_sums_sensitivity(n: int, sizes: Sequence[int] | None) -> int:
     """Return what a row moves the sum of the absolute values of all centred rank sums by."""
     moved = max(4 * (n - 2), 2)
     return moved if sizes is None else min(moved, 4 * (n - min(sizes)))
+
+
+# Weights of the rank sum of two groups whose sizes are private: docs/proofs/rank-tests.md.
+
+_UNIT = 1 << 30
+"""Weights are multiples of 1 / _UNIT, so that the sensitivity is computed with integers."""
+_WEIGHTED_ROWS = 10**6
+"""For more rows the noise hardly matters, and every weight is 1."""
+_TURN = 2 / 3
+"""Share of the larger group from which lean weights are c / M: there a row that stays moves the sum most."""
+_FLAT = (0.7, 1.0, 1.4, 2.0, 2.8, 4.0)
+"""Sensitivities, divided by n, that weights may have which make the statistic vary alike at all sizes."""
+_SMALLEST_GROUP = 10
+"""Flat weights stop to grow where the smaller group has fewer rows: its rank sum is not nearly normal."""
+_NOISE_SHARE = 0.05
+"""Largest share of the noise in the variance under the null hypothesis, for flat weights."""
+
+
+@lru_cache(maxsize=64)
+def rank_sum_weights(n: int, epsilon: float) -> tuple[NDArray[np.int64] | None, int]:
+    """Return public weights of the rank sum of two private groups, and what a row moves the weighted sum by.
+
+    The weights are integers over 2^30, by the size of the larger group, from half of the rows on. None stands for
+    weights of 1.
+    """
+    plain = None, rank_sum_sensitivity(n, None)
+    if n > _WEIGHTED_ROWS:
+        return plain
+    larger = np.arange((n + 1) // 2, n, dtype=np.int64)
+    share = larger / n
+    half = n // 2
+    variance = half * (n - half) * (n + 1) / 3
+    even = np.sqrt(half * (n - half) / (larger * np.maximum(n - larger, min(_SMALLEST_GROUP, half))))
+    for bound in _FLAT[::-1]:
+        found = _as_integers(np.minimum(even, bound / share), n)
+        if 2 * (found[1] / epsilon) ** 2 <= _NOISE_SHARE * variance:
+            return found
+    lean = np.where(share < _TURN, (8 - share / (1 - share)) / 7, 4 / (7 * share))
+    found = _as_integers(np.minimum(lean, 1.0), n)
+    return found if found[1] < plain[1] else plain
+
+
+def _as_integers(weights: NDArray[np.float64], n: int) -> tuple[NDArray[np.int64], int]:
+    """Return weights as integers over 2^30, the first of them 1, and the sensitivity of the weighted sum."""
+    whole = as_int64(np.floor(weights * _UNIT))
+    whole[0] = _UNIT
+    whole.flags.writeable = False
+    return whole, weighted_sensitivity(whole, n)
+
+
+def weighted_sensitivity(weights: NDArray[np.int64], n: int) -> int:
+    """Return what a row moves `weigh_rank_sum` by: the largest of all cases, in integers."""
+    larger = np.arange((n + 1) // 2, n, dtype=np.int64)
+    # A row stays in its group. For odd n it may also change which of two nearly equal groups is the larger one.
+    most = int(np.max(2 * weights * larger))
+    if n % 2:
+        most = max(most, int(weights[0]) * (n - 1))
+    before, after, size = weights[1:], weights[:-1], larger[1:]
+    smaller = n - size
+    if size.size:
+        # A row leaves the larger group, of this size.
+        moved = np.abs(before - after) * (size - 1) * smaller + after * (size - 1) + before * smaller
+        most = max(most, int(moved.max()))
+    return -(-most // _UNIT)
+
+
+def weigh_rank_sum(doubled: int, first: int, weights: NDArray[np.int64] | None, n: int) -> int:
+    """Return twice a centred rank sum times the weight for the size of the first group, rounded to an integer."""
+    larger = max(first, n - first)
+    if weights is None or larger == n:
+        return doubled
+    weight = int(weights[larger - (n + 1) // 2])
+    return (2 * doubled * weight + _UNIT) // (2 * _UNIT)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
+from scipy.special import chdtri, ndtr
 
 from dpstats.regression.curvature import Curvature, positive
 from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
@@ -34,6 +34,12 @@ _MEAT_KURTOSIS = 5.0
 _ABSOLUTE = math.sqrt(math.pi / 2)  # standard deviation over mean absolute deviation, of a normal law
 _LEAST_SIZE = 0.02
 _FIRST_WIDTH = 1.5
+_REACH = 4.0
+"""Residuals are cut at so many of their scales beyond the first clip, where their tails are measured."""
+_DECAY = 2.4
+"""What is cut off, squared, falls as exp(-2.4) for each scale that the clip is further out: a little faster than for
+exponential tails."""
+_FALSE_ALARM = 0.01
 _LEAST_TAIL = 0.01
 _COMMON_TAIL = 0.08
 """The mean of what is beyond 1.5 standard deviations, in these, for exponential residuals."""
@@ -54,7 +60,8 @@ class LinearPath(Path):
         self.outside = math.nan
         self.kept = 1.0
         self.meat: tuple[Floats, float] | None = None
-        self.uneven = False
+        self.uneven = self.pulled = False
+        self.pull: Floats = np.zeros(self.p)
 
     @property
     def sigma(self) -> float:
@@ -69,7 +76,9 @@ class LinearPath(Path):
 
     def _own_question(self, name: str) -> Question:
         if name == TAIL:
-            return Tail(*self._model(), name, _FIRST_WIDTH * self.sigma, 4 * self.sigma)
+            white = coordinates(self.whitening, self.p)
+            clip, reach = _FIRST_WIDTH * self.sigma, _REACH * self.sigma
+            return Tail(*self._model(), white, self.radius, self.plan.bits, name, clip, reach)
         if name == RESIDUALS:
             return Moments(*self._model(), MEAN, SQUARES, self.most_residual)
         for t in range(1, STEPS + 1):
@@ -80,7 +89,7 @@ class LinearPath(Path):
 
     def _take_own(self, name: str, released: Any) -> None:
         if name == TAIL:
-            self._take_tail(float(released[0]))
+            self._take_tail(np.asarray(released))
         elif name == RESIDUALS:
             self.moments = float(released[MEAN][0]), float(released[SQUARES][0])
         elif name.startswith("residual size"):
@@ -92,18 +101,34 @@ class LinearPath(Path):
         else:
             self._take_step(name, released)
 
-    def _take_tail(self, released: float) -> None:
-        """Choose where residuals are clipped: further out where tails are uneven, or noise is small."""
-        plan = self.plan
-        noise, tail = 4 * float(plan.noise(TAIL).std), 4 * released  # in scales of the residuals
-        likely = max(tail**2 - noise**2, 0.0) + _LEAST_TAIL**2
+    def _take_tail(self, released: Floats) -> None:
+        """Choose where residuals are clipped: further out where tails are uneven, or noise is small.
+
+        What is cut off pulls the intercept where residuals are skewed, and a slope where their skewness depends on the
+        row. Pulls that noise explains are none.
+        """
+        plan, first = self.plan, int(self.plan.design.intercept)
+        unit = _REACH * self.radius  # in scales of the residuals
+        noise, pulls = unit * float(plan.noise(TAIL).std), unit * released
+        slopes: Floats = np.where(np.arange(self.p) < first, 0.0, pulls)
+        count = plan.n_features
+        size, explained = float(slopes @ slopes), (count + math.sqrt(2 * count)) * noise**2
+        self.pull = slopes * math.sqrt(max(1 - explained / max(size, 1e-300), 0.0))
+        self.pulled = size > noise**2 * float(chdtri(count, _FALSE_ALARM))
+        tail = float(pulls[:first].sum())
+        likely = max(tail**2 - noise**2, 0.0) / 4 + _LEAST_TAIL**2 / 4 + float(self.pull @ self.pull)
         information = plan.n_samples * plan.mu**2 * plan.share(step_name(STEPS))
         costs = 4 * (self.leverage * _WIDTHS) ** 2 * self.p**2 / information
-        costs += plan.n_samples / 4 * likely * np.exp(-2.4 * (_WIDTHS - _FIRST_WIDTH))
+        costs += plan.n_samples * likely * np.exp(-_DECAY * (_WIDTHS - _FIRST_WIDTH))
         self.width = float(_WIDTHS[np.argmin(costs)])
         # What the intercept may be off by: as it was released, and as skewed as outcomes commonly are.
         known = 1 / (1 / _COMMON_TAIL**2 + 1 / noise**2)
         self.tail = _SPREADS * math.sqrt((known * tail / noise**2) ** 2 + known)
+
+    def _whiten_again(self) -> None:
+        old = self.whitening
+        super()._whiten_again()
+        self.pull = np.linalg.solve(old, self.whitening) @ self.pull
 
     def _take_step(self, name: str, released: Mapping[str, Floats]) -> None:
         last = name == step_name(STEPS)
@@ -141,7 +166,12 @@ class LinearPath(Path):
         # Bounded rows weigh in the meat once more than in the curvature: beyond noise and sampling error it says so.
         sampling = _MEAT_KURTOSIS * (float(np.trace(meat)) / self.p) ** 2 / n
         one_variance = Curvature.noisy(meat, math.sqrt(meat_std**2 + sampling)).toward(even).mean
-        samples = [positive(around @ middle @ around) for middle in (mixed, one_variance)]
+        # What uneven tails pull slopes by, beyond the clip.
+        beyond = math.exp(-_DECAY / 2 * (self.width - _FIRST_WIDTH))
+        bias = inverse(self.pull) * self.sigma * beyond / self.kept
+        samples = [
+            positive(around @ middle @ around) + np.outer(bias, bias) for middle in (mixed, one_variance)
+        ]
         theta = self.whitening.T @ self.b
         parts = [*samples, self.noise, self.left]
         robust, model, noise, left = (self.whitening.T @ part @ self.whitening for part in parts)
@@ -151,7 +181,7 @@ class LinearPath(Path):
         found = self._in_units(
             theta, [robust + privacy, model + privacy, privacy, left], scale * y_half, self.outside
         )
-        return replace(found, uneven=self.uneven)
+        return replace(found, uneven=self.uneven or self.pulled)
 
     def _set_intercept(self, theta: Floats, samples: list[Floats], noise: Floats, left: Floats) -> float:
         """Set the intercept right by the mean residual, and return the residuals' standard deviation.

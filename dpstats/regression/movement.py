@@ -19,7 +19,7 @@ import math
 
 from dpstats.lattice import isqrt_up
 from dpstats.privacy.stages import Block
-from dpstats.release.additive import JointIntegers
+from dpstats.release.additive import Integers, JointIntegers
 
 GRADIENT, CURVATURE, MEAT, MOMENTS = "gradient", "curvature", "meat", "moments"
 
@@ -53,6 +53,12 @@ def gram_integers(name: str, p: int, n: int, steps: int, share: float) -> JointI
     return JointIntegers(
         name, gram_blocks(CURVATURE, p, n, steps, 1.0), math.inf, math.sqrt(2) * _SAFE, share
     )
+
+
+def gradient_integers(name: str, p: int, n: int, bits: int, share: float) -> Integers:
+    """Return what a stage about a gradient alone needs to know: it moves by twice the radius of the ball."""
+    steps = 4**bits
+    return Integers(name, p, 1.0 / steps / n, isqrt_up(4 * p * steps**2), 2 * steps, share)
 
 
 def step_integers(name: str, p: int, n: int, bits: int, share: float) -> JointIntegers:

@@ -26,6 +26,7 @@ from dpstats.regression.plan import (
     CENTRE,
     DIRECTIONS,
     LAST_NORMS,
+    LENGTHS,
     NORMS,
     STEPS,
     RegressionPlan,
@@ -43,9 +44,11 @@ from dpstats.regression.rows import (
 Floats = NDArray[np.float64]
 
 _QUANTILE = 0.75
+_SHAPE = 5.0
+"""The shape of rows is to be so many times the noise of their directions."""
 _SEEN = 4.5
 """Standard deviations of its noise from which a count is taken to be one."""
-_LEVERAGES = np.linspace(1.0, 4.0, 61)
+_LEVERAGES = np.geomspace(1.0, 64.0, 121)
 _CATALAN = (1, 1, 2, 5, 14)
 """Even moments of a random symmetric matrix: what steps leave that all mistake the same directions."""
 _MODEL_ERROR = 0.02
@@ -114,6 +117,7 @@ class Path(ABC):
         self.shift = np.zeros(self.d)  # in half-widths
         self.whitening = np.eye(self.p)
         self.radius = self.leverage = 1.0
+        self.least = 0.0  # the length, in half-widths, from which rows count as one in directions
         self.b = np.zeros(self.p)
         self.left = np.zeros((self.p, self.p))
         self.noise = np.zeros((self.p, self.p))
@@ -130,7 +134,9 @@ class Path(ABC):
         if name == CENTRE:
             return Centre(name, self.plan.family == "linear")
         if name == DIRECTIONS:
-            return Directions(shift, self.plan.bits)
+            return Directions(shift, max(np.rint(self.least * 2.0**X_BITS), 1.0), self.plan.bits)
+        if name == LENGTHS:
+            return Norms(name, shift, False, coordinates(np.eye(self.d), self.d), self.plan.norm_ends)
         if name == NORMS:
             first = int(self.plan.design.intercept)
             return Norms(
@@ -169,6 +175,8 @@ class Path(ABC):
             # than two deviations of noise are none.
             start, seen = inside[self.d :], 2 * float(np.max(self.plan.noise(CENTRE).std))
             self.b[: start.size] = start * (1 - (seen / np.maximum(np.abs(start), seen)) ** 2)
+        elif name == LENGTHS:
+            self._take_lengths(released)
         elif name == DIRECTIONS:
             self._take_directions(name, released)
         elif name == NORMS:
@@ -180,6 +188,23 @@ class Path(ABC):
 
     @abstractmethod
     def _take_own(self, name: str, released: Any) -> None: ...
+
+    def _take_lengths(self, counts: Floats) -> None:
+        """Choose the length from which rows count as one in directions: as long as noise leaves their shape.
+
+        The directions of rows of one length are what matters of their shape. Of others they are too little: where
+        most rows are nearly alike, as beside rare indicators, their small differences would count as much as what
+        sets the others apart.
+        """
+        ends = self.plan.norm_ends
+        seen = np.where(counts > _SEEN * float(np.max(self.plan.noise(LENGTHS).std)), counts, 0.0)
+        middles = np.append(ends[0], ends) * (ends[1] / ends[0]) ** np.append(0.0, np.full(ends.size, 0.5))
+        noise = self._std(DIRECTIONS, f"{CURVATURE}, diagonal") * math.sqrt(2 * self.d) * self.d
+        longest = float(np.max(middles[seen > 0], initial=0.0))
+        for end in ends[ends < 2 * longest][::-1]:
+            if float(seen @ np.minimum((middles / end) ** 2, 1.0)) >= _SHAPE * noise:
+                self.least = float(end)
+                return
 
     def _take_directions(self, name: str, released: Mapping[str, Floats]) -> None:
         seen = Curvature.noisy(*self._matrix(name, CURVATURE, released, self.d))
@@ -199,11 +224,19 @@ class Path(ABC):
     def _take_norms(self, counts: Floats) -> None:
         """Bring rows to a typical length, and bound them."""
         first = int(self.plan.design.intercept)
-        self.whitening[first:, first:] *= math.sqrt(self.d) / self._typical(counts)
+        self.whitening[first:, first:] *= math.sqrt(self.d) / self._typical(counts, NORMS)
         self._round_whitening()
         self._bound(counts, NORMS)
 
-    def _typical(self, counts: Floats) -> float:
+    def _typical(self, counts: Floats, name: str) -> float:
+        """Return the norm that three quarters of rows do not exceed, or the root of their mean square if larger."""
+        ends = self.plan.norm_ends
+        seen = np.where(counts > _SEEN * float(np.max(self.plan.noise(name).std)), counts, 0.0)
+        middles = np.append(ends[0], ends * math.sqrt(ends[1] / ends[0]))
+        rms = math.sqrt(float(seen @ middles**2) / max(float(seen.sum()), 0.5))
+        return max(self._quantile(counts), rms)
+
+    def _quantile(self, counts: Floats) -> float:
         """Return the norm that three quarters of the rows do not exceed."""
         ends = self.plan.norm_ends
         # Shares add up to 1: noise that adds up from below is taken off by what it is from above.
@@ -223,15 +256,19 @@ class Path(ABC):
         be off, and at worst all in one direction. Counts that noise could have made are none, and what is beyond the
         largest multiple is cut off anyway.
         """
-        plan, typical = self.plan, self._typical(counts)
+        plan, typical = self.plan, self._typical(counts, name)
         ends = self.plan.norm_ends / typical
         middles = np.append(ends[0], ends * math.sqrt(ends[1] / ends[0]))
         noise = float(np.max(plan.noise(name).std))
-        seen = np.where((counts > _SEEN * noise) & (middles > 0.8) & (middles < _LEVERAGES[-1]), counts, 0.0)
-        cut = np.array([seen @ np.maximum(middles**2 - factor**2, 0.0) for factor in _LEVERAGES])
+        # Shorter bounds than three quarters of the rows would cut off most of what is known.
+        shortest = self._quantile(counts) / typical
+        factors = shortest * _LEVERAGES
+        looked_at = (middles > 0.8 * shortest) & (middles < factors[-1])
+        seen = np.where((counts > _SEEN * noise) & looked_at, counts, 0.0)
+        cut = np.array([seen @ np.maximum(middles**2 - factor**2, 0.0) for factor in factors])
         information = plan.n_samples * plan.mu**2 * plan.share(step_name(STEPS))
-        costs = self.p * (16 * _LEVERAGES**2 / information + plan.n_samples * (_MODEL_ERROR * cut) ** 2)
-        self.leverage = float(_LEVERAGES[np.argmin(costs)])
+        costs = self.p * (16 * factors**2 / information + plan.n_samples * (_MODEL_ERROR * cut) ** 2)
+        self.leverage = float(factors[np.argmin(costs)])
         self.radius = self.leverage * (math.sqrt(self.p) if name == NORMS else typical)
 
     def _round_whitening(self) -> None:

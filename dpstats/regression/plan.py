@@ -20,6 +20,7 @@ from dpstats.regression.design import Design
 from dpstats.regression.design_plan import DesignPlan, finest
 from dpstats.regression.movement import (
     box_integers,
+    gradient_integers,
     gram_integers,
     last_integers,
     logistic_integers,
@@ -30,8 +31,9 @@ from dpstats.release.additive import Integers, JointIntegers, additive_stages
 
 Floats = NDArray[np.float64]
 
-CENTRE, DIRECTIONS, NORMS, LAST_NORMS, RATE, TAIL, RESIDUALS = (
+CENTRE, LENGTHS, DIRECTIONS, NORMS, LAST_NORMS, RATE, TAIL, RESIDUALS = (
     "centre",
+    "lengths",
     "directions",
     "norms",
     "norms before the last step",
@@ -46,8 +48,9 @@ _HOPELESS = 4.0  # noise over sampling error
 _BLURRED = 0.6  # noise of the directions over their average eigenvalue
 _LEVERAGE = 1.2  # as rows of one length are bounded, in planning
 _EARLY = (0.08, 0.10, 0.15)
-_SHARES = {CENTRE: 0.04, DIRECTIONS: 0.10, RATE: 0.01, RESIDUALS: 0.04}
+_SHARES = {CENTRE: 0.04, DIRECTIONS: 0.10, RATE: 0.01, RESIDUALS: 0.04, TAIL: 0.05}
 """Of mu^2. The rest is the last step's."""
+_MANY = 1000.0  # rows times mu, from which rows count in directions by their lengths
 _NORMS = 0.01  # at least, of either count of norms
 
 OUTSIDE_WEIGHT = 0.5
@@ -130,6 +133,8 @@ def shares(family: str, n: int, mu: float, intercept: bool) -> list[tuple[str, f
     """Return the stages in their order, and the share of mu^2 that each gets: of sizes and mu alone."""
     parts = [(CENTRE, _SHARES[CENTRE])] if intercept else []
     norms = min(max(_NORMS * (1000 / (n * mu)) ** 2, _NORMS), 5 * _NORMS)
+    if n * mu >= _MANY:
+        parts.append((LENGTHS, norms))
     parts += [(DIRECTIONS, _SHARES[DIRECTIONS]), (NORMS, norms)]
     scalar = min(max(30 * (20 / (n * mu)) ** 2, 0.03), 0.2) / (STEPS + 1)
     if family == "logistic" and intercept:
@@ -140,7 +145,7 @@ def shares(family: str, n: int, mu: float, intercept: bool) -> list[tuple[str, f
         if family == "linear":
             parts.append((size_name(t), scalar))
             if t == 2:
-                parts.append((TAIL, scalar))
+                parts.append((TAIL, max(scalar, _SHARES[TAIL])))
         parts.append((step_name(t), share))
     if family == "linear":
         parts.append((RESIDUALS, _SHARES[RESIDUALS]))
@@ -164,15 +169,15 @@ def regression_plan(family: str, design: Design, n: int, epsilon: float, delta: 
                 return Integers(name, size, 2.0**-X_BITS / n, 2 * size * 2**X_BITS, moved, share)
             if name == DIRECTIONS:
                 return gram_integers(name, d, n, 2**bits, share)
-            if name in (NORMS, LAST_NORMS):
+            if name in (LENGTHS, NORMS, LAST_NORMS):
                 # A row leaves one count and enters another.
                 moved = math.isqrt(2 * 4**COUNT_BITS) + 1
                 bins = norm_ends(n, d, mu).size + 1
                 return Integers(name, bins, 2.0**-COUNT_BITS / n, 2 << COUNT_BITS, moved, share)
             if name == RATE:
-                return _scalar(name, n, 1, share)
+                return _scalar(name, n, share)
             if name == TAIL:
-                return _scalar(name, n, 2, share)
+                return gradient_integers(name, p, n, bits, share)
             if name == RESIDUALS:
                 return _moments(name, n, share)
             if name == size_name(1):
@@ -180,7 +185,7 @@ def regression_plan(family: str, design: Design, n: int, epsilon: float, delta: 
                 moved_both = math.sqrt(1 + OUTSIDE_WEIGHT**2) * (1 + 1e-12)
                 return JointIntegers(name, blocks, math.inf, moved_both, share)
             if name.startswith("residual size"):
-                return _scalar(name, n, 1, share)
+                return _scalar(name, n, share)
             if family == "logistic":
                 return logistic_integers(name, p, n, bits, share)
             return (last_integers if name == step_name(STEPS) else step_integers)(name, p, n, bits, share)
@@ -204,9 +209,9 @@ def _unit(name: str, n: int, weight: float) -> Block:
     return Block(name, 1, 2.0**-UNIT_BITS / n, weight * 2.0**UNIT_BITS)
 
 
-def _scalar(name: str, n: int, ends: int, share: float) -> Integers:
-    """Return what a stage about the mean of numbers in [0, 1] (one end), or [-1, 1] (two), needs to know."""
-    moved = ends << UNIT_BITS
+def _scalar(name: str, n: int, share: float) -> Integers:
+    """Return what a stage about the mean of numbers in [0, 1] needs to know."""
+    moved = 1 << UNIT_BITS
     return Integers(name, 1, 2.0**-UNIT_BITS / n, moved, moved, share)
 
 

@@ -152,15 +152,16 @@ class Centre(Question):
 
 @dataclass(frozen=True, eq=False)
 class Directions(Question):
-    """The Gram matrix of rows that are scaled to the unit sphere."""
+    """The Gram matrix of rows that are scaled to the unit sphere, those shorter than ``least`` to less."""
 
     shift: Floats
+    least: float
     bits: int
 
     def of(self, block: Block) -> Sums:
         rows = block.rows(self.shift, intercept=False)
         norms = np.sqrt(squared_norms(rows))
-        return _triangle(CURVATURE, gram(inside_ball(rows, np.maximum(norms, 1.0), 2**self.bits)))
+        return _triangle(CURVATURE, gram(inside_ball(rows, np.maximum(norms, self.least), 2**self.bits)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,20 +254,6 @@ class Size(Model):
 
 
 @dataclass(frozen=True, eq=False)
-class Tail(Model):
-    """The sum of what residuals are beyond ``width``, up to ``most``, with their signs."""
-
-    name: str
-    width: float
-    most: float
-
-    def of(self, block: Block) -> Sums:
-        r = self.residuals(block)
-        beyond = np.clip((r - np.clip(r, -self.width, self.width)) / self.most, -1.0, 1.0)
-        return {self.name: _scalar(beyond)}
-
-
-@dataclass(frozen=True, eq=False)
 class Moments(Model):
     """The sums of residuals and of their squares, cut at ``most``."""
 
@@ -316,6 +303,21 @@ class LinearStep(Step):
         pulls = np.rint(rows * (v * 2.0**-self.bits)[:, None])
         kept = np.where((np.abs(r) < 1.0)[:, None], rows, 0.0)
         return {**found, **_triangle(CURVATURE, gram(kept)), **_triangle(MEAT, gram(pulls))}
+
+
+@dataclass(frozen=True, eq=False)
+class Tail(Step):
+    """The gradient of what residuals are beyond ``width``, up to ``most``, with their signs."""
+
+    name: str
+    width: float
+    most: float
+
+    def of(self, block: Block) -> Sums:
+        rows, factors, fitted = self.bounded(block)
+        r = block.y - fitted
+        beyond = np.clip((r - np.clip(r, -self.width, self.width)) / self.most, -1.0, 1.0)
+        return {self.name: weighted(np.rint(beyond * factors * 2.0**self.bits), rows)}
 
 
 @dataclass(frozen=True, eq=False)

@@ -51,7 +51,7 @@ from dpstats.statistic.plan import (
     statistic_plan,
 )
 
-_LEAST_SIZE = 25
+_LEAST_SIZE = 20
 _SIZE_PER_PARAMETER = {None: 20, "jackknife": 20, "jackknife2": 30}
 _MANY_FAILURES = 0.05  # of blocks
 _ONE_STD = 0.158655  # beyond one standard deviation of a normal error
@@ -140,10 +140,10 @@ class PrivateStatistic(PrivateEstimator[StatisticPlan]):
     >>> X[:, 1] += X[:, 0]
     >>> fit = PrivateStatistic(correlation, link="fisher", epsilon=1.0, random_state=0).fit(X)
     >>> fit.n_blocks_, fit.block_size_
-    (391, 25)
+    (230, 43)
     >>> low, high = fit.confidence_interval()
     >>> round(fit.estimate_, 3), round(low, 3), round(high, 3)
-    (0.701, 0.69, 0.712)
+    (0.7, 0.689, 0.711)
     """
 
     def __init__(

@@ -409,6 +409,19 @@ def test_chosen_columns_are_those_of_a_table_without_the_others(container: str, 
         np.testing.assert_array_equal(rows.whole().y, frame[schema.beside[0].name])
 
 
+@pytest.mark.parametrize("container", ["lazy", "DuckDB", "Dask", "file"])
+def test_rows_without_an_order_are_refused_where_the_order_counts(container: str, tmp_path: Path) -> None:
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 3)), columns=["a", "b", "c"])
+    path = tmp_path / "rows.csv"
+    frame.to_csv(path, index=False)
+    X = path if container == "file" else WIDE[container](frame)
+    budget = PrivacyBudget(1.0, 1e-5)
+    made = SparseMean(n_nonzero=1, clip=3.0, std=1.0, split=True, budget=budget)
+    with pytest.raises(InvalidData, match="goes by the order of the rows"):
+        made.fit(X)
+    assert not budget.history()
+
+
 SPELLINGS: dict[str, list[Any]] = {
     "words that are one number": ["7", "07", "007", "7.0", "+7", "7e0"],
     "words that are one word in another spelling": ["a", "A", " a", "a ", "\u00e4", "a\u0308"],

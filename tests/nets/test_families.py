@@ -216,6 +216,24 @@ def test_two_groups_in_the_other_order_have_the_opposite_effect(kind: str) -> No
         assert np.allclose(one, opposite, rtol=1e-2), (counts, one, opposite)
 
 
+@pytest.mark.parametrize("kind", ["difference", "risk_ratio", "odds_ratio"])
+def test_an_effect_and_its_interval_are_one(kind: str) -> None:
+    none, asked = (0.0 if kind == "difference" else 1.0), 0
+    for seed, counts in enumerate(
+        ([40, 60, 30, 70], [200, 100, 180, 120], [10, 200, 16, 190], [5, 9, 3, 20])
+    ):
+        rows = np.repeat([[0, 0], [0, 1], [1, 0], [1, 1]], counts, axis=0)
+        table = ContingencyTable(levels=[[0, 1]] * 2, epsilon=(20.0, 1.0)[seed % 2], random_state=seed)
+        effect = getattr(table.fit(rows), kind)((0, 1), 1)
+        # Both are of grids, whose points are a few hundredths of a standard error apart.
+        if 1e-3 < effect.pvalue < 0.8:
+            for level, inside in ((1 - 0.9 * effect.pvalue, True), (1 - 1.15 * effect.pvalue, False)):
+                low, high = effect.confidence_interval(level)
+                assert (low <= none <= high) == inside, (counts, level)
+            asked += 1
+    assert asked >= 2
+
+
 @pytest.fixture(scope="module")
 def database() -> Any:
     db = duckdb.connect()
@@ -243,6 +261,15 @@ def test_an_end_splits_its_level_over_every_noise_that_it_counts(database: Any) 
         half = (answer.confidence_interval(level).high - answer.value) / answer.measure.spacing
         tail = (1 - level) / 2
         assert half == noise_width("laplace", one, tail) + noise_width("laplace", other, tail)
+
+
+@pytest.mark.parametrize("more", [{}, {"unit": {"v": "person"}, "unit_limit": 2**10}], ids=["rows", "units"])
+def test_cells_of_a_query_share_their_level(database: Any, more: dict[str, Any]) -> None:
+    sql = PrivateSQL(database, epsilon=0.5, categories={"v.z": [0, 1, 2, 3]}, random_state=0, **more)
+    answer: Any = sql.query("SELECT z, COUNT(*) FROM v GROUP BY z")
+    together, each = answer.confidence_interval(0.9, True), answer.confidence_interval(1 - 0.1 / 4)
+    assert np.allclose(together.low, each.low) and np.allclose(together.high, each.high)
+    assert np.all(together.high > answer.confidence_interval(0.9).high)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])

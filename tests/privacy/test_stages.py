@@ -231,3 +231,12 @@ def test_one_of_several_costs_the_dearest() -> None:
     ):
         with pytest.raises(InvalidParameter, match="options"):
             OneOf("sum", wrong)
+
+
+@pytest.mark.parametrize("noise", ["gumbel", "laplace", "exponential"])
+@pytest.mark.parametrize("monotone", [False, True])
+def test_each_of_several_that_are_selected_costs_as_much_as_one_alone(noise: str, monotone: bool) -> None:
+    one = Selection("best", noise, 1, 1.0, 3, 7.0, monotone=monotone)
+    for times in (3, 1) if noise == "gumbel" else (3,):
+        several = Selection("best", noise, 3, 1.0, 3, 7.0, monotone=monotone, times=times)
+        assert several.events == one.events * 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.privacy import PrivacyBudget
 from dpstats.ranks import (
     KruskalWallisTest,
@@ -42,3 +43,29 @@ def test_several_groups_and_a_budget() -> None:
         "MannWhitneyTest",
         "KruskalWallisTest",
     ]
+
+
+def test_two_samples_as_scipy_takes_them() -> None:
+    x, y = X[LABELS == 0], X[LABELS == 1]
+    known = MannWhitneyTest(groups=[0, 1], **GIVEN).fit(np.r_[x, y], np.sort(LABELS)).result_
+    assert mann_whitney(x, y, **GIVEN) == known == mann_whitney(list(x), tuple(y), **GIVEN)
+    sizes = (x.size, y.size)
+    assert mann_whitney(x, y, sizes=sizes, **GIVEN).sizes == sizes
+    pre, post = X[:40], X[40:]
+    assert wilcoxon_signed_rank(pre, post, **GIVEN) == wilcoxon_signed_rank(pre - post, **GIVEN)
+
+
+def test_samples_that_cannot_be_read_charge_nothing() -> None:
+    budget = PrivacyBudget(3.0)
+    for call in (
+        lambda: mann_whitney(X, ["secret"] * 80, budget=budget),
+        lambda: mann_whitney(X, X[:, None], budget=budget),
+        lambda: wilcoxon_signed_rank(X, X[:-1], budget=budget),
+        lambda: wilcoxon_signed_rank(X, "secret", budget=budget),
+    ):
+        with pytest.raises(InvalidData) as caught:
+            call()
+        assert "secret" not in str(caught.value) and "must" in str(caught.value)
+    with pytest.raises(InvalidParameter, match="labels must be given"):
+        mann_whitney(X, budget=budget)
+    assert budget.history() == ()

@@ -14,6 +14,7 @@ from dpstats.regression.movement import (
     LAST_WEIGHT,
     LOGISTIC_WEIGHT,
     STEP_WEIGHT,
+    gradient_integers,
     gram_integers,
     last_integers,
     logistic_integers,
@@ -120,6 +121,13 @@ def test_stated_sensitivities_are_the_lemmas_with_room_for_rounding(made: object
     assert exact < item.l2 < exact * (1 + 1e-4)
     coarse = made("step", 5, 1000, 10, 1.0)  # type: ignore[operator]
     assert coarse.l2 >= item.l2
+
+
+def test_a_gradient_alone_moves_by_twice_the_radius() -> None:
+    item = gradient_integers("tail", 3, 100, 10, 0.5)
+    assert (item.l2, item.size) == (2 * 4**10, 3)
+    assert item.spacing * 100 * 4**10 == 1
+    assert item.l1 >= math.sqrt(3) * item.l2
 
 
 def test_units_are_what_the_weights_say() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from dpstats.regression.design import Design
 from dpstats.regression.engine import first_path
-from dpstats.regression.plan import LAST_NORMS, NORMS, regression_plan
+from dpstats.regression.plan import LAST_NORMS, LENGTHS, NORMS, regression_plan
 
 
 def test_a_question_is_public_and_asking_changes_nothing() -> None:
@@ -24,10 +24,10 @@ def test_norms_that_noise_blurs_still_give_a_typical_one() -> None:
     path = first_path(plan)
     counts = np.zeros(plan.norm_ends.size + 1)
     counts[9] = 1.0
-    exactly = path._typical(counts)
+    exactly = path._typical(counts, NORMS)
     rng = np.random.default_rng(0)
     noise = float(np.max(plan.noise(NORMS).std))
-    found = [path._typical(counts + noise * rng.normal(size=counts.size)) for _ in range(300)]
+    found = [path._typical(counts + noise * rng.normal(size=counts.size), NORMS) for _ in range(300)]
     # Within a factor of 2 nearly always: shares add up to 1 from either end.
     ratio = np.array(found) / exactly
     assert np.mean((ratio > 0.5) & (ratio < 2)) > 0.97
@@ -50,3 +50,19 @@ def test_long_rows_move_the_bound_and_noise_that_looks_like_them_does_not() -> N
     seen[18] = 4 * float(np.max(plan.noise(NORMS).std))
     path._bound(seen, LAST_NORMS)
     assert path.leverage == base
+
+
+def test_short_rows_count_for_less_in_directions_where_noise_leaves_their_shape() -> None:
+    design = Design.check((-1, 1), (-1, 1), 4, True)
+    least = {}
+    for n in (5000, 60_000):
+        path = first_path(regression_plan("linear", design, n, 1.0, 1e-6))
+        counts = np.zeros(path.plan.norm_ends.size + 1)
+        counts[4], counts[16] = 0.96, 0.04
+        path.take(LENGTHS, counts)
+        least[n] = path.least
+        assert path.plan.norm_ends[3] < path.least <= path.plan.norm_ends[16]
+    # More rows show the shape of rare ones beside the others.
+    assert least[60_000] > least[5000]
+    few = regression_plan("linear", design, 2000, 1.0, 1e-6)
+    assert LENGTHS not in [stage.name for stage in few.stages]

@@ -48,11 +48,11 @@ def questions() -> list[Question]:
     return [
         Centre("centre", False),
         Centre("centre", True),
-        Directions(shift, BITS),
+        Directions(shift, 2.0 ** (X_BITS - 2), BITS),
         Norms("norms", shift, False, slopes, np.array([0.5, 1.0, 2.0])),
         Outcome("rate"),
         Size(*model(), "size", 1.0, True),
-        Tail(*model(), "tail", 0.2, 0.5),
+        Tail(*model(), white, 1.5, BITS, "tail", 0.2, 0.5),
         Moments(*model(), "mean", "square", 0.7),
         LinearStep(*model(), white, 1.5, BITS, 0.3, False),
         LinearStep(*model(), white, 1.5, BITS, 0.3, True),

@@ -38,7 +38,7 @@ def test_gaussian_noise_is_taken_where_it_is_less() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bias", "parameters", "least"), [("jackknife", 1, 25), ("jackknife2", 3, 90), (None, 4, 80)]
+    ("bias", "parameters", "least"), [("jackknife", 1, 20), ("jackknife2", 3, 90), (None, 4, 80)]
 )
 def test_blocks_have_rows_for_every_parameter(bias: str | None, parameters: int, least: int) -> None:
     plan = PrivateStatistic(np.mean, bias=bias, parameters=parameters).plan(10_000, 1)
@@ -56,9 +56,9 @@ def test_wider_skewness_gives_wider_intervals() -> None:
 
 
 def test_too_few_blocks_are_refused_with_the_number_of_rows_that_suffices() -> None:
-    with pytest.raises(InvalidParameter, match="n_samples must be at least 15,000 at"):
-        PrivateStatistic(np.mean, epsilon=0.1).plan(14_999, 1)
-    plan = PrivateStatistic(np.mean, epsilon=0.1).plan(15_000, 1)
+    with pytest.raises(InvalidParameter, match="n_samples must be at least 12,000 at"):
+        PrivateStatistic(np.mean, epsilon=0.1).plan(11_999, 1)
+    plan = PrivateStatistic(np.mean, epsilon=0.1).plan(12_000, 1)
     assert LEAST <= plan.strength < RECOMMENDED
     assert any(note.startswith("Warning: blocks times epsilon is 60") for note in plan.notes())
     assert not any("Warning" in note for note in PrivateStatistic(np.mean).plan(5000, 1).notes())

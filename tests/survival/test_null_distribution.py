@@ -79,3 +79,11 @@ def test_without_the_second_order_few_rows_would_reject_too_often(monkeypatch: p
     honest = (pvalues(*arguments, epsilon=0.5) <= 0.05).mean()
     monkeypatch.setattr(NullDistribution, "compute", first_order)
     assert (pvalues(*arguments, epsilon=0.5) <= 0.05).mean() > max(0.08, 1.3 * honest)
+
+
+def test_pvalues_count_the_noise_of_the_second_stage() -> None:
+    null = NullDistribution(np.array([[[1.0, -1.0], [-1.0, 1.0]]]))
+    at = np.array([3.0])
+    silent, noisy_ = (null.pvalues_of_two(at, "laplace", np.array([scale]))[0] for scale in (1e-9, 2.0))
+    assert silent == pytest.approx(0.0027, rel=0.01) and noisy_ > 0.1
+    assert null.pvalues_of_two(at, "gaussian", np.array([np.sqrt(8.0)]))[0] == pytest.approx(0.3173, rel=0.01)

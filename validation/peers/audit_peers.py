@@ -99,9 +99,11 @@ no neighbouring relation.
   three in two classes, at up to twice the epsilon, and the audit proves more than the epsilon asked for. Whoever
   takes class labels as private, and neighbours as datasets with one row replaced, has to halve epsilon.
 * diffprivlib's `mean` scales its noise to (upper - lower)/n, the sensitivity for one row *replaced*. With a row
-  *removed* the scale changes, too: by the two densities the loss at 1/2 is log(2 e^(1/2)) = 1.19 for two rows
-  against one, and about 1 + 1/n in general. That is a derivation: this audit, with this many runs, does not prove
-  more than 1."""
+  *removed* the scale changes, too. Of n rows one is 1 and the others are 0; without the 1 the loss at 1/n is
+  log(n/(n - 1)) + epsilon (1 - 1/n), by the two densities. At epsilon = 1 and n = 2 that is 1.19. It exceeds
+  epsilon where log(n/(n - 1)) > epsilon/n, so for every n where epsilon is at most 1: at epsilon = 0.1 and n = 2 it
+  is 0.743. That is a derivation, computed in `tests/validation/test_peers.py`. This audit, at epsilon = 1 and with
+  this many runs, does not prove more than 1."""
 
 
 def main() -> None:

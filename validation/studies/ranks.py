@@ -99,6 +99,27 @@ def rate(
     return tuple(np.mean(found, axis=0).tolist())  # type: ignore[return-value]
 
 
+SIZE_CELLS = ((100, 1.0, 0.8), (500, 0.1, 0.8), (500, 0.2, 0.6), (1000, 0.1, 0.5), (1000, 1.0, 0.2))
+
+
+def size_powers(
+    n: int, epsilon: float, shift: float, replications: int, seed: int
+) -> tuple[float, float, float]:
+    """Return how often equal groups are told apart: with private sizes, with public ones, and without privacy."""
+    rng = np.random.default_rng([seed, n, round(1000 * epsilon), 77])
+    given = {"groups": [0, 1], "epsilon": epsilon, "n_simulations": SIMULATIONS, "random_state": rng}
+    tests = MannWhitneyTest(**given), MannWhitneyTest(**given, sizes=[n // 2, n - n // 2])
+    found = np.zeros(3)
+    for _ in range(replications):
+        labels = rng.permutation(np.repeat([0, 1], [n // 2, n - n // 2]))
+        x = rng.normal(size=n) + shift * labels
+        found += [
+            *(test.fit(x, labels).pvalue_ <= LEVEL for test in tests),
+            plain_two(x, labels) <= LEVEL,
+        ]
+    return tuple((found / replications).tolist())  # type: ignore[return-value]
+
+
 def as_markdown(replications: int, seed: int, command: str) -> str:
     """Return the report."""
     error = np.sqrt(LEVEL * (1 - LEVEL) / replications)
@@ -136,6 +157,17 @@ def as_markdown(replications: int, seed: int, command: str) -> str:
         words = "" if name == "signed rank" and not ties else f"{share:g}"
         lines.append(f"| {name} | {n} | {epsilon:g} | {words} | {'yes' if ties else 'no'} | {own:.3f} |")
     lines += [
+        "",
+        "## Two groups: what private sizes cost (equal groups, normal values, moved by a shift in standard deviations)",
+        "",
+        "| n | epsilon | shift | private sizes | public sizes | scipy, not private |",
+        "|---" * 6 + "|",
+        *(
+            f"| {n} | {epsilon:g} | {shift:g} | " + " | ".join(f"{value:.3f}" for value in row) + " |"
+            for (n, epsilon, shift), row in (
+                (cell, size_powers(*cell, replications, seed)) for cell in SIZE_CELLS
+            )
+        ),
         "",
         "## Power (half of the rows in the first group, moved by a shift)",
         "",

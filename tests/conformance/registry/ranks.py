@@ -126,13 +126,15 @@ def entries() -> Iterator[Entry]:
         signs,
         ("what a sum of positive ranks needs", 2 * n),
     )
-    two = of_groups((0, 0), (1, 1), (2, 1), (3, 1)), of_groups((1, 1), (2, 1), (3, 1), (4, 0))
+    # Of five rows the rounding of weighted sums adds nothing to what a row moves them by.
+    others = ((1, 0), (1, 1), (1, 1), (1, 1))
+    two = of_groups((0, 0), *others), of_groups((2, 0), *others)
     yield _entry(
         "Mann-Whitney",
         MannWhitneyTest(groups=[0, 1], **FEW),
-        [row(v, g) for v in range(n + 1) for g in range(2)],
+        [row(v, g) for v in range(3) for g in range(2)],
         two,
-        ("what a rank sum needs if groups are public", n),
+        ("what a sum in whole ranks needs", 3),
     )
     three = of_groups((0, 0), (1, 1), (1, 1), (0, 0)), of_groups((0, 0), (1, 1), (1, 1), (2, 0))
     yield _entry(

@@ -16,7 +16,7 @@ from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegressio
 from dpstats.regression.engine import first_path, release
 from dpstats.regression.movement import GRADIENT
 from dpstats.regression.plan import step_name
-from dpstats.regression.rows import Blocks, LinearStep, LogisticStep, Question, Step
+from dpstats.regression.rows import Blocks, LinearStep, LogisticStep, Question, Step, Tail
 from dpstats.release.session import Session
 from registry.entry import Dataset, Entry, PlantedBug, Understated, less_noise, quieter
 
@@ -166,6 +166,9 @@ def worst_rows(question: Question, design: Any, d: int) -> Iterator[tuple[np.nda
             inside, beyond = fitted + question.width * (1 - 1e-9), fitted - 3 * question.width
             yield np.append(x, inside), np.append(x, beyond)
             yield np.append(x, beyond), np.append(x, fitted + 3 * question.width)
+        elif isinstance(question, Tail):
+            x = at_radius(question, design, v)
+            yield np.append(x, 1.0), np.append(x, -1.0)
         elif isinstance(question, LogisticStep):
             x = at_radius(question, design, v)
             for scale in (1.0, 1e2, 1e4):

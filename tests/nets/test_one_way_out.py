@@ -1,0 +1,193 @@
+"""Every estimator answers the same questions in the same words; an exception has a reason in words."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import pickle
+import pkgutil
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dpstats
+from dpstats.groups import GroupMeans, MeanPerRow
+from dpstats.inference import HasEstimates
+from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
+from dpstats.regression import (
+    FunctionalMechanismRegression,
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    SufficientStatisticsRegression,
+)
+from dpstats.release.estimator import PrivateEstimator
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(3000, 2))
+Y = X @ [0.5, -0.5] + RNG.normal(size=3000)
+LABELS = RNG.integers(3, size=3000)
+DESIGN = {"x_bounds": (-4, 4), "random_state": 0}
+
+FITTED: dict[str, Callable[[], Any]] = {
+    "ClippedMean": lambda: ClippedMean(bounds=(-4, 4), random_state=0).fit(X),
+    "AdaptiveMean": lambda: AdaptiveMean(bound=4.0, std=1.0, random_state=0).fit(X),
+    "SparseMean": lambda: SparseMean(n_nonzero=1, split=True, clip=4.0, std=1.0, random_state=0).fit(X),
+    "PrivateVariance": lambda: PrivateVariance(bounds=(-4, 4), random_state=0).fit(X),
+    "GroupMeans": lambda: GroupMeans(groups=[0, 1, 2], bounds=(-4, 4), random_state=0).fit(X, LABELS),
+    "MeanPerRow": lambda: MeanPerRow(bounds=(-4, 4), max_rows=3, random_state=0).fit(
+        X, LABELS % 2 + np.arange(3000)
+    ),
+    "PrivateLinearRegression": lambda: PrivateLinearRegression(y_bounds=(-6, 6), **DESIGN).fit(X, Y),
+    "PrivateLogisticRegression": lambda: PrivateLogisticRegression(**DESIGN).fit(X, Y > 0),
+    "SufficientStatisticsRegression": lambda: SufficientStatisticsRegression(y_bounds=(-6, 6), **DESIGN).fit(
+        X, Y
+    ),
+    "FunctionalMechanismRegression": lambda: FunctionalMechanismRegression(y_bounds=(-6, 6), **DESIGN).fit(
+        X, Y
+    ),
+}
+
+_TEST = "a test of a hypothesis: its result has a p-value, and no estimate with an interval"
+_ANSWERS = "answers many queries that a user asks afterwards: intervals are of the queries that are asked"
+_OWN = "its result has more than one kind of numbers, and is not made of Estimates yet"
+
+OTHERWISE = {
+    **dict.fromkeys(
+        [
+            "FilteringTest",
+            "InnerProductTest",
+            "KruskalWallisTest",
+            "L1ExtensionTest",
+            "LipschitzExtensionTest",
+            "LogRankTest",
+            "MannWhitneyTest",
+            "RowDistanceTest",
+            "SignedRankTest",
+            "SpatialSignTest",
+        ],
+        _TEST,
+    ),
+    **dict.fromkeys(
+        [
+            "IterativeConstruction",
+            "MarginalMWEM",
+            "NetMechanism",
+            "OnlineMultiplicativeWeights",
+            "SmallDB",
+            "WorkloadAnswers",
+        ],
+        _ANSWERS,
+    ),
+    **dict.fromkeys(
+        [
+            "ContingencyTable",
+            "PrivateDistribution",
+            "PrivateMedian",
+            "PrivateProportion",
+            "PrivateQuantile",
+            "PrivateStatistic",
+            "PrivateSurvival",
+        ],
+        _OWN,
+    ),
+}
+"""Public estimators without the mixin, each with its reason."""
+
+EXTRA = {
+    "ClippedMean": {"estimand"},
+    "AdaptiveMean": {"estimand"},
+    "SparseMean": {"estimand"},
+    "PrivateVariance": {"estimand"},
+    **{name: {"coefficient"} for name in FITTED if name.endswith("Regression")},
+}
+"""Parameters beyond the common ones: what intervals cover, and which coefficient is tested."""
+
+
+@cache
+def fitted(name: str) -> Any:
+    return FITTED[name]()
+
+
+def public() -> dict[str, type]:
+    """Return every public estimator."""
+    found = {}
+    for package in pkgutil.iter_modules(dpstats.__path__):
+        if package.ispkg:
+            module = importlib.import_module(f"dpstats.{package.name}")
+            for name in getattr(module, "__all__", ()):
+                thing = getattr(module, name)
+                if inspect.isclass(thing) and issubclass(thing, PrivateEstimator):
+                    found[name] = thing
+    return found
+
+
+def test_every_public_estimator_is_in_the_table() -> None:
+    estimators = public()
+    assert {name for name, kind in estimators.items() if issubclass(kind, HasEstimates)} == set(FITTED)
+    assert {name for name, kind in estimators.items() if not issubclass(kind, HasEstimates)} == set(OTHERWISE)
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_signatures_are_one(name: str) -> None:
+    kind = type(fitted(name))
+    interval = ["confidence_level", "simultaneous", "alternative"]
+    asked = {
+        "confidence_interval": interval,
+        "test": ["value", "alternative", "simultaneous"],
+        "plot": ["ax", "confidence_level", "style"],
+        **{
+            name: ["confidence_level"]
+            for name in ("to_frame", "to_dict", "to_latex", "to_markdown", "summary")
+        },
+    }
+    for method, expected in asked.items():
+        given = inspect.signature(getattr(kind, method)).parameters
+        names = [
+            parameter for parameter in given if parameter != "self" and parameter not in EXTRA.get(name, ())
+        ]
+        assert names == expected, (name, method)
+        assert given.get("simultaneous", inspect.Parameter("s", inspect.Parameter.KEYWORD_ONLY)).kind is (
+            inspect.Parameter.KEYWORD_ONLY
+        )
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_every_question_has_an_answer_in_every_form(name: str) -> None:
+    model = fitted(name)
+    found = model.estimates()
+    low, high = model.confidence_interval(0.9)
+    for side, open_end in (("less", 0), ("greater", 1)):
+        ends = model.confidence_interval(0.9, alternative=side)
+        assert np.all(np.asarray(ends[1 - open_end]) != (low, high)[1 - open_end])
+    wide = model.confidence_interval(0.9, simultaneous=True)
+    assert np.all(wide.low <= low) and np.all(wide.high >= high) and wide.simultaneous
+    frame, said = model.to_frame(0.9), json.loads(json.dumps(model.to_dict(0.9)))
+    assert len(frame) == len(said["rows"]) == len(found.names)
+    np.testing.assert_allclose(frame["low"], np.ravel(low))
+    np.testing.assert_allclose([row["high"] for row in said["rows"]], np.ravel(high))
+    assert said["simulated"] and said["estimand"] == model.confidence_interval().estimand
+    assert model.to_latex(0.9).startswith(r"\begin{tabular}") and model.to_markdown(0.9).startswith("| ")
+    assert "<table" in model.summary()._repr_html_() and str(found) == str(found.summary())
+    axes = np.ravel(model.plot(color="black"))
+    assert all(axis.get_xlabel() for axis in axes)
+    test = found.test(found.distribution.start, simultaneous=True)
+    for result in (found, test, model.confidence_interval(), model.summary()):
+        text = pickle.dumps(result)
+        # The module of the estimator is loaded by none of them.
+        assert not re.search(re.escape(type(model).__module__).encode() + rb"(?!\w)", text)
+        assert pickle.loads(text).to_dict() == result.to_dict()
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_the_pvalue_at_the_limits_of_an_interval_is_its_level(name: str) -> None:
+    found = fitted(name).estimates()
+    low, high = found.confidence_interval(0.95)
+    for end, box in zip((low, high), found.distribution.box, strict=True):
+        inside = np.isfinite(end) & (np.abs(end - box) > 1e-9)
+        pvalues = np.asarray(found.test(np.where(inside, end, found.distribution.start)).pvalue)[inside]
+        assert pvalues == pytest.approx(np.full(pvalues.shape, 0.05), abs=2e-4)
