@@ -87,7 +87,7 @@ class ColumnEstimator(HasEstimates, PrivateEstimator[Plan]):
             self._covered(name),
             self._distribution(name),
             together=self._together,
-            simulated=self.privacy_.simulated,
+            simulated=self.plan_.guarantee.simulated,
         )
 
     def confidence_interval(

@@ -403,14 +403,13 @@ CASES = [
         )
         for noise, delta in NOISES.items()
     ),
+    # What clipping can do to a column depends on all of them.
     Case(
         "ClippedMean",
         "ball, std public, Gaussian",
         partial(_ball, std="public", delta=DELTA),
         ("ball",),
-        packed=True,
     ),
-    # What clipping can do to a column depends on all of them.
     Case(
         "ClippedMean",
         "ball, std public, Gaussian, population",
