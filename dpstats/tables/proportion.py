@@ -120,7 +120,7 @@ class PrivateProportion(PrivateEstimator[ProportionPlan]):
     >>> answers = [1] * 130 + [0] * 70
     >>> share = PrivateProportion(epsilon=1.0, random_state=0).fit(answers)
     >>> share.proportion_, [round(float(end), 3) for end in share.confidence_interval()]
-    (0.645, [0.57, 0.713])
+    (0.645, [0.573, 0.713])
     >>> share.test(0.5, alternative="greater").pvalue < 0.001
     True
     """

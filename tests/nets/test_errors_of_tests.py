@@ -96,7 +96,7 @@ IDENTITY_CELLS = [
         name,
         lambda made=made: made(epsilon=1.0, n_calibration=1999, cache_dir=None),
         rows(made()),
-        *((400, 0.75) if name == "filtering" else (1000, 0.87)),
+        *((400, 0.75) if name == "filtering" else (1000, 0.85)),
     )
     for name, made in IDENTITY.items()
 ]

@@ -200,7 +200,7 @@ def _construction(
                 *pair,
                 epsilon,
                 made.delta,
-                1500,
+                2500,
             )
             for bug, (kind, more, epsilon) in bugs.items()
         ),
