@@ -16,6 +16,8 @@ from dpstats.means import PrivateVariance, SparseMean
 from dpstats.mechanisms import SparseVector
 from dpstats.quantiles import PrivateDistribution, PrivateQuantile
 from dpstats.queries import IterativeConstruction, LinearQueries, NetMechanism
+from dpstats.ranks import SignedRankTest
+from dpstats.survival import LogRankTest
 
 X = np.random.default_rng(0).normal(size=(70, 3)) * [1.0, 0.5, 2.0] + [0.2, -0.4, 0.6]
 LABELS = np.arange(70) % 3
@@ -52,6 +54,15 @@ CASES: dict[str, Callable[[], Any]] = {
     "queries.gaussian_release._BLOCK": lambda: importlib.import_module(
         "dpstats.queries.gaussian_release"
     ).squared_column_distance(LinearQueries.from_matrix(QUERIES.astype(float))),
+    "queries.halfspaces._BLOCK": lambda: LinearQueries.halfspaces(X[:, :2], 30, random_state=0).answers(
+        np.arange(70)
+    ),
+    "ranks.null._BLOCK": lambda: SignedRankTest(**SEED).fit(X[:, 0]).pvalue_,
+    "survival.residuals._ROWS": lambda: (
+        LogRankTest(horizon=10.0, groups=[0, 1, 2], epsilon=1.0, **SEED)
+        .fit(np.arange(70) / 7, X[:, 0] > 0, LABELS)
+        .statistic_
+    ),
     "mechanisms.threshold_stream._BLOCK": lambda: list(
         SparseVector(5.0, 2.0, max_above=9, **SEED).stream(np.arange(30.0) % 10)
     ),
