@@ -83,6 +83,7 @@ INSIDE = {
         "gaussian",
         "zcdp",
         "events",
+        "sampled",
         "composition",
         "convolution",
         "loss_distribution",
