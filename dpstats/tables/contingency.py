@@ -136,7 +136,7 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
     >>> table.independence().pvalue
     0.0001
     >>> found = table.difference()
-    >>> round(found.estimate, 3), [round(end, 2) for end in found.confidence_interval()]
+    >>> round(float(found.estimate), 3), [round(end, 2) for end in found.confidence_interval()]
     (0.183, [0.12, 0.25])
     """
 
