@@ -26,6 +26,7 @@ from dpstats.regression import (
     SufficientStatisticsRegression,
 )
 from dpstats.release.estimator import PrivateEstimator
+from dpstats.statistic import PrivateStatistic
 from dpstats.tables import ContingencyTable, PrivateProportion
 
 RNG = np.random.default_rng(0)
@@ -55,6 +56,7 @@ FITTED: dict[str, Callable[[], Any]] = {
     "ContingencyTable": lambda: ContingencyTable(levels=[[0, 1, 2], [False, True]], random_state=0).fit(
         np.column_stack([LABELS, Y > 0])
     ),
+    "PrivateStatistic": lambda: PrivateStatistic(np.std, bounds=(0, 4), random_state=0).fit(X),
 }
 
 _TEST = "a test of a hypothesis: its result has a p-value, and no estimate with an interval"
@@ -93,7 +95,6 @@ OTHERWISE = {
             "PrivateDistribution",
             "PrivateMedian",
             "PrivateQuantile",
-            "PrivateStatistic",
             "PrivateSurvival",
         ],
         _OWN,
