@@ -84,6 +84,7 @@ INSIDE = {
         "gaussian",
         "zcdp",
         "events",
+        "sampled",
         "composition",
         "convolution",
         "loss_distribution",

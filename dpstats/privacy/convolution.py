@@ -81,11 +81,23 @@ class _Losses:
         )
 
 
-def convolved_epsilon(others: Mapping[Event, int], mu: float, step: float, delta: float) -> float:
-    """Return the epsilon at ``delta`` of events with a dominating curve, and Gaussian noise of ``mu``."""
+def convolved_epsilon(
+    others: Mapping[Event, int],
+    mu: float,
+    step: float,
+    delta: float,
+    reach: Mapping[Event, float] | None = None,
+    back: bool = False,
+) -> float:
+    """Return the epsilon at ``delta`` of events with a dominating curve, and Gaussian noise of ``mu``.
+
+    ``reach`` are the losses up to which grids go, by default the largest; ``back`` takes all pairs in the other
+    direction.
+    """
+    reach = reach or {event: event.largest_loss() for event in others}
     kinds = sorted(others, key=lambda event: (event.largest_loss(), repr(event)))
     truncation = delta * 1e-4 / (sum(2 * others[kind].bit_length() for kind in kinds) + 2)
-    parts = [_discretised(kind, step).times(others[kind], truncation) for kind in kinds]
+    parts = [_discretised(kind, step, reach[kind], back).times(others[kind], truncation) for kind in kinds]
     if mu > 0:
         parts.append(_gaussian(mu, step, truncation))
     total = parts[0]
@@ -95,28 +107,31 @@ def convolved_epsilon(others: Mapping[Event, int], mu: float, step: float, delta
     return total.epsilon(step, delta * (1 - 1e-9))
 
 
-def _discretised(event: Event, step: float) -> _Losses:
-    top = int(np.ceil(event.largest_loss() / step - 1e-9))
-    curve = event.curve(np.arange(top + 1, dtype=np.float64) * step)
-    assert curve is not None
-    return _connected(curve, step)
+def _discretised(event: Event, step: float, reach: float, back: bool) -> _Losses:
+    top = int(np.ceil(reach / step - 1e-9))
+    grid = np.arange(top + 1, dtype=np.float64) * step
+    curves = event.curve(grid), event.back_curve(grid)
+    curve, other = curves[::-1] if back else curves
+    assert curve is not None and other is not None
+    return _connected(curve, other, step)
 
 
 def _gaussian(mu: float, step: float, truncation: float) -> _Losses:
     top = int(np.ceil(mu / step))
     while gaussian_profile(top * step, mu) > truncation:
         top += max(1, top // 4)
-    return _connected(np.array([gaussian_profile(size * step, mu) for size in range(top + 1)]), step)
+    curve = np.array([gaussian_profile(size * step, mu) for size in range(top + 1)])
+    return _connected(curve, curve, step)
 
 
-def _connected(curve: NDArray[np.float64], step: float) -> _Losses:
-    """Connect the dots of a symmetric pair's profile at losses 0, step, 2 step, ...
+def _connected(curve: NDArray[np.float64], other: NDArray[np.float64], step: float) -> _Losses:
+    """Connect the dots of a pair's profile at losses 0, step, 2 step, ...; ``other`` is that of the other direction.
 
     The masses are those of the pair whose profile is linear in e^x between the dots (Doroshenko et
     al. 2022, algorithm 1).
     """
     sizes = np.arange(curve.size) * step
-    left = -np.expm1(-sizes[:0:-1]) + np.exp(-sizes[:0:-1]) * curve[:0:-1]
+    left = -np.expm1(-sizes[:0:-1]) + np.exp(-sizes[:0:-1]) * other[:0:-1]
     profile = np.minimum.accumulate(np.minimum(np.concatenate([left, curve]) + _ROUNDING, 1.0))
     drops = np.diff(profile)
     if drops.size == 0:

@@ -49,22 +49,45 @@ class Event:
 
     def profile(self, epsilon: float) -> float:
         """Return a delta for which the release is proved to be (epsilon, delta)-private; epsilon >= 0."""
-        curve = self.curve(np.array([epsilon], dtype=np.float64))
-        if curve is None:
+        at = np.array([epsilon], dtype=np.float64)
+        curve, back = self.curve(at), self.back_curve(at)
+        if curve is None or back is None:
             raise InvalidParameter(f"{type(self).__name__} has no profile")
-        return float(curve[0])
+        return max(float(curve[0]), float(back[0]))
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether the dominating pair has the same profile in both directions."""
+        return True
 
     def curve(self, epsilons: Epsilons) -> Epsilons | None:
-        """Return the profile of a symmetric dominating pair at epsilons >= 0; None if there is none.
+        """Return the profile of a dominating pair at epsilons >= 0; None if there is none.
 
         Never below the profile, and above it by less than a relative 1e-12 (or 1e-323). Losses of the
         pair are at most `largest_loss`, but for infinite ones.
         """
         return None
 
+    def back_curve(self, epsilons: Epsilons) -> Epsilons | None:
+        """Return the profile of the same pair in the other direction."""
+        return self.curve(epsilons)
+
     def largest_loss(self) -> float:
         """Return the largest finite loss of the dominating pair."""
         return math.inf
+
+    def reach(self, small: float) -> float:
+        """Return a loss from which on the profile is at most ``small``, or is that of an infinite loss."""
+        low, high = 0.0, self.largest_loss()
+        if math.isfinite(high):
+            return high
+        high = 1.0
+        while self.profile(high) > small:
+            low, high = high, 2 * high
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.profile(middle) > small else (low, middle)
+        return high
 
     def pure_cost(self) -> float | None:
         """Return the epsilon of pure privacy, or None if the release is not pure."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -50,7 +50,12 @@ def loss_distribution_epsilon(events: Sequence[Event], delta: float, ceiling: fl
         return None
     gaussians = [event for event in events if isinstance(event, Gaussian)]
     others = Counter(event for event in events if not isinstance(event, Gaussian))
-    if any(not math.isfinite(event.largest_loss()) for event in others):
+    small = delta * _NEGLIGIBLE / max(1, others.total())
+    if any(event.curve(np.zeros(1)) is None for event in others):
+        return None
+    # Losses beyond the reach of an event count as infinite ones.
+    reach = {event: event.reach(small) for event in others}
+    if any(not reach[event] < _LARGEST_EPSILON for event in others):
         return None
     mus = Counter(event.mu for event in gaussians)
     mu = root_up(sum((count * Fraction(mu) ** 2 for mu, count in mus.items()), Fraction(0)))
@@ -59,11 +64,11 @@ def loss_distribution_epsilon(events: Sequence[Event], delta: float, ceiling: fl
     # What is too small for the grid is added by basic composition instead: epsilon to epsilon, delta to delta.
     extra, used = 0.0, lattice_slack(ceiling, variation)  # each sum is rounded up
     for event in sorted(others, key=_order):
-        cost = up(others[event] * Fraction(event.largest_loss()))
+        cost = up(others[event] * Fraction(reach[event]))
         if extra + cost > _NEGLIGIBLE * ceiling:
             break
         extra = sum_up([extra, cost])
-        used = sum_up([used, up(others.pop(event) * Fraction(event.profile(event.largest_loss())))])
+        used = sum_up([used, up(others.pop(event) * Fraction(event.profile(reach[event])))])
     if mu > 0 and others:
         small = epsilon_of_mu(mu, delta / 1000)
         if extra + small <= _NEGLIGIBLE * ceiling:
@@ -71,18 +76,24 @@ def loss_distribution_epsilon(events: Sequence[Event], delta: float, ceiling: fl
     if not others or len(others) > _KINDS:
         return None
     commonest = max(others, key=lambda event: (others[event], *_order(event)))
-    step = _step([event.largest_loss() for event in others], mu, ceiling, commonest.largest_loss())
+    # What a loss is usually: of a sampled release it is far below the reach.
+    usual = {
+        event: reach[event] if event.symmetric else min(reach[event], event.profile(0.0)) for event in others
+    }
+    step = _step([usual[event] for event in others], mu, ceiling, usual[commonest])
     if step is None:
         return None
     left = -sum_up([used, -delta])
-    slack = _rounding_slack(others, step, mu, ceiling)
+    slack = _rounding_slack(others, reach, step, mu, ceiling)
     answers = []
+    # Rows that are added and rows that are removed: the same, unless a pair is not symmetric.
+    directions = (False,) if all(event.symmetric for event in others) else (False, True)
     if delta >= SMALLEST_DELTA and slack < left / 2:
-        answers.append(_read(others, mu, step, left - slack))
+        answers.append(max(_read(others, reach, mu, step, left - slack, back) for back in directions))
     if left > 0 and slack > delta / 1000:
         # Transforms would blur the answer: convolve plainly, on a grid that is small enough for that.
-        coarse = _coarse_step([event.largest_loss() for event in others], ceiling, commonest.largest_loss())
-        answers.append(convolved_epsilon(others, mu, coarse, left))
+        coarse = _coarse_step([usual[event] for event in others], ceiling, usual[commonest])
+        answers.append(max(convolved_epsilon(others, mu, coarse, left, reach, back) for back in directions))
     # An answer is a logarithm, right to a few units in its last place and in those of the largest loss of a step.
     finite = [answer for answer in answers if math.isfinite(answer)]
     return min((sum_up([answer * (1 + 1e-13), extra]) for answer in finite), default=None)
@@ -117,14 +128,16 @@ def _coarse_step(losses: list[float], ceiling: float, aligned: float) -> float:
     return aligned / max(1, math.ceil(aligned / step))
 
 
-def _rounding_slack(others: Counter[Event], step: float, mu: float, ceiling: float) -> float:
+def _rounding_slack(
+    others: Counter[Event], reach: Mapping[Event, float], step: float, mu: float, ceiling: float
+) -> float:
     """Bound what the rounding of the transforms can take off delta.
 
     In l2 a transform of N numbers is right to a relative 7 u log2 N (Higham 2002, section 24.1), a
     k-th power of numbers of size at most 1 multiplies an error by k, and a convolution with a
     distribution does not enlarge one. A sum of at most N entries is at most sqrt(N) times that.
     """
-    sizes = sum(count * (2 * event.largest_loss() / step + 3) for event, count in others.items())
+    sizes = sum(count * (2 * reach[event] / step + 3) for event, count in others.items())
     sizes += (80 * mu + 2 * ceiling) / step if mu else 0.0
     doublings = math.log2(sizes) + 1
     powers = sum(count * (7 * doublings + 50) for count in others.values())
@@ -132,7 +145,9 @@ def _rounding_slack(others: Counter[Event], step: float, mu: float, ceiling: flo
     return math.sqrt(2 * sizes) * _UNIT * (powers + convolutions)
 
 
-def _read(others: Counter[Event], mu: float, step: float, delta: float) -> float:
+def _read(
+    others: Counter[Event], reach: Mapping[Event, float], mu: float, step: float, delta: float, back: bool
+) -> float:
     from dp_accounting.pld import pld_pmf, privacy_loss_distribution
 
     truncation = delta * 1e-4 / (len(others) + 2)
@@ -143,13 +158,14 @@ def _read(others: Counter[Event], mu: float, step: float, delta: float) -> float
         )
     for event in sorted(others, key=_order):
         count = others[event]
-        top = math.ceil(event.largest_loss() / step - 1e-9)
+        top = math.ceil(reach[event] / step - 1e-9)
         grid = np.arange(-top, top + 1) * step
-        curve = event.curve(np.abs(grid))
-        assert curve is not None
-        # The pair is symmetric: delta(-x) = 1 - e^-x (1 - delta(x)).
         size = np.abs(grid)
-        profile = np.where(grid >= 0, curve, -np.expm1(-size) + np.exp(-size) * curve)
+        curves = event.curve(size), event.back_curve(size)
+        curve, other = curves[::-1] if back else curves
+        assert curve is not None and other is not None
+        # In the other direction: delta(-x) = 1 - e^-x (1 - other(x)).
+        profile = np.where(grid >= 0, curve, -np.expm1(-size) + np.exp(-size) * other)
         profile = np.minimum.accumulate(np.clip(profile, 0.0, 1.0))
         pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(step, -top, top, profile)
         part = privacy_loss_distribution.PrivacyLossDistribution(pmf)

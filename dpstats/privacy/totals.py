@@ -93,7 +93,12 @@ def _smallest(events: Sequence[Event], delta: float) -> tuple[float, float]:
     if gaussian is not None and _is_nearly_continuous(events, gaussian[0], delta):
         return gaussian  # exact, but for what discreteness costs: nothing is below by as much
     closed = (pure, gaussian, _copies(events, delta), _responses(events, delta))
-    others = (_different(events, delta), _mixed(events, delta), _single(events, delta))
+    others = (
+        _different(events, delta),
+        _mixed(events, delta),
+        _single(events, delta),
+        _with_parts_of_delta(events, delta),
+    )
     totals = [total for total in (*closed, *others) if total is not None]
     if not totals:
         raise InvalidParameter(
@@ -105,12 +110,39 @@ def _smallest(events: Sequence[Event], delta: float) -> tuple[float, float]:
     )  # others may cost less than their pure cost says
     exact = closed[1] or (closed[2] if len(set(events)) == 1 else None) or (closed[3] if optimal else None)
     if exact is None and len(events) > 1:
-        epsilon = loss_distribution_epsilon(events, delta, min(totals)[0])
-        if epsilon is not None:
-            totals.append((epsilon, delta))
+        totals += _by_loss_distributions(events, delta, min(totals)[0])
     best = min(totals)[0]
     # Of totals within a thousandth of the best, the one that spends least delta: none, if pure.
     return min((total for total in totals if total[0] <= best * (1 + 1e-3)), key=lambda total: total[::-1])
+
+
+def _by_loss_distributions(
+    events: Sequence[Event], delta: float, ceiling: float
+) -> list[tuple[float, float]]:
+    """The totals through loss distributions, on finer and finer grids while that lowers them much."""
+    totals: list[tuple[float, float]] = []
+    ceiling = min(ceiling, _LARGEST_COST * (1 - 1e-9))
+    while True:
+        epsilon = loss_distribution_epsilon(events, delta, ceiling)
+        if epsilon is None or epsilon > ceiling:
+            return totals
+        totals.append((epsilon, delta))
+        if epsilon > ceiling / 2 or epsilon == 0:
+            return totals
+        ceiling = epsilon
+
+
+def _with_parts_of_delta(events: Sequence[Event], delta: float) -> tuple[float, float] | None:
+    """What releases of which only a profile is known cost, each at an equal part of half of delta."""
+    alone = [event for event in events if event.pure_cost() is None and event.zcdp_cost() is None]
+    alone = [event for event in alone if not isinstance(event, Approximate)]
+    if not alone or delta == 0 or any(event.curve(np.zeros(1)) is None for event in alone):
+        return None
+    part = delta / (2 * len(alone))
+    known = {event: Approximate(event.reach(part), part, neighbors=event.neighbors) for event in set(alone)}
+    found = [known.get(event, event) for event in events]
+    totals = [total for total in (_different(found, delta), _mixed(found, delta)) if total is not None]
+    return min(totals, default=None)
 
 
 def _copies(events: Sequence[Event], delta: float) -> tuple[float, float] | None:
@@ -317,6 +349,8 @@ def _single(events: Sequence[Event], delta: float) -> tuple[float, float] | None
         return None
     event = events[0]
     top = event.largest_loss()
+    if delta > 0 and event.curve(np.zeros(1)) is not None:
+        top = event.reach(delta)
     if not math.isfinite(top) or event.profile(top) > delta:
         return None
     if delta == 0:
