@@ -367,7 +367,7 @@ class Estimates(Exported, Reported):
         """
         side = self._side(alternative)
         adjust = check_flag("simultaneous", self.jointly if simultaneous is None else simultaneous)
-        at = np.array(np.broadcast_to(np.asarray(value, dtype=np.float64), self.estimate.shape))
+        at = _checked_value(value, np.shape(self.estimate))
         low, high = self.distribution.box
         inside = (low <= at) & (at <= high)
         if not inside.all():
@@ -551,9 +551,51 @@ class HasEstimates(Reported, ABC):
     def estimates(self) -> Estimates:
         """Return the estimates with the distribution of their errors: they can be pickled without the estimator."""
 
-    @abstractmethod
+    @property
+    def estimate_(self) -> Any:
+        """The estimates that intervals are about: a number, or an array."""
+        return _plain(self.estimates().estimate)
+
+    @property
+    def standard_error_(self) -> Any:
+        """Standard deviations of the errors of ``estimate_``: sampling error and noise."""
+        return _plain(self.estimates().error)
+
+    @property
+    def names_(self) -> tuple[str, ...]:
+        """A name for each estimate, in the order of ``numpy.ravel``."""
+        return self.estimates().names
+
+    @property
+    def estimand_(self) -> str:
+        """In words, what intervals cover if nothing else is asked for."""
+        return self.estimates().estimand
+
+    def test(
+        self, value: Any = 0.0, alternative: str | None = None, *, simultaneous: bool | None = None
+    ) -> Test:
+        """Test whether each estimand is ``value``, from what was released: it costs no privacy.
+
+        Parameters
+        ----------
+        value : float or array, default=0.0
+            Under the null hypothesis.
+        alternative : {"two-sided", "less", "greater"}, default="two-sided"
+            What speaks against the null hypothesis: that the estimand is not, is less than, or is greater than the
+            value.
+        simultaneous : bool, default=False
+            Adjust the p-values for all estimates together.
+
+        Returns
+        -------
+        Test
+            ``statistic`` and ``pvalue``, of the shape of the estimates, and ``confidence_interval()``.
+        """
+        return self.estimates().test(value, alternative, simultaneous=simultaneous)
+
     def summary(self, confidence_level: float = 0.95) -> Summary:
         """Return a table of estimates and intervals; prints as text, shows as HTML in a notebook."""
+        return self.estimates().summary(confidence_level)
 
     def confidence_interval(
         self,
@@ -600,6 +642,17 @@ class HasEstimates(Reported, ABC):
     def plot(self, ax: Any = None, confidence_level: float = 0.95, **style: Any) -> Any:
         """Draw the estimates with their intervals, and return the Axes; see `Estimates.plot`."""
         return self.estimates().plot(ax, confidence_level, **style)
+
+
+def _checked_value(value: Any, shape: tuple[int, ...]) -> Floats:
+    """Return values under a null hypothesis, one for each estimate."""
+    try:
+        return np.array(np.broadcast_to(np.asarray(value, dtype=np.float64), shape))
+    except (TypeError, ValueError):
+        raise InvalidParameter(
+            f"value must be a number, or one for each estimate (an array of shape {shape}), got "
+            f"{type(value).__name__}{f' of shape {np.shape(value)}' if np.ndim(value) else ''}"
+        ) from None
 
 
 def _json(label: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.labels import printable
+from dpstats.renames import renamed
 from dpstats.report import SIMULATED, Reported
 
-__all__ = ["ConfidenceInterval", "JointTest", "Summary", "ValueTest", "about_missing", "with_missing"]
+__all__ = ["ConfidenceInterval", "JointTest", "Summary", "about_missing", "with_missing"]
 
 Numbers = float | NDArray[np.float64]
 
@@ -186,71 +187,6 @@ class ConfidenceInterval(Exported):
 
     def __len__(self) -> int:
         return 2
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ValueTest(Reported):
-    """Is it this value? A test of each column's estimand, from a release that was made before: at no cost.
-
-    Attributes
-    ----------
-    statistic : float or array
-        The estimate's distance from the value, in its standard errors; the p-value is from the error's own law.
-    pvalue : float or array
-    value : float or array
-        Under the null hypothesis.
-    alternative : {"two-sided", "less", "greater"}
-    estimand : str
-        In words, what is tested.
-    names : tuple of str
-        Of the columns.
-    simulated : bool
-        Whether the noise of the release was simulated.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dpstats.means import ClippedMean
-    >>> X = np.random.default_rng(0).normal(0.3, 1.0, size=(1000, 1))
-    >>> test = ClippedMean(clip=4.0, random_state=0).fit(X).test(value=0.0)
-    >>> test.alternative, bool((test.pvalue < 0.01).all())
-    ('two-sided', True)
-    """
-
-    statistic: Any
-    pvalue: Any
-    value: Any
-    alternative: str
-    estimand: str
-    names: Sequence[str]
-    interval: Callable[[float], ConfidenceInterval] = field(repr=False)
-    simulated: bool = field(default=False, kw_only=True)
-
-    def confidence_interval(self, confidence_level: float = 0.95) -> ConfidenceInterval:
-        """Return the interval of the values that are not rejected; one-sided for a one-sided alternative."""
-        return self.interval(confidence_level)
-
-    def summary(self) -> Summary:
-        """Return a table; prints as text, shows as HTML in a notebook."""
-        values = np.ravel(np.broadcast_to(self.value, np.shape(self.statistic)))
-        columns = zip(self.names, values, np.ravel(self.statistic), np.ravel(self.pvalue), strict=True)
-        words = {"two-sided": "is not", "less": "is less than", "greater": "is greater than"}[
-            self.alternative
-        ]
-        return Summary(
-            "Private test of a value",
-            [("Tested", self.estimand), ("Alternative", f"it {words} the value")],
-            ["", "value", "statistic", "p-value"],
-            [(name, f"{value:g}", f"{z:.3f}", f"{p:.4g}") for name, value, z, p in columns],
-            [
-                "From what was released before: it costs no privacy.",
-                "Each column on its own.",
-                *[SIMULATED] * self.simulated,
-            ],
-        )
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
 
 
 @dataclass(frozen=True, slots=True)
@@ -506,3 +442,6 @@ def significant(value: float, reference: float | None = None) -> str:
     if digits > 12 or abs(value) >= 1e15:
         return f"{value:.6g}"
     return f"{value:,.{max(digits, 0)}f}"
+
+
+__getattr__ = renamed(__name__, {"ValueTest": "dpstats.inference.Test"})

@@ -19,6 +19,7 @@ PACKAGE = Path(dpstats.__file__).parent
 # The order of the architecture: a module may import from entries before its own, and inside its own.
 ORDER = [
     "errors",
+    "renames",
     "data",
     "parallel",
     "report",

@@ -106,9 +106,9 @@ def _report(table: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any
     if cells.counts.shape == (2, 2):
         for effect in (table.difference(), table.risk_ratio(), table.odds_ratio()):
             ends = effect.confidence_interval(level)
-            name = effect.measure.replace(" ", "_")
+            name = effect.names[0].replace(" ", "_")
             facts[name] = {
-                "estimate": effect.estimate,
+                "estimate": float(effect.estimate),
                 "low": ends.low,
                 "high": ends.high,
                 "pvalue": effect.pvalue,

@@ -73,7 +73,7 @@ class RatioEstimator(HasEstimates, PrivateEstimator[Plan]):
         return {"column": self._names()}
 
     def test(
-        self, value: Any = 0.0, alternative: str = "two-sided", *, simultaneous: bool | None = None
+        self, value: Any = 0.0, alternative: str | None = None, *, simultaneous: bool | None = None
     ) -> Test:
         """Test whether each mean is ``value``, from what was released: it costs no privacy.
 

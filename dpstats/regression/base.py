@@ -205,7 +205,7 @@ class Regression(HasEstimates, _Fitted[Plan]):
         low, high = (float(np.ravel(end)[0]) for end in found)
         return replace(found, low=low, high=high, estimand=words)
 
-    def test(
+    def test(  # type: ignore[override]
         self,
         coefficient: Any = None,
         value: float = 0.0,

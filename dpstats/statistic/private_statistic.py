@@ -27,12 +27,12 @@ from dpstats.data.parameters import (
 from dpstats.data.schema import Column, Schema
 from dpstats.data.tables import Rows, Table
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.inference import BONFERRONI, Estimates, Test
+from dpstats.inference import BONFERRONI, Estimates, HasEstimates
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.session import Part, Released, Session
-from dpstats.results import ConfidenceInterval, Summary, about_missing, with_missing
+from dpstats.results import about_missing, with_missing
 from dpstats.statistic.blocks import JACKKNIFE, BlockRows, block_rows
 from dpstats.statistic.clipped_sums import located, sums
 from dpstats.statistic.errors import BlockErrors, DifferenceErrors
@@ -58,7 +58,7 @@ _ONE_STD = 0.158655  # beyond one standard deviation of a normal error
 _BATCH = 32  # blocks that a process is given at a time
 
 
-class PrivateStatistic(PrivateEstimator[StatisticPlan]):
+class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
     """Private estimate, with an interval, of any statistic that a Python function computes from rows.
 
     Parameters
@@ -338,7 +338,7 @@ class PrivateStatistic(PrivateEstimator[StatisticPlan]):
         linked = np.where(at.found, center + unit * at.mean, np.nan)
         self._errors = BlockErrors(at, unit, linked, box, self.link, plan.block_skewness)
         self.n_blocks_, self.block_size_ = plan.n_blocks, plan.block_size
-        self.estimate_ = _one(self._errors.mapped(linked))
+        self._estimate = _one(self._errors.mapped(linked))
         self.spread_ = _one(np.where(at.found, unit * at.std, np.nan))
         self.failed_share_ = _one(np.clip(triples[2], 0, plan.n_blocks) / plan.n_blocks)
         self.located_ = _one(at.found)
@@ -362,7 +362,7 @@ class PrivateStatistic(PrivateEstimator[StatisticPlan]):
         name = str(getattr(self.function, "__name__", type(self.function).__name__))
         p = self.plan_.n_outputs
         return Estimates(
-            np.asarray(self.estimate_),
+            np.asarray(self._estimate)[()],
             (high - low) / 2,
             (name,) if p == 1 else tuple(f"{name}[{j}]" for j in range(p)),
             self.estimand_,
@@ -399,21 +399,6 @@ class PrivateStatistic(PrivateEstimator[StatisticPlan]):
             )
         return found
 
-    def confidence_interval(
-        self,
-        confidence_level: float = 0.95,
-        *,
-        simultaneous: bool | None = None,
-        alternative: str = "two-sided",
-    ) -> ConfidenceInterval:
-        """Return an interval for each output; it counts sampling error and noise. See `Estimates`."""
-        found = self.estimates()
-        return found.confidence_interval(confidence_level, simultaneous=simultaneous, alternative=alternative)
-
-    def test(self, value: Any = 0.0, alternative: str = "two-sided", *, simultaneous: bool = False) -> Test:
-        """Test whether each output's estimand is ``value``, at no further cost. See `Estimates`."""
-        return self.estimates().test(value, alternative, simultaneous=simultaneous)
-
     def difference(self, other: PrivateStatistic) -> Estimates:
         """Return the difference to a statistic that was fitted on other, independent rows.
 
@@ -436,30 +421,6 @@ class PrivateStatistic(PrivateEstimator[StatisticPlan]):
             facts=(("Privacy", f"{self.privacy_} and {other.privacy_}"),),
             simulated=first.simulated or second.simulated,
         )
-
-    def summary(self, confidence_level: float = 0.95) -> Summary:
-        """Return a table of estimates and intervals; prints as text, shows as HTML in a notebook."""
-        return self.estimates().summary(confidence_level)
-
-    def to_frame(self, confidence_level: float = 0.95) -> Any:
-        """Return estimates, standard errors and intervals as a data frame of pandas."""
-        return self.estimates().to_frame(confidence_level)
-
-    def to_dict(self, confidence_level: float = 0.95) -> dict[str, Any]:
-        """Return the same as JSON has it."""
-        return self.estimates().to_dict(confidence_level)
-
-    def to_latex(self, confidence_level: float = 0.95) -> str:
-        """Return the table of the summary as a LaTeX tabular, for the package booktabs."""
-        return self.estimates().to_latex(confidence_level)
-
-    def to_markdown(self, confidence_level: float = 0.95) -> str:
-        """Return the table of the summary in Markdown."""
-        return self.estimates().to_markdown(confidence_level)
-
-    def plot(self, ax: Any = None, confidence_level: float = 0.95, **style: Any) -> Any:
-        """Draw the estimates with their intervals, and return the Axes."""
-        return self.estimates().plot(ax, confidence_level, **style)
 
     def __copy__(self) -> PrivateStatistic:
         made = type(self).__new__(type(self))

@@ -1,13 +1,16 @@
 """Private proportions and contingency tables: counts of declared levels, with tests and intervals that hold."""
 
+from dpstats.renames import renamed
 from dpstats.tables import pictures as pictures  # what pages draw
 from dpstats.tables.contingency import ContingencyTable
-from dpstats.tables.effects import Effect
 from dpstats.tables.proportion import PrivateProportion
 from dpstats.tables.result import TableTest
 
-__all__ = ["ContingencyTable", "Effect", "PrivateProportion", "TableTest"]
+__all__ = ["ContingencyTable", "PrivateProportion", "TableTest"]
 
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = renamed(__name__, {"Effect": "dpstats.inference.Estimates"})

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from dpstats.data.levels import Categories
 from dpstats.errors import InvalidParameter
-from dpstats.noisy_counts import CountNoise, limits
-from dpstats.results import ConfidenceInterval
-from dpstats.tables.shares import NoisyShare
+from dpstats.inference import BONFERRONI, Estimates
+from dpstats.noisy_counts import CountNoise
+from dpstats.tables.shares import CountShare, NoisyShare, ShareErrors
 
 Numbers = NDArray[np.float64]
 
@@ -115,37 +115,41 @@ class Cells:
         with np.errstate(invalid="ignore"):
             return np.asarray(counts / counts.sum(axis=None if over is None else tuple(over), keepdims=True))
 
-    def intervals(
-        self,
-        confidence_level: float,
-        over: Sequence[int] | None,
-        simultaneous: bool = False,
-        first: int | None = None,
-    ) -> ConfidenceInterval:
-        """Return an interval for every proportion, of those that add up to 1 over some attributes (None: all).
+    def estimates(self, over: Sequence[int] | None = None, first: int | None = None) -> Estimates:
+        """Return the proportions that add up to 1 over some attributes (None: all), with their errors.
 
-        With ``first`` only for so many cells; those of the others are NaN.
+        With ``first`` so many cells only, side by side.
         """
         shape = self.counts.shape
         along = tuple(range(len(shape))) if over is None else tuple(over)
-        tail = (1 - confidence_level) / 2 / (self.counts.size if simultaneous else 1)
         within = len(along) < len(shape)
         sums = np.broadcast_to(self.counts.sum(axis=along, keepdims=True), shape)
         others = self.noise.of(max(math.prod(shape[j] for j in along) - 1, 1))
-        low, high = np.full(shape, np.nan), np.full(shape, np.nan)
-        for place, count in islice(np.ndenumerate(self.counts), first):
+        places = list(islice(np.ndindex(shape), first))
+        shares: list[CountShare | NoisyShare] = []
+        for place in places:
+            count = float(self.counts[place])
             if within or self.total_noise is not None:
-                share = NoisyShare(float(count), float(sums[place] - count), self.noise, others)
-                low[place], high[place] = share.limits(tail)
+                shares.append(NoisyShare(count, float(sums[place]) - count, self.noise, others))
             else:
                 half = self.noise.half
-                low[place], high[place] = limits(
-                    count - half, count + half, int(self.total), self.noise, tail
-                )
+                shares.append(CountShare(count - half, count + half, int(self.total), self.noise))
+        estimate = self.shares(over)
+        errors = ShareErrors(estimate if first is None else estimate.ravel()[:first], shares)
+        levels = [[self.levels[j][place[j]] for place in places] for j in range(len(shape))]
         words = "the proportions in the population" + (
             f" that add up to 1 over {', '.join(str(self.names[j]) for j in along)}" if within else ""
         )
-        return ConfidenceInterval(low, high, confidence_level, words, simultaneous)
+        return Estimates(
+            errors.estimate,
+            errors.standard_error,
+            tuple(", ".join(map(str, row)) for row in zip(*levels, strict=True)),
+            words,
+            errors,
+            header="proportion",
+            together=BONFERRONI,
+            labels={str(name): column for name, column in zip(self.names, levels, strict=True)},
+        )
 
 
 def projection(points: Numbers, totals: Numbers, least: float = 0.0) -> Numbers:

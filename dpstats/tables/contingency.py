@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 import reprlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,14 +19,13 @@ from dpstats.data.counts import Tally
 from dpstats.data.levels import Categories
 from dpstats.data.parameters import (
     check_choice,
-    check_flag,
     check_integer,
-    check_level,
     check_privacy_parameters,
 )
 from dpstats.data.schema import Schema
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.inference import Estimates, HasEstimates, Test
 from dpstats.mechanisms.histogram import count_stage, count_steps
 from dpstats.noisy_counts import CountNoise
 from dpstats.privacy.budget import PrivacyBudget
@@ -36,9 +34,9 @@ from dpstats.privacy.plan import ReleasePlan
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
-from dpstats.results import ConfidenceInterval, Summary, significant
+from dpstats.results import ConfidenceInterval, Summary
 from dpstats.tables.cells import Cells
-from dpstats.tables.effects import DIFFERENCE, ODDS_RATIO, RISK_RATIO, Effect, Measure, effect
+from dpstats.tables.effects import DIFFERENCE, ODDS_RATIO, RISK_RATIO, Measure, effect
 from dpstats.tables.null_tests import fit_pvalue, independence_pvalue
 from dpstats.tables.result import TableTest
 from dpstats.tables.shares import NoisyShare
@@ -69,7 +67,7 @@ class TablePlan(ReleasePlan):
 
 
 @parameters
-class ContingencyTable(PrivateEstimator[TablePlan]):
+class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
     """Private table of counts by one attribute or several, with tests, proportions and effects from one release.
 
     Parameters
@@ -138,7 +136,7 @@ class ContingencyTable(PrivateEstimator[TablePlan]):
     >>> table.independence().pvalue
     0.0001
     >>> found = table.difference()
-    >>> round(found.estimate, 3), [round(end, 2) for end in found.confidence_interval()]
+    >>> round(float(found.estimate), 3), [round(end, 2) for end in found.confidence_interval()]
     (0.183, [0.12, 0.25])
     """
 
@@ -256,29 +254,85 @@ class ContingencyTable(PrivateEstimator[TablePlan]):
         cells = self._cells
         return cells.shares(None if axis is None else cells.positions("axis", axis))
 
-    def confidence_interval(
-        self, confidence_level: float = 0.95, axis: Any = None, simultaneous: bool = False
-    ) -> ConfidenceInterval:
-        """Return an interval for every proportion in the population, counting sampling error and noise.
+    def estimates(self, *, axis: Any = None) -> Estimates:
+        """Return the proportions with the distribution of their errors: they can be pickled without the estimator.
+
+        Over all cells, of rows that were all counted, intervals cover with at least the level, whatever n. Within
+        groups, whose sizes are private, they are from an inverted score test. Together they cover by Bonferroni's
+        inequality.
 
         Parameters
         ----------
-        confidence_level : float, default=0.95
         axis : attribute, or several, optional
             As for `proportions`.
-        simultaneous : bool, default=False
-            Whether all cover together (Bonferroni's).
-
-        Returns
-        -------
-        ConfidenceInterval
-            ``low`` and ``high`` of the table's shape. Over all cells, of rows that were all counted, they cover with at
-            least the level, whatever n. Within groups, whose sizes are private, they are from an inverted score test.
         """
-        cells = self._cells
-        over = None if axis is None else cells.positions("axis", axis)
-        together = check_flag("simultaneous", simultaneous)
-        return cells.intervals(check_level("confidence_level", confidence_level), over, together)
+        return self._estimates(self.cells(), axis)
+
+    def _estimates(self, cells: Cells, axis: Any = None, first: int | None = None) -> Estimates:
+        """Return the proportions of so many cells."""
+        plan, noise = self.plan_, cells.noise
+        dropped = plan.unknown == "drop"
+        found = cells.estimates(None if axis is None else cells.positions("axis", axis), first)
+        sizes = ", ".join(f"{name} ({r})" for name, r in zip(cells.names, plan.shape, strict=True))
+        notes = [
+            "Counts are as released: unbiased, and maybe negative. Proportions are of the nearest possible counts.",
+            "Intervals count sampling error and noise, if rows are independent."
+            + (
+                ""
+                if dropped or axis is not None
+                else " They are conservative: each covers with at least its level."
+            ),
+        ]
+        if len(found.names) < cells.counts.size:
+            notes.append(f"The first {first} of {cells.counts.size:,} cells; all are in counts_.")
+        if dropped:
+            notes.append(f"Rows in no cell: {self.dropped_:g} (noisy); proportions are of the others.")
+        digits = 0 if noise.law == "laplace" else 1
+        counts = cells.counts.ravel()[:first]
+        return replace(
+            found,
+            title="Private contingency table",
+            facts=(
+                ("Estimator", type(self).__name__),
+                ("Rows", f"{plan.n_samples:,} (public)"),
+                ("Attributes", sizes),
+                ("Privacy", str(self.privacy_)),
+                (
+                    "Noise",
+                    f"{noise.law.capitalize()} of scale {noise.scale:.4g} on every count (sd {noise.std:.3g})",
+                ),
+            ),
+            notes=notes,
+            beside={"count": [f"{count:,.{digits}f}" for count in counts.tolist()]},
+            simulated=self.privacy_.simulated,
+        )
+
+    def confidence_interval(
+        self,
+        confidence_level: float = 0.95,
+        *,
+        simultaneous: bool | None = None,
+        alternative: str | None = None,
+        axis: Any = None,
+    ) -> ConfidenceInterval:
+        """Return an interval for every proportion in the population; see `estimates` for ``axis``."""
+        found = self.estimates(axis=axis)
+        return found.confidence_interval(confidence_level, simultaneous=simultaneous, alternative=alternative)
+
+    def test(
+        self,
+        value: Any = 0.0,
+        alternative: str | None = None,
+        *,
+        simultaneous: bool | None = None,
+        axis: Any = None,
+    ) -> Test:
+        """Test whether each proportion is ``value``; see `estimates` for ``axis``."""
+        return self.estimates(axis=axis).test(value, alternative, simultaneous=simultaneous)
+
+    def summary(self, confidence_level: float = 0.95) -> Summary:
+        """Return a table of the first cells; prints as text, shows as HTML in a notebook."""
+        return self._estimates(self.cells(), first=_SHOWN).summary(confidence_level)
 
     def independence(self, attributes: Any = None, *, n_simulations: int = 9999) -> TableTest:
         """Test whether attributes are independent of each other, from what was released: it costs no privacy.
@@ -337,7 +391,7 @@ class ContingencyTable(PrivateEstimator[TablePlan]):
         expected = shares * cells.total
         return TableTest(statistic, pvalue, expected, "the stated proportions", note, size, self.privacy_)
 
-    def difference(self, groups: Any = None, outcome: Any = None, attributes: Any = None) -> Effect:
+    def difference(self, groups: Any = None, outcome: Any = None, attributes: Any = None) -> Estimates:
         """Return how much larger the share of an outcome is in one group than in another, with an interval.
 
         Parameters
@@ -351,20 +405,20 @@ class ContingencyTable(PrivateEstimator[TablePlan]):
 
         Returns
         -------
-        Effect
-            ``estimate``, ``pvalue``, ``confidence_interval()``, ``summary()``.
+        Estimates
+            Of one number: ``estimate``, ``pvalue`` (that the shares are equal), ``confidence_interval()``.
         """
         return self._effect(DIFFERENCE, groups, outcome, attributes)
 
-    def risk_ratio(self, groups: Any = None, outcome: Any = None, attributes: Any = None) -> Effect:
+    def risk_ratio(self, groups: Any = None, outcome: Any = None, attributes: Any = None) -> Estimates:
         """Return how many times larger the share of an outcome is in one group than in another; as `difference`."""
         return self._effect(RISK_RATIO, groups, outcome, attributes)
 
-    def odds_ratio(self, groups: Any = None, outcome: Any = None, attributes: Any = None) -> Effect:
+    def odds_ratio(self, groups: Any = None, outcome: Any = None, attributes: Any = None) -> Estimates:
         """Return the ratio of the odds of an outcome in one group to those in another; as `difference`."""
         return self._effect(ODDS_RATIO, groups, outcome, attributes)
 
-    def _effect(self, measure: Measure, groups: Any, outcome: Any, attributes: Any) -> Effect:
+    def _effect(self, measure: Measure, groups: Any, outcome: Any, attributes: Any) -> Estimates:
         cells = self.cells(attributes)
         if cells.counts.ndim != 2:
             raise InvalidParameter(
@@ -400,61 +454,6 @@ class ContingencyTable(PrivateEstimator[TablePlan]):
         """Return the released counts with the law of their noise, of some attributes added up over the others."""
         cells = self._cells
         return cells if attributes is None else cells.over(cells.positions("attributes", attributes))
-
-    def summary(self, confidence_level: float = 0.95) -> Summary:
-        """Return a table of the cells with proportions and intervals; prints as text, shows as HTML in a notebook."""
-        cells, plan = self._cells, self.plan_
-        level = check_level("confidence_level", confidence_level)
-        estimates, interval = self.proportions(), cells.intervals(level, None, first=_SHOWN)
-        percent = f"{100 * interval.confidence_level:g}%"
-        ends = np.asarray(interval.low), np.asarray(interval.high)
-        errors = np.maximum(ends[1] - ends[0], cells.noise.std / plan.n_samples) / 4
-        whole = cells.noise.law == "laplace"
-        places = list(islice(np.ndindex(cells.counts.shape), _SHOWN))
-        rows = [
-            (
-                ", ".join(str(cells.levels[j][code]) for j, code in enumerate(place)),
-                f"{float(cells.counts[place]):,.{0 if whole else 1}f}",
-                *(significant(float(values[place]), float(errors[place])) for values in (estimates, *ends)),
-            )
-            for place in places
-        ]
-        notes = [
-            "Counts are as released: unbiased, and maybe negative. Proportions are of the nearest possible counts.",
-            "Intervals count sampling error and noise, if rows are independent."
-            + (
-                " They are conservative: each covers with at least its level."
-                if plan.unknown == "error"
-                else ""
-            ),
-        ]
-        if cells.counts.size > _SHOWN:
-            notes.append(f"The first {_SHOWN} of {cells.counts.size:,} cells; all are in counts_.")
-        if plan.unknown == "drop":
-            notes.append(f"Rows in no cell: {self.dropped_:g} (noisy); proportions are of the others.")
-        if self.privacy_.simulated:
-            notes.append("Simulated noise, not a private release: random_state was given.")
-        noise = cells.noise
-        sizes = ", ".join(f"{name} ({r})" for name, r in zip(cells.names, plan.shape, strict=True))
-        facts = [
-            ("Estimator", type(self).__name__),
-            ("Rows", f"{plan.n_samples:,} (public)"),
-            ("Attributes", sizes),
-            ("Privacy", str(self.privacy_)),
-            (
-                "Noise",
-                f"{noise.law.capitalize()} of scale {noise.scale:.4g} on every count (sd {noise.std:.3g})",
-            ),
-            ("Intervals cover", interval.estimand),
-        ]
-        header = ", ".join(str(name) for name in cells.names)
-        return Summary(
-            "Private contingency table",
-            facts,
-            [header, "count", "proportion", f"[{percent} low", f"{percent} high]"],
-            rows,
-            notes,
-        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -9,7 +9,8 @@ docs/proofs/contingency-table.md.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,15 +18,14 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 from scipy.stats import chi2
 
-from dpstats.data.parameters import check_level
-from dpstats.report import SIMULATED, Reported
-from dpstats.results import ConfidenceInterval, Summary, significant
+from dpstats.inference import FREE, Estimates, Limits, ScoreErrors, Tail
 from dpstats.tables.shares import NoisyShare
 
 Numbers = NDArray[np.float64]
 
 _POINTS = 150
 _NEARLY_ALL = 1e-9  # a tail at which nearly every value is kept
+_ONE_STD = float(ndtr(-1.0))
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,26 @@ class Measure:
     name : str
     none : float
         Its value where the shares are equal.
+    least : float
+        Its least value; the largest one is that with the groups exchanged.
     of : callable
+    second : callable
+        Returns the second share, of the first and of the value.
     """
 
     name: str
     none: float
+    least: float
     of: Callable[[Any, Any], Any]
+    second: Callable[[Any, Any], Any]
+
+    def exchanged(self, value: float) -> float:
+        """Return the value with the groups exchanged."""
+        return -value if self.none == 0 else float(_ratio(1.0, value))
+
+
+def _difference(a: Any, b: Any) -> Any:
+    return a - b
 
 
 def _ratio(a: Any, b: Any) -> Any:
@@ -50,96 +64,85 @@ def _ratio(a: Any, b: Any) -> Any:
         return np.divide(a, b)
 
 
-DIFFERENCE = Measure("difference", 0.0, lambda a, b: a - b)
-RISK_RATIO = Measure("risk ratio", 1.0, _ratio)
-ODDS_RATIO = Measure("odds ratio", 1.0, lambda a, b: _ratio(a * (1 - b), b * (1 - a)))
+def _odds_ratio(a: Any, b: Any) -> Any:
+    return _ratio(a * (1 - b), b * (1 - a))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Effect(Reported):
-    """A difference, a ratio or an odds ratio of the shares of two groups, from a table that was released before.
+def _share_of_odds(a: Any, value: Any) -> Any:
+    return 1 - _ratio(1.0, 1 + _ratio(_ratio(a, 1 - a), value))
 
-    Attributes
-    ----------
-    estimate : float
-        NaN where noise left nothing of a group.
-    pvalue : float
-        That the shares are equal, two-sided; rejects where the interval excludes "no effect".
-    measure : str
-        "difference", "risk ratio" or "odds ratio".
-    estimand : str
-        In words.
-    simulated : bool
-        Whether the noise of the release was simulated.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dpstats.tables import ContingencyTable
-    >>> rng = np.random.default_rng(0)
-    >>> arm = rng.integers(2, size=2000)
-    >>> rows = np.column_stack([arm, rng.random(2000) < 0.3 + 0.1 * arm])
-    >>> table = ContingencyTable(levels=[[0, 1], [0, 1]], epsilon=1.0, random_state=0).fit(rows)
-    >>> effect = table.difference((1, 0), 1)
-    >>> effect.measure, round(effect.estimate, 2), effect.pvalue < 0.01
-    ('difference', 0.11, True)
-    >>> [round(end, 2) for end in effect.confidence_interval()]
-    [0.07, 0.16]
+DIFFERENCE = Measure("difference", 0.0, -1.0, _difference, _difference)
+RISK_RATIO = Measure("risk ratio", 1.0, 0.0, _ratio, _ratio)
+ODDS_RATIO = Measure("odds ratio", 1.0, 0.0, _odds_ratio, _share_of_odds)
+
+
+@dataclass(frozen=True, eq=False)
+class EffectErrors(ScoreErrors):
+    """Errors of a measure of two shares.
+
+    Limits are rounded outward to a grid of pairs of shares.
     """
 
-    estimate: float
-    pvalue: float
-    measure: str
-    estimand: str
-    interval: Callable[[float], ConfidenceInterval] = field(repr=False)
-    simulated: bool = field(default=False, kw_only=True)
+    first: NoisyShare
+    second: NoisyShare
+    measure: Measure
 
-    def confidence_interval(self, confidence_level: float = 0.95) -> ConfidenceInterval:
-        """Return an interval that counts sampling error and noise; its ends may be those of what is possible."""
-        return self.interval(confidence_level)
+    @cached_property
+    def _scores(self) -> tuple[_Score, _Score]:
+        return _Score(self.first), _Score(self.second)
 
-    def summary(self, confidence_level: float = 0.95) -> Summary:
-        """Return a table; prints as text, shows as HTML in a notebook."""
-        interval = self.confidence_interval(confidence_level)
-        low, high = float(interval.low), float(interval.high)
-        percent = f"{100 * interval.confidence_level:g}%"
-        width = high - low if np.isfinite(high - low) else self.estimate
-        values = [significant(value, width / 4) for value in (self.estimate, low, high)]
-        return Summary(
-            f"Private {self.measure}",
-            [("Estimated", self.estimand)],
-            ["", "estimate", f"[{percent} low", f"{percent} high]", "p-value"],
-            [(self.measure, *values, f"{self.pvalue:.4g}")],
-            [
-                "From what was released before: it costs no privacy. Counts sampling error and noise.",
-                *[SIMULATED] * self.simulated,
-            ],
-        )
+    @property
+    def start(self) -> Numbers:
+        best = self.measure.of(*(score.best for score in self._scores))
+        return np.asarray(self.measure.none if np.isnan(best) else best)
 
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
+    @property
+    def box(self) -> Limits:
+        least = self.measure.least
+        return np.asarray(least), np.asarray(self.measure.exchanged(least))
+
+    def limits(self, tail: Tail) -> Limits:
+        level = 1 - 2 * float(np.max(tail))
+        low, high = _range(self.first, self.second, self._scores, self.measure, level)
+        return np.asarray(low), np.asarray(high)
+
+    def score(self, value: Numbers) -> Numbers:
+        found = [self._score(each) for each in np.ravel(value).tolist()]
+        return np.reshape(found, np.shape(value))
+
+    def _score(self, value: float) -> float:
+        # The best of all pairs of shares that have the value.
+        first, second = self._scores
+        back = self.measure.second(second.grid, self.measure.exchanged(value))
+        a = np.unique(np.concatenate([first.grid, np.clip(back[np.isfinite(back)], 0.0, 1.0), [0.0, 1.0]]))
+        b = self.measure.second(a, value)
+        # 0 / 0 is any share.
+        b = np.where(np.isnan(b), second.best, b)
+        possible = (b >= 0) & (b <= 1)
+        least = float(np.min((first(a) + second(np.clip(b, 0.0, 1.0)))[possible], initial=np.inf))
+        return float(np.copysign(np.sqrt(least), self.start - value))
 
 
 def effect(
     first: NoisyShare, second: NoisyShare, measure: Measure, estimand: str, simulated: bool = False
-) -> Effect:
-    """Return what two groups differ by."""
+) -> Estimates:
+    """Return what two groups differ by, with its test of no difference.
 
-    def interval(confidence_level: float = 0.95) -> ConfidenceInterval:
-        level = check_level("confidence_level", confidence_level)
-        low, high = _range(first, second, scores, measure, level)
-        return ConfidenceInterval(low, high, level, f"{estimand}, in the population")
-
-    scores = _Score(first), _Score(second)
-    # Where the shares are equal: the best of all values that both can have.
-    shares = np.union1d(scores[0].grid, scores[1].grid)
-    pvalue = float(chi2.sf(np.min(scores[0](shares) + scores[1](shares)), 1))
-    return Effect(
-        float(measure.of(first.estimate, second.estimate)),
-        pvalue,
-        measure.name,
-        estimand,
-        interval,
+    The estimate is NaN where noise left nothing of a group. The standard error is half the length of the interval that
+    is wrong with the probability of one standard deviation.
+    """
+    errors = EffectErrors(first, second, measure)
+    low, high = errors.limits(_ONE_STD)
+    return Estimates(
+        np.asarray(measure.of(first.estimate, second.estimate))[()],
+        (high - low) / 2,
+        (measure.name,),
+        f"{estimand}, in the population",
+        errors,
+        title=f"Private {measure.name}",
+        notes=[f"{FREE} Counts sampling error and noise."],
+        null=measure.none,
         simulated=simulated,
     )
 
@@ -150,7 +153,8 @@ class _Score:
     def __init__(self, share: NoisyShare) -> None:
         self._share = share
         self.grid = _grid(share, _NEARLY_ALL)
-        self.least = float(self._squared(self.grid).min())
+        squared = self._squared(self.grid)
+        self.least, self.best = float(squared.min()), float(self.grid[np.argmin(squared)])
 
     def __call__(self, values: Numbers) -> Numbers:
         return np.asarray(np.maximum(self._squared(values) - self.least, 0.0))

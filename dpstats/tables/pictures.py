@@ -34,12 +34,13 @@ def plot_proportion(estimator: PrivateProportion, *, confidence_level: float = 0
     -------
     matplotlib.figure.Figure
     """
-    interval = estimator.confidence_interval(confidence_level)
+    found = estimator.estimates()
+    interval = found.confidence_interval(confidence_level)
     low, high = float(interval.low), float(interval.high)
     # So wide that the curve ends near 0.
-    wide = estimator.confidence_interval(1 - 1e-3)
+    wide = found.confidence_interval(1 - 1e-3)
     values = np.linspace(max(float(wide.low), 1e-9), min(float(wide.high), 1 - 1e-9), 301)
-    pvalues = [estimator.test(float(value)).pvalue for value in values]
+    pvalues = [found.test(value).pvalue for value in values]
     figure = new_figure(figsize=(4.8, 3.2))
     axis = figure.subplots()
     axis.plot(values, pvalues, color=ESTIMATE)
@@ -85,7 +86,7 @@ def plot_table(table: ContingencyTable, *, attributes: Any = None, confidence_le
     expected = np.outer(rows, columns) * total
     away = (cells.counts - expected) / np.sqrt(expected + cells.noise.variance)
     _mosaic(left, cells, rows, counts, away)
-    low, high = (np.asarray(end) for end in cells.intervals(confidence_level, (1,)))
+    low, high = (np.asarray(end) for end in cells.estimates((1,)).confidence_interval(confidence_level))
     within = cells.shares((1,))
     colors = _shades(shape[1])
     height = 1 / (shape[1] + 1)
@@ -136,7 +137,7 @@ def _mosaic(axis: Axes, cells: Cells, rows: Any, counts: Any, away: Any) -> None
 def _bars(cells: Cells, confidence_level: float) -> Figure:
     """Draw the proportions of all cells with their intervals."""
     places = list(np.ndindex(cells.counts.shape))
-    interval = cells.intervals(confidence_level, None)
+    interval = cells.estimates().confidence_interval(confidence_level)
     low, high = np.ravel(interval.low), np.ravel(interval.high)
     estimates = np.ravel(cells.projected) / max(float(cells.projected.sum()), 1e-300)
     figure = new_figure(figsize=(5.6, 1.2 + 0.26 * len(places)))

@@ -18,15 +18,15 @@ from dpstats.data.levels import Categories
 from dpstats.data.parameters import (
     check_choice,
     check_integer,
-    check_level,
     check_privacy_parameters,
     check_real,
 )
 from dpstats.data.schema import Schema
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.inference import Estimates, HasEstimates, Test
 from dpstats.mechanisms.histogram import count_stage, count_steps
-from dpstats.noisy_counts import CountNoise, at_least, at_most, limits
+from dpstats.noisy_counts import CountNoise
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
@@ -34,16 +34,18 @@ from dpstats.privacy.stages import AnyStage, Coins
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
-from dpstats.results import ConfidenceInterval, Summary, ValueTest, significant
+from dpstats.results import ConfidenceInterval
+from dpstats.tables.shares import CountShare, ShareErrors
 
 COUNT, UNIFORM = "count", "uniform"
 _BITS = 52  # of the uniform: as many as a float keeps beside a half
-INTERVALS = ("conservative", "exact")
 _ESTIMAND = "the proportion in the population that the rows are a sample of"
 _COVER = {
     "conservative": "conservative: at least the level",
     "exact": "exact: the level itself, by a random number",
 }
+_TAIL = 0.025
+_REJECTED = "At 95% every proportion is rejected: noise has put the count far outside [0, n]."
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class ProportionPlan(ReleasePlan):
 
 
 @parameters
-class PrivateProportion(PrivateEstimator[ProportionPlan]):
+class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
     """Private proportion of rows that are 1, with the most powerful private test and exact intervals.
 
     Parameters
@@ -172,122 +174,71 @@ class PrivateProportion(PrivateEstimator[ProportionPlan]):
         self.proportion_ = min(max(self.count_ / plan.n_samples, 0.0), 1.0)
         self.noise_std_ = plan.count_noise.std / plan.n_samples
 
-    def confidence_interval(
-        self, confidence_level: float = 0.95, interval: str = "conservative"
-    ) -> ConfidenceInterval:
-        """Return the proportions that neither one-sided test rejects, each at half of what the level leaves.
-
-        It counts sampling error and noise, by their exact distribution.
+    def estimates(self, *, interval: str = "conservative") -> Estimates:
+        """Return the proportion with the exact distribution of its error: it can be pickled without the estimator.
 
         Parameters
         ----------
-        confidence_level : float, default=0.95
         interval : {"conservative", "exact"}, default="conservative"
             "conservative" covers with at least the level. "exact" covers with the level itself, but its ends depend on
-            the random number in ``statistic_``.
+            the random number in ``statistic_``. At delta = 0 its one-sided tests are the most powerful ones.
         """
         check_is_fitted(self)
-        kind = check_choice("interval", interval, INTERVALS)
-        level = check_level("confidence_level", confidence_level)
-        low, high = self._limits((1 - level) / 2, kind)
-        return ConfidenceInterval(low, high, level, _describe(kind))
-
-    def test(self, value: float, alternative: str = "two-sided", interval: str = "conservative") -> ValueTest:
-        """Test whether the proportion is ``value``, from what was released: it costs no privacy.
-
-        Parameters
-        ----------
-        value : float
-            In (0, 1).
-        alternative : {"two-sided", "less", "greater"}, default="two-sided"
-            What speaks against the null hypothesis. "two-sided" rejects where the interval excludes the value.
-        interval : {"conservative", "exact"}, default="conservative"
-            Which interval the test belongs to. At delta = 0 the one-sided tests of "exact" are the most powerful ones.
-
-        Returns
-        -------
-        ValueTest
-            ``pvalue``, ``statistic`` (``count_``, or ``statistic_`` for "exact") and ``confidence_interval()``.
-        """
-        check_is_fitted(self)
-        share = check_real("value", value, above=0, below=1)
-        side = check_choice("alternative", alternative, ["two-sided", "less", "greater"])
-        kind = check_choice("interval", interval, INTERVALS)
-        low_start, high_start = self._starts(kind)
-        given = self.plan_.n_samples, share, self.plan_.count_noise
-        less, greater = at_most(high_start, *given), at_least(low_start, *given)
-        pvalue = {"less": less, "greater": greater, "two-sided": min(1.0, 2 * min(less, greater))}[side]
-
-        def not_rejected(confidence_level: float = 0.95) -> ConfidenceInterval:
-            if side == "two-sided":
-                return self.confidence_interval(confidence_level, kind)
-            level = check_level("confidence_level", confidence_level)
-            low, high = self._limits(1 - level, kind)
-            ends = (0.0, high) if side == "less" else (low, 1.0)
-            return ConfidenceInterval(*ends, level, _describe(kind))
-
-        return ValueTest(
-            self.count_ if kind == "conservative" else self.statistic_,
-            pvalue,
-            share,
-            side,
-            _describe(kind),
-            ("proportion",),
-            not_rejected,
-            simulated=self.privacy_.simulated,
-        )
-
-    def _starts(self, kind: str) -> tuple[float, float]:
-        """Return the numbers at which the upper and the lower tail of the statistic begin."""
-        if kind == "exact":
-            return self.statistic_, self.statistic_
+        kind = check_choice("interval", interval, list(_COVER))
+        plan, noise = self.plan_, self.plan_.count_noise
         # The tails of a whole number include it: with the uniform they begin half a step away.
-        half = self.plan_.count_noise.half
-        return self.count_ - half, self.count_ + half
-
-    def _limits(self, tail: float, kind: str) -> tuple[float, float]:
-        return limits(*self._starts(kind), self.plan_.n_samples, self.plan_.count_noise, tail)
-
-    def summary(self, confidence_level: float = 0.95) -> Summary:
-        """Return a table of the estimate and its interval; prints as text, shows as HTML in a notebook."""
-        interval = self.confidence_interval(confidence_level)
-        plan, width = self.plan_, float(interval.high) - float(interval.low)
-        error = max(self.noise_std_, width / 4)
-        percent = f"{100 * interval.confidence_level:g}%"
-        values = (self.proportion_, interval.low, interval.high)
-        estimate, *ends = (significant(float(value), error) for value in values)
-        notes = [
-            "The interval counts sampling error and noise, if rows are independent. It is the conservative one: it "
-            "covers with at least its level."
-        ]
-        if interval.low == interval.high:
-            notes.append("Noise has put the count so far outside [0, n] that every proportion is rejected.")
-        if self.privacy_.simulated:
-            notes.append("Simulated noise, not a private release: random_state was given.")
-        noise = plan.count_noise
-        return Summary(
-            "Private proportion",
-            [
+        middle, half = (self.statistic_, 0.0) if kind == "exact" else (self.count_, noise.half)
+        errors = ShareErrors(
+            np.array(self.proportion_), [CountShare(middle - half, middle + half, plan.n_samples, noise)]
+        )
+        return Estimates(
+            errors.estimate[()],
+            errors.standard_error[()],
+            ("proportion",),
+            f"{_ESTIMAND} ({_COVER[kind]})",
+            errors,
+            title="Private proportion",
+            facts=(
                 ("Estimator", type(self).__name__),
                 ("Rows", f"{plan.n_samples:,} (public)"),
                 ("Privacy", str(self.privacy_)),
                 ("Noise", f"{noise.law.capitalize()} of scale {noise.scale:.4g} on the count"),
-                ("Intervals cover", interval.estimand),
+            ),
+            notes=[
+                "The interval counts sampling error and noise, if rows are independent.",
+                *([_REJECTED] if np.equal(*errors.limits(_TAIL)) else []),
             ],
-            ["", "estimate", "noise sd", f"[{percent} low", f"{percent} high]"],
-            [("proportion", estimate, significant(self.noise_std_), *ends)],
-            notes,
+            simulated=self.privacy_.simulated,
         )
+
+    def confidence_interval(
+        self,
+        confidence_level: float = 0.95,
+        *,
+        simultaneous: bool | None = None,
+        alternative: str | None = None,
+        interval: str = "conservative",
+    ) -> ConfidenceInterval:
+        """Return the proportions that neither one-sided test rejects; see `estimates` for ``interval``."""
+        found = self.estimates(interval=interval)
+        return found.confidence_interval(confidence_level, simultaneous=simultaneous, alternative=alternative)
+
+    def test(
+        self,
+        value: Any = 0.0,
+        alternative: str | None = None,
+        *,
+        simultaneous: bool | None = None,
+        interval: str = "conservative",
+    ) -> Test:
+        """Test whether the proportion is ``value``; see `estimates` for ``interval``."""
+        return self.estimates(interval=interval).test(value, alternative, simultaneous=simultaneous)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array, tags.input_tags.one_d_array = False, True
         tags.input_tags.categorical = True
         return tags
-
-
-def _describe(kind: str) -> str:
-    return f"{_ESTIMAND} ({_COVER[kind]})"
 
 
 def uniform(signs: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.report import Reported
-from dpstats.results import Summary
+from dpstats.results import Exported, Records, Summary
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TableTest(Reported):
+class TableTest(Exported, Reported):
     """A test of a table that was released before: it costs no privacy.
 
     Attributes
@@ -71,5 +72,6 @@ class TableTest(Reported):
             notes,
         )
 
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
+    def _records(self, *options: Any) -> Records:
+        columns = {"statistic": [self.statistic], "pvalue": [self.pvalue]}
+        return Records([self.null], columns, {"null": self.null, "simulated": self.privacy.simulated})

@@ -1,19 +1,21 @@
-"""The share of a group that has a property, from two noisy counts: which values these do not refute.
+"""Shares of rows that have a property, from noisy counts: which values these do not refute.
 
-Of a group the rows with the property and those without it are counted, each with noise; how many there are is private.
-For a share t the statistic (1 - t) * with - t * without has mean 0, whatever the size of the group, so that no noisy
-number is divided by. Proof: docs/proofs/contingency-table.md.
+Of rows whose number is public one count is released. Of a group the rows with the property and those without it are
+counted, each with noise; how many there are is private. For a share t the statistic (1 - t) * with - t * without has
+mean 0, whatever the size of the group, so that no noisy number is divided by. Proof: docs/proofs/contingency-table.md.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.inference import ErrorDistribution, Limits, Tail
 from dpstats.intervals import error_tails, furthest
-from dpstats.noisy_counts import CountNoise
+from dpstats.noisy_counts import CountNoise, at_least, at_most, limits
 
 Numbers = NDArray[np.float64]
 
@@ -22,6 +24,30 @@ _RAISED = 1.0
 _CONTINUITY = 0.5
 """Counts are whole numbers, of which a tail includes the one observed."""
 _STEPS = 400
+
+
+@dataclass(frozen=True)
+class CountShare:
+    """A noisy count of so many rows. Its upper tail begins at ``low`` and its lower tail at ``high``."""
+
+    low: float
+    high: float
+    n: int
+    noise: CountNoise
+
+    def pvalues(self, shares: Numbers) -> Limits:
+        """Return P(count so small) and P(count so large) where the share is one of these."""
+        below = [at_most(self.high, self.n, float(share), self.noise) for share in np.ravel(shares)]
+        above = [at_least(self.low, self.n, float(share), self.noise) for share in np.ravel(shares)]
+        return np.reshape(below, np.shape(shares)), np.reshape(above, np.shape(shares))
+
+    def limits(self, tail: float) -> tuple[float, float]:
+        """Return the least and the largest share that are not refuted."""
+        return limits(self.low, self.high, self.n, self.noise, tail)
+
+    def error(self, share: float) -> float:
+        """Return the standard deviation of the error of an estimate."""
+        return float(np.sqrt(share * (1 - share) / self.n + self.noise.variance / self.n**2))
 
 
 @dataclass(frozen=True)
@@ -45,7 +71,13 @@ class NoisyShare:
         spread = np.sqrt(self.having_noise.variance + self.lacking_noise.variance)
         return float(max(self.having + self.lacking + _RAISED * spread, 1.0))
 
-    def pvalues(self, shares: Numbers) -> tuple[Numbers, Numbers]:
+    def error(self, share: float) -> float:
+        """Return the standard deviation of the error of an estimate, to first order in the noise."""
+        size = max(self.having + self.lacking, 1.0)
+        noise = (1 - share) ** 2 * self.having_noise.variance + share**2 * self.lacking_noise.variance
+        return float(np.sqrt(size * share * (1 - share) + noise) / size)
+
+    def pvalues(self, shares: Numbers) -> Limits:
         """Return P(statistic so small) and P(statistic so large) where the share is one of these.
 
         The statistic is a binomial deviation, of which the skewness counts, plus Laplace or Gaussian noise, of which
@@ -88,3 +120,44 @@ class NoisyShare:
     def _kept(self, shares: Numbers, tail: float) -> NDArray[np.bool_]:
         below, above = self.pvalues(shares)
         return np.asarray((below >= tail) & (above >= tail))
+
+
+@dataclass(frozen=True, eq=False)
+class ShareErrors(ErrorDistribution):
+    """Errors of several shares.
+
+    Attributes
+    ----------
+    estimate : array
+        NaN where noise left nothing of a group.
+    shares : sequence of CountShare or NoisyShare
+        Of the estimates, in the order of ``numpy.ravel``.
+    """
+
+    estimate: Numbers
+    shares: Sequence[CountShare | NoisyShare]
+
+    @property
+    def start(self) -> Numbers:
+        return np.nan_to_num(self.estimate, nan=0.5)
+
+    @property
+    def box(self) -> Limits:
+        return np.zeros(self.estimate.shape), np.ones(self.estimate.shape)
+
+    @property
+    def standard_error(self) -> Numbers:
+        """Standard deviations of the errors."""
+        errors = [share.error(each) for share, each in zip(self.shares, np.ravel(self.estimate), strict=True)]
+        return np.reshape(errors, self.estimate.shape)
+
+    def limits(self, tail: Tail) -> Limits:
+        tails = np.broadcast_to(tail, self.estimate.shape).ravel()
+        ends = [share.limits(float(each)) for share, each in zip(self.shares, tails, strict=True)]
+        low, high = np.reshape(ends, (*self.estimate.shape, 2)).T
+        return low.T, high.T
+
+    def tails(self, value: Numbers) -> Limits:
+        pairs = [share.pvalues(each) for share, each in zip(self.shares, value.reshape(-1, 1), strict=True)]
+        less, greater = np.reshape(pairs, (*self.estimate.shape, 2)).T
+        return less.T, greater.T

@@ -109,7 +109,7 @@ def test_where_rows_are_dropped_their_number_is_off_too() -> None:
 
     made, misses = ContingencyTable(levels=[[0, 1]], unknown="drop", epsilon=0.05), []
     for fitted in fits(made, draw, 700):
-        low, high = (float(end[0]) for end in fitted.cells().intervals(0.8, None, first=1))
+        low, high = (float(end[0]) for end in fitted.cells().estimates(first=1).confidence_interval(0.8))
         misses.append([low > 0.85, high < 0.85])
     assert wrong_rates(misses, 0.1, 0.7) == []
 
@@ -121,7 +121,7 @@ def test_proportions_have_exact_pvalues(epsilon: float, delta: float) -> None:
             "proportion",
             lambda: PrivateProportion(epsilon=epsilon, delta=delta),
             lambda rng: (rng.random(400) < 0.3,),
-            lambda fitted: scores([fitted.test(0.3, "greater", "exact").pvalue]),
+            lambda fitted: scores([fitted.test(0.3, "greater", interval="exact").pvalue]),
             1500,
         )
     )

@@ -26,6 +26,8 @@ from dpstats.regression import (
     SufficientStatisticsRegression,
 )
 from dpstats.release.estimator import PrivateEstimator
+from dpstats.statistic import PrivateStatistic
+from dpstats.tables import ContingencyTable, PrivateProportion
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(3000, 2))
@@ -50,6 +52,11 @@ FITTED: dict[str, Callable[[], Any]] = {
     "FunctionalMechanismRegression": lambda: FunctionalMechanismRegression(y_bounds=(-6, 6), **DESIGN).fit(
         X, Y
     ),
+    "PrivateProportion": lambda: PrivateProportion(random_state=0).fit(Y > 0),
+    "ContingencyTable": lambda: ContingencyTable(levels=[[0, 1, 2], [False, True]], random_state=0).fit(
+        np.column_stack([LABELS, Y > 0])
+    ),
+    "PrivateStatistic": lambda: PrivateStatistic(np.std, bounds=(0, 4), random_state=0).fit(X),
 }
 
 _TEST = "a test of a hypothesis: its result has a p-value, and no estimate with an interval"
@@ -85,12 +92,9 @@ OTHERWISE = {
     ),
     **dict.fromkeys(
         [
-            "ContingencyTable",
             "PrivateDistribution",
             "PrivateMedian",
-            "PrivateProportion",
             "PrivateQuantile",
-            "PrivateStatistic",
             "PrivateSurvival",
         ],
         _OWN,
@@ -103,9 +107,11 @@ EXTRA = {
     "AdaptiveMean": {"estimand"},
     "SparseMean": {"estimand"},
     "PrivateVariance": {"estimand"},
+    "PrivateProportion": {"interval"},
+    "ContingencyTable": {"axis"},
     **{name: {"coefficient"} for name in FITTED if name.endswith("Regression")},
 }
-"""Parameters beyond the common ones: what intervals cover, and which coefficient is tested."""
+"""Parameters beyond the common ones: what intervals cover, and which coefficients or proportions are asked for."""
 
 
 @cache
@@ -168,6 +174,9 @@ def test_every_question_has_an_answer_in_every_form(name: str) -> None:
     assert np.all(wide.low <= low) and np.all(wide.high >= high) and wide.simultaneous
     frame, said = model.to_frame(0.9), json.loads(json.dumps(model.to_dict(0.9)))
     assert len(frame) == len(said["rows"]) == len(found.names)
+    assert model.names_ == found.names and model.estimand_ == found.estimand
+    np.testing.assert_array_equal(model.estimate_, found.estimate)
+    np.testing.assert_array_equal(model.standard_error_, found.error)
     np.testing.assert_allclose(frame["low"], np.ravel(low))
     np.testing.assert_allclose([row["high"] for row in said["rows"]], np.ravel(high))
     assert said["simulated"] and said["estimand"] == model.confidence_interval().estimand

@@ -70,8 +70,8 @@ def test_intervals_of_proportions_cover(total_noise: CountNoise | None) -> None:
         for row, (over, truth, together) in enumerate(
             ((None, shares, False), ((1,), within, False), (None, shares, True))
         ):
-            low, high = cells.intervals(0.9, over, together)
+            low, high = cells.estimates(over).confidence_interval(0.9, simultaneous=together)
             inside = (low <= truth) & (truth <= high)
             hits[row, i] = inside.all() if together else inside.mean()
     assert np.all(hits.mean(axis=1) > 0.9 - 5 * np.sqrt(0.09 / 40))
-    assert "add up to 1 over age" in cells.intervals(0.9, (1,)).estimand
+    assert "add up to 1 over age" in cells.estimates((1,)).estimand

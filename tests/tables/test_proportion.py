@@ -48,7 +48,9 @@ def test_pvalues_are_uniform_under_the_null_hypothesis(options: dict[str, Any]) 
     found = []
     for _ in range(600):
         made.fit(rng.random(n) < share)
-        found.append([made.test(share, side, "exact").pvalue for side in ("less", "greater", "two-sided")])
+        found.append(
+            [made.test(share, side, interval="exact").pvalue for side in ("less", "greater", "two-sided")]
+        )
     for level in (0.05, 0.5):
         assert np.all(
             np.abs(np.mean(np.array(found) <= level, axis=0) - level) < 5 * np.sqrt(level * (1 - level) / 600)
@@ -57,7 +59,10 @@ def test_pvalues_are_uniform_under_the_null_hypothesis(options: dict[str, Any]) 
     assert made.plan_.n_samples == n
     assert (
         np.mean(
-            [made.fit(rng.random(n) < 0.6).test(share, "greater", "exact").pvalue <= 0.05 for _ in range(200)]
+            [
+                made.fit(rng.random(n) < 0.6).test(share, "greater", interval="exact").pvalue <= 0.05
+                for _ in range(200)
+            ]
         )
         > 0.15
     )
@@ -66,12 +71,12 @@ def test_pvalues_are_uniform_under_the_null_hypothesis(options: dict[str, Any]) 
 @pytest.mark.parametrize("kind", ["conservative", "exact"])
 def test_intervals_are_what_tests_do_not_reject(kind: str) -> None:
     made = PrivateProportion(random_state=0).fit(ANSWERS)
-    low, high = made.confidence_interval(0.9, kind)
+    low, high = made.confidence_interval(0.9, interval=kind)
     at = [made.test(end, interval=kind).pvalue for end in (low, high)]
     assert at == pytest.approx([0.1, 0.1], rel=1e-6)
-    one = made.test(0.5, "greater", kind).confidence_interval(0.95)
+    one = made.test(0.5, "greater", interval=kind).confidence_interval(0.95)
     assert one.low == pytest.approx(low) and one.high == 1.0
-    assert made.test(0.5, "less", kind).confidence_interval(0.95).low == 0.0
+    assert made.test(0.5, "less", interval=kind).confidence_interval(0.95).low == 0.0
     assert made.test(0.5, interval=kind).confidence_interval(0.9).low == low
     assert kind in made.test(0.5, interval=kind).estimand and kind in one.estimand
     assert "not a private release" in str(made.summary()) and "0.645" in str(made.summary())
@@ -134,8 +139,7 @@ def test_the_uniform_is_drawn_once_and_is_uniform() -> None:
     assert np.max(np.abs(np.sort(u) + 0.5 - (np.arange(20_000) + 0.5) / 20_000)) < 2.7 / math.sqrt(20_000)
     assert abs(np.corrcoef(u, counts)[0, 1]) < 5 / math.sqrt(20_000)
     made = PrivateProportion(random_state=1).fit(ANSWERS)
-    assert made.test(0.5, interval="exact").statistic == made.statistic_ != made.count_
-    assert made.test(0.5).statistic == made.count_
+    assert made.statistic_ != made.count_ == np.rint(made.count_)
     signs = np.ones(52, dtype=np.int64)
     assert -0.5 < uniform(-signs) < uniform(signs) < 0.5
 
@@ -184,7 +188,7 @@ def test_bad_values_charge_nothing(values: Any) -> None:
 
 def test_bad_parameters() -> None:
     made = PrivateProportion(random_state=0).fit(ANSWERS)
-    for value in (0, 1, -0.1, 2, "x", None):
+    for value in (-0.1, 2, "x", None, [0.1, 0.2]):
         with pytest.raises(InvalidParameter, match="value must"):
             made.test(value)
     with pytest.raises(InvalidParameter, match="interval must"):
