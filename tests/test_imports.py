@@ -298,6 +298,7 @@ INSIDE = {
     ],
     "quantiles": [
         "grid",
+        "band",
         "rank_errors",
         "joint",
         "halving",

@@ -186,7 +186,7 @@ class SurvivalEstimate(Estimates):
         """The two-sided p-values of the value 0."""
         return self.test(0.0).pvalue
 
-    def summary(self, confidence_level: float = 0.95) -> Summary:
+    def summary(self, confidence_level: float | None = None) -> Summary:
         """Return a table; prints as text, shows as HTML in a notebook."""
         interval = self.confidence_interval(confidence_level)
         percent = f"{100 * interval.confidence_level:g}%"
