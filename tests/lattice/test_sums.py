@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.lattice import BITS, BallLattice, BoxLattice
-from dpstats.lattice import sums
+from dpstats.lattice import BITS, BallLattice, BoxLattice, sums
 from dpstats.lattice.sums import cut_columns
 from tests.lattice.rows import FIXED, LATTICES, SEEDS, every_lattice, python_moments, python_sums, rows_for
 
