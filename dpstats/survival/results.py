@@ -23,6 +23,53 @@ _HALVINGS = 60
 
 
 @dataclass(frozen=True, eq=False)
+class CurveErrors(ErrorDistribution):
+    """Errors of the survivals of some groups at some times.
+
+    Attributes
+    ----------
+    table : SurvivalTable
+    estimate : array of shape (groups, times), with the shape that the user asked for
+    places : tuple of int
+        Positions of the groups.
+    times : array of shape (times,)
+    """
+
+    table: SurvivalTable
+    estimate: Floats
+    places: tuple[int, ...]
+    times: Floats
+
+    @property
+    def start(self) -> Floats:
+        """Values between the limits of every level."""
+        low, high = self.limits(0.5)
+        return (low + high) / 2
+
+    @property
+    def box(self) -> Limits:
+        """The ends of a probability."""
+        return np.zeros(self.estimate.shape), np.ones(self.estimate.shape)
+
+    def limits(self, tail: Tail) -> Limits:
+        """Return pointwise limits, each wrong with at most this probability."""
+        shape = self.estimate.shape
+        levels = (1 - 2 * np.broadcast_to(tail, shape)).reshape(len(self.places), -1)
+        pairs = [
+            self.table.pointwise_at(place, self.times, level)
+            for place, level in zip(self.places, levels, strict=True)
+        ]
+        low, high = (np.array(ends).reshape(shape) for ends in zip(*pairs, strict=True))
+        return low, high
+
+    @property
+    def error(self) -> Floats:
+        """Standard errors, NaN beyond the usable range."""
+        found = [self.table.error_at(place, self.times) for place in self.places]
+        return np.array(found).reshape(self.estimate.shape)
+
+
+@dataclass(frozen=True, eq=False)
 class TableErrors(ErrorDistribution):
     """Errors of an estimate of each of some groups, or of the difference of two.
 

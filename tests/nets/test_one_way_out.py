@@ -27,6 +27,7 @@ from dpstats.regression import (
 )
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.statistic import PrivateStatistic
+from dpstats.survival import PrivateSurvival
 from dpstats.tables import ContingencyTable, PrivateProportion
 
 RNG = np.random.default_rng(0)
@@ -55,6 +56,9 @@ FITTED: dict[str, Callable[[], Any]] = {
     "PrivateProportion": lambda: PrivateProportion(random_state=0).fit(Y > 0),
     "ContingencyTable": lambda: ContingencyTable(levels=[[0, 1, 2], [False, True]], random_state=0).fit(
         np.column_stack([LABELS, Y > 0])
+    ),
+    "PrivateSurvival": lambda: PrivateSurvival(horizon=4.0, bins=8, groups=[0, 1, 2], random_state=0).fit(
+        RNG.exponential(5.0, 3000), np.ones(3000), LABELS
     ),
     "PrivateStatistic": lambda: PrivateStatistic(np.std, bounds=(0, 4), random_state=0).fit(X),
 }
@@ -95,7 +99,6 @@ OTHERWISE = {
             "PrivateDistribution",
             "PrivateMedian",
             "PrivateQuantile",
-            "PrivateSurvival",
         ],
         _OWN,
     ),
@@ -109,6 +112,7 @@ EXTRA = {
     "PrivateVariance": {"estimand"},
     "PrivateProportion": {"interval"},
     "ContingencyTable": {"axis"},
+    "PrivateSurvival": {"t", "group"},
     **{name: {"coefficient"} for name in FITTED if name.endswith("Regression")},
 }
 """Parameters beyond the common ones: what intervals cover, and which coefficients or proportions are asked for."""
