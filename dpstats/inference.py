@@ -33,11 +33,14 @@ Tail = float | Floats
 ALTERNATIVES = ("two-sided", "less", "greater")
 FREE = "From what was released before: it costs no privacy."
 
-USUAL_LEVEL = 0.95
-
 _SMALLEST_TAIL = 1e-300
 _HALVINGS = 60
 _IN_WORDS = {"two-sided": "is not", "less": "is less than", "greater": "is greater than"}
+
+
+def usual_level(confidence_level: float | None) -> float:
+    """Return the level of intervals: 0.95 unless another one is asked for."""
+    return check_level("confidence_level", 0.95 if confidence_level is None else confidence_level)
 
 
 class ErrorDistribution(ABC):
@@ -81,7 +84,7 @@ class ErrorDistribution(ABC):
 
     def checked(self, confidence_level: float | None) -> float:
         """Return the level of intervals: the one asked for, or the usual one."""
-        return check_level("confidence_level", USUAL_LEVEL if confidence_level is None else confidence_level)
+        return usual_level(confidence_level)
 
     @property
     def box(self) -> Limits:
@@ -459,16 +462,13 @@ class Estimates(Exported, Reported):
         low, high, level = self._ends(confidence_level)
         error, estimate = np.ravel(self.error), np.ravel(self.estimate)
         percent = f"{100 * level:g}%"
-        columns = {self.header: estimate}
+        digits = np.where(np.isnan(error), (high - low) / 4, error).tolist()
+        table = {self.header: self._column(estimate, digits)}
         if np.isfinite(error).any():
-            columns["std error"] = error
+            table["std error"] = [significant(each) for each in error.tolist()]
         if self.distribution.known:
-            columns |= {f"[{percent} low": low, f"{percent} high]": high}
-        digits = np.where(np.isnan(error), (high - low) / 4, error)
-        table = {
-            name: [self._printed(*pair) for pair in zip(values.tolist(), digits.tolist(), strict=True)]
-            for name, values in columns.items()
-        }
+            table[f"[{percent} low"] = self._column(low, digits)
+            table[f"{percent} high]"] = self._column(high, digits)
         if self.null is not None:
             table["z"] = ["" if np.isnan(z) else f"{z:.3f}" for z in np.ravel(self.statistic)]
             table["p-value"] = ["" if np.isnan(p) else f"{p:.4g}" for p in np.ravel(self.pvalue)]
@@ -480,6 +480,9 @@ class Estimates(Exported, Reported):
             list(rows),
             [*self.notes, *[SIMULATED] * self.simulated],
         )
+
+    def _column(self, values: Floats, errors: list[float]) -> list[str]:
+        return [self._printed(*pair) for pair in zip(values.tolist(), errors, strict=True)]
 
     def _printed(self, value: float, error: float) -> str:
         return f"{value:.10g}" if self.exact else significant(value, error)

@@ -22,7 +22,7 @@ left = rng.exponential(120.0, 3000)
 model = PrivateSurvival(horizon=52, bins=13, groups=["old", "new"], epsilon=1.0, random_state=0)
 model.fit(np.minimum(week, left), week <= left, arm)
 
-figure = model.plot()
+axes = model.plot()
 
 # %%
 # The numbers at risk below the curves have noise, which is stated. All questions are asked of the same release.

@@ -108,6 +108,6 @@ SURVIVAL = ReleaseCommand(
     width=lambda options: 1,
     picture=(
         "the curves with their bands",
-        lambda model, options: model.plot(confidence_level=options.confidence),
+        lambda model, options: model.plot(confidence_level=options.confidence).figure,
     ),
 )

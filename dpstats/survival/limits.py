@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,7 +38,11 @@ def limits(curves: Curves, critical: Floats) -> Pair:
 
 def normal_critical(level: float) -> float:
     """Return the two-sided critical value of a normal variable, at most 40."""
-    return min(float(-ndtri((1 - level) / 2)), 40.0)
+    return float(_normal(level))
+
+
+def _normal(level: Floats | float) -> Floats:
+    return np.asarray(np.clip(-ndtri((1 - np.asarray(level)) / 2), 0.0, 40.0))
 
 
 def simulated_errors(curves: Curves, release: int, cell_noise: Floats, normals: Floats) -> Floats:
@@ -84,16 +87,29 @@ class SimulatedErrors:
         errors = np.abs(simulated_errors(curves, release, cell_noise, normals))
         return cls(np.sort(errors, axis=0), np.sort(errors.max(axis=1, initial=0.0)))
 
-    def critical(self, level: float, n_bins: int) -> tuple[Floats, float]:
-        """Return the critical values of pointwise limits (bins,), and of the band.
+    def critical(self, level: Floats | float, n_bins: int) -> tuple[Floats, Floats]:
+        """Return the critical values of pointwise limits (..., bins), and of the band (...), at levels.
 
         A pointwise one is the larger of the normal one and the simulated one.
         """
-        draws, normal = len(self.largest), normal_critical(level)
-        place = min(max(math.ceil(level * (draws + 1)), 1), draws) - 1
-        pointwise = np.full(n_bins, normal)
-        pointwise[: self.each.shape[1]] = np.maximum(self.each[place], normal)
-        return pointwise, BAND_FACTOR * max(float(self.largest[place]), normal)
+        levels = np.asarray(level, dtype=np.float64)
+        normal = _normal(levels)
+        pointwise = np.repeat(normal[..., None], n_bins, axis=-1)
+        last = self.each.shape[1]
+        pointwise[..., :last] = np.maximum(pointwise[..., :last], _quantiles(self.each, levels))
+        # Bonferroni's inequality where the level has no draws beyond it.
+        beyond = levels * (len(self.largest) + 1) > len(self.largest)
+        many = np.where(beyond, _normal(1 - (1 - levels) / max(last, 1)), normal)
+        return pointwise, BAND_FACTOR * np.maximum(_quantiles(self.largest, levels), many)
+
+
+def _quantiles(ordered: Floats, levels: Floats) -> Floats:
+    """Return the quantiles of sorted draws, on straight lines between them: shape (levels..., ordered[0]...)."""
+    draws = len(ordered)
+    place = np.clip(levels * (draws + 1), 1, draws)
+    before = np.minimum(place.astype(np.intp), draws - 1)
+    part = (place - before).reshape(place.shape + (1,) * (ordered.ndim - 1))
+    return np.asarray(ordered[before - 1] + part * (ordered[before] - ordered[before - 1]))
 
 
 def critical_values(curves: Curves, cell_noise: Floats, level: float) -> Pair:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,53 @@ Floats = NDArray[np.float64]
 
 _FAR = 40.0  # standard deviations
 _HALVINGS = 60
+
+
+@dataclass(frozen=True, eq=False)
+class CurveErrors(ErrorDistribution):
+    """Errors of the survivals of some groups at some times.
+
+    Attributes
+    ----------
+    table : SurvivalTable
+    estimate : array of shape (groups, times), with the shape that the user asked for
+    places : tuple of int
+        Positions of the groups.
+    times : array of shape (times,)
+    """
+
+    table: SurvivalTable
+    estimate: Floats
+    places: tuple[int, ...]
+    times: Floats
+
+    @property
+    def start(self) -> Floats:
+        """Values between the limits of every level."""
+        low, high = self.limits(0.5)
+        return (low + high) / 2
+
+    @property
+    def box(self) -> Limits:
+        """The ends of a probability."""
+        return np.zeros(self.estimate.shape), np.ones(self.estimate.shape)
+
+    def limits(self, tail: Tail) -> Limits:
+        """Return pointwise limits, each wrong with at most this probability."""
+        shape = self.estimate.shape
+        levels = (1 - 2 * np.broadcast_to(tail, shape)).reshape(len(self.places), -1)
+        pairs = [
+            self.table.pointwise_at(place, self.times, level)
+            for place, level in zip(self.places, levels, strict=True)
+        ]
+        low, high = (np.array(ends).reshape(shape) for ends in zip(*pairs, strict=True))
+        return low, high
+
+    @property
+    def error(self) -> Floats:
+        """Standard errors, NaN beyond the usable range."""
+        found = [self.table.error_at(place, self.times) for place in self.places]
+        return np.array(found).reshape(self.estimate.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,9 +215,6 @@ class SurvivalEstimate(Estimates):
     True
     """
 
-    compared: bool = field(default=False, kw_only=True)
-    """Whether it is a difference, whose value 0 is tested."""
-
     @property
     def low(self) -> Any:
         """The lower limits at the level 0.95."""
@@ -186,25 +230,8 @@ class SurvivalEstimate(Estimates):
         """The two-sided p-values of the value 0."""
         return self.test(0.0).pvalue
 
-    def summary(self, confidence_level: float | None = None) -> Summary:
-        """Return a table; prints as text, shows as HTML in a notebook."""
-        interval = self.confidence_interval(confidence_level)
-        percent = f"{100 * interval.confidence_level:g}%"
-        columns = ["", self.header, f"[{percent} low", f"{percent} high]", *["p-value"] * self.compared]
-        rows = []
-        numbers = zip(
-            self.names,
-            np.ravel(self.estimate),
-            np.ravel(interval.low),
-            np.ravel(interval.high),
-            strict=True,
-        )
-        for name, *values in numbers:
-            error = (values[2] - values[1]) / 4
-            pvalue = [f"{self.pvalue:.4g}"] if self.compared else []
-            rows.append((name, *(shown(float(value), float(error)) for value in values), *pvalue))
-        notes = [FREE, *self.notes, *[SIMULATED] * self.simulated]
-        return Summary(self.title, [("Estimated", self.estimand)], columns, rows, notes)
+    def _printed(self, value: float, error: float) -> str:
+        return shown(value, error)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

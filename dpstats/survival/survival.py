@@ -6,6 +6,7 @@ Proof: docs/proofs/survival.md.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from dpstats.data.parameters import check_flag, check_level, check_privacy_param
 from dpstats.data.tables import Rows
 from dpstats.data.values import exact_numbers
 from dpstats.errors import InvalidParameter
+from dpstats.inference import BONFERRONI, FREE, Estimates, HasEstimates, Test, usual_level
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
 from dpstats.report import SIMULATED, picture_of
@@ -31,6 +33,7 @@ from dpstats.survival.reference import Reference
 from dpstats.survival.results import (
     AreaDifferenceErrors,
     AreaErrors,
+    CurveErrors,
     LogRankResult,
     QuantileErrors,
     SurvivalDifferenceErrors,
@@ -43,8 +46,6 @@ from dpstats.survival.table_log_rank import pool_causes, table_log_rank
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
 
@@ -55,7 +56,7 @@ _INDEPENDENCE = (
 )
 
 
-class _Fitted(SurvivalEstimator[TablePlan]):
+class _Fitted(HasEstimates, SurvivalEstimator[TablePlan]):
     """What a fit sets: attributes, and no parameters."""
 
     edges_: Floats
@@ -157,7 +158,7 @@ class PrivateSurvival(_Fitted):
     >>> model = model.fit(np.minimum(week, left), week <= left)
     >>> model.survival([12.0, 24.0]).round(2)
     array([0.67, 0.45])
-    >>> low, high = model.confidence_interval([12.0, 24.0])
+    >>> low, high = model.confidence_interval(t=[12.0, 24.0])
     >>> bool((low < np.exp([-0.4, -0.8])).all() and (np.exp([-0.4, -0.8]) < high).all())
     True
     """
@@ -295,30 +296,102 @@ class PrivateSurvival(_Fitted):
         found = [table.at(times, table.estimate(place)) for place in places]
         return self._several(group, [value if times.ndim else float(value) for value in found])
 
-    def confidence_interval(
-        self, t: Any = None, confidence_level: float = 0.95, *, group: Any = None
-    ) -> ConfidenceInterval:
-        """Return a pointwise interval for the survival at times, counting sampling error and noise.
+    def estimates(self, t: Any = None, group: Any = None) -> Estimates:
+        """Return the survival at times with the distribution of its errors: it can be pickled without the estimator.
 
         Parameters
         ----------
         t : float or array, optional
-            Times from 0 to the horizon; by default the edges. Between edges the interval contains those at both
-            neighboring edges.
-        confidence_level : float, default=0.95
+            Times from 0 to the horizon; by default the right edges of the bins. Between edges an interval contains
+            those at both neighboring edges.
         group : label, optional
             None: all groups.
 
         Returns
         -------
-        ConfidenceInterval
-            ``low`` and ``high`` of the shape of ``survival(t)``.
+        Estimates
+            Of the shape of ``survival(t, group)``.
         """
-        places, level = self._places(group), check_level("confidence_level", confidence_level)
-        times = self._times("t", self.edges_ if t is None else t)
-        table = self._table
-        pairs = [table.limits_at(times, *table.pointwise(place, level)) for place in places]
-        return self._interval(group, pairs, level, f"the survival P(T > t){self._whose()}")
+        places = self._places(group)
+        times = self._times("t", self.edges_[1:] if t is None else t)
+        errors = CurveErrors(
+            self._table, np.asarray(self.survival(times, group)), tuple(places), times.ravel()
+        )
+        names = [f"{time:g}" for time in errors.times]
+        labels: dict[str, list[Any]] = {"time": errors.times.tolist() * len(places)}
+        if self.plan_.groups is not None:
+            groups = self._names(group)
+            labels = {"group": [name for name in groups for _ in names], **labels}
+            names = [f"{name}, {time}" for name in groups for time in names]
+        return Estimates(
+            errors.estimate,
+            errors.error,
+            tuple(names),
+            f"the survival P(T > t){self._whose()}",
+            errors,
+            title="Private survival",
+            header="survival",
+            together=BONFERRONI,
+            labels=labels,
+            simulated=self.privacy_.simulated,
+        )
+
+    def confidence_interval(
+        self,
+        confidence_level: float | None = None,
+        *,
+        t: Any = None,
+        group: Any = None,
+        simultaneous: bool | None = None,
+        alternative: str | None = None,
+    ) -> ConfidenceInterval:
+        """Return a pointwise interval for the survival at times, counting sampling error and noise.
+
+        Parameters
+        ----------
+        confidence_level : float, default=0.95
+        t, group
+            As for `estimates`.
+        simultaneous : bool, default=False
+            Make all intervals cover together, by Bonferroni's inequality. `band` is narrower for one whole curve.
+        alternative : {"two-sided", "less", "greater"}, default="two-sided"
+            One-sided: the values that a test for this alternative does not reject.
+
+        Returns
+        -------
+        ConfidenceInterval
+            ``low`` and ``high`` of the shape of ``survival(t, group)``.
+        """
+        found = self.estimates(t, group)
+        return found.confidence_interval(confidence_level, simultaneous=simultaneous, alternative=alternative)
+
+    def test(
+        self,
+        value: Any = 0.0,
+        alternative: str | None = None,
+        *,
+        t: Any = None,
+        group: Any = None,
+        simultaneous: bool | None = None,
+    ) -> Test:
+        """Test whether the survival at times is ``value``, from what was released: it costs no privacy.
+
+        Parameters
+        ----------
+        value : float or array, default=0.0
+            From 0 to 1.
+        alternative : {"two-sided", "less", "greater"}, default="two-sided"
+            What speaks against it: that the survival is not, is less than, or is greater than the value.
+        t, group
+            As for `estimates`.
+        simultaneous : bool, default=False
+            Adjust the p-values for all times and groups together.
+
+        Returns
+        -------
+        Test
+        """
+        return self.estimates(t, group).test(value, alternative, simultaneous=simultaneous)
 
     def band(self, confidence_level: float = 0.95, *, group: Any = None) -> ConfidenceInterval:
         """Return a band at ``edges_`` that covers the whole survival curve of a group.
@@ -469,22 +542,13 @@ class PrivateSurvival(_Fitted):
             what,
             errors,
             title="Private survival estimate",
-            notes=tuple(notes),
+            notes=(FREE, *notes),
             simulated=self.privacy_.simulated,
         )
 
     def _compare(self, errors: TableErrors, what: str) -> SurvivalEstimate:
-        low, high = errors.limits((1 - 0.95) / 2)
-        return SurvivalEstimate(
-            errors.estimate,
-            (high - low) / (2 * normal_critical(0.95)),
-            ("difference",),
-            what,
-            errors,
-            title="Private survival difference",
-            simulated=self.privacy_.simulated,
-            compared=True,
-        )
+        found = self._estimate(None, errors, what)
+        return replace(found, names=("difference",), title="Private survival difference", null=0.0)
 
     def log_rank(self, rho: float = 0.0, gamma: float = 0.0) -> LogRankResult:
         """Test whether the groups have the same curve, from the released table.
@@ -599,11 +663,9 @@ class PrivateSurvival(_Fitted):
             frames.append(frame)
         return pd.concat(frames, ignore_index=True)
 
-    to_frame = life_table
-
-    def summary(self, confidence_level: float = 0.95) -> Summary:
+    def summary(self, confidence_level: float | None = None) -> Summary:
         """Return a table of groups, as R's survfit prints it: numbers, events, restricted means and medians."""
-        level = check_level("confidence_level", confidence_level)
+        level = usual_level(confidence_level)
         places = self._places(None)
         table, end = self._table, float(self.edges_[-1])
         rows = []
@@ -691,26 +753,31 @@ class PrivateSurvival(_Fitted):
             )
         return notes
 
-    def plot(self, ax: Axes | None = None, confidence_level: float = 0.95, *, group: Any = None) -> Figure:
+    def plot(
+        self, ax: Any = None, confidence_level: float | None = None, *, group: Any = None, **style: Any
+    ) -> Any:
         """Draw the curves with their bands, the end of the usable range, and the numbers at risk below.
 
         Needs matplotlib.
 
         Parameters
         ----------
-        ax : matplotlib axes, optional
+        ax : matplotlib Axes, optional
             Where to draw the curves; there are then no numbers at risk.
         confidence_level : float, default=0.95
             Level of each band.
         group : label, optional
             None: all groups.
+        **style
+            matplotlib's, of the curves: colors and widths of lines.
 
         Returns
         -------
-        matplotlib.figure.Figure
+        matplotlib Axes
+            Of the curves.
         """
-        places, level = self._places(group), check_level("confidence_level", confidence_level)
-        return draw_curves(self._table, self._names(group), places, level, ax)
+        places, level = self._places(group), usual_level(confidence_level)
+        return draw_curves(self._table, self._names(group), places, level, ax, style)
 
 
 @picture_of.register
@@ -719,7 +786,7 @@ def _draw(model: PrivateSurvival) -> tuple[str, Any] | None:
         return None
     return (
         "Survival curves with 95% simultaneous bands, and the numbers at risk with their noise.",
-        model.plot(),
+        model.plot().figure,
     )
 
 

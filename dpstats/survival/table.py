@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.survival.curves import Curves
+from dpstats.survival.curves import Curves, Places
 from dpstats.survival.incidences import cumulative_incidence
 from dpstats.survival.limits import (
     Pair,
@@ -62,12 +62,12 @@ class SurvivalTable:
             self._curves[group] = self.plan.curves(self.cells[group : group + 1])
         return self._curves[group]
 
-    def critical(self, group: int, level: float) -> Pair:
-        """Return the critical values of pointwise limits (1, bins) and of the band (1, 1)."""
+    def critical(self, group: int, level: Floats | float) -> Pair:
+        """Return the critical values of pointwise limits (levels, bins) and of the band (levels, 1)."""
         if group not in self._errors:
             self._errors[group] = SimulatedErrors.draw(self.curves(group), 0, self.plan.cell_noise)
-        pointwise, band = self._errors[group].critical(level, self.plan.cells.n_bins)
-        return pointwise[None], np.array([[band]])
+        pointwise, band = self._errors[group].critical(np.atleast_1d(level), self.plan.cells.n_bins)
+        return pointwise, band[:, None]
 
     def usable_until(self, group: int) -> float:
         """Return the end of the usable range."""
@@ -104,10 +104,29 @@ class SurvivalTable:
 
         The survival never increases, so that they hold for any curve.
         """
+        before, after = self._around(times)
+        return low[after], high[before]
+
+    def pointwise_at(self, group: int, times: Floats, levels: Floats) -> Pair:
+        """Return pointwise limits of the survival at times, each of its level."""
+        low, high = limits(self.curves(group), self.critical(group, levels)[0])
+        start = np.ones((len(levels), 1))
+        first, last = self._around(times)
+        each = np.arange(len(levels))
+        return np.hstack([start, low])[each, last], np.hstack([start, high])[each, first]
+
+    def error_at(self, group: int, times: Floats) -> Floats:
+        """Return the standard errors of the survival at times: sampling error and noise."""
+        curves = self.curves(group)
+        variance = (curves.sampling_variance + curves.noise_variance)[0]
+        errors = np.sqrt(np.append(0.0, np.where(curves.usable[0], variance, np.nan)))
+        return np.asarray(errors[self._around(times)[1]])
+
+    def _around(self, times: Floats) -> tuple[Places, Places]:
+        """Return the positions of the edges before and after times."""
         times = self._snap(times)
         before = np.searchsorted(self.edges, times, side="right") - 1
-        after = before if self.plan.discrete else np.searchsorted(self.edges, times, side="left")
-        return low[after], high[before]
+        return before, before if self.plan.discrete else np.searchsorted(self.edges, times, side="left")
 
     def _snap(self, times: Floats) -> Floats:
         """Return times, those within rounding of an edge moved onto it."""

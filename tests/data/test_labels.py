@@ -47,6 +47,16 @@ def test_parameters_by_name():
         by_name("mean", given, ["b", "c"])
 
 
+def test_a_labeled_matrix_has_both_sides_in_order():
+    names = ["x", "y", "z"]
+    given = pd.DataFrame(np.arange(9.0).reshape(3, 3), index=["z", "x", "y"], columns=["y", "z", "x"])
+    wanted = given.loc[names, names].to_numpy()
+    np.testing.assert_array_equal(by_name("cov", given, names), wanted)
+    # Labels on one side are those of both.
+    square = pd.DataFrame(wanted, index=names).loc[["y", "z", "x"]].to_numpy()[:, [1, 2, 0]]
+    np.testing.assert_array_equal(by_name("cov", pd.DataFrame(square, index=["y", "z", "x"]), names), wanted)
+
+
 def test_what_a_row_is():
     frame = pd.DataFrame({"a": [1.0]})
     assert unit_of(frame) == unit_of(np.ones((2, 2))) == unit_of(pl.DataFrame({"a": [1.0]})) == "row"

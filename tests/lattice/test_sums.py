@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.lattice import BITS, BallLattice, BoxLattice
+from dpstats.lattice import BITS, BallLattice, BoxLattice, sums
 from dpstats.lattice.sums import cut_columns
 from tests.lattice.rows import FIXED, LATTICES, SEEDS, every_lattice, python_moments, python_sums, rows_for
 
@@ -215,3 +215,11 @@ def test_stored_sums_are_those_of_the_dense_table():
     )
     with pytest.raises(InvalidParameter, match="centred at 0"):
         BoxLattice.build(1.0, 3.0, 50, common=False).stored_sums(table)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 7, 16, 40])
+@pytest.mark.parametrize("n", [0, 1, 99, 100, 5000])
+def test_runs_of_threads_hold_every_row_once(n, threads):
+    runs = sums._split(n, threads, 10)
+    assert len(runs) <= threads
+    assert [i for low, high in runs for i in range(low, high)] == list(range(n))

@@ -29,6 +29,7 @@ from dpstats.regression import (
 )
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.statistic import PrivateStatistic
+from dpstats.survival import PrivateSurvival
 from dpstats.tables import ContingencyTable, PrivateProportion
 
 RNG = np.random.default_rng(0)
@@ -63,12 +64,14 @@ FITTED: dict[str, Callable[[], Any]] = {
         [0.25, 0.5], bounds=(-4, 4), confidence_level=0.9, random_state=0
     ).fit(X[:, 0]),
     "PrivateMedian": lambda: PrivateMedian(bounds=(-4, 4), confidence_level=0.9, random_state=0).fit(X[:, 0]),
+    "PrivateSurvival": lambda: PrivateSurvival(horizon=4.0, bins=8, groups=[0, 1, 2], random_state=0).fit(
+        RNG.exponential(5.0, 3000), np.ones(3000), LABELS
+    ),
     "PrivateStatistic": lambda: PrivateStatistic(np.std, bounds=(0, 4), random_state=0).fit(X),
 }
 
 _TEST = "a test of a hypothesis: its result has a p-value, and no estimate with an interval"
 _ANSWERS = "answers many queries that a user asks afterwards: intervals are of the queries that are asked"
-_OWN = "its result has more than one kind of numbers, and is not made of Estimates yet"
 
 OTHERWISE = {
     **dict.fromkeys(
@@ -97,12 +100,6 @@ OTHERWISE = {
         ],
         _ANSWERS,
     ),
-    **dict.fromkeys(
-        [
-            "PrivateSurvival",
-        ],
-        _OWN,
-    ),
 }
 """Public estimators without the mixin, each with its reason."""
 
@@ -114,6 +111,7 @@ EXTRA = {
     "PrivateProportion": {"interval"},
     "PrivateDistribution": {"q"},
     "ContingencyTable": {"axis"},
+    "PrivateSurvival": {"t", "group"},
     **{name: {"coefficient"} for name in FITTED if name.endswith("Regression")},
 }
 """Parameters beyond the common ones: what intervals cover, and which coefficients or proportions are asked for."""

@@ -66,11 +66,42 @@ def test_methods_have_the_shape_of_the_groups() -> None:
     assert isinstance(model.survival(1.0, group=0), float) and isinstance(
         model.cumulative_hazard(1.0, 0), float
     )
-    assert model.confidence_interval([1.0, 2.0]).low.shape == (2, 2)
+    assert model.confidence_interval(t=[1.0, 2.0]).low.shape == (2, 2)
     assert model.band().low.shape == (2, 9) and model.band(group=0).simultaneous
-    assert isinstance(model.confidence_interval(1.0, group=0).low, float)
+    assert isinstance(model.confidence_interval(t=1.0, group=0).low, float)
     assert len(model.life_table()) == 16 and len(model.life_table(1)) == 8
     assert model.at_risk_.shape == (2, 8) and model.at_risk_noise_std_.shape == (8,)
+
+
+@pytest.mark.parametrize("discrete", [False, True])
+def test_estimates_are_the_curves_with_their_limits(discrete: bool) -> None:
+    model = PrivateSurvival(horizon=4.0, bins=8, groups=[0, 1], discrete=discrete, random_state=0)
+    times, events = subjects(600)
+    model.fit(times, events, np.arange(600) % 2)
+    found = model.estimates()
+    assert found.names[:2] == ("0, 0.5", "0, 1") and found.labels["group"][8] == "1"
+    np.testing.assert_array_equal(found.estimate, model.survival_[:, 1:])
+    low, high = model.confidence_interval()
+    table = model.life_table()
+    np.testing.assert_allclose([table["low"], table["high"]], [low.ravel(), high.ravel()])
+    # Between two edges the curve is between its limits at both.
+    wide = model.confidence_interval(t=[0.7, 1.0], group=1)
+    assert wide.low[0] == low[1, 0 if discrete else 1] and wide.high[0] == high[1, 0]
+    assert wide.low[1] == low[1, 1] and wide.high[1] == high[1, 1]
+    together = model.confidence_interval(simultaneous=True)
+    band = model.band()
+    assert (together.low <= band.low[:, 1:] + 0.01).all() and (together.high >= band.high[:, 1:] - 0.01).all()
+    test = model.test(0.5, "less", t=4.0, group=1)
+    assert 0 <= test.pvalue < 0.05 and test.confidence_interval().high < 0.5
+
+
+def test_beyond_the_usable_range_nothing_is_tested() -> None:
+    times, events = subjects(300)
+    model = PrivateSurvival(horizon=30.0, bins=15, random_state=0).fit(times, events)
+    found = model.estimates()
+    assert np.isnan(found.estimate[-1]) and np.isnan(found.error[-1])
+    high = found.confidence_interval().high[-1]
+    assert model.test(0.0, t=30.0).pvalue == model.test(high / 2, t=30.0).pvalue == 1
 
 
 @pytest.mark.parametrize(
@@ -80,7 +111,7 @@ def test_methods_have_the_shape_of_the_groups() -> None:
         (lambda m: m.survival(-1.0), "t must be times"),
         (lambda m: m.survival(np.nan), "t must be times"),
         (lambda m: m.survival(1.0, group=7), "group must be a declared group"),
-        (lambda m: m.confidence_interval(1.0, 0), "confidence_level"),
+        (lambda m: m.confidence_interval(0, t=1.0), "confidence_level"),
         (lambda m: m.quantile(1.0), "q must be"),
         (lambda m: m.rmst(9.0), "until must be"),
         (lambda m: m.difference(0, 0, 1.0), "a and b must be different groups"),
@@ -113,7 +144,7 @@ def test_a_group_that_nobody_is_in_has_the_widest_interval() -> None:
     model = PrivateSurvival(horizon=4.0, groups=["here", "nobody"], random_state=0)
     model.fit(times, events, ["here"] * 2000)
     assert model.usable_until_[1] == 0 and np.isnan(model.survival(1.0, "nobody"))
-    assert tuple(model.confidence_interval(1.0, group="nobody")) == (0.0, 1.0)
+    assert tuple(model.confidence_interval(t=1.0, group="nobody")) == (0.0, 1.0)
     median = model.median("nobody")
     assert (median.low, median.high) == (0.0, np.inf)
     bounds = model.rmst(group="nobody").confidence_interval()
@@ -167,7 +198,6 @@ def test_a_fit_can_be_copied_drawn_and_written(tmp_path: Path) -> None:
     again = pickle.loads(pickle.dumps(model))
     assert str(again.summary()) == str(model.summary())
     assert "survival" in model.to_html(tmp_path / "page.html").read_text().lower()
-    drawn = model.plot(group=1)
-    assert len(drawn.axes) == 2
-    axis = drawn.axes[0]
-    assert fitted(True).plot(axis) is drawn
+    axis = model.plot(group=1)
+    assert len(axis.figure.axes) == 2
+    assert fitted(True).plot(axis) is axis

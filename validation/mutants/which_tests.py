@@ -16,8 +16,15 @@ WIDER = {
         CONFORMANCE,
     ],
     "privacy": ["tests/release", f"{CONFORMANCE} -k plan"],
-    "lattice": ["tests/means/test_clipped.py", f"{CONFORMANCE} -k mean"],
-    "data": ["tests/means/test_clipped.py tests/mechanisms/test_histogram.py tests/cli/test_files.py"],
+    "lattice": [
+        "tests/means/test_clipped.py tests/nets/test_blocks.py",
+        f"{CONFORMANCE}/test_row_ownership.py {CONFORMANCE}/test_coarse_lattices.py",
+        f"{CONFORMANCE} -k mean",
+    ],
+    "data": [
+        "tests/means/test_clipped.py tests/mechanisms/test_histogram.py tests/cli/test_files.py",
+        "tests/cli/test_group_means.py",
+    ],
     "means": ["tests/nets/test_errors_of_means.py", f"{CONFORMANCE} -k mean", "tests/cli"],
     "mechanisms": [CONFORMANCE],
     "queries": [f"{CONFORMANCE} -k construction", f"{CONFORMANCE} -k online", f"{CONFORMANCE} -k workload"],
