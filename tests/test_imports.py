@@ -442,6 +442,7 @@ INSIDE = {
         "survival",
         "histogram",
         "regress",
+        "statistic",
         "identity_test",
         "sql",
         "audit",
