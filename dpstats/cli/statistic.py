@@ -90,7 +90,8 @@ def _function(words: str) -> Callable[..., Any]:
         found = getattr(found, part, None)
     if not callable(found):
         raise InvalidParameter(f"--function: the module {module!r} has no function {name!r}")
-    return found
+    function: Callable[..., Any] = found
+    return function
 
 
 def _read(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
