@@ -443,6 +443,7 @@ INSIDE = {
         "survival",
         "histogram",
         "regress",
+        "statistic",
         "identity_test",
         "sql",
         "audit",
