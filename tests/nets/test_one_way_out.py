@@ -29,6 +29,7 @@ from dpstats.identity import (
 from dpstats.inference import HasEstimates
 from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
 from dpstats.quantiles import PrivateDistribution, PrivateMedian, PrivateQuantile
+from dpstats.queries import WorkloadAnswers
 from dpstats.ranks import KruskalWallisTest, MannWhitneyTest, SignedRankTest
 from dpstats.regression import (
     FunctionalMechanismRegression,
@@ -68,6 +69,9 @@ FITTED: dict[str, Callable[[], Any]] = {
     "ContingencyTable": lambda: ContingencyTable(levels=[[0, 1, 2], [False, True]], random_state=0).fit(
         np.column_stack([LABELS, Y > 0])
     ),
+    "WorkloadAnswers": lambda: WorkloadAnswers(
+        domain={"label": [0, 1, 2], "high": [False, True]}, workload=1, random_state=0
+    ).fit(np.column_stack([LABELS, Y > 0])),
     "PrivateDistribution": lambda: PrivateDistribution(bounds=(-4, 4), random_state=0).fit(X[:, 0]),
     "PrivateQuantile": lambda: PrivateQuantile(
         [0.25, 0.5], bounds=(-4, 4), confidence_level=0.9, random_state=0
@@ -106,7 +110,6 @@ OTHERWISE = {
             "NetMechanism",
             "OnlineMultiplicativeWeights",
             "SmallDB",
-            "WorkloadAnswers",
         ],
         _ANSWERS,
     ),
@@ -119,6 +122,7 @@ EXTRA = {
     "SparseMean": {"estimand"},
     "PrivateVariance": {"estimand"},
     "PrivateProportion": {"interval"},
+    "WorkloadAnswers": {"estimand"},
     "PrivateDistribution": {"q"},
     "ContingencyTable": {"axis"},
     "PrivateSurvival": {"t", "group"},
