@@ -41,6 +41,7 @@ ORDER = [
     "ranks",
     "queries",
     "regression",
+    "covariance",
     "statistic",
     "identity",
     "sql",
@@ -53,6 +54,7 @@ ORDER = [
 ]
 # Inside the subpackages that have a stated order.
 INSIDE = {
+    "covariance": ["box_moments", "central_moments", "error_distributions", "private_covariance", "__init__"],
     "statistic": [
         "blocks",
         "isolation",

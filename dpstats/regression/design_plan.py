@@ -80,7 +80,7 @@ class DesignPlan(ReleasePlan, ABC):
         return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
 
 
-Made = TypeVar("Made", bound=DesignPlan)
+Made = TypeVar("Made", bound=ReleasePlan)
 
 
 def finest(made: Callable[[int], Made], bits: int) -> Made:

@@ -33,6 +33,7 @@ NAMES = (
     "clipped mean and its spread, linf, Gaussian",
     "second moment, Laplace",
     "variance, Laplace",
+    "covariance",
     "adaptive mean, Laplace",
     "sparse mean, peeling",
     "row distance, whitened rows",

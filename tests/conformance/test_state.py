@@ -22,6 +22,7 @@ from registry import ENTRIES, Entry
 from registry.calls import CALLS
 from registry.reading import ends_of, fit_rows, settings, width
 
+from dpstats.covariance import PrivateCovariance
 from dpstats.data.tables import Table
 from dpstats.groups import GroupMeans, MeanPerRow
 from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
@@ -241,6 +242,7 @@ UNDECLARED = {
     },
     SparseMean: {"_found": "what was released of the selected columns, for the intervals"},
     PrivateDistribution: {"_fit": "the released cdf before it is made to rise, for the band"},
+    PrivateCovariance: {"_sums": "the released sums over n, which the moments of higher order are for"},
     PrivateVariance: {
         "_score": "the same of the released variance, before it is cut to its range",
         "_observed": "what was released of observed rows, for the summary",

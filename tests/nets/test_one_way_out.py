@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import dpstats
+from dpstats.covariance import PrivateCovariance
 from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.groups import GroupMeans, MeanPerRow
 from dpstats.identity import (
@@ -80,6 +81,7 @@ FITTED: dict[str, Callable[[], Any]] = {
     "PrivateSurvival": lambda: PrivateSurvival(horizon=4.0, bins=8, groups=[0, 1, 2], random_state=0).fit(
         RNG.exponential(5.0, 3000), np.ones(3000), LABELS
     ),
+    "PrivateCovariance": lambda: PrivateCovariance(bounds=(-4, 4), random_state=0).fit(X),
     "PrivateStatistic": lambda: PrivateStatistic(np.std, bounds=(0, 4), random_state=0).fit(X),
 }
 

@@ -1,0 +1,174 @@
+"""Moments of pairs of columns in a box, released together: how far one row moves them, and their sums.
+
+In half-widths about the center of the bounds a row is z in the box [-1, 1]^d. One stage releases the sums of z, the
+products z_i z_j, their squares, the thirds z_i^2 z_j and the fourths z_i^3 z_j. Proof: docs/proofs/covariance.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.arithmetic import as_int64
+from dpstats.data.parameters import check_columns
+from dpstats.data.tables import Rows, Table
+from dpstats.lattice.products import Sums, above_diagonal, gram, row_bits, summed
+from dpstats.privacy.plan import ReleasePlan
+from dpstats.privacy.stages import Block
+from dpstats.release.additive import JointIntegers
+
+Floats = NDArray[np.float64]
+
+STAGE = "moments of pairs"
+SUMS = "sums"
+PRODUCTS, SQUARES = "products", "squares of products"
+THIRDS, FOURTHS = "thirds", "fourths"
+DIAGONAL, ABOVE = "diagonal", "above the diagonal"
+
+MEAN_WEIGHT = 0.15
+"""Squared weight of the sums beside the products, over the number of columns."""
+HIGHER_WEIGHT = 0.1
+"""Squared weight of thirds, and of fourths: only the errors of estimates need them."""
+
+FINE, COARSE = 18, 10
+"""Bits of a half-width: in sums and products, and in moments of higher order."""
+_SUM_BITS = 62
+_SAFE = 1 + 1e-12
+
+
+def coarse_bits(n: int) -> int:
+    """Return how fine rows can be, so that sums over n rows of products of four entries stay below 2^62."""
+    return min(COARSE, (_SUM_BITS - n.bit_length()) // 4)
+
+
+def fine_bits(n: int) -> int:
+    """Return how fine rows can be, so that sums over n rows of products of two entries stay below 2^62."""
+    return min(FINE, row_bits(n))
+
+
+def movement(d: int, coarse: int) -> float:
+    """Return how far replacing one row moves all blocks together, in l2.
+
+    The second term is what rounding to the coarse lattice adds to the moments of higher order.
+    """
+    weight = math.sqrt(HIGHER_WEIGHT)
+    rounding = 2.0 ** -(coarse + 1) * d * (4 + 3 * weight + 4 * weight)
+    return (math.sqrt(2) * d * (1 + MEAN_WEIGHT + HIGHER_WEIGHT) + 2 * rounding) * _SAFE
+
+
+def moment_integers(d: int, n: int, bits: int, coarse: int) -> JointIntegers:
+    """Return what the stage of the moments of n rows of d columns needs to know."""
+    one, two, four = 2.0**bits, 4.0**bits, 16.0**coarse
+    higher = math.sqrt(HIGHER_WEIGHT)
+    pairs = d * (d - 1) // 2
+
+    def block(name: str, size: int, unit: float, weight: float) -> Block:
+        return Block(name, size, 1 / unit / n, unit / weight)
+
+    root = math.sqrt(2)
+    blocks = [
+        block(SUMS, d, one, math.sqrt(2 * MEAN_WEIGHT * d)),
+        block(f"{PRODUCTS}, {DIAGONAL}", d, two, 1.0),
+        block(f"{SQUARES}, {DIAGONAL}", d, four, 1.0),
+        block(THIRDS, d * d, 8.0**coarse, higher),
+    ]
+    if pairs:
+        blocks += [
+            block(f"{PRODUCTS}, {ABOVE}", pairs, two, root),
+            block(f"{SQUARES}, {ABOVE}", pairs, four, root),
+            block(FOURTHS, 2 * pairs, four, higher),
+        ]
+    return JointIntegers(STAGE, tuple(blocks), math.inf, movement(d, coarse))
+
+
+@dataclass(frozen=True)
+class CovariancePlan(ReleasePlan):
+    """The plan of a `PrivateCovariance`: one stage with the moments of all pairs of columns.
+
+    Attributes
+    ----------
+    center, half : arrays of shape (n_features,)
+        Center and half-width of the declared bounds.
+    hard : bool
+        Whether rows lie inside the bounds by nature.
+    bits, coarse : int
+        Bits of a half-width in sums and products, and in moments of higher order.
+    """
+
+    center: Floats = field(repr=False, compare=False)
+    half: Floats = field(repr=False, compare=False)
+    hard: bool = False
+    bits: int = FINE
+    coarse: int = COARSE
+
+    def expected_error(self, std: float | Floats | None = None) -> float:
+        """Return the expected squared Frobenius error of ``covariance_``, for rows that are not clipped.
+
+        Parameters
+        ----------
+        std : float or array of shape (n_features,), optional
+            Standard deviation of normal, independent columns centered in their bounds (default: the sampling error is
+            left out).
+        """
+        d = self.n_features
+        spread = (
+            np.zeros(d) if std is None else np.broadcast_to(check_columns("std", std, d, at_least=0), (d,))
+        )
+        noise = np.outer(self.half, self.half) ** 2 * self.products_std**2
+        variance = noise + np.outer(spread, spread) ** 2 / (self.n_samples - 1)
+        return float(variance.sum() + np.trace(variance))
+
+    @property
+    def products_std(self) -> float:
+        """Standard deviation of the noise of a product above the diagonal, in half-widths."""
+        return float(np.asarray(self.noise(f"{PRODUCTS}, {DIAGONAL}").std)) / math.sqrt(2)
+
+    def least_std(self, share: float) -> Floats:
+        """Return the least standard deviation of each column whose variance has noise of at most ``share`` of it."""
+        noise = float(np.asarray(self.noise(f"{PRODUCTS}, {DIAGONAL}").std))
+        return np.asarray(self.half * math.sqrt(noise / share))
+
+
+@dataclass(frozen=True, eq=False)
+class _Moments:
+    """The sums of the moments of some rows."""
+
+    plan: CovariancePlan
+
+    def __call__(self, table: Table) -> Sums:
+        X = table.X
+        return summed(lambda where: self._block(np.asarray(X[where], dtype=np.float64)), *X.shape)
+
+    def _block(self, X: Floats) -> Sums:
+        plan = self.plan
+        one = 2.0**plan.bits
+        fine = np.rint(np.clip((X - plan.center) / plan.half * one, -one, one))
+        coarse = np.rint(fine * 2.0 ** (plan.coarse - plan.bits))
+        squares = coarse**2
+        d = X.shape[1]
+        sums = {
+            SUMS: as_int64(fine.sum(axis=0)),
+            THIRDS: as_int64(squares.T @ coarse).ravel(),
+            **split(PRODUCTS, gram(fine)),
+            **split(SQUARES, gram(squares)),
+        }
+        if d > 1:
+            sums[FOURTHS] = as_int64((squares * coarse).T @ coarse)[~np.eye(d, dtype=bool)]
+        return sums
+
+
+def split(name: str, matrix: NDArray[np.int64]) -> Sums:
+    """Return the parts of a symmetric matrix that are released: its diagonal, and what is above it."""
+    d = len(matrix)
+    parts = {f"{name}, {DIAGONAL}": np.diagonal(matrix).copy()}
+    if d > 1:
+        parts[f"{name}, {ABOVE}"] = matrix[above_diagonal(d)]
+    return parts
+
+
+def read_moments(rows: Rows, plan: CovariancePlan) -> Sums:
+    """Return the integers that the stage of a plan releases."""
+    return rows.total(_Moments(plan))

@@ -1,0 +1,69 @@
+"""The distribution of the errors of covariances and correlations: normal, inside what is possible."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.inference import ErrorDistribution, Limits, Tail, normal_quantile
+
+Floats = NDArray[np.float64]
+
+_MOST = 0.99
+"""Fisher's transformation is used for correlations up to here, and up to two standard errors below 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class BoundedErrors(ErrorDistribution):
+    """Normal errors of numbers between public ends."""
+
+    estimate: Floats
+    error: Floats
+    low: Floats
+    high: Floats
+
+    @property
+    def start(self) -> Floats:
+        return np.clip(self.estimate, self.low, self.high)
+
+    @property
+    def box(self) -> Limits:
+        return self.low, self.high
+
+    def limits(self, tail: Tail) -> Limits:
+        width = normal_quantile(tail) * self.error
+        return (
+            np.clip(self.estimate - width, self.low, self.high),
+            np.clip(self.estimate + width, self.low, self.high),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class CorrelationErrors(ErrorDistribution):
+    """Errors of correlations: the wider limit of a normal error and of Fisher's z; [-1, 1] if the error is infinite."""
+
+    estimate: Floats
+    error: Floats
+
+    @property
+    def start(self) -> Floats:
+        return self.estimate
+
+    @property
+    def box(self) -> Limits:
+        one = np.ones(self.estimate.shape)
+        return -one, one
+
+    def limits(self, tail: Tail) -> Limits:
+        known = np.isfinite(self.error)
+        error = np.where(known, self.error, 0.0)
+        width = normal_quantile(tail) * error
+        most = np.clip(1 - 2 * error, 0.0, _MOST)
+        r = np.clip(self.estimate, -most, most)
+        z, spread = np.arctanh(r), width / (1 - r**2)
+        low = np.minimum(self.estimate - width, np.tanh(z - spread))
+        high = np.maximum(self.estimate + width, np.tanh(z + spread))
+        low, high = np.where(known, low, -1.0), np.where(known, high, 1.0)
+        return np.clip(low, -1.0, 1.0), np.clip(high, -1.0, 1.0)

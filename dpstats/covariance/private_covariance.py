@@ -1,0 +1,298 @@
+"""Private covariance matrix of bounded columns, with intervals, and the correlations that follow from it.
+
+Proof: docs/proofs/covariance.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from dpstats.covariance.box_moments import (
+    STAGE,
+    CovariancePlan,
+    coarse_bits,
+    fine_bits,
+    moment_integers,
+    read_moments,
+)
+from dpstats.covariance.central_moments import MOST_NOISE, CentralMoments
+from dpstats.covariance.error_distributions import BoundedErrors, CorrelationErrors
+from dpstats.data.parameters import check_integer, check_privacy_parameters
+from dpstats.data.tables import Rows
+from dpstats.errors import InvalidParameter
+from dpstats.figures import new_figure, plain
+from dpstats.inference import BONFERRONI, Estimates, HasEstimates
+from dpstats.lattice import check_finite_rows
+from dpstats.means.region import Region
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.regression.design_plan import finest
+from dpstats.release.additive import additive_stages
+from dpstats.release.estimator import PrivateEstimator
+from dpstats.release.parameters import parameters
+from dpstats.release.session import Released
+
+Floats = NDArray[np.float64]
+
+_FEW_ROWS = 50
+_SHOWN = 5
+
+
+@parameters
+class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
+    """Private covariance matrix of columns that are clipped to public bounds.
+
+    One release gives all covariances, variances and means, the correlations (`correlation`), and the moments of higher
+    order that intervals need. The noise of a correlation is proportional to the number of columns, and to the product
+    of both columns' ratios of half-width to standard deviation.
+
+    Parameters
+    ----------
+    bounds : (low, high), or array of shape (n_features, 2)
+        Public ends of every column, known without the data. With labels (a mapping {column: (low, high)}, or a data
+        frame with a row per column) a fit takes them by the names of a data frame's columns.
+    bounds_are : {"clip", "hard"}, default="clip"
+        What the bounds are: "clip", chosen ends, beyond which entries are moved to them; or "hard", ends by nature,
+        so that clipping changes no row.
+    epsilon : float, default=1.0
+        Privacy parameter, greater than 0.
+    delta : float, default=1e-6
+        In (0, 1).
+    random_state : None, int or numpy.random.Generator, default=None
+        None draws exact noise: a release. Anything else is a simulation.
+    budget : PrivacyBudget, optional
+        Charged by every fit; shared by clones.
+
+    Attributes
+    ----------
+    covariance_ : ndarray of shape (n_features, n_features)
+        Unbiased estimate of the covariance of the clipped rows, in the units of the data. Noise can give it negative
+        eigenvalues, or negative variances.
+    location_ : ndarray of shape (n_features,)
+        Means of the clipped rows, with noise.
+    noise_std_ : ndarray of shape (n_features, n_features)
+        Standard deviations of the noise in ``covariance_``.
+    identified_ : ndarray of bool, shape (n_features, n_features)
+        Whether the noise of both variances is at most 0.3 of them, so that there is an interval of the correlation.
+    privacy_ : PrivacyGuarantee
+        For neighbors that differ in one row; n is public.
+    plan_ : CovariancePlan
+        What was released, at which noise.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Where X has column names.
+
+    Notes
+    -----
+    **Privacy.** In half-widths a row lies in the box [-1, 1]^d. Its values, their products and the squares of these
+    products move together by at most sqrt(2) (w^2 + d), which the products alone nearly need. The squares cost
+    nothing beside them.
+
+    **Estimand.** The covariance of the population if its rows were clipped to the bounds. If no row is clipped, it is
+    that of the population.
+
+    **Assumptions.** Intervals assume independent rows, and enough of them for averages of products to be nearly normal.
+    They assume no distribution. The sampling errors follow from the released fourth moments.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.covariance import PrivateCovariance
+    >>> X = np.random.default_rng(0).multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], size=20_000)
+    >>> covariance = PrivateCovariance(bounds=(-4, 4), random_state=0).fit(X)
+    >>> covariance.covariance_.shape
+    (2, 2)
+    >>> low, high = covariance.correlation().confidence_interval()
+    >>> bool(low[0] < 0.6 < high[0])
+    True
+    """
+
+    bounds: Any = None
+    bounds_are: str = "clip"
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    random_state: Any = None
+    budget: Any = None
+
+    _per_column = ("bounds",)
+
+    def plan(self, n_samples: int, n_features: int) -> CovariancePlan:
+        """Return what a fit on data of this size would release, and at which cost.
+
+        Parameters
+        ----------
+        n_samples, n_features : int
+            Public sizes.
+
+        Examples
+        --------
+        >>> from dpstats.covariance import PrivateCovariance
+        >>> plan = PrivateCovariance(bounds=(-4, 4)).plan(20_000, 2)
+        >>> plan.least_std(0.3).round(2)  # of columns whose correlations are identified
+        array([0.27, 0.27])
+        """
+        n = check_integer("n_samples", n_samples, at_least=2)
+        d = check_integer("n_features", n_features, at_least=1)
+        epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
+        if delta == 0:
+            raise InvalidParameter(
+                "delta must be greater than 0 for Gaussian noise, got 0. Set delta=1e-6, for example."
+            )
+        region = Region.check(self.bounds, self.bounds_are, None, 0.0, d)
+        low, high = region.ends(d)
+        center, half, coarse = low / 2 + high / 2, high / 2 - low / 2, coarse_bits(n)
+
+        def made(bits: int) -> CovariancePlan:
+            stages = additive_stages([moment_integers(d, n, bits, coarse)], epsilon, delta)
+            return CovariancePlan(
+                stages,
+                PrivacyGuarantee(epsilon, delta),
+                n,
+                d,
+                center=center,
+                half=half,
+                hard=region.hard,
+                bits=bits,
+                coarse=coarse,
+            )
+
+        return finest(made, fine_bits(n))
+
+    def _read(self, rows: Rows, plan: CovariancePlan) -> Mapping[str, Any]:
+        check_finite_rows(rows)
+        return {STAGE: read_moments(rows, plan)}
+
+    def _report(self, released: Released, plan: CovariancePlan) -> None:
+        self._sums = dict(released[STAGE])
+        moments = CentralMoments.from_release(self._sums, plan)
+        units = np.outer(plan.half, plan.half)
+        self.covariance_ = moments.covariance * units
+        self.location_ = plan.center + plan.half * moments.mean
+        self.noise_std_ = np.sqrt(moments.noise_variance) * units
+        self.identified_ = moments.identified[:, None] & moments.identified
+
+    def _labels(self) -> list[str]:
+        names = getattr(self, "feature_names_in_", None)
+        return [f"x{j}" if names is None else str(names[j]) for j in range(self.plan_.n_features)]
+
+    def _covered(self, what: str) -> str:
+        if self.plan_.hard:
+            return f"the {what} of the population (by the declared bounds no row is clipped)"
+        return f"the {what} of the population if it were clipped to the bounds"
+
+    def _facts(self) -> list[tuple[str, str]]:
+        plan = self.plan_
+        return [
+            ("Rows, columns", f"{plan.n_samples:,}, {plan.n_features:,} (public)"),
+            ("Privacy", str(self.privacy_)),
+        ]
+
+    def _notes(self) -> list[str]:
+        if self.plan_.n_samples >= _FEW_ROWS:
+            return []
+        return [
+            f"Warning: below {_FEW_ROWS} rows, averages may not be normal, and intervals may cover less than stated."
+        ]
+
+    def estimates(self) -> Estimates:
+        """Return the variances and covariances with the distribution of their errors: a row for each pair."""
+        check_is_fitted(self)
+        plan = self.plan_
+        moments = CentralMoments.from_release(self._sums, plan)
+        i, j = np.triu_indices(plan.n_features)
+        names, same = self._labels(), i == j
+        unit = plan.half[i] * plan.half[j]
+        error = np.sqrt(moments.sampling_variance + moments.noise_variance)[i, j] * unit
+        estimate = self.covariance_[i, j]
+        return Estimates(
+            estimate,
+            error,
+            tuple(names[a] if a == b else f"{names[a]}, {names[b]}" for a, b in zip(i, j, strict=True)),
+            self._covered("covariance"),
+            BoundedErrors(estimate, error, np.where(same, 0.0, -unit), unit),
+            title="Private covariances",
+            header="covariance",
+            facts=self._facts(),
+            notes=["A single name is a variance.", *self._notes()],
+            together=BONFERRONI,
+            labels={"first": [names[a] for a in i], "second": [names[b] for b in j]},
+            simulated=self.privacy_.simulated,
+        )
+
+    def correlation(self) -> Estimates:
+        """Return Pearson's correlations with the distribution of their errors: a row for each pair of columns.
+
+        It costs no privacy. A pair has the interval [-1, 1] if the noise hides the variance of a column.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dpstats.covariance import PrivateCovariance
+        >>> x = np.random.default_rng(0).normal(size=50_000)
+        >>> made = PrivateCovariance(bounds=(-4, 4), random_state=0).fit(np.column_stack([x, -x]))
+        >>> test = made.correlation().test(0.0)
+        >>> bool(test.pvalue[0] < 1e-6)
+        True
+        """
+        check_is_fitted(self)
+        d = self.plan_.n_features
+        if d < 2:
+            raise InvalidParameter(
+                "n_features must be at least 2 for a correlation, got 1. Fit with more columns."
+            )
+        moments = CentralMoments.from_release(self._sums, self.plan_)
+        i, j = np.triu_indices(d, 1)
+        names = self._labels()
+        estimate, error = moments.correlation[i, j], np.sqrt(moments.correlation_variance[i, j])
+        unknown = [name for name, known in zip(names, moments.identified, strict=True) if not known]
+        notes = self._notes()
+        if unknown:
+            shown = ", ".join(unknown[:_SHOWN]) + (" and others" if len(unknown) > _SHOWN else "")
+            notes.append(
+                f"Not identified: {shown}. The noise of the variance exceeds {MOST_NOISE:g} of it, so the correlation "
+                "is shown as 0 with the interval [-1, 1]. Use narrower bounds, fewer columns or a larger epsilon."
+            )
+        return Estimates(
+            estimate,
+            np.where(np.isfinite(error), error, np.nan),
+            tuple(f"{names[a]}, {names[b]}" for a, b in zip(i, j, strict=True)),
+            self._covered("correlation"),
+            CorrelationErrors(estimate, error),
+            title="Private correlations",
+            header="correlation",
+            facts=self._facts(),
+            notes=notes,
+            together=BONFERRONI,
+            labels={"first": [names[a] for a in i], "second": [names[b] for b in j]},
+            simulated=self.privacy_.simulated,
+        )
+
+    def heat_map(self, ax: Any = None, confidence_level: float | None = None) -> Any:
+        """Draw the correlation matrix with its intervals, and return the Axes.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Default: one of a new figure.
+        confidence_level : float, optional
+            Default: 0.95.
+        """
+        found = self.correlation()
+        interval = found.confidence_interval(confidence_level)
+        names, d = [plain(name) for name in self._labels()], self.plan_.n_features
+        i, j = np.triu_indices(d, 1)
+        matrix = np.eye(d)
+        matrix[i, j] = matrix[j, i] = found.estimate
+        if ax is None:
+            ax = new_figure(figsize=(1.6 + 0.9 * d, 1.2 + 0.8 * d)).add_subplot()
+        ax.imshow(matrix, vmin=-1, vmax=1, cmap="RdBu_r")
+        ends = zip(i, j, found.estimate, np.ravel(interval.low), np.ravel(interval.high), strict=True)
+        for a, b, r, least, most in ends:
+            ax.text(a, b, f"{r:.2f}\n[{least:.2f}, {most:.2f}]", ha="center", va="center", fontsize=7)
+        ax.set_xticks(range(d), names, rotation=45, ha="right")
+        ax.set_yticks(range(d), names)
+        return ax
