@@ -481,7 +481,8 @@ def as_markdown(replications: int, tests: int, seed: int, command: str) -> str:
         f"{max(own for own, _ in bands):.3f}; at worst {max(plain - own for own, plain in bands):.3f} less than the "
         f"bands of exact tables (in brackets). Pointwise intervals, averaged over edges with five expected events, "
         f"cover {np.mean(points):.3f} on average, from {min(points):.3f} to {max(points):.3f}. Widths are those of "
-        "private intervals over those of exact tables. Restricted means are counted where the curve is usable to the horizon.",
+        "private intervals over those of exact tables. Restricted means are counted where the curve is usable to the "
+        "horizon.",
         "",
         "| data | n | epsilon | bins | band | pointwise | median | restricted mean | usable | widths of these |",
         "|---" * 10 + "|",
