@@ -99,9 +99,9 @@ class SurvivalEstimator(PrivateEstimator[Plan], ABC):
         """Return the public number of rows, of one column of times each."""
         if self.entry is not None:
             raise InvalidParameter(
-                f"entry must be None, got {self.entry!r}: curves of subjects who enter late (left truncation) are not "
-                "available. Give times since entry if they answer the question, or estimate the survival at one time "
-                "by PrivateStatistic with a function that takes entry times."
+                f"entry must be None, got {self.entry!r}: late entry (left truncation) is not available. Give times "
+                "since entry if they answer the question, or use PrivateStatistic with a function that takes entry "
+                "times."
             )
         if check_integer("n_features", n_features, at_least=1) != 1:
             raise InvalidParameter(

@@ -100,7 +100,7 @@ class PrivateSurvival(_Fitted):
     censored : default=0
         The value of ``event`` of a censored time.
     entry : None
-        Not available: a column of entry times is refused. Every subject is taken to be at risk from time 0.
+        Not available: a column of entry times is refused. Every subject counts as at risk from time 0.
     discrete : bool, default=False
         Whether times happen at the edges only (whole months, say): curves are then steps, and restricted means have no
         grid term.
