@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from dpstats.data.parameters import check_choice, check_flag, check_level
-from dpstats.errors import InvalidParameter
+from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.figures import draw_intervals, new_figure
 from dpstats.intervals import furthest, simultaneous_level
 from dpstats.report import SIMULATED, Reported
@@ -36,6 +36,11 @@ FREE = "From what was released before: it costs no privacy."
 _SMALLEST_TAIL = 1e-300
 _HALVINGS = 60
 _IN_WORDS = {"two-sided": "is not", "less": "is less than", "greater": "is greater than"}
+
+
+def usual_level(confidence_level: float | None) -> float:
+    """Return the level of intervals: 0.95 unless another one is asked for."""
+    return check_level("confidence_level", 0.95 if confidence_level is None else confidence_level)
 
 
 class ErrorDistribution(ABC):
@@ -71,6 +76,15 @@ class ErrorDistribution(ABC):
     @abstractmethod
     def start(self) -> Floats:
         """Values that no tail refutes: the estimates, inside the box."""
+
+    @property
+    def known(self) -> bool:
+        """Whether there are intervals."""
+        return True
+
+    def checked(self, confidence_level: float | None) -> float:
+        """Return the level of intervals: the one asked for, or the usual one."""
+        return usual_level(confidence_level)
 
     @property
     def box(self) -> Limits:
@@ -131,6 +145,58 @@ class ScoreErrors(ErrorDistribution):
 
     def statistic(self, estimate: Floats, error: Floats, value: Floats) -> Floats:
         return self.score(value)
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenLimits(ErrorDistribution):
+    """Errors of which one interval is known for each estimate: its ends were chosen in the release.
+
+    Attributes
+    ----------
+    estimate : array
+    low, high : arrays
+    level : float, optional
+        Of the intervals; None if there are none.
+    """
+
+    estimate: Floats
+    low: Floats
+    high: Floats
+    level: float | None
+
+    @property
+    def start(self) -> Floats:
+        return self.estimate
+
+    @property
+    def known(self) -> bool:
+        return self.level is not None
+
+    def checked(self, confidence_level: float | None) -> float:
+        if self.level is None:
+            raise DPStatsError(
+                "there are no intervals: nothing was released for them. Fit with confidence_level=0.95, for example."
+            )
+        if confidence_level is not None and super().checked(confidence_level) != self.level:
+            raise InvalidParameter(
+                f"confidence_level must be {self.level:g}, for which the ends were chosen, got {confidence_level:g}; "
+                "give another one to the estimator"
+            )
+        return self.level
+
+    def limits(self, tail: Tail) -> Limits:
+        if self.level is None or not np.allclose(tail, (1 - self.level) / 2, rtol=1e-9, atol=0.0):
+            raise DPStatsError(
+                "these intervals have one form: two ends, for each estimate on its own, at the level of the fit. Give "
+                "another confidence_level to the estimator."
+            )
+        return self.low, self.high
+
+    def tails(self, value: Floats) -> Limits:
+        raise DPStatsError(
+            "there are no p-values: the ends of intervals were chosen for one level. A value outside an interval of "
+            "level 0.95 is rejected at level 0.05."
+        )
 
 
 def normal_quantile(tail: Tail) -> Floats:
@@ -210,7 +276,7 @@ class Estimates(Exported, Reported):
     Attributes
     ----------
     estimate, error : arrays of one shape
-        Estimates and their standard errors.
+        Estimates and their standard errors, NaN where these are not known.
     names : tuple of str
         A name for each estimate, in the order of ``numpy.ravel``.
     estimand : str
@@ -223,6 +289,10 @@ class Estimates(Exported, Reported):
     facts : sequence of (name, value)
         What the summary says of the whole fit.
     notes : sequence of str
+    rows : str
+        Header of the column of names in the summary.
+    exact : bool
+        Whether the summary shows all digits: of values on a declared grid.
     beside : mapping of headers to sequences of str
         More columns of the summary, in words.
     together : Together
@@ -265,6 +335,8 @@ class Estimates(Exported, Reported):
     header: str = "estimate"
     facts: Sequence[tuple[str, str]] = ()
     notes: Sequence[str] = ()
+    rows: str = ""
+    exact: bool = False
     beside: Mapping[str, Sequence[str]] = field(default_factory=dict)
     together: Together = SIDAK
     jointly: bool = False
@@ -297,7 +369,7 @@ class Estimates(Exported, Reported):
 
     def confidence_interval(
         self,
-        confidence_level: float = 0.95,
+        confidence_level: float | None = None,
         *,
         simultaneous: bool | None = None,
         alternative: str | None = None,
@@ -306,7 +378,8 @@ class Estimates(Exported, Reported):
 
         Parameters
         ----------
-        confidence_level : float, default=0.95
+        confidence_level : float, optional
+            Default: 0.95, or the only level of the estimates.
         simultaneous : bool, optional
             Whether all intervals cover together at this level; None is ``jointly``.
         alternative : {"two-sided", "less", "greater"}, optional
@@ -317,7 +390,7 @@ class Estimates(Exported, Reported):
         -------
         ConfidenceInterval
         """
-        level = check_level("confidence_level", confidence_level)
+        level = self.distribution.checked(confidence_level)
         both = check_flag("simultaneous", self.jointly if simultaneous is None else simultaneous)
         side = self._side(alternative)
         each = self.together.each(level, self._count) if both else level
@@ -384,54 +457,65 @@ class Estimates(Exported, Reported):
         adjusted = self._adjusted(pvalue) if adjust else pvalue
         return Test(_plain(statistic), _plain(adjusted), _plain(at), side, self, adjust)
 
-    def summary(self, confidence_level: float = 0.95) -> Summary:
+    def summary(self, confidence_level: float | None = None) -> Summary:
         """Return a table; prints as text, shows as HTML in a notebook."""
-        interval = self.confidence_interval(confidence_level)
-        percent = f"{100 * interval.confidence_level:g}%"
-        errors = np.ravel(self.error)
-        numbers = {
-            self.header: self.estimate,
-            "std error": self.error,
-            f"[{percent} low": interval.low,
-            f"{percent} high]": interval.high,
-        }
-        table = {
-            name: [significant(*pair) for pair in zip(np.ravel(values), errors, strict=True)]
-            for name, values in numbers.items()
-        }
+        low, high, level = self._ends(confidence_level)
+        error, estimate = np.ravel(self.error), np.ravel(self.estimate)
+        percent = f"{100 * level:g}%"
+        digits = np.where(np.isnan(error), (high - low) / 4, error).tolist()
+        table = {self.header: self._column(estimate, digits)}
+        if np.isfinite(error).any():
+            table["std error"] = [significant(each) for each in error.tolist()]
+        if self.distribution.known:
+            table[f"[{percent} low"] = self._column(low, digits)
+            table[f"{percent} high]"] = self._column(high, digits)
         if self.null is not None:
             table["z"] = ["" if np.isnan(z) else f"{z:.3f}" for z in np.ravel(self.statistic)]
             table["p-value"] = ["" if np.isnan(p) else f"{p:.4g}" for p in np.ravel(self.pvalue)]
         rows = zip(self.names, *table.values(), *self.beside.values(), strict=True)
         return Summary(
             self.title,
-            [*self.facts, ("Intervals cover", self.estimand)],
-            ["", *table, *self.beside],
+            [*self.facts, *([("Intervals cover", self.estimand)] if self.distribution.known else [])],
+            [self.rows, *table, *self.beside],
             list(rows),
             [*self.notes, *[SIMULATED] * self.simulated],
         )
 
-    def plot(self, ax: Any = None, confidence_level: float = 0.95, **style: Any) -> Any:
+    def _column(self, values: Floats, errors: list[float]) -> list[str]:
+        return [self._printed(*pair) for pair in zip(values.tolist(), errors, strict=True)]
+
+    def _printed(self, value: float, error: float) -> str:
+        return f"{value:.10g}" if self.exact else significant(value, error)
+
+    def _ends(self, confidence_level: float | None) -> tuple[Floats, Floats, float]:
+        """Return the ends of all intervals and their level; NaN where there are none."""
+        if not self.distribution.known:
+            nowhere = np.full(self.estimate.size, np.nan)
+            return nowhere, nowhere, np.nan
+        interval = self.confidence_interval(confidence_level)
+        return np.ravel(interval.low), np.ravel(interval.high), interval.confidence_level
+
+    def plot(self, ax: Any = None, confidence_level: float | None = None, **style: Any) -> Any:
         """Draw the estimates with their intervals, and return the Axes.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
             Default: one of a new figure.
-        confidence_level : float, default=0.95
+        confidence_level : float, optional
+            Default: 0.95, or the only level of the estimates.
         **style
             matplotlib's, of ``Axes.errorbar``: colors and labels.
         """
-        interval = self.confidence_interval(confidence_level)
+        low, high, _ = self._ends(confidence_level)
         if ax is None:
             ax = new_figure(figsize=(5.2, 0.9 + 0.28 * len(self.names))).add_subplot()
-        values, low, high = (np.ravel(part) for part in (self.estimate, interval.low, interval.high))
-        draw_intervals(ax, self.names, values, low, high, **style)
+        draw_intervals(ax, self.names, np.ravel(self.estimate), low, high, **style)
         ax.set_xlabel(self.header)
         return ax
 
-    def _records(self, confidence_level: float = 0.95) -> Records:
-        low, high = self.confidence_interval(confidence_level)
+    def _records(self, confidence_level: float | None = None) -> Records:
+        low, high, level = self._ends(confidence_level)
         columns = {"estimate": self.estimate, "std_error": self.error, "low": low, "high": high}
         if self.null is not None:
             columns |= {"statistic": self.statistic, "pvalue": self.pvalue}
@@ -443,12 +527,12 @@ class Estimates(Exported, Reported):
             },
             {
                 "estimand": self.estimand,
-                "confidence_level": confidence_level,
+                "confidence_level": level if self.distribution.known else None,
                 "simulated": self.simulated,
             },
         )
 
-    def to_frame(self, confidence_level: float = 0.95) -> Any:
+    def to_frame(self, confidence_level: float | None = None) -> Any:
         """Return estimates, standard errors and intervals as a data frame of pandas, a row for each estimate."""
         frame = super().to_frame(confidence_level)
         return frame if self.index is None else frame.set_axis(self.index)
@@ -507,7 +591,7 @@ class Test(Exported, Reported):
         """Whether the noise of the release was simulated."""
         return self.estimates.simulated
 
-    def confidence_interval(self, confidence_level: float = 0.95) -> ConfidenceInterval:
+    def confidence_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
         """Return the interval of the values that are not rejected; one-sided for a one-sided alternative."""
         return self.estimates.confidence_interval(
             confidence_level, simultaneous=self.adjusted, alternative=self.alternative
@@ -593,13 +677,13 @@ class HasEstimates(Reported, ABC):
         """
         return self.estimates().test(value, alternative, simultaneous=simultaneous)
 
-    def summary(self, confidence_level: float = 0.95) -> Summary:
+    def summary(self, confidence_level: float | None = None) -> Summary:
         """Return a table of estimates and intervals; prints as text, shows as HTML in a notebook."""
         return self.estimates().summary(confidence_level)
 
     def confidence_interval(
         self,
-        confidence_level: float = 0.95,
+        confidence_level: float | None = None,
         *,
         simultaneous: bool | None = None,
         alternative: str | None = None,
@@ -608,7 +692,8 @@ class HasEstimates(Reported, ABC):
 
         Parameters
         ----------
-        confidence_level : float, default=0.95
+        confidence_level : float, optional
+            Default: 0.95, or the only level that the estimator has.
         simultaneous : bool, optional
             Whether all intervals cover together at this level; by default each covers on its own.
         alternative : {"two-sided", "less", "greater"}, optional
@@ -623,23 +708,23 @@ class HasEstimates(Reported, ABC):
             confidence_level, simultaneous=simultaneous, alternative=alternative
         )
 
-    def to_frame(self, confidence_level: float = 0.95) -> Any:
+    def to_frame(self, confidence_level: float | None = None) -> Any:
         """Return estimates, standard errors and intervals as a data frame of pandas, a row for each estimate."""
         return self.estimates().to_frame(confidence_level)
 
-    def to_dict(self, confidence_level: float = 0.95) -> dict[str, Any]:
+    def to_dict(self, confidence_level: float | None = None) -> dict[str, Any]:
         """Return the same as JSON has it."""
         return self.estimates().to_dict(confidence_level)
 
-    def to_latex(self, confidence_level: float = 0.95) -> str:
+    def to_latex(self, confidence_level: float | None = None) -> str:
         """Return the table of the summary as a LaTeX tabular, for the package booktabs."""
         return self.summary(confidence_level).to_latex()
 
-    def to_markdown(self, confidence_level: float = 0.95) -> str:
+    def to_markdown(self, confidence_level: float | None = None) -> str:
         """Return the table of the summary in Markdown."""
         return self.summary(confidence_level).to_markdown()
 
-    def plot(self, ax: Any = None, confidence_level: float = 0.95, **style: Any) -> Any:
+    def plot(self, ax: Any = None, confidence_level: float | None = None, **style: Any) -> Any:
         """Draw the estimates with their intervals, and return the Axes; see `Estimates.plot`."""
         return self.estimates().plot(ax, confidence_level, **style)
 

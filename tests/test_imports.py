@@ -298,6 +298,7 @@ INSIDE = {
     ],
     "quantiles": [
         "grid",
+        "band",
         "rank_errors",
         "joint",
         "halving",
@@ -442,6 +443,7 @@ INSIDE = {
         "survival",
         "histogram",
         "regress",
+        "statistic",
         "identity_test",
         "sql",
         "audit",

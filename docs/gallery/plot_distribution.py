@@ -27,7 +27,7 @@ rough = PrivateDistribution(bounds=(0, 60), bins=512, epsilon=0.05, random_state
 second = plot_distribution(rough, reference=chronic, title=title.format(0.05))
 
 for name, distribution in (("epsilon = 1", clear), ("epsilon = 0.05", rough)):
-    low, high = distribution.confidence_interval(0.9)
+    low, high = distribution.confidence_interval(q=0.9)
     print(f"{name}: nine tenths are at or below {distribution.quantile(0.9):.1f} [{low:.1f}, {high:.1f}]")
 
 # %%

@@ -30,6 +30,7 @@ from dpstats.cli.release import add_release
 from dpstats.cli.simulate import add_simulate
 from dpstats.cli.sparse_mean import SPARSE_MEAN
 from dpstats.cli.sql import add_sql
+from dpstats.cli.statistic import STATISTIC
 from dpstats.cli.survival import SURVIVAL
 from dpstats.cli.table import TABLE
 from dpstats.errors import DPStatsError
@@ -73,6 +74,7 @@ RELEASES = (
     HISTOGRAM,
     QUANTILE,
     REGRESS,
+    STATISTIC,
     IDENTITY_TEST,
 )
 

@@ -384,7 +384,7 @@ class GroupMeans(_Fitted):
         codes = Categories(self.groups_).codes(_one_dimensional(labels), "labels")
         return np.vstack([self.means_, np.full(self.plan_.n_features, np.nan)])[codes]
 
-    def plot(self, ax: Any = None, confidence_level: float = 0.95, **style: Any) -> Any:
+    def plot(self, ax: Any = None, confidence_level: float | None = None, **style: Any) -> Any:
         """Draw the means of all groups with their intervals, and return the Axes.
 
         Parameters
@@ -429,7 +429,7 @@ class GroupMeans(_Fitted):
             f"{group}: {name}" if len(names) > 1 else str(group) for group in self.groups_ for name in names
         ]
 
-    def summary(self, confidence_level: float = 0.95) -> Summary:
+    def summary(self, confidence_level: float | None = None) -> Summary:
         """Return a table of counts, means, intervals and spreads; prints as text, shows as HTML in a notebook."""
         check_is_fitted(self)
         interval, d = self.confidence_interval(confidence_level), self.plan_.n_features

@@ -242,7 +242,7 @@ class MeanPerRow(_Fitted):
     def _all_names(self) -> list[str]:
         return self._names()
 
-    def summary(self, confidence_level: float = 0.95) -> Summary:
+    def summary(self, confidence_level: float | None = None) -> Summary:
         """Return a table of means, noise and intervals; prints as text, shows as HTML in a notebook."""
         check_is_fitted(self)
         interval, word = self.confidence_interval(confidence_level), self.privacy_.unit

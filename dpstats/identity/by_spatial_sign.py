@@ -5,7 +5,6 @@ Proof: docs/proofs/spatial-sign.md.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,7 +16,7 @@ from dpstats.data.parameters import check_real
 from dpstats.identity.alternatives import norm_rate
 from dpstats.identity.base import PrivateTest
 from dpstats.identity.plan import IdentityPlan
-from dpstats.identity.spatial import DEFAULT_RADIUS, integer_norm, spatial_sign_lattice
+from dpstats.identity.spatial import default_radius, integer_norm, spatial_sign_lattice
 from dpstats.identity.spatial_box import SignBox
 from dpstats.identity.spatial_limit import NORMAL_LIMIT, normal_limit
 from dpstats.identity.whitening import Reference
@@ -42,8 +41,9 @@ class SpatialSignTest(PrivateTest):
     null : {"normal", "product"}, default="normal"
         "product": independent signs with ``mean``, or 0/1 columns; see `RowDistanceTest`.
     radius : float, optional
-        Whitened rows are projected on the ball of this radius; public. None is 0.75 sqrt(d) for normal
-        rows, and no projection for signs, which are in a box already. Small radii are the classical spatial sign.
+        Whitened rows are projected on the ball of this radius; public. Small radii are the classical spatial
+        sign. None is, for normal rows, 0.75 sqrt(d) in more than 7 columns and else a radius that grows with
+        n epsilon^2, from 0.3 sqrt(d); signs are in a box already and are not projected.
     epsilon : float, default=1.0
     level : float, default=0.05
     calibration : {"monte_carlo"}, default="monte_carlo"
@@ -87,7 +87,9 @@ class SpatialSignTest(PrivateTest):
         if self.radius is not None:
             return spatial_sign_lattice(n, d, check_real("radius", self.radius, above=0))
         if reference.signs_mean is None:
-            return spatial_sign_lattice(n, d, DEFAULT_RADIUS * math.sqrt(d))
+            return spatial_sign_lattice(
+                n, d, default_radius(n, d, check_real("epsilon", self.epsilon, above=0))
+            )
         # Nothing is projected: the projections of unequal signs would not have mean zero.
         return SignBox.build(reference)
 

@@ -463,7 +463,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         located = self._found.safe if estimand == "population" else self._found.average
         return AdaptiveErrors(self._found.plan, located, self.mean_)
 
-    def summary(self, confidence_level: float = 0.95, *, estimand: str | None = None) -> Summary:
+    def summary(self, confidence_level: float | None = None, *, estimand: str | None = None) -> Summary:
         """Return a table of estimates, noise and intervals; prints as text, shows as HTML in a notebook."""
         check_is_fitted(self)
         interval = self.confidence_interval(confidence_level, estimand=estimand)
@@ -480,7 +480,9 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
             ("Stages", f"{len(self.plan_.stages)}, {self.plan_.law.capitalize()} noise"),
             ("Intervals cover", interval.estimand),
         ]
-        return self._framed("Private adaptive mean", facts, table, self._notes(confidence_level, name))
+        return self._framed(
+            "Private adaptive mean", facts, table, self._notes(interval.confidence_level, name)
+        )
 
     def _notes(self, confidence_level: float, estimand: str) -> list[str]:
         """Return what a reader of the summary has to know."""

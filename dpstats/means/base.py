@@ -92,7 +92,7 @@ class ColumnEstimator(HasEstimates, PrivateEstimator[Plan]):
 
     def confidence_interval(
         self,
-        confidence_level: float = 0.95,
+        confidence_level: float | None = None,
         *,
         simultaneous: bool | None = None,
         alternative: str | None = None,

@@ -466,7 +466,7 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
             return np.zeros(self.plan_.n_features)
         return self.std_ / math.sqrt(self._counted)
 
-    def summary(self, confidence_level: float = 0.95, *, estimand: str | None = None) -> Summary:
+    def summary(self, confidence_level: float | None = None, *, estimand: str | None = None) -> Summary:
         """Return a table of estimates, noise and intervals; prints as text, shows as HTML in a notebook.
 
         Intervals are of the widest estimand that they can be of: the population mean, where ``std`` is public.

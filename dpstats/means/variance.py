@@ -322,7 +322,7 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
         score = self._score
         return NormalSquares(score) if self.plan_.interval == "normal" and isinstance(score, Score) else score
 
-    def summary(self, confidence_level: float = 0.95) -> Summary:
+    def summary(self, confidence_level: float | None = None) -> Summary:
         """Return a table of estimates, noise and intervals; prints as text, shows as HTML in a notebook."""
         interval = self.confidence_interval(confidence_level)
         plan = self.plan_

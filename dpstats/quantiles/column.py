@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.parameters import check_integer
 from dpstats.errors import InvalidData
+from dpstats.inference import HasEstimates
 from dpstats.release.estimator import Plan, PrivateEstimator
-from dpstats.results import Summary
 
 
-class OneColumn(PrivateEstimator[Plan], ABC):
+class OneColumn(HasEstimates, PrivateEstimator[Plan]):
     """Base of the estimators of one column of numbers."""
-
-    @abstractmethod
-    def summary(self) -> Summary:
-        """Return a table; prints as text, shows as HTML in a notebook."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -41,10 +36,6 @@ class OneColumn(PrivateEstimator[Plan], ABC):
             ("Column, rows", f"{self._name}, {self.plan_.n_samples:,} (public)"),
             ("Privacy", str(self.privacy_)),
         ]
-
-    def _simulated_note(self) -> list[str]:
-        simulated = "Simulated noise, not a private release: random_state was given."
-        return [simulated] if self.privacy_.simulated else []
 
 
 def check_sizes(n_samples: Any, n_features: Any) -> int:

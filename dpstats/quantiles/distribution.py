@@ -5,30 +5,30 @@ Proof: docs/proofs/distribution.md.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from sklearn.isotonic import isotonic_regression
 
 from dpstats.data.parameters import check_integer, check_level, check_privacy_parameters
 from dpstats.data.tables import Rows
 from dpstats.data.values import exact_numbers
 from dpstats.errors import InvalidParameter
+from dpstats.inference import Estimates, Test
 from dpstats.lattice import isqrt_up
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
+from dpstats.quantiles.band import BAND, Band, BandWidth, QuantileErrors
 from dpstats.quantiles.column import OneColumn, check_sizes
 from dpstats.quantiles.dyadic import consistent_leaves, height_of, tree_counts
 from dpstats.quantiles.grid import Grid, check_bounds, check_grid, finite_places
 from dpstats.quantiles.quantile import check_fractions
 from dpstats.release.additive import Integers, additive_stages
 from dpstats.release.session import Released, Session
-from dpstats.results import ConfidenceInterval, Summary, significant
+from dpstats.results import ConfidenceInterval, Summary
 
 COUNTS = "rows in dyadic intervals"
 
@@ -72,19 +72,14 @@ class DistributionPlan(ReleasePlan):
         """Standard deviation of the cdf's noise, where it is largest; of all ends of cells."""
         return float(_simulated(self).std(axis=0).max()) / self.n_samples
 
+    @property
+    def width(self) -> BandWidth:
+        """By how much the estimated cdf is off, anywhere: sampling error and noise."""
+        return BandWidth(np.abs(_simulated(self)).max(axis=1) / self.n_samples, self.n_samples)
+
     def band_half_width(self, level: float) -> float:
-        """Return by how much the estimated cdf is off at most, anywhere, with a probability: sampling and noise.
-
-        Sampling by Massart's inequality, for any law and any n; noise, which is independent of the rows, as simulated.
-        """
-        noise = np.abs(_simulated(self)).max(axis=1) / self.n_samples
-
-        def missed(width: float) -> float:
-            beyond = np.minimum(1.0, 2 * np.exp(-2 * self.n_samples * np.maximum(width - noise, 0.0) ** 2))
-            return (1 + float(beyond.sum())) / (_SIMULATED + 1) - (1 - level)
-
-        most = float(noise.max()) + math.sqrt(math.log(4 * _SIMULATED) / self.n_samples)
-        return 1.0 if missed(most) > 0 else min(1.0, float(brentq(missed, 0.0, most, xtol=1e-9)))
+        """Return by how much the estimated cdf is off at most, anywhere, with a probability."""
+        return self.width.half_width(1 - level)
 
     def facts(self) -> dict[str, Any]:
         """Return what a reader of the plan has to know beside its stages, by name."""
@@ -148,7 +143,7 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
     >>> distribution = PrivateDistribution(bounds=(-8, 8), epsilon=1.0, random_state=0).fit(x)
     >>> distribution.cdf([-1, 0, 1]).round(2)
     array([0.15, 0.5 , 0.84])
-    >>> low, high = distribution.confidence_interval([0.5, 0.9])
+    >>> low, high = distribution.confidence_interval(q=[0.5, 0.9])
     >>> bool(np.all((low < [0, 1.28]) & (high > [0, 1.29])))
     True
     """
@@ -261,7 +256,7 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
         """
         self._fitted()
         level = check_level("confidence_level", confidence_level)
-        low, high = self._ends(level)
+        low, high = self._band.ends(self.plan_.band_half_width(level))
         if x is not None:
             at, grid = _numbers(x), self.plan_.grid
             if grid.declared:
@@ -275,78 +270,79 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
         estimand = "the cdf of the population, rows beyond the bounds moved to them"
         return ConfidenceInterval(low, high, level, estimand, simultaneous=True)
 
-    def _ends(self, level: float) -> tuple[Numbers, Numbers]:
-        """Return the band at the edges: about the unsorted fit, made as narrow as a cdf between its ends allows."""
-        width = self.plan_.band_half_width(level)
-        low = np.maximum.accumulate(np.clip(self._fit - width, 0.0, 1.0))
-        high = np.minimum.accumulate(np.clip(self._fit + width, 0.0, 1.0)[::-1])[::-1]
-        # The estimate is never outside, however large the noise was.
-        low, high = np.minimum(low, self.cdf_), np.maximum(high, self.cdf_)
-        low[-1] = high[-1] = 1.0
-        return low, high
+    @property
+    def _band(self) -> Band:
+        self._fitted()
+        starts = self.edges_ if self.plan_.grid.declared else np.append(self.plan_.grid.low, self.edges_)
+        return Band(starts, self.edges_, self._fit, self.cdf_, self.plan_.width)
 
-    def confidence_interval(self, q: Any = 0.5, confidence_level: float = 0.95) -> ConfidenceInterval:
-        """Return intervals of quantiles, read from the band: all fractions covered at once.
+    def estimates(self, *, q: Any = _SHOWN) -> Estimates:
+        """Return quantiles with the distribution of their errors: they can be pickled without the estimator.
+
+        Intervals and p-values are read from the band, so that all quantiles hold at once.
 
         Parameters
         ----------
-        q : float or sequence of float, default=0.5
-            Fractions in (0, 1).
-        confidence_level : float, default=0.95
-
-        Returns
-        -------
-        ConfidenceInterval
+        q : float or sequence of float, optional
+            Fractions in (0, 1). Default: 0.05, 0.1, 0.25, 0.5, 0.75, 0.9 and 0.95.
         """
-        self._fitted()
-        level, fractions = check_level("confidence_level", confidence_level), np.array(check_fractions(q))
-        low, high = self._ends(level)
-        grid = self.plan_.grid
-        # The quantile is above every edge whose cdf is below q for sure, and not above the first that has q for sure.
-        first = np.searchsorted(high, fractions, side="left")
-        last = np.searchsorted(low, fractions, side="left")
-        starts = self.edges_ if grid.declared else np.append(grid.low, self.edges_)
-        ends = starts[first], self.edges_[np.minimum(last, self.edges_.size - 1)]
-        low_end, high_end = (float(e[0]) if np.ndim(q) == 0 else e for e in ends)
-        words = "the quantiles of the population, within the bounds"
-        return ConfidenceInterval(low_end, high_end, level, words, simultaneous=True)
-
-    def summary(self, q: Any = _SHOWN, confidence_level: float = 0.95) -> Summary:
-        """Return a table of quantiles with intervals; prints as text, shows as HTML in a notebook."""
-        self._fitted()
-        plan = self.plan_
-        fractions, points = check_fractions(q), np.atleast_1d(self.quantile(q))
-        interval = self.confidence_interval(q, confidence_level)
-        low, high = np.atleast_1d(interval.low), np.atleast_1d(interval.high)
-        percent = f"{100 * interval.confidence_level:g}%"
-        rows = [
-            (f"{x:g}", *(self._shown(value, (b - a) / 4) for value in (point, a, b)))
-            for x, point, a, b in zip(fractions, points, low, high, strict=True)
-        ]
+        band, plan = self._band, self.plan_
+        fractions, points = np.reshape(check_fractions(q), np.shape(q)), np.asarray(self.quantile(q))
         stage = plan.additive[0]
         scale = float(np.asarray(stage.noise_scale))
-        facts = [
-            *self._first_facts(),
-            ("Cells", f"{plan.cells:,} from {plan.grid.low:g} to {plan.grid.high:g} (public)"),
-            ("Noise", f"{stage.noise.capitalize()} of scale {scale:.4g} on each of {stage.size:,} counts"),
-            ("Band", f"the cdf +- {plan.band_half_width(confidence_level):.3g}, everywhere at once"),
-            ("Intervals cover", f"{interval.estimand}, all at once"),
-        ]
-        notes = [
-            "The band assumes nothing but independent rows; intervals are read from it.",
-            *self._simulated_note(),
-        ]
-        return Summary(
-            "Private distribution",
-            facts,
-            ("q", "quantile", f"[{percent} low", f"{percent} high]"),
-            rows,
-            notes,
+        return Estimates(
+            points,
+            np.full(points.shape, np.nan),
+            tuple(f"{x:g}" for x in np.ravel(fractions)),
+            "the quantiles of the population, within the bounds",
+            QuantileErrors(band, fractions, points),
+            title="Private distribution",
+            header="quantile",
+            facts=[
+                *self._first_facts(),
+                ("Cells", f"{plan.cells:,} from {plan.grid.low:g} to {plan.grid.high:g} (public)"),
+                (
+                    "Noise",
+                    f"{stage.noise.capitalize()} of scale {scale:.4g} on each of {stage.size:,} counts",
+                ),
+                ("Band", f"the cdf +- {plan.band_half_width(0.95):.3g} at 95%, everywhere at once"),
+            ],
+            notes=[
+                "The band assumes nothing but independent rows. All intervals are read from it, and hold at once."
+            ],
+            rows="q",
+            exact=plan.grid.declared,
+            together=BAND,
+            jointly=True,
+            simulated=self.privacy_.simulated,
         )
 
-    def _shown(self, value: float, error: float) -> str:
-        grid = self.plan_.grid
-        return f"{value:.10g}" if grid.declared else significant(value, max(error, grid.spacing / 4))
+    def confidence_interval(
+        self,
+        confidence_level: float | None = None,
+        *,
+        simultaneous: bool | None = None,
+        alternative: str | None = None,
+        q: Any = _SHOWN,
+    ) -> ConfidenceInterval:
+        """Return intervals of quantiles, read from the band; see `estimates` for ``q``."""
+        found = self.estimates(q=q)
+        return found.confidence_interval(confidence_level, simultaneous=simultaneous, alternative=alternative)
+
+    def test(
+        self,
+        value: Any = 0.0,
+        alternative: str | None = None,
+        *,
+        simultaneous: bool | None = None,
+        q: Any = _SHOWN,
+    ) -> Test:
+        """Test whether each quantile is ``value``; see `estimates` for ``q``."""
+        return self.estimates(q=q).test(value, alternative, simultaneous=simultaneous)
+
+    def summary(self, confidence_level: float | None = None, *, q: Any = _SHOWN) -> Summary:
+        """Return a table of quantiles with intervals; see `estimates` for ``q``."""
+        return self.estimates(q=q).summary(confidence_level)
 
 
 @lru_cache(maxsize=8)

@@ -12,14 +12,14 @@ import numpy as np
 
 from dpstats.data.parameters import check_level, check_privacy_parameters
 from dpstats.data.tables import Rows
-from dpstats.errors import DPStatsError, InvalidParameter
+from dpstats.errors import InvalidParameter
+from dpstats.inference import ChosenLimits, Estimates
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.privacy.stages import LEAST_HEAVY, Smooth, Stage
 from dpstats.quantiles.column import OneColumn, check_sizes
 from dpstats.quantiles.grid import Grid, check_grid, sorted_places
 from dpstats.release.session import Released, Session
-from dpstats.results import ConfidenceInterval, Summary, significant
 from dpstats.sensitivity.levels import LEVEL, LEVEL_SHARE, half_width, level_stage, smooth_stage
 from dpstats.sensitivity.order_statistics import median_reach
 from dpstats.sensitivity.smooth import smooth_level
@@ -209,33 +209,6 @@ class PrivateMedian(OneColumn[MedianPlan]):
         ends = np.clip([steps - width - more, steps + width + more], 0, grid.steps)
         self.low_, self.high_ = (float(end) for end in grid.low + grid.spacing * ends)
 
-    def confidence_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
-        """Return an interval for the median of these rows, counting the noise; for a population's, `PrivateQuantile`.
-
-        Parameters
-        ----------
-        confidence_level : float, optional
-            That of the estimator: what the scale of the noise is at most was released for it.
-
-        Raises
-        ------
-        InvalidParameter
-            If the level is another one.
-        DPStatsError
-            If the estimator was given none.
-        """
-        self._fitted()
-        level = self.plan_.confidence_level
-        if level is None:
-            raise DPStatsError(
-                "there is no interval: confidence_level=None releases nothing of the noise's scale"
-            )
-        if confidence_level is not None and check_level("confidence_level", confidence_level) != level:
-            raise InvalidParameter(
-                f"confidence_level must be {level:g}, the estimator's, got {confidence_level:g}; give another one to it"
-            )
-        return ConfidenceInterval(self.low_, self.high_, level, self.estimand_)
-
     @property
     def estimand_(self) -> str:
         """In words, what an interval covers."""
@@ -244,33 +217,31 @@ class PrivateMedian(OneColumn[MedianPlan]):
         rounded = f", rounded to steps of {grid.spacing:g}" if grid.declared else ""
         return f"the median of these rows, within the bounds{rounded}"
 
-    def summary(self) -> Summary:
-        """Return a table; prints as text, shows as HTML in a notebook."""
+    def estimates(self) -> Estimates:
+        """Return the median with its interval, if there is one: it can be pickled without the estimator.
+
+        The interval has one level, the estimator's, and there is no p-value.
+        """
         self._fitted()
-        grid, level = self.plan_.grid, self.plan_.confidence_level
-        facts = [*self._first_facts(), ("Bounds", f"{grid.low:g} to {grid.high:g} (public)")]
-        if level is None:
-            return Summary(
-                "Private median by smooth sensitivity",
-                facts,
-                ["", "median"],
-                [(self._name, f"{self.median_:.6g}")],
-                [
-                    "The scale of the noise depends on the rows and is private: there is no standard error, and digits "
-                    "are not those that the noise leaves. confidence_level=0.95 releases a bound on it.",
-                    *self._simulated_note(),
-                ],
-            )
-        percent, error = f"{100 * level:g}%", max((self.high_ - self.low_) / 4, grid.spacing)
-        values = (significant(value, error) for value in (self.median_, self.low_, self.high_))
-        return Summary(
-            "Private median by smooth sensitivity",
-            [*facts, ("Interval covers", self.estimand_)],
-            ["", "median", f"[{percent} low", f"{percent} high]"],
-            [(self._name, *values)],
-            [
-                "The interval counts the noise and nothing else, whatever the rows are: it is for these rows, and no "
-                "population. PrivateQuantile has intervals for one.",
-                *self._simulated_note(),
-            ],
+        grid, level, median = self.plan_.grid, self.plan_.confidence_level, np.asarray(self.median_)
+        note = (
+            "The scale of the noise depends on the rows and is private: there is no standard error, and digits are not "
+            "those that the noise leaves. confidence_level=0.95 releases a bound on it."
+            if level is None
+            else "The interval counts the noise and nothing else, whatever the rows are: it is for these rows, and no "
+            "population. PrivateQuantile has intervals for one."
+        )
+        low, high = (np.nan, np.nan) if level is None else (self.low_, self.high_)
+        return Estimates(
+            median,
+            np.asarray(np.nan),
+            (self._name,),
+            self.estimand_,
+            ChosenLimits(median, np.asarray(low), np.asarray(high), level),
+            title="Private median by smooth sensitivity",
+            header="median",
+            facts=[*self._first_facts(), ("Bounds", f"{grid.low:g} to {grid.high:g} (public)")],
+            notes=[note],
+            exact=grid.declared,
+            simulated=self.privacy_.simulated,
         )

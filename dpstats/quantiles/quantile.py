@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice, check_level, check_privacy_parameters, check_real
 from dpstats.data.tables import Rows
-from dpstats.errors import DPStatsError, InvalidParameter
+from dpstats.errors import InvalidParameter
+from dpstats.inference import ChosenLimits, Estimates
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.quantiles.column import OneColumn, check_sizes
 from dpstats.quantiles.grid import check_grid, sorted_places
@@ -31,7 +32,6 @@ from dpstats.quantiles.plan import (
     points_plan,
 )
 from dpstats.release.session import Part, Released, Session
-from dpstats.results import ConfidenceInterval, Summary, significant
 
 _MOST_TOGETHER = 20
 """From how many quantiles on halving has the smaller errors."""
@@ -248,37 +248,6 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
         low, high = (np.array([end[i] for i in range(m)]) for end in ends)
         return low, high
 
-    def confidence_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
-        """Return an interval for each quantile of the population, counting sampling error and the choice's.
-
-        Parameters
-        ----------
-        confidence_level : float, optional
-            That of the estimator: the ends were chosen for it, and there are none of another level.
-
-        Returns
-        -------
-        ConfidenceInterval
-            Each covers on its own; its ends are bounds where nothing better can be said.
-
-        Raises
-        ------
-        InvalidParameter
-            If the level is another one.
-        DPStatsError
-            If points alone were released.
-        """
-        self._fitted()
-        level = self.plan_.confidence_level
-        if level is None:
-            raise DPStatsError("there are no intervals: points alone were chosen, by confidence_level=None")
-        if confidence_level is not None and check_level("confidence_level", confidence_level) != level:
-            raise InvalidParameter(
-                f"confidence_level must be {level:g}, for which the ends were chosen, got {confidence_level:g}; give "
-                "another one to the estimator"
-            )
-        return ConfidenceInterval(self.low_, self.high_, level, self.estimand_)
-
     @property
     def estimand_(self) -> str:
         """In words, what intervals cover."""
@@ -288,42 +257,35 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
             return f"the quantiles of the population, rounded to steps of {grid.spacing:g} within the bounds"
         return "the quantiles of the population, within the bounds"
 
-    def summary(self) -> Summary:
-        """Return a table of quantiles and intervals; prints as text, shows as HTML in a notebook."""
+    def estimates(self) -> Estimates:
+        """Return the quantiles with the intervals whose ends were chosen: they can be pickled without the estimator.
+
+        Intervals have one level, the estimator's, and there are no p-values.
+        """
         self._fitted()
-        plan = self.plan_
-        q = check_fractions(self.q)
-        points, low, high = (np.atleast_1d(x) for x in (self.quantile_, self.low_, self.high_))
-        table: dict[str, list[str]] = {"q": [f"{x:g}" for x in q]}
-        if plan.confidence_level is None:
-            table["quantile"] = [self._shown(x, plan.grid.spacing) for x in points]
-        else:
-            percent = f"{100 * plan.confidence_level:g}%"
-            for header, values in (
-                ("quantile", points),
-                (f"[{percent} low", low),
-                (f"{percent} high]", high),
-            ):
-                table[header] = [self._shown(*row) for row in zip(values, (high - low) / 4, strict=True)]
+        plan, points = self.plan_, np.asarray(self.quantile_)
         how, of = (
             ("level by level", "of the last level") if plan.halving else ("together", "where rows lie evenly")
         )
-        facts = [
-            *self._first_facts(),
-            ("Bounds", f"{plan.grid.low:g} to {plan.grid.high:g} (public)"),
-            ("Chosen", f"{plan.chosen} points, {how}"),
-            ("Rank error", f"{plan.rank_error:.3g} rows (sd, {of})"),
-        ]
-        if plan.confidence_level is not None:
-            facts.append(("Intervals cover", self.estimand_))
-        return Summary(
-            "Private quantiles", facts, list(table), list(zip(*table.values(), strict=True)), self._notes()
+        return Estimates(
+            points,
+            np.full(points.shape, np.nan),
+            tuple(f"{x:g}" for x in check_fractions(self.q)),
+            self.estimand_,
+            ChosenLimits(points, np.asarray(self.low_), np.asarray(self.high_), plan.confidence_level),
+            title="Private quantiles",
+            header="quantile",
+            facts=[
+                *self._first_facts(),
+                ("Bounds", f"{plan.grid.low:g} to {plan.grid.high:g} (public)"),
+                ("Chosen", f"{plan.chosen} points, {how}"),
+                ("Rank error", f"{plan.rank_error:.3g} rows (sd, {of})"),
+            ],
+            notes=self._notes(),
+            rows="q",
+            exact=plan.grid.declared,
+            simulated=self.privacy_.simulated,
         )
-
-    def _shown(self, value: float, error: float) -> str:
-        """Return a number to the digits that its error leaves; one on a declared grid as it is."""
-        grid = self.plan_.grid
-        return f"{value:.10g}" if grid.declared else significant(value, max(error, grid.spacing))
 
     def _notes(self) -> list[str]:
         plan, notes = self.plan_, []
@@ -333,7 +295,7 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
             )
         notes += plan.unseparated_note()
         if plan.confidence_level is None:
-            return notes + self._simulated_note()
+            return notes
         if plan.coverage == "any":
             notes.append(
                 "Intervals hold for independent rows of any law. An end at a bound failed its check, or could not pass."
@@ -353,7 +315,7 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
             notes.append("Each interval covers on its own.")
         if np.any((self.low_ == plan.grid.low) | (self.high_ == plan.grid.high)):
             notes.append("An end that is a bound says no more than that.")
-        return notes + self._simulated_note()
+        return notes
 
 
 def check_fractions(q: Any) -> list[float]:

@@ -392,7 +392,7 @@ class Regression(HasEstimates, _Fitted[Plan]):
         noise = f"{100 * std:.1g}" if std < 0.01 else f"{100 * std:.0f}"
         return f"{100 * min(max(share, 0.0), 1.0):.1f}% (noise sd {noise}%)"
 
-    def _table_of(self, confidence_level: float) -> dict[str, list[str]]:
+    def _table_of(self, confidence_level: float | None) -> dict[str, list[str]]:
         """Return the columns of the table of coefficients, as statsmodels has them."""
         found = self._all_estimates()
         interval = found.confidence_interval(confidence_level)

@@ -53,7 +53,7 @@ class LeastSquares(RegressorMixin, Regression[SomePlan]):
         return self._linear_predictor(X)[1]
 
     def predict_interval(
-        self, X: Any, confidence_level: float = 0.95, *, of: str = "mean"
+        self, X: Any, confidence_level: float | None = None, *, of: str = "mean"
     ) -> ConfidenceInterval:
         """Return an interval for each row: for the mean outcome of such rows, or for one outcome.
 
@@ -107,7 +107,7 @@ class LeastSquares(RegressorMixin, Regression[SomePlan]):
     def _method(self) -> list[tuple[str, str]]:
         """Return how coefficients and their covariance were found, for a summary."""
 
-    def summary(self, confidence_level: float = 0.95) -> Summary:
+    def summary(self, confidence_level: float | None = None) -> Summary:
         """Return a table laid out as statsmodels' OLS is, with a privacy block above and what it assumes below."""
         table = self._table_of(confidence_level)
         outside = self._in_percent(self.clipped_share_, self.clipped_share_std_)

@@ -208,7 +208,7 @@ class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
             return np.exp(self.coef_)
 
     def odds_ratio_interval(
-        self, confidence_level: float = 0.95, *, simultaneous: bool = False
+        self, confidence_level: float | None = None, *, simultaneous: bool = False
     ) -> ConfidenceInterval:
         """Return an interval for each of ``odds_ratios_``."""
         found = self.confidence_interval(confidence_level, simultaneous=simultaneous)
@@ -221,7 +221,7 @@ class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
                 found.simultaneous,
             )
 
-    def summary(self, confidence_level: float = 0.95) -> Summary:
+    def summary(self, confidence_level: float | None = None) -> Summary:
         """Return a table laid out as statsmodels' Logit is, with odds ratios and a privacy block."""
         table = self._table_of(confidence_level)
         with np.errstate(over="ignore"):

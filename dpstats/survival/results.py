@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -215,9 +215,6 @@ class SurvivalEstimate(Estimates):
     True
     """
 
-    compared: bool = field(default=False, kw_only=True)
-    """Whether it is a difference, whose value 0 is tested."""
-
     @property
     def low(self) -> Any:
         """The lower limits at the level 0.95."""
@@ -233,25 +230,8 @@ class SurvivalEstimate(Estimates):
         """The two-sided p-values of the value 0."""
         return self.test(0.0).pvalue
 
-    def summary(self, confidence_level: float = 0.95) -> Summary:
-        """Return a table; prints as text, shows as HTML in a notebook."""
-        interval = self.confidence_interval(confidence_level)
-        percent = f"{100 * interval.confidence_level:g}%"
-        columns = ["", self.header, f"[{percent} low", f"{percent} high]", *["p-value"] * self.compared]
-        rows = []
-        numbers = zip(
-            self.names,
-            np.ravel(self.estimate),
-            np.ravel(interval.low),
-            np.ravel(interval.high),
-            strict=True,
-        )
-        for name, *values in numbers:
-            error = (values[2] - values[1]) / 4
-            pvalue = [f"{self.pvalue:.4g}"] if self.compared else []
-            rows.append((name, *(shown(float(value), float(error)) for value in values), *pvalue))
-        notes = [FREE, *self.notes, *[SIMULATED] * self.simulated]
-        return Summary(self.title, [("Estimated", self.estimand)], columns, rows, notes)
+    def _printed(self, value: float, error: float) -> str:
+        return shown(value, error)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

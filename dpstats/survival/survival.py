@@ -6,6 +6,7 @@ Proof: docs/proofs/survival.md.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from dpstats.data.parameters import check_flag, check_level, check_privacy_param
 from dpstats.data.tables import Rows
 from dpstats.data.values import exact_numbers
 from dpstats.errors import InvalidParameter
-from dpstats.inference import BONFERRONI, Estimates, HasEstimates, Test
+from dpstats.inference import BONFERRONI, FREE, Estimates, HasEstimates, Test, usual_level
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
 from dpstats.report import SIMULATED, picture_of
@@ -340,7 +341,7 @@ class PrivateSurvival(_Fitted):
 
     def confidence_interval(
         self,
-        confidence_level: float = 0.95,
+        confidence_level: float | None = None,
         *,
         t: Any = None,
         group: Any = None,
@@ -544,22 +545,13 @@ class PrivateSurvival(_Fitted):
             what,
             errors,
             title="Private survival estimate",
-            notes=tuple(notes),
+            notes=(FREE, *notes),
             simulated=self.privacy_.simulated,
         )
 
     def _compare(self, errors: TableErrors, what: str) -> SurvivalEstimate:
-        low, high = errors.limits((1 - 0.95) / 2)
-        return SurvivalEstimate(
-            errors.estimate,
-            (high - low) / (2 * normal_critical(0.95)),
-            ("difference",),
-            what,
-            errors,
-            title="Private survival difference",
-            simulated=self.privacy_.simulated,
-            compared=True,
-        )
+        found = self._estimate(None, errors, what)
+        return replace(found, names=("difference",), title="Private survival difference", null=0.0)
 
     def log_rank(self, rho: float = 0.0, gamma: float = 0.0) -> LogRankResult:
         """Test whether the groups have the same curve, from the released table.
@@ -674,9 +666,9 @@ class PrivateSurvival(_Fitted):
             frames.append(frame)
         return pd.concat(frames, ignore_index=True)
 
-    def summary(self, confidence_level: float = 0.95) -> Summary:
+    def summary(self, confidence_level: float | None = None) -> Summary:
         """Return a table of groups, as R's survfit prints it: numbers, events, restricted means and medians."""
-        level = check_level("confidence_level", confidence_level)
+        level = usual_level(confidence_level)
         places = self._places(None)
         table, end = self._table, float(self.edges_[-1])
         rows = []
@@ -764,7 +756,9 @@ class PrivateSurvival(_Fitted):
             )
         return notes
 
-    def plot(self, ax: Any = None, confidence_level: float = 0.95, *, group: Any = None, **style: Any) -> Any:
+    def plot(
+        self, ax: Any = None, confidence_level: float | None = None, *, group: Any = None, **style: Any
+    ) -> Any:
         """Draw the curves with their bands, the end of the usable range, and the numbers at risk below.
 
         Needs matplotlib.
@@ -785,7 +779,7 @@ class PrivateSurvival(_Fitted):
         matplotlib Axes
             Of the curves.
         """
-        places, level = self._places(group), check_level("confidence_level", confidence_level)
+        places, level = self._places(group), usual_level(confidence_level)
         return draw_curves(self._table, self._names(group), places, level, ax, style)
 
 

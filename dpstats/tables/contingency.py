@@ -309,7 +309,7 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
 
     def confidence_interval(
         self,
-        confidence_level: float = 0.95,
+        confidence_level: float | None = None,
         *,
         simultaneous: bool | None = None,
         alternative: str | None = None,
@@ -330,7 +330,7 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
         """Test whether each proportion is ``value``; see `estimates` for ``axis``."""
         return self.estimates(axis=axis).test(value, alternative, simultaneous=simultaneous)
 
-    def summary(self, confidence_level: float = 0.95) -> Summary:
+    def summary(self, confidence_level: float | None = None) -> Summary:
         """Return a table of the first cells; prints as text, shows as HTML in a notebook."""
         return self._estimates(self.cells(), first=_SHOWN).summary(confidence_level)
 

@@ -213,7 +213,7 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
 
     def confidence_interval(
         self,
-        confidence_level: float = 0.95,
+        confidence_level: float | None = None,
         *,
         simultaneous: bool | None = None,
         alternative: str | None = None,

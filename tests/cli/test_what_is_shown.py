@@ -32,6 +32,22 @@ CHARGES: dict[str, tuple[list[str], list[str]]] = {
     "histogram": (["--column", "g", "--categories", "u,v"], ["g"]),
     "quantile": (["--column", "a", "--quantile", "0.5", "--bounds", "0", "1", "--no-intervals"], ["a"]),
     "regress": (["--column", "a", "--outcome", "b", "--bounds", "0", "1", "b=0,1"], ["a", "b"]),
+    "statistic": (
+        [
+            "--function",
+            "numpy:std",
+            "--column",
+            "a",
+            "--blocks",
+            "60",
+            "--bias",
+            "none",
+            "--bounds",
+            "0",
+            "1",
+        ],
+        ["a"],
+    ),
     "identity-test": (["--column", "b", "--mean", "0", "--test", "spatial-sign"], ["b"]),
     "sql": ([QUERY, "--table", "t=x.csv"], [QUERY]),
 }

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dpstats.identity import spatial as s
+from dpstats.identity.spatial_limit import projected_moments
 
 
 def test_integer_norm_is_the_floor():
@@ -60,3 +61,33 @@ def test_rows_are_inside_the_ball_exactly():
     Z = rng.standard_normal((2000, 3)) * 10.0 ** rng.uniform(-3, 100, (2000, 1))
     for row in lattice.round_rows(Z):
         assert sum(int(x) ** 2 for x in row) <= lattice.radius**2
+
+
+def test_the_default_radius_grows_with_what_counts() -> None:
+    # Noise dominates: small; sampling dominates: large; of many columns, the same.
+    assert s.default_radius(100, 1, 0.05) == 0.3
+    assert s.default_radius(100, 1, 1.0) == pytest.approx(0.9)
+    assert s.default_radius(10**6, 4, 1.0) == pytest.approx(4.2)
+    assert s.default_radius(100, 8, 0.05) == s.default_radius(10**6, 8, 5.0) == 0.75 * 8**0.5
+
+
+@pytest.mark.parametrize(("rows", "epsilon"), [(40, 0.05), (400, 0.1), (400, 1.0), (400, 5.0)])
+def test_no_other_radius_finds_much_smaller_distances(rows: int, epsilon: float) -> None:
+    # Of one column, by the normal limit: signal over noise and sampling error, with the same draws for each radius.
+    rng = np.random.default_rng(0)
+    normal, noise = rng.normal(size=40_000), rng.laplace(size=40_000)
+
+    def distance(radius: float) -> float:
+        mean, _, across = projected_moments(1e-3, 1, radius)
+        null, slope = normal * across**0.5, mean / 1e-3
+        scaled = noise * 2 * radius / (epsilon * rows**0.5)
+        threshold = np.quantile(np.abs(null) + scaled, 0.95)
+        low, high = 0.0, 1000.0
+        for _ in range(40):
+            middle = (low + high) / 2
+            found = np.mean(np.abs(null + middle * slope) + scaled > threshold) < 0.8
+            low, high = (middle, high) if found else (low, middle)
+        return high
+
+    least = min(distance(radius) for radius in (0.1, 0.3, 0.6, 0.9, 1.3, 1.8, 2.5))
+    assert distance(s.default_radius(rows, 1, epsilon)) < 1.04 * least

@@ -81,7 +81,7 @@ def test_quantiles_of_a_distribution_miss_no_more_often_than_they_state(epsilon:
     q, count, missed = [0.2, 0.5, 0.8], 200, 0
     made = PrivateDistribution(bounds=(-9, 11), bins=16, epsilon=epsilon)
     for fitted in fits(made, normal(400), count):
-        low, high = fitted.confidence_interval(q, 0.8)
+        low, high = fitted.confidence_interval(0.8, q=q)
         missed += bool(np.any((low > norm.ppf(q, 1.0, 2.0)) | (high < norm.ppf(q, 1.0, 2.0))))
     assert missed / count <= 0.2 + FAR * math.sqrt(0.2 * 0.8 / count)
 

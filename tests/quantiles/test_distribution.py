@@ -56,7 +56,7 @@ def test_a_cdf_is_a_cdf(options: dict[str, object]) -> None:
     assert made.cdf(-100) == 0.0 and made.cdf(100.0) == 1.0
     q = np.arange(1, 20) / 20
     assert np.all(np.diff(made.quantile(q)) >= 0)
-    ends = made.confidence_interval(q)
+    ends = made.confidence_interval(q=q)
     assert np.all(ends.low <= made.quantile(q)) and np.all(made.quantile(q) <= ends.high)
     assert isinstance(made.quantile(0.5), float) and isinstance(made.cdf(0.3), float)
 
@@ -95,7 +95,7 @@ def test_the_band_covers_everywhere_at_once(law: str) -> None:
 def test_intervals_of_quantiles_are_read_from_the_band() -> None:
     x = np.random.default_rng(0).lognormal(size=5000)
     made = PrivateDistribution(bounds=(0, 40), random_state=0).fit(x)
-    low, high = made.confidence_interval([0.1, 0.5, 0.9])
+    low, high = made.confidence_interval(q=[0.1, 0.5, 0.9])
     truth = stats.lognorm(1).ppf([0.1, 0.5, 0.9])
     assert np.all((low <= truth) & (truth <= high))
     band = made.band()

@@ -409,7 +409,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
     def _names_of_all(self) -> list[str]:
         return self._names(self.support_)
 
-    def summary(self, confidence_level: float = 0.95) -> Summary:
+    def summary(self, confidence_level: float | None = None) -> Summary:
         """Return a table of the selected columns; prints as text, shows as HTML in a notebook."""
         check_is_fitted(self)
         plan = self.plan_

@@ -1,0 +1,155 @@
+"""The band of a private cdf, and the errors of quantiles that are read from it.
+
+The band counts sampling error by Massart's inequality, for any distribution and any n, and the noise of the release as
+simulated. Proof: docs/proofs/distribution.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from dpstats.inference import ErrorDistribution, Limits, Tail, Together
+
+Numbers = NDArray[np.float64]
+
+
+class ByBand(Together):
+    """A band, which covers all that is read from it at once."""
+
+    words = "the band, which covers all quantiles at once"
+
+    def each(self, level: float, count: int) -> float:
+        return level
+
+    def adjusted(self, pvalues: Numbers) -> Numbers:
+        return pvalues
+
+
+BAND = ByBand()
+
+
+@dataclass(frozen=True, eq=False)
+class BandWidth:
+    """By how much an estimated cdf is off: sampling error, and simulated noise.
+
+    Attributes
+    ----------
+    noise : array
+        Largest noise of the cdf anywhere, of each simulated release.
+    n_samples : int
+    """
+
+    noise: Numbers
+    n_samples: int
+
+    def missed(self, width: float, sides: int = 2) -> float:
+        """Return the probability that the cdf is further off somewhere, above and below (2 sides) or on one side."""
+        beyond = np.exp(-2 * self.n_samples * np.maximum(width - self.noise, 0.0) ** 2)
+        # On one side Massart's inequality holds for probabilities of at most one half.
+        least = np.where(beyond <= 0.5, beyond, 1.0) if sides == 1 else np.minimum(1.0, 2 * beyond)
+        return float((1 + least.sum()) / (self.noise.size + 1))
+
+    def half_width(self, missed: float, sides: int = 2) -> float:
+        """Return the width that is exceeded with this probability; 1 where simulations cannot tell."""
+        most = float(self.noise.max()) + math.sqrt(math.log(4 * self.noise.size) / self.n_samples)
+        if self.missed(most, sides) > missed:
+            return 1.0
+        return min(1.0, float(brentq(lambda w: self.missed(w, sides) - missed, 0.0, most, xtol=1e-9)))
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """A cdf that is known up to a width at the upper ends of cells.
+
+    Attributes
+    ----------
+    starts, edges : arrays
+        The ends of the cells. Of single values both are the values.
+    fit : array
+        Before it is made a cdf.
+    cdf : array
+        The estimate.
+    width : BandWidth
+    """
+
+    starts: Numbers
+    edges: Numbers
+    fit: Numbers
+    cdf: Numbers
+    width: BandWidth
+
+    def ends(self, width: float) -> Limits:
+        """Return the band at the edges: about the unsorted fit, made as narrow as a cdf between its ends allows."""
+        low = np.maximum.accumulate(np.clip(self.fit - width, 0.0, 1.0))
+        high = np.minimum.accumulate(np.clip(self.fit + width, 0.0, 1.0)[::-1])[::-1]
+        # The estimate is never outside, however large the noise was.
+        low, high = np.minimum(low, self.cdf), np.maximum(high, self.cdf)
+        low[-1] = high[-1] = 1.0
+        return low, high
+
+    def quantiles(self, fractions: Numbers, width: float) -> Limits:
+        """Return the least and the largest quantiles of all cdfs in the band."""
+        low, high = self.ends(width)
+        # The quantile is above every edge whose cdf is below q for sure, and not above the first that has q for sure.
+        first = np.searchsorted(high, fractions, side="left")
+        last = np.searchsorted(low, fractions, side="left")
+        return self.starts[first], self.edges[np.minimum(last, self.edges.size - 1)]
+
+    def widths(self, fractions: Numbers, values: Numbers) -> Limits:
+        """Return the widths from which on values are not above, and not below, the limits of their quantiles."""
+        last = self.edges.size - 1
+        place = np.searchsorted(self.edges, values, side="left") - 1  # the last edge below a value
+        above = np.maximum.accumulate(self.fit)[place] - fractions
+        above = np.where((place >= 0) & ((self.cdf[place] >= fractions) | (place == last)), above, 0.0)
+        place = (
+            np.searchsorted(self.starts[: last + 1], values, side="right") - 1
+        )  # the last start at or below it
+        below = fractions - np.minimum.accumulate(self.fit[::-1])[::-1][place]
+        below = np.where((place >= 0) & (place < last) & (self.cdf[place] < fractions), below, 0.0)
+        return np.maximum(above, 0.0), np.maximum(below, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class QuantileErrors(ErrorDistribution):
+    """Errors of quantiles that are read from a band.
+
+    Attributes
+    ----------
+    band : Band
+    fractions, estimate : arrays of one shape
+    """
+
+    band: Band
+    fractions: Numbers
+    estimate: Numbers
+
+    @property
+    def start(self) -> Numbers:
+        return self.estimate
+
+    @property
+    def box(self) -> Limits:
+        ends = self.band.starts[0], self.band.edges[-1]
+        return np.full(self.estimate.shape, ends[0]), np.full(self.estimate.shape, ends[1])
+
+    def limits(self, tail: Tail) -> Limits:
+        return self.band.quantiles(self.fractions, self.band.width.half_width(float(np.min(tail)), sides=1))
+
+    def interval(self, tail: Tail) -> Limits:
+        return self.band.quantiles(self.fractions, self.band.width.half_width(2 * float(np.min(tail))))
+
+    def tails(self, value: Numbers) -> Limits:
+        less, greater = self.band.widths(self.fractions, value)
+        return self._missed(less, 1), self._missed(greater, 1)
+
+    def two_sided(self, value: Numbers) -> Numbers:
+        return self._missed(np.maximum(*self.band.widths(self.fractions, value)), 2)
+
+    def _missed(self, widths: Numbers, sides: int) -> Numbers:
+        found = [self.band.width.missed(width, sides) if width > 0 else 1.0 for width in np.ravel(widths)]
+        return np.reshape(found, np.shape(widths))
