@@ -49,7 +49,7 @@ class NullDistribution:
         of_events[:, : reference.n_bins] = weights**2
         events_std = np.sqrt(_quadratic(of_events, pooled))
         # Variance of the noise in the mean shares.
-        expected = np.cumsum(weights * hazards, axis=1)
+        expected = np.cumsum(weights**2 * hazards * (1 - hazards), axis=1)
         gradient = np.hstack([expected, np.zeros((len(total), 1)), expected])
         own = _quadratic(gradient, noise.own)
         across = -((gradient @ noise.shared) ** 2)

@@ -36,8 +36,7 @@ def table_log_rank(reference: Reference) -> tuple[Floats, Floats, Floats]:
     weights, hazards, shares = reference.weights, reference.pooled_hazards, reference.shares
     events = reference.cells[:, :, :m]
     differences = ((events - reference.at_risk * hazards[:, None]) * weights[:, None]).sum(axis=2)
-    # Events of one bin are ties, as in the hypergeometric variance.
-    information = reference.information * (1 - hazards)
+    information = reference.information
     alone = np.einsum("raj,rj->ra", shares, information)
     between = np.einsum("raj,rbj,rj->rab", shares, shares, information)
     covariance = alone[:, :, None] * np.eye(K) - between

@@ -59,6 +59,18 @@ def test_the_level_holds(
     assert (found <= 0.05).mean() < 0.105
 
 
+def test_events_soon_after_the_start_do_not_raise_the_level() -> None:
+    rng = np.random.default_rng(0)
+    found = []
+    for seed in range(100):
+        group = rng.choice(2, p=[0.05, 0.95], size=1000)
+        test = LogRankTest(groups=[0, 1], horizon=1.2, random_state=seed)
+        found.append(test.fit(np.full(1000, 0.01), np.ones(1000), y=group).pvalue_)
+    # 100 tests at a level of 0.06 reject more than 0.2 of the time in fewer than 1e-5 of runs. Residuals with times
+    # inside the bin would reject 0.4 of the time.
+    assert (np.array(found) <= 0.05).mean() < 0.2
+
+
 def test_power_is_that_of_the_formula() -> None:
     found = pvalues(2000, [0.5, 0.5], [1.0, 0.8], [1e-9, 1e-9], 300)
     test = LogRankTest(groups=[0, 1], horizon=1.2)

@@ -327,7 +327,7 @@ class Drawn:
     Attributes
     ----------
     events, rows, positions : arrays of shape (datasets, groups, bins)
-        Events, rows that end in the bin, and the sum of their positions in it, from 0 to 1.
+        Events, rows that end in the bin, and the sum of their shares of it: 1 for an event.
     left : array of shape (datasets, groups, bins + 1)
         Censored rows, shared between the edges.
     """
@@ -354,7 +354,9 @@ class Drawn:
         left = np.zeros((datasets, K, bins + 1))
         left[..., :-1] += total(gone * (1 - position))
         left[..., 1:] += total(gone * position)
-        return cls(total(~gone * 1.0), total(np.ones_like(scaled)), total(position), left)
+        return cls(
+            total(~gone * 1.0), total(np.ones_like(scaled)), total(np.where(gone, position, 1.0)), left
+        )
 
     @property
     def cells(self) -> Floats:
