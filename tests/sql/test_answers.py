@@ -201,7 +201,7 @@ def test_units_beyond_the_threshold_are_shared_out_among_cells() -> None:
     assert np.all(np.abs(answer.values - cut / 1024) < 2 * width + 60)
 
 
-@pytest.mark.parametrize("name", ["cells", "mean", "smooth", "units"])
+@pytest.mark.parametrize("name", ["cells", "means", "mean", "smooth cells", "units"])
 def test_answers_have_every_form_and_tests_that_agree_with_intervals(connection: Any, name: str) -> None:
     (answer,) = answers(connection, name, 1)
     found = answer.estimates()
@@ -218,7 +218,7 @@ def test_answers_have_every_form_and_tests_that_agree_with_intervals(connection:
     assert np.all(np.ravel(wide.low) <= low) and np.all(np.ravel(wide.high) >= high)
     frame, said = answer.to_frame(0.9), json.loads(json.dumps(answer.to_dict(0.9)))
     np.testing.assert_allclose(frame["low"], low)
-    assert len(said["rows"]) == start.size and said["simulated"]
+    assert len(said["rows"]) == start.size and said["simulated"] == answer.guarantee.simulated
     assert answer.to_latex().startswith(r"\begin{tabular}") and answer.plot().get_xlabel() == answer.label
     assert pickle.loads(pickle.dumps(found)).to_dict() == found.to_dict()
     assert isinstance(answer.standard_error_, float) == (answer.names == ())
