@@ -519,7 +519,7 @@ class Estimates(Exported, Reported):
         return [self._printed(*pair) for pair in zip(values.tolist(), errors, strict=True)]
 
     def _printed(self, value: float, error: float) -> str:
-        return f"{value:.10g}" if self.exact else significant(value, error)
+        return f"{value:,.10g}" if self.exact else significant(value, error)
 
     def _ends(self, confidence_level: float | None) -> tuple[Floats, Floats, float]:
         """Return the ends of all intervals and their level; NaN where there are none."""
