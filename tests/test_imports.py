@@ -214,6 +214,7 @@ INSIDE = {
         "cells",
         "effects",
         "null_tests",
+        "equations",
         "result",
         "proportion",
         "contingency",
