@@ -6,7 +6,7 @@ import html
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from dpstats.report import SIMULATED, Reported
 __all__ = ["ConfidenceInterval", "JointTest", "Summary", "about_missing", "with_missing"]
 
 Numbers = float | NDArray[np.float64]
+Result = TypeVar("Result")
 
 
 class Records(NamedTuple):
@@ -40,13 +41,24 @@ class Records(NamedTuple):
 class Exported:
     """What can be had as a data frame, a dictionary, LaTeX or Markdown.
 
-    A subclass has `_records`, a table of numbers; and a ``summary``, whose table is that of LaTeX and Markdown.
+    A subclass has a ``summary``, whose table is that of LaTeX and Markdown; and `_numbers`, the names of its attributes
+    that are one number each, or else `_records`, a table of numbers.
     """
 
     __slots__ = ()
 
+    _numbers: ClassVar[tuple[str, ...]] = ()
+
     def _records(self, *options: Any) -> Records:
-        raise TypeError(f"{type(self).__name__} does not define _records")
+        """Return a table of numbers: by default one row, of the numbers of a test of a hypothesis."""
+        null = getattr(self, "null", "")
+        columns = {name: [getattr(self, name)] for name in self._numbers}
+        return Records([null], columns, {"null": null, "simulated": self._is_simulated()})
+
+    def _is_simulated(self) -> bool:
+        """Return whether the noise of the release was simulated."""
+        privacy = getattr(self, "privacy", None)
+        return bool(getattr(self, "simulated", privacy is not None and privacy.simulated))
 
     def summary(self) -> Any:
         """Return a table; prints as text, shows as HTML in a notebook."""
@@ -108,6 +120,40 @@ class Exported:
     def _repr_html_(self) -> str:
         found: str = self.summary().as_html()
         return found
+
+
+class HasResult(Reported, Generic[Result]):
+    """An estimator that tests a hypothesis: its fit sets ``result_``, whose tables are its own."""
+
+    result_: Result
+
+    def _result(self) -> Any:
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(self, "result_")
+        return self.result_
+
+    def summary(self) -> Summary:
+        """Return a table; prints as text, shows as HTML in a notebook."""
+        found: Summary = self._result().summary()
+        return found
+
+    def to_frame(self) -> Any:
+        """Return the numbers of the test as a data frame of pandas, in one row."""
+        return self._result().to_frame()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the same as JSON has it."""
+        found: dict[str, Any] = self._result().to_dict()
+        return found
+
+    def to_latex(self) -> str:
+        """Return the table of the summary as a LaTeX tabular, for the package booktabs."""
+        return self.summary().to_latex()
+
+    def to_markdown(self) -> str:
+        """Return the table of the summary in Markdown."""
+        return self.summary().to_markdown()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -217,6 +263,8 @@ class JointTest(Exported, Reported):
     (2, True)
     """
 
+    _numbers: ClassVar[tuple[str, ...]] = ("statistic", "pvalue", "df_num", "df_denom")
+
     statistic: float
     pvalue: float
     df_num: int
@@ -234,20 +282,17 @@ class JointTest(Exported, Reported):
         )
         return Summary(
             "Private test of several coefficients",
-            [("Null hypothesis", self._null)],
+            [("Null hypothesis", self.null)],
             ["F", "df", "df of residuals", "p-value"],
             [row],
             ["From what was released before: it costs no privacy.", *[SIMULATED] * self.simulated],
         )
 
     @property
-    def _null(self) -> str:
+    def null(self) -> str:
+        """The null hypothesis in words."""
         names = ", ".join(self.names)
         return names if "=" in names else f"{names}: all 0"
-
-    def _records(self) -> Records:
-        columns = {name: [getattr(self, name)] for name in ("statistic", "pvalue", "df_num", "df_denom")}
-        return Records([self._null], columns, {"simulated": self.simulated})
 
 
 @dataclass(frozen=True, slots=True)

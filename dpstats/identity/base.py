@@ -26,13 +26,13 @@ from dpstats.identity.plan import IdentityPlan
 from dpstats.identity.power import PlannedTest
 from dpstats.identity.result import TestResult
 from dpstats.release.session import Released
-from dpstats.results import Summary, about_missing
+from dpstats.results import HasResult, about_missing
 
 _ATTAINABLE: dict[str, float] = {}
 """Attainable powers by the distribution of the statistic: public, and the same for every fit of a size."""
 
 
-class PrivateTest(PlannedTest, InvertedTest):
+class PrivateTest(HasResult[TestResult], PlannedTest, InvertedTest):
     """Base of the identity tests: is the mean of the rows the public one?
 
     What is private is the exact integers; the statistic is what is released of them, noise included.
@@ -120,11 +120,6 @@ class PrivateTest(PlannedTest, InvertedTest):
     def fit_predict(self, X: Any, y: Any = None) -> int:
         """Run the test once and return 1 to reject, 0 not to."""
         return int(self.fit(X).reject_)
-
-    def summary(self) -> Summary:
-        """Return a table of the result; prints as text, shows as HTML in a notebook."""
-        check_is_fitted(self)
-        return self.result_.summary()
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -8,13 +8,13 @@ from typing import ClassVar
 
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.report import Reported
-from dpstats.results import Summary
+from dpstats.results import Exported, Summary
 
 _FULL_POWER = 0.99  # below, a note says that the power is bounded
 
 
 @dataclass(frozen=True, slots=True)
-class TestResult(Reported):
+class TestResult(Exported, Reported):
     """The outcome of a private test: a released statistic, and what it means under the null.
 
     The null hypothesis is the whole law of the rows, not only its mean. For the mean alone use the ``test`` of a mean,
@@ -57,6 +57,8 @@ class TestResult(Reported):
     """
 
     __test__: ClassVar[bool] = False  # not a class of pytest's
+
+    _numbers: ClassVar[tuple[str, ...]] = ("statistic", "threshold", "level", "pvalue", "reject")
 
     test: str
     statistic: float

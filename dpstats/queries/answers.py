@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import reprlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,28 +19,29 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.parameters import (
     check_choice,
-    check_flag,
     check_integer,
-    check_level,
 )
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
+from dpstats.inference import Estimates, HasEstimates, Test, usual_level
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.queries.gaussian_release import GaussianRelease
 from dpstats.queries.marginals import MarginalQueries, check_table
 from dpstats.queries.residual_release import ResidualRelease
-from dpstats.queries.share_intervals import check_estimand, share_intervals
+from dpstats.queries.share_intervals import check_estimand, share_estimates
 from dpstats.queries.synthetic import SyntheticDistribution
 from dpstats.queries.workload import WorkloadRelease
 from dpstats.release.additive import additive_stages
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
-from dpstats.results import ConfidenceInterval, Summary, significant
+from dpstats.report import SIMULATED
+from dpstats.results import ConfidenceInterval, Summary
 
 Numbers = NDArray[np.float64]
 
 _SHOWN = 40  # rows of a summary
+_TITLE = "Private answers to a workload"
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class WorkloadPlan(ReleasePlan):
 
 
 @parameters
-class WorkloadAnswers(WorkloadRelease[WorkloadPlan]):
+class WorkloadAnswers(HasEstimates, WorkloadRelease[WorkloadPlan]):
     """Answers to many counting queries that are known in advance, from one release, with an interval for each.
 
     The first choice for tables of attributes wherever the plan's ``expected_l1`` is at most about 0.1; above it
@@ -213,36 +214,58 @@ class WorkloadAnswers(WorkloadRelease[WorkloadPlan]):
 
     # What follows from the release.
 
-    def confidence_interval(
-        self, confidence_level: float = 0.95, simultaneous: bool = False, estimand: str = "data"
-    ) -> ConfidenceInterval:
-        """Return an interval for every answer of the workload.
+    def estimates(self, *, estimand: str = "data") -> Estimates:
+        """Return every answer of the workload with the distribution of its error.
 
         Parameters
         ----------
-        confidence_level : float, default=0.95
-        simultaneous : bool, default=False
-            Whether all cover together (Sidak's level for the data, Bonferroni's for the population).
         estimand : {"data", "population"}, default="data"
-            What they cover: the shares of these rows, with the noise alone as error; or those of a population that the
-            rows are independent draws from, with at least the level whatever n: for 0/1 queries. The latter takes some
-            milliseconds a query.
-
-        Returns
-        -------
-        ConfidenceInterval
-            ``low`` and ``high`` of shape (n_queries,), in [0, 1].
+            What intervals cover: the shares of these rows, with the noise alone as error; or those of a population that
+            the rows are independent draws from, with at least the level whatever n: for 0/1 queries. The latter takes
+            some milliseconds a query.
         """
+        return self._estimates(estimand)
+
+    def _estimates(self, estimand: str = "data", at: slice = slice(None)) -> Estimates:
+        """Return some of the answers."""
         check_is_fitted(self, "answers_")
-        level = check_level("confidence_level", confidence_level)
-        together = check_flag("simultaneous", simultaneous)
         of = check_estimand(estimand)
         if of == "population" and not self.queries_.is_counting:
             raise InvalidParameter("estimand must be 'data' where values of queries are not all 0 or 1")
-        return share_intervals(self.linear_, self.noise_std_, self.plan_.n_samples, level, of, together)
+        numbers = self.linear_[at], self.noise_std_[at], self.plan_.n_samples
+        names = [self.queries_.label(j) for j in range(self.linear_.size)[at]]
+        found = share_estimates(*numbers, of, shown=self.answers_[at], names=names)
+        return replace(found, title=_TITLE, simulated=self.privacy_.simulated)
+
+    def confidence_interval(
+        self,
+        confidence_level: float | None = None,
+        *,
+        simultaneous: bool | None = None,
+        alternative: str | None = None,
+        estimand: str = "data",
+    ) -> ConfidenceInterval:
+        """Return an interval for every answer of the workload; see `estimates` for ``estimand``."""
+        found = self.estimates(estimand=estimand)
+        return found.confidence_interval(confidence_level, simultaneous=simultaneous, alternative=alternative)
+
+    def test(
+        self,
+        value: Any = 0.0,
+        alternative: str | None = None,
+        *,
+        simultaneous: bool | None = None,
+        estimand: str = "data",
+    ) -> Test:
+        """Test whether each share is ``value``; see `estimates` for ``estimand``."""
+        return self.estimates(estimand=estimand).test(value, alternative, simultaneous=simultaneous)
 
     def marginal(
-        self, attributes: Any, confidence_level: float = 0.95, estimand: str = "data", backend: str = "pandas"
+        self,
+        attributes: Any,
+        confidence_level: float | None = None,
+        estimand: str = "data",
+        backend: str = "pandas",
     ) -> Any:
         """Return a table of the workload as a data frame: levels, share, and an interval.
 
@@ -267,9 +290,7 @@ class WorkloadAnswers(WorkloadRelease[WorkloadPlan]):
             )
         place = queries.tables.index(table)
         at = queries.part(place)
-        level, of = check_level("confidence_level", confidence_level), check_estimand(estimand)
-        n = self.plan_.n_samples
-        interval = share_intervals(self.linear_[at], self.noise_std_[at], n, level, of)
+        interval = self._estimates(estimand, at).confidence_interval(confidence_level)
         codes = np.indices(queries.shapes[place]).reshape(len(table), -1).T
         beside = {"share": self.answers_[at], "low": interval.low, "high": interval.high}
         return domain.frame(codes, table, beside, backend)
@@ -283,13 +304,13 @@ class WorkloadAnswers(WorkloadRelease[WorkloadPlan]):
         excess = np.mean((self.uniform_ - self.linear_) ** 2 - self.noise_std_**2)
         return math.sqrt(max(float(excess), 0.0))
 
-    def summary(self, confidence_level: float = 0.95) -> Summary:
+    def summary(self, confidence_level: float | None = None) -> Summary:
         """Return the answers with intervals, or one line a table where they are many; text, or HTML in a notebook."""
         check_is_fitted(self, "answers_")
-        plan, queries, level = self.plan_, self.queries_, check_level("confidence_level", confidence_level)
+        plan, queries = self.plan_, self.queries_
         domain = self._asked()[1]
         tables = isinstance(queries, MarginalQueries) and len(queries) > _SHOWN
-        header, rows, whole = self._by_table(level) if tables else self._by_query(level)
+        whole = len(queries.tables) if isinstance(queries, MarginalQueries) and tables else len(queries)
         rms = math.sqrt(float(np.mean(self.noise_std_**2)))
         facts = [
             ("Estimator", type(self).__name__),
@@ -302,7 +323,6 @@ class WorkloadAnswers(WorkloadRelease[WorkloadPlan]):
         ]
         if self.uniform_ is not None:
             facts.append(("Error of uniform answers", f"about {self.uniform_error_:.3g} (estimated)"))
-        facts.append(("Intervals cover", "the shares of these rows"))
         notes = [
             "Shares are of one distribution that fits the release, and biased; intervals are of the unbiased answers."
         ]
@@ -319,26 +339,16 @@ class WorkloadAnswers(WorkloadRelease[WorkloadPlan]):
             notes.append(
                 "By that estimate uniform answers are nearer than unbiased ones: use fewer queries, or more epsilon."
             )
-        if len(rows) < whole:
-            notes.append(f"The first {len(rows)} of {whole:,}; all are in answers_.")
-        if self.privacy_.simulated:
-            notes.append("Simulated noise, not a private release: random_state was given.")
-        return Summary("Private answers to a workload", facts, header, rows, notes)
+        if whole > _SHOWN:
+            notes.append(f"The first {_SHOWN} of {whole:,}; all are in answers_.")
+        if not tables:
+            found = replace(self._estimates(at=slice(_SHOWN)), facts=facts, notes=notes)
+            return found.summary(confidence_level)
+        header, rows = self._by_table(usual_level(confidence_level))
+        notes += [SIMULATED] * self.privacy_.simulated
+        return Summary(_TITLE, [*facts, ("Intervals cover", "the shares of these rows")], header, rows, notes)
 
-    def _by_query(self, level: float) -> tuple[list[str], list[Sequence[str]], int]:
-        shown = slice(0, _SHOWN)
-        ends = share_intervals(self.linear_[shown], self.noise_std_[shown], self.plan_.n_samples, level)
-        low, high = np.asarray(ends.low), np.asarray(ends.high)
-        rows: list[Sequence[str]] = [
-            (self.queries_.label(j), *(significant(float(v), float(std)) for v in (share, low, high)))
-            for j, (share, low, high, std) in enumerate(
-                zip(self.answers_[shown], low, high, self.noise_std_[shown], strict=True)
-            )
-        ]
-        percent = f"{100 * level:g}%"
-        return ["", "share", f"[{percent} low", f"{percent} high]"], rows, self.linear_.size
-
-    def _by_table(self, level: float) -> tuple[list[str], list[Sequence[str]], int]:
+    def _by_table(self, level: float) -> tuple[list[str], list[Sequence[str]]]:
         queries = self.queries_
         assert isinstance(queries, MarginalQueries)
         z = float(-ndtri((1 - level) / 2))
@@ -355,4 +365,4 @@ class WorkloadAnswers(WorkloadRelease[WorkloadPlan]):
             cells = f"{math.prod(queries.shapes[i])}"
             rows.append((queries.domain.label(table), cells, f"{z * std:.2g}", f"{l1:.2g}", f"{away:.2g}"))
         header = ["table", "cells", f"{100 * level:g}% half-width", "l1 error, unbiased", "l1 from uniform"]
-        return header, rows, len(queries.tables)
+        return header, rows

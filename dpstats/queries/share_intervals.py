@@ -1,17 +1,18 @@
-"""Intervals for shares of rows from unbiased answers with Gaussian noise: of these rows, or of their population."""
+"""Estimates of shares of rows, from unbiased answers with Gaussian noise: of these rows, or of their population."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from dpstats.data.parameters import check_choice
-from dpstats.intervals import simultaneous_level
-from dpstats.noisy_counts import CountNoise, limits
-from dpstats.results import ConfidenceInterval
+from dpstats.inference import BONFERRONI, SIDAK, Estimates, Limits, ScoreErrors, Tail, normal_quantile
+from dpstats.noisy_counts import CountNoise
+from dpstats.tables.shares import CountShare, ShareErrors
 
 Numbers = NDArray[np.float64]
 
@@ -21,40 +22,77 @@ def check_estimand(estimand: Any) -> str:
     return check_choice("estimand", estimand, ["data", "population"])
 
 
-def share_intervals(
+@dataclass(frozen=True, eq=False)
+class NoiseOfShares(ScoreErrors):
+    """Normal errors of shares, which lie in [0, 1].
+
+    Attributes
+    ----------
+    answers, noise_std : arrays of one shape
+        Unbiased shares of rows, and the standard deviations of their noise.
+    """
+
+    answers: Numbers
+    noise_std: Numbers
+
+    @property
+    def start(self) -> Numbers:
+        return np.clip(self.answers, 0.0, 1.0)
+
+    @property
+    def box(self) -> Limits:
+        return np.zeros(self.answers.shape), np.ones(self.answers.shape)
+
+    def score(self, value: Numbers) -> Numbers:
+        return (self.answers - value) / self.noise_std
+
+    def limits(self, tail: Tail) -> Limits:
+        half = normal_quantile(tail) * self.noise_std
+        return np.clip(self.answers - half, 0.0, 1.0), np.clip(self.answers + half, 0.0, 1.0)
+
+
+def share_estimates(
     answers: Numbers,
     noise_std: Numbers,
     n_samples: int,
-    level: float,
     estimand: str = "data",
-    simultaneous: bool = False,
-) -> ConfidenceInterval:
-    """Return an interval for every share.
+    *,
+    shown: Numbers | None = None,
+    names: Sequence[str] | None = None,
+) -> Estimates:
+    """Return shares with the distribution of their errors.
 
     Parameters
     ----------
     answers, noise_std : arrays of shape (k,)
         Unbiased shares of n rows, and the standard deviations of their Gaussian noise.
     n_samples : int
-    level : float
-        Of each, or of all together.
     estimand : {"data", "population"}
-        The shares of the rows, whose only error is the noise; or those of a population, of which a count is binomial:
-        limits from the exact tails of binomial plus noise.
-    simultaneous : bool
-        Sidak's level, which holds for normal noise of any correlation; for a population Bonferroni's.
+        The shares of the rows, whose only error is the noise: together they cover by Sidak's level, which holds for
+        normal noise of any correlation. Or those of a population, of which a count is binomial: limits are from the
+        exact tails of binomial plus noise, and cover together by Bonferroni's inequality.
+    shown : array of shape (k,), optional
+        Estimates that are nearer; None is the answers.
+    names : sequence of str, optional
     """
+    estimate = answers if shown is None else shown
+    errors: NoiseOfShares | ShareErrors
     if estimand == "data":
-        each = simultaneous_level(level, answers.size) if simultaneous else level
-        half = float(-ndtri((1 - each) / 2)) * noise_std
-        low, high = np.clip(answers - half, 0.0, 1.0), np.clip(answers + half, 0.0, 1.0)
-        return ConfidenceInterval(low, high, level, "the shares of these rows", simultaneous)
-    tail, n = (1 - level) / 2 / (answers.size if simultaneous else 1), n_samples
-    ends = np.array(
-        [
-            limits(n * answer, n * answer, n, CountNoise("gaussian", n * std), tail)
-            for answer, std in zip(answers.tolist(), noise_std.tolist(), strict=True)
-        ]
+        errors, words, together = NoiseOfShares(answers, noise_std), "the shares of these rows", SIDAK
+        error = noise_std
+    else:
+        n = n_samples
+        pairs = zip(answers.tolist(), noise_std.tolist(), strict=True)
+        shares = [CountShare(n * x, n * x, n, CountNoise("gaussian", n * std)) for x, std in pairs]
+        errors = ShareErrors(np.clip(estimate, 0.0, 1.0), shares)
+        words, together = "the shares of the population that the rows are a sample of", BONFERRONI
+        error = errors.standard_error
+    return Estimates(
+        estimate,
+        error,
+        tuple(map(str, range(answers.size)) if names is None else names),
+        words,
+        errors,
+        header="share",
+        together=together,
     )
-    words = "the shares of the population that the rows are a sample of"
-    return ConfidenceInterval(ends[:, 0], ends[:, 1], level, words, simultaneous)

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.levels import Categories
 from dpstats.data.parameters import check_choice, check_integer, check_real
@@ -38,7 +37,7 @@ from dpstats.release.additive import Integers, additive_stages
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
-from dpstats.results import Summary
+from dpstats.results import HasResult
 
 STATISTIC = "rank statistic"
 _MOST_ROWS = 10**9  # whose ranks add up to less than 2^63
@@ -68,7 +67,7 @@ class RankPlan(ReleasePlan):
 
 
 @parameters
-class RankTest(PrivateEstimator[RankPlan], ABC):
+class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
     """Base of the rank tests: one integer with discrete Laplace noise, and its simulated null distribution."""
 
     epsilon: float = 1.0
@@ -130,11 +129,6 @@ class RankTest(PrivateEstimator[RankPlan], ABC):
             self.privacy_,
             self.n_simulations,
         )
-
-    def summary(self) -> Summary:
-        """Return a table; prints as text, shows as HTML in a notebook."""
-        check_is_fitted(self)
-        return self.result_.summary()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

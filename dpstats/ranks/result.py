@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.report import Reported
-from dpstats.results import Summary, significant
+from dpstats.results import Exported, Summary, significant
 
 
 @dataclass(frozen=True, slots=True)
-class RankTestResult(Reported):
+class RankTestResult(Exported, Reported):
     """The outcome of a private rank test.
 
     Attributes
@@ -40,6 +41,8 @@ class RankTestResult(Reported):
     >>> result.test, result.pvalue < 0.01
     ('Signed-rank test', True)
     """
+
+    _numbers: ClassVar[tuple[str, ...]] = ("statistic", "noise_std", "pvalue")
 
     test: str
     statistic: float
@@ -77,6 +80,3 @@ class RankTestResult(Reported):
         numbers = significant(self.statistic, self.noise_std), significant(self.noise_std)
         row = (self.test, *numbers, f"{self.pvalue:.4g}")
         return Summary(f"Private {self.test}", facts, ["", "statistic", "noise sd", "p-value"], [row], notes)
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()

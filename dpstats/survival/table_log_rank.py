@@ -45,7 +45,7 @@ def table_log_rank(reference: Reference) -> tuple[Floats, Floats, Floats]:
     moved = (np.eye(K)[None, :, :, None] - shares[:, :, None, :]) * weights[:, None, None, :]
     gradients = expectation_gradient(moved, hazards[:, None, None, :])
     own = reference.noise.own + np.outer(reference.noise.shared, reference.noise.shared)
-    covariance = covariance + np.einsum("raqc,cd,rbqd->rab", gradients, own, gradients)
+    covariance = covariance + np.einsum("raqc,rbqc->rab", gradients @ own, gradients)
     common = (gradients @ reference.noise.shared).sum(axis=2)
     covariance = covariance - common[:, :, None] * common[:, None, :]
     used = covariance[:, :-1, :-1] + 1e-9 * np.eye(K - 1)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.report import Reported
-from dpstats.results import Exported, Records, Summary
+from dpstats.results import Exported, Summary
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,6 +49,8 @@ class TableTest(Exported, Reported):
     ('x0, x1: independent', True)
     """
 
+    _numbers: ClassVar[tuple[str, ...]] = ("statistic", "pvalue")
+
     statistic: float
     pvalue: float
     expected: NDArray[np.float64]
@@ -74,7 +76,3 @@ class TableTest(Exported, Reported):
             [(self.name, f"{self.statistic:.4g}", f"{self.pvalue:.4g}")],
             notes,
         )
-
-    def _records(self, *options: Any) -> Records:
-        columns = {"statistic": [self.statistic], "pvalue": [self.pvalue]}
-        return Records([self.null], columns, {"null": self.null, "simulated": self.privacy.simulated})

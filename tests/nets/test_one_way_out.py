@@ -18,9 +18,19 @@ import pytest
 import dpstats
 from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.groups import GroupMeans, MeanPerRow
+from dpstats.identity import (
+    FilteringTest,
+    InnerProductTest,
+    L1ExtensionTest,
+    LipschitzExtensionTest,
+    RowDistanceTest,
+    SpatialSignTest,
+)
 from dpstats.inference import HasEstimates
 from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
 from dpstats.quantiles import PrivateDistribution, PrivateMedian, PrivateQuantile
+from dpstats.queries import WorkloadAnswers
+from dpstats.ranks import KruskalWallisTest, MannWhitneyTest, SignedRankTest
 from dpstats.regression import (
     FunctionalMechanismRegression,
     PrivateLinearRegression,
@@ -59,6 +69,9 @@ FITTED: dict[str, Callable[[], Any]] = {
     "ContingencyTable": lambda: ContingencyTable(levels=[[0, 1, 2], [False, True]], random_state=0).fit(
         np.column_stack([LABELS, Y > 0])
     ),
+    "WorkloadAnswers": lambda: WorkloadAnswers(
+        domain={"label": [0, 1, 2], "high": [False, True]}, workload=1, random_state=0
+    ).fit(np.column_stack([LABELS, Y > 0])),
     "PrivateDistribution": lambda: PrivateDistribution(bounds=(-4, 4), random_state=0).fit(X[:, 0]),
     "PrivateQuantile": lambda: PrivateQuantile(
         [0.25, 0.5], bounds=(-4, 4), confidence_level=0.9, random_state=0
@@ -71,6 +84,7 @@ FITTED: dict[str, Callable[[], Any]] = {
 }
 
 _TEST = "a test of a hypothesis: its result has a p-value, and no estimate with an interval"
+_STAGES = "a test of a hypothesis in two stages, whose numbers are fitted attributes"
 _ANSWERS = "answers many queries that a user asks afterwards: intervals are of the queries that are asked"
 
 OTHERWISE = {
@@ -81,7 +95,6 @@ OTHERWISE = {
             "KruskalWallisTest",
             "L1ExtensionTest",
             "LipschitzExtensionTest",
-            "LogRankTest",
             "MannWhitneyTest",
             "RowDistanceTest",
             "SignedRankTest",
@@ -89,6 +102,7 @@ OTHERWISE = {
         ],
         _TEST,
     ),
+    "LogRankTest": _STAGES,
     **dict.fromkeys(
         [
             "IterativeConstruction",
@@ -96,7 +110,6 @@ OTHERWISE = {
             "NetMechanism",
             "OnlineMultiplicativeWeights",
             "SmallDB",
-            "WorkloadAnswers",
         ],
         _ANSWERS,
     ),
@@ -109,6 +122,7 @@ EXTRA = {
     "SparseMean": {"estimand"},
     "PrivateVariance": {"estimand"},
     "PrivateProportion": {"interval"},
+    "WorkloadAnswers": {"estimand"},
     "PrivateDistribution": {"q"},
     "ContingencyTable": {"axis"},
     "PrivateSurvival": {"t", "group"},
@@ -122,6 +136,28 @@ ONE_LEVEL = {"PrivateQuantile", "PrivateMedian"}
 
 IN_STEPS = {"PrivateDistribution"}
 """Their limits are ends of cells, where p-values jump."""
+
+
+TESTS: dict[str, Callable[[], Any]] = {
+    "SignedRankTest": lambda: SignedRankTest(n_simulations=99, random_state=0).fit(X[:, 0]),
+    "MannWhitneyTest": lambda: MannWhitneyTest(groups=[0, 1], n_simulations=99, random_state=0).fit(
+        X[:, 0], LABELS % 2
+    ),
+    "KruskalWallisTest": lambda: KruskalWallisTest(groups=[0, 1, 2], n_simulations=99, random_state=0).fit(
+        X[:, 0], LABELS
+    ),
+    **{
+        kind.__name__: lambda kind=kind: kind(n_calibration=99, random_state=0).fit(X[:50])
+        for kind in (
+            FilteringTest,
+            InnerProductTest,
+            L1ExtensionTest,
+            LipschitzExtensionTest,
+            RowDistanceTest,
+            SpatialSignTest,
+        )
+    },
+}
 
 
 @cache
@@ -146,6 +182,24 @@ def test_every_public_estimator_is_in_the_table() -> None:
     estimators = public()
     assert {name for name, kind in estimators.items() if issubclass(kind, HasEstimates)} == set(FITTED)
     assert {name for name, kind in estimators.items() if not issubclass(kind, HasEstimates)} == set(OTHERWISE)
+
+
+def test_every_test_of_a_hypothesis_is_in_its_table() -> None:
+    assert {name for name, reason in OTHERWISE.items() if reason == _TEST} == set(TESTS)
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_tests_of_hypotheses_have_every_form(name: str) -> None:
+    model = TESTS[name]()
+    result = model.result_
+    for thing in (model, result):
+        frame, said = thing.to_frame(), json.loads(json.dumps(thing.to_dict()))
+        assert frame["statistic"].item() == said["rows"][0]["statistic"] == model.statistic_
+        assert frame["pvalue"].item() == said["rows"][0]["pvalue"] == model.pvalue_
+        assert said["simulated"] and said["null"] == result.null
+        assert thing.to_latex().startswith(r"\begin{tabular}") and thing.to_markdown().startswith("| ")
+    assert "<table" in result._repr_html_()
+    assert pickle.loads(pickle.dumps(result)) == result
 
 
 @pytest.mark.parametrize("name", FITTED)

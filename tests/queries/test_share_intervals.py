@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from dpstats.errors import InvalidParameter
-from dpstats.queries.share_intervals import check_estimand, share_intervals
+from dpstats.queries.share_intervals import check_estimand, share_estimates
 
 
 def covered(answers: np.ndarray, std: float, n: int, truth: float, **options: object) -> float:
-    interval = share_intervals(answers, np.full(answers.size, std), n, 0.95, **options)  # type: ignore[arg-type]
+    found = share_estimates(answers, np.full(answers.size, std), n, **options)  # type: ignore[arg-type]
+    interval = found.confidence_interval()
     low, high = np.asarray(interval.low), np.asarray(interval.high)
     assert ((low >= 0) & (high <= 1)).all()
     return float(((low <= truth) & (truth <= high)).mean())
@@ -37,7 +38,8 @@ def test_shares_of_a_population_are_covered_where_those_of_the_rows_are_not() ->
 
 def test_together_all_are_covered() -> None:
     noise = np.random.default_rng(2).normal(scale=0.05, size=(2000, 10))
-    both = [share_intervals(0.5 + row, np.full(10, 0.05), 100, 0.9, simultaneous=True) for row in noise]
+    made = [share_estimates(0.5 + row, np.full(10, 0.05), 100) for row in noise]
+    both = [found.confidence_interval(0.9, simultaneous=True) for found in made]
     all_in = np.mean([((i.low <= 0.5) & (i.high >= 0.5)).all() for i in both])  # type: ignore[operator,union-attr]
     assert all_in == pytest.approx(0.9, abs=0.03)
 

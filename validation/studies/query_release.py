@@ -31,7 +31,7 @@ from dpstats.parallel import run_blocks
 from dpstats.privacy import gaussian_sigma, zcdp_rho
 from dpstats.queries import Bins, Domain, IterativeConstruction, LinearQueries, MarginalMWEM, WorkloadAnswers
 from dpstats.queries.marginals import MarginalQueries
-from dpstats.queries.share_intervals import share_intervals
+from dpstats.queries.share_intervals import share_estimates
 from dpstats.release.session import Session
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "peers"))
@@ -251,7 +251,8 @@ def coverage_of(cases: list[Case], tables: Any, releases: int, seed: int) -> lis
             with Session.simulated(plan, rng) as session:
                 for name, steps in integers.items():
                     session.add(name, steps)
-            ends = share_intervals(release.linear(session.released) / n, plan.noise_std, n, 0.95)
+            found = share_estimates(release.linear(session.released) / n, plan.noise_std, n)
+            ends = found.confidence_interval(0.95)
             covered += np.asarray((ends.low <= truth) & (ends.high >= truth))
         between = (truth > 0) & (truth < 1)
         parts = queries.split(covered / releases)
