@@ -122,6 +122,22 @@ def test_limits_hold_every_value_with_a_small_score(errors: EquationErrors, z: f
 
 # With noise. Seeds are fixed; a false alarm over seeds has probability below 1e-4 for each cell.
 
+
+@pytest.mark.parametrize("measure", MEASURES, ids=NAMES)
+def test_variances_are_those_of_the_terms(measure: Measure) -> None:
+    # At expected counts with the value: products of errors are a third of the variance.
+    shares, sizes = np.array([0.36, 0.2]), np.array([40, 25])
+    value = float(measure.of(*shares))
+    expected = np.stack([sizes * shares, sizes * (1 - shares)], axis=-1)[None]
+    noise, rng, runs = CountNoise("laplace", 6.0), np.random.default_rng(0), 200_000
+    strata = Strata(expected, np.full(2, noise.variance))
+    having = rng.binomial(sizes, shares, size=(runs, 1, 2))
+    drawn = np.stack([having, sizes - having], axis=-1) + noise.draw(rng, (runs, 1, 2, 2))
+    terms = Strata(drawn, strata.noise).sums(measure, value) / Strata(drawn, strata.noise).weights
+    claimed = strata.variances(measure, value) / strata.weights**2
+    assert float(claimed[0]) == pytest.approx(float(terms.var()), rel=0.03)
+
+
 CELLS = {
     "many rows, little noise": (5, 400, 2.0, 1.5),
     "few rows": (4, 60, 2.0, 1.5),
