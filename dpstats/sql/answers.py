@@ -108,10 +108,10 @@ class AnswerErrors(ErrorDistribution):
     def known(self) -> bool:
         return self.off.known and not self.race
 
-    def checked(self, confidence_level: float | None) -> float:
+    def confirm_level(self, confidence_level: float | None) -> float:
         if self.race:
             raise DPStatsError("a race has no interval: what it releases is below the sum (see lower_bound)")
-        level = super().checked(confidence_level)
+        level = super().confirm_level(confidence_level)
         self.off.half(1 - level)
         return level
 
