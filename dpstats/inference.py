@@ -199,6 +199,40 @@ class ChosenLimits(ErrorDistribution):
         )
 
 
+@dataclass(frozen=True, eq=False)
+class NormalErrors(ScoreErrors):
+    """Normal errors of estimands between public ends.
+
+    Attributes
+    ----------
+    estimate, error : arrays of one shape
+        Estimates without bias, and the standard deviations of their errors.
+    least, largest : float
+        The ends.
+    """
+
+    estimate: Floats
+    error: Floats
+    least: float = -math.inf
+    largest: float = math.inf
+
+    @property
+    def start(self) -> Floats:
+        return np.clip(self.estimate, self.least, self.largest)
+
+    @property
+    def box(self) -> Limits:
+        return np.full(self.estimate.shape, self.least), np.full(self.estimate.shape, self.largest)
+
+    def score(self, value: Floats) -> Floats:
+        return (self.estimate - value) / self.error
+
+    def limits(self, tail: Tail) -> Limits:
+        half = normal_quantile(tail) * self.error
+        low, high = self.estimate - half, self.estimate + half
+        return np.clip(low, self.least, self.largest), np.clip(high, self.least, self.largest)
+
+
 def normal_quantile(tail: Tail) -> Floats:
     """Return z with P(N > z) = tail, for tails of at most one half."""
     return np.asarray(np.maximum(-ndtri(tail), 0.0))
@@ -485,7 +519,7 @@ class Estimates(Exported, Reported):
         return [self._printed(*pair) for pair in zip(values.tolist(), errors, strict=True)]
 
     def _printed(self, value: float, error: float) -> str:
-        return f"{value:.10g}" if self.exact else significant(value, error)
+        return f"{value:,.10g}" if self.exact else significant(value, error)
 
     def _ends(self, confidence_level: float | None) -> tuple[Floats, Floats, float]:
         """Return the ends of all intervals and their level; NaN where there are none."""
