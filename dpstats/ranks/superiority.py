@@ -19,16 +19,16 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class SuperiorityErrors(ErrorDistribution):
-    """Errors of the share of pairs in which the value of the first group is larger.
+    """Errors of the proportion of pairs in which the value of the first group is larger.
 
     Attributes
     ----------
     share : float
         As released, noise included: it may be outside of [0, 1].
     smaller : int
-        Rows of the smaller group. The variance of the share is at most that of so many pairs of different rows.
+        Number of rows of the smaller group, m. The variance of the proportion p is at most p (1 - p)/m.
     noise_scale : float
-        Of the Laplace noise in the share.
+        Scale of the Laplace noise in the proportion.
     """
 
     share: float
@@ -74,13 +74,13 @@ def superiority(
         estimate[()],
         np.sqrt(errors.spread(estimate) ** 2 + std**2)[()],
         (f"P({labels[0]} > {labels[1]})",),
-        f"the probability that a value of {labels[0]} is larger than one of {labels[1]}, with half of that of a tie, "
-        "in the population",
+        f"the probability that a value of {labels[0]} is larger than one of {labels[1]}, with half the "
+        "probability of a tie, in the population",
         errors,
         title="Private probability of superiority",
         notes=[
             f"{FREE} Intervals count sampling error and noise, by a normal approximation. The sampling variance is the "
-            "largest of any two laws: of like groups of one size it is 1.5 times what it must be."
+            "largest of any two distributions: for like groups of one size it is 1.5 times what it must be."
         ],
         null=0.5,
         simulated=simulated,

@@ -41,8 +41,8 @@ from dpstats.tables.equations import (
     CommonErrors,
     Strata,
     common,
+    equation_estimate,
     homogeneity_pvalue,
-    of_equation,
     paired_errors,
     reciprocal,
     trend_errors,
@@ -476,7 +476,7 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
         size = check_integer("n_simulations", n_simulations, at_least=99)
         statistic, pvalue = homogeneity_pvalue(pair.strata, chosen, pair.having, pair.lacking, size)
         note = "The null distribution is simulated at the common value; its level is measured and not proved."
-        expected = pair.strata.expected(chosen)
+        expected = pair.strata.expected_counts(chosen)
         words = f"one {chosen.name} of the {pair.words}"
         return TableTest(
             statistic, pvalue, expected, words, note, size, self.privacy_, "sum of squared scores"
@@ -506,7 +506,7 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
         noise = 2 * cells.noise.of(count).variance
         level = cells.levels[0][event]
         words = f"share with {cells.names[0]} = {level} less that with {cells.names[1]} = {level}"
-        return of_equation(
+        return equation_estimate(
             paired_errors(gained, lost, max(cells.total, 1.0), noise),
             "paired difference",
             words,
@@ -538,7 +538,7 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
         noise = cells.noise.variance, cells.noise.of(columns - 1).variance
         errors = trend_errors(having, cells.counts.sum(axis=1) - having, given, noise)
         words = f"slope of the share with {cells.names[1]} = {cells.levels[1][event]} in the score of {cells.names[0]}"
-        return of_equation(errors, "trend", words, 0.0, self.privacy_)
+        return equation_estimate(errors, "trend", words, 0.0, self.privacy_)
 
     def _two(self, attributes: Any, what: str) -> Cells:
         cells = self.cells(attributes)

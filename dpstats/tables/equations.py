@@ -1,7 +1,7 @@
 """Strata, pairs and trends: values that solve an equation of noisy counts, with intervals by inverted score tests.
 
-At the right value a sum over cells has mean zero. An interval holds the values at which this sum is not far from zero,
-measured by what its standard deviation would be there. Nothing is divided by a noisy number. Proof:
+At the right value a sum over cells has mean zero. An interval holds the values at which this sum is near zero
+compared to its standard deviation. Nothing is divided by a noisy number. Proof:
 docs/proofs/contingency-table.md.
 """
 
@@ -45,7 +45,7 @@ class EquationErrors(ScoreErrors):
     variance : (float, float, float)
         Of ``constant - v * slope``: coefficients of 1, v and v^2.
     least, most : float
-        Ends of the possible values.
+        Bounds of the possible values.
     """
 
     constant: float
@@ -109,7 +109,7 @@ class EquationErrors(ScoreErrors):
             return low, high
         if square == 0 or inside < 0:
             return self.least, self.most
-        # All but what is between the roots: one side of them may be impossible.
+        # Every value outside the roots: one side may be impossible.
         root = math.sqrt(inside)
         roots = sorted(((-line - root) / (2 * square), (-line + root) / (2 * square)))
         low = self.least if roots[0] >= self.least else max(roots[1], self.least)
@@ -144,7 +144,7 @@ class Strata:
         return np.asarray(self.weights * np.einsum("...i,...ij,...j->...", x, _form(measure, value), y))
 
     def values(self, measure: Measure) -> Numbers:
-        """Return the common value of each table, within what is possible; NaN where none solves the equation."""
+        """Return the common value of each table, clipped to possible values; NaN if none solves the equation."""
         constant = self.sums(measure, 0.0).sum(axis=-1)
         slope = constant - self.sums(measure, 1.0).sum(axis=-1)
         found = np.divide(constant, slope, out=np.full_like(constant, np.nan), where=slope > 0)
@@ -163,13 +163,13 @@ class Strata:
         left = np.einsum("...i,...ij->...j", expected[..., 0, :], form)
         variance = sampling[..., 0] * np.diff(right)[..., 0] ** 2 + right**2 @ self.noise
         variance = variance + sampling[..., 1] * np.diff(left)[..., 0] ** 2 + left**2 @ self.noise
-        # Products of two errors, of which one at least is noise.
+        # Products of two errors; at least one is noise.
         first, second = (sampling[..., [row]] + self.noise for row in (0, 1))
         both = np.einsum("...ij,...i,...j->...", form**2, first, second)
         alone = (form**2).sum(axis=(-2, -1)) * sampling[..., 0] * sampling[..., 1]
         return np.asarray(self.weights**2 * (variance + both - alone))
 
-    def expected(self, measure: Measure) -> Numbers:
+    def expected_counts(self, measure: Measure) -> Numbers:
         """Return the counts that a common value makes likeliest."""
         value = float(self.values(measure))
         counts = np.maximum(self.counts, 0.0)
@@ -184,7 +184,7 @@ class Strata:
         found = (self.sums(measure, at) ** 2 / np.maximum(self.variances(measure, at), _TINY)).sum(axis=-1)
         return np.where(np.isfinite(values), found, np.nan)
 
-    def simulated(
+    def draw_tables(
         self, measure: Measure, cell: CountNoise, other: CountNoise, size: int, rng: np.random.Generator
     ) -> Strata:
         """Draw tables with the common value in all strata, of the sizes that are estimated, with noise."""
@@ -225,11 +225,11 @@ class CommonErrors(ScoreErrors):
             return self.box
         z = float(np.max(normal_quantile(tail)))
 
-        def kept(places: Numbers) -> NDArray[np.bool_]:
+        def is_kept(places: Numbers) -> NDArray[np.bool_]:
             return np.abs(self.score(self._value(places))) <= z
 
         at = self._place(self.estimate)
-        ends = (furthest(np.array([at]), np.array([end]), kept)[0] for end in (0.0, 1.0))
+        ends = (furthest(np.array([at]), np.array([end]), is_kept)[0] for end in (0.0, 1.0))
         low, high = (self._value(np.asarray(end)) for end in ends)
         return low, high
 
@@ -336,10 +336,10 @@ def trend_errors(
     return EquationErrors(float(having @ away), slope, variance, -width, width)
 
 
-def of_equation(
+def equation_estimate(
     errors: EquationErrors, name: str, words: str, null: float, privacy: PrivacyGuarantee
 ) -> Estimates:
-    """Return the one number that an equation is about, with its interval and its test."""
+    """Return the solution of an equation as an estimate with its interval and test."""
     return Estimates(
         np.asarray(errors.estimate)[()],
         np.asarray(errors.error)[()],
@@ -373,7 +373,7 @@ def common(errors: CommonErrors, words: str, simulated: bool) -> Estimates:
 
 @dataclass(frozen=True, eq=False)
 class ReciprocalErrors(ErrorDistribution):
-    """Errors of 1 over a number, from those of the number."""
+    """Errors of the reciprocal of a number."""
 
     number: ErrorDistribution
 
@@ -392,7 +392,7 @@ class ReciprocalErrors(ErrorDistribution):
 def reciprocal(found: Estimates) -> Estimates:
     """Return the number needed to treat, from a difference."""
     low, high = found.distribution.limits(0.025)
-    notes = [*found.notes, "The interval is 1 over that of the difference."]
+    notes = [*found.notes, "The limits are the reciprocals of the limits of the difference."]
     if low <= 0 <= high:
         notes.append(
             "The interval of the difference contains 0: the number may be beyond any bound, on either side."
@@ -418,7 +418,7 @@ def homogeneity_pvalue(
     """Return the sum of squared scores of the strata, and its p-value by public simulation."""
     observed = float(strata.heterogeneity(measure))
     rng = np.random.default_rng((PUBLIC_SEED, 3))
-    drawn = strata.simulated(measure, having, lacking, size, rng)
+    drawn = strata.draw_tables(measure, having, lacking, size, rng)
     found = drawn.heterogeneity(measure)
     # A simulated table that no value solves speaks for the null hypothesis.
     above = int(np.sum(~(found < _TIES * observed)))
