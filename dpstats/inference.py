@@ -187,8 +187,8 @@ class ChosenLimits(ErrorDistribution):
     def limits(self, tail: Tail) -> Limits:
         if self.level is None or not np.allclose(tail, (1 - self.level) / 2, rtol=1e-9, atol=0.0):
             raise DPStatsError(
-                "these intervals have one form: two bounds, for each estimate separately, at the level of the fit. Give "
-                "another confidence_level to the estimator."
+                "these intervals have one form: two bounds, for each estimate separately, at the level of the fit. "
+                "Give another confidence_level to the estimator."
             )
         return self.low, self.high
 
