@@ -39,7 +39,7 @@ _IN_WORDS = {"two-sided": "is not", "less": "is less than", "greater": "is great
 
 
 def usual_level(confidence_level: float | None) -> float:
-    """Return the level of intervals: 0.95 unless another one is asked for."""
+    """Return the level of intervals: 0.95 unless another one is given."""
     return check_level("confidence_level", 0.95 if confidence_level is None else confidence_level)
 
 
@@ -82,7 +82,7 @@ class ErrorDistribution(ABC):
         """Whether there are intervals."""
         return True
 
-    def checked(self, confidence_level: float | None) -> float:
+    def confirm_level(self, confidence_level: float | None) -> float:
         """Return the level of intervals: the one asked for, or the usual one."""
         return usual_level(confidence_level)
 
@@ -149,14 +149,14 @@ class ScoreErrors(ErrorDistribution):
 
 @dataclass(frozen=True, eq=False)
 class ChosenLimits(ErrorDistribution):
-    """Errors of which one interval is known for each estimate: its ends were chosen in the release.
+    """Errors of estimates with one known interval each: the release chose its bounds.
 
     Attributes
     ----------
     estimate : array
     low, high : arrays
     level : float, optional
-        Of the intervals; None if there are none.
+        Level of the intervals; None if there are none.
     """
 
     estimate: Floats
@@ -172,12 +172,12 @@ class ChosenLimits(ErrorDistribution):
     def known(self) -> bool:
         return self.level is not None
 
-    def checked(self, confidence_level: float | None) -> float:
+    def confirm_level(self, confidence_level: float | None) -> float:
         if self.level is None:
             raise DPStatsError(
                 "there are no intervals: nothing was released for them. Fit with confidence_level=0.95, for example."
             )
-        if confidence_level is not None and super().checked(confidence_level) != self.level:
+        if confidence_level is not None and super().confirm_level(confidence_level) != self.level:
             raise InvalidParameter(
                 f"confidence_level must be {self.level:g}, for which the ends were chosen, got {confidence_level:g}; "
                 "give another one to the estimator"
@@ -187,16 +187,50 @@ class ChosenLimits(ErrorDistribution):
     def limits(self, tail: Tail) -> Limits:
         if self.level is None or not np.allclose(tail, (1 - self.level) / 2, rtol=1e-9, atol=0.0):
             raise DPStatsError(
-                "these intervals have one form: two ends, for each estimate on its own, at the level of the fit. Give "
-                "another confidence_level to the estimator."
+                "these intervals have one form: two bounds, for each estimate separately, at the level of the fit. "
+                "Give another confidence_level to the estimator."
             )
         return self.low, self.high
 
     def tails(self, value: Floats) -> Limits:
         raise DPStatsError(
-            "there are no p-values: the ends of intervals were chosen for one level. A value outside an interval of "
+            "there are no p-values: the bounds of intervals were chosen for one level. A value outside an interval of "
             "level 0.95 is rejected at level 0.05."
         )
+
+
+@dataclass(frozen=True, eq=False)
+class NormalErrors(ScoreErrors):
+    """Normal errors of estimands between public bounds.
+
+    Attributes
+    ----------
+    estimate, error : arrays of one shape
+        Estimates without bias, and the standard deviations of their errors.
+    least, largest : float
+        The ends.
+    """
+
+    estimate: Floats
+    error: Floats
+    least: float = -math.inf
+    largest: float = math.inf
+
+    @property
+    def start(self) -> Floats:
+        return np.clip(self.estimate, self.least, self.largest)
+
+    @property
+    def box(self) -> Limits:
+        return np.full(self.estimate.shape, self.least), np.full(self.estimate.shape, self.largest)
+
+    def score(self, value: Floats) -> Floats:
+        return (self.estimate - value) / self.error
+
+    def limits(self, tail: Tail) -> Limits:
+        half = normal_quantile(tail) * self.error
+        low, high = self.estimate - half, self.estimate + half
+        return np.clip(low, self.least, self.largest), np.clip(high, self.least, self.largest)
 
 
 def normal_quantile(tail: Tail) -> Floats:
@@ -390,7 +424,7 @@ class Estimates(Exported, Reported):
         -------
         ConfidenceInterval
         """
-        level = self.distribution.checked(confidence_level)
+        level = self.distribution.confirm_level(confidence_level)
         both = check_flag("simultaneous", self.jointly if simultaneous is None else simultaneous)
         side = self._side(alternative)
         each = self.together.each(level, self._count) if both else level
@@ -485,10 +519,10 @@ class Estimates(Exported, Reported):
         return [self._printed(*pair) for pair in zip(values.tolist(), errors, strict=True)]
 
     def _printed(self, value: float, error: float) -> str:
-        return f"{value:.10g}" if self.exact else significant(value, error)
+        return f"{value:,.10g}" if self.exact else significant(value, error)
 
     def _ends(self, confidence_level: float | None) -> tuple[Floats, Floats, float]:
-        """Return the ends of all intervals and their level; NaN where there are none."""
+        """Return the limits of all intervals and their level; NaN where there are none."""
         if not self.distribution.known:
             nowhere = np.full(self.estimate.size, np.nan)
             return nowhere, nowhere, np.nan
@@ -652,7 +686,7 @@ class HasEstimates(Reported, ABC):
 
     @property
     def estimand_(self) -> str:
-        """In words, what intervals cover if nothing else is asked for."""
+        """Description of what intervals cover by default."""
         return self.estimates().estimand
 
     def test(

@@ -216,6 +216,7 @@ INSIDE = {
         "cells",
         "effects",
         "null_tests",
+        "equations",
         "result",
         "proportion",
         "contingency",
@@ -242,7 +243,7 @@ INSIDE = {
         "log_rank",
         "__init__",
     ],
-    "ranks": ["statistics", "null", "result", "rank_tests", "calls", "__init__"],
+    "ranks": ["statistics", "null", "result", "superiority", "rank_tests", "calls", "__init__"],
     "regression": [
         "formula",
         "design",

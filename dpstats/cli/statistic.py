@@ -31,7 +31,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=[-100.0, 100.0],
         metavar=("LO", "HI"),
-        help="public ends of the values of blocks, on the scale of --link; wide ones cost little (default: -100 100)",
+        help="public bounds of the values of blocks, on the scale of --link; wide ones cost little (default: -100 100)",
     )
     parser.add_argument("--outputs", type=int, default=1, metavar="K", help="how many numbers it returns")
     parser.add_argument("--blocks", type=int, metavar="B", help="number of blocks (default: by the rows)")
@@ -82,7 +82,7 @@ def _function(words: str) -> Callable[..., Any]:
         sys.path.insert(0, "")  # the current folder, as for `python -m`
     try:
         found: Any = importlib.import_module(module)
-    except Exception as error:  # whatever a module of somebody else raises
+    except Exception as error:  # any error of the user's module
         raise InvalidParameter(
             f"--function: the module {module!r} cannot be imported: {type(error).__name__}: {error}"
         ) from None
@@ -149,10 +149,9 @@ def _report(fitted: Any, options: argparse.Namespace) -> tuple[Any, dict[str, An
 STATISTIC = ReleaseCommand(
     name="statistic",
     help="a private interval for what a Python function computes",
-    description="Cut the rows into blocks in a secret order, call a Python function on each, and release the mean of "
-    "the values with an interval. The number of rows, the names of columns, the function and its bounds are public; "
-    "two files of the same size that differ in one row are neighbors. The function must depend on the rows of its "
-    "block alone: dpstats.statistic.check_locality looks for functions that do not.",
+    description="Call a Python function on secret blocks of rows and release the mean of its values, with an interval. "
+    "The function must depend on the rows of its block alone. The number of rows, the names of columns, the function "
+    "and its bounds are public.",
     add_parameters=_add_parameters,
     build=_build,
     report=_report,

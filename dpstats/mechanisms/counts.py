@@ -9,17 +9,54 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.parameters import check_flag, check_level, check_real
+from dpstats.data.parameters import check_flag, check_level
 from dpstats.errors import InvalidParameter
-from dpstats.intervals import half_widths, simultaneous_level
+from dpstats.inference import (
+    ErrorDistribution,
+    Estimates,
+    HasEstimates,
+    Limits,
+    Tail,
+    normal_quantile,
+    usual_level,
+)
 from dpstats.noisy_counts import CountNoise, limits
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.report import Reported
-from dpstats.results import ConfidenceInterval, Summary, significant
+from dpstats.report import SIMULATED
+from dpstats.results import ConfidenceInterval, Exported, Summary, significant
+
+
+@dataclass(frozen=True, eq=False)
+class CountErrors(ErrorDistribution):
+    """Errors of released counts: their noise, which is independent."""
+
+    counts: NDArray[np.float64]
+    noise: CountNoise
+
+    @property
+    def start(self) -> NDArray[np.float64]:
+        return self.counts
+
+    def limits(self, tail: Tail) -> Limits:
+        if self.noise.law == "laplace":
+            # The smallest k with P(|Z| > k) = 2 a^(k+1)/(1 + a) at most twice the tail, a = e^(-1/scale).
+            scale = self.noise.scale
+            log_tail = np.log(tail) + math.log1p(math.exp(-1 / scale))
+            half = np.maximum(0.0, np.ceil(-log_tail * scale - 1 - 1e-9))
+        else:
+            half = normal_quantile(tail) * self.noise.std
+        return self.counts - half, self.counts + half
+
+    def tails(self, value: NDArray[np.float64]) -> Limits:
+        away = self.counts - value
+        if self.noise.law == "laplace":
+            # The tail of a whole number includes it.
+            return self.noise.beyond(np.ceil(-away) - 0.5), self.noise.beyond(np.ceil(away) - 0.5)
+        return self.noise.beyond(-away), self.noise.beyond(away)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CountEstimate(Reported):
+class CountEstimate(HasEstimates, Exported):
     """Released counts, with the law of their noise.
 
     Attributes
@@ -48,40 +85,24 @@ class CountEstimate(Reported):
     noise: str
     scale: float
 
-    def confidence_interval(
-        self, confidence_level: float = 0.95, simultaneous: bool = False
-    ) -> ConfidenceInterval:
-        """Return an interval for each count in these data, from the law of the noise alone.
-
-        ``simultaneous=True`` makes all of them cover together; exact, as the noise is independent.
-        """
-        level = check_real("confidence_level", confidence_level, above=0, below=1)
-        each = simultaneous_level(level, self.counts.size) if simultaneous else level
-        if self.noise == "laplace":
-            # The smallest k with P(|Z| > k) = 2 a^(k+1)/(1 + a) at most 1 - each, a = e^(-1/scale).
-            log_tail = math.log1p(-each) + math.log1p(math.exp(-1 / self.scale)) - math.log(2)
-            half = float(max(0, math.ceil(-log_tail * self.scale - 1 - 1e-9)))
-        else:
-            half = float(half_widths((1 - each) / 2, np.zeros(1), self.noise, np.array([self.scale]))[0])
-        return ConfidenceInterval.around(
-            self.counts, half, level, "the counts in these data", bool(simultaneous)
+    def estimates(self) -> Estimates:
+        """Return the counts in these data with the distribution of their errors, which is that of the noise alone."""
+        noise = CountNoise(self.noise, self.scale)
+        return Estimates(
+            self.counts,
+            np.full(self.counts.shape, noise.std),
+            tuple(map(str, self.categories)),
+            "the counts in these data",
+            CountErrors(self.counts, noise),
+            title="Private counts",
+            header="count",
+            facts=[
+                ("Privacy", str(self.guarantee)),
+                ("Noise", f"{self.noise.capitalize()} of scale {self.scale:.4g}"),
+            ],
+            exact=self.noise == "laplace",
+            simulated=self.guarantee.simulated,
         )
-
-    def summary(self, confidence_level: float = 0.95) -> Summary:
-        """Return a table of the counts with intervals; prints as text, shows as HTML in a notebook."""
-        interval = self.confidence_interval(confidence_level)
-        low, high = np.atleast_1d(interval.low), np.atleast_1d(interval.high)
-        percent = f"{100 * interval.confidence_level:g}%"
-        rows = [
-            (str(name), *(significant(value, max(self.scale, 1.0)) for value in values))
-            for name, *values in zip(self.categories, self.counts, low, high, strict=True)
-        ]
-        facts = [
-            ("Privacy", str(self.guarantee)),
-            ("Noise", f"{self.noise.capitalize()} of scale {self.scale:.4g}"),
-            ("Intervals cover", interval.estimand),
-        ]
-        return Summary("Private counts", facts, ("", "count", f"[{percent} low", f"{percent} high]"), rows)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,12 +171,12 @@ class DensityEstimate(CountEstimate):
             )
         return self.n_rows
 
-    def summary(self, confidence_level: float = 0.95) -> Summary:
+    def summary(self, confidence_level: float | None = None) -> Summary:
         """Return a table of counts and densities with bands; prints as text, shows as HTML in a notebook."""
-        counts = CountEstimate.summary(self, confidence_level)
+        counts = self.estimates().summary(confidence_level)
         if not self.n_rows:
             return counts
-        band = self.density_interval(confidence_level)
+        band = self.density_interval(usual_level(confidence_level))
         percent = f"{100 * band.confidence_level:g}%"
         ends = np.atleast_1d(band.low), np.atleast_1d(band.high)
         error = np.maximum(ends[1] - ends[0], self.scale / (self.n_rows * np.diff(self.edges))) / 4
@@ -169,4 +190,5 @@ class DensityEstimate(CountEstimate):
         facts = [*counts.facts[:-1], ("Rows", f"{self.n_rows:,} (public)"), ("Bands cover", band.estimand)]
         header = ("", "count", "density", f"[{percent} low", f"{percent} high]")
         notes = ["Bands count sampling error and noise, and hold for all bins together."]
+        notes += [SIMULATED] * self.guarantee.simulated
         return Summary("Private histogram", facts, header, rows, notes)

@@ -12,25 +12,25 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_integer, check_real
 from dpstats.data.values import array_of, key_of
 from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.inference import BONFERRONI, Estimates, HasEstimates, NormalErrors
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.events import Event
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import Responses
 from dpstats.release.mechanism import Mechanism
-from dpstats.results import ConfidenceInterval
+from dpstats.results import Exported
 
 _RESPONSES = "responses"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ProportionEstimate:
+class ProportionEstimate(HasEstimates, Exported):
     """Estimated proportions of the categories, from randomized responses.
 
     Attributes
@@ -40,6 +40,8 @@ class ProportionEstimate:
     standard_errors : ndarray of shape (n_categories,)
         Of sampling and randomization together.
     n_responses : int
+    simulated : bool
+        Whether the noise of the mechanism is simulated.
 
     Examples
     --------
@@ -55,19 +57,22 @@ class ProportionEstimate:
     proportions: NDArray[np.float64]
     standard_errors: NDArray[np.float64]
     n_responses: int
+    simulated: bool = False
 
-    def confidence_interval(
-        self, confidence_level: float = 0.95, simultaneous: bool = False
-    ) -> ConfidenceInterval:
-        """Return an interval for each population proportion (normal approximation).
-
-        ``simultaneous=True`` makes all of them cover together, by Bonferroni's bound.
-        """
-        level = check_real("confidence_level", confidence_level, above=0, below=1)
-        tail = (1 - level) / (2 * self.proportions.size if simultaneous else 2)
-        half = -float(ndtri(tail)) * self.standard_errors
-        estimand = "the population proportions of the categories"
-        return ConfidenceInterval.around(self.proportions, half, level, estimand, bool(simultaneous))
+    def estimates(self) -> Estimates:
+        """Return the proportions of the population with the distribution of their errors, taken to be normal."""
+        return Estimates(
+            self.proportions,
+            self.standard_errors,
+            tuple(map(str, range(self.proportions.size))),
+            "the population proportions of the categories",
+            NormalErrors(self.proportions, self.standard_errors),
+            title="Private proportions from randomized responses",
+            header="proportion",
+            facts=[("Responses", f"{self.n_responses:,} (public)")],
+            together=BONFERRONI,
+            simulated=self.simulated,
+        )
 
 
 class RandomizedResponse(Mechanism):
@@ -225,7 +230,8 @@ class RandomizedResponse(Mechanism):
         contrast = (k * self._stage.keep_grains - Responses.GRAIN) / ((k - 1) * Responses.GRAIN)
         # A response is category j with probability other + contrast * pi_j, independently.
         variance = observed * (1 - observed) / (n - 1 if n > 1 else 1)
-        return ProportionEstimate((observed - other) / contrast, np.sqrt(variance) / contrast, n)
+        simulated = self.guarantee.simulated
+        return ProportionEstimate((observed - other) / contrast, np.sqrt(variance) / contrast, n, simulated)
 
     def _check_values(self, values: Any, name: str) -> NDArray[np.int64]:
         array = array_of(

@@ -32,7 +32,7 @@ class Sampled(Event):
     Parameters
     ----------
     event : Gaussian, DiscreteLaplace, Pure, Approximate or BoundedRange
-        What the release costs the rows of the sample.
+        Privacy cost of the release, for the rows of the sample.
     rate : float
         In (0, 1]. The probability with which a row is in the sample.
 
@@ -80,7 +80,7 @@ class Sampled(Event):
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
 
-    def _of_sample(self, epsilons: Epsilons) -> Epsilons:
+    def _base_curve(self, epsilons: Epsilons) -> Epsilons:
         """Return the profile of the release from the sample."""
         if isinstance(self.event, Gaussian):
             return gaussian_curve(epsilons, self.event.mu)
@@ -93,20 +93,20 @@ class Sampled(Event):
         with np.errstate(over="ignore"):
             of_sample = np.log1p(np.expm1(epsilons) / self.rate)
         of_sample = np.where(epsilons < 600, of_sample, epsilons - math.log(self.rate)) * (1 - _ROUNDING)
-        return _raised(self.rate * self._of_sample(np.maximum(of_sample, 0.0)))
+        return _raise_curve(self.rate * self._base_curve(np.maximum(of_sample, 0.0)))
 
     def back_curve(self, epsilons: Epsilons) -> Epsilons:
         if self.symmetric:
             return self.curve(epsilons)
         inside = np.expm1(-epsilons) / self.rate
-        # Where no loss is left, 1 - (1 - rate) e^epsilon is 0 too.
+        # Beyond the largest loss, 1 - (1 - rate) e^epsilon is 0 too.
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             of_sample = -np.log1p(np.maximum(inside, -1.0)) * (1 - _ROUNDING)
             share = -np.expm1(epsilons + math.log1p(-self.rate)) if self.rate < 1 else np.ones_like(epsilons)
         of_sample = np.minimum(np.maximum(of_sample, 0.0), 1e100)
-        # The share cancels where it is small: it is raised by the rounding error of the exponent.
+        # This factor cancels where it is small: it is raised by the rounding error of the exponent.
         share = np.maximum(share, 0.0) + _ROUNDING
-        return _raised(share * self._of_sample(of_sample))
+        return _raise_curve(share * self._base_curve(of_sample))
 
     @property
     def symmetric(self) -> bool:
@@ -209,7 +209,7 @@ class GaussianMixture(Event):
             chance * ndtr(shift - x) for shift, chance in zip(self.shifts, self.chances, strict=True)
         )
         without = np.exp(np.minimum(epsilons + log_ndtr(-x), 0.0))
-        return _raised(np.maximum(with_row - without, 0.0) + _ROUNDING * with_row)
+        return _raise_curve(np.maximum(with_row - without, 0.0) + _ROUNDING * with_row)
 
     def back_curve(self, epsilons: Epsilons) -> Epsilons:
         if max(self.shifts) == 0:
@@ -220,11 +220,13 @@ class GaussianMixture(Event):
             chance * np.exp(np.minimum(epsilons + log_ndtr(x - shift), 0.0))
             for shift, chance in zip(self.shifts, self.chances, strict=True)
         )
-        return _raised(np.maximum(without - with_row, 0.0) + _ROUNDING * without)
+        return _raise_curve(np.maximum(without - with_row, 0.0) + _ROUNDING * without)
 
     def _twice(self) -> Event:
-        raise InvalidParameter("GaussianMixture has no conversion to REPLACE_ONE")
+        raise InvalidParameter(
+            "GaussianMixture has no conversion to REPLACE_ONE: compose the releases first, and convert their total"
+        )
 
 
-def _raised(curve: Epsilons) -> Epsilons:
+def _raise_curve(curve: Epsilons) -> Epsilons:
     return np.minimum(curve * (1 + _ROUNDING) + _TINY, 1.0)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_choice
-from dpstats.inference import BONFERRONI, SIDAK, Estimates, Limits, ScoreErrors, Tail, normal_quantile
+from dpstats.inference import BONFERRONI, SIDAK, Estimates, NormalErrors
 from dpstats.noisy_counts import CountNoise
 from dpstats.tables.shares import CountShare, ShareErrors
 
@@ -20,35 +19,6 @@ Numbers = NDArray[np.float64]
 def check_estimand(estimand: Any) -> str:
     """Return what intervals are to cover, one of "data" and "population"."""
     return check_choice("estimand", estimand, ["data", "population"])
-
-
-@dataclass(frozen=True, eq=False)
-class NoiseOfShares(ScoreErrors):
-    """Normal errors of shares, which lie in [0, 1].
-
-    Attributes
-    ----------
-    answers, noise_std : arrays of one shape
-        Unbiased shares of rows, and the standard deviations of their noise.
-    """
-
-    answers: Numbers
-    noise_std: Numbers
-
-    @property
-    def start(self) -> Numbers:
-        return np.clip(self.answers, 0.0, 1.0)
-
-    @property
-    def box(self) -> Limits:
-        return np.zeros(self.answers.shape), np.ones(self.answers.shape)
-
-    def score(self, value: Numbers) -> Numbers:
-        return (self.answers - value) / self.noise_std
-
-    def limits(self, tail: Tail) -> Limits:
-        half = normal_quantile(tail) * self.noise_std
-        return np.clip(self.answers - half, 0.0, 1.0), np.clip(self.answers + half, 0.0, 1.0)
 
 
 def share_estimates(
@@ -76,9 +46,13 @@ def share_estimates(
     names : sequence of str, optional
     """
     estimate = answers if shown is None else shown
-    errors: NoiseOfShares | ShareErrors
+    errors: NormalErrors | ShareErrors
     if estimand == "data":
-        errors, words, together = NoiseOfShares(answers, noise_std), "the shares of these rows", SIDAK
+        errors, words, together = (
+            NormalErrors(answers, noise_std, 0.0, 1.0),
+            "the shares of these rows",
+            SIDAK,
+        )
         error = noise_std
     else:
         n = n_samples

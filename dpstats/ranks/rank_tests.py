@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.levels import Categories
 from dpstats.data.parameters import check_choice, check_integer, check_real
 from dpstats.data.schema import Column, Schema
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.inference import Estimates
 from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
@@ -33,6 +35,7 @@ from dpstats.ranks.statistics import (
     signed_rank_sum,
     weigh_rank_sum,
 )
+from dpstats.ranks.superiority import superiority
 from dpstats.release.additive import Integers, additive_stages
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.parameters import parameters
@@ -324,6 +327,23 @@ class MannWhitneyTest(GroupRankTest):
             raise InvalidParameter(f"groups must be two labels, got {count}: is KruskalWallisTest meant?")
         moved = self._weights(n)[1] if sizes is None else rank_sum_sensitivity(n, sizes)
         return self._planned(n, n_features, moved, sizes or balanced(n, 2), sizes is not None)
+
+    def superiority(self) -> Estimates:
+        """Return the probability that a value of the first group is above one of the second, with an interval.
+
+        P(X > Y) + P(X = Y)/2, from what was released: it costs no privacy. The sizes of the groups must be public.
+        """
+        check_is_fitted(self)
+        if not self.plan_.public_sizes:
+            raise InvalidParameter(
+                "sizes must be given for the probability of superiority: it is the statistic over the number of pairs, "
+                "which is private here"
+            )
+        first, second = self._kinds().values
+        sizes = self.plan_.sizes[0], self.plan_.sizes[1]
+        return superiority(
+            self.statistic_, sizes, self.result_.noise_std, (first, second), self.privacy_.simulated
+        )
 
     def _asked(self) -> tuple[str, str, str, str]:
         return "two groups", self.alternative, "Mann-Whitney test", "values have one law in both groups"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,15 +11,19 @@ from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_level
 from dpstats.errors import DPStatsError
+from dpstats.inference import BONFERRONI, ErrorDistribution, Estimates, HasEstimates, Limits, Tail
+from dpstats.noisy_counts import CountNoise
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.stages import Smooth, Stage
-from dpstats.report import Reported
-from dpstats.results import ConfidenceInterval, Summary, significant
+from dpstats.results import Exported
 from dpstats.sensitivity.levels import LEVEL, half_width, noise_width
 from dpstats.sql.plan import ANSWER, SQLPlan
 from dpstats.sql.query import Measure, Query
 
 Numbers = NDArray[np.float64]
+
+_LEAST_MISSED = 1e-15
+"""Below, a level of 1 less it cannot be told from 1: nothing is known."""
 
 
 @dataclass(frozen=True)
@@ -56,21 +61,92 @@ class Off:
         law = "Laplace" if self.stage.noise == "laplace" else "Student's law, 3 degrees of freedom"
         return f"{law}, of a private scale (smooth sensitivity)"
 
-    def half(self, confidence_level: float, numbers: int = 1) -> float:
-        """Return what so many numbers together exceed with probability 1 - ``confidence_level`` at most."""
+    def half(self, missed: float) -> float:
+        """Return the width that the error of a number exceeds with this probability at most."""
         if self.stage is None:
-            tail = (1 - confidence_level) / numbers / len(self.scales)
+            tail = missed / len(self.scales)
             return sum(noise_width("laplace", scale, tail) for scale in self.scales)
         if self.level is None:
             raise DPStatsError("there is no interval: interval=False releases nothing of the noise's scale")
+        if missed < _LEAST_MISSED:
+            return math.inf
+        return half_width(self.stage, self.level, self.level_scale, 1 - missed) * self.stage.spacing
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of the noise; NaN where its scale is private."""
+        return math.sqrt(sum(CountNoise("laplace", scale).variance for scale in self.scales) or math.nan)
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerErrors(ErrorDistribution):
+    """Errors of answers: noise alone.
+
+    Attributes
+    ----------
+    values : array of shape (n_cells,), or a number
+        In the units of the data.
+    raw : array of shape (n_cells, parts)
+        In steps: the count and the sum of a mean.
+    measure : Measure
+    off : Off
+    race : bool
+        Whether only a lower bound was released.
+    """
+
+    values: Numbers
+    raw: Numbers
+    measure: Measure
+    off: Off
+    race: bool
+
+    @property
+    def start(self) -> Numbers:
+        return self.values
+
+    @property
+    def known(self) -> bool:
+        return self.off.known and not self.race
+
+    def confirm_level(self, confidence_level: float | None) -> float:
+        if self.race:
+            raise DPStatsError("a race has no interval: what it releases is below the sum (see lower_bound)")
+        level = super().confirm_level(confidence_level)
+        self.off.half(1 - level)
+        return level
+
+    @property
+    def box(self) -> Limits:
+        if self.measure.kind != "mean":
+            return super().box
+        ends = self.measure.low, self.measure.high
+        low, high = (np.full(self.values.shape, self.measure.spacing * end) for end in ends)
+        return low, high
+
+    def limits(self, tail: Tail) -> Limits:
+        measure = self.measure
+        # Each of the two ends of an interval has half of what its level leaves, and noise is symmetric.
+        parts = 2 if measure.kind == "mean" else 1
+        widths = [self.off.half(2 * float(each) / parts) for each in np.ravel(tail)]
+        width = np.reshape(widths, np.shape(tail))
+        if measure.kind != "mean":
+            return self.values - width * measure.spacing, self.values + width * measure.spacing
+        count, total = self.raw.reshape(*self.values.shape, 2).T
+        # At least one row, if there is a mean.
+        most, least = (np.maximum((count + sign * width) / measure.reach, 1.0) for sign in (1, -1))
+        low, high = total - width, total + width
+        ends = np.where(low < 0, low / least, low / most), np.where(high > 0, high / least, high / most)
+        # A mean of rounded values is half a step from that of the values, at most.
+        half = 0.5 if measure.rounded else 0.0
+        ends = ends[0] - half, ends[1] + half
         return (
-            half_width(self.stage, self.level, self.level_scale, confidence_level, numbers)
-            * self.stage.spacing
+            measure.spacing * np.clip(measure.middle + ends[0], measure.low, measure.high),
+            measure.spacing * np.clip(measure.middle + ends[1], measure.low, measure.high),
         )
 
 
 @dataclass(frozen=True, eq=False)
-class PrivateTable(Reported):
+class PrivateTable(HasEstimates, Exported):
     """Answers for the cells of a GROUP BY, each with noise.
 
     Attributes
@@ -130,92 +206,45 @@ class PrivateTable(Reported):
             return f"the mean{bounded} in these data, a {unit} of more than {most} rows weighing as {most}"
         return f"the {what}{bounded} in these data, of a {unit} at most {most}"
 
-    def confidence_interval(
-        self, confidence_level: float = 0.95, simultaneous: bool = False
-    ) -> ConfidenceInterval:
-        """Return an interval for each value in these data, from the noise alone, whatever the data are.
-
-        Parameters
-        ----------
-        confidence_level : float, default=0.95
-        simultaneous : bool, default=False
-            Whether all cells are covered together.
-
-        Raises
-        ------
-        DPStatsError
-            If ``interval=False`` was given, or of a race, which has `lower_bound` only.
-        """
-        level = check_level("confidence_level", confidence_level)
-        if self.method == "race":
-            raise DPStatsError("a race has no interval: what it releases is below the sum (see lower_bound)")
-        low, high = self._ends(level, len(self.cells) if simultaneous else 1)
-        return ConfidenceInterval(low, high, level, self.estimand, simultaneous)
-
-    def _ends(self, level: float, cells: int) -> tuple[Numbers, Numbers]:
-        measure = self.measure
-        if measure.kind != "mean":
-            width = self.off.half(level, cells) * measure.spacing
-            return self.values - width, self.values + width
-        width = self.off.half(level, 2 * cells)
-        count, total = self.raw.T
-        # At least one row, if there is a mean.
-        most, least = (np.maximum((count + sign * width) / measure.reach, 1.0) for sign in (1, -1))
-        low, high = total - width, total + width
-        ends = np.where(low < 0, low / least, low / most), np.where(high > 0, high / least, high / most)
-        # A mean of rounded values is half a step from that of the values, at most.
-        half = 0.5 if measure.rounded else 0.0
-        ends = ends[0] - half, ends[1] + half
-        return (
-            measure.spacing * np.clip(measure.middle + ends[0], measure.low, measure.high),
-            measure.spacing * np.clip(measure.middle + ends[1], measure.low, measure.high),
+    def estimates(self) -> Estimates:
+        """Return the values with the distribution of their errors, from the noise alone, whatever the data are."""
+        values = self.values if self.names else np.asarray(self.values[0])
+        errors = AnswerErrors(values, self.raw, self.measure, self.off, self.method == "race")
+        plain = self.measure.kind != "mean" and errors.known
+        std = self.off.std * self.measure.spacing if plain else math.nan
+        return Estimates(
+            values[()],
+            np.full(values.shape, std),
+            tuple(", ".join(map(str, cell)) or "answer" for cell in self.cells),
+            self.estimand,
+            errors,
+            title="Private answer",
+            header=self.label,
+            rows=", ".join(self.names),
+            facts=[
+                ("Query", " ".join(self.text.split())),
+                ("Privacy", str(self.guarantee)),
+                ("Noise", self.off.describe(self.measure)),
+            ],
+            notes=self._notes(errors.known),
+            together=BONFERRONI,
+            labels={name: [cell[j] for cell in self.cells] for j, name in enumerate(self.names)},
+            simulated=self.guarantee.simulated,
         )
 
-    def summary(self, confidence_level: float = 0.95) -> Summary:
-        """Return a table; prints as text, shows as HTML in a notebook."""
-        columns = [self.label]
-        interval = None
-        if self.method != "race" and self.off.known:
-            interval = self.confidence_interval(confidence_level)
-            percent = f"{100 * interval.confidence_level:g}%"
-            columns += [f"[{percent} low", f"{percent} high]"]
-        rows = []
-        for i, cell in enumerate(self.cells):
-            if interval is None:
-                shown = [f"{self.values[i]:.6g}"]
-            else:
-                low, high = (float(np.atleast_1d(end)[i]) for end in interval)
-                # Widths are known to about a half: two digits of a quarter of them.
-                shown = [
-                    significant(x, max((high - low) / 4, 1e-12)) for x in (float(self.values[i]), low, high)
-                ]
-            rows.append((", ".join(map(str, cell)), *shown))
-        facts = [
-            ("Query", " ".join(self.text.split())),
-            ("Privacy", str(self.guarantee)),
-            ("Noise", self.off.describe(self.measure)),
-        ]
-        if interval is not None:
-            facts.append(("Interval covers", interval.estimand))
-        return Summary(
-            "Private answer", facts, (", ".join(self.names), *columns), rows, self._notes(interval)
-        )
-
-    def _notes(self, interval: ConfidenceInterval | None) -> list[str]:
+    def _notes(self, known: bool) -> list[str]:
         notes = []
-        if interval is not None:
+        if known:
             notes.append(
                 "The interval counts the noise and nothing else: it is for these data, and no population."
             )
-        if self.method == "smooth" and interval is None:
+        if self.method == "smooth" and not known:
             notes.append("The scale of the noise is private: digits are not those that it leaves.")
         if self.thresholds and self.measure.kind != "mean":
             notes.append(
                 f"What a {self.guarantee.unit} adds beyond the threshold is left out: of the whole there is a lower "
                 "bound only."
             )
-        if self.guarantee.simulated:
-            notes.append("Simulated noise, not a private release: random_state was given.")
         return notes
 
     def records(self, confidence_level: float = 0.95) -> list[dict[str, Any]]:
@@ -232,9 +261,6 @@ class PrivateTable(Reported):
 
     def __repr__(self) -> str:
         return str(self.summary())
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
 
 
 class PrivateAnswer(PrivateTable):
@@ -263,18 +289,6 @@ class PrivateAnswer(PrivateTable):
         """The number."""
         return float(self.values[0])
 
-    def confidence_interval(
-        self, confidence_level: float = 0.95, simultaneous: bool = False
-    ) -> ConfidenceInterval:
-        """Return an interval for the number in these data, from the noise alone, whatever the data are."""
-        found = super().confidence_interval(confidence_level, simultaneous)
-        return ConfidenceInterval(
-            float(np.ravel(found.low)[0]),
-            float(np.ravel(found.high)[0]),
-            found.confidence_level,
-            found.estimand,
-        )
-
     def lower_bound(self, confidence_level: float = 0.95) -> float:
         """Return what the whole count, or sum of values that are not negative, is above, with this probability.
 
@@ -290,7 +304,7 @@ class PrivateAnswer(PrivateTable):
             return self.value
         # One tail of the noise.
         return (
-            max(0.0, self.value - self.off.half(1 - 2 * (1 - level)) * self.measure.spacing)
+            max(0.0, self.value - self.off.half(2 * (1 - level)) * self.measure.spacing)
             if level > 0.5
             else 0.0
         )

@@ -26,6 +26,7 @@ class SurvivalEstimator(PrivateEstimator[Plan], ABC):
     unit: Any
     groups: Any
     censored: Any
+    entry: Any
 
     _min_samples = 1
 
@@ -96,6 +97,12 @@ class SurvivalEstimator(PrivateEstimator[Plan], ABC):
 
     def _size(self, n_samples: Any, n_features: Any) -> int:
         """Return the public number of rows, of one column of times each."""
+        if self.entry is not None:
+            raise InvalidParameter(
+                f"entry must be None, got {self.entry!r}: late entry (left truncation) is not available. Give times "
+                "since entry if they answer the question, or use PrivateStatistic with a function that takes entry "
+                "times."
+            )
         if check_integer("n_features", n_features, at_least=1) != 1:
             raise InvalidParameter(
                 f"n_features must be 1: times are one column, got {n_features}. Name it by time, or give it alone as X."

@@ -95,8 +95,11 @@ class Reference:
 
     @cached_property
     def heights(self) -> Floats:
-        """The weighted cumulative hazard at each edge: shape (releases, bins + 1)."""
-        increments = -np.log1p(-self.pooled_hazards) * self.weights
+        """The weighted sum of hazards up to each edge: shape (releases, bins + 1).
+
+        Events of one bin are ties. So the residuals of a bin add up to 0, wherever its events are in it.
+        """
+        increments = self.pooled_hazards * self.weights
         return np.hstack([np.zeros((len(increments), 1)), np.cumsum(increments, axis=1)])
 
     @cached_property
@@ -108,8 +111,9 @@ class Reference:
 
     @cached_property
     def information(self) -> Floats:
-        """Weighted events w^2 E h of each bin: shape (releases, bins)."""
-        return np.asarray(self.weights**2 * np.maximum(self.pooled_at_risk, 0.0) * self.pooled_hazards)
+        """Weighted events w^2 E h (1 - h) of each bin, without ties: shape (releases, bins)."""
+        hazards = self.pooled_hazards
+        return np.asarray(self.weights**2 * np.maximum(self.pooled_at_risk, 0.0) * hazards * (1 - hazards))
 
     @cached_property
     def mean_shares(self) -> Floats:

@@ -21,6 +21,7 @@ from dpstats.survival.reference import Reference
 
 RESIDUALS = "residuals"
 _ROWS = 1 << 16  # of a block
+_LEAST_RANGE = 0.05
 
 
 def residual_integers(n_groups: int, bits: int, share: float) -> Integers:
@@ -50,11 +51,16 @@ class Residuals:
     @cached_property
     def bounds(self) -> tuple[Floats, Floats]:
         """The least and the largest number that a row adds to a sum: each of shape (releases,)."""
-        total = self.reference.heights[:, -1]
+        heights, weights = self.reference.heights, self.reference.weights
+        total = heights[:, -1]
+        # An event is at risk in its whole bin. A small least value keeps a table without usable bins divisible.
+        largest = np.maximum((weights - heights[:, 1:]).max(axis=1), _LEAST_RANGE)
         if self.reference.n_groups > 2:
-            return -total, np.ones_like(total)
+            return -total, largest
         share = self.reference.mean_shares[:, 0]
-        return np.minimum(-(1 - share) * total, -share), np.maximum(1 - share, share * total)
+        return np.minimum(-(1 - share) * total, -share * largest), np.maximum(
+            (1 - share) * largest, share * total
+        )
 
     @cached_property
     def divisor(self) -> Floats:
@@ -80,8 +86,9 @@ class Residuals:
         width = np.diff(edges)[bins]
         share = np.clip((times - edges[bins]) / width, 0.0, 1.0)
         heights, weights = self.reference.heights, self.reference.weights
-        expected = heights[:, bins] + share * (heights[:, bins + 1] - heights[:, bins])
         event = (codes > 0) & (times <= edges[-1])
+        share = np.where(event, 1.0, share)  # at risk in the whole bin
+        expected = heights[:, bins] + share * (heights[:, bins + 1] - heights[:, bins])
         values = np.where(event, weights[:, bins], 0.0) - expected
         one = 1 << self.bits
         low, high = (end / self.divisor * one for end in self.bounds)

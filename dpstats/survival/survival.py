@@ -100,6 +100,8 @@ class PrivateSurvival(_Fitted):
         The subject of each row. A subject with several rows is refused.
     censored : default=0
         The value of ``event`` of a censored time.
+    entry : None
+        Not available: a column of entry times is refused. Every subject counts as at risk from time 0.
     discrete : bool, default=False
         Whether times happen at the edges only (whole months, say): curves are then steps, and restricted means have no
         grid term.
@@ -139,7 +141,7 @@ class PrivateSurvival(_Fitted):
     rows of Greenwood's variance. The band covers the whole usable range together. Beyond the usable range the lower
     limit is 0.
 
-    **Not covered.** Rows that enter late (left truncation): there is no column for an entry time.
+    **Not covered.** Subjects who enter late (left truncation): ``entry`` is refused.
 
     References
     ----------
@@ -175,6 +177,7 @@ class PrivateSurvival(_Fitted):
     event: Any = None
     unit: Any = None
     censored: Any = 0
+    entry: Any = None
     discrete: bool = False
     random_state: Any = None
     budget: Any = None

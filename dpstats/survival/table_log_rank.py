@@ -36,8 +36,7 @@ def table_log_rank(reference: Reference) -> tuple[Floats, Floats, Floats]:
     weights, hazards, shares = reference.weights, reference.pooled_hazards, reference.shares
     events = reference.cells[:, :, :m]
     differences = ((events - reference.at_risk * hazards[:, None]) * weights[:, None]).sum(axis=2)
-    # Events of one bin are ties, as in the hypergeometric variance.
-    information = reference.information * (1 - hazards)
+    information = reference.information
     alone = np.einsum("raj,rj->ra", shares, information)
     between = np.einsum("raj,rbj,rj->rab", shares, shares, information)
     covariance = alone[:, :, None] * np.eye(K) - between
@@ -45,7 +44,7 @@ def table_log_rank(reference: Reference) -> tuple[Floats, Floats, Floats]:
     moved = (np.eye(K)[None, :, :, None] - shares[:, :, None, :]) * weights[:, None, None, :]
     gradients = expectation_gradient(moved, hazards[:, None, None, :])
     own = reference.noise.own + np.outer(reference.noise.shared, reference.noise.shared)
-    covariance = covariance + np.einsum("raqc,cd,rbqd->rab", gradients, own, gradients)
+    covariance = covariance + np.einsum("raqc,rbqc->rab", gradients @ own, gradients)
     common = (gradients @ reference.noise.shared).sum(axis=2)
     covariance = covariance - common[:, :, None] * common[:, None, :]
     used = covariance[:, :-1, :-1] + 1e-9 * np.eye(K - 1)

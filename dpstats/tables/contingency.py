@@ -9,7 +9,7 @@ import math
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,16 @@ from dpstats.release.session import Released
 from dpstats.results import ConfidenceInterval, Summary
 from dpstats.tables.cells import Cells
 from dpstats.tables.effects import DIFFERENCE, ODDS_RATIO, RISK_RATIO, Measure, effect
+from dpstats.tables.equations import (
+    CommonErrors,
+    Strata,
+    common,
+    equation_estimate,
+    homogeneity_pvalue,
+    paired_errors,
+    reciprocal,
+    trend_errors,
+)
 from dpstats.tables.null_tests import fit_pvalue, independence_pvalue
 from dpstats.tables.result import TableTest
 from dpstats.tables.shares import NoisyShare
@@ -391,7 +401,9 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
         expected = shares * cells.total
         return TableTest(statistic, pvalue, expected, "the stated proportions", note, size, self.privacy_)
 
-    def difference(self, groups: Any = None, outcome: Any = None, attributes: Any = None) -> Estimates:
+    def difference(
+        self, groups: Any = None, outcome: Any = None, attributes: Any = None, *, strata: Any = None
+    ) -> Estimates:
         """Return how much larger the share of an outcome is in one group than in another, with an interval.
 
         Parameters
@@ -402,30 +414,174 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
             The share of which is compared. May be left out where there are two: the first of them.
         attributes : pair of attributes, by name or position, optional
             Which of them makes the groups, and which is the outcome; may be left out where there are two.
+        strata : attribute, or several, optional
+            The groups are compared within their levels. The estimate is Mantel and Haenszel's, of one value that is
+            common to all strata: see `homogeneity`.
 
         Returns
         -------
         Estimates
-            Of one number: ``estimate``, ``pvalue`` (that the shares are equal), ``confidence_interval()``.
+            Of one number: ``estimate``, ``pvalue`` (that the shares are equal), ``confidence_interval()``,
+            ``test(value, alternative)``.
         """
-        return self._effect(DIFFERENCE, groups, outcome, attributes)
+        return self._effect(DIFFERENCE, groups, outcome, attributes, strata)
 
-    def risk_ratio(self, groups: Any = None, outcome: Any = None, attributes: Any = None) -> Estimates:
+    def risk_ratio(
+        self, groups: Any = None, outcome: Any = None, attributes: Any = None, *, strata: Any = None
+    ) -> Estimates:
         """Return how many times larger the share of an outcome is in one group than in another; as `difference`."""
-        return self._effect(RISK_RATIO, groups, outcome, attributes)
+        return self._effect(RISK_RATIO, groups, outcome, attributes, strata)
 
-    def odds_ratio(self, groups: Any = None, outcome: Any = None, attributes: Any = None) -> Estimates:
+    def odds_ratio(
+        self, groups: Any = None, outcome: Any = None, attributes: Any = None, *, strata: Any = None
+    ) -> Estimates:
         """Return the ratio of the odds of an outcome in one group to those in another; as `difference`."""
-        return self._effect(ODDS_RATIO, groups, outcome, attributes)
+        return self._effect(ODDS_RATIO, groups, outcome, attributes, strata)
 
-    def _effect(self, measure: Measure, groups: Any, outcome: Any, attributes: Any) -> Estimates:
+    def number_needed_to_treat(
+        self, groups: Any = None, outcome: Any = None, attributes: Any = None, *, strata: Any = None
+    ) -> Estimates:
+        """Return 1 over the `difference`: how many rows of the first group there are for one more outcome.
+
+        The interval holds 1 over each value of the interval of the difference. Where that interval contains 0, the
+        number may be beyond any bound on either side, and the interval is the whole line.
+        """
+        return reciprocal(self.difference(groups, outcome, attributes, strata=strata))
+
+    def homogeneity(
+        self,
+        measure: str = "odds ratio",
+        groups: Any = None,
+        outcome: Any = None,
+        attributes: Any = None,
+        *,
+        strata: Any,
+        n_simulations: int = 999,
+    ) -> TableTest:
+        """Test whether a measure is the same in all strata, as Breslow and Day's test does: it costs no privacy.
+
+        Parameters
+        ----------
+        measure : {"odds ratio", "risk ratio", "difference"}
+        groups, outcome, attributes, strata
+            As for `difference`.
+        n_simulations : int, default=999
+            Of whole releases with the common value in all strata. Their seed is public and fixed.
+        """
+        known = {each.name: each for each in (ODDS_RATIO, RISK_RATIO, DIFFERENCE)}
+        chosen = known[check_choice("measure", measure, list(known))]
+        if strata is None:
+            raise InvalidParameter("strata must be an attribute, or several, got None")
+        pair = self._pair(groups, outcome, attributes, strata)
+        size = check_integer("n_simulations", n_simulations, at_least=99)
+        statistic, pvalue = homogeneity_pvalue(pair.strata, chosen, pair.having, pair.lacking, size)
+        note = "The null distribution is simulated at the common value; its level is measured and not proved."
+        expected = pair.strata.expected_counts(chosen)
+        words = f"one {chosen.name} of the {pair.words}"
+        return TableTest(
+            statistic, pvalue, expected, words, note, size, self.privacy_, "sum of squared scores"
+        )
+
+    def paired_difference(self, outcome: Any = None, attributes: Any = None) -> Estimates:
+        """Return how much larger the share of an outcome is in one attribute than in another of the same rows.
+
+        The test that the shares are equal is McNemar's: before and after a treatment, or by two raters.
+
+        Parameters
+        ----------
+        outcome : level of both attributes, optional
+            May be left out where there are two levels: the first of them.
+        attributes : pair of attributes with the same levels, by name or position, optional
+            The first less the second; may be left out where there are two.
+        """
+        cells = self._two(attributes, "that are measured on the same rows")
+        if cells.levels[0] != cells.levels[1]:
+            raise InvalidParameter(
+                f"attributes must have the same levels, got {cells.names[0]!r} and {cells.names[1]!r}"
+            )
+        event = self._event(cells, outcome)
+        counts, count = cells.counts, len(cells.counts) - 1
+        gained = float(counts[event].sum() - counts[event, event])
+        lost = float(counts[:, event].sum() - counts[event, event])
+        noise = 2 * cells.noise.of(count).variance
+        level = cells.levels[0][event]
+        words = f"share with {cells.names[0]} = {level} less that with {cells.names[1]} = {level}"
+        return equation_estimate(
+            paired_errors(gained, lost, max(cells.total, 1.0), noise),
+            "paired difference",
+            words,
+            0.0,
+            self.privacy_,
+        )
+
+    def trend(self, scores: Any = None, outcome: Any = None, attributes: Any = None) -> Estimates:
+        """Return the slope of the share of an outcome in the scores of ordered groups.
+
+        The test that it is 0 is Cochran and Armitage's.
+
+        Parameters
+        ----------
+        scores : sequence of numbers, one for each level of the first attribute, optional
+            Public; by default 0, 1, 2, and so on, in the order of the levels.
+        outcome, attributes
+            As for `difference`.
+        """
+        cells = self._two(attributes, "that of the groups and that of the outcome")
+        event = self._event(cells, outcome)
+        rows, columns = cells.counts.shape
+        given = np.arange(rows, dtype=np.float64) if scores is None else np.asarray(scores, dtype=np.float64)
+        if given.shape != (rows,) or not np.isfinite(given).all() or np.ptp(given) == 0:
+            raise InvalidParameter(
+                f"scores must be {rows} finite numbers that are not all equal, got {reprlib.repr(scores)}"
+            )
+        having = cells.counts[:, event]
+        noise = cells.noise.variance, cells.noise.of(columns - 1).variance
+        errors = trend_errors(having, cells.counts.sum(axis=1) - having, given, noise)
+        words = f"slope of the share with {cells.names[1]} = {cells.levels[1][event]} in the score of {cells.names[0]}"
+        return equation_estimate(errors, "trend", words, 0.0, self.privacy_)
+
+    def _two(self, attributes: Any, what: str) -> Cells:
         cells = self.cells(attributes)
         if cells.counts.ndim != 2:
+            raise InvalidParameter(f"attributes must be two, {what}, of {', '.join(map(repr, cells.names))}")
+        return cells
+
+    @staticmethod
+    def _event(cells: Cells, outcome: Any) -> int:
+        if outcome is not None:
+            return cells.code(1, outcome, "outcome")
+        if cells.counts.shape[1] > 2:
             raise InvalidParameter(
-                "attributes must be two, that of the groups and that of the outcome, of "
-                f"{', '.join(map(repr, cells.names))}"
+                f"outcome must be given where an attribute has more than two levels: one of {cells.levels[1]!r}"
             )
-        rows, columns = cells.counts.shape
+        return 0
+
+    def _effect(self, measure: Measure, groups: Any, outcome: Any, attributes: Any, strata: Any) -> Estimates:
+        pair = self._pair(groups, outcome, attributes, strata)
+        words = f"{measure.name} of the {pair.words}"
+        if strata is not None:
+            return common(CommonErrors(pair.strata, measure), words, self.privacy_.simulated)
+        first, second = (
+            NoisyShare(float(having), float(lacking), pair.having, pair.lacking)
+            for having, lacking in pair.strata.counts[0]
+        )
+        return effect(first, second, measure, words, self.privacy_.simulated)
+
+    def _pair(self, groups: Any, outcome: Any, attributes: Any, strata: Any) -> _Pair:
+        whole = self._cells
+        within = () if strata is None else whole.positions("strata", strata)
+        if attributes is None:
+            chosen = tuple(j for j in range(whole.counts.ndim) if j not in within)
+        else:
+            chosen = whole.positions("attributes", attributes)
+        if len(chosen) != 2 or set(chosen) & set(within):
+            beside = "" if strata is None else ", beside the strata"
+            raise InvalidParameter(
+                f"attributes must be two, that of the groups and that of the outcome{beside}, of "
+                f"{', '.join(map(repr, whole.names))}"
+            )
+        cells = whole.over((*chosen, *within))
+        rows, columns = cells.counts.shape[:2]
         if (groups is None and rows > 2) or (outcome is None and columns > 2):
             raise InvalidParameter(
                 f"groups and outcome must be given where an attribute has more than two levels: two of "
@@ -437,18 +593,19 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
         first, second = (cells.code(0, level, "groups") for level in pair)
         if first == second:
             raise InvalidParameter(f"groups must be two different levels, got {pair[0]!r} twice")
-        event = 0 if outcome is None else cells.code(1, outcome, "outcome")
-        noise = cells.noise, cells.noise.of(columns - 1)
-        shares = [
-            NoisyShare(float(row[event]), float(row.sum() - row[event]), *noise)
-            for row in cells.counts[[first, second]]
-        ]
-        by, of = cells.names
+        event = self._event(cells, outcome)
+        counts = cells.counts[[first, second]].reshape(2, columns, -1)
+        having = counts[:, event]
+        table = np.stack([having, counts.sum(axis=1) - having], axis=-1).transpose(1, 0, 2)
+        by, of = cells.names[:2]
         words = (
-            f"{measure.name} of the shares with {of} = {cells.levels[1][event]}: {by} = {cells.levels[0][first]} "
+            f"shares with {of} = {cells.levels[1][event]}: {by} = {cells.levels[0][first]} "
             f"against {cells.levels[0][second]}"
         )
-        return effect(shares[0], shares[1], measure, words, self.privacy_.simulated)
+        if strata is not None:
+            words += f", within the levels of {', '.join(map(str, cells.names[2:]))}"
+        noise = cells.noise, cells.noise.of(columns - 1)
+        return _Pair(Strata(table, np.array([each.variance for each in noise])), *noise, words)
 
     def cells(self, attributes: Any = None) -> Cells:
         """Return the released counts with the law of their noise, of some attributes added up over the others."""
@@ -460,6 +617,15 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
         # A table of labels at declared levels: no numbers.
         tags.input_tags.two_d_array, tags.input_tags.categorical = False, True
         return tags
+
+
+class _Pair(NamedTuple):
+    """Two groups and an outcome, in strata, with the noise of a count with the outcome and without it."""
+
+    strata: Strata
+    having: CountNoise
+    lacking: CountNoise
+    words: str
 
 
 def _product(cells: Cells) -> Numbers:

@@ -33,6 +33,8 @@ class TableTest(Exported, Reported):
         In each bootstrap.
     privacy : PrivacyGuarantee
         Of the release.
+    name : str
+        Of the statistic.
 
     Examples
     --------
@@ -56,6 +58,7 @@ class TableTest(Exported, Reported):
     level_note: str
     n_simulations: int
     privacy: PrivacyGuarantee
+    name: str = "projected chi-square"
 
     def summary(self) -> Summary:
         """Return a table; prints as text, shows as HTML in a notebook."""
@@ -70,6 +73,6 @@ class TableTest(Exported, Reported):
                 ("Null distribution", f"{self.n_simulations:,} simulated releases"),
             ],
             ["", "statistic", "p-value"],
-            [("projected chi-square", f"{self.statistic:.4g}", f"{self.pvalue:.4g}")],
+            [(self.name, f"{self.statistic:.4g}", f"{self.pvalue:.4g}")],
             notes,
         )

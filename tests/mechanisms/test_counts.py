@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import pickle
+
 import numpy as np
 import pytest
 
 from dpstats.errors import InvalidData, InvalidParameter
-from dpstats.mechanisms import CountEstimate, DensityEstimate, Histogram
+from dpstats.mechanisms import CountEstimate, DensityEstimate, Histogram, RandomizedResponse
 from dpstats.privacy import Neighbors, PrivacyBudget
 
 EDGES = [0.0, 1.0, 2.0, 4.0, 8.0]
@@ -75,3 +78,31 @@ def test_bad_bins_and_bad_numbers_charge_nothing() -> None:
 
 def test_categories_have_no_densities() -> None:
     assert type(Histogram(["a"], 1.0, random_state=0).release(["a"])) is CountEstimate
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.05, 0.0), (1.0, 0.0), (50.0, 0.0), (1.0, 1e-6)])
+def test_tests_of_counts_agree_with_intervals(epsilon: float, delta: float) -> None:
+    found = Histogram(["a", "b"], epsilon, delta, random_state=0).release(["a"] * 70 + ["b"] * 30).estimates()
+    for side in ("two-sided", "less", "greater"):
+        low, high = found.confidence_interval(0.9, alternative=side)
+        # A step outside the interval every count is rejected, and at its end none.
+        for end, out in ((low, -1.0), (high, 1.0)):
+            if np.isfinite(end).all():
+                assert np.all(np.asarray(found.test(end + out, side).pvalue) <= 0.1)
+                assert np.all(np.asarray(found.test(end, side).pvalue) >= 0.1 - 1e-9)
+
+
+def test_counts_and_proportions_have_every_form() -> None:
+    counts = Histogram(["a", "b"], 1.0, random_state=0).release(["a"] * 70 + ["b"] * 30)
+    survey = RandomizedResponse(1.0, random_state=0)
+    shares = survey.estimate(survey.randomize(np.repeat([0, 1], [700, 300])))
+    for result in (counts, shares):
+        found = result.estimates()
+        frame, said = result.to_frame(0.9), json.loads(json.dumps(result.to_dict(0.9)))
+        low, high = result.confidence_interval(0.9)
+        np.testing.assert_allclose(frame[["low", "high"]], np.column_stack([low, high]))
+        assert said["simulated"] and said["estimand"] == result.estimand_
+        assert result.to_latex().startswith(r"\begin{tabular}") and result.to_markdown().startswith("| ")
+        assert "<table" in result._repr_html_() and "not a private release" in str(result.summary())
+        assert pickle.loads(pickle.dumps(found)).to_dict() == found.to_dict()
+        assert result.plot().get_xlabel() == found.header

@@ -73,7 +73,7 @@ def test_intervals_cover(delta, epsilon):
     for _ in range(4000):
         result = histogram.release(data)
         for simultaneous, hits in ((False, inside), (True, together)):
-            low, high = result.confidence_interval(0.9, simultaneous)
+            low, high = result.confidence_interval(0.9, simultaneous=simultaneous)
             covered = (low <= truth) & (truth <= high)
             hits.append(covered.all() if simultaneous else covered.mean())
     error = math.sqrt(0.9 * 0.1 / 4000)

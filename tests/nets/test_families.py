@@ -267,7 +267,10 @@ def test_an_end_splits_its_level_over_every_noise_that_it_counts(database: Any) 
 def test_cells_of_a_query_share_their_level(database: Any, more: dict[str, Any]) -> None:
     sql = PrivateSQL(database, epsilon=0.5, categories={"v.z": [0, 1, 2, 3]}, random_state=0, **more)
     answer: Any = sql.query("SELECT z, COUNT(*) FROM v GROUP BY z")
-    together, each = answer.confidence_interval(0.9, True), answer.confidence_interval(1 - 0.1 / 4)
+    together, each = (
+        answer.confidence_interval(0.9, simultaneous=True),
+        answer.confidence_interval(1 - 0.1 / 4),
+    )
     assert np.allclose(together.low, each.low) and np.allclose(together.high, each.high)
     assert np.all(together.high > answer.confidence_interval(0.9).high)
 

@@ -24,12 +24,14 @@ from dpstats.regression import (
 from dpstats.regression.moments import STAGE
 from dpstats.regression.movement import MEAT, MOMENTS
 from dpstats.regression.plan import CENTRE, MEAN, RESIDUALS, STEPS, step_name
+from dpstats.survival import LogRankTest, PrivateSurvival
 from dpstats.tables import ContingencyTable
 
 RNG = np.random.default_rng(4)
 X = RNG.normal(size=(1000, 3)) * [1.0, 0.5, 0.8]
 GROUP = RNG.choice(3, 1000, p=[0.2, 0.5, 0.3])
 Y = X @ [1.0, -0.5, 2.0] + RNG.normal(size=1000)
+TIMES, CAUSE = RNG.geometric(0.2, 1000).astype(float), RNG.integers(3, size=1000)
 BOX: dict[str, Any] = {"bounds": (-4, 3), "random_state": 0}
 LINES: dict[str, Any] = {"x_bounds": (-3, 3), "y_bounds": (-9, 9), "epsilon": 0.5, "random_state": 0}
 
@@ -42,6 +44,10 @@ FITS: dict[str, Callable[[], tuple[Any, tuple[Any, ...]]]] = {
     "table": lambda: (ContingencyTable(levels=[[0, 1, 2]], unknown="drop", random_state=0), (GROUP,)),
     "sufficient": lambda: (SufficientStatisticsRegression(**LINES), (X, Y)),
     "functional": lambda: (FunctionalMechanismRegression(**LINES), (X, Y)),
+    "survival": lambda: (
+        PrivateSurvival(horizon=6, bins=6, groups=[0, 1], causes=[1, 2], discrete=True, random_state=0),
+        (TIMES, CAUSE, GROUP % 2),
+    ),
     "linear": lambda: (PrivateLinearRegression(**LINES), (X, Y)),
 }
 
@@ -100,11 +106,25 @@ def claims(fitted: Any) -> dict[str, Any]:
         "intercept_standard_error_",
         "clipped_share_std_",
         "counts_noise_std_",
+        "at_risk_noise_std_",
     ):
         if hasattr(fitted, name):
             found[name] = np.mean(getattr(fitted, name))
+    if isinstance(fitted, PrivateSurvival):
+        for name, ask in CURVES.items():
+            interval = ask(fitted)
+            found[name] = float(np.mean(np.asarray(interval.high) - np.asarray(interval.low)))
     return found
 
+
+CURVES: dict[str, Callable[[Any], Any]] = {
+    "band": lambda fitted: fitted.band(),
+    "restricted means": lambda fitted: fitted.rmst(),
+    "difference of restricted means": lambda fitted: fitted.rmst_difference(0, 1),
+    "difference": lambda fitted: fitted.difference(0, 1, 4),
+    "incidence": lambda fitted: fitted.incidence_interval(1),
+}
+"""Further intervals of survival curves, with ends ``low`` and ``high``."""
 
 # What grows with which noise. Noises of a stage that are not named are compared by nothing here.
 W = "width"
@@ -134,6 +154,7 @@ GROWS: dict[str, dict[str, list[str]]] = {
         "clipped moments: fourth moment about the centre": [W],
     },
     "table": {"cells": [W, "noise_std_"]},
+    "survival": {"survival table": [W, *CURVES, "at_risk_noise_std_"]},
     "sufficient": {
         "second moments: moments, diagonal": [W, "scale_", "intercept_standard_error_"],
         "second moments: moments, above the diagonal": [W, "scale_", "intercept_standard_error_"],
@@ -189,3 +210,29 @@ def test_where_noise_hides_a_slope_its_error_is_what_the_outcome_leaves_open(kin
         report(made, {STAGE: {**moments, f"{MOMENTS}, diagonal": diagonal}}, fitted.plan_)
         errors.append(made.standard_errors_)
     assert np.all(errors[1] > 5 * errors[0])
+
+
+@pytest.mark.parametrize("groups", [2, 3])
+def test_pvalues_of_log_rank_tests_grow_with_every_noise(groups: int) -> None:
+    made, kept = LogRankTest(groups=range(groups), horizon=6, random_state=0), []
+    report = LogRankTest._report
+    made._report = lambda released, plan: kept.append(released) or report(made, released, plan)
+    # Hazards that differ a little: a p-value between 0 and 1.
+    times = TIMES * np.array([1.0, 1.1, 0.95])[GROUP % groups]
+    fitted = made.fit(times, CAUSE > 0, y=GROUP % groups)
+    before = fitted.pvalue_
+    for place in places(fitted.plan_):
+        report(made, kept[0], louder(fitted.plan_, place))
+        assert made.pvalue_ > before * (1 + 2e-5), place
+
+
+@pytest.mark.parametrize("groups", [2, 3])
+def test_the_pvalue_of_a_survival_table_grows_with_its_noise(groups: int) -> None:
+    made, kept = PrivateSurvival(horizon=6, bins=6, groups=range(groups), random_state=0), []
+    report = PrivateSurvival._report
+    made._report = lambda released, plan: kept.append(released) or report(made, released, plan)
+    fitted = made.fit(TIMES, CAUSE > 0, GROUP % groups)
+    before = fitted.log_rank().pvalue
+    made.plan_ = louder(fitted.plan_, "survival table")
+    report(made, kept[0], made.plan_)
+    assert made.log_rank().pvalue > before * (1 + 2e-5)

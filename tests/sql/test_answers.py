@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -197,3 +199,26 @@ def test_units_beyond_the_threshold_are_shared_out_among_cells() -> None:
         and width < 60 * answer.thresholds[0]
     )
     assert np.all(np.abs(answer.values - cut / 1024) < 2 * width + 60)
+
+
+@pytest.mark.parametrize("name", ["cells", "means", "mean", "smooth cells", "units"])
+def test_answers_have_every_form_and_tests_that_agree_with_intervals(connection: Any, name: str) -> None:
+    (answer,) = answers(connection, name, 1)
+    found = answer.estimates()
+    low, high = (np.ravel(end) for end in answer.confidence_interval(0.9))
+    step = np.maximum(np.abs(high - low) * 1e-6, 1e-9)
+    start, ends = np.ravel(found.estimate), [np.ravel(end) for end in found.distribution.box]
+    for at, side in ((low - step, "less"), (high + step, "greater")):
+        at = np.clip(at, *ends)
+        beyond = (at < low) if side == "less" else (at > high)
+        pvalues = np.ravel(answer.test(np.reshape(at, np.shape(found.estimate))).pvalue)
+        assert np.all(pvalues[beyond] <= 0.1 + 1e-9)
+    assert np.all(np.ravel(answer.test(found.estimate).pvalue) > 0.1)
+    wide = answer.confidence_interval(0.9, simultaneous=True)
+    assert np.all(np.ravel(wide.low) <= low) and np.all(np.ravel(wide.high) >= high)
+    frame, said = answer.to_frame(0.9), json.loads(json.dumps(answer.to_dict(0.9)))
+    np.testing.assert_allclose(frame["low"], low)
+    assert len(said["rows"]) == start.size and said["simulated"] == answer.guarantee.simulated
+    assert answer.to_latex().startswith(r"\begin{tabular}") and answer.plot().get_xlabel() == answer.label
+    assert pickle.loads(pickle.dumps(found)).to_dict() == found.to_dict()
+    assert isinstance(answer.standard_error_, float) == (answer.names == ())

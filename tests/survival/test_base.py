@@ -14,7 +14,7 @@ import pytest
 
 from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
 from dpstats.privacy import PrivacyBudget
-from dpstats.survival import PrivateSurvival
+from dpstats.survival import LogRankTest, PrivateSurvival
 
 RNG = np.random.default_rng(0)
 N = 300
@@ -137,6 +137,17 @@ def test_what_does_not_go_together_is_refused() -> None:
     refused({}, FRAME[["week", "person"]], events, words="times are one column", kind=InvalidParameter)
     refused({"time": "month", "event": "arrest"}, FRAME, words="month", kind=InvalidParameter)
     refused({"time": "week", "event": "arrest"}, times.to_numpy(), words="data frame with a column")
+
+
+@pytest.mark.parametrize("kind", [PrivateSurvival, LogRankTest])
+def test_late_entry_is_refused_by_name(kind: type) -> None:
+    budget = PrivacyBudget(10.0)
+    given = {**BY, "random_state": None, "budget": budget}
+    with pytest.raises(InvalidParameter, match=r"entry must be None, got 'enrolled': .* PrivateStatistic"):
+        kind(**given, entry="enrolled").fit(FRAME.assign(enrolled=1))
+    with pytest.raises(InvalidParameter, match="left truncation"):
+        kind(**given, entry="enrolled").plan(300)
+    assert budget.history() == ()
 
 
 def test_a_budget_that_cannot_pay_is_asked_first() -> None:

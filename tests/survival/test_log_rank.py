@@ -29,8 +29,9 @@ def test_exact_noise_is_charged_once_and_finds_a_difference(groups: list[int], d
     kept = np.isin(ARM, groups)
     test.fit(ROWS[0][kept], ROWS[1][kept], y=ARM[kept])
     assert len(budget.history()) == 1 and len(test.plan_.stages) == 2 and not test.privacy_.simulated
-    # The power is above 0.9999.
-    assert test.pvalue_ < 0.01 and test.observed_minus_expected_[0] > 0
+    # The rows are fixed. Exact noise makes a larger p-value in fewer than 1e-4 of runs: in 300 simulated ones the
+    # largest is 0.014.
+    assert test.pvalue_ < 0.05 and test.observed_minus_expected_[0] > 0
     text = str(test.summary())
     assert "O - E" in text and "same survival curve" in text and "simulated" not in text.lower()
     test.set_params(budget=None)

@@ -11,7 +11,7 @@ import pytest
 from dpstats.survival import LogRankTest
 from dpstats.survival.levels import TABLE
 from dpstats.survival.log_rank import outcome
-from dpstats.survival.null_distribution import NullDistribution
+from dpstats.survival.null_distribution import NullDistribution, _variance_error_factor
 from dpstats.survival.reference import Reference
 from dpstats.survival.residuals import RESIDUALS
 
@@ -59,6 +59,18 @@ def test_the_level_holds(
     assert (found <= 0.05).mean() < 0.105
 
 
+def test_events_soon_after_the_start_do_not_raise_the_level() -> None:
+    rng = np.random.default_rng(0)
+    found = []
+    for seed in range(100):
+        group = rng.choice(2, p=[0.05, 0.95], size=1000)
+        test = LogRankTest(groups=[0, 1], horizon=1.2, random_state=seed)
+        found.append(test.fit(np.full(1000, 0.01), np.ones(1000), y=group).pvalue_)
+    # 100 tests at a level of 0.06 reject more than 0.2 of the time in fewer than 1e-5 of runs. Residuals with times
+    # inside the bin would reject 0.4 of the time.
+    assert (np.array(found) <= 0.05).mean() < 0.2
+
+
 def test_power_is_that_of_the_formula() -> None:
     found = pvalues(2000, [0.5, 0.5], [1.0, 0.8], [1e-9, 1e-9], 300)
     test = LogRankTest(groups=[0, 1], horizon=1.2)
@@ -70,10 +82,10 @@ def test_power_is_that_of_the_formula() -> None:
 def test_without_the_second_order_few_rows_would_reject_too_often(monkeypatch: pytest.MonkeyPatch) -> None:
     compute = NullDistribution.compute
 
-    def first_order(reference: Reference) -> NullDistribution:
+    def first_order(reference: Reference, released_std: np.ndarray) -> NullDistribution:
         noise = reference.noise
         quiet = replace(noise, own=1e-12 * noise.own, shared=0 * noise.shared)
-        return compute(replace(reference, noise=quiet))
+        return compute(replace(reference, noise=quiet), released_std)
 
     arguments: Any = (200, [0.5, 0.5], [1.0, 1.0], [0.05, 2.0], 300)
     honest = (pvalues(*arguments, epsilon=0.5) <= 0.05).mean()
@@ -87,3 +99,25 @@ def test_pvalues_count_the_noise_of_the_second_stage() -> None:
     silent, noisy_ = (null.pvalues_of_two(at, "laplace", np.array([scale]))[0] for scale in (1e-9, 2.0))
     assert silent == pytest.approx(0.0027, rel=0.01) and noisy_ > 0.1
     assert null.pvalues_of_two(at, "gaussian", np.array([np.sqrt(8.0)]))[0] == pytest.approx(0.3173, rel=0.01)
+
+
+@pytest.mark.parametrize("deviation", [0.1, 0.25, 0.4])
+def test_an_uncertain_variance_keeps_the_level(deviation: float) -> None:
+    rng = np.random.default_rng(0)
+    error, z = rng.normal(size=400_000), rng.normal(size=400_000)
+    # A share of 0.1 with this relative error, and 100 events.
+    share = 0.1
+    noise = deviation * share * (1 - share) / (1 - 2 * share)
+    stated = 100 * (share * (1 - share) + (1 - 2 * share) * noise * error)
+    stated = np.maximum(stated, 1e-6)
+    factor = _variance_error_factor(
+        stated[:, None], np.full((1, 1), 100 * (1 - 2 * share)), np.full((1, 1), noise**2)
+    )[:, 0]
+    rejected = [np.abs(z) * 3 > 1.96 * width * np.sqrt(stated) for width in (1.0, factor)]
+    # A standard error of 0.0004.
+    assert rejected[1].mean() < 0.0515 and rejected[0].mean() > rejected[1].mean() + 0.1 * deviation**2
+
+
+def test_equal_groups_have_no_error_of_the_variance() -> None:
+    factor = _variance_error_factor(np.array([[9.0, 9.0]]), np.zeros((1, 2)), np.full((1, 2), 0.01))
+    assert factor.tolist() == [[1.0, 1.0]]

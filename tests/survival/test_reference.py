@@ -22,10 +22,12 @@ def made(
     return Reference(np.array([[each, 3 * each]]), noise, rho, gamma)
 
 
-def test_the_height_is_the_cumulative_hazard() -> None:
-    assert made().heights[0] == pytest.approx(EDGES, abs=0.002)
+def test_the_height_is_the_sum_of_hazards() -> None:
+    alive = np.exp(-np.diff(EDGES)[0])
+    assert made().heights[0] == pytest.approx(np.arange(M + 1) * (1 - alive), abs=0.002)
     assert made().mean_shares[0] == pytest.approx([0.25, 0.75])
-    assert made().information.sum() == pytest.approx(4000 * made().cells[0, 0, :M].sum() / 1000, rel=1e-6)
+    events = 4000 * made().cells[0, 0, :M].sum() / 1000
+    assert made().information.sum() == pytest.approx(alive * events, rel=1e-3)
 
 
 @pytest.mark.parametrize(("rho", "gamma"), [(1.0, 0.0), (0.0, 1.0), (0.5, 2.0)])

@@ -46,12 +46,13 @@ def test_no_two_rows_are_further_apart_than_stated(
         assert worst > (0.98 if n_groups == 2 else 0.7) * stated
 
 
-def test_sums_are_those_of_martingale_residuals() -> None:
+def test_sums_are_those_of_residuals_with_ties() -> None:
     rng = np.random.default_rng(0)
     found = residuals(2, True, 1.0, bits=30)
     times, codes, groups = rng.uniform(0, 1.3, 500), rng.integers(2, size=500), rng.integers(2, size=500)
-    heights = np.interp(times, EDGES, found.reference.heights[0])
-    values = np.where(times <= 1, codes, 0) - heights
+    events = (codes == 1) & (times <= 1)
+    at = np.where(events, np.ceil(times * M) / M, times)  # events at the end of their bin
+    values = events - np.interp(at, EDGES, found.reference.heights[0])
     share = found.reference.mean_shares[0, 0]
     expected = (np.where(groups == 0, 1 - share, -share) * values).sum()
     assert found.sums(times, codes, groups)[0, 0] * 2.0**-30 * found.divisor[0] == pytest.approx(
@@ -66,4 +67,22 @@ def test_a_reference_without_information_gives_zeros() -> None:
     found = residuals(2, True, 1.0)
     empty = Reference(0 * found.reference.cells, found.reference.noise, 0.0, 0.0)
     nothing = Residuals(empty, EDGES, 12, True)
-    assert not nothing.sums(np.array([0.5]), np.array([1]), np.array([0])).any() and nothing.divisor[0] == 1
+    assert (
+        not nothing.sums(np.array([0.5]), np.array([1]), np.array([0])).any() and nothing.divisor[0] == 0.05
+    )
+
+
+@pytest.mark.parametrize("place", [0.01, 0.5, 1.0])
+def test_residuals_of_exact_tables_add_up_to_zero_wherever_events_are(place: float) -> None:
+    # 900 of 1000 rows have the event at one place of the first bin, and the others in the last one.
+    times, codes = np.repeat([place / M, 1.0], [900, 100]), np.ones(1000, dtype=np.int64)
+    found = residuals(2, True, 1.0, bits=30)
+    cells = np.zeros((1, 2, 2 * M + 1))
+    cells[0, :, [0, M - 1]] = np.array([[450.0, 450.0], [50.0, 50.0]])
+    reference = Reference(cells, found.reference.noise, 0.0, 0.0)
+    assert reference.pooled_hazards[0, 0] == pytest.approx(0.9)
+    exact = Residuals(reference, EDGES, 30, True)
+    followed = times <= 0.25  # follow-up ends where all have the event
+    one = exact.sums(times[followed], codes[followed], np.zeros(900, dtype=np.int64))
+    left = exact.sums(np.full(100, 0.9), 0 * codes[:100], np.zeros(100, dtype=np.int64))
+    assert (one + left)[0, 0] * 2.0**-30 == pytest.approx(0, abs=1e-3)

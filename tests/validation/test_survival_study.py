@@ -49,13 +49,46 @@ def test_a_log_rank_cell_gives_three_rates() -> None:
     assert plain > 0.9 and own > 0.7 and of_table > 0.5
 
 
+@pytest.mark.parametrize("n_groups", [2, 3])
+def test_sums_by_bin_give_the_integers_of_the_test(n_groups: int) -> None:
+    rng = np.random.default_rng(0)
+    shape = (2, 400)
+    group = rng.integers(n_groups, size=shape)
+    times, events = rng.exponential(size=shape), rng.random(shape) < 0.7
+    drawn = survival.Drawn.of_rows(times, events, group, n_groups, 10)
+    plan = survival.LogRankTest(groups=range(n_groups), horizon=survival.HORIZON).plan(400)
+    for i in range(2):
+        rows = times[i], events[i].astype(np.int64), group[i]
+        counts = plan.cells.count(*rows) / 2.0**plan.cells.bits
+        np.testing.assert_allclose(drawn.cells[i], counts, atol=0.02)
+        reference = plan.reference(
+            plan.levels.steps(plan.cells.count(*rows)) * plan.stage("survival table").spacing
+        )
+        residuals = plan.residuals(reference)
+        found = survival.Drawn(*(part[i : i + 1] for part in vars(drawn).values())).residual_sums(reference)
+        steps = residuals.sums(*rows) * np.asarray(plan.stage("residuals").spacing)
+        np.testing.assert_allclose(found / residuals.divisor[:, None], steps, atol=1e-3)
+
+
+def test_differences_causes_and_whole_fits_cover() -> None:
+    # 40 datasets: a coverage of 0.94 is below 0.75 in fewer than 1e-4 of runs.
+    found = survival.compared(2000, 1.0, 10, (0.5, 0.5), 40, 0)
+    found |= survival.competing(2000, 1.0, 10, 0.7, 40, 0)
+    found |= survival.fitted(1000, 1.0, 10, 20, 0)
+    assert len(found) == 8 and min(found.values()) >= 0.75
+
+
 def test_the_page_has_all_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(survival, "study_cells", lambda: [survival.Cell("exponential", 500, 1.0, 10)])
     monkeypatch.setattr(survival, "LEVELS", survival.LEVELS[6:7])
     monkeypatch.setattr(survival, "POWERS", survival.POWERS[:1])
+    monkeypatch.setattr(survival, "COMPARED", survival.COMPARED[:1])
+    monkeypatch.setattr(survival, "FITS", 2)
     page = survival.as_markdown(10, 10, 0, "command")
     for words in (
         "Bands cover",
+        "## Differences of two groups",
+        "## Whole fits",
         "## Peers",
         "level of tests",
         "## Log-rank tests: power",

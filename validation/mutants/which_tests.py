@@ -13,6 +13,8 @@ WIDER = {
     "release": [
         "tests/privacy/test_units.py",
         "tests/mechanisms/test_additive.py tests/means/test_clipped.py",
+        f"{CONFORMANCE}/test_state.py {CONFORMANCE}/test_leaks.py",
+        f"{CONFORMANCE}/test_replay.py",
         CONFORMANCE,
     ],
     "privacy": ["tests/release", f"{CONFORMANCE} -k plan"],
@@ -25,8 +27,17 @@ WIDER = {
         "tests/means/test_clipped.py tests/mechanisms/test_histogram.py tests/cli/test_files.py",
         "tests/cli/test_group_means.py",
     ],
-    "means": ["tests/nets/test_errors_of_means.py", f"{CONFORMANCE} -k mean", "tests/cli"],
-    "mechanisms": [CONFORMANCE],
+    "means": [
+        f"{CONFORMANCE}/test_row_ownership.py {CONFORMANCE}/test_replay.py -k mean",
+        "tests/nets/test_errors_of_means.py",
+        f"{CONFORMANCE} -k mean",
+        "tests/cli",
+    ],
+    "mechanisms": [
+        f"{CONFORMANCE}/test_state.py {CONFORMANCE}/test_leaks.py",
+        f"{CONFORMANCE}/test_replay.py",
+        CONFORMANCE,
+    ],
     "queries": [f"{CONFORMANCE} -k construction", f"{CONFORMANCE} -k online", f"{CONFORMANCE} -k workload"],
     "sensitivity": [f"{CONFORMANCE} -k median", "tests/sql"],
     "sql": [f"{CONFORMANCE} -k SQL"],

@@ -1,7 +1,7 @@
 """Private survival: coverage and width of bands, intervals, medians and restricted means; log-rank levels; peers.
 
 Datasets are drawn as counts of events by bin and of censored rows on a fine grid, by their exact probabilities, so that
-a cell costs the same for every number of rows. Times of log-rank tests are drawn row by row.
+a cell costs the same for every number of rows. Times of log-rank tests are drawn row by row, and reduced to sums.
 
     python validation/studies/survival.py
     python validation/studies/survival.py --replications 100 --tests 400 --no-write
@@ -24,17 +24,26 @@ from scipy.stats import norm
 import dpstats
 from dpstats.survival import LogRankTest, PrivateSurvival
 from dpstats.survival.curves import Curves
-from dpstats.survival.levels import TABLE, LeastSquares
-from dpstats.survival.limits import critical_values, limits, monotone, time_limits
+from dpstats.survival.levels import TABLE, LeastSquares, Levels
+from dpstats.survival.limits import (
+    BAND_FACTOR,
+    critical_values,
+    limits,
+    monotone,
+    normal_critical,
+    time_limits,
+)
 from dpstats.survival.log_rank import LogRankPlan, outcome
 from dpstats.survival.plan import TablePlan
 from dpstats.survival.reference import Reference
 from dpstats.survival.residuals import RESIDUALS
 from dpstats.survival.restricted_means import Area
+from dpstats.survival.table import SurvivalTable
 from dpstats.survival.table_log_rank import table_log_rank
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "survival.md"
-HORIZON, FINE, DRAWS, LEVEL = 1.2, 20, 1000, 0.95
+HORIZON, FINE, DRAWS, LEVEL = 1.2, 20, 2000, 0.95
+TOGETHER = 500  # datasets of a log-rank test
 Floats = NDArray[np.float64]
 Curve = Callable[[Floats], Floats]
 
@@ -43,6 +52,7 @@ LAWS: dict[str, Curve] = {
     "Weibull(0.5)": lambda t: np.exp(-np.sqrt(t)),
     "Weibull(3)": lambda t: np.exp(-(t**3)),
     "lognormal": lambda t: norm.sf(np.log(np.maximum(t, 1e-300))),
+    "slow": lambda t: np.exp(-0.8 * t),
     "discrete": lambda t: 0.94 ** np.floor(t + 1e-9),
 }
 
@@ -112,11 +122,7 @@ def probabilities(cell: Cell) -> tuple[Floats, Floats, float]:
 
 def released_cells(plan: TablePlan, exact: Floats, n: int, rng: np.random.Generator) -> Floats:
     """Return the cells (datasets, groups, cells) of releases of exact ones."""
-    stage = plan.table_stage
-    sums = (exact @ plan.levels.sums.T).reshape(len(exact), -1)
-    scale = np.asarray(stage.noise_scale)
-    drawn = rng.laplace(size=sums.shape) if stage.noise == "laplace" else rng.normal(size=sums.shape)
-    return plan.least_squares.cells(sums + drawn * scale, n)
+    return plan.least_squares.cells(with_noise(exact, plan.levels, plan.table_stage, rng), n)
 
 
 def measures(cell: Cell, curves: Curves, cell_noise: Floats, known: Curve) -> dict[str, float]:
@@ -124,6 +130,8 @@ def measures(cell: Cell, curves: Curves, cell_noise: Floats, known: Curve) -> di
     edges, discrete = edges_of(cell), cell.law == "discrete"
     truth = known(edges[1:])
     pointwise, band = critical_values(curves, cell_noise, LEVEL)
+    if not curves.noise.any():
+        band = band / BAND_FACTOR  # which is for private bands
     low, high = limits(curves, pointwise)
     expected = curves.all_events.mean(axis=0).cumsum() >= 5
     inside = ((low <= truth + 1e-12) & (truth <= high + 1e-12))[:, expected]
@@ -165,6 +173,77 @@ def run(cell: Cell, replications: int, seed: int) -> tuple[dict[str, float], dic
     found = measures(cell, plan.curves(private), noise, LAWS[cell.law])
     plain = measures(cell, Curves(exact[:, 0], cell.m, 1, nothing), np.zeros_like(noise), LAWS[cell.law])
     return found, plain, censored
+
+
+# Groups, causes, and whole fits
+
+
+def compared(
+    n: int, epsilon: float, m: int, shares: tuple[float, float], replications: int, seed: int
+) -> dict[str, float]:
+    """Return the coverage of differences of two groups, of exponential times with rates 1 and 0.8."""
+    rng = np.random.default_rng(seed)
+    edges = np.linspace(0, HORIZON, m + 1)
+    plan = PrivateSurvival(edges=edges, groups=[0, 1], epsilon=epsilon).plan(n)
+    each, to_cells, _ = probabilities(Cell("exponential", n, epsilon, m))
+    slow, _, _ = probabilities(Cell("slow", n, epsilon, m))
+    drawn = rng.multinomial(n, np.concatenate([shares[0] * each, shares[1] * slow]), size=replications)
+    exact = drawn.reshape(replications, 2, -1) @ to_cells
+    tables = [SurvivalTable(plan, cells) for cells in released_cells(plan, exact, n, rng)]
+    means = [(1 - np.exp(-rate * HORIZON)) / rate for rate in (1.0, 0.8)]
+    half = m // 2
+    alive = [np.exp(-rate * edges[half]) for rate in (1.0, 0.8)]
+    of_means = np.array([table.area_difference_limits(0, 1, HORIZON, LEVEL) for table in tables])
+    of_curves = np.array([table.difference_limits(0, 1, half, normal_critical(LEVEL)) for table in tables])
+    return {
+        "restricted means": inside(of_means, means[0] - means[1]),
+        "survival": inside(of_curves, alive[0] - alive[1]),
+    }
+
+
+def competing(n: int, epsilon: float, m: int, share: float, replications: int, seed: int) -> dict[str, float]:
+    """Return the coverage of cumulative incidences at edges with five expected events, of two causes."""
+    rng = np.random.default_rng(seed)
+    edges = np.linspace(0, HORIZON, m + 1)
+    plan = PrivateSurvival(edges=edges, causes=[1, 2], epsilon=epsilon).plan(n)
+    each, to_cells, _ = probabilities(Cell("exponential", n, epsilon, m))
+    exact = rng.multinomial(n, each, size=replications) @ to_cells
+    first = rng.binomial(exact[:, :m].astype(np.int64), share)
+    exact = np.hstack([first, exact[:, :m] - first, exact[:, m:]])[:, None]
+    tables = [SurvivalTable(plan, cells) for cells in released_cells(plan, exact, n, rng)]
+    found = {}
+    for cause, part in enumerate((share, 1 - share)):
+        enough = n * part * each[:m].cumsum() >= 5
+        limits_ = np.array([np.stack(table.incidence(0, cause, LEVEL)[1:])[:, 1:] for table in tables])
+        truth = part * (1 - np.exp(-edges[1:]))
+        found[f"{part:g}"] = inside(limits_[:, :, enough].swapaxes(1, 2), truth[enough])
+    return found
+
+
+def inside(pairs: Floats, truth: Any) -> float:
+    """Return the share of intervals (..., 2) that contain the truth."""
+    return float(((pairs[..., 0] <= truth + 1e-12) & (truth <= pairs[..., 1] + 1e-12)).mean())
+
+
+def fitted(n: int, epsilon: float, m: int, fits: int, seed: int) -> dict[str, float]:
+    """Return the coverage of whole fits: rows, exact integers, the public methods."""
+    rng = np.random.default_rng(seed)
+    hits: dict[str, list[float]] = {"band": [], "point": [], "median": [], "rmst": []}
+    truth = np.exp(-np.linspace(0, HORIZON, m + 1))
+    for i in range(fits):
+        times, left = rng.exponential(size=n), rng.exponential(2.0, size=n)
+        model = PrivateSurvival(horizon=HORIZON, bins=m, epsilon=epsilon, random_state=seed + i)
+        model.fit(np.minimum(times, left), times <= left)
+        pairs = {
+            "band": (model.band(), truth),
+            "point": (model.confidence_interval(), truth[1:]),
+            "median": (model.median().confidence_interval(), np.log(2)),
+            "rmst": (model.rmst().confidence_interval(), 1 - np.exp(-HORIZON)),
+        }
+        for name, ((low, high), known) in pairs.items():
+            held = (low <= known + 1e-12) & (known <= high + 1e-12)
+            hits[name].append(float(np.all(held) if name == "band" else np.mean(held)))
+    return {name: float(np.mean(values)) for name, values in hits.items()}
 
 
 # Peers
@@ -241,6 +320,59 @@ def tree(x: Floats, scale: float, rng: np.random.Generator) -> Floats:
 # Log-rank tests
 
 
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """What tests see of drawn rows: sums by dataset, group and bin.
+
+    Attributes
+    ----------
+    events, rows, positions : arrays of shape (datasets, groups, bins)
+        Events, rows that end in the bin, and the sum of their shares of it: 1 for an event.
+    left : array of shape (datasets, groups, bins + 1)
+        Censored rows, shared between the edges.
+    """
+
+    events: Floats
+    rows: Floats
+    positions: Floats
+    left: Floats
+
+    @classmethod
+    def of_rows(cls, times: Floats, events: Floats, group: NDArray[np.intp], K: int, bins: int) -> Drawn:
+        """Return the sums of rows (datasets, n), of equal bins up to the horizon."""
+        datasets, beyond = len(times), times > HORIZON
+        scaled = np.minimum(times, HORIZON) / HORIZON * bins
+        place = np.minimum(scaled.astype(np.intp), bins - 1)
+        position = scaled - place
+        cell = (np.arange(datasets)[:, None] * K + group) * bins + place
+        gone = ~(events & ~beyond)
+
+        def total(weights: Floats) -> Floats:
+            found = np.bincount(cell.ravel(), weights=weights.ravel(), minlength=datasets * K * bins)
+            return found.reshape(datasets, K, bins)
+
+        left = np.zeros((datasets, K, bins + 1))
+        left[..., :-1] += total(gone * (1 - position))
+        left[..., 1:] += total(gone * position)
+        return cls(
+            total(~gone * 1.0), total(np.ones_like(scaled)), total(np.where(gone, position, 1.0)), left
+        )
+
+    @property
+    def cells(self) -> Floats:
+        return np.concatenate([self.events, self.left], axis=2)
+
+    def residual_sums(self, reference: Reference) -> Floats:
+        """Return the sums of the second stage, before their noise, in the units of the residuals."""
+        weights, heights = reference.weights[:, None], reference.heights[:, None]
+        expected = heights[..., :-1] * self.rows + np.diff(heights) * self.positions
+        sums = (weights * self.events - expected).sum(axis=2)
+        if sums.shape[1] > 2:
+            return sums
+        share = reference.mean_shares[:, :1]
+        return (1 - share) * sums[:, :1] - share * sums[:, 1:]
+
+
 def rejected(
     n: int,
     shares: Sequence[float],
@@ -250,7 +382,10 @@ def rejected(
     seed: int,
     **options: Any,
 ) -> tuple[float, float, float]:
-    """Return how often the test in two stages, that of a table and the exact one reject."""
+    """Return how often the test in two stages, that of a table and the exact one reject.
+
+    Rows are drawn one by one. Residuals are straight lines within a bin, so that sums by bin have all that tests need.
+    """
     rng = np.random.default_rng(seed)
     K = len(shares)
     test: LogRankPlan = LogRankTest(groups=range(K), horizon=HORIZON, **options).plan(n)
@@ -260,31 +395,34 @@ def rejected(
     fine = PrivateSurvival(groups=range(K), horizon=HORIZON, bins=100, **given).plan(n)
     silent = fine.least_squares
     silent = LeastSquares(silent.solution, 1e-12 * silent.own, 0 * silent.shared, silent.to_total, K)
-    names = (TABLE, RESIDUALS)
-    stages = [test.stage(name) for name in names]
-    found = np.empty((datasets, 3))
-
-    def noisy(stage: Any, steps: Floats) -> Floats:
-        drawn = rng.laplace(size=steps.size) if stage.noise == "laplace" else rng.normal(size=steps.size)
-        return steps * np.asarray(stage.spacing) + drawn * np.asarray(stage.noise_scale)
-
-    for i in range(datasets):
-        group = rng.choice(K, p=shares, size=n)
-        times = rng.exponential(1 / np.array(hazards)[group])
-        left = rng.exponential(1 / np.array(censoring)[group])
-        rows = np.minimum(times, left), (times <= left).astype(np.int64), group
-        counts = test.levels.steps(test.cells.count(*rows))
-        reference = test.reference(noisy(stages[0], counts))
-        sums = noisy(stages[1], test.residuals(reference).sums(*rows)[0])
-        own = outcome(test, reference, sums).pvalue[0]
-        cells = table.least_squares.cells(
-            noisy(table.table_stage, table.levels.steps(table.cells.count(*rows))), n
-        )
-        of_table = table_log_rank(Reference(cells[None], table.least_squares, *weights))[2][0]
-        exact = fine.cells.count(*rows)[None] / 2.0**fine.cells.bits
-        found[i] = own, of_table, table_log_rank(Reference(exact, silent, *weights))[2][0]
-    own, of_table, plain = (found <= 0.05).mean(axis=0)
+    found = []
+    for start in range(0, datasets, TOGETHER):
+        shape = min(TOGETHER, datasets - start), n
+        group = rng.choice(K, p=shares, size=shape)
+        times = rng.exponential(size=shape) / np.array(hazards)[group]
+        left = rng.exponential(size=shape) / np.array(censoring)[group]
+        rows = np.minimum(times, left), times <= left, group, K
+        drawn = Drawn.of_rows(*rows, 10)
+        reference = test.reference(with_noise(drawn.cells, test.levels, test.stage(TABLE), rng))
+        sums = drawn.residual_sums(reference) / test.residuals(reference).divisor[:, None]
+        own = outcome(test, reference, sums + noise_of(test.stage(RESIDUALS), sums.shape, rng)).pvalue
+        released = with_noise(drawn.cells, table.levels, table.table_stage, rng)
+        noisy = Reference(table.least_squares.cells(released, n), table.least_squares, *weights)
+        exact = Reference(Drawn.of_rows(*rows, 100).cells, silent, *weights)
+        found.append([own, table_log_rank(noisy)[2], table_log_rank(exact)[2]])
+    own, of_table, plain = (np.hstack(found) <= 0.05).mean(axis=1)
     return float(own), float(of_table), float(plain)
+
+
+def with_noise(cells: Floats, levels: Levels, stage: Any, rng: np.random.Generator) -> Floats:
+    """Return the released sums of cells (datasets, groups, cells)."""
+    sums = (cells @ levels.sums.T).reshape(len(cells), -1)
+    return sums + noise_of(stage, sums.shape, rng)
+
+
+def noise_of(stage: Any, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+    drawn = rng.laplace(size=shape) if stage.noise == "laplace" else rng.normal(size=shape)
+    return np.asarray(drawn * np.asarray(stage.noise_scale))
 
 
 LEVELS: list[tuple[int, tuple[float, ...], tuple[float, ...], dict[str, Any]]] = [
@@ -303,6 +441,14 @@ LEVELS: list[tuple[int, tuple[float, ...], tuple[float, ...], dict[str, Any]]] =
     (2000, (0.05, 0.15, 0.3, 0.5), (0.3, 0.3, 0.3, 1.0), {}),
     (500, (1 / 3, 1 / 3, 1 / 3), (0.1, 0.5, 1.5), {"delta": 1e-6}),
 ]
+COMPARED = [
+    (1000, 1.0, 10, (0.5, 0.5)),
+    (5000, 1.0, 20, (0.5, 0.5)),
+    (5000, 1.0, 20, (0.2, 0.8)),
+    (5000, 0.2, 10, (0.5, 0.5)),
+    (5000, 1.0, 10, (0.05, 0.95)),
+]
+FITS = 300
 POWERS = [((0.5, 0.5), 1.175), ((0.2, 0.8), 1.22), ((0.05, 0.95), 1.5)]
 
 
@@ -344,9 +490,11 @@ def as_markdown(replications: int, tests: int, seed: int, command: str) -> str:
         "",
         f"Bands cover {np.mean([own for own, _ in bands]):.3f} on average, from {min(own for own, _ in bands):.3f} to "
         f"{max(own for own, _ in bands):.3f}; at worst {max(plain - own for own, plain in bands):.3f} less than the "
-        f"bands of exact tables (in brackets). Pointwise intervals, averaged over edges with five expected events, "
-        f"cover from {min(points):.3f} to {max(points):.3f}. Widths are those of private intervals over those of exact "
-        "tables. Restricted means are counted where the curve is usable to the horizon.",
+        f"bands of exact tables (in brackets), which have no factor on the critical value. Pointwise intervals, "
+        f"averaged over edges with five expected events, "
+        f"cover {np.mean(points):.3f} on average, from {min(points):.3f} to {max(points):.3f}. Widths are those of "
+        "private intervals over those of exact tables. Restricted means are counted where the curve is usable to the "
+        "horizon.",
         "",
         "| data | n | epsilon | bins | band | pointwise | median | restricted mean | usable | widths of these |",
         "|---" * 10 + "|",
@@ -362,6 +510,34 @@ def as_markdown(replications: int, tests: int, seed: int, command: str) -> str:
             f"| {cell.words} | {cell.n} | {cell.epsilon:g}{delta} | {cell.m} | {' | '.join(both)} | "
             f"{found['usable']:.2f} | {' '.join(widths)} |"
         )
+    lines += [
+        "",
+        "## Differences of two groups, and competing causes",
+        "",
+        "Exponential times, 30% censored. Differences of groups with hazards 1 and 0.8: of restricted means up to the "
+        "horizon, and of the survival at its half. Cumulative incidences of a cause with 70% and one with 30% of the "
+        "events, averaged over edges with five expected events.",
+        "",
+        "| n | epsilon | bins | shares | restricted means | survival | incidence, 70% | incidence, 30% |",
+        "|---" * 8 + "|",
+    ]
+    for n, epsilon, m, shares in COMPARED:
+        both = compared(n, epsilon, m, shares, replications, seed)
+        incidences = competing(n, epsilon, m, 0.7, replications, seed)
+        numbers = " | ".join(f"{value:.3f}" for value in (*both.values(), *incidences.values()))
+        lines.append(f"| {n} | {epsilon:g} | {m} | {shares[0]:g} {shares[1]:g} | {numbers} |")
+    lines += [
+        "",
+        f"## Whole fits (exponential, rate of censoring 0.5; {FITS} fits a row)",
+        "",
+        "From rows, by the public methods.",
+        "",
+        "| n | epsilon | bins | band | pointwise | median | restricted mean |",
+        "|---" * 7 + "|",
+    ]
+    for n, epsilon, m in ((1000, 1.0, 10), (5000, 1.0, 20)):
+        numbers = " | ".join(f"{value:.3f}" for value in fitted(n, epsilon, m, FITS, seed).values())
+        lines.append(f"| {n} | {epsilon:g} | {m} | {numbers} |")
     lines += [
         "",
         "## Peers (exponential, 30% censored, n = 5000, epsilon = 1, 50 bins)",
@@ -418,8 +594,8 @@ def as_markdown(replications: int, tests: int, seed: int, command: str) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--replications", type=int, default=500)
-    parser.add_argument("--tests", type=int, default=4000)
+    parser.add_argument("--replications", type=int, default=1000)
+    parser.add_argument("--tests", type=int, default=8000)
     parser.add_argument("--seed", type=int, default=2026)
     parser.add_argument("--no-write", action="store_true")
     options = parser.parse_args()

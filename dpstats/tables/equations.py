@@ -1,0 +1,425 @@
+"""Strata, pairs and trends: values that solve an equation of noisy counts, with intervals by inverted score tests.
+
+At the right value a sum over cells has mean zero. An interval holds the values at which this sum is near zero
+compared to its standard deviation. Nothing is divided by a noisy number. Proof:
+docs/proofs/contingency-table.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from dpstats.inference import FREE, ErrorDistribution, Estimates, Limits, ScoreErrors, Tail, normal_quantile
+from dpstats.intervals import furthest
+from dpstats.noisy_counts import CountNoise
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.tables.effects import DIFFERENCE, ODDS_RATIO, RISK_RATIO, Measure
+from dpstats.tables.null_tests import PUBLIC_SEED
+
+Numbers = NDArray[np.float64]
+
+_NOTE = f"{FREE} Counts sampling error and noise, by a normal approximation."
+_ONE_STD = float(ndtr(-1.0))
+_TIES = 1 - 1e-9
+_CONTINUITY = 0.5
+"""Added to a count whose variance it is: an empty cell has a variance too."""
+_LARGEST = 1e9
+_TINY = 1e-300
+_SHRUNK = 8.0
+"""By how many variances of a cell's noise the squared size of a stratum is raised in its weight."""
+
+
+@dataclass(frozen=True, eq=False)
+class EquationErrors(ScoreErrors):
+    """Errors of the solution of a linear equation whose coefficients have errors.
+
+    Attributes
+    ----------
+    constant, slope : float
+        The estimate is their ratio.
+    variance : (float, float, float)
+        Of ``constant - v * slope``: coefficients of 1, v and v^2.
+    least, most : float
+        Bounds of the possible values.
+    """
+
+    constant: float
+    slope: float
+    variance: tuple[float, float, float]
+    least: float
+    most: float
+
+    @property
+    def estimate(self) -> float:
+        """The solution, within the possible values; NaN where no value solves the equation."""
+        if self.slope <= 0:
+            return math.nan
+        return min(max(self.constant / self.slope, self.least), self.most)
+
+    @property
+    def error(self) -> float:
+        """The standard error, by the slope of the equation."""
+        at = self.estimate
+        return math.nan if math.isnan(at) else math.sqrt(max(self._variance(at), 0.0)) / self.slope
+
+    @property
+    def start(self) -> Numbers:
+        low, high = self._limits(0.0)
+        inside = self.estimate if not math.isnan(self.estimate) else low if math.isfinite(low) else high
+        return np.asarray(inside)
+
+    @property
+    def box(self) -> Limits:
+        return np.asarray(self.least), np.asarray(self.most)
+
+    def limits(self, tail: Tail) -> Limits:
+        low, high = self._limits(float(np.max(normal_quantile(tail))))
+        return np.asarray(low), np.asarray(high)
+
+    def score(self, value: Numbers) -> Numbers:
+        value = np.asarray(value, dtype=np.float64)
+        finite = np.where(np.isfinite(value), value, 1e150)
+        variance = np.maximum(self._variance(finite), 1e-300)
+        return np.asarray((self.constant - finite * self.slope) / np.sqrt(variance))
+
+    def _variance(self, value: float | Numbers) -> float | Numbers:
+        one, first, second = self.variance
+        return one + value * (first + value * second)
+
+    def _limits(self, z: float) -> tuple[float, float]:
+        """Return the least and largest possible value whose score is at most z in size."""
+        one, first, second = self.variance
+        # (constant - v slope)^2 <= z^2 variance(v), as square v^2 + line v + rest <= 0.
+        square = self.slope**2 - z**2 * second
+        line = -2 * self.constant * self.slope - z**2 * first
+        rest = self.constant**2 - z**2 * one
+        inside = line**2 - 4 * square * rest
+        if square > 0:
+            if inside < 0:  # by rounding alone: the estimate itself has score 0
+                inside = 0.0
+            root = math.sqrt(inside)
+            far = -(line + math.copysign(root, line)) / 2
+            ends = sorted((far / square, rest / far if far else 0.0))
+            low, high = min(max(ends[0], self.least), self.most), min(max(ends[1], self.least), self.most)
+            return low, high
+        if square == 0 or inside < 0:
+            return self.least, self.most
+        # Every value outside the roots: one side may be impossible.
+        root = math.sqrt(inside)
+        roots = sorted(((-line - root) / (2 * square), (-line + root) / (2 * square)))
+        low = self.least if roots[0] >= self.least else max(roots[1], self.least)
+        high = self.most if roots[1] <= self.most else min(roots[0], self.most)
+        return (low, high) if low <= high else (self.least, self.most)
+
+
+@dataclass(frozen=True, eq=False)
+class Strata:
+    """Counts of two groups and of an outcome, in strata.
+
+    Attributes
+    ----------
+    counts : array of shape (..., strata, 2, 2)
+        As released: groups in rows, with the outcome and without it in columns.
+    noise : array of shape (2,)
+        Variances of the noise of a count with the outcome and of one without it.
+    """
+
+    counts: Numbers
+    noise: Numbers
+
+    @property
+    def weights(self) -> Numbers:
+        """Mantel and Haenszel's weights 1/n of strata with n rows, less for those that noise hides."""
+        sizes = np.maximum(self.counts.sum(axis=(-2, -1)), 1.0)
+        return np.asarray(sizes / (sizes**2 + _SHRUNK * self.noise.max()))
+
+    def sums(self, measure: Measure, value: float | Numbers) -> Numbers:
+        """Return the weighted terms of the strata in the equation, at a value or at one for each table."""
+        x, y = self.counts[..., 0, :], self.counts[..., 1, :]
+        return np.asarray(self.weights * np.einsum("...i,...ij,...j->...", x, _form(measure, value), y))
+
+    def values(self, measure: Measure) -> Numbers:
+        """Return the common value of each table, clipped to possible values; NaN if none solves the equation."""
+        constant = self.sums(measure, 0.0).sum(axis=-1)
+        slope = constant - self.sums(measure, 1.0).sum(axis=-1)
+        found = np.divide(constant, slope, out=np.full_like(constant, np.nan), where=slope > 0)
+        return np.asarray(np.clip(found, measure.least, measure.exchanged(measure.least)))
+
+    def variances(self, measure: Measure, value: float | Numbers) -> Numbers:
+        """Return the variances of the terms of the strata where the value is the right one."""
+        form = _form(measure, value)
+        counts = np.maximum(self.counts, 0.0)
+        sizes = counts.sum(axis=-1)
+        shares = fitted_shares(measure, counts, value)
+        expected = np.stack([sizes * shares, sizes * (1 - shares)], axis=-1)
+        # The sums of a group's counts are fixed, so its two errors of sampling are opposite.
+        sampling = sizes * shares * (1 - shares)
+        right = np.einsum("...ij,...j->...i", form, expected[..., 1, :])
+        left = np.einsum("...i,...ij->...j", expected[..., 0, :], form)
+        variance = sampling[..., 0] * np.diff(right)[..., 0] ** 2 + right**2 @ self.noise
+        variance = variance + sampling[..., 1] * np.diff(left)[..., 0] ** 2 + left**2 @ self.noise
+        # Products of two errors; at least one is noise.
+        first, second = (sampling[..., [row]] + self.noise for row in (0, 1))
+        both = np.einsum("...ij,...i,...j->...", form**2, first, second)
+        alone = (form**2).sum(axis=(-2, -1)) * sampling[..., 0] * sampling[..., 1]
+        return np.asarray(self.weights**2 * (variance + both - alone))
+
+    def expected_counts(self, measure: Measure) -> Numbers:
+        """Return the counts that a common value makes likeliest."""
+        value = float(self.values(measure))
+        counts = np.maximum(self.counts, 0.0)
+        shares = fitted_shares(measure, counts, value if math.isfinite(value) else measure.none)
+        sizes = counts.sum(axis=-1)
+        return np.stack([sizes * shares, sizes * (1 - shares)], axis=-1)
+
+    def heterogeneity(self, measure: Measure) -> Numbers:
+        """Return the sum of the squared scores of the strata at the common value of each table; NaN without one."""
+        values = self.values(measure)
+        at = np.where(np.isfinite(values), values, measure.none)
+        found = (self.sums(measure, at) ** 2 / np.maximum(self.variances(measure, at), _TINY)).sum(axis=-1)
+        return np.where(np.isfinite(values), found, np.nan)
+
+    def draw_tables(
+        self, measure: Measure, cell: CountNoise, other: CountNoise, size: int, rng: np.random.Generator
+    ) -> Strata:
+        """Draw tables with the common value in all strata, of the sizes that are estimated, with noise."""
+        counts = np.maximum(self.counts, 0.0)
+        sizes = np.rint(counts.sum(axis=-1)).astype(np.int64)
+        value = float(self.values(measure))
+        shares = fitted_shares(measure, counts, value if math.isfinite(value) else measure.none)
+        having = rng.binomial(sizes, shares, size=(size, *sizes.shape))
+        drawn = np.stack([having, sizes - having], axis=-1).astype(np.float64)
+        drawn[..., 0] += cell.draw(rng, having.shape)
+        drawn[..., 1] += other.draw(rng, having.shape)
+        return Strata(drawn, self.noise)
+
+
+@dataclass(frozen=True, eq=False)
+class CommonErrors(ScoreErrors):
+    """Errors of a value that is common to all strata."""
+
+    strata: Strata
+    measure: Measure
+
+    @property
+    def estimate(self) -> float:
+        """The solution of the equation; NaN where there is none."""
+        return float(self.strata.values(self.measure))
+
+    @property
+    def start(self) -> Numbers:
+        return np.asarray(self.measure.none if math.isnan(self.estimate) else self.estimate)
+
+    @property
+    def box(self) -> Limits:
+        least = self.measure.least
+        return np.asarray(least), np.asarray(self.measure.exchanged(least))
+
+    def limits(self, tail: Tail) -> Limits:
+        if math.isnan(self.estimate):
+            return self.box
+        z = float(np.max(normal_quantile(tail)))
+
+        def is_kept(places: Numbers) -> NDArray[np.bool_]:
+            return np.abs(self.score(self._value(places))) <= z
+
+        at = self._place(self.estimate)
+        ends = (furthest(np.array([at]), np.array([end]), is_kept)[0] for end in (0.0, 1.0))
+        low, high = (self._value(np.asarray(end)) for end in ends)
+        return low, high
+
+    def score(self, value: Numbers) -> Numbers:
+        value = np.asarray(value, dtype=np.float64)
+        at = np.minimum(value, _LARGEST)
+        each = Strata(
+            np.broadcast_to(self.strata.counts, (*value.shape, *self.strata.counts.shape)), self.strata.noise
+        )
+        total, variance = (
+            each.sums(self.measure, at).sum(axis=-1),
+            each.variances(self.measure, at).sum(axis=-1),
+        )
+        found = total / np.sqrt(np.maximum(variance, _TINY))
+        return np.where(value == self.estimate, 0.0, found)
+
+    def _place(self, value: float) -> float:
+        """Return a value on a scale from 0 to 1."""
+        if self.measure.none == 0:
+            return (value + 1) / 2
+        return value / (1 + value) if math.isfinite(value) else 1.0
+
+    def _value(self, place: Numbers) -> Numbers:
+        if self.measure.none == 0:
+            return np.asarray(2 * place - 1)
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.divide(place, 1 - np.asarray(place)))
+
+
+def _form(measure: Measure, value: float | Numbers) -> Numbers:
+    """Return the matrices B of the terms x'By, for counts x of the first group and y of the second."""
+    v = np.asarray(value, dtype=np.float64)
+    zero, one = np.zeros_like(v), np.ones_like(v)
+    rows = {
+        ODDS_RATIO.name: [[zero, one], [-v, zero]],
+        RISK_RATIO.name: [[1 - v, one], [-v, zero]],
+        DIFFERENCE.name: [[-v, 1 - v], [-1 - v, -v]],
+    }[measure.name]
+    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)[..., None, :, :]
+
+
+def fitted_shares(measure: Measure, counts: Numbers, value: float | Numbers) -> Numbers:
+    """Return the likeliest shares of both groups among those with a value, by bisection: shape (..., strata, 2).
+
+    The likelihood is concave in the second share (in its logit, for an odds ratio), so its derivative has one root.
+    """
+    x, y = counts[..., 0, :], counts[..., 1, :]
+    v = np.minimum(np.asarray(value, dtype=np.float64), _LARGEST)[..., None]
+    low, high = np.zeros(x.shape[:-1]), np.ones(x.shape[:-1])
+    if measure is DIFFERENCE:
+        low, high = np.maximum(low, -v), np.minimum(high, 1 - v)
+    elif measure is RISK_RATIO:
+        high = high / np.maximum(v, 1.0)
+
+    def first(second: Numbers) -> Numbers:
+        if measure is DIFFERENCE:
+            return np.asarray(second + v)
+        if measure is RISK_RATIO:
+            return np.asarray(second * v)
+        return np.asarray(v * second / np.maximum(1 - second + v * second, _TINY))
+
+    for _ in range(50):
+        middle = (low + high) / 2
+        a, b = np.clip(first(middle), _TINY, 1.0), np.clip(middle, _TINY, 1.0)
+        rest_a, rest_b = np.maximum(1 - a, _TINY), np.maximum(1 - b, _TINY)
+        rate = a * rest_a / (b * rest_b) if measure is ODDS_RATIO else v if measure is RISK_RATIO else 1.0
+        with np.errstate(over="ignore", invalid="ignore"):
+            rises = (x[..., 0] / a - x[..., 1] / rest_a) * rate + y[..., 0] / b - y[..., 1] / rest_b > 0
+        low, high = np.where(rises, middle, low), np.where(rises, high, middle)
+    second = (low + high) / 2
+    return np.asarray(np.clip(np.stack([first(second), second], axis=-1), 0.0, 1.0))
+
+
+def paired_errors(gained: float, lost: float, total: float, noise: float) -> EquationErrors:
+    """Return the errors of the difference of two shares of the same rows, as in McNemar's test.
+
+    ``gained`` and ``lost`` are the counts of rows that have the outcome on one side only; ``noise`` is the variance of
+    their difference's noise.
+    """
+    changed = max(gained + lost, 0.0) + _CONTINUITY * (gained + lost <= 0)
+    return EquationErrors(gained - lost, total, (changed + noise, 0.0, -total), -1.0, 1.0)
+
+
+def trend_errors(
+    having: Numbers, lacking: Numbers, scores: Numbers, noise: tuple[float, float]
+) -> EquationErrors:
+    """Return the errors of the slope of shares in the scores of groups, as in Cochran and Armitage's test.
+
+    ``noise`` are the variances of the noise of a count with the outcome and of one without it.
+    """
+    sizes = np.maximum(having + lacking, 0.0)
+    total = max(float(sizes.sum()), 1.0)
+    away = scores - float(sizes @ scores) / total
+    share = min(max(float(having.sum()) / total, 0.0), 1.0)
+    slope = float(sizes @ away**2)
+    spread = share * (1 - share) if 0 < share < 1 else _CONTINUITY / total
+    variance = (
+        spread * slope + float((away**2).sum()) * ((1 - share) ** 2 * noise[0] + share**2 * noise[1]),
+        (1 - 2 * share) * float(sizes @ away**3)
+        + 2 * float((away**3).sum()) * (share * noise[1] - (1 - share) * noise[0]),
+        -float(sizes @ away**4) + float((away**4).sum()) * (noise[0] + noise[1]),
+    )
+    width = 1 / float(np.ptp(scores))
+    return EquationErrors(float(having @ away), slope, variance, -width, width)
+
+
+def equation_estimate(
+    errors: EquationErrors, name: str, words: str, null: float, privacy: PrivacyGuarantee
+) -> Estimates:
+    """Return the solution of an equation as an estimate with its interval and test."""
+    return Estimates(
+        np.asarray(errors.estimate)[()],
+        np.asarray(errors.error)[()],
+        (name,),
+        f"{words}, in the population",
+        errors,
+        title=f"Private {name}",
+        notes=[_NOTE],
+        null=null,
+        simulated=privacy.simulated,
+    )
+
+
+def common(errors: CommonErrors, words: str, simulated: bool) -> Estimates:
+    """Return a value that is common to all strata, with its interval and its test."""
+    measure = errors.measure
+    low, high = errors.limits(_ONE_STD)
+    return Estimates(
+        np.asarray(errors.estimate)[()],
+        (high - low) / 2,
+        (measure.name,),
+        f"{words}, in the population, if it is the same in all strata",
+        errors,
+        title=f"Private {measure.name} of Mantel and Haenszel",
+        facts=[("Strata", f"{len(errors.strata.counts)}")],
+        notes=[_NOTE],
+        null=measure.none,
+        simulated=simulated,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class ReciprocalErrors(ErrorDistribution):
+    """Errors of the reciprocal of a number."""
+
+    number: ErrorDistribution
+
+    @property
+    def start(self) -> Numbers:
+        with np.errstate(divide="ignore"):
+            return np.asarray(1 / self.number.start)
+
+    def limits(self, tail: Tail) -> Limits:
+        low, high = self.number.limits(tail)
+        both = low * high > 0
+        with np.errstate(divide="ignore"):
+            return np.where(both, 1 / high, -np.inf), np.where(both, 1 / low, np.inf)
+
+
+def reciprocal(found: Estimates) -> Estimates:
+    """Return the number needed to treat, from a difference."""
+    low, high = found.distribution.limits(0.025)
+    notes = [*found.notes, "The limits are the reciprocals of the limits of the difference."]
+    if low <= 0 <= high:
+        notes.append(
+            "The interval of the difference contains 0: the number may be beyond any bound, on either side."
+        )
+    with np.errstate(divide="ignore"):
+        estimate = np.asarray(1 / np.asarray(found.estimate))[()]
+    return replace(
+        found,
+        estimate=estimate,
+        error=np.asarray(math.nan)[()],
+        names=("number needed to treat",),
+        estimand=f"1 over the {found.estimand}",
+        distribution=ReciprocalErrors(found.distribution),
+        title="Private number needed to treat",
+        notes=notes,
+        null=None,
+    )
+
+
+def homogeneity_pvalue(
+    strata: Strata, measure: Measure, having: CountNoise, lacking: CountNoise, size: int
+) -> tuple[float, float]:
+    """Return the sum of squared scores of the strata, and its p-value by public simulation."""
+    observed = float(strata.heterogeneity(measure))
+    rng = np.random.default_rng((PUBLIC_SEED, 3))
+    drawn = strata.draw_tables(measure, having, lacking, size, rng)
+    found = drawn.heterogeneity(measure)
+    # A simulated table that no value solves speaks for the null hypothesis.
+    above = int(np.sum(~(found < _TIES * observed)))
+    return observed, 1.0 if math.isnan(observed) else (1 + above) / (size + 1)

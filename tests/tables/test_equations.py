@@ -1,0 +1,327 @@
+"""Strata, pairs and trends: textbook results without noise, and intervals that hold with it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+from statsmodels.stats.contingency_tables import StratifiedTable, Table, mcnemar
+from statsmodels.stats.proportion import confint_proportions_2indep
+
+from dpstats.errors import InvalidParameter
+from dpstats.noisy_counts import CountNoise
+from dpstats.tables import ContingencyTable
+from dpstats.tables.effects import DIFFERENCE, ODDS_RATIO, RISK_RATIO, Measure
+from dpstats.tables.equations import (
+    CommonErrors,
+    EquationErrors,
+    Strata,
+    fitted_shares,
+    homogeneity_pvalue,
+    paired_errors,
+    trend_errors,
+)
+
+MEASURES = [ODDS_RATIO, RISK_RATIO, DIFFERENCE]
+NAMES = [measure.name for measure in MEASURES]
+STRATA = np.array([[[300, 200], [150, 350]], [[120, 400], [60, 500]], [[80, 50], [90, 140]]], dtype=float)
+WITHOUT_NOISE = Strata(STRATA, np.zeros(2))
+
+
+def pvalue(errors: Any, value: float) -> float:
+    return float(2 * norm.sf(abs(errors.score(np.asarray(value)))))
+
+
+def test_without_noise_the_estimates_and_the_test_are_mantel_and_haenszels() -> None:
+    wanted = StratifiedTable([table.astype(float) for table in STRATA])
+    errors = {measure.name: CommonErrors(WITHOUT_NOISE, measure) for measure in MEASURES}
+    assert errors["odds ratio"].estimate == pytest.approx(wanted.oddsratio_pooled, rel=1e-12)
+    assert errors["risk ratio"].estimate == pytest.approx(wanted.riskratio_pooled, rel=1e-12)
+    # Their variance divides by n - 1 where ours divides by n.
+    statistic = wanted.test_null_odds(correction=False).statistic
+    for each in errors.values():
+        assert float(each.score(np.asarray(each.measure.none))) ** 2 == pytest.approx(statistic, rel=3e-3)
+    low, high = errors["odds ratio"].limits(0.025)
+    assert (float(low), float(high)) == pytest.approx(wanted.oddsratio_pooled_confint(), rel=0.01)
+    found = WITHOUT_NOISE.heterogeneity(ODDS_RATIO)
+    assert float(found) == pytest.approx(wanted.test_equal_odds().statistic, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("measure", "compare"), list(zip(MEASURES, ["odds-ratio", "ratio", "diff"], strict=True))
+)
+def test_one_stratum_without_noise_has_the_score_interval(measure: Measure, compare: str) -> None:
+    errors = CommonErrors(Strata(STRATA[:1], np.zeros(2)), measure)
+    wanted = confint_proportions_2indep(300, 500, 150, 500, compare=compare, method="score")
+    low, high = errors.limits(0.025)
+    assert (float(low), float(high)) == pytest.approx(wanted, rel=0.01)
+    for end in (low, high):
+        assert pvalue(errors, float(end)) == pytest.approx(0.05, abs=1e-6)
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=NAMES)
+@pytest.mark.parametrize("value", [0.3, 0.9])
+def test_fitted_shares_are_the_likeliest(measure: Measure, value: float) -> None:
+    counts = STRATA[0]
+    first, second = fitted_shares(measure, counts[None], value)[0]
+    assert float(measure.of(first, second)) == pytest.approx(value, rel=1e-9)
+
+    def likelihood(b: float) -> float:
+        a = {"difference": b + value, "risk ratio": b * value}.get(
+            measure.name, value * b / (1 - b + value * b)
+        )
+        shares = np.array([a, b])
+        return float((counts[:, 0] * np.log(shares) + counts[:, 1] * np.log1p(-shares)).sum())
+
+    assert likelihood(second) > max(likelihood(second + 1e-4), likelihood(second - 1e-4))
+
+
+def test_without_noise_pairs_have_mcnemars_test() -> None:
+    wanted = mcnemar([[70, 50], [10, 70]], exact=False, correction=False)
+    errors = paired_errors(50, 10, 200, 0.0)
+    assert errors.estimate == 0.2
+    assert float(errors.score(np.asarray(0.0))) ** 2 == pytest.approx(wanted.statistic)
+    # Wald's standard error of a paired difference.
+    assert errors.error == pytest.approx(math.sqrt(60 - 40**2 / 200) / 200)
+
+
+def test_without_noise_a_trend_has_cochran_and_armitages_test() -> None:
+    table = np.array([[20, 80], [30, 70], [50, 50], [40, 20]], dtype=float)
+    scores = np.array([0.0, 1.0, 2.0, 4.0])
+    errors = trend_errors(table[:, 0], table[:, 1], scores, (0.0, 0.0))
+    wanted = Table(table, shift_zeros=False).test_ordinal_association(
+        row_scores=scores, col_scores=np.array([1, 0])
+    )
+    assert float(errors.score(np.asarray(0.0))) == pytest.approx(wanted.zscore, rel=3e-3)
+    sizes = table.sum(axis=1)
+    assert errors.estimate == pytest.approx(np.polyfit(scores, table[:, 0] / sizes, 1, w=np.sqrt(sizes))[0])
+
+
+@pytest.mark.parametrize("z", [0.1, 1.0, 3.0, 30.0])
+@pytest.mark.parametrize(
+    "errors",
+    [
+        EquationErrors(5.0, 10.0, (4.0, 1.0, 2.0), -1.0, 1.0),
+        EquationErrors(5.0, 0.5, (4.0, 1.0, 9.0), 0.0, math.inf),
+        EquationErrors(-5.0, 0.5, (4.0, -1.0, 9.0), -math.inf, math.inf),
+        EquationErrors(3.0, -2.0, (4.0, 0.0, 1.0), -1.0, 1.0),
+        EquationErrors(0.0, 0.0, (1.0, 0.0, 0.0), -1.0, 1.0),
+    ],
+)
+def test_limits_hold_every_value_with_a_small_score(errors: EquationErrors, z: float) -> None:
+    low, high = (float(end) for end in errors.limits(float(norm.sf(z))))
+    values = np.linspace(max(errors.least, -50), min(errors.most, 50), 5001)
+    near = values[np.abs(errors.score(values)) <= z * (1 - 1e-9)]
+    assert low <= high
+    assert not near.size or (low <= near.min() + 1e-9 and near.max() - 1e-9 <= high)
+
+
+# With noise. Seeds are fixed; a false alarm over seeds has probability below 1e-4 for each cell.
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=NAMES)
+def test_variances_are_those_of_the_terms(measure: Measure) -> None:
+    # At expected counts with the value: products of errors are a third of the variance.
+    shares, sizes = np.array([0.36, 0.2]), np.array([40, 25])
+    value = float(measure.of(*shares))
+    expected = np.stack([sizes * shares, sizes * (1 - shares)], axis=-1)[None]
+    noise, rng, runs = CountNoise("laplace", 6.0), np.random.default_rng(0), 200_000
+    strata = Strata(expected, np.full(2, noise.variance))
+    having = rng.binomial(sizes, shares, size=(runs, 1, 2))
+    drawn = np.stack([having, sizes - having], axis=-1) + noise.draw(rng, (runs, 1, 2, 2))
+    terms = Strata(drawn, strata.noise).sums(measure, value) / Strata(drawn, strata.noise).weights
+    claimed = strata.variances(measure, value) / strata.weights**2
+    assert float(claimed[0]) == pytest.approx(float(terms.var()), rel=0.03)
+
+
+CELLS = {
+    "many rows, little noise": (5, 400, 2.0, 1.5),
+    "few rows": (4, 60, 2.0, 1.5),
+    "noise dominates": (3, 1000, 25.0, 1.5),
+    "many small strata": (12, 60, 3.0, 1.5),
+    "no effect": (5, 200, 4.0, 1.0),
+    "noise as large as counts": (40, 60, 12.0, 1.5),
+}
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=NAMES)
+@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize("share", [0.3, 0.8])
+def test_common_values_are_covered(name: str, measure: Measure, share: float) -> None:
+    count, n, scale, odds = CELLS[name]
+    rng, noise, runs = np.random.default_rng(7), CountNoise("laplace", scale), 500
+    second = rng.uniform(0.15, 0.35, count)
+    value = {"odds ratio": odds, "risk ratio": odds**0.7}.get(measure.name, 0.2 * (odds - 1))
+    first = {"odds ratio": value * second / (1 - second + value * second), "risk ratio": second * value}.get(
+        measure.name, second + value
+    )
+    sizes = rng.multinomial(n, [share, 1 - share], size=(runs, count))
+    having = rng.binomial(sizes, np.stack([first, second], axis=1))
+    counts = np.stack([having, sizes - having], axis=-1) + noise.draw(rng, (runs, count, 2, 2))
+    variances = np.full(2, noise.variance)
+    tables = Strata(counts, variances)
+    spread = tables.variances(measure, value).sum(axis=-1)
+    z = tables.sums(measure, value).sum(axis=-1) / np.sqrt(spread)
+    one = CommonErrors(Strata(counts[0], variances), measure)
+    assert float(one.score(np.asarray(value))) == pytest.approx(z[0])
+    chance = 4 * math.sqrt(0.05 * 0.95 / runs)
+    assert np.mean(np.abs(z) > norm.isf(0.025)) <= 0.05 + chance
+    # Nor much wider than it must be.
+    assert 0.6 < np.std(z) < 1.12
+
+
+@pytest.mark.parametrize("scale", [1.0, 12.0])
+def test_paired_differences_and_trends_are_covered(scale: float) -> None:
+    rng, noise, runs, n = np.random.default_rng(3), CountNoise("laplace", scale), 2000, 600
+    drawn = rng.multinomial(n, [0.4, 0.2, 0.12, 0.28], size=runs) + noise.draw(rng, (runs, 4))
+    pairs = np.array(
+        [
+            float(paired_errors(gained, lost, n, 2 * noise.variance).score(np.asarray(0.08)))
+            for _, gained, lost, _ in drawn
+        ]
+    )
+    scores = np.array([0.0, 1.0, 3.0])
+    sizes = rng.multinomial(n, [0.2, 0.5, 0.3], size=runs)
+    having = rng.binomial(sizes, 0.2 + 0.1 * scores)
+    lacking = sizes - having + noise.draw(rng, (runs, 3))
+    having = having + noise.draw(rng, (runs, 3))
+    trends = np.array(
+        [
+            float(trend_errors(a, b, scores, (noise.variance, noise.variance)).score(np.asarray(0.1)))
+            for a, b in zip(having.astype(float), lacking.astype(float), strict=True)
+        ]
+    )
+    for z in (pairs, trends):
+        assert np.mean(np.abs(z) > norm.isf(0.025)) <= 0.05 + 4 * math.sqrt(0.05 * 0.95 / runs)
+        assert np.std(z) > 0.8
+
+
+@pytest.mark.parametrize("scale", [0.5, 8.0])
+def test_homogeneity_has_its_level_and_some_power(scale: float) -> None:
+    rng, noise, runs = np.random.default_rng(5), CountNoise("laplace", scale), 60
+    second, sizes = np.array([0.2, 0.3, 0.4]), np.full((3, 2), 300)
+    rejected = []
+    for ratios in (np.full(3, 2.0), np.array([0.7, 2.0, 6.0])):
+        first = ratios * second / (1 - second + ratios * second)
+        count = 0
+        for _ in range(runs):
+            having = rng.binomial(sizes, np.stack([first, second], axis=1))
+            counts = np.stack([having, sizes - having], axis=-1) + noise.draw(rng, (3, 2, 2))
+            strata = Strata(counts.astype(float), np.full(2, noise.variance))
+            count += homogeneity_pvalue(strata, ODDS_RATIO, noise, noise, 99)[1] <= 0.05
+        rejected.append(count / runs)
+    assert rejected[0] <= 0.05 + 4 * math.sqrt(0.05 * 0.95 / runs)
+    assert rejected[1] > 0.8
+
+
+# Through the estimator.
+
+LEVELS = {"arm": ["new", "old"], "event": [1, 0], "site": list("abc"), "later": [1, 0]}
+
+
+def rows(n: int = 6000) -> pd.DataFrame:
+    rng = np.random.default_rng(1)
+    arm, site = rng.integers(2, size=n), rng.integers(3, size=n)
+    event = rng.random(n) < 0.2 + 0.1 * site + 0.08 * (arm == 0)
+    later = np.where(rng.random(n) < 0.8, event, rng.random(n) < 0.2)
+    return pd.DataFrame(
+        {
+            "arm": np.array(["new", "old"])[arm],
+            "event": event.astype(int),
+            "site": np.array(list("abc"))[site],
+            "later": later.astype(int),
+        }
+    )
+
+
+DATA = rows()
+EXACT = ContingencyTable(levels=LEVELS, epsilon=5000.0, random_state=0).fit(DATA)
+PAIR = {"attributes": ["arm", "event"]}
+
+
+def test_a_table_answers_what_its_rows_would() -> None:
+    tables = [
+        np.array(
+            [
+                [((part.arm == arm) & (part.event == event)).sum() for event in (1, 0)]
+                for arm in ("new", "old")
+            ]
+        )
+        for _, part in DATA.groupby("site")
+    ]
+    wanted = StratifiedTable([table.astype(float) for table in tables])
+    assert EXACT.odds_ratio(**PAIR, strata="site").estimate == pytest.approx(wanted.oddsratio_pooled)
+    test = EXACT.homogeneity(**PAIR, strata="site", n_simulations=199)
+    assert test.pvalue == pytest.approx(wanted.test_equal_odds().pvalue, abs=0.12)
+    cross = pd.crosstab(DATA.event, DATA.later).loc[[1, 0], [1, 0]].to_numpy()
+    paired = EXACT.paired_difference(attributes=["event", "later"])
+    assert paired.estimate == pytest.approx((cross[0, 1] - cross[1, 0]) / len(DATA))
+    assert paired.pvalue == pytest.approx(mcnemar(cross, exact=False, correction=False).pvalue, rel=1e-6)
+    slope = EXACT.trend(attributes=["site", "event"])
+    assert slope.confidence_interval().low < 0.1 < slope.confidence_interval().high
+
+
+def test_the_number_needed_to_treat_is_one_over_the_difference() -> None:
+    difference = EXACT.difference(**PAIR).confidence_interval()
+    needed = EXACT.number_needed_to_treat(**PAIR)
+    found = needed.confidence_interval()
+    assert (found.low, found.high) == pytest.approx((1 / difference.high, 1 / difference.low))
+    # Groups that do not differ: any number.
+    table = ContingencyTable(levels=LEVELS, epsilon=1.0, random_state=0).fit(rows(200))
+    none = table.number_needed_to_treat(**PAIR)
+    low, high = none.confidence_interval()
+    assert (low, high) == (-math.inf, math.inf)
+    assert "may be beyond any bound" in str(none.summary())
+
+
+def test_one_sided_and_shifted_tests() -> None:
+    ratio = EXACT.risk_ratio(**PAIR, strata="site")
+    assert ratio.test(1.0, alternative="greater").pvalue < 1e-6 < ratio.test(1.0, alternative="less").pvalue
+    bound = ratio.confidence_interval(alternative="greater")
+    assert bound.high == math.inf and bound.low > ratio.confidence_interval().low
+    # Not inferior: the difference is above a margin.
+    assert EXACT.difference(**PAIR).test(-0.02, alternative="greater").pvalue < 1e-6
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.1, 1e4])
+@pytest.mark.parametrize("n", [3, 40])
+def test_every_answer_is_made_of_few_rows_and_any_epsilon(epsilon: float, n: int) -> None:
+    table = ContingencyTable(levels=LEVELS, epsilon=epsilon, random_state=3).fit(rows(n))
+    found = [
+        getattr(table, name)(**PAIR, strata="site") for name in ("difference", "risk_ratio", "odds_ratio")
+    ]
+    found += [
+        table.paired_difference(attributes=["event", "later"]),
+        table.trend(attributes=["site", "event"]),
+    ]
+    found += [table.number_needed_to_treat(**PAIR, strata="site")]
+    for each in found:
+        low, high = each.confidence_interval()
+        assert low <= high
+        assert math.isnan(each.estimate) or low <= each.estimate <= high or "needed" in each.names[0]
+        str(each.summary())
+    assert 0 < table.homogeneity(**PAIR, strata="site", n_simulations=99).pvalue <= 1
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda t: t.odds_ratio(strata="site"), "attributes must be two, .* beside the strata"),
+        (lambda t: t.odds_ratio(**PAIR, strata="arm"), "attributes must be two, .* beside the strata"),
+        (lambda t: t.odds_ratio(**PAIR, strata="ward"), "an attribute must be one of"),
+        (lambda t: t.homogeneity(**PAIR, strata=None), "strata must be an attribute"),
+        (lambda t: t.homogeneity("slope", **PAIR, strata="site"), "measure must be"),
+        (lambda t: t.paired_difference(attributes=["arm", "event"]), "must have the same levels"),
+        (lambda t: t.paired_difference(attributes="event"), "attributes must be two"),
+        (lambda t: t.trend(scores=[1, 2], attributes=["site", "event"]), "scores must be 3 finite numbers"),
+        (lambda t: t.trend(scores=[1, 1, 1], attributes=["site", "event"]), "not all equal"),
+        (lambda t: t.trend(attributes=["arm", "site"]), "outcome must be given"),
+    ],
+)
+def test_bad_questions_are_refused(ask: Any, words: str) -> None:
+    with pytest.raises(InvalidParameter, match=words):
+        ask(EXACT)
