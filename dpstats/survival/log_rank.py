@@ -314,7 +314,7 @@ class LogRankTest(_Fitted):
         share: float = 0.5,
         level: float = 0.05,
     ) -> float:
-        """Return an approximate power against proportional hazards, for two groups; it tends to be too low.
+        """Return an approximate power against proportional hazards, for two groups.
 
         Parameters
         ----------
