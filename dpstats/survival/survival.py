@@ -25,6 +25,7 @@ from dpstats.report import SIMULATED, picture_of
 from dpstats.results import ConfidenceInterval, Summary, significant
 from dpstats.survival.base import SurvivalEstimator
 from dpstats.survival.cells import CELLS
+from dpstats.survival.curves import LEAST_IN_NOISE
 from dpstats.survival.levels import TABLE
 from dpstats.survival.limits import normal_critical
 from dpstats.survival.pictures import draw_curves
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
+_FEW_AT_RISK = 10.0
 _FEW_EVENTS = 5.0
 _MOST_DRAWN = 6  # groups
 _INDEPENDENCE = (
@@ -477,12 +479,30 @@ class PrivateSurvival(_Fitted):
         places, end = self._places(group), self._time("until", until)
         found = self._several(group, [np.float64(self._area(place, end)) for place in places])
         errors = AreaErrors(self._table, found, tuple(places), (0.0, end), end)
-        notes = [note for place in places if (note := self._grid_note(place, end))]
+        notes = [
+            note
+            for place in places
+            for note in (self._grid_note(place, end), self._end_note(place, end))
+            if note
+        ]
         return self._estimate(group, errors, f"the restricted mean time up to {end:g}", notes)
 
     def _area(self, place: int, until: float) -> float:
         area = self._table.area(place, until)
         return float(area.estimate[0]) if area.reached[0] else np.nan
+
+    def _end_note(self, place: int, until: float) -> str:
+        curves = self._table.curves(place)
+        last = min(int(np.searchsorted(self.edges_, until, side="left")), curves.n_bins) - 1
+        at_risk, std = float(curves.at_risk[0, last]), float(curves.at_risk_std[last])
+        if not self._table.area(place, until).reached[0] or at_risk > max(
+            2 * LEAST_IN_NOISE * std, _FEW_AT_RISK
+        ):
+            return ""
+        return (
+            f"Warning: about {max(at_risk, 0.0):.3g} rows are at risk at {until:g} (noise sd {std:.3g}). Among "
+            "releases that reach so far, intervals may cover less than they state. Give a smaller `until`."
+        )
 
     def _grid_note(self, place: int, until: float) -> str:
         area = self._table.area(place, until)
@@ -746,9 +766,7 @@ class PrivateSurvival(_Fitted):
                     f"Warning: fewer than five events{who} are estimated. Intervals may cover less than they state. "
                     "Extend the horizon or combine groups."
                 )
-            note = self._grid_note(place, end)
-            if note:
-                notes.append(note)
+            notes += [note for note in (self._grid_note(place, end), self._end_note(place, end)) if note]
         notes.append(_INDEPENDENCE)
         if self.plan_.groups is not None:
             notes.append(

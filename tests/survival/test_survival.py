@@ -201,3 +201,17 @@ def test_a_fit_can_be_copied_drawn_and_written(tmp_path: Path) -> None:
     axis = model.plot(group=1)
     assert len(axis.figure.axes) == 2
     assert fitted(True).plot(axis) is axis
+
+
+def test_a_mean_whose_end_few_rows_reach_says_so() -> None:
+    rng = np.random.default_rng(0)
+    times, left = rng.exponential(size=3000), rng.exponential(2.0, size=3000)
+    few = times[:600], left[:600]
+    for (time, censored), until, said in (((times, left), 1.0, False), (few, 2.0, True)):
+        model = PrivateSurvival(horizon=2.0, bins=10, epsilon=0.15 if said else 1.0, random_state=1)
+        model.fit(np.minimum(time, censored), time <= censored)
+        found = model.rmst(until=until)
+        if np.isfinite(np.asarray(found.estimate)).all():
+            assert any("may cover less than they state. Give" in note for note in found.notes) is said
+        elif not said:
+            raise AssertionError("the curve reaches this time")
