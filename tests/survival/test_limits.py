@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dpstats.intervals import normal_laplace_quantile
+from dpstats.survival import limits as limits_module
 from dpstats.survival.curves import Curves
 from dpstats.survival.limits import (
+    N_DRAWS,
     critical_values,
     crossing_times,
     limits,
@@ -99,3 +102,18 @@ def test_the_interval_of_a_median_ends_with_the_usable_range_and_may_be_infinite
     low, high = limits(curves, np.array(1.96))
     first, end = time_limits(curves, low, high, EDGES, 0.99, False)
     assert first[0] <= EDGES[last] and end[0] == np.inf
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.6, 1.0])
+def test_quantiles_beyond_the_draws_are_not_below_the_exact_ones(noise: float) -> None:
+    # Normal and Laplace errors of variance 1 together, of which this part is Laplace.
+    rng = np.random.default_rng(0)
+    drawn = np.sqrt(1 - noise) * rng.normal(size=(N_DRAWS, 300))
+    drawn += rng.laplace(scale=np.sqrt(noise / 2), size=drawn.shape)
+    ordered = np.sort(np.abs(drawn), axis=0)
+    for tail in (1e-3, 1e-5, 1e-8):
+        exact = normal_laplace_quantile(tail / 2, float(np.sqrt(1 - noise)), float(np.sqrt(noise / 2)))
+        found = limits_module._quantiles(ordered, np.array([1 - tail]))[0]
+        # On average over the draws; a normal quantile is 5.7 at 1e-8, and one of Laplace noise 13.
+        assert found.mean() > exact * (0.97 if tail < 1e-4 else 0.99)
+        assert found.mean() < exact * 1.8
