@@ -15,6 +15,7 @@ from dpstats import __version__
 from dpstats.cli.audit import add_audit
 from dpstats.cli.budget import add_budget
 from dpstats.cli.demo import add_demo
+from dpstats.cli.doctor import add_doctor
 from dpstats.cli.exits import EXITS, epilog, status_of
 from dpstats.cli.files import keep_apart
 from dpstats.cli.group_means import GROUP_MEANS
@@ -123,4 +124,5 @@ def _parser() -> argparse.ArgumentParser:
     add_audit(commands)
     add_simulate(commands)
     add_budget(commands)
+    add_doctor(commands)
     return parser

@@ -133,7 +133,7 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
         >>> from dpstats.covariance import PrivateCovariance
         >>> plan = PrivateCovariance(bounds=(-4, 4)).plan(20_000, 2)
         >>> plan.least_std(0.3).round(2)  # of columns whose correlations are identified
-        array([0.27, 0.27])
+        array([0.2, 0.2])
         """
         n = check_integer("n_samples", n_samples, at_least=2)
         d = check_integer("n_features", n_features, at_least=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -21,7 +21,7 @@ from dpstats.regression.error_laws import NORMAL, ErrorLaw, ScaledErrors
 from dpstats.regression.hypotheses import Hypotheses
 from dpstats.release.estimator import Plan, PrivateEstimator
 from dpstats.release.parameters import parameters
-from dpstats.results import ConfidenceInterval, JointTest, significant
+from dpstats.results import ConfidenceInterval, JointTest, Summary, significant
 
 Floats = NDArray[np.float64]
 
@@ -204,6 +204,10 @@ class Regression(HasEstimates, _Fitted[Plan]):
         found = self._estimates_at([0]).confidence_interval(confidence_level)
         low, high = (float(np.ravel(end)[0]) for end in found)
         return replace(found, low=low, high=high, estimand=words)
+
+    @abstractmethod
+    def summary(self, confidence_level: float | None = None) -> Summary:
+        """Return a table of coefficients and intervals; prints as text, shows as HTML in a notebook."""
 
     def test(  # type: ignore[override]
         self,

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.survival.curves import Curves
 
 Floats = NDArray[np.float64]
@@ -115,7 +116,7 @@ def _quantiles(ordered: Floats, levels: Floats) -> Floats:
     draws = len(ordered)
     last = draws + 1 - _FEW_DRAWS
     place = np.clip(levels * (draws + 1), 1, last)
-    before = np.minimum(place.astype(np.intp), draws - 1)
+    before = np.minimum(as_int64(place), draws - 1)
     shape = place.shape + (1,) * (ordered.ndim - 1)
     part = (place - before).reshape(shape)
     excess = ordered[-_TAIL_DRAWS:].mean(axis=0) - ordered[-_TAIL_DRAWS]

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.inference import FREE, ErrorDistribution, Estimates, Limits, ScoreErrors, Tail, normal_quantile
 from dpstats.intervals import furthest
 from dpstats.noisy_counts import CountNoise
@@ -189,7 +190,7 @@ class Strata:
     ) -> Strata:
         """Draw tables with the common value in all strata, of the sizes that are estimated, with noise."""
         counts = np.maximum(self.counts, 0.0)
-        sizes = np.rint(counts.sum(axis=-1)).astype(np.int64)
+        sizes = as_int64(np.rint(counts.sum(axis=-1)))
         value = float(self.values(measure))
         shares = fitted_shares(measure, counts, value if math.isfinite(value) else measure.none)
         having = rng.binomial(sizes, shares, size=(size, *sizes.shape))

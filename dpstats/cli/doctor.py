@@ -1,0 +1,45 @@
+"""``dpstats doctor``: checks of the installation, in a table or in JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from typing import Any
+
+from dpstats.cli.exits import epilog
+from dpstats.cli.files import tell
+
+_BROKEN = 6
+
+
+def add_doctor(commands: Any) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "doctor",
+        help="check the installation: versions, randomness, exact noise, a ledger",
+        description="Check versions, the source of random numbers, linear algebra and its threads, optional packages, "
+        "one exact release against its distribution, and that a ledger can be written. Nothing is left behind.",
+        epilog=epilog(),
+    )
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        default=Path("."),
+        help="where ledgers are to be written (default: the current one)",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON in place of the table")
+    parser.add_argument("--quiet", action="store_true", help="nothing on standard error but errors")
+    parser.set_defaults(run=_doctor)
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from dpstats.doctor import diagnose
+
+    checks = diagnose(options.folder)
+    if options.json:
+        tell(json.dumps([asdict(check) for check in checks], indent=2))
+    else:
+        width = max(len(check.name) for check in checks)
+        tell("\n".join(f"{'ok' if c.passed else 'FAILED':8}{c.name:{width}}  {c.found}" for c in checks))
+    return 0 if all(check.passed for check in checks) else _BROKEN
