@@ -24,8 +24,7 @@ def add_doctor(commands: Any) -> None:
     )
     parser.add_argument(
         "--folder",
-        type=Path,
-        default=Path("."),
+        default=".",
         help="where ledgers are to be written (default: the current one)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON in place of the table")
