@@ -449,6 +449,29 @@ def about_missing(
     return ""
 
 
+def observed_rows(rows: float, noise_std: float) -> str:
+    """Return in words how many rows are observed, of which the number has noise.
+
+    Examples
+    --------
+    >>> from dpstats.results import observed_rows
+    >>> observed_rows(3911.7, 14.2)
+    '3,912 (noise sd 14.2)'
+    """
+    shown = f"{max(rows, 0.0):,.0f}" if noise_std >= 1 else significant(rows, noise_std)
+    return f"{shown} (noise sd {noise_std:.3g})"
+
+
+def few_observed(rows: float, noise_std: float) -> list[str]:
+    """Return a note where the number of observed rows is noise alone."""
+    if rows >= 2 * noise_std:
+        return []
+    return [
+        "Noise only: the number of observed rows cannot be told from 0, and the intervals are what the bounds "
+        "leave open. Take more rows or a larger epsilon."
+    ]
+
+
 def with_missing(estimand: str, sentence: str) -> str:
     """Return an estimand followed by what `about_missing` says, if it says anything."""
     return f"{estimand}. {sentence}" if sentence else estimand

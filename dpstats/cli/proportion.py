@@ -15,22 +15,22 @@ from dpstats.errors import InvalidParameter
 
 def _add_parameters(parser: argparse.ArgumentParser) -> None:
     add_unit(parser, "whether any of them has the property")
-    add_privacy(parser, 0.0)
+    add_privacy(parser, 0.0, missing=("error", "drop"))
 
 
 def _read(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
     name, equals, word = _column(options).partition("=")
     if not equals:
         return (read_rows(table, options, {name: "max"}),)
+
+    def changed(frame: Any) -> Any:
+        has = frame[name] == word
+        if options.missing == "drop" and word:
+            has = has.astype(object).where(frame[name] != "", None)
+        return frame.assign(**{name: has})
+
     # Entry by entry, as text: a missing one is the empty word.
-    has = read_rows(
-        table,
-        options,
-        {name: "max"},
-        text=[name],
-        changed=lambda frame: frame.assign(**{name: frame[name] == word}),
-    )
-    return (has,)
+    return (read_rows(table, options, {name: "max"}, text=[name], changed=changed),)
 
 
 def _column(options: argparse.Namespace) -> str:
@@ -46,7 +46,7 @@ def _one(options: argparse.Namespace) -> int:
 def _build(options: argparse.Namespace, n: int, d: int) -> Any:
     from dpstats.tables import PrivateProportion
 
-    return PrivateProportion(epsilon=options.epsilon, delta=options.delta)
+    return PrivateProportion(epsilon=options.epsilon, delta=options.delta, missing=options.missing)
 
 
 def _report(share: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
@@ -63,6 +63,7 @@ def _report(share: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any
         "high": interval.high,
         "count": share.count_,
         "statistic": share.statistic_,
+        **({"rows": share.rows_} if options.missing == "drop" else {}),
         "notes": list(summary.notes),
     }
     return summary, facts

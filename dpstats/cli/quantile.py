@@ -51,7 +51,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
     # Its name until 0.1.
     parser.add_argument("--level", type=float, dest="confidence", help=argparse.SUPPRESS)
     add_unit(parser, "the mean of its entries")
-    add_privacy(parser, 0.0)
+    add_privacy(parser, 0.0, missing=("error", "drop"))
 
 
 def _read(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
@@ -74,6 +74,7 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
         delta=options.delta,
         confidence_level=None if options.no_intervals else options.confidence,
         coverage=options.coverage,
+        missing=options.missing,
     )
 
 
@@ -90,6 +91,7 @@ def _report(quantile: Any, options: argparse.Namespace) -> tuple[Any, dict[str, 
         "confidence_level": None if options.no_intervals else options.confidence,
         "coverage": options.coverage,
         "quantiles": records,
+        **({"rows": quantile.rows_} if options.missing == "drop" else {}),
         "notes": list(summary.notes),
     }
     return summary, facts

@@ -18,7 +18,7 @@ from dpstats.inference import ErrorDistribution, Limits, Tail
 from dpstats.intervals import laplace_sum_tails
 from dpstats.means.moments import CUBES, FOURTHS, MEAN, ROWS, SQUARES
 from dpstats.means.ratio import NoiseApart, Ratio
-from dpstats.results import significant
+from dpstats.results import few_observed, observed_rows
 
 Numbers = NDArray[np.float64]
 
@@ -99,18 +99,11 @@ class ObservedSums:
 
     def number(self) -> str:
         """Return in words how many rows are observed."""
-        rows = float(self.rows[0])
-        shown = f"{max(rows, 0.0):,.0f}" if self.rows_std >= 1 else significant(rows, self.rows_std)
-        return f"{shown} (noise sd {self.rows_std:.3g})"
+        return observed_rows(float(self.rows[0]), self.rows_std)
 
     def notes(self) -> list[str]:
         """Say where the number of observed rows is noise alone."""
-        if float(self.rows[0]) >= 2 * self.rows_std:
-            return []
-        return [
-            "Noise only: the number of observed rows cannot be told from 0, and the intervals are what the bounds "
-            "leave open. Take more rows or a larger epsilon."
-        ]
+        return few_observed(float(self.rows[0]), self.rows_std)
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,11 +41,12 @@ class BandWidth:
     ----------
     noise : array
         Largest noise of the cdf anywhere, of each simulated release.
-    n_samples : int
+    n_samples : float
+        Of whose shares the sampling error is; less, where the released number of rows may be too small.
     """
 
     noise: Numbers
-    n_samples: int
+    n_samples: float
 
     def missed(self, width: float, sides: int = 2) -> float:
         """Return the probability that the cdf is further off somewhere, above and below (2 sides) or on one side."""
@@ -55,11 +56,14 @@ class BandWidth:
         return float((1 + least.sum()) / (self.noise.size + 1))
 
     def half_width(self, missed: float, sides: int = 2) -> float:
-        """Return the width that is exceeded with this probability; 1 where simulations cannot tell."""
+        """Return the width that is exceeded with this probability; infinite where simulations cannot tell.
+
+        It may be more than 1: what noise leaves of a fit need not be a share.
+        """
         most = float(self.noise.max()) + math.sqrt(math.log(4 * self.noise.size) / self.n_samples)
         if self.missed(most, sides) > missed:
-            return 1.0
-        return min(1.0, float(brentq(lambda w: self.missed(w, sides) - missed, 0.0, most, xtol=1e-9)))
+            return math.inf
+        return float(brentq(lambda w: self.missed(w, sides) - missed, 0.0, most, xtol=1e-9))
 
 
 @dataclass(frozen=True, eq=False)

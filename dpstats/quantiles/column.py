@@ -10,6 +10,7 @@ from dpstats.data.parameters import check_integer
 from dpstats.errors import InvalidData
 from dpstats.inference import HasEstimates
 from dpstats.release.estimator import Plan, PrivateEstimator
+from dpstats.results import about_missing, with_missing
 
 
 class OneColumn(HasEstimates, PrivateEstimator[Plan]):
@@ -28,6 +29,10 @@ class OneColumn(HasEstimates, PrivateEstimator[Plan]):
 
     def _fitted(self) -> None:
         check_is_fitted(self, "plan_")
+
+    def _about(self, estimand: str) -> str:
+        """Return an estimand with what the fit did with missing rows."""
+        return with_missing(estimand, about_missing(getattr(self.plan_, "missing", "error")))
 
     def _first_facts(self) -> list[tuple[str, str]]:
         """Return the facts of a summary that hold for any fit."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
-from dpstats.data.parameters import check_integer, check_level, check_privacy_parameters
+from dpstats.data.parameters import check_integer, check_level, check_missing, check_privacy_parameters
 from dpstats.data.tables import Rows
 from dpstats.data.values import exact_numbers
 from dpstats.errors import InvalidParameter
@@ -28,13 +28,15 @@ from dpstats.quantiles.grid import Grid, check_bounds, check_grid, finite_places
 from dpstats.quantiles.quantile import check_fractions
 from dpstats.release.additive import Integers, additive_stages
 from dpstats.release.session import Released, Session
-from dpstats.results import ConfidenceInterval, Summary
+from dpstats.results import ConfidenceInterval, Summary, few_observed, observed_rows
 
 COUNTS = "rows in dyadic intervals"
 
 _FRACTION_BITS = 30  # Gaussian noise needs a lattice finer than whole counts
 _MOST_CELLS = 1 << 20
 _SIMULATED = 2000
+_MORE = 2.0
+"""How many standard deviations more rows there may be than the release says."""
 _SHOWN = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
 
 Numbers = NDArray[np.float64]
@@ -48,9 +50,12 @@ class DistributionPlan(ReleasePlan):
     ----------
     grid : Grid
         The ends of the cells; where a step is declared, the values themselves.
+    missing : {"error", "drop"}
+        With "drop" the number of rows is released, too, and errors are stated for no missing row.
     """
 
     grid: Grid
+    missing: str = "error"
 
     @property
     def cells(self) -> int:
@@ -68,18 +73,47 @@ class DistributionPlan(ReleasePlan):
         return self.grid.edges[0 if self.grid.declared else 1 :]
 
     @property
+    def dropped(self) -> bool:
+        """Whether missing rows are dropped, so that the number of the others is private."""
+        return self.missing == "drop"
+
+    @property
+    def total(self) -> int | None:
+        """How many rows the leaves add up to, where that is public."""
+        return None if self.dropped else self.n_samples
+
+    @property
     def cdf_noise_std(self) -> float:
         """Standard deviation of the cdf's noise, where it is largest; of all ends of cells."""
         return float(_simulated(self).std(axis=0).max()) / self.n_samples
 
     @property
+    def rows_std(self) -> float:
+        """Standard deviation of the noise in the number of rows: 0 where that is public."""
+        return float(_simulated(self)[:, -1].std()) if self.dropped else 0.0
+
+    @property
     def width(self) -> BandWidth:
         """By how much the estimated cdf is off, anywhere: sampling error and noise."""
-        return BandWidth(np.abs(_simulated(self)).max(axis=1) / self.n_samples, self.n_samples)
+        return self.width_of(self.n_samples)
+
+    def width_of(self, rows: float) -> BandWidth:
+        """Return the same for a released number of rows.
+
+        With noise e(x) in the count at x and e in the number N of rows, N times the error of a cdf F has the noise
+        e(x) - F(x) e: at most the larger of |e(x)| and |e(x) - e|. Its sampling part is the larger the more rows
+        there are, which may be more than the release says.
+        """
+        noise = np.abs(_simulated(self))
+        if not self.dropped:
+            return BandWidth(noise.max(axis=1) / rows, rows)
+        beside = np.abs(_simulated(self) - _simulated(self)[:, -1:])
+        most = max(min(rows + _MORE * self.rows_std, self.n_samples), 1.0)
+        return BandWidth(np.maximum(noise, beside).max(axis=1) / rows, rows**2 / most)
 
     def band_half_width(self, level: float) -> float:
         """Return by how much the estimated cdf is off at most, anywhere, with a probability."""
-        return self.width.half_width(1 - level)
+        return min(self.width.half_width(1 - level), 1.0)
 
     def facts(self) -> dict[str, Any]:
         """Return what a reader of the plan has to know beside its stages, by name."""
@@ -106,6 +140,9 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
         Privacy parameter, greater than 0.
     delta : float, default=0.0
         0 adds Laplace noise (pure privacy); in (0, 1) Gaussian noise, which is less for many cells.
+    missing : {"error", "drop"}, default="error"
+        What a missing or infinite entry does. "error" refuses the data. "drop" leaves its row out: the cdf is that of
+        the observed rows, whose number is released at no further cost.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise: a release. Anything else is a simulation.
     budget : PrivacyBudget, optional
@@ -117,6 +154,8 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
         The upper ends of the cells, or the values of the grid.
     cdf_ : ndarray of shape (n_cells,)
         The estimated share of rows at or below each: it never falls, lies in [0, 1] and ends at 1.
+    rows_ : float
+        With ``missing="drop"``: how many rows are observed, with noise. It may be negative.
     privacy_ : PrivacyGuarantee
         For neighbours that differ in one row; n is public.
     plan_ : DistributionPlan
@@ -156,6 +195,7 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
         bins: int = 1024,
         epsilon: float = 1.0,
         delta: float = 0.0,
+        missing: str = "error",
         random_state: Any = None,
         budget: Any = None,
     ) -> None:
@@ -164,6 +204,7 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
         self.bins = bins
         self.epsilon = epsilon
         self.delta = delta
+        self.missing = missing
         self.random_state = random_state
         self.budget = budget
 
@@ -183,6 +224,7 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
         n = check_sizes(n_samples, n_features)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         bins = check_integer("bins", self.bins, at_least=2, at_most=_MOST_CELLS)
+        missing = check_missing(self.missing, ["error", "drop"])
         if self.step is None:
             grid = Grid(*check_bounds(self.bounds), bins, False)
         else:
@@ -192,24 +234,29 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
                 f"step must leave at most 2^20 values between the bounds, got {grid.points:,} of them"
             )
         height = height_of(grid.points if grid.declared else grid.steps)
-        # A replaced row leaves a node of every level and enters another.
+        # A replaced row leaves a node of every level below the root and enters another. One that goes missing leaves
+        # the root, too, and enters none: that is no more.
         bits = 0 if delta == 0 else _FRACTION_BITS
-        size = (2 << height) - 2
+        size = (2 << height) - 2 + (missing == "drop")
         item = Integers(COUNTS, size, 2.0**-bits, 2 * height << bits, isqrt_up(2 * height << 2 * bits))
         return DistributionPlan(
-            additive_stages([item], epsilon, delta), PrivacyGuarantee(epsilon, delta), n, 1, grid
+            additive_stages([item], epsilon, delta), PrivacyGuarantee(epsilon, delta), n, 1, grid, missing
         )
 
     def _read(self, rows: Rows, plan: DistributionPlan) -> dict[str, NDArray[np.int64]]:
-        places = finite_places(rows.whole().X, plan.grid, up=not plan.grid.declared)
+        places = finite_places(rows.whole().X, plan.grid, not plan.grid.declared, plan.missing)
         # The first cell has its lower end, too.
         codes = places if plan.grid.declared else np.maximum(places - 1, 0)
         one = round(1 / float(np.asarray(plan.additive[0].spacing)))
-        return {COUNTS: tree_counts(codes, plan.height) * one}
+        return {COUNTS: tree_counts(codes, plan.height, plan.dropped) * one}
 
     def _report(self, released: Released, plan: DistributionPlan) -> None:
-        leaves = consistent_leaves(released[COUNTS], plan.height, plan.n_samples)
-        self._fit = np.cumsum(leaves)[: plan.cells] / plan.n_samples
+        counts = np.cumsum(consistent_leaves(released[COUNTS], plan.height, plan.total))[: plan.cells]
+        if plan.dropped:
+            self.rows_ = float(counts[-1])
+        # Noise may leave next to no rows.
+        self._rows = max(counts[-1], plan.rows_std, 1.0) if plan.dropped else float(plan.n_samples)
+        self._fit = counts / self._rows
         self.edges_ = plan.edges
         shape = isotonic_regression(self._fit[:-1], y_min=0.0, y_max=1.0)
         self.cdf_ = np.append(shape, 1.0)
@@ -256,7 +303,7 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
         """
         self._fitted()
         level = check_level("confidence_level", confidence_level)
-        low, high = self._band.ends(self.plan_.band_half_width(level))
+        low, high = self._band.ends(self._band.width.half_width(1 - level))
         if x is not None:
             at, grid = _numbers(x), self.plan_.grid
             if grid.declared:
@@ -267,14 +314,14 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
                 low = np.append(0.0, low)[np.searchsorted(self.edges_, at, side="right")]
                 high = np.append(high, 1.0)[np.searchsorted(self.edges_, at, side="left")]
                 high = np.where(at < grid.low, 0.0, high)
-        estimand = "the cdf of the population, rows beyond the bounds moved to them"
+        estimand = self._about("the cdf of the population, rows beyond the bounds moved to them")
         return ConfidenceInterval(low, high, level, estimand, simultaneous=True)
 
     @property
     def _band(self) -> Band:
         self._fitted()
         starts = self.edges_ if self.plan_.grid.declared else np.append(self.plan_.grid.low, self.edges_)
-        return Band(starts, self.edges_, self._fit, self.cdf_, self.plan_.width)
+        return Band(starts, self.edges_, self._fit, self.cdf_, self.plan_.width_of(self._rows))
 
     def estimates(self, *, q: Any = _SHOWN) -> Estimates:
         """Return quantiles with the distribution of their errors: they can be pickled without the estimator.
@@ -294,21 +341,26 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
             points,
             np.full(points.shape, np.nan),
             tuple(f"{x:g}" for x in np.ravel(fractions)),
-            "the quantiles of the population, within the bounds",
+            self._about("the quantiles of the population, within the bounds"),
             QuantileErrors(band, fractions, points),
             title="Private distribution",
             header="quantile",
             facts=[
                 *self._first_facts(),
+                *([("Rows observed", observed_rows(self.rows_, plan.rows_std))] if plan.dropped else []),
                 ("Cells", f"{plan.cells:,} from {plan.grid.low:g} to {plan.grid.high:g} (public)"),
                 (
                     "Noise",
                     f"{stage.noise.capitalize()} of scale {scale:.4g} on each of {stage.size:,} counts",
                 ),
-                ("Band", f"the cdf +- {plan.band_half_width(0.95):.3g} at 95%, everywhere at once"),
+                (
+                    "Band",
+                    f"the cdf +- {min(band.width.half_width(0.05), 1.0):.3g} at 95%, everywhere at once",
+                ),
             ],
             notes=[
-                "The band assumes nothing but independent rows. All intervals are read from it, and hold at once."
+                "The band assumes nothing but independent rows. All intervals are read from it, and hold at once.",
+                *(few_observed(self.rows_, plan.rows_std) if plan.dropped else []),
             ],
             rows="q",
             exact=plan.grid.declared,
@@ -355,7 +407,7 @@ def _simulated(plan: DistributionPlan) -> NDArray[np.float32]:
     for start in range(0, _SIMULATED, step):
         with Session.simulated(plan, rng, min(step, _SIMULATED - start)) as session:
             noise = session.add(COUNTS, np.zeros(stage.size, dtype=np.int64))
-        leaves = consistent_leaves(noise, plan.height, 0.0)
+        leaves = consistent_leaves(noise, plan.height, None if plan.dropped else 0.0)
         parts.append(np.cumsum(leaves, axis=1)[:, : plan.cells].astype(np.float32))
     found = np.concatenate(parts)
     found.setflags(write=False)

@@ -22,39 +22,44 @@ def height_of(cells: int) -> int:
     return max(1, (cells - 1).bit_length())
 
 
-def tree_counts(codes: Any, height: int) -> NDArray[np.int64]:
-    """Return the rows of every node, level by level from below the root, for rows in cells 0, ..., 2^height - 1."""
+def tree_counts(codes: Any, height: int, root: bool = False) -> NDArray[np.int64]:
+    """Return the rows of every node, level by level, for rows in cells 0, ..., 2^height - 1.
+
+    The first level is the two nodes below the root, whose count is public, or the ``root`` itself.
+    """
     level = as_int64(np.bincount(codes, minlength=1 << height))
     levels = [level]
-    for _ in range(height - 1):
+    for _ in range(height - 1 + root):
         level = level.reshape(-1, 2).sum(axis=1)
         levels.append(level)
     return np.concatenate(levels[::-1])
 
 
-def consistent_leaves(nodes: Numbers, height: int, total: float) -> Numbers:
-    """Return the leaves that fit noisy nodes best, all noise being alike, and add up to the public total.
+def consistent_leaves(nodes: Numbers, height: int, total: float | None) -> Numbers:
+    """Return the leaves that fit noisy nodes best, all noise being alike, and add up to the total.
 
     Parameters
     ----------
-    nodes : array of shape (..., 2^(height + 1) - 2)
+    nodes : array of shape (..., 2^(height + 1) - 2), or one more with the root
         In the order of `tree_counts`.
     height : int
-    total : float
+    total : float, optional
+        Public. None: the first node is the root, and the total is estimated with the leaves.
 
     Notes
     -----
     Least squares in two passes: up, each node is averaged with its children's sum by their precisions; down, what the
-    parent has more than both is shared evenly (Hay, Rastogi, Miklau and Suciu 2010, theorem 3; here the root is known).
+    parent has more than both is shared evenly (Hay, Rastogi, Miklau and Suciu 2010, theorem 3; where a total is given,
+    the root is known).
     """
-    ends = np.cumsum([0, *(1 << k for k in range(1, height + 1))])
+    ends = np.cumsum([0, *(1 << k for k in range(total is not None, height + 1))])
     levels = [nodes[..., a:b] for a, b in pairwise(ends)]
     fitted = [levels[-1]]
     for up, level in enumerate(levels[-2::-1], 2):
         children = _pairs(fitted[-1]).sum(axis=-1)
         own = (1 << (up - 1)) / ((1 << up) - 1)
         fitted.append(own * level + (1 - own) * children)
-    known = np.full((*nodes.shape[:-1], 1), float(total))
+    known = fitted.pop() if total is None else np.full((*nodes.shape[:-1], 1), float(total))
     for level in fitted[::-1]:
         pairs = _pairs(level)
         missing = known - pairs.sum(axis=-1)

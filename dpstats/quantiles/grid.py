@@ -126,20 +126,24 @@ def check_grid(bounds: Any, step: Any) -> Grid:
     return Grid(low, high, steps, True)
 
 
-def finite_places(X: Any, grid: Grid, up: bool = False) -> NDArray[np.integer[Any]]:
-    """Return the places of a column's rows, or refuse data that are not finite."""
+def finite_places(X: Any, grid: Grid, up: bool = False, missing: str = "error") -> NDArray[np.integer[Any]]:
+    """Return the places of a column's rows; rows that are not finite are dropped, or refused."""
     column = np.asarray(X)[:, 0]
-    for start in range(0, column.size, _BLOCK):
-        if not np.isfinite(column[start : start + _BLOCK]).all():
+    finite = np.concatenate(
+        [np.isfinite(column[start : start + _BLOCK]) for start in range(0, column.size, _BLOCK)]
+    )
+    if not finite.all():
+        if missing == "error":
             raise InvalidData(
-                "X must be finite, got at least one NaN or infinite entry: fill them by a rule that looks at "
-                "each row alone"
+                "X must be finite, got at least one NaN or infinite entry. missing='drop' leaves such rows out and "
+                "estimates for the observed rows."
             )
+        column = column[finite]
     return grid.places(column, up)
 
 
-def sorted_places(X: Any, grid: Grid) -> NDArray[np.integer[Any]]:
+def sorted_places(X: Any, grid: Grid, missing: str = "error") -> NDArray[np.integer[Any]]:
     """Return the same in increasing order."""
-    places = finite_places(X, grid)
+    places = finite_places(X, grid, missing=missing)
     places.sort()
     return places

@@ -24,6 +24,7 @@ def windows(places: Places, ranks: tuple[int, ...], steps: int) -> Windows:
     is at most a short of it where at least r - a rows are at or below it: from the place of row r - a on.
     """
     n, wanted = places.size, np.array(ranks, dtype=np.int64)[:, None]
+    places = places if n else np.array([steps])  # of no rows only the ends are looked at
 
     def place(row: NDArray[np.int64]) -> NDArray[np.int64]:
         # Rows are counted from 1; before the first and after the last are the ends of the grid.

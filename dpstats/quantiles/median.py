@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpstats.data.parameters import check_level, check_privacy_parameters
+from dpstats.data.parameters import check_level, check_missing, check_privacy_parameters
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
 from dpstats.inference import ChosenLimits, Estimates
@@ -42,10 +42,12 @@ class MedianPlan(ReleasePlan):
         The public points that rows are rounded to.
     confidence_level : float, optional
         Of the interval, if there is one.
+    missing : {"error", "drop"}
     """
 
     grid: Grid
     confidence_level: float | None = None
+    missing: str = "error"
 
     @property
     def median(self) -> Smooth:
@@ -89,6 +91,9 @@ class PrivateMedian(OneColumn[MedianPlan]):
     confidence_level : float, optional
         Of an interval for the median of these rows. None, the default: all of epsilon is for the median, and there is
         no interval; else a fifth of it (two fifths where delta is 0) is for the scale of the noise.
+    missing : {"error", "drop"}, default="error"
+        What a missing or infinite entry does. "error" refuses the data. "drop" leaves its row out: the median is that
+        of the observed rows, at no cost. How many these are is not released.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise: a release. Anything else is a simulation.
     budget : PrivacyBudget, optional
@@ -97,7 +102,7 @@ class PrivateMedian(OneColumn[MedianPlan]):
     Attributes
     ----------
     median_ : float
-        Within the bounds. Of an even number of rows the lower median is meant.
+        Within the bounds. Of an even number of rows the lower median is meant; of no observed rows, the lower bound.
     low_, high_ : float
         The ends of the interval, if there is one.
     privacy_ : PrivacyGuarantee
@@ -139,6 +144,7 @@ class PrivateMedian(OneColumn[MedianPlan]):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         confidence_level: float | None = None,
+        missing: str = "error",
         random_state: Any = None,
         budget: Any = None,
     ) -> None:
@@ -147,6 +153,7 @@ class PrivateMedian(OneColumn[MedianPlan]):
         self.epsilon = epsilon
         self.delta = delta
         self.confidence_level = confidence_level
+        self.missing = missing
         self.random_state = random_state
         self.budget = budget
 
@@ -167,6 +174,7 @@ class PrivateMedian(OneColumn[MedianPlan]):
         level = None
         if self.confidence_level is not None:
             level = check_level("confidence_level", self.confidence_level)
+        missing = check_missing(self.missing, ["error", "drop"])
         grid = check_grid(self.bounds, self.step)
         parts, law = (1, "laplace") if delta else (_FINER, "student")
         for_level = 0.0 if level is None else LEVEL_SHARE[law] * epsilon
@@ -181,11 +189,11 @@ class PrivateMedian(OneColumn[MedianPlan]):
             steady=level is not None,
         )
         stages: tuple[Stage | Smooth, ...] = (noise,) if level is None else (level_stage(for_level), noise)
-        return MedianPlan(stages, PrivacyGuarantee(epsilon, delta), n, 1, grid, level)
+        return MedianPlan(stages, PrivacyGuarantee(epsilon, delta), n, 1, grid, level, missing)
 
     def _read(self, rows: Rows, plan: MedianPlan) -> _Private:
-        places = sorted_places(rows.whole().X, plan.grid)
-        middle = int(places[(places.size + 1) // 2 - 1])
+        places = sorted_places(rows.whole().X, plan.grid, plan.missing)
+        middle = int(places[(places.size + 1) // 2 - 1]) if places.size else 0
         reach, parts = median_reach(places, plan.grid.steps), plan.parts
         return _Private(parts * middle, smooth_level(lambda k: parts * reach(k), plan.median.limits))
 
@@ -215,7 +223,7 @@ class PrivateMedian(OneColumn[MedianPlan]):
         self._fitted()
         grid = self.plan_.grid
         rounded = f", rounded to steps of {grid.spacing:g}" if grid.declared else ""
-        return f"the median of these rows, within the bounds{rounded}"
+        return self._about(f"the median of these rows, within the bounds{rounded}")
 
     def estimates(self) -> Estimates:
         """Return the median with its interval, if there is one: it can be pickled without the estimator.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from bisect import insort
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from dpstats.data.arithmetic import as_int64
 from dpstats.privacy.calibration import largest_cost
 from dpstats.privacy.events import BoundedRange
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -24,9 +26,14 @@ from dpstats.release.noise import check_scale
 
 POINTS = "points"
 COUNTS = "rows beside the points"
+ROWS = "rows that are observed"
 
 COUNTS_SHARE = 0.45
 """Part of epsilon that checks the ends of an interval that holds for any law."""
+OBSERVED_SHARE = 0.1
+"""Part of epsilon that counts the observed rows, where missing ones are dropped."""
+_SURE = 2.0
+"""How many standard deviations fewer and more rows than counted a plan is prepared for."""
 _REFUSED = 0.05
 """About how often an end that is to hold for any law fails its check."""
 CROWDED = 0.08
@@ -39,11 +46,14 @@ ESCAPED = 0.2
 WIDER = 1.01
 """How much wider intervals may be for points of their own."""
 
-LOW, POINT, HIGH = range(3)
+LOW, POINT, HIGH, SPARE = range(4)
 
 
 class Target(NamedTuple):
-    """The rank that a chosen point aims at, its kind (LOW, POINT, HIGH), and of which quantile it is."""
+    """The rank that a chosen point aims at, its kind, and of which quantile it is.
+
+    A SPARE takes the place of a point that a plan has, and that the counted rows are too few for.
+    """
 
     rank: int
     kind: int
@@ -73,6 +83,9 @@ class QuantilePlan(ReleasePlan):
         Quantiles with too few rows between them and a bound to separate them at this epsilon. They have no point, and
         the bound as that endpoint. If no quantile can be separated from a bound, all points are chosen, and none is
         reported.
+    missing : {"error", "drop"}
+        With "drop" the observed rows are counted first. Ranks are then those of `of_observed`; the plan's own are for
+        no missing row.
     """
 
     grid: Grid
@@ -83,6 +96,31 @@ class QuantilePlan(ReleasePlan):
     coverage: str = "regular"
     accepted: tuple[tuple[int | None, int | None], ...] = ()
     unseparated: tuple[float, ...] = ()
+    missing: str = "error"
+
+    @property
+    def dropped(self) -> bool:
+        """Whether missing rows are dropped, so that the number of the others is private."""
+        return self.missing == "drop"
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        """The stages that choose points."""
+        return tuple(stage for stage in self.stages if isinstance(stage, Choice))
+
+    @property
+    def rows_std(self) -> float:
+        """Standard deviation of the noise in the number of observed rows: 0 where it is public."""
+        return float(np.max(self.noise(ROWS).std)) if self.dropped else 0.0
+
+    def anchor(self, rows: Any) -> NDArray[np.int64]:
+        """Return the number of rows that ranks are about, for released numbers of observed rows."""
+        return as_int64(np.clip(np.rint(rows), 2, self.n_samples))
+
+    def shift(self, observed: int, anchor: int) -> int:
+        """Return by how much all ranks move together, as the observed rows are more or fewer than counted: private."""
+        middle = self.q[len(self.q) // 2]
+        return _rank(middle, observed) - _rank(middle, anchor)
 
     @property
     def halving(self) -> bool:
@@ -95,8 +133,7 @@ class QuantilePlan(ReleasePlan):
 
         Of halving: of the last level alone, to which those before add.
         """
-        stage = self.stages[-1] if self.halving else self.stages[0]
-        assert isinstance(stage, Choice)
+        stage = self.choices[-1]
         if not self.halving:
             return rank_errors(stage.size, stage.scale_steps).std
         # In a part, e^(-|k| epsilon/2) for halves.
@@ -105,7 +142,7 @@ class QuantilePlan(ReleasePlan):
     @property
     def chosen(self) -> int:
         """How many points are chosen."""
-        return sum(stage.size for stage in self.stages if isinstance(stage, Choice))
+        return sum(stage.size for stage in self.choices)
 
     @property
     def crowded(self) -> tuple[float, ...]:
@@ -146,12 +183,19 @@ class QuantilePlan(ReleasePlan):
 
 @lru_cache(maxsize=64)
 def points_plan(
-    n: int, grid: Grid, q: tuple[float, ...], guarantee: PrivacyGuarantee, level: float | None, coverage: str
+    n: int,
+    grid: Grid,
+    q: tuple[float, ...],
+    guarantee: PrivacyGuarantee,
+    level: float | None,
+    coverage: str,
+    missing: str = "error",
 ) -> QuantilePlan:
     """Return the plan of points that are chosen together, and where any law is covered, of the counts beside them."""
     counts = COUNTS_SHARE * guarantee.epsilon if coverage == "any" else 0.0
+    first, left = _observed_stage(guarantee.epsilon, missing)
     # What has no bounded range as a whole gains nothing by delta.
-    each = _largest_range(1, guarantee.epsilon, 0.0 if counts else guarantee.delta)
+    each = _largest_range(1, left, 0.0 if counts or first else guarantee.delta)
     scale = _scale(2, (each - counts) * (1 - 2.0**-50) if counts else each)
     noise = check_scale(_scale(1, counts)) if counts else None
     first_reach(scale, len(q))  # a law that is too wide to be drawn is too wide to be tabulated
@@ -160,7 +204,7 @@ def points_plan(
     # A release there must be: the quantiles' own ranks, where nothing can be told.
     targets = targets or tuple(Target(_rank(x, n), POINT, i) for i, x in enumerate(q))
     first_reach(scale, len(targets))
-    stages: list[Choice | Stage] = [Choice(POINTS, len(targets), 2, scale, grid.points)]
+    stages: list[Choice | Stage] = [*first, Choice(POINTS, len(targets), 2, scale, grid.points)]
     accepted: list[tuple[int | None, int | None]] = []
     ends = [target for target in targets if target.kind != POINT]
     if noise is not None and ends:
@@ -168,8 +212,53 @@ def points_plan(
         stages.append(Stage(COUNTS, "joint", len(ends), 1.0, 1, noise))
         accepted = [_accepted(n, x, len(ends), noise, level or 0.5) for x in q]
     return QuantilePlan(
-        tuple(stages), guarantee, n, 1, grid, q, targets, (), level, coverage, tuple(accepted), unseparated
+        tuple(stages),
+        guarantee,
+        n,
+        1,
+        grid,
+        q,
+        targets,
+        (),
+        level,
+        coverage,
+        tuple(accepted),
+        unseparated,
+        missing,
     )
+
+
+def _observed_stage(epsilon: float, missing: str) -> tuple[tuple[Stage, ...], float]:
+    """Return the stage that counts the observed rows, where missing ones are dropped, and what it leaves of epsilon."""
+    if missing != "drop":
+        return (), epsilon
+    share = OBSERVED_SHARE * epsilon
+    scale = check_scale(_scale(1, share))
+    return (Stage(ROWS, "laplace", 1, 1.0, 1, scale),), (epsilon - share) * (1 - 2.0**-50)
+
+
+@lru_cache(maxsize=4096)
+def of_observed(plan: QuantilePlan, anchor: int) -> QuantilePlan:
+    """Return the plan for a counted number of observed rows: the ranks that are aimed at, and what can be told apart.
+
+    Ranks keep away from the bounds as if there were fewer rows, and from the quantiles as if there were more. Their
+    number is the plan's.
+    """
+    if not plan.dropped:
+        return plan
+    margin = math.ceil(_SURE * plan.rows_std)
+    few, most = max(anchor - margin, 2), min(anchor + margin, plan.n_samples)
+    stage, scale = plan.choices[0], plan.choices[0].scale_steps
+    if plan.halving:
+        lost = _lost(few, plan.grid, plan.q, plan.levels, scale)
+        return replace(plan, n_samples=anchor, unseparated=tuple(x for x in plan.q if x in lost))
+    unknown = float(np.max(plan.noise(ROWS).scale)), plan.q[len(plan.q) // 2]
+    aim = _Aim(few, plan.grid, plan.q, scale, plan.confidence_level, None, most, unknown)
+    kept = aim.at_most(stage.size)
+    unseparated = _without_point(plan.q, tuple(kept))
+    spare = [Target(few // 2, SPARE, 0)] * (stage.size - len(kept))
+    moved = [t._replace(rank=t.rank + aim.moved(t, anchor)) for t in (*kept, *spare)]
+    return replace(plan, n_samples=anchor, targets=tuple(sorted(moved)), unseparated=unseparated)
 
 
 def _without_point(q: tuple[float, ...], targets: tuple[Target, ...]) -> tuple[float, ...]:
@@ -180,12 +269,15 @@ def _without_point(q: tuple[float, ...], targets: tuple[Target, ...]) -> tuple[f
     return tuple(x for x, own in zip(q, kinds, strict=True) if POINT not in own and own != {LOW, HIGH})
 
 
-def halving_plan(n: int, grid: Grid, q: tuple[float, ...], guarantee: PrivacyGuarantee) -> QuantilePlan:
+def halving_plan(
+    n: int, grid: Grid, q: tuple[float, ...], guarantee: PrivacyGuarantee, missing: str = "error"
+) -> QuantilePlan:
     """Return the plan of quantiles that are chosen level by level."""
     chosen = q
+    first, left = _observed_stage(guarantee.epsilon, missing)
     while True:
         levels = levels_of(chosen)
-        scale = _scale(4, _largest_range(len(levels), guarantee.epsilon, guarantee.delta))
+        scale = _scale(4, _largest_range(len(levels), left, guarantee.delta))
         first_reach(scale, 1)
         lost = _lost(n, grid, chosen, levels, scale)
         if not lost:
@@ -193,13 +285,15 @@ def halving_plan(n: int, grid: Grid, q: tuple[float, ...], guarantee: PrivacyGua
         chosen = tuple(x for x in chosen if x not in lost)
         if not chosen:
             levels = levels_of(q)
-            scale = _scale(4, _largest_range(len(levels), guarantee.epsilon, guarantee.delta))
+            scale = _scale(4, _largest_range(len(levels), left, guarantee.delta))
             break
     stages = tuple(
         Choice(f"{POINTS}, level {k}", len(level), 4, scale, grid.points) for k, level in enumerate(levels, 1)
     )
     unseparated = tuple(x for x in q if x not in chosen)
-    return QuantilePlan(stages, guarantee, n, 1, grid, q, (), levels, unseparated=unseparated)
+    return QuantilePlan(
+        (*first, *stages), guarantee, n, 1, grid, q, (), levels, unseparated=unseparated, missing=missing
+    )
 
 
 def _lost(
@@ -230,7 +324,11 @@ def _largest_range(count: int, epsilon: float, delta: float) -> float:
 
 @dataclass(frozen=True)
 class _Aim:
-    """Public numbers that determine the ranks of a plan."""
+    """Public numbers that determine the ranks of a plan.
+
+    Where rows are counted with noise there may be up to ``most`` of them; ``unknown`` is the scale of that noise, and
+    the fraction whose rank moves as the observed rows are more or fewer than counted.
+    """
 
     n: int
     grid: Grid
@@ -238,6 +336,8 @@ class _Aim:
     scale: float
     level: float | None
     noise: float | None
+    most: int | None = None
+    unknown: tuple[float, float] | None = None
 
     def targets(self) -> tuple[Target, ...]:
         """Return the targets in rising order of ranks; none if no point can be separated from a bound.
@@ -250,6 +350,18 @@ class _Aim:
             middle = (least + enough) // 2
             least, enough = (least, middle) if len(self._targets(middle)) <= middle else (middle, enough)
         return tuple(sorted(self._targets(enough)))
+
+    def at_most(self, size: int) -> list[Target]:
+        """Return the targets for as many points as are chosen in any case."""
+        found = self._targets(size)
+        # Those that are nearest to a bound are left out first, where there are too many.
+        found.sort(key=lambda t: min(t.rank, self.n - t.rank), reverse=True)
+        return sorted(found[:size])
+
+    def moved(self, target: Target, anchor: int) -> int:
+        """Return by how much a target's rank is larger where so many rows are observed."""
+        q = 0.5 if target.kind == SPARE else self.q[target.of]
+        return _rank(q, anchor) - _rank(q, self.n)
 
     def _targets(self, size: int) -> list[Target]:
         """Return the targets that can be chosen if there are ``size`` points in total."""
@@ -310,6 +422,14 @@ class _Aim:
         if self.level is None:
             return None, None
         tail = (1 - self.level) / 2
+        if self.unknown is not None and self.most is not None:
+            # Of more rows, about the quantile's rank; whole ranks of two numbers of rows are off by one together.
+            scale, middle = self.unknown
+            most = _rank(q, self.most) - _rank(q, self.n)
+            low, high = offset_ranks(q, self.most, size, self.scale, tail, scale * abs(q - middle))
+            low = None if low is None or low - most - 1 < 0 else low - most - 1
+            high = None if high is None or high - most + 1 > self.n else high - most + 1
+            return low, high
         if self.noise is None:
             return offset_ranks(q, self.n, size, self.scale, tail)
         together = 2 * len(self.q)

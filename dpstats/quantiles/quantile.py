@@ -10,7 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.parameters import check_choice, check_level, check_privacy_parameters, check_real
+from dpstats.data.parameters import (
+    check_choice,
+    check_level,
+    check_missing,
+    check_privacy_parameters,
+    check_real,
+)
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
 from dpstats.inference import ChosenLimits, Estimates
@@ -26,16 +32,22 @@ from dpstats.quantiles.plan import (
     LOW,
     POINT,
     POINTS,
+    ROWS,
     QuantilePlan,
     halving_plan,
+    of_observed,
     place_of_targets,
     points_plan,
 )
 from dpstats.release.session import Part, Released, Session
+from dpstats.results import few_observed, observed_rows
 
 _MOST_TOGETHER = 20
 """From how many quantiles on halving has the smaller errors."""
 _MOST_POINTS = 200
+
+_ANY = "coverage='any' holds for every law."
+_ANY_DROPPED = "those of PrivateDistribution(missing='drop') hold for every law."
 
 Numbers = NDArray[np.float64]
 
@@ -71,6 +83,9 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
         How points alone are chosen. "joint": all at once. "halving": the middle one first, then those on either side;
         rows that are tied at a chosen point make those above it too high. "auto": halving from 21 quantiles on where no
         step is declared.
+    missing : {"error", "drop"}, default="error"
+        What a missing or infinite entry does. "error" refuses the data. "drop" leaves its row out: quantiles are those
+        of the observed rows. A tenth of epsilon counts these. It has no ``coverage="any"``.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exactly: a release. Anything else is a simulation.
     budget : PrivacyBudget, optional
@@ -84,6 +99,8 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
         ``plan_.unseparated`` lists these quantiles before the fit.
     low_, high_ : float, or ndarray of shape (m,)
         Ends of the intervals; the bounds where there is no better one; NaN without intervals.
+    rows_ : float
+        With ``missing="drop"``: how many rows are observed, with noise. It may be negative.
     privacy_ : PrivacyGuarantee
         For neighbours that differ in one row; n is public.
     plan_ : QuantilePlan
@@ -129,6 +146,7 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
         confidence_level: float | None = 0.95,
         coverage: str = "regular",
         method: str = "auto",
+        missing: str = "error",
         random_state: Any = None,
         budget: Any = None,
     ) -> None:
@@ -140,6 +158,7 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
         self.confidence_level = confidence_level
         self.coverage = coverage
         self.method = method
+        self.missing = missing
         self.random_state = random_state
         self.budget = budget
 
@@ -164,6 +183,7 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
         )
         coverage = check_choice("coverage", self.coverage, ["regular", "any"])
         method = check_choice("method", self.method, ["auto", "joint", "halving"])
+        missing = check_missing(self.missing, ["error", "drop"])
         guarantee = PrivacyGuarantee(epsilon, delta)
         if method == "auto":
             many = level is None and len(q) > _MOST_TOGETHER and not grid.declared
@@ -171,27 +191,42 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
         if method == "halving":
             if level is not None:
                 raise InvalidParameter("method='halving' has no intervals: give confidence_level=None")
-            return halving_plan(n, grid, q, guarantee)
+            return halving_plan(n, grid, q, guarantee, missing)
         if level is None and coverage == "any":
             raise InvalidParameter("coverage='any' is about intervals: give a confidence_level")
+        if missing == "drop" and coverage == "any":
+            raise InvalidParameter(
+                "coverage must be 'regular' with missing='drop', got 'any'. PrivateDistribution(missing='drop') has "
+                "intervals for any law."
+            )
         if len(q) * (1 if level is None else 3) > _MOST_POINTS:
             raise InvalidParameter(
                 f"q must have at most {_MOST_POINTS} points to be chosen together, three for each quantile with an "
                 f"interval, got {len(q)} quantiles; PrivateDistribution has them all"
             )
-        return points_plan(n, grid, q, guarantee, level, coverage)
+        return points_plan(n, grid, q, guarantee, level, coverage, missing)
 
     def _read(self, rows: Rows, plan: QuantilePlan) -> Any:
-        return sorted_places(rows.whole().X, plan.grid)
+        return sorted_places(rows.whole().X, plan.grid, plan.missing)
 
     def _release(self, private: Any, plan: QuantilePlan, session: Session) -> None:
-        steps = plan.grid.steps
+        steps, anchors, case = plan.grid.steps, np.array([plan.n_samples]), None
+        if plan.dropped:
+            rows = session.add(ROWS, np.array([private.size]))
+            anchors, case = np.unique(plan.anchor(rows), return_inverse=True)
+            case = case.reshape(-1)
         if plan.halving:
-            names = tuple(stage.name for stage in plan.stages)
+            names = tuple(stage.name for stage in plan.choices)
             release_by_halving(private, plan.levels, names, steps, session)
             return
-        ranks = tuple(target.rank for target in plan.targets)
-        chosen = session.choose(POINTS, [Part([windows(private, ranks, steps)])])
+        # All ranks move by one number with the observed rows, so that what a row moves has one sign.
+        aims = [
+            [target.rank + plan.shift(private.size, anchor) for target in of_observed(plan, anchor).targets]
+            for anchor in anchors.tolist()
+        ]
+        chosen = session.choose(
+            POINTS, [Part([windows(private, tuple(ranks), steps) for ranks in aims], case)]
+        )
         if plan.accepted:
             ordered = np.sort(chosen, axis=-1)
             low, high = (
@@ -201,12 +236,15 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
             session.add(COUNTS, counts_beside(private, low, high))
 
     def _report(self, released: Released, plan: QuantilePlan) -> None:
+        if plan.dropped:
+            self.rows_ = float(released[ROWS][0])
+            plan = of_observed(plan, int(plan.anchor(self.rows_)))
         grid, m = plan.grid, len(plan.q)
         points, low, high = np.empty(m), np.full(m, np.nan), np.full(m, np.nan)
         if plan.halving:
             chosen = {
                 node.index: place
-                for level, stage in zip(plan.levels, plan.stages, strict=True)
+                for level, stage in zip(plan.levels, plan.choices, strict=True)
                 for node, place in zip(level, released[stage.name].tolist(), strict=True)
             }
             # Quantiles that cannot be separated from a bound were not chosen, unless that is all of them.
@@ -253,9 +291,8 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
         """In words, what intervals cover."""
         self._fitted()
         grid = self.plan_.grid
-        if grid.declared:
-            return f"the quantiles of the population, rounded to steps of {grid.spacing:g} within the bounds"
-        return "the quantiles of the population, within the bounds"
+        rounded = f", rounded to steps of {grid.spacing:g} within" if grid.declared else ", within"
+        return self._about(f"the quantiles of the population{rounded} the bounds")
 
     def estimates(self) -> Estimates:
         """Return the quantiles with the intervals whose ends were chosen: they can be pickled without the estimator.
@@ -277,6 +314,7 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
             header="quantile",
             facts=[
                 *self._first_facts(),
+                *([("Rows observed", observed_rows(self.rows_, plan.rows_std))] if plan.dropped else []),
                 ("Bounds", f"{plan.grid.low:g} to {plan.grid.high:g} (public)"),
                 ("Chosen", f"{plan.chosen} points, {how}"),
                 ("Rank error", f"{plan.rank_error:.3g} rows (sd, {of})"),
@@ -289,6 +327,9 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
 
     def _notes(self) -> list[str]:
         plan, notes = self.plan_, []
+        if plan.dropped:
+            notes += few_observed(self.rows_, plan.rows_std)
+            plan = of_observed(plan, int(plan.anchor(self.rows_)))
         if plan.halving:
             notes.append(
                 "Chosen level by level: where many rows are tied at one value, quantiles above it come out too high."
@@ -303,7 +344,7 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
         else:
             notes.append(
                 "Intervals hold for independent rows of a law without a gap beside the quantile, such as between two "
-                "groups of rows far apart; coverage='any' holds for every law."
+                f"groups of rows far apart; {_ANY_DROPPED if plan.dropped else _ANY}"
             )
         if plan.crowded:
             where = ", ".join(f"{q:g}" for q in plan.crowded)

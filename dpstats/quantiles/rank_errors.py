@@ -113,13 +113,18 @@ def binomial(n: int, q: float) -> Law:
 
 
 @lru_cache(maxsize=1024)
-def offset_ranks(q: float, n: int, size: int, scale: float, tail: float) -> tuple[int | None, int | None]:
+def offset_ranks(
+    q: float, n: int, size: int, scale: float, tail: float, unknown: float = 0.0
+) -> tuple[int | None, int | None]:
     """Return the ranks of points that are beyond the quantile with probability ``tail`` each; None where there is none.
 
     The lower one is the largest r with P(r + E > B) + P(r + E = B)/2 at most ``tail``, where B is the number of rows
-    below the quantile and E the error of the rank.
+    below the quantile and E the error of the rank. Where the rank itself is known up to discrete Laplace noise, its
+    scale is ``unknown``.
     """
     errors = rank_errors(size, scale)  # symmetric
+    if unknown:
+        errors = errors.plus(rank_errors(1, unknown))
     together = binomial(n, q).plus(errors)
     low, high = together.below(tail, half=True), together.above(tail, half=True)
     return (low if low >= 0 else None), (high if high <= n else None)

@@ -183,6 +183,7 @@ def window_reach(places: NDArray[np.integer[Any]], steps: int, first: int, last:
     for a single order statistic. In whole numbers.
     """
     n = places.size
+    places = places if n else np.array([steps])  # of no rows only the ends are looked at
 
     def reach(k: int) -> int:
         t = np.arange(k + 2)

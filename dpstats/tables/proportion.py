@@ -18,6 +18,7 @@ from dpstats.data.levels import Categories
 from dpstats.data.parameters import (
     check_choice,
     check_integer,
+    check_missing,
     check_privacy_parameters,
     check_real,
 )
@@ -34,8 +35,14 @@ from dpstats.privacy.stages import AnyStage, Coins
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
-from dpstats.results import ConfidenceInterval
-from dpstats.tables.shares import CountShare, ShareErrors
+from dpstats.results import (
+    ConfidenceInterval,
+    about_missing,
+    few_observed,
+    observed_rows,
+    with_missing,
+)
+from dpstats.tables.shares import CountShare, NoisyShare, ShareErrors
 
 COUNT, UNIFORM = "count", "uniform"
 _BITS = 52  # of the uniform: as many as a float keeps beside a half
@@ -50,18 +57,33 @@ _REJECTED = "At 95% every proportion is rejected: noise has put the count far ou
 
 @dataclass(frozen=True)
 class ProportionPlan(ReleasePlan):
-    """The plan of a `PrivateProportion`: a count, and the coins of the uniform that its tests need."""
+    """The plan of a `PrivateProportion`: a count, and the coins of the uniform that its tests need.
+
+    Attributes
+    ----------
+    missing : {"error", "drop"}
+        With "drop" the rows that are 1 and those that are 0 are counted, and errors are stated for no missing row.
+    """
+
+    missing: str = "error"
+
+    @property
+    def dropped(self) -> bool:
+        """Whether missing rows are dropped, so that the number of the others is private."""
+        return self.missing == "drop"
 
     @property
     def count_noise(self) -> CountNoise:
-        """The noise of the count."""
+        """The noise of a count."""
         noise = self.noise(COUNT)
-        return CountNoise(noise.law, float(np.asarray(noise.scale)))
+        return CountNoise(noise.law, float(np.max(noise.scale)))
 
     def expected_error(self, std: float | NDArray[np.float64] | None = None) -> float:
         """Return the expected squared error of ``count_ / n``, ``std`` (at most 1/2) the root of share (1 - share)."""
         spread = 0.5 if std is None else check_real("std", std, at_least=0, at_most=0.5)
-        return spread**2 / self.n_samples + self.count_noise.variance / self.n_samples**2
+        # Of two counts: (1 - p)^2 + p^2 = 1 - 2 p (1 - p).
+        noise = self.count_noise.variance * (1 - 2 * spread**2 if self.dropped else 1)
+        return spread**2 / self.n_samples + noise / self.n_samples**2
 
 
 @parameters
@@ -75,6 +97,9 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
     delta : float, default=0.0
         0 adds discrete Laplace noise of scale 1/epsilon to the count: the choice for one proportion. In (0, 1) Gaussian
         noise, which is larger, for budgets that add up many releases by ``method="gdp"`` or "zcdp".
+    missing : {"error", "drop"}, default="error"
+        What a missing entry does. "error" refuses the data. "drop" leaves its row out: the proportion is that of the
+        observed rows, from noisy counts of those that are 1 and of those that are 0. Each has twice the Laplace scale.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise: a release. Anything else is a simulation.
     budget : PrivacyBudget, optional
@@ -83,12 +108,15 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
     Attributes
     ----------
     proportion_ : float
-        ``count_ / n``, brought into [0, 1].
+        ``count_ / n``, brought into [0, 1]. With ``missing="drop"`` the share among both counts; NaN if neither is
+        above 0.
     count_ : float
         The noisy count, as released: a whole number at delta = 0; may be negative, or more than n.
     statistic_ : float
         What exact tests and intervals are from: ``count_``, at delta = 0 plus a uniform number in (-1/2, 1/2) that was
-        drawn after the release, once. It does not depend on the data.
+        drawn after the release, once. It does not depend on the data. With ``missing="drop"`` it is ``count_``.
+    rows_ : float
+        With ``missing="drop"``: how many rows are observed, the sum of two noisy counts. It may be negative.
     noise_std_ : float
         Standard deviation of the noise in ``proportion_``.
     privacy_ : PrivacyGuarantee
@@ -107,6 +135,9 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
       computed exactly (to 1e-17). Its one-sided tests are uniformly most powerful among all tests that are
       epsilon-private (Awan and Slavkovic 2018). Intervals are never longer than conservative ones and cover with the
       level itself, but their ends vary with the uniform number.
+
+    With ``missing="drop"`` there is only "conservative". It is then a score interval that counts the noise of both
+    counts, and holds approximately.
 
     Both hold for every n, proportion and epsilon, if rows are independent. With Gaussian noise they are the same. Where
     noise puts the count so far outside [0, n] that every proportion is rejected the interval is the nearer end alone.
@@ -129,6 +160,7 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
 
     epsilon: float = 1.0
     delta: float = 0.0
+    missing: str = "error"
     random_state: Any = None
     budget: PrivacyBudget | None = None
 
@@ -146,33 +178,52 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
         if check_integer("n_features", n_features, at_least=1) != 1:
             raise InvalidParameter(f"n_features must be 1: a proportion is of one column, got {n_features}")
         guarantee = PrivacyGuarantee(*check_privacy_parameters(self.epsilon, self.delta))
-        stages: list[AnyStage] = [count_stage(1, guarantee, COUNT)]
-        if guarantee.delta == 0:
+        missing = check_missing(self.missing, ["error", "drop"])
+        stages: list[AnyStage] = [count_stage(2 if missing == "drop" else 1, guarantee, COUNT)]
+        if guarantee.delta == 0 and missing == "error":
             stages.append(Coins(UNIFORM, (_BITS,), released=True))
-        return ProportionPlan(tuple(stages), guarantee, n, 1)
+        return ProportionPlan(tuple(stages), guarantee, n, 1, missing)
 
     def _schema(self) -> Schema:
-        return Schema(levels=(Categories((0, 1)),))
+        return Schema(levels=(Categories((0, 1, None)),), missing=self.missing)
 
     def _read(self, rows: Rows, plan: ProportionPlan) -> Mapping[str, Any]:
-        _, ones, others = Tally((2,)).of(rows)
-        if others:
-            raise InvalidData(
-                "X must be 0 or 1 (or booleans), got at least one that is missing or something else"
+        zeros, ones, missing, others = Tally((3,)).of(rows)
+        if others or (missing and not plan.dropped):
+            allowed = "0, 1, a boolean or missing" if plan.dropped else "0 or 1 (or booleans)"
+            what = (
+                "something else"
+                if plan.dropped
+                else "missing (missing='drop' leaves its row out) or something else"
             )
-        return {COUNT: count_steps(plan.additive[0], np.array([ones]), plan.n_samples)}
+            raise InvalidData(f"X must be {allowed}, got at least one entry that is {what}")
+        stage = plan.additive[0]
+        return {COUNT: count_steps(stage, np.array([ones, zeros][: stage.size]), plan.n_samples)}
 
     def _release(self, private: Mapping[str, Any], plan: ProportionPlan, session: Session) -> None:
         session.add(COUNT, private[COUNT])
-        if plan.target.delta == 0:
+        if any(stage.name == UNIFORM for stage in plan.stages):
             # After the count, on which it does not depend.
             session.coins(UNIFORM)
 
     def _report(self, released: Released, plan: ProportionPlan) -> None:
         self.count_ = float(released[COUNT][0])
         self.statistic_ = self.count_ + (float(uniform(released[UNIFORM])) if UNIFORM in released else 0.0)
+        if plan.dropped:
+            self._zeros = float(released[COUNT][1])
+            self.rows_ = self.count_ + self._zeros
+            self.proportion_ = self._share.estimate
+            p = float(np.nan_to_num(self.proportion_, nan=0.5))
+            self.noise_std_ = plan.count_noise.std * float(np.hypot(p, 1 - p)) / max(self.rows_, 1.0)
+            return
         self.proportion_ = min(max(self.count_ / plan.n_samples, 0.0), 1.0)
         self.noise_std_ = plan.count_noise.std / plan.n_samples
+
+    @property
+    def _share(self) -> NoisyShare:
+        """Both counts, where missing rows are dropped."""
+        noise = self.plan_.count_noise
+        return NoisyShare(self.count_, self._zeros, noise, noise)
 
     def estimates(self, *, interval: str = "conservative") -> Estimates:
         """Return the proportion with the exact distribution of its error: it can be pickled without the estimator.
@@ -186,27 +237,39 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
         check_is_fitted(self)
         kind = check_choice("interval", interval, list(_COVER))
         plan, noise = self.plan_, self.plan_.count_noise
+        if plan.dropped and kind == "exact":
+            raise InvalidParameter("interval must be 'conservative' with missing='drop', got 'exact'")
         # The tails of a whole number include it: with the uniform they begin half a step away.
         middle, half = (self.statistic_, 0.0) if kind == "exact" else (self.count_, noise.half)
-        errors = ShareErrors(
-            np.array(self.proportion_), [CountShare(middle - half, middle + half, plan.n_samples, noise)]
+        share = (
+            self._share if plan.dropped else CountShare(middle - half, middle + half, plan.n_samples, noise)
         )
+        errors = ShareErrors(np.array(self.proportion_), [share])
+        rows_std = noise.std * 2**0.5
+        few = few_observed(self.rows_, rows_std) if plan.dropped else []
         return Estimates(
             errors.estimate[()],
             errors.standard_error[()],
             ("proportion",),
-            f"{_ESTIMAND} ({_COVER[kind]})",
+            with_missing(
+                _ESTIMAND if plan.dropped else f"{_ESTIMAND} ({_COVER[kind]})", about_missing(plan.missing)
+            ),
             errors,
             title="Private proportion",
             facts=(
                 ("Estimator", type(self).__name__),
                 ("Rows", f"{plan.n_samples:,} (public)"),
                 ("Privacy", str(self.privacy_)),
-                ("Noise", f"{noise.law.capitalize()} of scale {noise.scale:.4g} on the count"),
+                *([("Rows observed", observed_rows(self.rows_, rows_std))] if plan.dropped else []),
+                (
+                    "Noise",
+                    f"{noise.law.capitalize()} of scale {noise.scale:.4g} on {'each' if plan.dropped else 'the'} count",
+                ),
             ),
             notes=[
                 "The interval counts sampling error and noise, if rows are independent.",
-                *([_REJECTED] if np.equal(*errors.limits(_TAIL)) else []),
+                *few,
+                *([_REJECTED] if not few and np.equal(*errors.limits(_TAIL)) else []),
             ],
             simulated=self.privacy_.simulated,
         )

@@ -58,6 +58,7 @@ OPTIONS = {
     "confidence": (["--confidence", "0.8"], {"confidence_level": 0.8}),
     "epsilon": (["--epsilon", "0.3"], {"epsilon": 0.3}),
     "delta": (["--delta", "1e-5"], {"delta": 1e-5}),
+    "missing": (["--missing", "drop"], {"missing": "drop"}),
 }
 
 

@@ -212,9 +212,9 @@ POLICIES: dict[str, dict[str, Family]] = {
         DROP,
         ["p", "q", "r", "s"] * 3,
     ),
-    "quantile": with_policies(lambda m: PrivateQuantile(bounds=BOUNDS), ONLY),
-    "median": with_policies(lambda m: PrivateMedian(bounds=BOUNDS), ONLY),
-    "distribution": with_policies(lambda m: PrivateDistribution(bounds=BOUNDS), ONLY),
+    "quantile": with_policies(lambda m: PrivateQuantile(bounds=BOUNDS, missing=m), DROP),
+    "median": with_policies(lambda m: PrivateMedian(bounds=BOUNDS, missing=m), DROP),
+    "distribution": with_policies(lambda m: PrivateDistribution(bounds=BOUNDS, missing=m), DROP),
     "signed ranks": with_policies(lambda m: SignedRankTest(n_simulations=99), ONLY),
     "ranks": with_policies(
         lambda m: MannWhitneyTest(groups=["u", "v"], n_simulations=99), ONLY, ["u", "v"] * 6

@@ -33,3 +33,13 @@ def test_leaves_solve_the_normal_equations(height: int) -> None:
         np.testing.assert_allclose(found, expected, atol=1e-12)
     exact = tree_counts(np.arange(size), height).astype(float)
     np.testing.assert_allclose(consistent_leaves(exact, height, size), np.ones(size), atol=1e-12)
+
+
+@pytest.mark.parametrize("height", [1, 3])
+def test_a_noisy_root_is_one_more_node(height: int) -> None:
+    A = np.vstack([np.ones(1 << height), nodes_of(height)])
+    nodes = np.random.default_rng(height).normal(size=(2, len(A)))
+    for row, found in zip(nodes, consistent_leaves(nodes, height, None), strict=True):
+        np.testing.assert_allclose(found, np.linalg.lstsq(A, row)[0], atol=1e-12)
+    codes = np.random.default_rng(0).integers(1 << height, size=40)
+    assert tree_counts(codes, height, root=True).tolist() == [40, *tree_counts(codes, height)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -46,6 +47,36 @@ def test_utilities_move_by_one_and_apart_by_two(ranks: tuple[int, ...]) -> None:
             apart.append(moves.max() - moves.min())
             most.append(np.abs(moves).max())
     assert max(most) == 1 and max(apart) == 2
+
+
+def largest_apart(shift: Callable[[int, int], int], ranks: tuple[int, ...] = (0, 0)) -> int:
+    """Return how far apart one row, also one that goes missing, moves utilities; ``shift(j, n)`` moves rank j."""
+    tuples = list(itertools.product(range(LAST + 1), repeat=len(ranks)))
+    most = 0
+
+    def utilities(rows: tuple[int, ...]) -> np.ndarray:
+        z, n = np.array(rows), len(rows)
+        moved = [rank + shift(j, n) for j, rank in enumerate(ranks)]
+        s = [[beyond(z, g, r) for g, r in zip(one, moved, strict=True)] for one in tuples]
+        return np.array([min(0, *x) - max(0, *x) for x in s])
+
+    for size in range(4):
+        for rest in itertools.combinations_with_replacement(range(LAST + 1), size):
+            found = [utilities((*rest, *more)) for more in [(), *((x,) for x in range(LAST + 1))]]
+            for first, second in itertools.combinations(found, 2):
+                most = max(most, int((first - second).max() - (first - second).min()))
+    return most
+
+
+def test_ranks_that_move_together_with_the_observed_rows_cost_no_more() -> None:
+    assert largest_apart(lambda j, n: n // 2) == 2
+    # Each by its own share of the rows: a tuple that is not in order moves by two.
+    assert largest_apart(lambda j, n: round((0.2, 0.8)[j] * n)) > 2
+
+
+def test_windows_of_no_rows_hold_all_points() -> None:
+    low, high = windows(np.array([], dtype=np.int64), (-1, 2), LAST).box(3, 3)
+    assert low.tolist() == [0, 0] and high.tolist() == [LAST, LAST]
 
 
 def test_sorting_makes_no_tuple_worse() -> None:

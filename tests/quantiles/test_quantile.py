@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.quantiles import PrivateQuantile
@@ -203,3 +204,50 @@ def test_the_summary_says_what_it_rests_on() -> None:
     assert "tied" in " ".join(notes(q=[0.3, 0.6], method="halving", confidence_level=None).split())
     assert "Simulated noise" in notes()
     assert "rounded to steps of 1" in notes(step=1)
+
+
+# 200 datasets a cell: a coverage of .95 is seen as less than .88 once in 50,000 times.
+
+
+@pytest.mark.parametrize(
+    ("q", "n", "epsilon", "share"),
+    [([0.25, 0.5, 0.75], 2000, 1.0, 0.3), (0.5, 200, 5.0, 0.8), (0.9, 500, 5.0, 0.3), (0.5, 300, 0.2, 0.5)],
+)
+def test_intervals_cover_quantiles_of_observed_rows(q: object, n: int, epsilon: float, share: float) -> None:
+    rng, covered = np.random.default_rng(1), 0.0
+    truth = np.exp(norm.ppf(q))
+    made = PrivateQuantile(q, bounds=(0, 100), epsilon=epsilon, missing="drop")
+    for seed in range(200):
+        x = rng.lognormal(size=n)
+        x[rng.random(n) < share] = np.nan
+        low, high = made.set_params(random_state=seed).fit(x).confidence_interval()
+        covered += (low <= truth) & (truth <= high)
+    assert np.min(covered) >= 176
+
+
+def test_quantiles_of_observed_rows_are_theirs() -> None:
+    x = np.random.default_rng(0).normal(size=501)
+    holes = np.concatenate([x, np.full(300, np.nan), [np.inf, -np.inf]])
+    made = PrivateQuantile([0.2, 0.5], bounds=(-5, 5), epsilon=500, missing="drop", random_state=0).fit(holes)
+    np.testing.assert_allclose(made.quantile_, np.quantile(x, [0.2, 0.5]), atol=0.02)
+    assert made.rows_ == pytest.approx(501, abs=1) and "observed rows" in made.estimand_
+    halves = PrivateQuantile(
+        [0.2, 0.5],
+        bounds=(-5, 5),
+        epsilon=500,
+        confidence_level=None,
+        method="halving",
+        missing="drop",
+        random_state=0,
+    )
+    np.testing.assert_allclose(halves.fit(holes).quantile_, np.quantile(x, [0.2, 0.5]), atol=0.02)
+
+
+def test_of_no_observed_row_nothing_is_told() -> None:
+    made = PrivateQuantile(bounds=(0, 1), epsilon=1.0, missing="drop", random_state=0).fit(
+        np.full(500, np.nan)
+    )
+    assert np.isnan(made.quantile_) and (made.low_, made.high_) == (0, 1)
+    assert "Noise only" in str(made.summary())
+    with pytest.raises(InvalidParameter, match=r"coverage must be 'regular' with missing='drop'"):
+        PrivateQuantile(bounds=(0, 1), coverage="any", missing="drop").plan(100)

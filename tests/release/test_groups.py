@@ -71,7 +71,7 @@ def test_simulated_tuples_have_the_law_of_the_exponential_mechanism(ranks: tuple
 @pytest.mark.parametrize("ranks", [(2,), (1, 2)])
 def test_exact_tuples_have_it_too(ranks: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     # False alarm 1e-6. With few windows looked at first, so that many draws need more.
-    draws = ExactNoise().candidate(windows(ranks), 1.0, 1000)
+    draws = ExactNoise().candidate(windows(ranks), 1.0, 4000)
     assert pvalue(draws, law(ranks, 1.0)) > 1e-6
     assert pvalue(draws, law(ranks, 2.0)) < 1e-6
 

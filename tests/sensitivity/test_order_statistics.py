@@ -50,6 +50,32 @@ def test_reach_is_how_far_the_median_can_move(rows: tuple[int, ...]) -> None:
         assert reach(k) == far(rows, k)
 
 
+def median_of_observed(rows: tuple[int | None, ...]) -> int:
+    """Return the lower median of the rows that are there; 0 of none."""
+    there = sorted(row for row in rows if row is not None)
+    return there[(len(there) + 1) // 2 - 1] if there else 0
+
+
+def test_reach_bounds_the_median_of_observed_rows() -> None:
+    values = (None, *range(LAST + 1))
+    for rows in itertools.combinations_with_replacement(values[1:], 2):
+        for given in ((*rows, None), (*rows, 3), (None, None, rows[0])):
+            reach = median_reach(np.sort([x for x in given if x is not None]), LAST)
+            near = {given}
+            for k in range(2):
+                next_to = {
+                    (*one[:i], value, *one[i + 1 :]) for one in near for i in range(3) for value in values
+                }
+                apart = max(
+                    abs(median_of_observed(one) - median_of_observed((*one[:i], value, *one[i + 1 :])))
+                    for one in near
+                    for i in range(3)
+                    for value in values
+                )
+                assert apart <= reach(k)
+                near = next_to
+
+
 def test_figures_of_the_specification() -> None:
     # A(0) = 2 and A(1) = 4 of [1, 2, 4] on [0, 6]: 4 e^-.3.
     assert median_smooth_sensitivity([1, 2, 4], lower=0, upper=6, beta=0.3) == pytest.approx(

@@ -216,3 +216,38 @@ def test_the_plan_says_what_is_released() -> None:
     assert plan.count_noise == CountNoise("laplace", 2.0) and plan.guarantee.epsilon == 0.5
     assert plan.expected_error() == pytest.approx(0.25 / 1000 + CountNoise("laplace", 2.0).variance / 1e6)
     assert "52 coins" in str(plan) and UNIFORM not in str(PrivateProportion(delta=1e-6).plan(1000))
+
+
+# 400 datasets a cell: a coverage of .95 is seen as less than .90 once in 50,000 times.
+
+
+@pytest.mark.parametrize(
+    ("p", "n", "epsilon", "share"), [(0.3, 1000, 1.0, 0.3), (0.02, 1000, 1.0, 0.3), (0.5, 50, 0.5, 0.5)]
+)
+def test_intervals_cover_the_proportion_of_observed_rows(
+    p: float, n: int, epsilon: float, share: float
+) -> None:
+    rng, covered = np.random.default_rng(1), 0
+    for seed in range(400):
+        x = np.where(rng.random(n) < share, np.nan, rng.random(n) < p)
+        low, high = (
+            PrivateProportion(epsilon=epsilon, missing="drop", random_state=seed).fit(x).confidence_interval()
+        )
+        covered += low <= p <= high
+    assert covered >= 360
+
+
+def test_the_proportion_of_observed_rows_is_theirs() -> None:
+    x = [1.0] * 30 + [0.0] * 70 + [None] * 50
+    made = PrivateProportion(epsilon=1e3, missing="drop", random_state=0).fit(x)
+    assert made.proportion_ == pytest.approx(0.3) and made.rows_ == pytest.approx(100)
+    assert "observed rows" in made.estimates().estimand and "Rows observed" in str(made.summary())
+    assert np.isnan(
+        PrivateProportion(missing="drop", epsilon=1e3, random_state=0).fit([None] * 9).proportion_
+    )
+    with pytest.raises(InvalidParameter, match="interval must be 'conservative' with missing='drop'"):
+        made.confidence_interval(interval="exact")
+    with pytest.raises(InvalidData, match="X must be 0, 1, a boolean or missing"):
+        PrivateProportion(missing="drop").fit([0, 1, 2])
+    with pytest.raises(InvalidData, match="missing='drop' leaves its row out"):
+        PrivateProportion().fit([0, 1, None])

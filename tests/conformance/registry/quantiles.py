@@ -59,6 +59,21 @@ def neighbours(values: tuple[float, ...], n: int) -> Iterator[Pair]:
             yield rows(*rest, a), rows(*rest, b)
 
 
+def gone(counts: dict[float, int], start: float) -> Pair:
+    """Return rows of some values, so many of each, and the same with one row missing."""
+    return moved(counts, start, np.nan)
+
+
+def with_missing(values: tuple[float, ...], sizes: tuple[int, ...]) -> Callable[[], Iterator[Pair]]:
+    """Return what yields the neighbors among small datasets of which any rows may be missing."""
+
+    def pairs() -> Iterator[Pair]:
+        for n in sizes:
+            yield from neighbours((*values, np.nan), n)
+
+    return pairs
+
+
 # Points chosen together.
 
 
@@ -95,6 +110,15 @@ class BoundsFromTheData(PrivateQuantile):
         x = np.asarray(table.X)[:, 0]
         own = Grid(float(x.min()), max(float(x.max()), float(x.min()) + 1e-9), plan.grid.steps, True)
         return sorted_places(table.X, own)
+
+
+class CountIsPublic(PrivateQuantile):
+    """Planted bug: the number of observed rows has next to no noise."""
+
+    def plan(self, n_samples: int, n_features: int = 1) -> Any:
+        plan = super().plan(n_samples, n_features)
+        rows, *choices = plan.stages
+        return replace(plan, stages=(replace(rows, scale_steps=0.05), *choices))
 
 
 class CountsAsTheyAre(PrivateQuantile):
@@ -209,6 +233,38 @@ def quantile_entries() -> Iterator[Entry]:
     levels = {**single, "q": (0.4, 0.5, 0.6), "method": "halving"}
     bug = _bug("scale of one step", core(ScaleOfOneStep(**levels)), pair, 1.0, trials=40_000)
     yield _quantile("quantiles by halving", levels, pair, 0.1, (bug,))
+    dropped = {**single, "missing": "drop", "epsilon": 4.0}
+    absent = gone({0: 1, 90: 2, 100: 1}, 100)
+    beside = moved({0: 1, 90: 2, np.nan: 1}, 0, 100)
+    number = PrivateQuantile(**dropped).plan(4).stages[0]
+
+    def counted(data: Dataset) -> list[np.ndarray]:
+        return [np.array([np.isfinite(data).sum()])]
+
+    yield _quantile(
+        "quantile of observed rows",
+        dropped,
+        beside,
+        0.3,
+        (
+            _bug("one range counted as 1", core(RangeOfOne(**dropped)), beside, 4.0, trials=60_000),
+            _bug("the count has next to no noise", core(CountIsPublic(**dropped)), absent, 4.0),
+        ),
+        integers=counted,
+        pairs=with_missing((0.0, 3.0), (3,)),
+        stages=(number,),
+    )
+    shares = {**dropped, "q": (0.3, 0.7), "method": "halving"}
+    yield _quantile(
+        "quantiles of observed rows by halving",
+        shares,
+        absent,
+        0.1,
+        (),
+        integers=counted,
+        pairs=with_missing((0.0, 3.0), (3,)),
+        stages=(number,),
+    )
 
 
 # The median.
@@ -359,6 +415,26 @@ def median_entries() -> Iterator[Entry]:
         estimator=PrivateMedian(**{**interval, **ANYWHERE, "step": None, "epsilon": 50.0}),
     )
 
+    observed: dict[str, Any] = {**options, "missing": "drop"}
+    left = PrivateMedian(**observed)
+    absent = gone({0: 3, 100: 3}, 0)
+    yield Entry(
+        name="median of observed rows by smooth sensitivity",
+        covers=PrivateMedian,
+        proof="smooth-sensitivity.md",
+        plan=left.plan(*absent[0].shape),
+        integers=as_released(left),
+        pairs=with_missing((0.0, 1.0, 20.0, 100.0), (2, 3, 4, 5)),
+        draw=core(left),
+        dataset=absent[0],
+        neighbor=absent[1],
+        power=0.05,
+        public=fitted(left, lambda made: made.median_),
+        stages=(hidden_level(),),
+        bugs=(_bug("a quarter of the noise", core(QuarterNoise(**observed)), absent, 2.0, 1e-2),),
+        estimator=PrivateMedian(**{**observed, **ANYWHERE, "step": None, "epsilon": 50.0}),
+    )
+
 
 # The distribution.
 
@@ -436,6 +512,24 @@ def distribution_entries() -> Iterator[Entry]:
                 _bug("cells from the data", core(CellsFromTheData(**options)), near, *cost),
             ),
             estimator=PrivateDistribution(**{**options, "bounds": (-6.0, 6.0), "step": None, "bins": 32}),
+        )
+        observed = {**options, "missing": "drop"}
+        left, absent = PrivateDistribution(**observed), gone({0: 3, 7: 2}, 0)
+        plan = left.plan(*absent[0].shape)
+        yield Entry(
+            name=f"distribution of observed rows, {law}",
+            covers=PrivateDistribution,
+            proof="distribution.md",
+            plan=plan,
+            integers=exact_integers(left, plan),
+            pairs=with_missing((-5.0, 0.5, 2.5, 4.5, 7.5, 99.0), (3,)),
+            draw=apart(left, absent),
+            dataset=absent[0],
+            neighbor=absent[1],
+            power=0.2,
+            public=fitted(left, lambda made: [made.rows_, *made.cdf_]),
+            bugs=(_bug("a row counts in one level", apart(OneLevel(**observed), pair), pair, *cost),),
+            estimator=PrivateDistribution(**{**observed, "bounds": (-6.0, 6.0), "step": None, "bins": 32}),
         )
 
 

@@ -101,6 +101,30 @@ def proportions() -> Iterator[Entry]:
         )
 
 
+def observed_proportions() -> Iterator[Entry]:
+    pair = rows(1, 0, 1), rows(0, 0, 1)
+    for law, options in (("Laplace", {"epsilon": 1.0}), ("Gaussian", GAUSSIAN)):
+        chosen = {**options, "missing": "drop"}
+        estimator = PrivateProportion(**chosen)
+        claim = options["epsilon"], options.get("delta", 0.0)
+        plan = estimator.plan(*pair[0].shape)
+        yield Entry(
+            name=f"proportion of observed rows, {law}",
+            covers=PrivateProportion,
+            proof="proportion.md",
+            plan=plan,
+            integers=exact_integers(estimator, plan),
+            pairs=pairs_of([0, 1, 2]),  # 2 is the code of a missing entry
+            draw=core(estimator),
+            dataset=pair[0],
+            neighbor=pair[1],
+            power=0.3,
+            public=fitted(estimator, lambda made: [made.count_, made.rows_]),
+            bugs=(PlantedBug("half the noise", core(HalfNoise(**chosen)), *pair, *claim, 200_000),),
+            estimator=PrivateProportion(**chosen),
+        )
+
+
 # Tables: two attributes, of two levels and of three.
 
 LEVELS = [[0, 1], [0, 1, 2]]
@@ -202,4 +226,5 @@ def _entry(
 
 def entries() -> Iterator[Entry]:
     yield from proportions()
+    yield from observed_proportions()
     yield from tables()
