@@ -450,7 +450,7 @@ def about_missing(
 
 
 def observed_rows(rows: float, noise_std: float) -> str:
-    """Return in words how many rows are observed, of which the number has noise.
+    """Return the noisy number of observed rows, and its noise, as text.
 
     Examples
     --------
@@ -467,7 +467,7 @@ def few_observed(rows: float, noise_std: float) -> list[str]:
     if rows >= 2 * noise_std:
         return []
     return [
-        "Noise only: the number of observed rows cannot be told from 0, and the intervals are what the bounds "
+        "Noise only: the number of observed rows cannot be distinguished from 0, and the intervals are what the bounds "
         "leave open. Take more rows or a larger epsilon."
     ]
 

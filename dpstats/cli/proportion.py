@@ -23,14 +23,14 @@ def _read(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
     if not equals:
         return (read_rows(table, options, {name: "max"}),)
 
-    def changed(frame: Any) -> Any:
+    def mark_property(frame: Any) -> Any:
         has = frame[name] == word
         if options.missing == "drop" and word:
             has = has.astype(object).where(frame[name] != "", None)
         return frame.assign(**{name: has})
 
     # Entry by entry, as text: a missing one is the empty word.
-    return (read_rows(table, options, {name: "max"}, text=[name], changed=changed),)
+    return (read_rows(table, options, {name: "max"}, text=[name], changed=mark_property),)
 
 
 def _column(options: argparse.Namespace) -> str:

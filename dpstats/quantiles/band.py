@@ -42,7 +42,7 @@ class BandWidth:
     noise : array
         Largest noise of the cdf anywhere, of each simulated release.
     n_samples : float
-        Of whose shares the sampling error is; less, where the released number of rows may be too small.
+        Fractions of this many rows have the sampling error. It is lower if the released number may be too small.
     """
 
     noise: Numbers
@@ -56,9 +56,9 @@ class BandWidth:
         return float((1 + least.sum()) / (self.noise.size + 1))
 
     def half_width(self, missed: float, sides: int = 2) -> float:
-        """Return the width that is exceeded with this probability; infinite where simulations cannot tell.
+        """Return the width that is exceeded with this probability; infinite if simulations are too few.
 
-        It may be more than 1: what noise leaves of a fit need not be a share.
+        It may exceed 1, because noise can take the fitted cdf outside [0, 1].
         """
         most = float(self.noise.max()) + math.sqrt(math.log(4 * self.noise.size) / self.n_samples)
         if self.missed(most, sides) > missed:

@@ -30,8 +30,8 @@ class OneColumn(HasEstimates, PrivateEstimator[Plan]):
     def _fitted(self) -> None:
         check_is_fitted(self, "plan_")
 
-    def _about(self, estimand: str) -> str:
-        """Return an estimand with what the fit did with missing rows."""
+    def _add_policy(self, estimand: str) -> str:
+        """Return an estimand with the policy for missing rows."""
         return with_missing(estimand, about_missing(getattr(self.plan_, "missing", "error")))
 
     def _first_facts(self) -> list[tuple[str, str]]:

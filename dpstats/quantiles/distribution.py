@@ -95,14 +95,14 @@ class DistributionPlan(ReleasePlan):
     @property
     def width(self) -> BandWidth:
         """By how much the estimated cdf is off, anywhere: sampling error and noise."""
-        return self.width_of(self.n_samples)
+        return self.band_width(self.n_samples)
 
-    def width_of(self, rows: float) -> BandWidth:
+    def band_width(self, rows: float) -> BandWidth:
         """Return the same for a released number of rows.
 
-        With noise e(x) in the count at x and e in the number N of rows, N times the error of a cdf F has the noise
-        e(x) - F(x) e: at most the larger of |e(x)| and |e(x) - e|. Its sampling part is the larger the more rows
-        there are, which may be more than the release says.
+        The count at x has noise e(x), and the number N of rows has noise e. Then N times the error of a cdf F has noise
+        e(x) - F(x) e, which is at most max(|e(x)|, |e(x) - e|). The sampling error of a count rises with the number of
+        rows, which may be higher than released.
         """
         noise = np.abs(_simulated(self))
         if not self.dropped:
@@ -141,8 +141,8 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
     delta : float, default=0.0
         0 adds Laplace noise (pure privacy); in (0, 1) Gaussian noise, which is less for many cells.
     missing : {"error", "drop"}, default="error"
-        What a missing or infinite entry does. "error" refuses the data. "drop" leaves its row out: the cdf is that of
-        the observed rows, whose number is released at no further cost.
+        How to treat a missing or infinite entry. "error" refuses the data. "drop" leaves its row out. The cdf then
+        describes the observed rows, whose number is released at no additional cost.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise: a release. Anything else is a simulation.
     budget : PrivacyBudget, optional
@@ -254,7 +254,7 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
         counts = np.cumsum(consistent_leaves(released[COUNTS], plan.height, plan.total))[: plan.cells]
         if plan.dropped:
             self.rows_ = float(counts[-1])
-        # Noise may leave next to no rows.
+        # Noise may take the number of rows below 1.
         self._rows = max(counts[-1], plan.rows_std, 1.0) if plan.dropped else float(plan.n_samples)
         self._fit = counts / self._rows
         self.edges_ = plan.edges
@@ -299,7 +299,7 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
         Returns
         -------
         ConfidenceInterval
-            ``low`` and ``high`` at every x. It assumes nothing but independent rows.
+            ``low`` and ``high`` at every x. It assumes only independent rows.
         """
         self._fitted()
         level = check_level("confidence_level", confidence_level)
@@ -314,14 +314,14 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
                 low = np.append(0.0, low)[np.searchsorted(self.edges_, at, side="right")]
                 high = np.append(high, 1.0)[np.searchsorted(self.edges_, at, side="left")]
                 high = np.where(at < grid.low, 0.0, high)
-        estimand = self._about("the cdf of the population, rows beyond the bounds moved to them")
+        estimand = self._add_policy("the cdf of the population, rows beyond the bounds moved to them")
         return ConfidenceInterval(low, high, level, estimand, simultaneous=True)
 
     @property
     def _band(self) -> Band:
         self._fitted()
         starts = self.edges_ if self.plan_.grid.declared else np.append(self.plan_.grid.low, self.edges_)
-        return Band(starts, self.edges_, self._fit, self.cdf_, self.plan_.width_of(self._rows))
+        return Band(starts, self.edges_, self._fit, self.cdf_, self.plan_.band_width(self._rows))
 
     def estimates(self, *, q: Any = _SHOWN) -> Estimates:
         """Return quantiles with the distribution of their errors: they can be pickled without the estimator.
@@ -341,7 +341,7 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
             points,
             np.full(points.shape, np.nan),
             tuple(f"{x:g}" for x in np.ravel(fractions)),
-            self._about("the quantiles of the population, within the bounds"),
+            self._add_policy("the quantiles of the population, within the bounds"),
             QuantileErrors(band, fractions, points),
             title="Private distribution",
             header="quantile",
@@ -359,7 +359,7 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
                 ),
             ],
             notes=[
-                "The band assumes nothing but independent rows. All intervals are read from it, and hold at once.",
+                "The band assumes only independent rows. All intervals are read from it, and hold at once.",
                 *(few_observed(self.rows_, plan.rows_std) if plan.dropped else []),
             ],
             rows="q",

@@ -92,8 +92,8 @@ class PrivateMedian(OneColumn[MedianPlan]):
         Of an interval for the median of these rows. None, the default: all of epsilon is for the median, and there is
         no interval; else a fifth of it (two fifths where delta is 0) is for the scale of the noise.
     missing : {"error", "drop"}, default="error"
-        What a missing or infinite entry does. "error" refuses the data. "drop" leaves its row out: the median is that
-        of the observed rows, at no cost. How many these are is not released.
+        How to treat a missing or infinite entry. "error" refuses the data. "drop" leaves its row out and returns the
+        median of the observed rows, at no cost. Their number is not released.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise: a release. Anything else is a simulation.
     budget : PrivacyBudget, optional
@@ -102,7 +102,8 @@ class PrivateMedian(OneColumn[MedianPlan]):
     Attributes
     ----------
     median_ : float
-        Within the bounds. Of an even number of rows the lower median is meant; of no observed rows, the lower bound.
+        It lies within the bounds. The median of an even number of rows is the lower one. If no row is observed, it is
+        the lower bound.
     low_, high_ : float
         The ends of the interval, if there is one.
     privacy_ : PrivacyGuarantee
@@ -223,7 +224,7 @@ class PrivateMedian(OneColumn[MedianPlan]):
         self._fitted()
         grid = self.plan_.grid
         rounded = f", rounded to steps of {grid.spacing:g}" if grid.declared else ""
-        return self._about(f"the median of these rows, within the bounds{rounded}")
+        return self._add_policy(f"the median of these rows, within the bounds{rounded}")
 
     def estimates(self) -> Estimates:
         """Return the median with its interval, if there is one: it can be pickled without the estimator.

@@ -50,9 +50,9 @@ LOW, POINT, HIGH, SPARE = range(4)
 
 
 class Target(NamedTuple):
-    """The rank that a chosen point aims at, its kind, and of which quantile it is.
+    """The rank that a chosen point aims at, its kind, and the index of its quantile.
 
-    A SPARE takes the place of a point that a plan has, and that the counted rows are too few for.
+    A SPARE replaces a planned point that the observed rows are too few for.
     """
 
     rank: int
@@ -84,8 +84,8 @@ class QuantilePlan(ReleasePlan):
         the bound as that endpoint. If no quantile can be separated from a bound, all points are chosen, and none is
         reported.
     missing : {"error", "drop"}
-        With "drop" the observed rows are counted first. Ranks are then those of `of_observed`; the plan's own are for
-        no missing row.
+        With "drop" the observed rows are counted first, and `observed_plan` has the ranks for them. The ranks of this
+        plan assume that no row is missing.
     """
 
     grid: Grid
@@ -118,7 +118,7 @@ class QuantilePlan(ReleasePlan):
         return as_int64(np.clip(np.rint(rows), 2, self.n_samples))
 
     def shift(self, observed: int, anchor: int) -> int:
-        """Return by how much all ranks move together, as the observed rows are more or fewer than counted: private."""
+        """Return the private change of all ranks, given the numbers of rows that are observed and were counted."""
         middle = self.q[len(self.q) // 2]
         return _rank(middle, observed) - _rank(middle, anchor)
 
@@ -238,11 +238,11 @@ def _observed_stage(epsilon: float, missing: str) -> tuple[tuple[Stage, ...], fl
 
 
 @lru_cache(maxsize=4096)
-def of_observed(plan: QuantilePlan, anchor: int) -> QuantilePlan:
-    """Return the plan for a counted number of observed rows: the ranks that are aimed at, and what can be told apart.
+def observed_plan(plan: QuantilePlan, anchor: int) -> QuantilePlan:
+    """Return the plan for a counted number of observed rows: its ranks, and the quantiles that have no point.
 
-    Ranks keep away from the bounds as if there were fewer rows, and from the quantiles as if there were more. Their
-    number is the plan's.
+    The distances of ranks from the bounds allow for fewer rows than counted, and those from the quantiles for more. The
+    number of points does not change.
     """
     if not plan.dropped:
         return plan
@@ -254,10 +254,10 @@ def of_observed(plan: QuantilePlan, anchor: int) -> QuantilePlan:
         return replace(plan, n_samples=anchor, unseparated=tuple(x for x in plan.q if x in lost))
     unknown = float(np.max(plan.noise(ROWS).scale)), plan.q[len(plan.q) // 2]
     aim = _Aim(few, plan.grid, plan.q, scale, plan.confidence_level, None, most, unknown)
-    kept = aim.at_most(stage.size)
+    kept = aim.limit_targets(stage.size)
     unseparated = _without_point(plan.q, tuple(kept))
     spare = [Target(few // 2, SPARE, 0)] * (stage.size - len(kept))
-    moved = [t._replace(rank=t.rank + aim.moved(t, anchor)) for t in (*kept, *spare)]
+    moved = [t._replace(rank=t.rank + aim.rank_change(t, anchor)) for t in (*kept, *spare)]
     return replace(plan, n_samples=anchor, targets=tuple(sorted(moved)), unseparated=unseparated)
 
 
@@ -326,8 +326,8 @@ def _largest_range(count: int, epsilon: float, delta: float) -> float:
 class _Aim:
     """Public numbers that determine the ranks of a plan.
 
-    Where rows are counted with noise there may be up to ``most`` of them; ``unknown`` is the scale of that noise, and
-    the fraction whose rank moves as the observed rows are more or fewer than counted.
+    If rows are counted with noise, there may be up to ``most`` of them. ``unknown`` is then the scale of that noise and
+    the fraction whose rank follows the true number.
     """
 
     n: int
@@ -351,15 +351,15 @@ class _Aim:
             least, enough = (least, middle) if len(self._targets(middle)) <= middle else (middle, enough)
         return tuple(sorted(self._targets(enough)))
 
-    def at_most(self, size: int) -> list[Target]:
+    def limit_targets(self, size: int) -> list[Target]:
         """Return the targets for as many points as are chosen in any case."""
         found = self._targets(size)
         # Those that are nearest to a bound are left out first, where there are too many.
         found.sort(key=lambda t: min(t.rank, self.n - t.rank), reverse=True)
         return sorted(found[:size])
 
-    def moved(self, target: Target, anchor: int) -> int:
-        """Return by how much a target's rank is larger where so many rows are observed."""
+    def rank_change(self, target: Target, anchor: int) -> int:
+        """Return the change of a target's rank from ``n`` rows to the counted ones."""
         q = 0.5 if target.kind == SPARE else self.q[target.of]
         return _rank(q, anchor) - _rank(q, self.n)
 
@@ -423,7 +423,7 @@ class _Aim:
             return None, None
         tail = (1 - self.level) / 2
         if self.unknown is not None and self.most is not None:
-            # Of more rows, about the quantile's rank; whole ranks of two numbers of rows are off by one together.
+            # Distances allow for more rows. Rounding two ranks adds at most one.
             scale, middle = self.unknown
             most = _rank(q, self.most) - _rank(q, self.n)
             low, high = offset_ranks(q, self.most, size, self.scale, tail, scale * abs(q - middle))

@@ -35,7 +35,7 @@ from dpstats.quantiles.plan import (
     ROWS,
     QuantilePlan,
     halving_plan,
-    of_observed,
+    observed_plan,
     place_of_targets,
     points_plan,
 )
@@ -46,8 +46,8 @@ _MOST_TOGETHER = 20
 """From how many quantiles on halving has the smaller errors."""
 _MOST_POINTS = 200
 
-_ANY = "coverage='any' holds for every law."
-_ANY_DROPPED = "those of PrivateDistribution(missing='drop') hold for every law."
+_ANY = "coverage='any' holds for every distribution."
+_ANY_DROPPED = "PrivateDistribution(missing='drop') has intervals for every distribution."
 
 Numbers = NDArray[np.float64]
 
@@ -84,8 +84,8 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
         rows that are tied at a chosen point make those above it too high. "auto": halving from 21 quantiles on where no
         step is declared.
     missing : {"error", "drop"}, default="error"
-        What a missing or infinite entry does. "error" refuses the data. "drop" leaves its row out: quantiles are those
-        of the observed rows. A tenth of epsilon counts these. It has no ``coverage="any"``.
+        How to treat a missing or infinite entry. "error" refuses the data. "drop" leaves its row out and returns
+        quantiles of the observed rows. A tenth of epsilon counts them. It excludes ``coverage="any"``.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exactly: a release. Anything else is a simulation.
     budget : PrivacyBudget, optional
@@ -197,7 +197,7 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
         if missing == "drop" and coverage == "any":
             raise InvalidParameter(
                 "coverage must be 'regular' with missing='drop', got 'any'. PrivateDistribution(missing='drop') has "
-                "intervals for any law."
+                "intervals for any distribution."
             )
         if len(q) * (1 if level is None else 3) > _MOST_POINTS:
             raise InvalidParameter(
@@ -221,7 +221,7 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
             return
         # All ranks move by one number with the observed rows, so that what a row moves has one sign.
         aims = [
-            [target.rank + plan.shift(private.size, anchor) for target in of_observed(plan, anchor).targets]
+            [target.rank + plan.shift(private.size, anchor) for target in observed_plan(plan, anchor).targets]
             for anchor in anchors.tolist()
         ]
         chosen = session.choose(
@@ -238,7 +238,7 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
     def _report(self, released: Released, plan: QuantilePlan) -> None:
         if plan.dropped:
             self.rows_ = float(released[ROWS][0])
-            plan = of_observed(plan, int(plan.anchor(self.rows_)))
+            plan = observed_plan(plan, int(plan.anchor(self.rows_)))
         grid, m = plan.grid, len(plan.q)
         points, low, high = np.empty(m), np.full(m, np.nan), np.full(m, np.nan)
         if plan.halving:
@@ -292,7 +292,7 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
         self._fitted()
         grid = self.plan_.grid
         rounded = f", rounded to steps of {grid.spacing:g} within" if grid.declared else ", within"
-        return self._about(f"the quantiles of the population{rounded} the bounds")
+        return self._add_policy(f"the quantiles of the population{rounded} the bounds")
 
     def estimates(self) -> Estimates:
         """Return the quantiles with the intervals whose ends were chosen: they can be pickled without the estimator.
@@ -329,7 +329,7 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
         plan, notes = self.plan_, []
         if plan.dropped:
             notes += few_observed(self.rows_, plan.rows_std)
-            plan = of_observed(plan, int(plan.anchor(self.rows_)))
+            plan = observed_plan(plan, int(plan.anchor(self.rows_)))
         if plan.halving:
             notes.append(
                 "Chosen level by level: where many rows are tied at one value, quantiles above it come out too high."

@@ -81,7 +81,7 @@ class ProportionPlan(ReleasePlan):
     def expected_error(self, std: float | NDArray[np.float64] | None = None) -> float:
         """Return the expected squared error of ``count_ / n``, ``std`` (at most 1/2) the root of share (1 - share)."""
         spread = 0.5 if std is None else check_real("std", std, at_least=0, at_most=0.5)
-        # Of two counts: (1 - p)^2 + p^2 = 1 - 2 p (1 - p).
+        # Two counts have noise of variance (1 - p)^2 + p^2 = 1 - 2 p (1 - p).
         noise = self.count_noise.variance * (1 - 2 * spread**2 if self.dropped else 1)
         return spread**2 / self.n_samples + noise / self.n_samples**2
 
@@ -98,8 +98,8 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
         0 adds discrete Laplace noise of scale 1/epsilon to the count: the choice for one proportion. In (0, 1) Gaussian
         noise, which is larger, for budgets that add up many releases by ``method="gdp"`` or "zcdp".
     missing : {"error", "drop"}, default="error"
-        What a missing entry does. "error" refuses the data. "drop" leaves its row out: the proportion is that of the
-        observed rows, from noisy counts of those that are 1 and of those that are 0. Each has twice the Laplace scale.
+        How to treat a missing entry. "error" refuses the data. "drop" leaves its row out. The proportion among the
+        observed rows then comes from noisy counts of ones and of zeros, each with twice the Laplace scale.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise: a release. Anything else is a simulation.
     budget : PrivacyBudget, optional
@@ -108,13 +108,13 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
     Attributes
     ----------
     proportion_ : float
-        ``count_ / n``, brought into [0, 1]. With ``missing="drop"`` the share among both counts; NaN if neither is
-        above 0.
+        ``count_ / n``, brought into [0, 1]. With ``missing="drop"``, the first of two counts over their sum;
+        NaN if neither is above 0.
     count_ : float
         The noisy count, as released: a whole number at delta = 0; may be negative, or more than n.
     statistic_ : float
         What exact tests and intervals are from: ``count_``, at delta = 0 plus a uniform number in (-1/2, 1/2) that was
-        drawn after the release, once. It does not depend on the data. With ``missing="drop"`` it is ``count_``.
+        drawn after the release, once. It does not depend on the data. ``missing="drop"`` makes it equal to ``count_``.
     rows_ : float
         With ``missing="drop"``: how many rows are observed, the sum of two noisy counts. It may be negative.
     noise_std_ : float
@@ -136,8 +136,8 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
       epsilon-private (Awan and Slavkovic 2018). Intervals are never longer than conservative ones and cover with the
       level itself, but their ends vary with the uniform number.
 
-    With ``missing="drop"`` there is only "conservative". It is then a score interval that counts the noise of both
-    counts, and holds approximately.
+    ``missing="drop"`` has only "conservative": a score interval that includes the noise of both counts and holds
+    approximately.
 
     Both hold for every n, proportion and epsilon, if rows are independent. With Gaussian noise they are the same. Where
     noise puts the count so far outside [0, n] that every proportion is rejected the interval is the nearer end alone.
@@ -202,7 +202,7 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
 
     def _release(self, private: Mapping[str, Any], plan: ProportionPlan, session: Session) -> None:
         session.add(COUNT, private[COUNT])
-        if any(stage.name == UNIFORM for stage in plan.stages):
+        if UNIFORM in [stage.name for stage in plan.stages]:
             # After the count, on which it does not depend.
             session.coins(UNIFORM)
 

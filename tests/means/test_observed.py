@@ -66,7 +66,7 @@ def test_no_observed_row_leaves_the_bounds(kind: type, delta: float) -> None:
     low, high = made.confidence_interval()
     widest = 10.0 if kind is ClippedMean else 25.0
     assert low[0] <= 0.02 * widest and high[0] >= 0.98 * widest
-    assert "cannot be told from 0" in " ".join(str(made.summary()).split())
+    assert "cannot be distinguished from 0" in " ".join(str(made.summary()).split())
 
 
 def test_nothing_is_more_noisy_for_the_count() -> None:
