@@ -28,6 +28,7 @@ from dpstats.errors import InvalidParameter
 from dpstats.figures import new_figure, plain
 from dpstats.inference import BONFERRONI, Estimates, HasEstimates
 from dpstats.lattice import check_finite_rows
+from dpstats.lattice.base import check_region
 from dpstats.means.region import Region
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.regression.design_plan import finest
@@ -145,6 +146,7 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
         region = Region.check(self.bounds, self.bounds_are, None, 0.0, d)
         low, high = region.ends(d)
         center, half, coarse = low / 2 + high / 2, high / 2 - low / 2, coarse_bits(n)
+        check_region(half, center)
 
         def made(bits: int) -> CovariancePlan:
             stages = additive_stages([moment_integers(d, n, bits, coarse)], epsilon, delta)

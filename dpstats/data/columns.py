@@ -131,6 +131,10 @@ def kind_of(data: Any) -> str | None:
         return None
     import narwhals as nw
 
+    if series.dtype in (nw.Categorical, nw.Enum):
+        from narwhals.stable import v1  # which keeps a name for the categories of every kind of column
+
+        return kind_of(v1.from_native(series.to_native(), series_only=True).cat.get_categories().to_native())
     if series.dtype == nw.String:
         return "text"
     if series.dtype.is_numeric() or series.dtype == nw.Boolean:

@@ -280,7 +280,8 @@ def of_text(
     # Nothing is guessed from the rows, so that none changes how others are read.
     reader = (
         f"read_csv({file_literal(path)}, auto_detect=false, header=true, delim={text_literal(separator)}, quote='\"', "
-        f"escape='\"', columns={{{columns}}}, max_line_size={longest}, hive_partitioning=false)"
+        f"escape='\"', columns={{{columns}}}, max_line_size={longest}, hive_partitioning=false, "
+        f"compression='{compression(path)}')"
     )
     types = {name: "DOUBLE" if name in numbers else TEXT for name in names}
     return _of_reader(reader, f"(SELECT {entries} FROM {reader})", types)
@@ -334,6 +335,11 @@ def file_literal(path: Path) -> str:
         )
     escaped = "".join(f"[{letter}]" if letter in "[]*?" else letter for letter in name)
     return text_literal(escaped)
+
+
+def compression(path: Path) -> str:
+    """Return the compression of a text file, by its name: DuckDB itself cuts a name at a question mark."""
+    return "gzip" if path.suffix.lower() == ".gz" else "none"
 
 
 def _arrow_reader(relation: Any, rows: int) -> Any:

@@ -173,3 +173,11 @@ def test_a_plan_states_its_error() -> None:
     made = PrivateCovariance(bounds=(-4, 4), random_state=0).fit(np.zeros((5000, 3)))
     assert plan.expected_error() == pytest.approx((made.noise_std_**2).sum(), rel=0.05)
     assert plan.expected_error(std=1.0) > plan.expected_error()
+
+
+@pytest.mark.parametrize("bounds", [(-1e308, 1e308), (0, 1e300), (0, 1e-303), (-1e-200, 1e-200)])
+def test_bounds_that_leave_floating_point_are_refused_before_a_charge(bounds: tuple[float, float]) -> None:
+    budget = PrivacyBudget(5.0, 1e-3)
+    with pytest.raises(InvalidParameter, match="clip must be between 1e-140 and 1e\\+140"):
+        PrivateCovariance(bounds=bounds, budget=budget).fit(np.zeros((60, 2)))
+    assert not budget.history()

@@ -23,6 +23,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
+from dpstats.covariance import PrivateCovariance
 from dpstats.data.levels import Categories
 from dpstats.data.opening import open_source
 from dpstats.data.schema import Column, Schema
@@ -35,6 +36,7 @@ from dpstats.privacy import PrivacyBudget
 from dpstats.quantiles import PrivateDistribution, PrivateMedian, PrivateQuantile
 from dpstats.ranks import MannWhitneyTest, SignedRankTest
 from dpstats.regression import (
+    FunctionalMechanismRegression,
     PrivateLinearRegression,
     PrivateLogisticRegression,
     SufficientStatisticsRegression,
@@ -193,16 +195,17 @@ def with_policies(make: Callable[[str], Any], policies: tuple[str, ...], y: Any 
 
 
 CENTER, DROP, ONLY = ("error", "center"), ("error", "drop"), ("error",)
+EVERY = ("error", "drop", "center")
 MEANS = {"bounds": BOUNDS, "delta": 1e-6}
 POLICIES: dict[str, dict[str, Family]] = {
-    "mean": with_policies(lambda m: ClippedMean(**MEANS, clipped_share=True, missing=m), CENTER),
+    "mean": with_policies(lambda m: ClippedMean(**MEANS, clipped_share=True, missing=m), EVERY),
     "mean at 0.1": with_policies(
-        lambda m: ClippedMean(bounds=(-0.1, 0.1), clipped_share=True, missing=m), CENTER
+        lambda m: ClippedMean(bounds=(-0.1, 0.1), clipped_share=True, missing=m), EVERY
     ),
     "ball": with_policies(
-        lambda m: ClippedMean(clip=0.1, clip_norm="l2", clipped_share=True, delta=1e-6, missing=m), CENTER
+        lambda m: ClippedMean(clip=0.1, clip_norm="l2", clipped_share=True, delta=1e-6, missing=m), EVERY
     ),
-    "variance": with_policies(lambda m: PrivateVariance(bounds=BOUNDS, missing=m), CENTER),
+    "variance": with_policies(lambda m: PrivateVariance(bounds=BOUNDS, missing=m), EVERY),
     "adaptive mean": with_policies(lambda m: AdaptiveMean(bound=2.0, std=1.0, missing=m), CENTER),
     "sparse mean": with_policies(lambda m: SparseMean(n_nonzero=1, clip=2.0, std=1.0, missing=m), CENTER),
     "spatial sign": with_policies(lambda m: SpatialSignTest(missing=m, n_calibration=99), CENTER),
@@ -223,8 +226,12 @@ POLICIES: dict[str, dict[str, Family]] = {
         lambda m: PrivateLinearRegression(x_bounds=BOUNDS, y_bounds=BOUNDS), ONLY, OUTCOMES
     ),
     "moments": with_policies(
-        lambda m: SufficientStatisticsRegression(x_bounds=BOUNDS, y_bounds=BOUNDS), ONLY, OUTCOMES
+        lambda m: SufficientStatisticsRegression(x_bounds=BOUNDS, y_bounds=BOUNDS, missing=m), DROP, OUTCOMES
     ),
+    "functional": with_policies(
+        lambda m: FunctionalMechanismRegression(x_bounds=BOUNDS, y_bounds=BOUNDS, missing=m), DROP, OUTCOMES
+    ),
+    "covariance": with_policies(lambda m: PrivateCovariance(bounds=BOUNDS), ONLY),
     "logistic": with_policies(lambda m: PrivateLogisticRegression(x_bounds=BOUNDS), ONLY, OUTCOMES > 0),
 }
 FAMILIES = {f"{name}, {policy}": family for name, some in POLICIES.items() for policy, family in some.items()}

@@ -118,8 +118,11 @@ def test_swapped_arguments_are_refused_before_a_charge() -> None:
         pd.Series(["0", "1", "0"], dtype="string"),
         pl.Series(["0", "1", "0"]),
         np.array(["2020-01-01"] * 3, dtype="M8[D]"),
+        pd.Series(["0", "1", "0"], dtype="category"),
+        pl.Series(["0", "1", "0"], dtype=pl.Categorical),
+        pl.Series(["0", "1", "0"], dtype=pl.Enum(["0", "1"])),
     ],
-    ids=["array", "pandas", "polars", "dates"],
+    ids=["array", "pandas", "polars", "dates", "pandas categories", "polars categories", "polars enum"],
 )
 def test_labels_of_another_declared_type_are_refused_before_a_charge(labels: Any) -> None:
     budget = PrivacyBudget(5.0, 1e-5)

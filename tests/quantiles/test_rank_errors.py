@@ -42,7 +42,7 @@ def test_joint_noise_has_the_law_together() -> None:
     }
     total = sum(weights.values())
     expected = np.array([weights[a, b] / total for a in at for b in at])
-    for source, size in ((SimulatedNoise(np.random.default_rng(0)), 40_000), (ExactNoise(), 5000)):
+    for source, size in ((SimulatedNoise(np.random.default_rng(0)), 40_000), (ExactNoise(), 2500)):
         drawn = source.joint(1.5, (size, 2))
         counts = np.array([np.count_nonzero((drawn == (a, b)).all(axis=1)) for a in at for b in at])
         both = [np.append(x, size - x.sum()) for x in (counts, expected * size)]
