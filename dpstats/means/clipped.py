@@ -40,7 +40,8 @@ from dpstats.means.moments import (
     mean_integers,
     squares_integers,
 )
-from dpstats.means.observed import ObservedSums, RatioErrors
+from dpstats.means.observed import ObservedSums
+from dpstats.means.ratio import RatioErrors
 from dpstats.means.region import Region, public_numbers
 from dpstats.means.score import About, Known, Score
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -363,7 +364,7 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         """Set the attributes of a ratio over the observed rows."""
         observed = ObservedSums.of(values, plan)
         ratio, clip = observed.ratio(), np.full(plan.n_features, plan.clip)
-        self._score = RatioErrors(ratio, clip)
+        self._score = RatioErrors(ratio, 0.0, clip, -clip, clip)
         self._counted, self._observed = float(observed.counted[0]), observed
         self.rows_, self.rows_noise_std_ = float(observed.rows[0]), observed.rows_std
         m, (moments, _) = ratio.estimate, observed.averages()

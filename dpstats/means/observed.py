@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr
 
-from dpstats.inference import ErrorDistribution, Limits, Tail
+from dpstats.inference import ErrorDistribution, Limits
 from dpstats.intervals import laplace_sum_tails
 from dpstats.means.moments import CUBES, FOURTHS, MEAN, ROWS, SQUARES
 from dpstats.means.ratio import NoiseApart, Ratio
@@ -104,37 +104,6 @@ class ObservedSums:
     def notes(self) -> list[str]:
         """Say where the number of observed rows is noise alone."""
         return few_observed(float(self.rows[0]), self.rows_std)
-
-
-@dataclass(frozen=True, eq=False)
-class RatioErrors(ErrorDistribution):
-    """Errors of the means of observed rows, about the center of the clip.
-
-    Attributes
-    ----------
-    ratio : Ratio
-        In half-widths of the clip.
-    clip : array of shape (d,)
-    """
-
-    ratio: Ratio
-    clip: Numbers
-
-    @property
-    def start(self) -> Numbers:
-        return self.clip * self.ratio.estimate
-
-    @property
-    def box(self) -> Limits:
-        return -self.clip, self.clip
-
-    def limits(self, tail: Tail) -> Limits:
-        low, high = self.ratio.ends(np.maximum(-ndtri(tail), 0.0))
-        return self.clip * low, self.clip * high
-
-    def tails(self, value: Numbers) -> Limits:
-        z = self.ratio.score(np.clip(value / self.clip, -1.0, 1.0))
-        return ndtr(z), ndtr(-z)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,8 @@ import pytest
 from dpstats.errors import InvalidParameter
 from dpstats.means import ClippedMean, PrivateVariance
 from dpstats.means.moments import CUBES, FOURTHS, MEAN, ROWS, SQUARES
-from dpstats.means.observed import ObservedSums, RatioErrors
+from dpstats.means.observed import ObservedSums
+from dpstats.means.ratio import RatioErrors
 from dpstats.means.variance import observed_errors
 
 X = np.random.default_rng(0).normal([1.0, -2.0], [1.0, 1.5], (3000, 2))
@@ -122,7 +123,7 @@ def test_intervals_cover(n: int, delta: float, law: str, share: float) -> None:
         plan = kind(clip=1.0, delta=delta, missing="drop").plan(n, 1)
         sums = ObservedSums.of(released(plan, x, there, rng), plan)
         if kind is ClippedMean:
-            truth, errors = mean, RatioErrors(sums.ratio(), np.ones(1))
+            truth, errors = mean, RatioErrors(sums.ratio(), 0.0, 1.0, -np.ones(1), np.ones(1))
         else:
             truth, errors = variance, observed_errors(sums, plan)[0]
         covered = (np.minimum(*errors.tails(np.full(RUNS, truth))) >= 0.025).mean()
@@ -131,5 +132,5 @@ def test_intervals_cover(n: int, delta: float, law: str, share: float) -> None:
         if kind is ClippedMean and law == "exponential" and share == 0.5 and n == 400:
             # The planted fault: the number of observed rows is taken for public, and n for it.
             wrong = ObservedSums.of({**released(plan, x, there, rng), ROWS: np.ones(RUNS)}, plan)
-            tails = RatioErrors(wrong.ratio(), np.ones(1)).tails(np.full(RUNS, truth))
+            tails = RatioErrors(wrong.ratio(), 0.0, 1.0, -np.ones(1), np.ones(1)).tails(np.full(RUNS, truth))
             assert (np.minimum(*tails) >= 0.025).mean() < 0.93
