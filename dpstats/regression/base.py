@@ -59,7 +59,7 @@ class _Fitted(PrivateEstimator[SomePlan], ABC):
     rows_: float
     rows_noise_std_: float
     _counted: float
-    """How many rows an estimate is taken to be from, if rows may be dropped."""
+    """Number of rows that errors of the estimate assume, if rows may be dropped."""
 
 
 @parameters
@@ -314,7 +314,7 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
 
     @property
     def nobs(self) -> int:
-        """The number of rows: public, or with ``missing="drop"`` that of the observed rows, with noise."""
+        """The public number of rows, or the noisy number of observed rows if ``missing="drop"``."""
         check_is_fitted(self)
         return int(getattr(self, "_counted", self.plan_.n_samples))
 

@@ -33,7 +33,7 @@ class NewtonSteps(Regression[RegressionPlan]):
     def _release(self, private: DesignRows, plan: RegressionPlan, session: Session) -> None:
         release(private, plan, session)
 
-    def _estimated(self, released: Released, plan: RegressionPlan, cov: str) -> Estimate:
+    def _report_estimate(self, released: Released, plan: RegressionPlan, cov: str) -> Estimate:
         """Set what all such regressions report, and return the estimate; ``cov`` names its covariance."""
         found = walked(released, plan).estimate()
         self._set_params(found.params, getattr(found, cov), found.privacy)
@@ -79,7 +79,7 @@ def release(rows: DesignRows, plan: RegressionPlan, session: Session) -> None:
 
 
 def walked(released: Released, plan: RegressionPlan) -> Path:
-    """Return the path that leads through what was released."""
+    """Return the path that took the released values."""
     path = first_path(plan)
     for stage in plan.stages:
         path.take(stage.name, released[stage.name])
@@ -87,7 +87,7 @@ def walked(released: Released, plan: RegressionPlan) -> Path:
 
 
 def of_draw(released: Any, draw: int) -> Any:
-    """Return what one draw released."""
+    """Return the released values of one draw."""
     if isinstance(released, Mapping):
         return {name: values[draw] for name, values in released.items()}
     return released[draw]
@@ -96,6 +96,6 @@ def of_draw(released: Any, draw: int) -> Any:
 def told_apart(
     left: NDArray[np.float64], cov: NDArray[np.float64], plan: RegressionPlan, rows: float
 ) -> NDArray[np.bool_]:
-    """Say which slopes are more than noise: of whose error less than half is what steps have left of the unknown."""
+    """Return whether each slope is more than noise: whether at most half of its error variance is left by the steps."""
     most = 2 * np.diagonal(left) > np.diagonal(cov)
     return ~most[int(plan.design.intercept) :] & (not plan.is_lost(rows))

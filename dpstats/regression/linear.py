@@ -137,7 +137,7 @@ class PrivateLinearRegression(NewtonSteps, LeastSquares[RegressionPlan]):
         return notes
 
     def _report(self, released: Released, plan: RegressionPlan) -> None:
-        estimate = self._estimated(released, plan, "robust" if self.cov_type == "HC" else "model")
+        estimate = self._report_estimate(released, plan, "robust" if self.cov_type == "HC" else "model")
         self.identified_ = told_apart(estimate.left, estimate.robust, plan, estimate.rows)
         self.scale_ = estimate.scale
         self._set_outside(estimate.outside, estimate.rows)

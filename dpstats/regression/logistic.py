@@ -72,7 +72,7 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps):
         Whether coefficients still grew at the last step: the rows may be nearly separated, or the outcome constant.
         No coefficient is then identified.
     rows_, rows_noise_std_ : float
-        As for `PrivateLinearRegression`.
+        The same as in `PrivateLinearRegression`.
     privacy_ : PrivacyGuarantee
         For neighbours that differ in one row (x, y); n is public.
     plan_ : RegressionPlan
@@ -121,7 +121,7 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps):
         return Column("y", levels=categories, convert=_check_declared)
 
     def _report(self, released: Released, plan: RegressionPlan) -> None:
-        estimate = self._estimated(released, plan, "model")
+        estimate = self._report_estimate(released, plan, "model")
         known = told_apart(estimate.left, estimate.model, plan, estimate.rows)
         self.identified_ = known & (not estimate.separated)
         each = plan.n_samples / estimate.rows
@@ -254,7 +254,7 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps):
 
 
 def _check_binary(y: Floats) -> Floats:
-    # A missing outcome comes as far as this only where its row is dropped.
+    # Only a row that will be dropped has a missing outcome here.
     if not (np.isin(y, (0.0, 1.0)) | ~np.isfinite(y)).all():
         raise InvalidData(
             "y must be 0 or 1 (or False and True) for every row, got at least one other outcome"

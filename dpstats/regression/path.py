@@ -120,7 +120,7 @@ class Path(ABC):
         self.plan = plan
         self.p, self.d = plan.size, plan.n_features
         self.n: float = plan.n_samples
-        self.each = 1.0  # by what averages over all rows are multiplied, to be those over the observed ones
+        self.each = 1.0  # the number of rows over that of the observed rows
         self.shift = np.zeros(self.d)  # in half-widths
         self.whitening = np.eye(self.p)
         self.radius = self.leverage = 1.0
@@ -176,11 +176,11 @@ class Path(ABC):
     # What is taken.
 
     def take(self, name: str, released: Any) -> None:
-        """Go on with what a stage released, in its units: averages over all rows, of which missing ones add 0."""
+        """Go on with what a stage released, in its units: averages over all rows, where missing rows add 0."""
         if name == ROWS:
             self._take_rows(float(released[0]))
             return
-        released = self._of_observed(released)
+        released = self._rescale(released)
         if name == CENTRE:
             inside = np.clip(released, -1.0, 1.0)
             self.shift = inside[: self.d]
@@ -209,7 +209,7 @@ class Path(ABC):
         self.n = plan.n_samples * min(max(share, 2 * noise, (self.p + 2) / plan.n_samples), 1.0)
         self.each = plan.n_samples / self.n
 
-    def _of_observed(self, released: Any) -> Any:
+    def _rescale(self, released: Any) -> Any:
         if self.each == 1.0:
             return released
         if isinstance(released, Mapping):
