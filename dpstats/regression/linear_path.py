@@ -109,7 +109,7 @@ class LinearPath(Path):
         """
         plan, first = self.plan, int(self.plan.design.intercept)
         unit = _REACH * self.radius  # in scales of the residuals
-        noise, pulls = unit * self._noise(TAIL), unit * released
+        noise, pulls = unit * self._std_of(TAIL), unit * released
         slopes: Floats = np.where(np.arange(self.p) < first, 0.0, pulls)
         count = plan.n_features
         size, explained = float(slopes @ slopes), (count + math.sqrt(2 * count)) * noise**2
@@ -191,7 +191,7 @@ class LinearPath(Path):
         """
         n, most = self.n, self.most_residual
         mean, square = self.moments
-        mean_noise, square_noise = (self._noise(name) for name in (MEAN, SQUARES))
+        mean_noise, square_noise = (self._std_of(name) for name in (MEAN, SQUARES))
         least = max(square_noise, _LEAST_SIZE**2 * self.sigma**2 / most**2)
         scale = most * math.sqrt(min(max(square - mean**2 + mean_noise**2, least), 1.0))
         if not self.plan.design.intercept:
@@ -200,7 +200,7 @@ class LinearPath(Path):
         old = error + (self.tail * self.sigma) ** 2
         sampling, own = scale**2 / n, (most * mean_noise) ** 2
         # The centre of the rows is known up to its noise: slopes that are wrong tilt the mean residual.
-        tilt = self._noise(CENTRE) ** 2 * float(np.trace((samples[0] + noise + left)[1:, 1:]))
+        tilt = self._std_of(CENTRE) ** 2 * float(np.trace((samples[0] + noise + left)[1:, 1:]))
         new = sampling + own + tilt
         # What the residuals' tails add to their mean, beyond what noise and sampling explain.
         self.uneven = (most * mean) ** 2 > 4 * (error + new)

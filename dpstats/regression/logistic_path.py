@@ -60,7 +60,7 @@ class LogisticPath(Path):
 
     def _take_own(self, name: str, released: Any) -> None:
         if name == RATE:
-            noise = self._noise(name)
+            noise = self._std_of(name)
             least = max(noise, 1 / self.n)
             rate = float(np.clip(released[0], min(least, 0.5), max(1 - least, 0.5)))
             # The intercept comes first, in coordinates of its own.

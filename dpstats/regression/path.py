@@ -186,7 +186,7 @@ class Path(ABC):
             self.shift = inside[: self.d]
             # The intercept starts at the outcome's mean: what is unknown of the slopes is then of their own size. Less
             # than two deviations of noise are none.
-            start, seen = inside[self.d :], 2 * self._noise(CENTRE)
+            start, seen = inside[self.d :], 2 * self._std_of(CENTRE)
             self.b[: start.size] = start * (1 - (seen / np.maximum(np.abs(start), seen)) ** 2)
         elif name == LENGTHS:
             self._take_lengths(released)
@@ -216,7 +216,7 @@ class Path(ABC):
             return {name: self.each * values for name, values in released.items()}
         return self.each * released
 
-    def _noise(self, name: str) -> float:
+    def _std_of(self, name: str) -> float:
         """Return the standard deviation of the noise of a stage, or of a block, per observed row."""
         return self.each * float(np.max(self.plan.noise(name).std))
 
@@ -228,7 +228,7 @@ class Path(ABC):
         sets the others apart.
         """
         ends = self.plan.norm_ends
-        seen = np.where(counts > _SEEN * self._noise(LENGTHS), counts, 0.0)
+        seen = np.where(counts > _SEEN * self._std_of(LENGTHS), counts, 0.0)
         middles = np.append(ends[0], ends) * (ends[1] / ends[0]) ** np.append(0.0, np.full(ends.size, 0.5))
         noise = self._std(DIRECTIONS, f"{CURVATURE}, diagonal") * math.sqrt(2 * self.d) * self.d
         longest = float(np.max(middles[seen > 0], initial=0.0))
@@ -262,7 +262,7 @@ class Path(ABC):
     def _typical(self, counts: Floats, name: str) -> float:
         """Return the norm that three quarters of rows do not exceed, or the root of their mean square if larger."""
         ends = self.plan.norm_ends
-        seen = np.where(counts > _SEEN * self._noise(name), counts, 0.0)
+        seen = np.where(counts > _SEEN * self._std_of(name), counts, 0.0)
         middles = np.append(ends[0], ends * math.sqrt(ends[1] / ends[0]))
         rms = math.sqrt(float(seen @ middles**2) / max(float(seen.sum()), 0.5))
         return max(self._quantile(counts), rms)
@@ -290,7 +290,7 @@ class Path(ABC):
         plan, typical = self.plan, self._typical(counts, name)
         ends = self.plan.norm_ends / typical
         middles = np.append(ends[0], ends * math.sqrt(ends[1] / ends[0]))
-        noise = self._noise(name)
+        noise = self._std_of(name)
         # Shorter bounds than three quarters of the rows would cut off most of what is known.
         shortest = self._quantile(counts) / typical
         factors = shortest * _LEVERAGES
