@@ -212,7 +212,9 @@ class MeanPerRow(_Fitted):
     def _word(self) -> str:
         """Return what a unit is called."""
         if self.called is not None and not (isinstance(self.called, str) and self.called.strip()):
-            raise InvalidParameter(f"called must be the name of what a unit is, got {self.called!r}")
+            raise InvalidParameter(
+                f"called must be the name of a unit, such as 'person', got {self.called!r}"
+            )
         return self.called or (str(self.unit) if self.unit is not None else "unit")
 
     def _row_is(self, unit: str) -> str:

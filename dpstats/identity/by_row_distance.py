@@ -212,8 +212,8 @@ class RowDistanceTest(PrivateTest):
             super()._check_privacy()
         elif self.epsilon is not None:
             raise InvalidParameter(
-                f"epsilon must be None where rho is given, got {self.epsilon!r}: rho is for budgets kept in "
-                "zero-concentrated privacy, and Laplace noise is better for any other"
+                f"epsilon must be None where rho is given, got {self.epsilon!r}: give rho for a budget "
+                "in zero-concentrated privacy, and epsilon for any other"
             )
         else:
             check_real("rho", self.rho, at_least=_SMALLEST_RHO, at_most=_LARGEST_RHO)

@@ -262,7 +262,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         if private_std:
             check_choice("std", self.std, ["private"])
         elif self.std_bound is not None:
-            raise InvalidParameter('std_bound is for std="private"; give std alone')
+            raise InvalidParameter('std_bound must be None unless std="private"; give std alone')
         std = self.std
         if private_std:
             # The largest deviation that rows between two ends can have.

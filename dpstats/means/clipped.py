@@ -335,7 +335,7 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
             )
         if self.bounds is not None or region.hard:
             raise InvalidParameter(
-                "bounds are of columns: give clip, the radius of the ball, with clip_norm='l2'"
+                "bounds cannot be used with clip_norm='l2'. Give the radius of the ball as clip."
             )
         if not isinstance(region.clip, float):
             raise InvalidParameter(
@@ -429,7 +429,7 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         if name == "population" and "population" not in self._estimands():
             raise InvalidParameter(
                 "estimand='population' needs a public std, of the rows before they are clipped, or bounds_are='hard': "
-                "from clipped rows alone nothing follows about what was cut off"
+                "clipped rows do not show how large an entry was before it was clipped"
             )
         return super()._estimand(name)
 

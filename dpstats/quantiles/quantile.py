@@ -193,7 +193,7 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
                 raise InvalidParameter("method='halving' has no intervals: give confidence_level=None")
             return halving_plan(n, grid, q, guarantee, missing)
         if level is None and coverage == "any":
-            raise InvalidParameter("coverage='any' is about intervals: give a confidence_level")
+            raise InvalidParameter("coverage='any' needs intervals: give a confidence_level")
         if missing == "drop" and coverage == "any":
             raise InvalidParameter(
                 "coverage must be 'regular' with missing='drop', got 'any'. PrivateDistribution(missing='drop') has "

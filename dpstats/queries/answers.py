@@ -281,12 +281,12 @@ class WorkloadAnswers(HasEstimates, WorkloadRelease[WorkloadPlan]):
         check_is_fitted(self, "answers_")
         queries, domain = self._asked()
         if not isinstance(queries, MarginalQueries):
-            raise InvalidParameter("attributes must be those of a table: the workload is of other queries")
+            raise InvalidParameter("attributes need a workload of tables, got other queries")
         table = check_table("attributes", attributes, domain)
         if table not in queries.tables:
             known = reprlib.repr([domain.label(other) for other in queries.tables])
             raise InvalidParameter(
-                f"attributes must be those of a table of the workload, {known}, got {domain.label(table)!r}"
+                f"attributes must name a table of the workload, {known}, got {domain.label(table)!r}"
             )
         place = queries.tables.index(table)
         at = queries.part(place)

@@ -90,7 +90,7 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
         self, n: int, n_features: int, sensitivity: int, sizes: tuple[int, ...], public: bool
     ) -> RankPlan:
         if check_integer("n_features", n_features, at_least=1) != 1:
-            raise InvalidParameter(f"n_features must be 1: ranks are of one column, got {n_features}")
+            raise InvalidParameter(f"n_features must be 1, because ranks need one column, got {n_features}")
         guarantee = PrivacyGuarantee(check_real("epsilon", self.epsilon, above=0))
         check_integer("n_simulations", self.n_simulations, at_least=99)
         # Sums of squares are not needed: the noise is Laplace.

@@ -162,7 +162,7 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         check_is_fitted(self)
         if self.params_cov_ is None:
             raise InvalidParameter(
-                f"{type(self).__name__} has no standard errors: what it releases does not tell of sampling error"
+                f"{type(self).__name__} has no standard errors: its release does not contain the sampling error"
             )
         return np.sqrt(np.diagonal(self.params_cov_))
 

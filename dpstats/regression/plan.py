@@ -168,7 +168,8 @@ def regression_plan(
     """Return the plan of a regression of n rows on declared columns."""
     if delta == 0:
         raise InvalidParameter(
-            "delta must be greater than 0: the noise is Gaussian. FunctionalMechanismRegression is for delta = 0"
+            "delta must be greater than 0 for Gaussian noise, got 0. For delta = 0, use "
+            "FunctionalMechanismRegression"
         )
     mu, d, p = 1 / gaussian_sigma(epsilon, delta), design.center.size, design.size
 

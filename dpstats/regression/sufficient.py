@@ -116,7 +116,8 @@ class SufficientStatisticsRegression(FromMoments):
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         if delta == 0:
             raise InvalidParameter(
-                "delta must be greater than 0: the noise is Gaussian. FunctionalMechanismRegression is for delta = 0"
+                "delta must be greater than 0 for Gaussian noise, got 0. For delta = 0, use "
+                "FunctionalMechanismRegression"
             )
         return moments_plan("l2", design, n, epsilon, delta, self._policy())
 

@@ -173,7 +173,7 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
         n = check_integer("n_samples", n_samples, at_least=1, at_most=2**31)
         d = len(kinds) if n_features is None else check_integer("n_features", n_features, at_least=1)
         if d != len(kinds):
-            raise InvalidParameter(f"n_features must be that of the levels declared ({len(kinds)}), got {d}")
+            raise InvalidParameter(f"n_features must be {len(kinds)}, one per attribute of levels, got {d}")
         unknown = check_choice("unknown", self.unknown, ["error", "drop"])
         guarantee = PrivacyGuarantee(*check_privacy_parameters(self.epsilon, self.delta))
         shape = tuple(map(len, kinds))
@@ -577,7 +577,7 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
         if len(chosen) != 2 or set(chosen) & set(within):
             beside = "" if strata is None else ", beside the strata"
             raise InvalidParameter(
-                f"attributes must be two, that of the groups and that of the outcome{beside}, of "
+                f"attributes must be two, the groups and the outcome{beside}, among "
                 f"{', '.join(map(repr, whole.names))}"
             )
         cells = whole.over((*chosen, *within))

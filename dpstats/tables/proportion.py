@@ -176,7 +176,9 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
         """
         n = check_integer("n_samples", n_samples, at_least=1, at_most=2**31)
         if check_integer("n_features", n_features, at_least=1) != 1:
-            raise InvalidParameter(f"n_features must be 1: a proportion is of one column, got {n_features}")
+            raise InvalidParameter(
+                f"n_features must be 1, because a proportion needs one column, got {n_features}"
+            )
         guarantee = PrivacyGuarantee(*check_privacy_parameters(self.epsilon, self.delta))
         missing = check_missing(self.missing, ["error", "drop"])
         stages: list[AnyStage] = [count_stage(2 if missing == "drop" else 1, guarantee, COUNT)]

@@ -290,7 +290,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         if not isinstance(self.std, str):
             if self.std_bound is not None:
                 raise InvalidParameter(
-                    "std_bound is for std='private': an upper bound is given as std itself"
+                    "std_bound must be None unless std='private'. Give an upper bound as std"
                 )
             return False, check_columns("std", self.std, d, above=0)
         check_choice("std", self.std, ["private"])
@@ -307,9 +307,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         if kind == "peeling":
             return partial(peeling_parts, clip=self.clip, calibration=calibration)
         if calibration == "textbook":
-            raise InvalidParameter(
-                "calibration='textbook' is that of algorithm 9.2.2: use selection='peeling'"
-            )
+            raise InvalidParameter("calibration='textbook' needs selection='peeling' (algorithm 9.2.2)")
         return partial(
             gumbel_parts,
             clip=self.clip,
