@@ -121,7 +121,7 @@ class RowDistanceTest(PrivateTest):
     progress : bool, default=False
         Show a bar while calibrating, and for a `distance_interval`.
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise: a release. Anything else is a simulation.
+        None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
         Charged by every fit and every predict; shared by clones.
 

@@ -39,7 +39,7 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
         the released covariance nearer to that of residuals of one variance, as far as noise explains the difference.
         Both count n - p rows, as "HC1" does, and intervals use Student's t with n - p degrees of freedom.
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise: a release. Anything else is a simulation.
+        None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
         Charged by every fit, for all stages together and before the first; shared by clones.
 
@@ -76,7 +76,7 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
     plan_ : RegressionPlan
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
-        Where X has column names.
+        Column names. Only if ``X`` has column names.
 
     Notes
     -----
@@ -113,7 +113,7 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
         return Student(self.plan_.n_samples - self.params_.size)
 
     def plan(self, n_samples: int, n_features: int) -> RegressionPlan:
-        """Return what a fit on data of this size would release, and at which cost.
+        """Return the release plan of a fit on data of this size.
 
         Parameters
         ----------

@@ -52,7 +52,7 @@ class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
     classes : pair, default=(0, 1)
         The two values of the outcome, declared and not read from the data; the odds are those of the second.
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise: a release. Anything else is a simulation.
+        None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
         Charged by every fit, for all stages together and before the first; shared by clones.
 
@@ -96,7 +96,7 @@ class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
     classes: Any = (0, 1)
 
     def plan(self, n_samples: int, n_features: int) -> RegressionPlan:
-        """Return what a fit on data of this size would release, and at which cost."""
+        """Return the release plan of a fit on data of this size."""
         n = check_integer("n_samples", n_samples, at_least=2)
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
