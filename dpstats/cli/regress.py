@@ -61,7 +61,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         help="of the guarantee (default: 1e-06), greater than 0; functional is pure and has none",
     )
     add_unit(parser, "the mean of its numbers, and its first level and its first outcome of 0 or 1")
-    add_privacy(parser)
+    add_privacy(parser, missing=("error", "drop"))
 
 
 class _Model(NamedTuple):
@@ -221,7 +221,7 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
     }[method]
     model = _model(options, d)
     given: dict[str, Any] = {"x_bounds": model.x_bounds, "fit_intercept": model.intercept}
-    given["epsilon"] = options.epsilon
+    given["epsilon"], given["missing"] = options.epsilon, options.missing
     if method != "functional":
         given["delta"] = 1e-6 if options.delta is None else options.delta
     if method == "newton":
@@ -236,7 +236,15 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
 
 def _report(model: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
     summary, together = model.summary(options.confidence), model.f_test()
-    names = ("cov_type", "scale_", "clipped_share_", "clipped_share_std_", "outcome_rate_", "separated_")
+    names = (
+        "cov_type",
+        "rows_",
+        "scale_",
+        "clipped_share_",
+        "clipped_share_std_",
+        "outcome_rate_",
+        "separated_",
+    )
     facts = {
         "noise": model.plan_.stages[0].noise,
         "formula": options.formula,
