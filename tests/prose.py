@@ -126,7 +126,7 @@ _PHRASES = [(re.compile(pattern), remedy) for remedy, pattern in PHRASES.items()
 _WORD = re.compile(r"[^\W_](?:[\w'’\-]*\w)?")
 _CODE = re.compile(r"``[^`]+``|`[^`]+`")
 _END = re.compile(
-    r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!al\.)(?<!cf\.)(?<!vs\.)[\"')\]]*\s+(?=[\"'(\[]?[A-Z0-9])"
+    r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!al\.)(?<!cf\.)(?<!vs\.)[\"')\]]*\s+(?=[\"'(\[]?[A-Z0-9]|[\"']\w)"
 )
 _NO_OBJECT = re.compile(
     r"(?:Returns?|Yields?|Say|Tell) (?:what|how|which|that|those|where|one|the one|by)\b"
@@ -236,12 +236,14 @@ def docstring_blocks(text: str, first_line: int, kind: str) -> Iterator[Block]:
         field = offset > 0 and re.match(r"[\w*, `]+ : \S", line)
         if literal is not None and line and indent <= literal:
             literal = None
-        if not line or heading or field or line.startswith((">>>", ".. ")):
+        if not line or heading or field or line.startswith((">>>", ".. ", "* ")):
             block = Block(start, " ".join(paragraph), kind)
             if block.n_words >= 2:
                 yield block
                 kind = "docstring"
             paragraph, in_example = [], line.startswith(">>>")
+            if line.startswith("* "):
+                start, paragraph = first_line + offset, [line[2:]]
             in_references = line.lower() == "references" if heading else in_references
         elif not (
             in_example or in_references or set(line) == {"-"} or (literal is not None and indent > literal)

@@ -115,7 +115,7 @@ class FilteringTest(PrivateTest):
     reject_ : bool
     result_ : TestResult
     privacy_ : PrivacyGuarantee
-        For neighbours that differ in one row; n is public.
+        Guarantee of the fit, for neighboring datasets that differ in one row.
     plan_ : IdentityPlan
     n_features_in_ : int
 

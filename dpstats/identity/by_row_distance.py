@@ -121,7 +121,7 @@ class RowDistanceTest(PrivateTest):
     progress : bool, default=False
         Show a bar while calibrating, and for a `distance_interval`.
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise: a release. Anything else is a simulation.
+        None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
         Charged by every fit and every predict; shared by clones.
 
@@ -147,7 +147,7 @@ class RowDistanceTest(PrivateTest):
 
     On continuous skewed rows with the right mean this test turns conservative, and with a narrow clip it misses a mean
     that moved towards the long tail; other tests reject such rows, and this one rejects those of few values
-    (docs/limitations.md, with figures). Average them first, in blocks of a public size m by position, and give cov/m: a
+    (docs/limitations.md). Average them first, in blocks of a public size m by position, and give cov/m: a
     row is in one block only, so the guarantee per row stays (docs/proofs/identity-tests.md).
 
     References

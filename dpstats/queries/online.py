@@ -178,7 +178,7 @@ class OnlineMultiplicativeWeights(HistogramRelease[OnlinePlan]):
     domain : Domain, or what makes one, optional
         What counts rows, and draws them; without one a fit takes a histogram.
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise: a release. Anything else is a simulation.
+        None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
         Charged by every fit for the whole stream, before noise is drawn; shared by clones.
 

@@ -52,7 +52,7 @@ class WorkloadRelease(_Fitted[Plan], ABC):
 
     @abstractmethod
     def plan(self, n_samples: int, n_features: int | None = None) -> Plan:
-        """Return what a fit on data of this size would release, and at which cost."""
+        """Return the release plan of a fit on data of this size."""
 
     def _schema(self) -> Schema:
         _, domain = self._asked()

@@ -40,7 +40,7 @@ class PrivateLinearRegression(NewtonSteps, LeastSquares[RegressionPlan]):
         What a NaN or infinite entry, or a missing outcome, does: refuse the data (which shows that there was one), or
         leave its row out. A hundredth of the squared privacy parameter mu then counts the observed rows.
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise: a release. Anything else is a simulation.
+        None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
         Charged by every fit, for all stages together and before the first; shared by clones.
 
@@ -79,7 +79,7 @@ class PrivateLinearRegression(NewtonSteps, LeastSquares[RegressionPlan]):
     plan_ : RegressionPlan
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
-        Where X has column names.
+        Column names. Only if ``X`` has column names.
 
     Notes
     -----
@@ -115,7 +115,7 @@ class PrivateLinearRegression(NewtonSteps, LeastSquares[RegressionPlan]):
         return Student(self._degrees)
 
     def plan(self, n_samples: int, n_features: int) -> RegressionPlan:
-        """Return what a fit on data of this size would release, and at which cost.
+        """Return the release plan of a fit on data of this size.
 
         Parameters
         ----------

@@ -52,7 +52,7 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps):
         What a NaN or infinite entry, or a missing outcome, does: refuse the data (which shows that there was one), or
         leave its row out. A hundredth of the squared privacy parameter mu then counts the observed rows.
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise: a release. Anything else is a simulation.
+        None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
         Charged by every fit, for all stages together and before the first; shared by clones.
 
@@ -97,7 +97,7 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps):
     classes: Any = (0, 1)
 
     def plan(self, n_samples: int, n_features: int) -> RegressionPlan:
-        """Return what a fit on data of this size would release, and at which cost."""
+        """Return the release plan of a fit on data of this size."""
         n = check_integer("n_samples", n_samples, at_least=2)
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)

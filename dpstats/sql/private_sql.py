@@ -94,7 +94,7 @@ class PrivateSQL(Releasing):
         Whether a part of epsilon is spent on how large noise of a private scale is, for intervals: a fifth for
         Laplace noise, else two fifths.
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise: a release. Anything else is a simulation.
+        None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
         Charged by every answer, before noise is drawn.
 

@@ -96,7 +96,7 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
         cell. With "drop" the number of such rows is released beside the cells, at no cost, and proportions and tests
         are about the other rows.
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise: a release. Anything else is a simulation.
+        None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
         Charged by every fit, before noise is drawn; shared by clones.
 
@@ -109,7 +109,7 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
     noise_std_ : float
         Standard deviation of the noise of a cell.
     privacy_ : PrivacyGuarantee
-        For neighbours that differ in one row; n is public.
+        Guarantee of the fit, for neighboring datasets that differ in one row.
     plan_ : TablePlan
     n_features_in_ : int
         Number of attributes.
@@ -160,7 +160,7 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
     _min_samples = 1
 
     def plan(self, n_samples: int, n_features: int | None = None) -> TablePlan:
-        """Return what a fit on data of this size would release, and at which cost.
+        """Return the release plan of a fit on data of this size.
 
         Parameters
         ----------
