@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, Generic, Self, TypeVar
 
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.arithmetic import quiet
 from dpstats.data.labels import by_name, pairs_by_name, unit_of
@@ -25,6 +26,7 @@ from dpstats.errors import InvalidData
 from dpstats.privacy.budget import PrivacyBudget, check_budget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
+from dpstats.release.methods_text import write_methods
 from dpstats.release.noise import noise_source
 from dpstats.release.session import Released, Session
 from dpstats.release.witness import session_of
@@ -194,6 +196,36 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
     def _row_is(self, unit: str) -> str:
         """Return the unit of the guarantee; ``unit`` is the one that the container states."""
         return unit
+
+    def methods_text(self) -> str:
+        """Return a paragraph on methods for a paper, from the public facts of the fit.
+
+        The paragraph states the version, the parameters, the guarantee, the release and the estimand. It ends with
+        a request in brackets for the facts that only you know. It contains no estimate.
+
+        Returns
+        -------
+        str
+            Sentences on one line.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dpstats.tables import PrivateProportion
+        >>> fit = PrivateProportion(epsilon=0.5, random_state=0).fit(np.arange(100) < 30)
+        >>> print(fit.methods_text())
+        We used PrivateProportion of dpstats ...
+        """
+        check_is_fitted(self)
+        estimand, null = self._conclusions()
+        parameters, _ = told_parameters(self)
+        return write_methods(type(self).__name__, self.plan_, self.privacy_, parameters, estimand, null)
+
+    def _conclusions(self) -> tuple[str | None, str | None]:
+        """Return the estimand of the intervals, and the null hypothesis of the test, of those that the fit has."""
+        estimates = self.estimates() if hasattr(self, "estimates") else None
+        covered = estimates.estimand if estimates is not None and estimates.distribution.known else None
+        return covered, getattr(getattr(self, "result_", None), "null", None)
 
     def _background(self) -> Background:
         asked, defaults = told_parameters(self)
