@@ -254,10 +254,8 @@ UNDECLARED = {
         "_sampling": "the standard deviations of the sampling errors, from what was released",
     },
     FromMoments: {"_counted": "how many rows count, as released, for degrees of freedom"},
-    **dict.fromkeys(
-        (PrivateLinearRegression, PrivateLogisticRegression),
-        {"_counted": "the released number of observed rows, for standard errors"},
-    ),
+    PrivateLinearRegression: {"_counted": "the released number of observed rows, for standard errors"},
+    PrivateLogisticRegression: {"_counted": "the released number of observed rows, for standard errors"},
     PrivateProportion: {"_zeros": "the released number of observed rows without the property, for intervals"},
     GroupMeans: {"_ratio": "what was released of the groups, for intervals and tests"},
     LogRankTest: {"_reference": "what was released of the first stage, for the summary"},
