@@ -1,0 +1,44 @@
+"""The stage that releases numbers of undeclared keys: its noise, and its threshold. Proof: docs/proofs/discovery.md."""
+
+from __future__ import annotations
+
+from dpstats.errors import ScaleOutOfRange
+from dpstats.privacy.stages import Discovery, JointStage
+from dpstats.release.additive import JointIntegers, additive_stages
+
+THRESHOLD_SHARE = 0.5
+"""Of delta: about where the threshold is lowest."""
+LARGEST_EPSILON = 20.0
+"""A larger epsilon is taken as this one: the threshold is a few rows, and the cost of both stays apart in the sum."""
+
+_FURTHEST = 40  # standard deviations of the noise of a count
+
+
+def discovery_stage(touched: JointIntegers, row_steps: int, epsilon: float, delta: float) -> Discovery:
+    """Return the stage that releases integers of keys at a total of (epsilon, delta).
+
+    Parameters
+    ----------
+    touched : JointIntegers
+        The numbers of the two keys that a row can touch, counts first.
+    row_steps : int
+        What a row adds to the count of its key.
+    epsilon, delta : float
+        delta must be positive: without it no key can be shown.
+    """
+    (stage,) = additive_stages([touched], min(epsilon, LARGEST_EPSILON), delta * (1 - THRESHOLD_SHARE))
+    if not isinstance(stage, JointStage) or stage.concentrated:
+        raise ScaleOutOfRange(
+            f"delta must be larger to discover labels, got {delta:g}: no lattice is fine enough for its exact curve. "
+            "Give delta=1e-6 for example"
+        )
+    most = delta * THRESHOLD_SHARE * (1 - 1e-9)
+
+    def enough(threshold: int) -> bool:
+        return Discovery(stage, row_steps, threshold).threshold_delta <= most
+
+    least, far = row_steps + 1, row_steps + 1 + int(_FURTHEST * stage.scale_steps(stage.blocks[0]))
+    while least < far:
+        middle = (least + far) // 2
+        least, far = (least, middle) if enough(middle) else (middle + 1, far)
+    return Discovery(stage, row_steps, far)
