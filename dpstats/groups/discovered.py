@@ -163,7 +163,7 @@ class FoundRatio(Ratio):
     @cached_property
     def sizes(self) -> Floats:
         """The sizes of the groups for which N is the median of what is released."""
-        return np.maximum(self._size_at(np.zeros(1))[0], 1.0)
+        return np.asarray(np.maximum(self._size_at(np.zeros(1))[0], 1.0))
 
     def size_limits(self, tail: float) -> tuple[Floats, Floats]:
         """Return lower and upper limits of the sizes, each wrong with this probability."""
@@ -182,7 +182,7 @@ class FoundRatio(Ratio):
             some = slice(start, start + step)
             both = self._given(sizes[some]).score(m) ** 2 + squares[some]
             best = np.minimum(best, both.min(axis=0))
-        return np.where(m * self.sizes > self.T, -1.0, 1.0) * np.sqrt(best)
+        return np.asarray(np.where(m * self.sizes > self.T, -1.0, 1.0) * np.sqrt(best))
 
     def _given(self, size: Floats) -> Ratio:
         """Return what is known of the ratios if the groups have these sizes."""

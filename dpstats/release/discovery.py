@@ -11,6 +11,7 @@ THRESHOLD_SHARE = 0.5
 LARGEST_EPSILON = 20.0
 """A larger epsilon is taken as this one: the threshold is a few rows, and the cost of both stays apart in the sum."""
 
+_HALVINGS = 4
 _FURTHEST = 40  # standard deviations of the noise of a count
 
 
@@ -26,13 +27,19 @@ def discovery_stage(touched: JointIntegers, row_steps: int, epsilon: float, delt
     epsilon, delta : float
         delta must be positive: without it no key can be shown.
     """
-    (stage,) = additive_stages([touched], min(epsilon, LARGEST_EPSILON), delta * (1 - THRESHOLD_SHARE))
-    if not isinstance(stage, JointStage) or stage.concentrated:
+    of_noise = delta * (1 - THRESHOLD_SHARE)
+    for halvings in range(_HALVINGS):
+        # Where delta is small, the lattice is fine enough for a smaller epsilon only.
+        (stage,) = additive_stages([touched], min(epsilon, LARGEST_EPSILON) / 2**halvings, of_noise)
+        assert isinstance(stage, JointStage)
+        if not stage.concentrated:
+            break
+    else:
         raise ScaleOutOfRange(
             f"delta must be larger to discover labels, got {delta:g}: no lattice is fine enough for its exact curve. "
             "Give delta=1e-6 for example"
         )
-    most = delta * THRESHOLD_SHARE * (1 - 1e-9)
+    most = (delta - of_noise) * (1 - 1e-9)
 
     def enough(threshold: int) -> bool:
         return Discovery(stage, row_steps, threshold).threshold_delta <= most

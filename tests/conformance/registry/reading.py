@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dpstats.data.keys import read_labels
 from dpstats.data.tables import Table
 from dpstats.groups import GroupMeans, MeanPerRow
 from dpstats.groups.mean_per_row import unit_places
@@ -90,6 +91,8 @@ def table_of(estimator: Any, X: Any) -> Table:
         return Table((np.asarray(X) > 0).astype(np.int64))
     if isinstance(estimator, GroupRankTest):
         return Table(np.floor(X), groups=beside)
+    if isinstance(estimator, GroupMeans) and estimator.groups == "discover":
+        return Table(X, labels=read_labels(beside))
     if isinstance(estimator, GroupMeans):
         return Table(X, groups=estimator._categories().codes(beside))
     if isinstance(estimator, SurvivalEstimator):
