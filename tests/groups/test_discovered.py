@@ -148,7 +148,8 @@ class ByAppearance(GroupMeans):
 
     def _read(self, rows, plan):
         labels, sums = super()._read(rows, plan)[TOTALS]
-        order = sorted(range(len(labels)), key=list(rows.whole().labels).index)
+        first = {label: place for place, label in reversed(list(enumerate(rows.whole().labels)))}
+        order = sorted(range(len(labels)), key=lambda k: first[labels[k]])
         return {TOTALS: ([labels[k] for k in order], {name: sums[name][order] for name in sums})}
 
 
