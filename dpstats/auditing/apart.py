@@ -27,7 +27,7 @@ def check_relation(dataset: Any, neighbor: Any, relations: Iterable[Neighbors]) 
     for relation in sorted(set(relations), key=lambda item: item.name):
         if relation is not pair:
             raise InvalidParameter(
-                f"dataset and neighbor must be neighbours as the release means it, {relation.name} "
+                f"dataset and neighbor must be neighboring datasets of the release, {relation.name} "
                 f"({relation.value}): with {sizes[0]} and {sizes[1]} rows they are {words}"
             )
 

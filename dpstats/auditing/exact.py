@@ -124,7 +124,7 @@ def audit_probabilities(
         if exact > worst:
             worst, worst_pair = exact, (pair[0], pair[1])
     if worst_pair is None:
-        raise InvalidParameter("pairs must hold at least one pair of neighbouring datasets, got none")
+        raise InvalidParameter("pairs must hold at least one pair of neighboring datasets, got none")
     return ExactAuditResult(worst, epsilon, delta, violated, worst_pair, number)
 
 

@@ -131,8 +131,8 @@ class Replay:
         if parted or any(not item.ok or item.ratio > 0 for item in moved):
             what = parted or "its stages are given other numbers"
             raise InvalidParameter(
-                "release must repeat itself on the same dataset, where all it draws is released again, or nothing can "
-                f"be told from a neighbour: {what}. Draw from source, and use no clock and no other noise before it"
+                "release must give the same result on the same dataset when all that it draws is replayed, so that a "
+                f"neighbor can be compared: {what}. Draw from source only, and use no clock"
             )
         return compared(self._returned, returned)[0]
 

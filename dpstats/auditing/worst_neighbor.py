@@ -89,7 +89,7 @@ def _alike(dataset: Any, candidates: Any) -> tuple[list[np.ndarray[Any, Any]], l
         or any(a.ndim == 0 or b.ndim == 0 for a, b in zip(data, others, strict=True))
         or any(a.shape[1:] != b.shape[1:] for a, b in zip(data, others, strict=True))
     ):
-        raise InvalidParameter("candidates must be rows of the same shape as those of dataset")
+        raise InvalidParameter("candidates must have the same number of columns as dataset")
     for j, (part, other) in enumerate(zip(data, others, strict=True)):
         data[j], others[j] = _promoted(part, other)
     return data, others

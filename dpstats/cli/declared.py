@@ -66,7 +66,7 @@ def by_column(columns: list[str], pairs: Pairs, named: dict[str, Pair]) -> Any:
         )
     if pairs and not others:
         raise InvalidParameter(
-            "--bounds without a name must be of columns without one, got one for every column"
+            "--bounds without a name needs a column without named --bounds, got named --bounds for every column"
         )
     shared = per_column("--bounds", pairs, len(others)) if pairs else []
     if not named:

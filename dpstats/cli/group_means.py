@@ -54,7 +54,7 @@ def _read(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
     if len(columns) < len(options.column) or options.by in columns:
         raise InvalidParameter("--column must name each column once, and not the column of --by")
     if unknown := [name for name in bounds_of(options.bounds)[1] if name not in columns]:
-        raise InvalidParameter(f"--bounds must be of --column, got {unknown[0]!r}")
+        raise InvalidParameter(f"--bounds must name a column of --column, got {unknown[0]!r}")
     if options.unit is None:
         return table.parts(columns, options.by, "--column and --by", text=[options.by])
     how = {**dict.fromkeys(columns, "mean"), options.by: "first"}

@@ -95,7 +95,7 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
             raise InvalidParameter(f"--rho goes with --test row-distance only, got --test {options.test}")
         if options.epsilon is not None:
             raise InvalidParameter(
-                "--rho and --epsilon cannot be given together: each says what the test costs"
+                "--rho and --epsilon cannot be given together: each is the privacy cost. Give one of them"
             )
         own["rho"] = options.rho
     return test(
@@ -126,7 +126,7 @@ def _covariance(options: argparse.Namespace, d: int) -> Any:
         warnings.simplefilter("ignore")  # about an empty file, which is refused below
         matrix = np.loadtxt(options.cov, delimiter=",", ndmin=2)
     if matrix.size == 0:
-        raise InvalidParameter(f"{refusal} (it is empty)")
+        raise InvalidParameter(f"{refusal}: the file is empty")
     if matrix.shape != (d, d):
         raise InvalidParameter(
             f"--cov must hold {d} lines of {d} numbers, one per column, got {matrix.shape[0]} of {matrix.shape[1]}"

@@ -126,7 +126,7 @@ class InputTable:
                 stream, self.name, columns, text=text, form=form, option=option, lines=self._lines
             )
         if not rows.columns:
-            raise InvalidData(f"{self.name} has no numeric columns")
+            raise InvalidData(f"{self.name} must have a numeric column, got none")
         self.columns, self.unusable = list(rows.columns), rows.unusable if self._lines else None
         return rows
 
@@ -134,7 +134,7 @@ class InputTable:
     def _opened(self) -> Iterator[BinaryIO]:
         if self._piped:
             if sys.stdin is None:
-                raise InvalidData("standard input is closed")
+                raise InvalidData("standard input is closed. Give the name of a file")
             yield sys.stdin.buffer
             return
         packed = _PACKED.get(self._path.suffix.lower())
@@ -158,7 +158,7 @@ class InputTable:
             if columns is None:
                 columns = [name for name in rows.columns if rows.is_number(name)]
                 if not columns:
-                    raise InvalidData(f"{self.name} has no numeric columns")
+                    raise InvalidData(f"{self.name} must have a numeric column, got none")
             self._check_names(columns, list(rows.types), option)
             words = tuple(name for name in columns if name in text)
             return rows.having([name for name in columns if name not in text], words or None)
@@ -193,7 +193,7 @@ class InputTable:
         if columns is None:
             columns = list(frame.select_dtypes("number").columns)
             if not columns:
-                raise InvalidData(f"{self.name} has no numeric columns")
+                raise InvalidData(f"{self.name} must have a numeric column, got none")
         self._check_names(columns, list(frame.columns), option)
         return frame[columns]
 

@@ -123,7 +123,7 @@ class KeptResults:
                 connection.execute("COMMIT")
         except (sqlite3.Error, OSError) as error:
             why = getattr(error, "strerror", None) or str(error)
-            raise LedgerError(f"{self.path}: results cannot be kept beside the ledger ({why})") from None
+            raise LedgerError(f"{self.path}: results cannot be stored next to the ledger ({why})") from None
 
 
 class Delivery:

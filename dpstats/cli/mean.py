@@ -91,7 +91,9 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
     foreign = ("clipped_share",) if adaptive else ("bound", "tails", "std_bound")
     for name in foreign:
         if getattr(options, name) not in (None, False):
-            raise InvalidParameter(f"--{name.replace('_', '-')} does not go with --method {options.method}")
+            raise InvalidParameter(
+                f"--{name.replace('_', '-')} cannot be used with --method {options.method}. Remove one of them"
+            )
     if not adaptive and options.bounds is None:
         raise InvalidParameter("--method clipped needs --bounds")
     for low, high in options.bounds or []:
@@ -129,7 +131,7 @@ def _check_values(options: argparse.Namespace, d: int) -> None:
         value, (low, high) = options.test[j % len(options.test)], ends[j % len(ends)]
         if not low <= value <= high:
             raise InvalidParameter(
-                f"--test must lie inside the declared bounds, outside which no mean can be, got {value:g} for a column "
+                f"--test must be between the declared bounds, where every mean is, got {value:g} for a column "
                 f"between {low:g} and {high:g}"
             )
 

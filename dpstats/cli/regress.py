@@ -61,7 +61,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         help="of the guarantee (default: 1e-06), greater than 0; functional is pure and has none",
     )
     add_unit(parser, "the mean of its numbers, and its first level and its first outcome of 0 or 1")
-    add_privacy(parser)
+    add_privacy(parser, missing=("error", "drop"))
 
 
 class _Model(NamedTuple):
@@ -111,7 +111,9 @@ def _of_plan(options: argparse.Namespace, d: int) -> _Model:
 def _of_formula(options: argparse.Namespace) -> _Model:
     for name in ("outcome", "column", "no_intercept"):
         if getattr(options, name, None):
-            raise InvalidParameter(f"--{name.replace('_', '-')} does not go with --formula, which says it")
+            raise InvalidParameter(
+                f"--{name.replace('_', '-')} cannot be used with --formula. Give it in the formula"
+            )
     pairs, named = bounds_of(options.bounds)
     if pairs:
         raise InvalidParameter("--bounds must name their columns where there is a formula: NAME=LO,HI")
@@ -128,7 +130,9 @@ def _of_columns(options: argparse.Namespace) -> _Model:
         raise InvalidParameter(f"--outcome must be another column than each --column, got {outcome!r}")
     for option, names in (("--bounds", named), ("--levels", levels)):
         if unknown := [name for name in names if name not in columns]:
-            raise InvalidParameter(f"{option} must be of --column or --outcome, got {unknown[0]!r}")
+            raise InvalidParameter(
+                f"{option} must name a column of --column or --outcome, got {unknown[0]!r}"
+            )
     if both := [name for name in named if name in levels]:
         raise InvalidParameter(f"a column must have --bounds or --levels, not both, got {both[0]!r}")
     numbers = [name for name in columns if name not in levels]
@@ -158,7 +162,7 @@ def _outcome_bounds(bounds: Any, name: str, logistic: bool) -> Any:
     if logistic and bounds is not None:
         raise InvalidParameter(f"--bounds of {name!r} do not go with --logistic: the outcome is 0 or 1")
     if not logistic and bounds is None:
-        raise InvalidParameter(f"--bounds must have those of the outcome: {name}=LO,HI")
+        raise InvalidParameter(f"--bounds must include the outcome: {name}=LO,HI")
     return bounds
 
 
@@ -200,11 +204,15 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
 
     method = "logistic" if options.logistic else options.method
     if options.logistic and options.method != "newton":
-        raise InvalidParameter(f"--method {options.method} does not go with --logistic")
+        raise InvalidParameter(
+            f"--method {options.method} cannot be used with --logistic. Remove one of them"
+        )
     if options.cov_type is not None and method != "newton":
         raise InvalidParameter(f"--cov-type goes with linear regression by newton only, got {method}")
     if options.delta is not None and method == "functional":
-        raise InvalidParameter("--delta does not go with --method functional, which is pure")
+        raise InvalidParameter(
+            "--delta cannot be used with --method functional, which is pure. Remove one of them"
+        )
     kind = {
         "newton": regression.PrivateLinearRegression,
         "logistic": regression.PrivateLogisticRegression,
@@ -213,7 +221,7 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
     }[method]
     model = _model(options, d)
     given: dict[str, Any] = {"x_bounds": model.x_bounds, "fit_intercept": model.intercept}
-    given["epsilon"] = options.epsilon
+    given["epsilon"], given["missing"] = options.epsilon, options.missing
     if method != "functional":
         given["delta"] = 1e-6 if options.delta is None else options.delta
     if method == "newton":
@@ -228,7 +236,15 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
 
 def _report(model: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
     summary, together = model.summary(options.confidence), model.f_test()
-    names = ("cov_type", "scale_", "clipped_share_", "clipped_share_std_", "outcome_rate_", "separated_")
+    names = (
+        "cov_type",
+        "rows_",
+        "scale_",
+        "clipped_share_",
+        "clipped_share_std_",
+        "outcome_rate_",
+        "separated_",
+    )
     facts = {
         "noise": model.plan_.stages[0].noise,
         "formula": options.formula,

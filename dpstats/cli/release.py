@@ -131,7 +131,7 @@ def check_charge(options: argparse.Namespace) -> None:
     if options.seed is not None and options.seed < 0:
         raise InvalidParameter(f"--seed must be a non-negative integer, got {options.seed}")
     if options.label is not None and options.budget is None:
-        raise InvalidParameter("--label needs --budget: it is of the charge")
+        raise InvalidParameter("--label needs --budget, whose charge it names")
 
 
 def _rows(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:

@@ -64,9 +64,9 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
     delta : float, default=1e-6
         In (0, 1).
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise: a release. Anything else is a simulation.
+        None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
-        Charged by every fit; shared by clones.
+        Budget that every call of ``fit`` charges. Clones share it.
 
     Attributes
     ----------
@@ -82,10 +82,10 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
     privacy_ : PrivacyGuarantee
         For neighbors that differ in one row; n is public.
     plan_ : CovariancePlan
-        What was released, at which noise.
+        The release plan: every released quantity and its noise.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
-        Where X has column names.
+        Column names. Only if ``X`` has column names.
 
     Notes
     -----
@@ -122,7 +122,7 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
     _per_column = ("bounds",)
 
     def plan(self, n_samples: int, n_features: int) -> CovariancePlan:
-        """Return what a fit on data of this size would release, and at which cost.
+        """Return the release plan of a fit on data of this size.
 
         Parameters
         ----------

@@ -90,7 +90,7 @@ class Engine(Source):
     def read(self, schema: Schema, given: Mapping[str, Any] | None = None) -> Rows:
         if schema.ordered:
             raise InvalidData(
-                "X must be in memory for an estimator that goes by the order of the rows: a relation, a file, a lazy "
+                "X must be in memory for an estimator that uses the order of the rows: a relation, a file, a lazy "
                 "frame and a Dask collection have none"
             )
         if schema.counted:
@@ -215,7 +215,7 @@ def chosen_columns(
 ) -> tuple[list[str], tuple[str, ...]]:
     """Return the names of the columns of numbers and of those beside them, or refuse names that are not there."""
     if len(set(given)) < len(given):
-        raise InvalidData("X must have a name of its own for every column")
+        raise InvalidData("X must have a different name for every column")
     others = names_of(beside)
     wanted = [name for name in given if name not in others] if columns is None else list(columns)
     for name in [*wanted, *others]:

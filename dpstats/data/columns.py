@@ -160,7 +160,7 @@ def truths(name: str, data: Any) -> NDArray[np.bool_]:
     if None in found:
         raise InvalidData(
             f"{name} must be a 1-d sequence of booleans (one that is missing counts as not true), got at least one "
-            "entry that is no boolean"
+            "entry of another type"
         )
     array = np.array(found, dtype=bool)
     return array if where is None else array[where]

@@ -209,7 +209,7 @@ def of_relation(relation: Any) -> DuckRows:
     check_duckdb()
     types = {str(name): str(kind) for name, kind in zip(relation.columns, relation.types, strict=True)}
     if len(types) < len(relation.columns):
-        raise InvalidData("X must have a name of its own for every column")
+        raise InvalidData("X must have a different name for every column")
 
     def source(expressions: Sequence[str], rows: int) -> Iterator[Any]:
         _check_functions(relation)
@@ -240,8 +240,8 @@ def _check_functions(relation: Any) -> None:
     name = overridden(lambda sql: relation.query("dpstats_relation", sql).fetchall(), FUNCTIONS)
     if name is not None:
         raise InvalidData(
-            "X must be of a connection without a macro of the name of a function that sums use, and without a Python "
-            f"function of such a name, got {name!r}. Remove it, or open another connection."
+            f"The connection of X must not redefine a function that sums use, got a macro or a Python function "
+            f"{name!r}. Remove it, or open another connection."
         )
 
 
@@ -296,7 +296,7 @@ def _of_reader(reader: str, table: str, types: dict[str, str] | None = None) -> 
         columns = _asked(lambda: connection.execute(f"DESCRIBE SELECT * FROM {table}").fetchall())
         types = {str(row[0]): str(row[1]) for row in columns}
         if len(types) < len(columns):
-            raise InvalidData("X must have a name of its own for every column")
+            raise InvalidData("X must have a different name for every column")
 
     def source(expressions: Sequence[str], rows: int) -> Iterator[Any]:
         cursor = connection.cursor()

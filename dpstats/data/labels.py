@@ -78,7 +78,9 @@ def pairs_by_name(name: str, value: Any, names: list[Any] | None) -> Any:
 
     if isinstance(value, Mapping):
         if names is None:
-            raise InvalidParameter(f"{name} has labels, but X has no column names to match them with")
+            raise InvalidParameter(
+                f"{name} has labels, but X has no column names. Give {name} as an array, in the order of the columns"
+            )
         order = _order(name, list(value), names)
         pairs = list(value.values())
         return pairs if order is None else [pairs[i] for i in order]

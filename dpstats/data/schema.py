@@ -157,7 +157,7 @@ class Schema:
             return self
         if len(set(map(str, names))) < len(names):
             raise InvalidData(
-                f"X must have a name of its own for every column, got {reprlib.repr(list(names))}"
+                f"X must have a different name for every column, got {reprlib.repr(list(names))}"
             )
         numbers = self._chosen(names, roles)
         parameter = "columns" if self.levels is None else "levels"

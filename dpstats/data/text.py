@@ -394,7 +394,7 @@ def check_names(wanted: list[str], names: list[str], file: str, option: str) -> 
     if missing := [name for name in wanted if name not in count]:
         raise InvalidParameter(f"{option} must name columns of {file} ({some(names)}), got {some(missing)}")
     if any(count[name] > 1 for name in wanted):
-        raise InvalidData(f"{file} has more than one column of a name given as {option}")
+        raise InvalidData(f"{file} has two columns with the same name in {option}. Rename one of them")
 
 
 def some(names: Sequence[str]) -> str:

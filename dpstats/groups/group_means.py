@@ -108,7 +108,7 @@ class GroupMeans(_Fitted):
     missing : {"error", "drop"}, default="error"
         A row with a NaN or infinite entry: refuse the data (which shows that there was one), or count it nowhere.
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise: a release. Anything else is a simulation.
+        None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
         Charged by every fit, before anything is drawn; shared by clones.
 
@@ -131,7 +131,7 @@ class GroupMeans(_Fitted):
     plan_ : GroupMeansPlan
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
-        Where X has column names.
+        Column names. Only if ``X`` has column names.
 
     Notes
     -----
@@ -176,7 +176,7 @@ class GroupMeans(_Fitted):
     budget: Any = None
 
     def plan(self, n_samples: int, n_features: int) -> GroupMeansPlan:
-        """Return what a fit on data of this size would release, and at which cost.
+        """Return the release plan of a fit on data of this size.
 
         Parameters
         ----------

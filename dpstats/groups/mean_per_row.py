@@ -106,7 +106,7 @@ class MeanPerRow(_Fitted):
     missing : {"error", "drop"}, default="error"
         A row with a NaN or infinite entry: refuse the data (which shows that there was one), or count it nowhere.
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise: a release. Anything else is a simulation.
+        None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
         Charged by every fit, before anything is drawn; shared by clones.
 
@@ -125,7 +125,7 @@ class MeanPerRow(_Fitted):
     plan_ : MeanPerRowPlan
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
-        Where X has column names.
+        Column names. Only if ``X`` has column names.
 
     Notes
     -----
@@ -160,7 +160,7 @@ class MeanPerRow(_Fitted):
     budget: Any = None
 
     def plan(self, n_samples: int, n_features: int) -> MeanPerRowPlan:
-        """Return what a fit on data of this size would release, and at which cost.
+        """Return the release plan of a fit on data of this size.
 
         Parameters
         ----------
@@ -212,7 +212,9 @@ class MeanPerRow(_Fitted):
     def _word(self) -> str:
         """Return what a unit is called."""
         if self.called is not None and not (isinstance(self.called, str) and self.called.strip()):
-            raise InvalidParameter(f"called must be the name of what a unit is, got {self.called!r}")
+            raise InvalidParameter(
+                f"called must be the name of a unit, such as 'person', got {self.called!r}"
+            )
         return self.called or (str(self.unit) if self.unit is not None else "unit")
 
     def _row_is(self, unit: str) -> str:

@@ -93,7 +93,7 @@ def one_row_per_unit(
         check_integer("max_rows", max_rows, at_least=1)
     word = str(unit) if called is None else called
     if not isinstance(word, str) or not word.strip():
-        raise InvalidParameter(f"called must be the name of what a unit is, got {called!r}")
+        raise InvalidParameter(f"called must be the name of a unit, such as 'person', got {called!r}")
 
     units = Units.of(column(frame, unit), "unit")
     read = {name: _column(frame, name, kind) for name, kind in how.items()}

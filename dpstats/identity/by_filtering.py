@@ -71,7 +71,9 @@ class FilteringPlan(IdentityPlan):
             for noise in ("textbook", "exact")
         )
         if not proved or self.stages != _stages_of(self.design, n, d):
-            raise DPStatsError(f"the stages are not those that are proved to be within {total}")
+            raise DPStatsError(
+                f"the stages must be the proved split of {total}, got others. This is a defect"
+            )
         return (Approximate(self.target.epsilon, self.target.delta, neighbors=self.target.neighbors),)
 
 
@@ -113,7 +115,7 @@ class FilteringTest(PrivateTest):
     reject_ : bool
     result_ : TestResult
     privacy_ : PrivacyGuarantee
-        For neighbours that differ in one row; n is public.
+        Guarantee of the fit, for neighboring datasets that differ in one row.
     plan_ : IdentityPlan
     n_features_in_ : int
 

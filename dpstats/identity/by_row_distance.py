@@ -121,7 +121,7 @@ class RowDistanceTest(PrivateTest):
     progress : bool, default=False
         Show a bar while calibrating, and for a `distance_interval`.
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise: a release. Anything else is a simulation.
+        None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
         Charged by every fit and every predict; shared by clones.
 
@@ -147,7 +147,7 @@ class RowDistanceTest(PrivateTest):
 
     On continuous skewed rows with the right mean this test turns conservative, and with a narrow clip it misses a mean
     that moved towards the long tail; other tests reject such rows, and this one rejects those of few values
-    (docs/limitations.md, with figures). Average them first, in blocks of a public size m by position, and give cov/m: a
+    (docs/limitations.md). Average them first, in blocks of a public size m by position, and give cov/m: a
     row is in one block only, so the guarantee per row stays (docs/proofs/identity-tests.md).
 
     References
@@ -212,8 +212,8 @@ class RowDistanceTest(PrivateTest):
             super()._check_privacy()
         elif self.epsilon is not None:
             raise InvalidParameter(
-                f"epsilon must be None where rho is given, got {self.epsilon!r}: rho is for budgets kept in "
-                "zero-concentrated privacy, and Laplace noise is better for any other"
+                f"epsilon must be None where rho is given, got {self.epsilon!r}: give rho for a budget "
+                "in zero-concentrated privacy, and epsilon for any other"
             )
         else:
             check_real("rho", self.rho, at_least=_SMALLEST_RHO, at_most=_LARGEST_RHO)

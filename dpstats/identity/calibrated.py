@@ -222,8 +222,8 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], ABC):
         )
         if math.isinf(critical_value(null, plan.level)):
             raise InvalidParameter(
-                f"{self._remedy}: the early stages reject a share of {np.mean(np.isinf(null)):.3g} of simulated null "
-                f"data, which leaves the last one nothing of level = {plan.level:g}"
+                f"{self._remedy}: the early stages reject a proportion of {np.mean(np.isinf(null)):.3g} of simulated "
+                f"null data, which is all of level = {plan.level:g}"
             )
         return null
 

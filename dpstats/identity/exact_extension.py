@@ -73,7 +73,7 @@ def exact_inner_product_extension(X: Any, Delta: float, constant: float, method:
         raise InvalidParameter(f"n = {n}, d = {d} has too many count vectors; use method='milp'")
     if method == "milp" and (patterns > MAX_PATTERNS or (n + 1) ** d > MAX_SUMS):
         raise InvalidParameter(
-            f"the exact extension is for small data, got n = {n}, d = {d}; use inner_product_surrogate"
+            f"the exact extension needs small data, got n = {n}, d = {d}; use inner_product_surrogate"
         )
     P = _patterns(d)
     counts = as_int64(np.bincount((X > 0) @ (2 ** np.arange(d)[::-1]), minlength=patterns))
@@ -96,7 +96,7 @@ def check_solvable(n: int, d: int) -> None:
     """Refuse sizes that `exact_inner_product_extension` refuses."""
     if count_vectors(n, d) > MAX_COUNT_VECTORS and (2**d > MAX_PATTERNS or (n + 1) ** d > MAX_SUMS):
         raise InvalidParameter(
-            f"solver='exact' is for small data, got n_samples = {n}, n_features = {d}; use solver='surrogate'"
+            f"solver='exact' needs small data, got n_samples = {n}, n_features = {d}; use solver='surrogate'"
         )
 
 
@@ -182,5 +182,5 @@ def _nearest(P: NDArray[np.int64], counts: NDArray[np.int64], S: NDArray[np.int6
     y = as_int64(np.rint(result.x[:size]))
     # The solver's floats are not trusted: the integers are checked.
     if y.sum() != n or np.any(y < 0) or np.any(y @ P != S):
-        raise RuntimeError("the integer program returned an infeasible point")
+        raise RuntimeError("the integer program returned an infeasible point. This is a defect")
     return float(n - np.minimum(y, counts).sum())

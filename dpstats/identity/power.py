@@ -163,7 +163,7 @@ class PlannedTest(CalibratedTest):
             while not reached:
                 if high > LARGEST_N // 2:
                     raise InvalidParameter(
-                        f"distance = {distance:g} is too small for power {power:g} at any n"
+                        f"distance = {distance:g} has less than power {power:g} at any n. Give a larger distance"
                     )
                 high *= 2
                 reached = enough(high)

@@ -271,7 +271,7 @@ def distance_of_row_sums(
     # Every integer below is at most this: sums of r, a_k times a count, and the thresholds.
     if 4 * n * (others * max(-low, high) + a0 + width * (n + 1)) + abs(tau) >= _MAX_INTEGER:
         raise InvalidParameter(
-            "rho, a0 or tau0 is too large for exact 64-bit arithmetic at this number of rows"
+            "rho, a0 and tau0 must be small enough for exact 64-bit arithmetic at this number of rows"
         )
     if n and not others * low <= r[0] <= r[-1] <= others * high:
         raise InvalidData(
@@ -315,7 +315,7 @@ def _check_integer_rows(X: NDArray[Any], bound: int | None) -> int:
         return largest
     bound = check_integer("bound", bound, at_least=0)
     if largest > bound:
-        raise InvalidData("X has an entry beyond its public bound")
+        raise InvalidData("X must be within its public bound, got at least one entry beyond it")
     return bound
 
 

@@ -89,15 +89,15 @@ class RowLattice(ABC):
         counted as outside counts ``outside`` times the largest step, in root mean square over the columns. With
         ``count`` a row may be none, even powers are less `even_center`, and a row counts ``count`` times `row_size`.
         """
-        raise DPStatsError(f"{type(self).__name__} has no bound for several powers together")
+        raise DPStatsError(f"{type(self).__name__} does not define a bound for several powers together")
 
     def free_count(self, norm: str, weights: Sequence[float]) -> float:
         """Return a weight at which a count of the rows that are observed costs nothing beside these powers."""
-        raise DPStatsError(f"{type(self).__name__} has no bound for rows that are not observed")
+        raise DPStatsError(f"{type(self).__name__} does not define a bound for rows that are not observed")
 
     def row_size(self, norm: str) -> float:
         """Return the largest distance of a row from the center, in steps."""
-        raise DPStatsError(f"{type(self).__name__} has no bound for rows that are not observed")
+        raise DPStatsError(f"{type(self).__name__} does not define a bound for rows that are not observed")
 
     @property
     def even_center(self) -> int | Integers:

@@ -149,7 +149,7 @@ class BoxLattice(RowLattice):
         """
         self._check_count(X.shape[0])
         if np.any(self.center):
-            raise InvalidParameter("sparse tables need a lattice that is centred at 0")
+            raise InvalidParameter("sparse tables need a lattice with center 0")
         return stored_sums(X, self, missing)
 
     def _moments(self, X: NDArray[Any], how: Reading) -> Moments:

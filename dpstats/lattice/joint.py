@@ -76,7 +76,7 @@ def ball_movement(weight: float, radius: int, n_features: int) -> float:
         return 4.0 * radius**2
     left = 1 - 2 * weight**2
     if left <= 0:
-        raise ValueError("squares of this weight are not free in a ball")
+        raise ValueError("squares in a ball must have a smaller weight: these would add noise to the sums")
     return (4.0 * radius**2 + n_features * (1 - left) / (2 * left)) * _SAFE
 
 

@@ -1,6 +1,6 @@
-"""The adaptive mean: clip about a centre that earlier releases have found.
+"""The adaptive mean: clip about a center that earlier releases have found.
 
-A clipped mean about a public centre pays for how far the mean may be from it. Here the rows are
+A clipped mean about a public center pays for how far the mean may be from it. Here the rows are
 clipped to a ball about the average of the stages released so far; the balls shrink as the average
 gets better, by a plan that no data enter (dpstats/means/staging.py).
 
@@ -61,109 +61,117 @@ _CHUNK = 1 << 20  # entries of the shifted rows that a batch of releases holds a
 
 
 class _Rows(NamedTuple):
-    """Private: the checked rows, and what the first stage releases of them, about a public centre."""
+    """Private: the checked rows, and what the first stage releases of them, about a public center."""
 
     rows: Rows
     first: Any
 
 
 class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
-    """Private mean that finds out where the rows are while it spends.
+    """Private mean of rows whose location is known only roughly.
 
-    Use it when all that is publicly known is a wide box for the mean and an upper bound on the
-    spread: the error depends on the logarithm of the box, and is about that of a clipped mean whose
-    centre is the true mean.
+    Use this estimator if you know a wide range for the mean and an upper bound on the standard deviation. The release
+    locates the rows in stages. Its error depends on the logarithm of the range only, and is close to the error of a
+    clipped mean whose center is the true mean. If you know tight bounds on the rows, use `ClippedMean`.
 
     Parameters
     ----------
     epsilon : float, default=1.0
-        Privacy parameter, greater than 0.
+        Privacy parameter. Must be positive.
     delta : float, default=1e-6
-        In (0, 1): Gaussian noise. 0: Laplace noise (pure privacy), which costs much more in many columns.
-    bounds : (low, high), or array of shape (n_features, 2)
-        Public ends between which the *mean* of each column is; half their distance is at least the standard deviation.
-        Rows may be anywhere. With labels (a mapping or a data frame) a fit takes them by the names of columns.
+        Privacy parameter, in [0, 1). A positive value adds Gaussian noise. Zero adds Laplace noise and gives pure
+        differential privacy, at a much higher cost in many columns.
+    bounds : (low, high) or array-like of shape (n_features, 2), optional
+        Public bounds of the *mean* of each column. Rows can lie anywhere. Half the width must be at least the standard
+        deviation. A mapping or a data frame is matched to the columns of ``X`` by name.
     bounds_are : {"clip", "hard"}, default="clip"
-        "hard": the rows lie between the bounds too, by nature, as a share or an age does.
-    bound : float or array of shape (n_features,)
-        In place of ``bounds`` about 0: ``|mean_j| <= bound_j``. With labels (a pandas Series) a fit takes it, and
-        ``std`` and ``cov``, by the names of a data frame's columns, and refuses other names.
-    std : float, array of shape (n_features,) or "private", optional
-        Public upper bound on the standard deviation of the columns. With ``cov``, None or a single
-        number that scales it. "private": only the loose ``std_bound`` is public. Every stage releases the spread of
-        the rows at no cost, and the next ball follows it (unless ``tails="variance"``). Columns are taken to have it
-        in common, in units of ``std_bound``.
-    std_bound : float or array of shape (n_features,), optional
-        For ``std="private"``: a public upper bound on ``std``. It may be loose: one that is ten times too large costs
-        about a tenth of the error. Default if bounds are hard: half their distance, the largest possible.
+        "hard" declares that the rows lie between the bounds too, as for an age.
+    bound : float or array-like of shape (n_features,), optional
+        Alternative to ``bounds``: ``|mean_j| <= bound_j``. A pandas Series is matched to the columns of ``X`` by name,
+        as are ``std`` and ``cov``.
+    std : {"private"}, float or array-like of shape (n_features,), optional
+        Public upper bound on the standard deviation of the columns. With ``cov``, None or a single number that
+        scales it. With "private", every stage releases the standard deviation without additional privacy cost,
+        and the next ball follows it (unless ``tails="variance"``). All columns are then assumed to have the
+        same standard deviation, in units of ``std_bound``.
+    std_bound : float or array-like of shape (n_features,), optional
+        Public upper bound on ``std`` for ``std="private"``. A bound ten times too large costs about a tenth of the
+        error. Default if bounds are hard: half their width.
     tails : {"subgaussian", "symmetric", "variance"}, default="subgaussian"
-        What is assumed about the rows, Y = (row - mean)/std being a whitened row:
+        Assumption about the whitened rows Y = (row - mean)/std, for which the balls are planned. Privacy does
+        not depend on it. Intervals under "symmetric" and "variance" do:
 
-        * "subgaussian": in each column (with ``cov``: in every direction) ``|Y_j|`` is stochastically no larger
-          than ``|N(0, 1)|``, and ``||Y||^2`` no larger than a chi-square with n_features degrees of freedom.
-        * "symmetric": Y and -Y have the same law, and the mean of clipped rows follows the centre
-          at least as it does for normal rows. The smallest error; heavy tails are welcome.
-        * "variance": the standard deviations (with ``cov``: the covariance) are upper bounds. Wide, safe intervals.
-
-        Privacy does not depend on it. Balls are planned for it. Under "subgaussian" the last stage counts the rows that
-        it clips. Intervals then assume the stated spread only, by that count; ``estimand="tails"`` gives the shorter
-        ones that assume normal tails, unless the count refutes them. Under the others intervals assume what is said.
-    cov : array of shape (n_features, n_features), optional
-        Public upper bound on the covariance of the rows (times ``std**2``): positive definite. Rows are
-        whitened with it, so that noise follows the shape of the rows.
+        * "subgaussian": in each column (with ``cov``: in every direction), ``|Y_j|`` is stochastically no larger than
+          ``|N(0, 1)|``. ``||Y||^2`` is no larger than a chi-square with n_features degrees of freedom. The last
+          stage counts the rows that it clips. By that count, default intervals assume the public standard
+          deviation only. ``estimand="tails"`` gives shorter intervals, which assume these tails unless the
+          count refutes them.
+        * "symmetric": Y and -Y have the same distribution, and the mean of clipped rows follows the center at least as
+          it does for normal rows. The error is smallest, and heavy tails are allowed.
+        * "variance": the standard deviations (with ``cov``: the covariance) are upper bounds. Intervals are wide and
+          safe.
+    cov : array-like of shape (n_features, n_features), optional
+        Public upper bound on the covariance of the rows (times ``std**2``). It must be positive definite. Rows are
+        whitened with it, so that the noise has the shape of the rows.
     missing : {"error", "center"}, default="error"
-        What a NaN or infinite entry does: refuse the data (which shows that there was one), or
-        count as the centre of the stage, which pulls the estimate towards earlier ones.
+        Treatment of NaN and infinite entries. "error" raises `InvalidData`; the error reveals that such an
+        entry exists, which the guarantee does not cover. "center" replaces them with the center of the stage,
+        which pulls the estimate towards earlier stages.
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise: a release. Anything else is a simulation.
+        None draws exact noise from the operating system's entropy source. Any other value simulates
+        reproducible noise: the result is then not private.
     budget : PrivacyBudget, optional
-        Charged by every fit, for all stages together and before the first; shared by clones.
+        Budget that every call of ``fit`` charges. Clones share it.
 
     Attributes
     ----------
     mean_ : ndarray of shape (n_features,)
-        The private estimate, in the units of the data: the mean of a uniform law in the box, given what was
-        released. That is the average of the stages unless noise dominates, and always inside the box.
+        Private estimate in the units of the data, inside the bounds: the posterior mean under a uniform prior on the
+        box. It is the average of the stages unless noise dominates.
     noise_scale_ : float or ndarray of shape (n_features,)
-        Standard deviation of the noise in the average of the stages; one number unless ``std`` is an
-        array or ``cov`` is given.
+        Standard deviation of the noise in the average of the stages. A single number unless ``std`` is an array or
+        ``cov`` is given.
     noise_std_ : ndarray of shape (n_features,)
-        The same, one number per column.
+        Standard deviation of the noise in each column.
     std_ : ndarray of shape (n_features,)
-        The spread that sampling error is judged from: public, or an upper limit of the released one.
+        Standard deviation used for the sampling error: the public value, or an upper limit of the released one.
     clipped_rows_ : float or None
-        How many rows the last stage clipped, with noise; None unless ``tails="subgaussian"``.
+        Noisy number of rows that the last stage clipped. None unless ``tails="subgaussian"``.
     assumption_refuted_ : bool
-        Whether these are more than ``tails`` allows; then no interval assumes it.
+        Whether more rows were clipped than ``tails`` allows. No interval then assumes it.
     stage_means_ : ndarray of shape (n_stages, n_features)
-        The estimate of each stage, as released.
+        Released estimate of each stage.
     privacy_ : PrivacyGuarantee
-        For neighbours that differ in one row; n is public.
+        Guarantee of the fit, for neighboring datasets that differ in one row.
     plan_ : ReleasePlan
-        What was released, at which noise. Where balls follow the spread, its radii and noise are the largest possible.
+        The release plan: every released quantity and its noise. If balls follow the private standard
+        deviation, its radii and noise are the largest possible.
     n_features_in_ : int
+        Number of columns.
     feature_names_in_ : ndarray of shape (n_features,)
-        Where X has column names.
+        Column names. Only if ``X`` has column names.
 
     See Also
     --------
-    ClippedMean : One stage about a public centre, for data with tight public bounds.
+    ClippedMean : Private mean of rows clipped to public bounds.
 
     Notes
     -----
-    Neighbours are datasets of the same public size with one row replaced. Stage t releases the mean
-    of the rows, projected on a ball of radius B_t about c_t, of l2 sensitivity 2 B_t/n. The centre
-    c_t is a function of earlier releases; radii and noise are fixed by the plan. Gaussian stages
-    compose exactly: mu^2 adds up. The last stage also releases the mean squared distance from its centre, which
-    costs nothing beside the sums, and a count of the rows that it clips, for a share of its privacy that widens
-    intervals by 2% at most.
+    **Privacy.** Neighboring datasets have the same public number of rows and differ in one row. Stage t
+    projects the rows onto a ball of radius B_t about c_t and releases their mean, of l2 sensitivity 2 B_t/n.
+    The center c_t is a function of earlier releases; the plan fixes radii and noise. Gaussian stages compose
+    exactly: mu^2 adds up.
 
-    Intervals for ``estimand="population"``, the default, hold for all rows of at most the stated spread: they are about
-    the last stage, and count the largest bias that its clipped rows allow. Those for ``estimand="tails"`` are about the
-    average of the stages. They are two to four times as short, and can be wrong where the tails are heavier by fewer
-    rows than the noise of the count: the estimand says by how much. With ``std="private"`` the tails are compared with
-    normal ones of the rows' own spread. Critical values are those for an estimate of bounded bias (Armstrong and
-    Kolesar 2018).
+    The last stage also releases the mean squared distance from its center, which adds no
+    cost. It counts the rows that it clips, for a part of its privacy that widens intervals by at most 2%.
+
+    **Estimand.** Default intervals (``estimand="population"``) use the last stage. They hold for all rows of at
+    most the public standard deviation, and include the largest bias that the clipped rows allow.
+
+    Intervals for ``estimand="tails"`` use the average of the stages and are two to four times as short. They
+    can undercover if fewer rows have heavier tails than the noise of the count can detect; the estimand reports
+    this number. With ``std="private"`` the tails are compared with normal tails of the estimated standard
+    deviation. Critical values account for bounded bias (Armstrong and Kolesar 2018).
 
     References
     ----------
@@ -221,7 +229,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         self.budget = budget
 
     def plan(self, n_samples: int, n_features: int) -> AdaptiveMeanPlan:
-        """Return what a fit on data of this size would release, and at which cost.
+        """Return the release plan of a fit on data of this size.
 
         Parameters
         ----------
@@ -262,7 +270,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         if private_std:
             check_choice("std", self.std, ["private"])
         elif self.std_bound is not None:
-            raise InvalidParameter('std_bound is for std="private"; give std alone')
+            raise InvalidParameter('std_bound must be None unless std="private"; give std alone')
         std = self.std
         if private_std:
             # The largest deviation that rows between two ends can have.
@@ -326,7 +334,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         )
 
     def _declared(self, d: int) -> tuple[Columns, Columns, bool]:
-        """Return the centre of the box for the mean, its half-width, and whether the rows lie in it too."""
+        """Return the center of the box for the mean, its half-width, and whether the rows lie in it too."""
         hard = check_choice("bounds_are", self.bounds_are, ["clip", "hard"]) == "hard"
         if self.bounds is None:
             if self.bound is None:
@@ -340,11 +348,11 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         return low / 2 + high / 2, in_range("bounds", high / 2 - low / 2), hard
 
     def _read(self, rows: Rows, plan: AdaptiveMeanPlan) -> _Rows:
-        # The first centre is public, so its pass can find bad data before anything is charged.
+        # The first center is public, so its pass can find bad data before anything is charged.
         return _Rows(rows, self._steps(rows, plan, 0, plan.center([]), missing=plan.missing))
 
     def _release(self, private: _Rows, plan: AdaptiveMeanPlan, session: Session) -> None:
-        """Run the stages, each about a centre that earlier ones released."""
+        """Run the stages, each about a center that earlier ones released."""
         trail = Trail(plan)
         for t, stage in enumerate(plan.stages):
             center, scale = trail.ahead()
@@ -360,7 +368,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         missing: str = "center",
         scale: Any = 1.0,
     ) -> Any:
-        """Return the exact sums of stage t about a centre, or about each of a batch of centres.
+        """Return the exact sums of stage t about a center, or about each of a batch of centers.
 
         The ball has ``scale`` times the planned radius. Missing entries were refused before the charge, if at all, and
         never are after it, whatever became of the memory since.
@@ -372,7 +380,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
             if not isinstance(stage, JointStage):
                 return lattice.row_moments(rows, missing=missing).powers[0]
             return joint_steps(lattice.row_norm_sums(rows, missing=missing), stage)
-        # For batches: the rows less each centre, through the lattice about 0, in parts of each radius.
+        # For batches: the rows less each center, through the lattice about 0, in parts of each radius.
         X = rows.whole().X
         finite = np.isfinite(X)
         step = max(1, _CHUNK // X.size)
@@ -485,7 +493,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         )
 
     def _notes(self, confidence_level: float, estimand: str) -> list[str]:
-        """Return what a reader of the summary has to know."""
+        """Return the notes of the summary."""
         distribution, average = self._distribution(estimand), self._found.average
         plan = distribution.plan
         beyond = np.flatnonzero(np.logical_or(*distribution.beyond((1 - confidence_level) / 2)))

@@ -63,9 +63,9 @@ class AdaptiveMeanPlan(ReleasePlan):
     staging : Staging
         Shares, clip radii and bias bounds of the stages, whitened.
     prior : float
-        Inverse of the bound on ||mu||^2/d, whitened and about ``middle``: what the next centre is shrunk by.
+        Inverse of the bound on ||mu||^2/d, whitened and about ``middle``: what the next center is shrunk by.
     middle, bound : float or tuple of float
-        The box for the mean: its centre, and how far the mean may be from it.
+        The box for the mean: its center, and how far the mean may be from it.
     hard : bool
         Whether the rows lie in the box too.
     std : float or tuple of float
@@ -214,7 +214,7 @@ class AdaptiveMeanPlan(ReleasePlan):
         """Return the bound on the sampling variance for rows of this variance, whitened."""
         spreads = np.array(self.staging.spreads)
         if variance != 1.0:
-            # What the stages' bounds add to the rows' own spread is the error of their centres.
+            # What the stages' bounds add to the rows' own spread is the error of their centers.
             own = math.sqrt(variance) / np.array(self.staging.slopes)
             spreads = np.hypot(own, np.sqrt(np.maximum(spreads**2 - 1, 0.0)))
         return float(self.weights @ spreads) ** 2 / self.n_samples
@@ -267,7 +267,7 @@ class AdaptiveMeanPlan(ReleasePlan):
         return result
 
     def center(self, estimates: Sequence[Numbers], scales: Sequence[Any] = ()) -> Numbers:
-        """Return the centre of the next stage: the average so far, shrunk by what is known of the mean's size.
+        """Return the center of the next stage: the average so far, shrunk by what is known of the mean's size.
 
         ``scales`` are the radii of the stages over the planned ones, where they follow the spread.
         """

@@ -58,103 +58,124 @@ _COUNT_WEIGHT = {"gaussian": math.sqrt(0.1), "laplace": 0.05}
 
 
 class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
-    """Private mean of rows that are clipped to a public region.
+    """Private mean of rows clipped to public bounds.
 
-    Use it when public bounds on the columns are known and not much wider than the data: the noise
-    is proportional to the bounds.
+    Use this estimator if you know tight bounds on every column without looking at the data: the noise is
+    proportional to the width of the bounds. If you know only a loose range, use `AdaptiveMean`.
 
     Parameters
     ----------
     epsilon : float, default=1.0
-        Privacy parameter, greater than 0.
+        Privacy parameter. Must be positive.
     delta : float, default=0.0
-        0 releases with Laplace noise (pure privacy); in (0, 1) with Gaussian noise.
-    bounds : (low, high), or array of shape (n_features, 2)
-        Public ends of every column, known without the data. With labels (a mapping {column: (low, high)}, or a data
-        frame with a row per column) a fit takes them by the names of a data frame's columns.
+        Privacy parameter, in [0, 1). Zero adds Laplace noise and gives pure differential privacy. A
+        positive value adds Gaussian noise.
+    bounds : (low, high) or array-like of shape (n_features, 2), optional
+        Public bounds of every column, known without the data. Entries outside are moved to the nearer bound. A
+        mapping ``{column: (low, high)}`` or a data frame with one row per column is matched to the columns of ``X``
+        by name. Give either ``bounds`` or ``clip``.
     bounds_are : {"clip", "hard"}, default="clip"
-        What the bounds are: "clip", chosen ends, beyond which entries are moved to them; or "hard", ends by nature (a
-        share, an age, an answer from 1 to 5), beyond which there is nothing, so that clipping changes no row.
-    clip : float or array of shape (n_features,), optional
-        In place of ``bounds``: how far an entry (or, for ``clip_norm="l2"``, a row) may be from ``center``. With labels
-        (a pandas Series) a fit takes it, and ``center`` and ``std``, by the names of a data frame's columns, and
-        refuses other names.
+        Whether entries can lie outside the bounds:
+
+        * "clip": they can. Intervals cover the mean of the clipped population.
+        * "hard": they cannot, as for an age or a rating from 1 to 5. Intervals cover the population mean.
+    clip : float or array-like of shape (n_features,), optional
+        Alternative to ``bounds``: the largest allowed distance from ``center``, for every entry or, if
+        ``clip_norm="l2"``, for every row. A pandas Series is matched to the columns of ``X`` by name, as are
+        ``center`` and ``std``.
     clip_norm : {"linf", "l2"}, default="linf"
-        "linf" clips every entry on its own; "l2" projects every row on the ball of radius ``clip``,
-        a single number.
-    center : float or array of shape (n_features,), default=0.0
-        Public centre of the region.
-    std : "private", None, float or array of shape (n_features,), default="private"
-        Standard deviation of the columns, for the sampling error in intervals. "private" estimates that of the
-        clipped rows from their squares, which are released beside the sums at no cost. A public number is an upper
-        bound on that of the rows *before* they are clipped; it gives intervals for the population mean. None leaves
-        sampling error out: intervals are about the clipped sample mean.
+        "linf" clips every entry separately. "l2" projects every row onto the ball of radius ``clip`` around
+        ``center``; ``clip`` must then be a single number.
+    center : float or array-like of shape (n_features,), default=0.0
+        Public center of the clipping region. Used with ``clip``.
+    std : {"private"}, float, array-like of shape (n_features,) or None, default="private"
+        Standard deviation of the columns, for the sampling error in intervals and tests:
+
+        * "private": estimated from the squares of the clipped rows, which are released together with the sums. See
+          ``std_share`` for the cost.
+        * a number or array: a public upper bound on the standard deviation of the rows before clipping. Intervals can
+          then cover the population mean.
+        * None: no sampling error. Intervals cover the mean of the clipped sample.
     std_share : float, default=0.1
-        Part of epsilon that goes to the squares, where they are not free: ``clip_norm="l2"`` with delta = 0.
+        Fraction of epsilon that pays for the squares if ``std="private"``, ``clip_norm="l2"`` and ``delta=0``. In
+        all other cases the squares add no noise to the mean, and this parameter is unused.
     clipped_share : bool, default=False
-        Release also what share of the entries (rows, for "l2") lies outside the clip. It costs the mean 1.2% more
-        noise, 2.5% where delta = 0.
+        Whether to release the fraction of entries (of rows for "l2") outside the clipping region. The noise of the
+        mean grows by 1.2% (Gaussian) or 2.5% (Laplace).
     noise : {"proportional", "isotropic"}, default="proportional"
-        With one bound per column: noise proportional to the column's bound, so that units do not
-        matter, or the same noise on all columns. The expected total squared error of Gaussian noise is
-        the same.
+        Noise of columns with different bounds: proportional to the width of each column's bounds, so that units do
+        not matter, or equal in all columns. Under Gaussian noise both have the same expected total squared error.
     calibration : {"exact", "textbook"}, default="exact"
-        "exact" uses the exact Gaussian curve. "textbook" uses the noise printed in algorithm 9.2.1
-        and raises `NotPrivate` wherever that noise does not give the stated delta.
+        "exact" computes the smallest sufficient Gaussian noise. "textbook" uses the formula of algorithm 9.2.1, and
+        raises `NotPrivate` if that formula does not give the requested delta.
     missing : {"error", "drop", "center"}, default="error"
-        What a NaN or infinite entry does: refuse the data (which shows that there was one), leave its row out, or
-        count as the center. With "drop" the number of rows that count is private: it is released with the sums, at
-        no more noise, and the mean is a ratio of the two. It needs ``std="private"``.
+        Treatment of NaN and infinite entries:
+
+        * "error": raise `InvalidData`. The error reveals that such an entry exists, which the guarantee does
+        not cover.
+        * "drop": leave out the row. The number of remaining rows is private. It is released together with the sums,
+          without additional noise, and the estimate is a ratio of the two. It needs
+          ``std="private"``.
+        * "center": replace the entry with the center.
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise: a release. Anything else is a simulation.
+        None draws exact noise from the operating system's entropy source. Any other value simulates
+        reproducible noise: the result is then not private.
     budget : PrivacyBudget, optional
-        Charged by every fit; shared by clones.
+        Budget that every call of ``fit`` charges. Clones share it.
 
     Attributes
     ----------
     mean_ : ndarray of shape (n_features,)
-        The private estimate, in the units of the data, inside the bounds.
+        Private estimate in the units of the data, clipped to the bounds.
     released_mean_ : ndarray of shape (n_features,)
-        The same as it was released, unbiased for E[clip(x)] and perhaps outside the bounds: for averages over several
-        releases, and for studies of risk. Not with ``missing="drop"``, where it is a ratio.
+        Private estimate before it is clipped to the bounds. It is unbiased for E[clip(x)]: use it to average several
+        releases. With ``missing="drop"`` it is a ratio, and not unbiased.
     rows_, rows_noise_std_ : float
-        With ``missing="drop"``: how many rows count, with noise, and the standard deviation of that noise.
+        Noisy number of observed rows, and the standard deviation of its noise. Only with ``missing="drop"``.
     noise_scale_ : float or ndarray of shape (n_features,)
-        Standard deviation (Gaussian) or scale (Laplace) of the noise in ``mean_``; one number
-        unless ``clip`` is an array and the noise proportional to it.
+        Standard deviation (Gaussian) or scale (Laplace) of the noise. A single number if all columns have the same
+        noise.
     noise_std_ : ndarray of shape (n_features,)
-        Standard deviation of the noise in ``mean_``.
+        Standard deviation of the noise.
     std_ : ndarray of shape (n_features,) or None
-        Standard deviation of the columns: public, or that of the clipped rows as estimated (0 where noise leaves
-        nothing of it).
+        Standard deviation of the columns: the public value, or the private estimate for the clipped rows. The
+        estimate is 0 if noise makes the estimated variance negative.
     clipped_share_ : ndarray of shape (n_features,) or (1,)
-        Share of the entries of each column (of the rows, for "l2") outside the clip; where it was released. Noise
-        can take it below 0.
+        Estimated fraction of the entries of each column (of the rows for "l2") outside the clipping region. Only if
+        ``clipped_share=True``. Noise can make it negative.
     clipped_share_std_ : float
-        Standard deviation of the noise in it.
+        Standard deviation of the noise in ``clipped_share_``.
     privacy_ : PrivacyGuarantee
-        For neighbours that differ in one row; n is public.
+        Guarantee of the fit, for neighboring datasets that differ in one row.
     plan_ : ReleasePlan
-        What was released, at which noise.
+        The release plan: every released quantity and its noise.
     n_features_in_ : int
+        Number of columns.
     feature_names_in_ : ndarray of shape (n_features,)
-        Where X has column names.
+        Column names. Only if ``X`` has column names.
+
+    See Also
+    --------
+    AdaptiveMean : Private mean that needs only a loose range.
+    SparseMean : Private mean of many columns, few of them nonzero.
 
     Notes
     -----
-    Neighbours are datasets of the same public size with one row replaced. With bounds R_j the sum
-    of the clipped rows has l2 sensitivity 2||R||_2 (l1: 2||R||_1) for "linf", 2R for "l2". Rows are
-    rounded to a public lattice of 2^-30 of the bound, added exactly, and noise is drawn on
-    the same lattice, so the guarantee holds in floating point.
+    **Privacy.** Neighboring datasets have the same public number of rows and differ in one row. Let R_j be half the
+    width of the bounds of column j. The sum of the clipped rows has l2 sensitivity 2||R||_2 and l1 sensitivity
+    2||R||_1 for "linf", and l2 sensitivity 2R for "l2". Rows are rounded to a public lattice with spacing 2^-30 R_j
+    and summed as integers, and the noise is drawn on the same lattice. The guarantee therefore holds in
+    floating-point arithmetic.
 
-    Intervals cover E[clip(x)], the mean that the population would have if it were clipped, and assume nothing of the
-    rows but that they are independent draws, and enough for their average to be near normal. The mean of the
-    population itself (``estimand="population"``) follows from a public ``std``, by a sharp bound on what clipping can
-    do to rows of that standard deviation, and is the same where bounds are hard. From a private spread, which is that
-    of the clipped rows, nothing follows: rows that are clipped could be anywhere.
+    **Estimand.** By default, intervals cover E[clip(x)], the mean of the population after clipping. It equals the
+    population mean if no entry lies outside the bounds. ``estimand="population"`` is available with a public ``std``,
+    which bounds the clipping bias, and with ``bounds_are="hard"``. It is not available with ``std="private"``: clipped
+    rows do not show how far outside the bounds an entry was.
 
-    Values are refuted by the spread that the rows have about them (a score interval), with at most the one
-    that the bounds allow, which is why intervals hold for rare and skewed rows too.
+    **Intervals.** Intervals and tests invert a score test. The test rejects a value m if the estimate is too
+    far from m, given the variance that the rows would have if their mean were m. Rare events and skewed columns
+    are therefore covered too. Intervals include sampling error and noise. They assume independent rows, enough
+    of them for the central limit theorem.
 
     References
     ----------
@@ -220,7 +241,7 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         self.budget = budget
 
     def plan(self, n_samples: int, n_features: int) -> ClippedMeanPlan:
-        """Return what a fit on data of this size would release, and at which cost.
+        """Return the release plan of a fit on data of this size.
 
         Parameters
         ----------
@@ -335,7 +356,7 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
             )
         if self.bounds is not None or region.hard:
             raise InvalidParameter(
-                "bounds are of columns: give clip, the radius of the ball, with clip_norm='l2'"
+                "bounds cannot be used with clip_norm='l2'. Give the radius of the ball as clip."
             )
         if not isinstance(region.clip, float):
             raise InvalidParameter(
@@ -429,7 +450,7 @@ class ClippedMean(ColumnEstimator[ClippedMeanPlan]):
         if name == "population" and "population" not in self._estimands():
             raise InvalidParameter(
                 "estimand='population' needs a public std, of the rows before they are clipped, or bounds_are='hard': "
-                "from clipped rows alone nothing follows about what was cut off"
+                "clipped rows do not show how large an entry was before it was clipped"
             )
         return super()._estimand(name)
 

@@ -42,7 +42,7 @@ class ClippedMeanPlan(ReleasePlan):
 
     @property
     def clip(self) -> Columns:
-        """How far an entry (a row, of a ball) may be from the centre."""
+        """How far an entry (a row, of a ball) may be from the center."""
         return self.region.clip
 
     @property

@@ -21,7 +21,7 @@ def clipping_radius(n_samples: int, sigma: float, bound: float, *, constant: flo
         Sub-Gaussian parameter of a column: E exp(t(x - mu)) <= exp(t^2 sigma^2), the source's
         convention; a normal column of standard deviation s has sigma = s/sqrt(2).
     bound : float
-        Public bound on the distance of the mean from the clip centre.
+        Public bound on the distance of the mean from the clip center.
     constant : float, default=2.0
         The theorem's "large enough K". At 2 an entry is clipped with probability at most 2/n.
 

@@ -118,7 +118,7 @@ def mean_integers(lattice: RowLattice, n: int, share: float = 1.0) -> Integers:
 
 
 def squares_integers(lattice: RowLattice, n: int, share: float = 1.0) -> Integers:
-    """Return that of the mean square of n rows about the centre."""
+    """Return that of the mean square of n rows about the center."""
     l1, l2 = lattice.square_sensitivity("l1"), lattice.square_sensitivity("l2")
     return Integers(SQUARES, lattice.n_features, frozen(lattice.square_spacing / n), l1, l2, share)
 

@@ -46,7 +46,7 @@ def population_bias_in_ball(distance: float, offset: Numbers, std: Numbers, radi
     Parameters
     ----------
     distance : float
-        Upper limit of how far the mean of the clipped rows is from the centre.
+        Upper limit of how far the mean of the clipped rows is from the center.
     offset : array of shape (n_features,)
         The same in each column.
     std : array of shape (n_features,)

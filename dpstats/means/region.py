@@ -1,4 +1,4 @@
-"""The declared region of the rows: bounds of the columns, or a centre and a clip, and what they are."""
+"""The declared region of the rows: bounds of the columns, or a center and a clip, and what they are."""
 
 from __future__ import annotations
 

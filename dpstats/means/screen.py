@@ -33,7 +33,7 @@ class Screen:
     radius : float
         Of the last ball.
     error : float
-        Bound on the mean square of a column of the last centre's error.
+        Bound on the mean square of a column of the last center's error.
     noise : {"gaussian", "laplace"}
     noise_std : float
         Standard deviation of the noise of the count, in rows.
@@ -87,12 +87,12 @@ def clipping_factor(share: float, square: float, radius: float) -> float:
 
 
 def displacement(length: float, share: float, spread: float, radius: float) -> float | None:
-    """Return how far the mean is from the centre at most, or None where the last stage does not bound it.
+    """Return how far the mean is from the center at most, or None where the last stage does not bound it.
 
     Parameters
     ----------
     length : float
-        Upper limit of the norm of the mean of the clipped rows, about the centre.
+        Upper limit of the norm of the mean of the clipped rows, about the center.
     share : float
         Upper limit of the probability that a row is clipped.
     spread : float
@@ -114,7 +114,7 @@ class LastStage(NamedTuple):
     """What the last stage alone says, assuming a spread and nothing else: bounds for each column, whitened."""
 
     bias: Numbers
-    distance: Numbers  # of the mean from the centre
+    distance: Numbers  # of the mean from the center
 
 
 def last_stage(
@@ -125,7 +125,7 @@ def last_stage(
     Parameters
     ----------
     shift : array of shape (d,)
-        The mean of the clipped rows about the centre, as released; whitened.
+        The mean of the clipped rows about the center, as released; whitened.
     columns : array of shape (d,)
         The same in the directions that the columns are.
     noise : float

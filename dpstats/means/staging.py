@@ -1,9 +1,9 @@
 """How an adaptive mean spends its privacy: shares, clip radii and stages, planned without data.
 
 One idea: plan the shortest honest interval, or the least error where noise dominates. Each stage clips the rows to a
-ball about a public centre, and the centre of the next is the average so far. The recursion carries three public
+ball about a public center, and the center of the next is the average so far. The recursion carries three public
 numbers for one column, in units of its standard deviation: the information (inverse variance of the noise) so far, a
-bound on the clipping bias, and from these a bound on the second moment of the centre's error; the radius of a stage is
+bound on the clipping bias, and from these a bound on the second moment of the center's error; the radius of a stage is
 the one of the least price after it.
 
 Proof of the bounds: docs/proofs/adaptive-mean.md.
@@ -29,13 +29,13 @@ MAX_STAGES = 16
 SPARE_STAGES = 1.02  # every stage is a pass over the data: the fewest within this factor of the best
 _QUANTILE = 1.959963984540054  # the interval that is planned has level 0.95
 # Largest probability that a row at the planned distance is clipped: where more were, the second moment of
-# the centre would rest on rows that do not move with it.
+# the center would rest on rows that do not move with it.
 _LARGEST_TAIL = {"subgaussian": 0.1, "symmetric": 0.3}
 # The error of a plan with short intervals is at most the least one over this.
 MOST_LOST = 0.94
 # Noise hides the box where its standard deviation is above the half-width over this.
 _DROWNED = 6
-# Probability that a centre's error leaves the next ball with less than half of the rows inside. Where that
+# Probability that a center's error leaves the next ball with less than half of the rows inside. Where that
 # happens the mean may be lost, and no average over runs shows it: it is kept below what intervals promise.
 _LOST = 3e-4
 # What a unit of bias costs in units of interval width: above 1 it is kept small, as it is no random error.
@@ -120,7 +120,7 @@ class Known(NamedTuple):
 class Curves:
     """What clipping at B = sqrt((1 + P) q) does, on a grid of q.
 
-    The bias is at most ``constant * sqrt(1 + P) + shift * sqrt(P)``. It varies with the centre's error, about its
+    The bias is at most ``constant * sqrt(1 + P) + shift * sqrt(P)``. It varies with the center's error, about its
     mean and in root mean square, by the smaller of ``variation * sqrt(P)`` and ``loss * sqrt(1 + P)``.
     ``spread`` is that of `Staging` over sqrt(1 + P).
     """
@@ -231,7 +231,7 @@ def all_shares(count: int) -> Numbers:
 
 
 def _far(d: int, *, laplace: bool) -> tuple[float, float]:
-    """Return how many standard deviations a centre's noise may reach, in one direction and in norm.
+    """Return how many standard deviations a center's noise may reach, in one direction and in norm.
 
     A Laplace vector that is far out is a typical one plus one far coordinate.
     """
@@ -251,7 +251,7 @@ def center_error(setting: Setting, known: Known, variance: Any = 1.0) -> tuple[A
     shrunk = info + 1 / norm2
     norm = (np.sqrt(variance / n + 1 / shrunk) + known.bias_norm) ** 2
     one = (np.sqrt(variance / n + (info + setting.reach2 / norm2**2) / shrunk**2) + known.bias_one) ** 2
-    # The ball holds half of the rows, which are at sqrt(d) from the mean in no direction of the centre's
+    # The ball holds half of the rows, which are at sqrt(d) from the mean in no direction of the center's
     # error, however large that is.
     fixed = np.sqrt(d) * (1 / (np.sqrt(norm2) * shrunk) + known.bias_norm)
     random = np.sqrt(info / shrunk**2 + variance / n)
@@ -266,7 +266,7 @@ def add_stage(
     far, near = np.sqrt(variance + norm), np.sqrt(variance + one)
     new_norm = curves.constant * far + curves.shift * np.sqrt(norm)
     new_one = curves.constant * near + curves.shift * np.sqrt(one)
-    # All rows share the centre's error: where it is large they are clipped together, on one side.
+    # All rows share the center's error: where it is large they are clipped together, on one side.
     together = np.minimum(curves.variation * np.sqrt(norm), curves.loss * far)
     new_norm = np.hypot(new_norm, together)
     spread = curves.spread * near
@@ -334,7 +334,7 @@ def stage_curves(d: int, tails: str, largest: float | None = None) -> Curves:
 
 
 def _variance_curves(d: int) -> Curves:
-    # E|x_j| (1 - B/||x||)_+ <= E|x_j| ||x||/(4B); the shift is for the fourth moment of the centre's error.
+    # E|x_j| (1 - B/||x||)_+ <= E|x_j| ||x||/(4B); the shift is for the fourth moment of the center's error.
     q = d * np.geomspace(1, 1e6, 160)
     constant = np.sqrt(d / q) / 4
     ones = np.ones_like(q)
@@ -345,7 +345,7 @@ def _variance_curves(d: int) -> Curves:
 
 def _symmetric_curves(d: int, q: Numbers, u: Numbers) -> Curves:
     # The slope of E clip(X - c) in the mean, at c = mu, for normal rows; for others it may be up to 1, and
-    # the stage is then off by (1/slope - 1) times the centre's error.
+    # the stage is then off by (1/slope - 1) times the center's error.
     slope = 1 - u
     if d > 1:
         inverse = np.exp(special.gammaln((d - 1) / 2) - special.gammaln(d / 2)) / np.sqrt(2)  # E 1/chi_d

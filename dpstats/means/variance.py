@@ -41,7 +41,7 @@ Numbers = NDArray[np.float64]
 
 _FEW_ROWS = 10  # below them, intervals for normal rows cover less than stated
 _SQUARES_WEIGHT = {"gaussian": 2.5, "laplace": 4.0}
-"""Of the squares beside the sums: the least noise of the variance where the mean is near the centre."""
+"""Of the squares beside the sums: the least noise of the variance where the mean is near the center."""
 _HIGHER_WEIGHT = 0.7
 """Of the third and fourth moment, which only widths need: about the shortest intervals over the cells of the study."""
 
@@ -58,7 +58,7 @@ class PrivateVariancePlan(ReleasePlan):
     missing: str
 
     def expected_error(self, std: float | NDArray[np.float64] | None = None) -> float:
-        """Return the expected squared l2 error of ``variance_``, for normal rows about the centre that are not clipped.
+        """Return the expected squared l2 error of ``variance_``, for normal rows about the center that are not clipped.
 
         Parameters
         ----------
@@ -79,67 +79,87 @@ class PrivateVariancePlan(ReleasePlan):
 
 
 class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
-    """Private variance of each column, of rows that are clipped to a public box.
+    """Private variance of each column of rows clipped to public bounds.
+
+    Use this estimator if you know bounds on every column without looking at the data: the noise is proportional to
+    the square of their width.
 
     Parameters
     ----------
     epsilon : float, default=1.0
-        Privacy parameter, greater than 0.
+        Privacy parameter. Must be positive.
     delta : float, default=0.0
-        0 releases with Laplace noise (pure privacy); in (0, 1) with Gaussian noise.
-    bounds : (low, high), or array of shape (n_features, 2)
-        Public ends of every column, known without the data; noise is proportional to the square of what they are apart.
-        With labels (a mapping {column: (low, high)}, or a data frame with a row per column) a fit takes them by the
-        names of a data frame's columns.
+        Privacy parameter, in [0, 1). Zero adds Laplace noise and gives pure differential privacy. A
+        positive value adds Gaussian noise.
+    bounds : (low, high) or array-like of shape (n_features, 2), optional
+        Public bounds of every column, known without the data. Entries outside are moved to the nearer bound. A
+        mapping ``{column: (low, high)}`` or a data frame with one row per column is matched to the columns of ``X``
+        by name. Give either ``bounds`` or ``clip``.
     bounds_are : {"clip", "hard"}, default="clip"
-        What the bounds are: "clip", chosen ends, beyond which entries are moved to them; or "hard", ends by nature,
-        so that clipping changes no row and the variance is the population's.
-    clip : float or array of shape (n_features,), optional
-        In place of ``bounds``: how far an entry may be from ``center``. With labels (a pandas Series) a fit takes it,
-        and ``center``, by the names of a data frame's columns, and refuses other names.
-    center : float or array of shape (n_features,), default=0.0
-        Public centre of the box; the nearer to the means, the better.
+        Whether entries can lie outside the bounds:
+
+        * "clip": they can. Intervals cover the variance of the clipped population.
+        * "hard": they cannot. Intervals cover the variance of the population.
+    clip : float or array-like of shape (n_features,), optional
+        Alternative to ``bounds``: the largest allowed distance of an entry from ``center``. A pandas Series is matched
+        to the columns of ``X`` by name, as is ``center``.
+    center : float or array-like of shape (n_features,), default=0.0
+        Public center of the bounds. The noise of the variance is smallest if it is close to the mean.
     about : {"mean", "center"}, default="mean"
-        "mean": the variance; the mean is released too. "center": the second moment about the public centre, which is
-        the variance if that is the mean.
+        "mean" estimates the variance, and releases the mean too. "center" estimates the second moment about the public
+        center, which is the variance if the center is the mean.
     interval : {"moments", "normal", "bounded"}, default="moments"
-        What intervals know of the rows' law beside independence. "moments": their fourth moment, which is released too
-        (noise of the variance about 6% larger with delta > 0, 28% with delta = 0), raised by its own error. "bounded":
-        only what the bounds say of it; much wider. "normal": that rows are normal (chi-square law), which fails for
-        others however large n is.
+        Source of the sampling error in intervals:
+
+        * "moments": the fourth moment, which is released too and raised by its own error. The noise of the variance
+          grows by about 6% (Gaussian) or 28% (Laplace).
+        * "bounded": the bounds only. Intervals are much wider.
+        * "normal": the assumption of normal rows. Intervals of other rows undercover, regardless of
+          the number of rows.
     missing : {"error", "drop", "center"}, default="error"
-        What a NaN or infinite entry does: refuse the data (which shows that there was one), leave its row out, or
-        count as the center. With "drop" the number of rows that count is private: it is released with the sums, at
-        no more noise. It is not offered for ``interval="normal"``.
+        Treatment of NaN and infinite entries:
+
+        * "error": raise `InvalidData`. The error reveals that such an entry exists, which the guarantee does
+        not cover.
+        * "drop": leave out the row. The number of remaining rows is private. It is released together with the sums,
+          without additional noise, and the estimate is a ratio of the two. Not available
+          with ``interval="normal"``.
+        * "center": replace the entry with the center.
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise: a release. Anything else is a simulation.
+        None draws exact noise from the operating system's entropy source. Any other value simulates
+        reproducible noise: the result is then not private.
     budget : PrivacyBudget, optional
-        Charged by every fit; shared by clones.
+        Budget that every call of ``fit`` charges. Clones share it.
 
     Attributes
     ----------
     variance_ : ndarray of shape (n_features,)
-        The private estimate, in squared units of the data, between 0 and what the clip allows.
+        Private estimate in squared units of the data, between 0 and the largest value that the bounds allow.
     std_ : ndarray of shape (n_features,)
-        Its square root.
+        Square root of ``variance_``.
     noise_std_ : ndarray of shape (n_features,)
-        Standard deviation of the noise in ``variance_``, before it is brought into that range; with
-        ``about="mean"`` as estimated from the released mean.
+        Standard deviation of the noise in ``variance_`` before the estimate is truncated to its range. With
+        ``about="mean"`` it is estimated from the released mean.
     rows_, rows_noise_std_ : float
-        With ``missing="drop"``: how many rows count, with noise, and the standard deviation of that noise.
+        Noisy number of observed rows, and the standard deviation of its noise. Only with ``missing="drop"``.
     privacy_ : PrivacyGuarantee
-        For neighbours that differ in one row; n is public.
+        Guarantee of the fit, for neighboring datasets that differ in one row.
     plan_ : ReleasePlan
-        What was released, at which noise.
+        The release plan: every released quantity and its noise.
     n_features_in_ : int
+        Number of columns.
     feature_names_in_ : ndarray of shape (n_features,)
-        Where X has column names.
+        Column names. Only if ``X`` has column names.
 
     Notes
     -----
-    Squares of entries within R of the centre lie in [0, R^2]: replacing a row moves their sum by at most R^2 a
-    column, half of what a sum of entries of that size would move. The estimate n/(n - 1) (m2 - m1^2 + s^2), s the
-    noise of the mean m1, is unbiased. The estimand is the variance of the clipped rows (of x, if none is clipped).
+    **Privacy.** Squared distances from the center lie in [0, R^2] for entries within R of it. Replacing a row moves
+    their sum by at most R^2 in each column.
+
+    **Estimand.** Intervals cover the variance of the population after clipping. It equals the population
+    variance if no entry lies outside the bounds. The estimate n/(n - 1) (m2 - m1^2 + s^2) is unbiased for it.
+    Here m1 and m2 are the released moments about the center, and s is the standard deviation of the noise in
+    m1.
 
     Examples
     --------
@@ -187,7 +207,7 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
         self.budget = budget
 
     def plan(self, n_samples: int, n_features: int) -> PrivateVariancePlan:
-        """Return what a fit on data of this size would release, and at which cost.
+        """Return the release plan of a fit on data of this size.
 
         Examples
         --------
@@ -210,7 +230,7 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
         law = "laplace" if delta == 0 else "gaussian"
         powers: tuple[float, ...] = (1.0, _SQUARES_WEIGHT[law]) if about == "mean" else (0.0, 1.0)
         if interval == "moments":
-            # About a centre that is not the mean the third moment does not enter.
+            # About a center that is not the mean the third moment does not enter.
             powers += (_HIGHER_WEIGHT if about == "mean" else 0.0, _HIGHER_WEIGHT)
         if missing == "drop" and interval == "normal":
             raise InvalidParameter(
@@ -275,11 +295,11 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
             raw = correction * (raw - shift**2 + of_mean)
             own = noise + plan.fourth * of_mean**2
             noise = own + 4 * np.maximum(shift**2 - of_mean, 0.0) * of_mean
-            # For intervals, at a mean that is further from the centre, by the noise's deviation, than it seems.
+            # For intervals, at a mean that is further from the center, by the noise's deviation, than it seems.
             raised = own + 4 * np.minimum(np.abs(shift) + np.sqrt(of_mean), clip) ** 2 * of_mean
         self.noise_std_ = correction * np.sqrt(noise)
         raised_std = correction * np.sqrt(raised)
-        # No column that stays within the clip has a larger second moment about any centre inside it.
+        # No column that stays within the clip has a larger second moment about any center inside it.
         largest = correction * clip**2
         # An entry is at most so far, squared, from what it is measured about.
         widest = (clip + np.minimum(np.abs(shift) + np.sqrt(of_mean), clip)) ** 2

@@ -57,7 +57,7 @@ class Histogram(Mechanism):
         What a row in no category or bin does, and one that cannot be a category (a list): refuse the data (which
         shows that there was one), or count nowhere. With bins one that is no number is refused in any case.
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise: a release. Anything else is a simulation.
+        None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
         Charged at every release, before noise is drawn.
 

@@ -128,7 +128,7 @@ class PrivacyBudget(Reported):
         self._total = PrivacyGuarantee(epsilon, delta, neighbors, unit="row" if unit is None else unit)
         self._planned = tuple(self._cost(item) for item in planned)
         if self._planned and method != "pld":
-            raise InvalidParameter(f"planned is for method='pld' only, got method={method!r}")
+            raise InvalidParameter(f"planned must be None unless method='pld', got method={method!r}")
         self._filter: Filter = (
             PLD(epsilon, delta, self._planned) if method == "pld" else METHODS[method](epsilon, delta)
         )
@@ -150,9 +150,7 @@ class PrivacyBudget(Reported):
         except (KeyError, TypeError, ValueError):
             raise LedgerError(f"{store.path}: the file is not a ledger, or it is corrupt") from None
         if planned:
-            raise InvalidParameter(
-                "the ledger of a planned budget is opened by giving the same planned=[...] again"
-            )
+            raise InvalidParameter("the ledger has a planned budget. Give the same planned=[...] again")
         budget = cls(*total, neighbors=relation, method=method, unit=unit)
         budget._store = store
         return budget
@@ -328,7 +326,7 @@ class PrivacyBudget(Reported):
         epsilon, delta = self._filter.remaining(self._kept().spent().amounts)
         if epsilon <= 0:
             raise BudgetExceeded(
-                f"nothing is left of (epsilon = {self._total.epsilon:.6g}, delta = {self._total.delta:.6g}) by method "
+                f"nothing remains of (epsilon = {self._total.epsilon:.6g}, delta = {self._total.delta:.6g}) by method "
                 f"{self.method!r}: the largest charge that fits is (epsilon = {epsilon:.6g}, delta = {delta:.6g}). "
                 "Nothing was charged."
             )
@@ -356,7 +354,7 @@ class PrivacyBudget(Reported):
         spent = kept.amounts
         if self._unit_of(kept) not in (None, self._unit_charged(cost)):
             raise InvalidParameter(
-                f"the budget is for the unit {self._unit_of(kept)!r}, the charge is for the unit "
+                f"the unit of the budget is {self._unit_of(kept)!r}, the unit of the charge is "
                 f"{self._unit_charged(cost)!r}: they do not add up. Nothing was charged. Convert the guarantee with "
                 "group_privacy(guarantee, size, unit=...), or declare that every row is one unit with "
                 "budget.count_rows_as(unit)."
@@ -377,10 +375,13 @@ class PrivacyBudget(Reported):
     def _cost(self, item: Any) -> Cost:
         cost = self._known_cost(item)
         if cost.guarantee.simulated:
-            raise InvalidParameter("a simulated release is not private and charges no budget")
+            raise InvalidParameter(
+                "a simulated release is not private and cannot charge a budget. Remove random_state"
+            )
         if cost.guarantee.neighbors is not self._total.neighbors:
             raise InvalidParameter(
-                f"the budget is for {self._total.neighbors.name}, the charge is for {cost.guarantee.neighbors.name}"
+                f"the charge must have the neighbors of the budget, {self._total.neighbors.name}, got "
+                f"{cost.guarantee.neighbors.name}"
             )
         return cost
 

@@ -41,7 +41,7 @@ def common_neighbors(items: Iterable[Any]) -> Neighbors:
     relations = {item.neighbors for item in items}
     if len(relations) > 1:
         raise InvalidParameter(
-            "all guarantees must be for the same neighbouring relation, got "
+            "all guarantees must have the same neighbors, got "
             + " and ".join(sorted(relation.name for relation in relations))
             + "; convert the ADD_OR_REMOVE_ONE ones with as_replace_one()"
         )

@@ -52,7 +52,7 @@ class Event:
         at = np.array([epsilon], dtype=np.float64)
         curve, back = self.curve(at), self.back_curve(at)
         if curve is None or back is None:
-            raise InvalidParameter(f"{type(self).__name__} has no profile")
+            raise InvalidParameter(f"{type(self).__name__} does not define a profile")
         return max(float(curve[0]), float(back[0]))
 
     @property
@@ -102,7 +102,7 @@ class Event:
         return self if self.neighbors is Neighbors.REPLACE_ONE else self._twice()
 
     def _twice(self) -> Event:
-        raise InvalidParameter(f"{type(self).__name__} has no conversion to REPLACE_ONE")
+        raise InvalidParameter(f"{type(self).__name__} does not define a conversion to REPLACE_ONE")
 
     def _keep(self, name: str, number: float) -> None:
         object.__setattr__(self, name, number)

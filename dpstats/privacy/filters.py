@@ -232,7 +232,9 @@ class ZCDP(Filter):
                 rho += Fraction(event.epsilon) ** 2 / 2
                 delta += exact(event.delta)
             else:
-                raise InvalidParameter(f"method='zcdp' cannot count {type(event).__name__}")
+                raise InvalidParameter(
+                    f"method='zcdp' cannot count {type(event).__name__}. Use another method"
+                )
         return rho, delta
 
     def limits(self) -> Amounts:
@@ -281,7 +283,9 @@ class PLD(Filter):
         claim = PrivacyGuarantee(self.epsilon, self.delta, events[0].neighbors)
         if not covers(events, claim):
             total = compose(events, self.delta)
-            raise BudgetExceeded(f"the plan costs {total}, the budget is {claim}. Nothing was charged.")
+            raise BudgetExceeded(
+                f"the plan must cost at most the budget, {claim}, got {total}. Nothing was charged."
+            )
 
     def amounts(self, cost: Cost, spent: Amounts) -> Amounts:
         made = int(spent[0])
@@ -293,7 +297,7 @@ class PLD(Filter):
                 )
         elif made:
             raise InvalidParameter(
-                "method='pld' is for a plan that is fixed before the first answer, and the first charge was it; "
+                "method='pld' needs a plan that is fixed before the first answer, and the first charge was this plan; "
                 "give planned=[...] to plan several releases, or use method='gdp' or 'zcdp' to choose as you go"
             )
         else:

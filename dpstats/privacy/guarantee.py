@@ -80,7 +80,7 @@ class PrivacyGuarantee:
         if not isinstance(self.neighbors, Neighbors):
             raise InvalidParameter(f"neighbors must be a member of Neighbors, got {self.neighbors!r}")
         if not isinstance(self.unit, str) or not self.unit.strip():
-            raise InvalidParameter(f"unit must be the name of what a row is, got {self.unit!r}")
+            raise InvalidParameter(f"unit must be the name of a unit, such as 'person', got {self.unit!r}")
 
     @property
     def relation(self) -> str:

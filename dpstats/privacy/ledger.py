@@ -148,7 +148,7 @@ class LedgerStore:
         if not exists and create and parameters is not None:
             self._make(parameters)
         elif not exists:
-            raise LedgerError(f"{self.path}: there is no such ledger")
+            raise LedgerError(f"{self.path}: the ledger does not exist; check the path")
         self.parameters: dict[str, Any] = parameters or {}
         self.identity = identity or ""
         with self._connection(writes=False) as connection:
@@ -200,7 +200,7 @@ class LedgerStore:
         version = _version(connection)
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         if application != _APPLICATION:
-            raise LedgerError(f"{self.path} is not a dpstats ledger")
+            raise LedgerError(f"{self.path} must be a dpstats ledger, got another file")
         if version not in (_WITHOUT_UNITS, SCHEMA_VERSION):
             raise LedgerError(
                 f"{self.path} was written by a newer dpstats: its version is {version}, this one knows "
@@ -236,9 +236,9 @@ class LedgerStore:
             still = last == seen.last or seen.row == _charge(connection, seen.last)
             if last < seen.last or not still or totals[0] < seen.totals[0] or totals[1] < seen.totals[1]:
                 raise LedgerError(
-                    f"{self.path}: the ledger holds less than it did: this process has seen {seen.last} charges in it, "
-                    f"of which {'some are gone' if last >= seen.last else f'{last} are left'}. An older copy of the "
-                    "file has taken its place, and what was charged since must not be spent twice; nothing was charged"
+                    f"{self.path}: the ledger has lost charges: this process has seen {seen.last} charges in it, and "
+                    f"{'some are gone' if last >= seen.last else f'{last} remain'}. An older copy has replaced the "
+                    "file, and later charges must not be spent twice; nothing was charged"
                 )
         _SEEN[identity] = Seen(totals, last, row)
 

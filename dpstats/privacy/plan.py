@@ -43,10 +43,10 @@ class ReleaseCost:
         if not self.events or not all(isinstance(event, Event) for event in self.events):
             raise InvalidParameter("events must be a non-empty tuple of events")
         if common_neighbors(self.events) is not self.guarantee.neighbors:
-            raise InvalidParameter("events and guarantee must be for the same neighbouring relation")
+            raise InvalidParameter("events and guarantee must have the same neighbors")
         if not covers(self.events, self.guarantee):
             raise InvalidParameter(
-                f"events cost more than the guarantee {self.guarantee} that is claimed for them"
+                f"events must cost at most the claimed guarantee, got more than {self.guarantee}"
             )
 
 
@@ -252,7 +252,7 @@ class ReleasePlan(Plan):
         DPStatsError
             If there is no closed form for this plan.
         """
-        raise DPStatsError(f"{type(self).__name__} has no closed form for its expected error")
+        raise DPStatsError(f"{type(self).__name__} does not define an expected error in closed form")
 
     def __str__(self) -> str:
         head = f"Release plan for n = {self.n_samples}, d = {self.n_features}: {self.guarantee}"

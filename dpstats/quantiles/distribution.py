@@ -144,7 +144,7 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
         How to treat a missing or infinite entry. "error" refuses the data. "drop" leaves its row out. The cdf then
         describes the observed rows, whose number is released at no additional cost.
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise: a release. Anything else is a simulation.
+        None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
         Charged by every fit, before anything is drawn; shared by clones.
 
@@ -157,7 +157,7 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
     rows_ : float
         With ``missing="drop"``: how many rows are observed, with noise. It may be negative.
     privacy_ : PrivacyGuarantee
-        For neighbours that differ in one row; n is public.
+        Guarantee of the fit, for neighboring datasets that differ in one row.
     plan_ : DistributionPlan
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (1,)
@@ -209,7 +209,7 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
         self.budget = budget
 
     def plan(self, n_samples: int, n_features: int = 1) -> DistributionPlan:
-        """Return what a fit on data of this size would release, and at which cost.
+        """Return the release plan of a fit on data of this size.
 
         Examples
         --------

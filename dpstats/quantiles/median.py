@@ -95,7 +95,7 @@ class PrivateMedian(OneColumn[MedianPlan]):
         How to treat a missing or infinite entry. "error" refuses the data. "drop" leaves its row out and returns the
         median of the observed rows, at no cost. Their number is not released.
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise: a release. Anything else is a simulation.
+        None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
         Charged by every fit, before anything is drawn; shared by clones.
 
@@ -107,7 +107,7 @@ class PrivateMedian(OneColumn[MedianPlan]):
     low_, high_ : float
         The ends of the interval, if there is one.
     privacy_ : PrivacyGuarantee
-        For neighbours that differ in one row; n is public.
+        Guarantee of the fit, for neighboring datasets that differ in one row.
     plan_ : MedianPlan
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (1,)
@@ -159,7 +159,7 @@ class PrivateMedian(OneColumn[MedianPlan]):
         self.budget = budget
 
     def plan(self, n_samples: int, n_features: int = 1) -> MedianPlan:
-        """Return what a fit on data of this size would release, and at which cost.
+        """Return the release plan of a fit on data of this size.
 
         Examples
         --------

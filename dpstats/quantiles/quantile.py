@@ -102,7 +102,7 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
     rows_ : float
         With ``missing="drop"``: how many rows are observed, with noise. It may be negative.
     privacy_ : PrivacyGuarantee
-        For neighbours that differ in one row; n is public.
+        Guarantee of the fit, for neighboring datasets that differ in one row.
     plan_ : QuantilePlan
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (1,)
@@ -163,7 +163,7 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
         self.budget = budget
 
     def plan(self, n_samples: int, n_features: int = 1) -> QuantilePlan:
-        """Return what a fit on data of this size would release, and at which cost.
+        """Return the release plan of a fit on data of this size.
 
         Examples
         --------
@@ -193,7 +193,7 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
                 raise InvalidParameter("method='halving' has no intervals: give confidence_level=None")
             return halving_plan(n, grid, q, guarantee, missing)
         if level is None and coverage == "any":
-            raise InvalidParameter("coverage='any' is about intervals: give a confidence_level")
+            raise InvalidParameter("coverage='any' needs intervals: give a confidence_level")
         if missing == "drop" and coverage == "any":
             raise InvalidParameter(
                 "coverage must be 'regular' with missing='drop', got 'any'. PrivateDistribution(missing='drop') has "

@@ -108,7 +108,7 @@ class WorkloadAnswers(HasEstimates, WorkloadRelease[WorkloadPlan]):
     error : {"mean", "max"}, default="mean"
         What point answers are made for: a small mean error of all of them, or a small largest one.
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise: a release. Anything else is a simulation.
+        None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
         Charged by every fit, before noise is drawn; shared by clones.
 
@@ -131,7 +131,7 @@ class WorkloadAnswers(HasEstimates, WorkloadRelease[WorkloadPlan]):
     queries_ : LinearQueries
         The workload, in the order of the answers.
     privacy_ : PrivacyGuarantee
-        For neighbours that differ in one row; n is public.
+        Guarantee of the fit, for neighboring datasets that differ in one row.
     plan_ : WorkloadPlan
     n_features_in_ : int
         Number of attributes.
@@ -172,7 +172,7 @@ class WorkloadAnswers(HasEstimates, WorkloadRelease[WorkloadPlan]):
     error: str = "mean"
 
     def plan(self, n_samples: int, n_features: int | None = None) -> WorkloadPlan:
-        """Return what a fit on data of this size would release, and at which cost.
+        """Return the release plan of a fit on data of this size.
 
         Parameters
         ----------
@@ -281,12 +281,12 @@ class WorkloadAnswers(HasEstimates, WorkloadRelease[WorkloadPlan]):
         check_is_fitted(self, "answers_")
         queries, domain = self._asked()
         if not isinstance(queries, MarginalQueries):
-            raise InvalidParameter("attributes must be those of a table: the workload is of other queries")
+            raise InvalidParameter("attributes need a workload of tables, got other queries")
         table = check_table("attributes", attributes, domain)
         if table not in queries.tables:
             known = reprlib.repr([domain.label(other) for other in queries.tables])
             raise InvalidParameter(
-                f"attributes must be those of a table of the workload, {known}, got {domain.label(table)!r}"
+                f"attributes must name a table of the workload, {known}, got {domain.label(table)!r}"
             )
         place = queries.tables.index(table)
         at = queries.part(place)

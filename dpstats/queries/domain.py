@@ -131,7 +131,7 @@ class Domain:
         outside = [name for name, column in zip(self.names, codes.T, strict=True) if (column < 0).any()]
         if outside:
             raise InvalidData(
-                f"X must hold declared levels only, got at least one entry outside those of {outside[0]!r}, or "
+                f"X must hold declared levels only, got at least one other entry of {outside[0]!r}, or "
                 f"missing; declare it, or give the domain other=[{outside[0]!r}]"
             )
         return codes

@@ -120,7 +120,7 @@ class IterativeConstruction(HistogramRelease[ConstructionPlan]):
     domain : Domain, or what makes one, optional
         What counts rows, and draws them; without one a fit takes a histogram.
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise: a release. Anything else is a simulation.
+        None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
         Charged by every fit, before noise is drawn; shared by clones.
 
@@ -137,7 +137,7 @@ class IterativeConstruction(HistogramRelease[ConstructionPlan]):
     converged_ : bool
         Whether a check showed that the stated accuracy is reached, which ended them.
     privacy_ : PrivacyGuarantee
-        For neighbours that differ in one row; n is public.
+        Guarantee of the fit, for neighboring datasets that differ in one row.
     plan_ : ConstructionPlan
 
     Notes

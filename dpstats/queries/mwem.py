@@ -65,7 +65,7 @@ class MarginalMWEM(WorkloadRelease[MwemPlan]):
     delta : float, default=1e-6
         In (0, 1).
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise: a release. Anything else is a simulation.
+        None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
         Charged by every fit, before noise is drawn; shared by clones.
 
@@ -81,7 +81,7 @@ class MarginalMWEM(WorkloadRelease[MwemPlan]):
     queries_ : LinearQueries
         The workload, in the order of the answers.
     privacy_ : PrivacyGuarantee
-        For neighbours that differ in one row; n is public.
+        Guarantee of the fit, for neighboring datasets that differ in one row.
     plan_ : MwemPlan
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
@@ -114,7 +114,7 @@ class MarginalMWEM(WorkloadRelease[MwemPlan]):
     rounds: int | None = None
 
     def plan(self, n_samples: int, n_features: int | None = None) -> MwemPlan:
-        """Return what a fit on data of this size would release, and at which cost.
+        """Return the release plan of a fit on data of this size.
 
         Parameters
         ----------

@@ -92,7 +92,7 @@ class _Databases(HistogramRelease[NetPlan]):
         return as_queries(self.queries)
 
     def plan(self, n_samples: int, n_features: int | None = None) -> NetPlan:
-        """Return what a fit on data of this size would release, and at which cost.
+        """Return the release plan of a fit on data of this size.
 
         Parameters
         ----------
@@ -187,7 +187,7 @@ class NetMechanism(_Databases):
     domain : Domain, or what makes one, optional
         What counts rows, and draws them; without one a fit takes a histogram.
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise: a release. Anything else is a simulation.
+        None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
         Charged by every fit, before noise is drawn; shared by clones.
 
@@ -200,7 +200,7 @@ class NetMechanism(_Databases):
     error_bound_ : float
         Largest error of all answers, as a share of the rows, but for probability ``beta``; 1 says nothing.
     privacy_ : PrivacyGuarantee
-        For neighbours that differ in one row; n is public.
+        Guarantee of the fit, for neighboring datasets that differ in one row.
     plan_ : NetPlan
 
     Notes
@@ -262,7 +262,7 @@ class SmallDB(_Databases):
     error_bound_ : float
         Largest error of all answers, as a share of the rows, but for probability ``beta``; 1 says nothing.
     privacy_ : PrivacyGuarantee
-        For neighbours that differ in one row; n is public.
+        Guarantee of the fit, for neighboring datasets that differ in one row.
     plan_ : NetPlan
 
     Notes

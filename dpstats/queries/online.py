@@ -117,7 +117,7 @@ class Conversation:
             )
         if self.asked >= plan.n_queries:
             raise Exhausted(
-                f"all n_queries = {plan.n_queries:,} that the error bound is for have been asked, and the stream is "
+                f"all n_queries = {plan.n_queries:,} queries of the error bound have been answered, and the stream is "
                 "exhausted; a new fit costs a new guarantee"
             )
         predicted = float(f @ self.hypothesis)
@@ -178,7 +178,7 @@ class OnlineMultiplicativeWeights(HistogramRelease[OnlinePlan]):
     domain : Domain, or what makes one, optional
         What counts rows, and draws them; without one a fit takes a histogram.
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise: a release. Anything else is a simulation.
+        None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
         Charged by every fit for the whole stream, before noise is drawn; shared by clones.
 
@@ -330,9 +330,7 @@ class OnlineMultiplicativeWeights(HistogramRelease[OnlinePlan]):
 
     def confidence_interval(self, confidence_level: float | None = None) -> NoReturn:
         """Refuse: the bound is about what `answer` returned, and not about the last hypothesis."""
-        raise DPStatsError(
-            "the bound is about the answers of answer(), each within error_bound_; predict() has none"
-        )
+        raise DPStatsError("answer() must have given the answer: error_bound_ does not hold for predict()")
 
     def summary(self) -> Summary:
         """Return how far the stream is, and what it promises; prints as text, shows as HTML in a notebook."""

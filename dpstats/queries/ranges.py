@@ -40,7 +40,7 @@ class RangeQueries(LinearQueries, name="ranges"):
     def _every(self) -> NDArray[np.int64]:
         if (count := self._size * (self._size + 1) // 2) > _MOST_RANGES:
             raise InvalidParameter(
-                f"ends must say which ranges are asked, of {count:,} on {self._size:,} points: at most {_MOST_RANGES:,}"
+                f"ends must select at most {_MOST_RANGES:,} ranges, got all {count:,} on {self._size:,} points"
             )
         return as_int64(np.column_stack(np.triu_indices(self._size)))
 

@@ -52,7 +52,7 @@ class WorkloadRelease(_Fitted[Plan], ABC):
 
     @abstractmethod
     def plan(self, n_samples: int, n_features: int | None = None) -> Plan:
-        """Return what a fit on data of this size would release, and at which cost."""
+        """Return the release plan of a fit on data of this size."""
 
     def _schema(self) -> Schema:
         _, domain = self._asked()
@@ -80,8 +80,8 @@ class WorkloadRelease(_Fitted[Plan], ABC):
         _check_same("queries", queries, domain)
         if self.synthetic_ is None:
             raise InvalidParameter(
-                f"queries must be those of the workload: the domain has more than {FULL_TABLE:,} cells, and no "
-                "distribution over it is fitted"
+                f"queries must be in the workload: the domain has more than {FULL_TABLE:,} cells, too many to fit a "
+                "distribution"
             )
         return self.synthetic_.answers(queries)
 
@@ -110,7 +110,9 @@ class WorkloadRelease(_Fitted[Plan], ABC):
         _, domain = self._asked()
         d = len(domain) if n_features is None else check_integer("n_features", n_features, at_least=1)
         if d != len(domain):
-            raise InvalidParameter(f"n_features must be that of the domain ({len(domain)}), got {d}")
+            raise InvalidParameter(
+                f"n_features must be {len(domain)}, one per attribute of the domain, got {d}"
+            )
         return d
 
     def _cost(self) -> tuple[float, float]:

@@ -148,7 +148,7 @@ def kruskal_wallis(
 def _subtract(x: Any, y: Any) -> Any:
     first, second = _read_numbers("x", x), _read_numbers("y", y)
     if first.shape != second.shape:
-        raise InvalidData("y must have as many rows as x: both are of the same pairs")
+        raise InvalidData("y must have as many rows as x, one per pair")
     with np.errstate(over="ignore", invalid="ignore"):
         return first - second
 

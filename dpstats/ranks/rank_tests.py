@@ -80,7 +80,7 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
 
     @abstractmethod
     def plan(self, n_samples: int, n_features: int = 1) -> RankPlan:
-        """Return what a fit on data of this size would release, and at which cost."""
+        """Return the release plan of a fit on data of this size."""
 
     @abstractmethod
     def _asked(self) -> tuple[str, str, str, str]:
@@ -90,7 +90,7 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
         self, n: int, n_features: int, sensitivity: int, sizes: tuple[int, ...], public: bool
     ) -> RankPlan:
         if check_integer("n_features", n_features, at_least=1) != 1:
-            raise InvalidParameter(f"n_features must be 1: ranks are of one column, got {n_features}")
+            raise InvalidParameter(f"n_features must be 1, because ranks need one column, got {n_features}")
         guarantee = PrivacyGuarantee(check_real("epsilon", self.epsilon, above=0))
         check_integer("n_simulations", self.n_simulations, at_least=99)
         # Sums of squares are not needed: the noise is Laplace.
@@ -150,7 +150,7 @@ class SignedRankTest(RankTest):
     n_simulations : int, default=9999
         Of the null distribution; of a public and fixed seed, and kept.
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise: a release. Anything else is a simulation.
+        None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
         Charged by every fit, before noise is drawn; shared by clones.
     alternative : {"two-sided", "less", "greater"}, default="two-sided"
@@ -189,7 +189,7 @@ class SignedRankTest(RankTest):
     alternative: str = "two-sided"
 
     def plan(self, n_samples: int, n_features: int = 1) -> RankPlan:
-        """Return what a fit on data of this size would release, and at which cost.
+        """Return the release plan of a fit on data of this size.
 
         Parameters
         ----------
@@ -265,7 +265,7 @@ class MannWhitneyTest(GroupRankTest):
     n_simulations : int, default=9999
         Of the null distribution; of a public and fixed seed, and kept.
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise: a release. Anything else is a simulation.
+        None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
         Charged by every fit, before noise is drawn; shared by clones.
     groups : pair of labels
@@ -314,7 +314,7 @@ class MannWhitneyTest(GroupRankTest):
     alternative: str = "two-sided"
 
     def plan(self, n_samples: int, n_features: int = 1) -> RankPlan:
-        """Return what a fit on data of this size would release, and at which cost.
+        """Return the release plan of a fit on data of this size.
 
         Parameters
         ----------
@@ -371,7 +371,7 @@ class KruskalWallisTest(GroupRankTest):
     n_simulations : int, default=9999
         Of the null distribution; of a public and fixed seed, and kept.
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise: a release. Anything else is a simulation.
+        None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
         Charged by every fit, before noise is drawn; shared by clones.
     groups : sequence of two labels or more
@@ -413,7 +413,7 @@ class KruskalWallisTest(GroupRankTest):
     """
 
     def plan(self, n_samples: int, n_features: int = 1) -> RankPlan:
-        """Return what a fit on data of this size would release, and at which cost.
+        """Return the release plan of a fit on data of this size.
 
         Parameters
         ----------

@@ -5,30 +5,40 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.arithmetic import quiet
-from dpstats.data.parameters import check_level, check_real
+from dpstats.data.parameters import check_level, check_missing, check_real
 from dpstats.data.schema import Column, Schema
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.inference import BONFERRONI, Estimates, HasEstimates, Test
 from dpstats.lattice import check_finite
+from dpstats.regression.design_plan import DesignPlan
 from dpstats.regression.error_laws import NORMAL, ErrorLaw, ScaledErrors
 from dpstats.regression.hypotheses import Hypotheses
-from dpstats.release.estimator import Plan, PrivateEstimator
+from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.parameters import parameters
-from dpstats.results import ConfidenceInterval, JointTest, Summary, significant
+from dpstats.results import (
+    ConfidenceInterval,
+    JointTest,
+    Summary,
+    about_missing,
+    observed_rows,
+    significant,
+    with_missing,
+)
 
 Floats = NDArray[np.float64]
+SomePlan = TypeVar("SomePlan", bound=DesignPlan)
 
 INTERCEPT = "Intercept"
 
 
-class _Fitted(PrivateEstimator[Plan], ABC):
+class _Fitted(PrivateEstimator[SomePlan], ABC):
     """What a fit of a regression sets: attributes, and no parameters."""
 
     params_: Floats
@@ -46,10 +56,14 @@ class _Fitted(PrivateEstimator[Plan], ABC):
     clipped_share_std_: float
     formula_: Any
     intercept_privacy_share_: float
+    rows_: float
+    rows_noise_std_: float
+    _counted: float
+    """Number of rows that errors of the estimate assume, if rows may be dropped."""
 
 
 @parameters
-class Regression(HasEstimates, _Fitted[Plan]):
+class Regression(HasEstimates, _Fitted[SomePlan]):
     """Base of the regressions: of coefficients it knows estimates, and the covariance of their errors.
 
     A fit sets ``params_`` and ``params_cov_``, the intercept first if there is one, and from these what is below.
@@ -58,6 +72,7 @@ class Regression(HasEstimates, _Fitted[Plan]):
     x_bounds: Any = None
     epsilon: float = 1.0
     fit_intercept: bool = True
+    missing: str = "error"
     random_state: Any = None
     budget: Any = None
 
@@ -72,7 +87,8 @@ class Regression(HasEstimates, _Fitted[Plan]):
 
     def _set_params(self, params: Floats, cov: Floats | None, privacy: Floats | None = None) -> None:
         """Set the fitted attributes of coefficients: estimates, error covariance, and the part of it that is noise."""
-        self.__dict__.pop("formula_", None)  # of a fit before
+        for name in ("formula_", "rows_", "rows_noise_std_", "_counted"):  # of a fit before
+            self.__dict__.pop(name, None)
         self.params_, self.params_cov_ = params, cov
         first = int(self.fit_intercept)
         self.coef_ = params[first:]
@@ -106,7 +122,11 @@ class Regression(HasEstimates, _Fitted[Plan]):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
+        tags.input_tags.allow_nan = self.missing == "drop"
         return tags
+
+    def _policy(self) -> str:
+        return check_missing(self.missing, ["error", "drop"])
 
     # What a user asks.
 
@@ -142,18 +162,19 @@ class Regression(HasEstimates, _Fitted[Plan]):
         check_is_fitted(self)
         if self.params_cov_ is None:
             raise InvalidParameter(
-                f"{type(self).__name__} has no standard errors: what it releases does not tell of sampling error"
+                f"{type(self).__name__} has no standard errors: its release does not contain the sampling error"
             )
         return np.sqrt(np.diagonal(self.params_cov_))
 
     @property
     def _degrees(self) -> int:
         """Degrees of freedom of the residuals."""
-        return self.plan_.n_samples - self.params_.size
+        return max(self.nobs - self.params_.size, 1)
 
     @property
     def _estimand(self) -> str:
-        return "the coefficients of the model, at its assumptions"
+        words = "the coefficients of the model, at its assumptions"
+        return with_missing(words, about_missing(self.plan_.missing))
 
     def estimates(self, coefficient: Any = None) -> Estimates:
         """Return coefficients with the distribution of their errors: they can be pickled without the estimator.
@@ -293,9 +314,9 @@ class Regression(HasEstimates, _Fitted[Plan]):
 
     @property
     def nobs(self) -> int:
-        """The number of rows, which is public."""
+        """The public number of rows, or the noisy number of observed rows if ``missing="drop"``."""
         check_is_fitted(self)
-        return int(self.plan_.n_samples)
+        return int(getattr(self, "_counted", self.plan_.n_samples))
 
     @property
     def params(self) -> Any:
@@ -368,7 +389,7 @@ class Regression(HasEstimates, _Fitted[Plan]):
         if formula is not None and not isinstance(X, np.ndarray):
             X = formula.predictors(X)
         rows = self._again(X).whole().X
-        if getattr(self, "missing", "error") == "error":
+        if self.missing == "error":
             check_finite(rows)
         if self.fit_intercept:
             rows = np.concatenate([np.ones((rows.shape[0], 1)), rows], axis=1)
@@ -424,6 +445,11 @@ class Regression(HasEstimates, _Fitted[Plan]):
             ("Estimator", type(self).__name__),
             ("Rows, columns", f"{self.plan_.n_samples:,}, {self.plan_.n_features:,} (public)"),
             ("Privacy", str(self.privacy_)),
+            *(
+                [("Rows observed", observed_rows(self.rows_, self.rows_noise_std_))]
+                if hasattr(self, "rows_")
+                else []
+            ),
         ]
 
     def _all_shares(self) -> Floats:
@@ -437,6 +463,8 @@ class Regression(HasEstimates, _Fitted[Plan]):
             "z and intervals count sampling error and privacy noise. The last column is the share of privacy in the "
             "squared standard error: the noise, and what the noise leaves uncorrected."
         ]
+        if sentence := about_missing(self.plan_.missing):
+            notes.append(sentence)
         unknown = [name for name, known in zip(self._names(), self._identified, strict=True) if not known]
         if self._noise_only():
             notes.append(

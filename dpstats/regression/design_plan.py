@@ -28,10 +28,13 @@ class DesignPlan(ReleasePlan, ABC):
         The declared bounds.
     bits : int
         Bounded rows have norms of at most 2^bits steps.
+    missing : {"error", "drop"}
+        Whether rows with a missing entry are left out. Statements about errors assume that no row is missing.
     """
 
     design: Design = field(repr=False, compare=False)
     bits: int
+    missing: str = field(default="error", kw_only=True)
 
     _columns: ClassVar[str]
     """Which columns the noise ratio is about, in words."""

@@ -10,13 +10,45 @@ from numpy.typing import NDArray
 
 from dpstats.data.tables import Rows
 from dpstats.lattice import check_finite_rows
+from dpstats.regression.base import Regression
 from dpstats.regression.design_plan import DesignPlan
 from dpstats.regression.linear_path import LinearPath
 from dpstats.regression.logistic_path import LogisticPath
-from dpstats.regression.path import Path
-from dpstats.regression.plan import RegressionPlan
+from dpstats.regression.path import Estimate, Path
+from dpstats.regression.plan import ROWS, RegressionPlan
 from dpstats.regression.rows import DesignRows
+from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
+
+
+@parameters
+class NewtonSteps(Regression[RegressionPlan]):
+    """Base of the regressions that are fitted by noisy Newton steps."""
+
+    delta: float = 1e-6
+
+    def _read(self, rows: Rows, plan: RegressionPlan) -> DesignRows:
+        return read(rows, plan)
+
+    def _release(self, private: DesignRows, plan: RegressionPlan, session: Session) -> None:
+        release(private, plan, session)
+
+    def _report_estimate(self, released: Released, plan: RegressionPlan, cov: str) -> Estimate:
+        """Set what all such regressions report, and return the estimate; ``cov`` names its covariance."""
+        found = walked(released, plan).estimate()
+        self._set_params(found.params, getattr(found, cov), found.privacy)
+        self.condition_ = found.condition
+        if plan.missing == "drop":
+            noise = float(np.max(plan.noise(ROWS).std))
+            self.rows_, self.rows_noise_std_ = (
+                plan.n_samples * float(released[ROWS][0]),
+                plan.n_samples * noise,
+            )
+            self._counted = found.rows
+        return found
+
+    def _noise_only(self) -> bool:
+        return self.plan_.is_lost(getattr(self, "_counted", self.plan_.n_samples))
 
 
 def first_path(plan: RegressionPlan) -> Path:
@@ -24,8 +56,9 @@ def first_path(plan: RegressionPlan) -> Path:
     return (LinearPath if plan.family == "linear" else LogisticPath)(plan)
 
 
-def read(rows: Rows, plan: DesignPlan, *, drops: bool = False) -> DesignRows:
-    """Return the rows of a table as a fit reads them, or refuse them; with ``drops`` the observed ones."""
+def read(rows: Rows, plan: DesignPlan) -> DesignRows:
+    """Return the rows of a table as a fit reads them: all, or refused, or the observed ones."""
+    drops = plan.missing == "drop"
     if not drops:
         check_finite_rows(rows)
     return DesignRows(rows, plan.design, drops)
@@ -46,7 +79,7 @@ def release(rows: DesignRows, plan: RegressionPlan, session: Session) -> None:
 
 
 def walked(released: Released, plan: RegressionPlan) -> Path:
-    """Return the path that leads through what was released."""
+    """Return the path that took the released values."""
     path = first_path(plan)
     for stage in plan.stages:
         path.take(stage.name, released[stage.name])
@@ -54,15 +87,15 @@ def walked(released: Released, plan: RegressionPlan) -> Path:
 
 
 def of_draw(released: Any, draw: int) -> Any:
-    """Return what one draw released."""
+    """Return the released values of one draw."""
     if isinstance(released, Mapping):
         return {name: values[draw] for name, values in released.items()}
     return released[draw]
 
 
 def told_apart(
-    left: NDArray[np.float64], cov: NDArray[np.float64], plan: RegressionPlan
+    left: NDArray[np.float64], cov: NDArray[np.float64], plan: RegressionPlan, rows: float
 ) -> NDArray[np.bool_]:
-    """Say which slopes are more than noise: of whose error less than half is what steps have left of the unknown."""
+    """Return whether each slope is more than noise: whether at most half of its error variance is left by the steps."""
     most = 2 * np.diagonal(left) > np.diagonal(cov)
-    return ~most[int(plan.design.intercept) :] & (not plan.noise_only)
+    return ~most[int(plan.design.intercept) :] & (not plan.is_lost(rows))

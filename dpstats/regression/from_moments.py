@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.parameters import check_missing
 from dpstats.data.tables import Rows
 from dpstats.lattice.products import Sums
 from dpstats.regression.curvature import symmetric
@@ -19,21 +16,15 @@ from dpstats.regression.noisy_moments import coefficients
 from dpstats.regression.rows import OUTSIDE
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
-from dpstats.results import about_missing, with_missing
 
 
 @parameters
 class FromMoments(LeastSquares[MomentsPlan]):
     """Base of the regressions that release the second moments of (1, x, y) once, with whatever noise."""
 
-    missing: str = "error"
-
-    def _policy(self) -> str:
-        return check_missing(self.missing, ["error", "drop"])
-
     def _read(self, rows: Rows, plan: MomentsPlan) -> dict[str, Sums]:
         # A dropped row adds nothing to any sum, and coefficients are ratios of these.
-        return {STAGE: read(rows, plan, drops=plan.missing == "drop").answer(plan.question)}
+        return {STAGE: read(rows, plan).answer(plan.question)}
 
     def _report(self, released: Released, plan: MomentsPlan) -> None:
         found = released[STAGE]
@@ -46,26 +37,9 @@ class FromMoments(LeastSquares[MomentsPlan]):
         self.identified_ = said.known[int(intercept) :]
         self.condition_, self.scale_ = said.condition, said.scale * plan.outcome_unit
         self._set_outside(float(found[OUTSIDE][0]))
-        # Of observed rows, each by its weight: at most as many as are observed.
-        self._counted = said.share * plan.n_samples
-
-    @property
-    def _degrees(self) -> int:
-        dropped = self.plan_.missing == "drop"
-        return int(self._counted) - self.params_.size if dropped else super()._degrees
-
-    @property
-    def _estimand(self) -> str:
-        return with_missing(super()._estimand, about_missing(self.plan_.missing))
-
-    def _notes(self) -> list[str]:
-        sentence = about_missing(self.plan_.missing)
-        return [*super()._notes(), *([sentence] if sentence else [])]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.missing == "drop"
-        return tags
+        if plan.missing == "drop":
+            # Each observed row counts by its weight: at most as many as are observed.
+            self._counted = said.share * plan.n_samples
 
     @property
     def _identified(self) -> NDArray[np.bool_]:

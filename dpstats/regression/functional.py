@@ -34,7 +34,7 @@ class FunctionalMechanismRegression(FromMoments):
         What a NaN or infinite entry, or outcome, does: refuse the data (which shows that there was one), or leave its
         row out, at no cost. The number of rows that count is then private.
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise: a release. Anything else is a simulation.
+        None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
         Charged by every fit, before anything is drawn; shared by clones.
 
@@ -50,7 +50,7 @@ class FunctionalMechanismRegression(FromMoments):
     plan_ : MomentsPlan
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
-        Where X has column names.
+        Column names. Only if ``X`` has column names.
 
     Notes
     -----
@@ -81,7 +81,7 @@ class FunctionalMechanismRegression(FromMoments):
         return NORMAL_AND_LAPLACE
 
     def plan(self, n_samples: int, n_features: int) -> MomentsPlan:
-        """Return what a fit on data of this size would release, and at which cost.
+        """Return the release plan of a fit on data of this size.
 
         Parameters
         ----------

@@ -74,7 +74,7 @@ class Hypotheses:
     def _checked(self, parameter: str) -> Hypotheses:
         if np.linalg.matrix_rank(self.matrix) < len(self.matrix):
             raise InvalidParameter(
-                f"{parameter} must be different coefficients or hypotheses, none of which follows from the others, got "
+                f"{parameter} must be linearly independent hypotheses, got "
                 f"{len(self.names)}: {', '.join(self.names[:_SHOWN])}"
             )
         return self

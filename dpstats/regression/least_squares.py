@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,16 +13,14 @@ from sklearn.base import RegressorMixin
 from dpstats.data.arithmetic import quiet
 from dpstats.data.parameters import check_choice, check_flag, check_integer
 from dpstats.errors import InvalidParameter
-from dpstats.regression.base import Regression
+from dpstats.regression.base import Regression, SomePlan
 from dpstats.regression.design import Design
-from dpstats.regression.design_plan import DesignPlan
 from dpstats.regression.rows import OUTSIDE
 from dpstats.regression.scoring import determination, release_variation, variation_plan
 from dpstats.release.parameters import parameters
 from dpstats.results import ConfidenceInterval, Summary, significant
 
 Floats = NDArray[np.float64]
-SomePlan = TypeVar("SomePlan", bound=DesignPlan)
 
 _MANY_OUTSIDE = 0.02
 
@@ -44,9 +42,12 @@ class LeastSquares(RegressorMixin, Regression[SomePlan]):
         intercept = check_flag("fit_intercept", self.fit_intercept)
         return n, Design.check(self.x_bounds, self.y_bounds, d, intercept)
 
-    def _set_outside(self, share: float) -> None:
+    def _set_outside(self, share: float, rows: float | None = None) -> None:
+        plan = self.plan_
         self.clipped_share_ = share
-        self.clipped_share_std_ = float(np.max(self.plan_.noise(OUTSIDE).std))
+        self.clipped_share_std_ = (
+            float(np.max(plan.noise(OUTSIDE).std)) * plan.n_samples / (rows or plan.n_samples)
+        )
 
     def predict(self, X: Any) -> Floats:
         """Return what the model says of rows: shape (n_samples,). Releases nothing new."""

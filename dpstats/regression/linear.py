@@ -6,18 +6,16 @@ Proof: docs/proofs/regression.md.
 from __future__ import annotations
 
 from dpstats.data.parameters import check_choice, check_privacy_parameters
-from dpstats.data.tables import Rows
-from dpstats.regression.engine import read, release, told_apart, walked
+from dpstats.regression.engine import NewtonSteps, told_apart
 from dpstats.regression.error_laws import ErrorLaw, Student
 from dpstats.regression.least_squares import LeastSquares
 from dpstats.regression.plan import RegressionPlan, regression_plan
-from dpstats.regression.rows import DesignRows
 from dpstats.release.parameters import parameters
-from dpstats.release.session import Released, Session
+from dpstats.release.session import Released
 
 
 @parameters
-class PrivateLinearRegression(LeastSquares[RegressionPlan]):
+class PrivateLinearRegression(NewtonSteps, LeastSquares[RegressionPlan]):
     """Private least squares, with intervals that count sampling error and privacy noise.
 
     Parameters
@@ -38,8 +36,11 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
         Which covariance standard errors come from: robust ones hold for residuals of any variance. "nonrobust" takes
         the released covariance nearer to that of residuals of one variance, as far as noise explains the difference.
         Both count n - p rows, as "HC1" does, and intervals use Student's t with n - p degrees of freedom.
+    missing : {"error", "drop"}, default="error"
+        What a NaN or infinite entry, or a missing outcome, does: refuse the data (which shows that there was one), or
+        leave its row out. A hundredth of the squared privacy parameter mu then counts the observed rows.
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise: a release. Anything else is a simulation.
+        None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
         Charged by every fit, for all stages together and before the first; shared by clones.
 
@@ -71,12 +72,14 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
         Share of the outcomes outside ``y_bounds``, with noise.
     clipped_share_std_ : float
         Standard deviation of that noise.
+    rows_, rows_noise_std_ : float
+        With ``missing="drop"``: how many rows are observed, with noise, and the standard deviation of that noise.
     privacy_ : PrivacyGuarantee
         For neighbours that differ in one row (x, y); n is public.
     plan_ : RegressionPlan
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
-        Where X has column names.
+        Column names. Only if ``X`` has column names.
 
     Notes
     -----
@@ -103,17 +106,16 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
     (array([ 0.5, -0.5]), 1.0)
     """
 
-    delta: float = 1e-6
     cov_type: str = "HC"
 
     _title = "Private linear regression"
 
     @property
     def _law(self) -> ErrorLaw:
-        return Student(self.plan_.n_samples - self.params_.size)
+        return Student(self._degrees)
 
     def plan(self, n_samples: int, n_features: int) -> RegressionPlan:
-        """Return what a fit on data of this size would release, and at which cost.
+        """Return the release plan of a fit on data of this size.
 
         Parameters
         ----------
@@ -123,13 +125,7 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
         n, design = self._declared(n_samples, n_features)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         check_choice("cov_type", self.cov_type, ["HC", "nonrobust"])
-        return regression_plan("linear", design, n, epsilon, delta)
-
-    def _read(self, rows: Rows, plan: RegressionPlan) -> DesignRows:
-        return read(rows, plan)
-
-    def _release(self, private: DesignRows, plan: RegressionPlan, session: Session) -> None:
-        release(private, plan, session)
+        return regression_plan("linear", design, n, epsilon, delta, self._policy())
 
     def _notes(self) -> list[str]:
         notes = super()._notes()
@@ -141,13 +137,10 @@ class PrivateLinearRegression(LeastSquares[RegressionPlan]):
         return notes
 
     def _report(self, released: Released, plan: RegressionPlan) -> None:
-        estimate = walked(released, plan).estimate()
-        robust = self.cov_type == "HC"
-        self._set_params(estimate.params, estimate.robust if robust else estimate.model, estimate.privacy)
-        self.identified_ = told_apart(estimate.left, estimate.robust, plan)
-        self.condition_ = estimate.condition
+        estimate = self._report_estimate(released, plan, "robust" if self.cov_type == "HC" else "model")
+        self.identified_ = told_apart(estimate.left, estimate.robust, plan, estimate.rows)
         self.scale_ = estimate.scale
-        self._set_outside(estimate.outside)
+        self._set_outside(estimate.outside, estimate.rows)
         self.uneven_ = estimate.uneven
 
     def _method(self) -> list[tuple[str, str]]:

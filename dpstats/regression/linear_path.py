@@ -71,7 +71,7 @@ class LinearPath(Path):
     @property
     def most_residual(self) -> float:
         """Where residuals are cut when the intercept is set right."""
-        reach = float(np.clip(5 * (self.plan.n_samples * self.plan.mu / 4700) ** (1 / 3), 4.0, 10.0))
+        reach = float(np.clip(5 * (self.n * self.plan.mu / 4700) ** (1 / 3), 4.0, 10.0))
         return min(reach * self.sigma, 2.0)
 
     def _own_question(self, name: str) -> Question:
@@ -109,7 +109,7 @@ class LinearPath(Path):
         """
         plan, first = self.plan, int(self.plan.design.intercept)
         unit = _REACH * self.radius  # in scales of the residuals
-        noise, pulls = unit * float(plan.noise(TAIL).std), unit * released
+        noise, pulls = unit * self._std_of(TAIL), unit * released
         slopes: Floats = np.where(np.arange(self.p) < first, 0.0, pulls)
         count = plan.n_features
         size, explained = float(slopes @ slopes), (count + math.sqrt(2 * count)) * noise**2
@@ -117,9 +117,9 @@ class LinearPath(Path):
         self.pulled = size > noise**2 * float(chdtri(count, _FALSE_ALARM))
         tail = float(pulls[:first].sum())
         likely = max(tail**2 - noise**2, 0.0) / 4 + _LEAST_TAIL**2 / 4 + float(self.pull @ self.pull)
-        information = plan.n_samples * plan.mu**2 * plan.share(step_name(STEPS))
+        information = self.n * plan.mu**2 * plan.share(step_name(STEPS))
         costs = 4 * (self.leverage * _WIDTHS) ** 2 * self.p**2 / information
-        costs += plan.n_samples * likely * np.exp(-_DECAY * (_WIDTHS - _FIRST_WIDTH))
+        costs += self.n * likely * np.exp(-_DECAY * (_WIDTHS - _FIRST_WIDTH))
         self.width = float(_WIDTHS[np.argmin(costs)])
         # What the intercept may be off by: as it was released, and as skewed as outcomes commonly are.
         known = 1 / (1 / _COMMON_TAIL**2 + 1 / noise**2)
@@ -151,7 +151,7 @@ class LinearPath(Path):
         self._step(name, gradient, noise, inverse)
 
     def estimate(self) -> Estimate:
-        inverse, n = self.inverse, self.plan.n_samples
+        inverse, n = self.inverse, self.n
         assert inverse is not None and self.meat is not None
         meat, meat_std = self.meat
         curvature = (inverse.vectors * inverse.known) @ inverse.vectors.T
@@ -189,9 +189,9 @@ class LinearPath(Path):
         Clipped residuals have another location than their mean where tails are uneven. The mean residual sets
         that right, whatever the intercept was; both are averaged by precision.
         """
-        n, most = self.plan.n_samples, self.most_residual
+        n, most = self.n, self.most_residual
         mean, square = self.moments
-        mean_noise, square_noise = (float(self.plan.noise(name).std) for name in (MEAN, SQUARES))
+        mean_noise, square_noise = (self._std_of(name) for name in (MEAN, SQUARES))
         least = max(square_noise, _LEAST_SIZE**2 * self.sigma**2 / most**2)
         scale = most * math.sqrt(min(max(square - mean**2 + mean_noise**2, least), 1.0))
         if not self.plan.design.intercept:
@@ -200,7 +200,7 @@ class LinearPath(Path):
         old = error + (self.tail * self.sigma) ** 2
         sampling, own = scale**2 / n, (most * mean_noise) ** 2
         # The centre of the rows is known up to its noise: slopes that are wrong tilt the mean residual.
-        tilt = float(self.plan.noise(CENTRE).std) ** 2 * float(np.trace((samples[0] + noise + left)[1:, 1:]))
+        tilt = self._std_of(CENTRE) ** 2 * float(np.trace((samples[0] + noise + left)[1:, 1:]))
         new = sampling + own + tilt
         # What the residuals' tails add to their mean, beyond what noise and sampling explain.
         self.uneven = (most * mean) ** 2 > 4 * (error + new)

@@ -17,18 +17,15 @@ from dpstats.data.arithmetic import as_int64
 from dpstats.data.levels import Categories
 from dpstats.data.parameters import check_flag, check_integer, check_privacy_parameters
 from dpstats.data.schema import Column
-from dpstats.data.tables import Rows
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.inference import Estimates
-from dpstats.regression.base import Regression
 from dpstats.regression.design import Design
-from dpstats.regression.engine import read, release, told_apart, walked
+from dpstats.regression.engine import NewtonSteps, told_apart
 from dpstats.regression.error_laws import MappedErrors
-from dpstats.regression.plan import RegressionPlan, regression_plan
-from dpstats.regression.rows import DesignRows
+from dpstats.regression.plan import RATE, RegressionPlan, regression_plan
 from dpstats.regression.scoring import CORRECT, accuracy_plan, release_accuracy
 from dpstats.release.parameters import parameters
-from dpstats.release.session import Released, Session
+from dpstats.release.session import Released
 from dpstats.results import ConfidenceInterval, Summary, significant
 
 Floats = NDArray[np.float64]
@@ -37,7 +34,7 @@ _EVENTS = 10  # rows with the rarer outcome for each coefficient: what is common
 
 
 @parameters
-class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
+class PrivateLogisticRegression(ClassifierMixin, NewtonSteps):
     """Private logistic regression of an outcome that is 0 or 1, with intervals that count sampling and noise.
 
     Parameters
@@ -51,8 +48,11 @@ class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
         In (0, 1).
     classes : pair, default=(0, 1)
         The two values of the outcome, declared and not read from the data; the odds are those of the second.
+    missing : {"error", "drop"}, default="error"
+        What a NaN or infinite entry, or a missing outcome, does: refuse the data (which shows that there was one), or
+        leave its row out. A hundredth of the squared privacy parameter mu then counts the observed rows.
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise: a release. Anything else is a simulation.
+        None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
         Charged by every fit, for all stages together and before the first; shared by clones.
 
@@ -71,6 +71,8 @@ class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
     separated_ : bool
         Whether coefficients still grew at the last step: the rows may be nearly separated, or the outcome constant.
         No coefficient is then identified.
+    rows_, rows_noise_std_ : float
+        The same as in `PrivateLinearRegression`.
     privacy_ : PrivacyGuarantee
         For neighbours that differ in one row (x, y); n is public.
     plan_ : RegressionPlan
@@ -92,17 +94,16 @@ class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
     array([ 1., -1.])
     """
 
-    delta: float = 1e-6
     classes: Any = (0, 1)
 
     def plan(self, n_samples: int, n_features: int) -> RegressionPlan:
-        """Return what a fit on data of this size would release, and at which cost."""
+        """Return the release plan of a fit on data of this size."""
         n = check_integer("n_samples", n_samples, at_least=2)
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         self._categories()
         design = Design.check(self.x_bounds, None, d, check_flag("fit_intercept", self.fit_intercept))
-        return regression_plan("logistic", design, n, epsilon, delta)
+        return regression_plan("logistic", design, n, epsilon, delta, self._policy())
 
     def _categories(self) -> Categories:
         """Return the declared values of the outcome."""
@@ -115,20 +116,16 @@ class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
         categories = self._categories()
         if list(self.classes) == [0, 1]:
             return Column("y", convert=_check_binary)
+        if self.missing == "drop" and None not in self.classes:
+            categories = Categories((*self.classes, None), "classes")
         return Column("y", levels=categories, convert=_check_declared)
 
-    def _read(self, rows: Rows, plan: RegressionPlan) -> DesignRows:
-        return read(rows, plan)
-
-    def _release(self, private: DesignRows, plan: RegressionPlan, session: Session) -> None:
-        release(private, plan, session)
-
     def _report(self, released: Released, plan: RegressionPlan) -> None:
-        estimate = walked(released, plan).estimate()
-        self._set_params(estimate.params, estimate.model, estimate.privacy)
-        self.identified_ = told_apart(estimate.left, estimate.model, plan) & (not estimate.separated)
-        self.condition_ = estimate.condition
-        self.outcome_rate_ = float(released["outcome rate"][0]) if plan.design.intercept else float("nan")
+        estimate = self._report_estimate(released, plan, "model")
+        known = told_apart(estimate.left, estimate.model, plan, estimate.rows)
+        self.identified_ = known & (not estimate.separated)
+        each = plan.n_samples / estimate.rows
+        self.outcome_rate_ = each * float(released[RATE][0]) if plan.design.intercept else float("nan")
         self.separated_ = estimate.separated
         self.classes_ = np.array(list(self.classes))
 
@@ -157,13 +154,8 @@ class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
             release_accuracy(plan, session, (fitted > 0) == (outcomes > 0))
         return float(np.clip(session.released[CORRECT][0], 0.0, 1.0))
 
-    def _noise_only(self) -> bool:
-        return self.plan_.noise_only
-
     def _notes(self) -> list[str]:
-        rarer = (
-            min(self.outcome_rate_, 1 - self.outcome_rate_) * self.plan_.n_samples
-        )  # NaN without an intercept
+        rarer = min(self.outcome_rate_, 1 - self.outcome_rate_) * self.nobs  # NaN without an intercept
         notes = super()._notes()
         if rarer < _EVENTS * self.params_.size:
             notes.append(
@@ -234,7 +226,10 @@ class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
             else [
                 (
                     "Outcome rate",
-                    self._in_percent(self.outcome_rate_, float(np.max(self.plan_.noise("outcome rate").std))),
+                    self._in_percent(
+                        self.outcome_rate_,
+                        float(np.max(self.plan_.noise(RATE).std)) * self.plan_.n_samples / self.nobs,
+                    ),
                 )
             ]
         )
@@ -259,7 +254,8 @@ class PrivateLogisticRegression(ClassifierMixin, Regression[RegressionPlan]):
 
 
 def _check_binary(y: Floats) -> Floats:
-    if not np.isin(y, (0.0, 1.0)).all():
+    # Only a row that will be dropped has a missing outcome here.
+    if not (np.isin(y, (0.0, 1.0)) | ~np.isfinite(y)).all():
         raise InvalidData(
             "y must be 0 or 1 (or False and True) for every row, got at least one other outcome"
         )
@@ -271,4 +267,4 @@ def _check_declared(codes: NDArray[np.int64]) -> Floats:
         raise InvalidData(
             "y must be one of the declared classes for every row, got at least one other outcome"
         )
-    return codes.astype(np.float64)
+    return np.where(codes > 1, np.nan, codes)

@@ -60,8 +60,8 @@ class LogisticPath(Path):
 
     def _take_own(self, name: str, released: Any) -> None:
         if name == RATE:
-            noise = float(self.plan.noise(name).std)
-            least = max(noise, 1 / self.plan.n_samples)
+            noise = self._std_of(name)
+            least = max(noise, 1 / self.n)
             rate = float(np.clip(released[0], min(least, 0.5), max(1 - least, 0.5)))
             # The intercept comes first, in coordinates of its own.
             self.first_scale = float(self.whitening[0, 0])
@@ -144,7 +144,7 @@ class LogisticPath(Path):
 
     def estimate(self) -> Estimate:
         assert self.inverse is not None
-        sampling = self.inverse.of_sampling / self.plan.n_samples
+        sampling = self.inverse.of_sampling / self.n
         theta = self.whitening.T @ self.b
         sample, noise, left = (
             self.whitening.T @ part @ self.whitening for part in (sampling, self.noise, self.left)

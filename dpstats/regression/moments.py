@@ -66,15 +66,13 @@ class MomentsPlan(DesignPlan):
 
     Attributes
     ----------
-    design, bits
+    design, bits, missing
         As for `DesignPlan`.
     norm : {"l2", "l1"}
         In which rows are bounded: "l2" under Gaussian noise, "l1" under Laplace noise.
-    missing : {"error", "drop"}
     """
 
     norm: str
-    missing: str = "error"
 
     _columns: ClassVar[str] = "columns that spread by a quarter of their half-widths"
 

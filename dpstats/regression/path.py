@@ -28,6 +28,7 @@ from dpstats.regression.plan import (
     LAST_NORMS,
     LENGTHS,
     NORMS,
+    ROWS,
     STEPS,
     RegressionPlan,
     step_name,
@@ -37,6 +38,7 @@ from dpstats.regression.rows import (
     Centre,
     Directions,
     Norms,
+    Observed,
     Question,
     coordinates,
 )
@@ -74,6 +76,8 @@ class Estimate:
         Standard deviation of the residuals; NaN if there are none.
     outside : float
         Share of the outcomes outside their bounds; NaN if it was not released.
+    rows : float
+        How many rows the estimate is from: those that are observed, with noise, and no fewer than can be counted.
     separated, uneven : bool
         Whether log odds grew without end; and whether clipped residuals have another mean than all of them.
     """
@@ -86,6 +90,7 @@ class Estimate:
     condition: float
     scale: float
     outside: float
+    rows: float
     separated: bool = False
     uneven: bool = False
 
@@ -114,6 +119,8 @@ class Path(ABC):
     def __init__(self, plan: RegressionPlan) -> None:
         self.plan = plan
         self.p, self.d = plan.size, plan.n_features
+        self.n: float = plan.n_samples
+        self.each = 1.0  # the number of rows over that of the observed rows
         self.shift = np.zeros(self.d)  # in half-widths
         self.whitening = np.eye(self.p)
         self.radius = self.leverage = 1.0
@@ -131,6 +138,8 @@ class Path(ABC):
     def question(self, name: str) -> Question:
         """Return what a stage asks of the rows."""
         shift = np.rint(self.shift * 2.0**X_BITS)
+        if name == ROWS:
+            return Observed(name)
         if name == CENTRE:
             return Centre(name, self.plan.family == "linear")
         if name == DIRECTIONS:
@@ -167,13 +176,17 @@ class Path(ABC):
     # What is taken.
 
     def take(self, name: str, released: Any) -> None:
-        """Go on with what a stage released, in its units."""
+        """Go on with what a stage released, in its units: averages over all rows, where missing rows add 0."""
+        if name == ROWS:
+            self._take_rows(float(released[0]))
+            return
+        released = self._rescale(released)
         if name == CENTRE:
             inside = np.clip(released, -1.0, 1.0)
             self.shift = inside[: self.d]
             # The intercept starts at the outcome's mean: what is unknown of the slopes is then of their own size. Less
             # than two deviations of noise are none.
-            start, seen = inside[self.d :], 2 * float(np.max(self.plan.noise(CENTRE).std))
+            start, seen = inside[self.d :], 2 * self._std_of(CENTRE)
             self.b[: start.size] = start * (1 - (seen / np.maximum(np.abs(start), seen)) ** 2)
         elif name == LENGTHS:
             self._take_lengths(released)
@@ -189,6 +202,24 @@ class Path(ABC):
     @abstractmethod
     def _take_own(self, name: str, released: Any) -> None: ...
 
+    def _take_rows(self, share: float) -> None:
+        """Take all that follows per observed row. An error of this number cancels in coefficients and their errors."""
+        plan = self.plan
+        noise = float(np.max(plan.noise(ROWS).std))
+        self.n = plan.n_samples * min(max(share, 2 * noise, (self.p + 2) / plan.n_samples), 1.0)
+        self.each = plan.n_samples / self.n
+
+    def _rescale(self, released: Any) -> Any:
+        if self.each == 1.0:
+            return released
+        if isinstance(released, Mapping):
+            return {name: self.each * values for name, values in released.items()}
+        return self.each * released
+
+    def _std_of(self, name: str) -> float:
+        """Return the standard deviation of the noise of a stage, or of a block, per observed row."""
+        return self.each * float(np.max(self.plan.noise(name).std))
+
     def _take_lengths(self, counts: Floats) -> None:
         """Choose the length from which rows count as one in directions: as long as noise leaves their shape.
 
@@ -197,7 +228,7 @@ class Path(ABC):
         sets the others apart.
         """
         ends = self.plan.norm_ends
-        seen = np.where(counts > _SEEN * float(np.max(self.plan.noise(LENGTHS).std)), counts, 0.0)
+        seen = np.where(counts > _SEEN * self._std_of(LENGTHS), counts, 0.0)
         middles = np.append(ends[0], ends) * (ends[1] / ends[0]) ** np.append(0.0, np.full(ends.size, 0.5))
         noise = self._std(DIRECTIONS, f"{CURVATURE}, diagonal") * math.sqrt(2 * self.d) * self.d
         longest = float(np.max(middles[seen > 0], initial=0.0))
@@ -231,7 +262,7 @@ class Path(ABC):
     def _typical(self, counts: Floats, name: str) -> float:
         """Return the norm that three quarters of rows do not exceed, or the root of their mean square if larger."""
         ends = self.plan.norm_ends
-        seen = np.where(counts > _SEEN * float(np.max(self.plan.noise(name).std)), counts, 0.0)
+        seen = np.where(counts > _SEEN * self._std_of(name), counts, 0.0)
         middles = np.append(ends[0], ends * math.sqrt(ends[1] / ends[0]))
         rms = math.sqrt(float(seen @ middles**2) / max(float(seen.sum()), 0.5))
         return max(self._quantile(counts), rms)
@@ -259,15 +290,15 @@ class Path(ABC):
         plan, typical = self.plan, self._typical(counts, name)
         ends = self.plan.norm_ends / typical
         middles = np.append(ends[0], ends * math.sqrt(ends[1] / ends[0]))
-        noise = float(np.max(plan.noise(name).std))
+        noise = self._std_of(name)
         # Shorter bounds than three quarters of the rows would cut off most of what is known.
         shortest = self._quantile(counts) / typical
         factors = shortest * _LEVERAGES
         looked_at = (middles > 0.8 * shortest) & (middles < factors[-1])
         seen = np.where((counts > _SEEN * noise) & looked_at, counts, 0.0)
         cut = np.array([seen @ np.maximum(middles**2 - factor**2, 0.0) for factor in factors])
-        information = plan.n_samples * plan.mu**2 * plan.share(step_name(STEPS))
-        costs = self.p * (16 * factors**2 / information + plan.n_samples * (_MODEL_ERROR * cut) ** 2)
+        information = self.n * plan.mu**2 * plan.share(step_name(STEPS))
+        costs = self.p * (16 * factors**2 / information + self.n * (_MODEL_ERROR * cut) ** 2)
         self.leverage = float(factors[np.argmin(costs)])
         self.radius = self.leverage * (math.sqrt(self.p) if name == NORMS else typical)
 
@@ -282,7 +313,7 @@ class Path(ABC):
         return matrix, self._std(stage, diagonal)
 
     def _std(self, stage: str, block: str) -> float:
-        return self.plan.noise_of[stage, block]
+        return self.each * self.plan.noise_of[stage, block]
 
     def _believed(self) -> Curvature:
         """Return the curvature as it is known: from the steps, and from the shape of the rows at their size."""
@@ -390,4 +421,4 @@ class Path(ABC):
         params = matrix @ b + offset
         robust, model, privacy, left = (matrix @ cov @ matrix.T for cov in covariances)
         condition = float(inverse.raised.max() / inverse.raised.min())
-        return Estimate(params, robust, model, privacy, left, condition, scale, outside)
+        return Estimate(params, robust, model, privacy, left, condition, scale, outside, self.n)

@@ -31,6 +31,7 @@ from dpstats.release.additive import Integers, JointIntegers, additive_stages
 
 Floats = NDArray[np.float64]
 
+ROWS = "observed rows"
 CENTRE, LENGTHS, DIRECTIONS, NORMS, LAST_NORMS, RATE, TAIL, RESIDUALS = (
     "centre",
     "lengths",
@@ -48,7 +49,7 @@ _HOPELESS = 4.0  # noise over sampling error
 _BLURRED = 0.6  # noise of the directions over their average eigenvalue
 _LEVERAGE = 1.2  # as rows of one length are bounded, in planning
 _EARLY = (0.08, 0.10, 0.15)
-_SHARES = {CENTRE: 0.04, DIRECTIONS: 0.10, RATE: 0.01, RESIDUALS: 0.04, TAIL: 0.05}
+_SHARES = {ROWS: 0.01, CENTRE: 0.04, DIRECTIONS: 0.10, RATE: 0.01, RESIDUALS: 0.04, TAIL: 0.05}
 """Of mu^2. The rest is the last step's."""
 _MANY = 1000.0  # rows times mu, from which rows count in directions by their lengths
 _NORMS = 0.01  # at least, of either count of norms
@@ -72,8 +73,8 @@ class RegressionPlan(DesignPlan):
 
     Attributes
     ----------
-    design, bits
-        As for `DesignPlan`.
+    design, bits, missing
+        As for `DesignPlan`. With missing="drop" the observed rows are counted first.
     family : {"linear", "logistic"}
     mu : float
         What the guarantee is worth: the distance of two normal laws that are as hard to tell apart.
@@ -107,7 +108,12 @@ class RegressionPlan(DesignPlan):
     @property
     def noise_only(self) -> bool:
         """Whether noise is all that there will be: the columns' shape is not seen, or coefficients are lost in it."""
-        return self.blur > _BLURRED or self.noise_ratio > _HOPELESS
+        return self.is_lost(self.n_samples)
+
+    def is_lost(self, rows: float) -> bool:
+        """Return whether noise is all that there is for this number of observed rows."""
+        fewer = self.n_samples / rows
+        return self.blur * fewer > _BLURRED or self.noise_ratio * math.sqrt(fewer) > _HOPELESS
 
     def share(self, name: str) -> float:
         """Return the share of mu^2 that a stage gets."""
@@ -115,7 +121,7 @@ class RegressionPlan(DesignPlan):
 
     @cached_property
     def _shares(self) -> dict[str, float]:
-        return dict(shares(self.family, self.n_samples, self.mu, self.design.intercept))
+        return dict(shares(self.family, self.n_samples, self.mu, self.design.intercept, self.missing))
 
     def facts(self) -> dict[str, Any]:
         """Return what a reader of the plan has to know beside its stages, by name."""
@@ -129,9 +135,12 @@ def norm_ends(n: int, d: int, mu: float) -> Floats:
     return ends
 
 
-def shares(family: str, n: int, mu: float, intercept: bool) -> list[tuple[str, float]]:
+def shares(
+    family: str, n: int, mu: float, intercept: bool, missing: str = "error"
+) -> list[tuple[str, float]]:
     """Return the stages in their order, and the share of mu^2 that each gets: of sizes and mu alone."""
-    parts = [(CENTRE, _SHARES[CENTRE])] if intercept else []
+    parts = [(ROWS, _SHARES[ROWS])] if missing == "drop" else []
+    parts += [(CENTRE, _SHARES[CENTRE])] if intercept else []
     norms = min(max(_NORMS * (1000 / (n * mu)) ** 2, _NORMS), 5 * _NORMS)
     if n * mu >= _MANY:
         parts.append((LENGTHS, norms))
@@ -153,11 +162,14 @@ def shares(family: str, n: int, mu: float, intercept: bool) -> list[tuple[str, f
     return [(name, rest if name == step_name(STEPS) else share) for name, share in parts]
 
 
-def regression_plan(family: str, design: Design, n: int, epsilon: float, delta: float) -> RegressionPlan:
+def regression_plan(
+    family: str, design: Design, n: int, epsilon: float, delta: float, missing: str = "error"
+) -> RegressionPlan:
     """Return the plan of a regression of n rows on declared columns."""
     if delta == 0:
         raise InvalidParameter(
-            "delta must be greater than 0: the noise is Gaussian. FunctionalMechanismRegression is for delta = 0"
+            "delta must be greater than 0 for Gaussian noise, got 0. For delta = 0, use "
+            "FunctionalMechanismRegression"
         )
     mu, d, p = 1 / gaussian_sigma(epsilon, delta), design.center.size, design.size
 
@@ -174,7 +186,7 @@ def regression_plan(family: str, design: Design, n: int, epsilon: float, delta: 
                 moved = math.isqrt(2 * 4**COUNT_BITS) + 1
                 bins = norm_ends(n, d, mu).size + 1
                 return Integers(name, bins, 2.0**-COUNT_BITS / n, 2 << COUNT_BITS, moved, share)
-            if name == RATE:
+            if name in (ROWS, RATE):
                 return _scalar(name, n, share)
             if name == TAIL:
                 return gradient_integers(name, p, n, bits, share)
@@ -190,7 +202,7 @@ def regression_plan(family: str, design: Design, n: int, epsilon: float, delta: 
                 return logistic_integers(name, p, n, bits, share)
             return (last_integers if name == step_name(STEPS) else step_integers)(name, p, n, bits, share)
 
-        items = [integers(*part) for part in shares(family, n, mu, design.intercept)]
+        items = [integers(*part) for part in shares(family, n, mu, design.intercept, missing)]
         return RegressionPlan(
             additive_stages(items, epsilon, delta),
             PrivacyGuarantee(epsilon, delta),
@@ -200,6 +212,7 @@ def regression_plan(family: str, design: Design, n: int, epsilon: float, delta: 
             family=family,
             bits=bits,
             mu=mu,
+            missing=missing,
         )
 
     return finest(made, row_bits(n))

@@ -137,6 +137,16 @@ class Question(ABC):
 
 
 @dataclass(frozen=True, eq=False)
+class Observed(Question):
+    """The number of rows that are read."""
+
+    name: str
+
+    def of(self, block: Block) -> Sums:
+        return {self.name: np.array([block.y.size << UNIT_BITS])}
+
+
+@dataclass(frozen=True, eq=False)
 class Centre(Question):
     """The sum of the rows, cut to the declared box, and of their outcomes if asked for."""
 

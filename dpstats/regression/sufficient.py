@@ -37,7 +37,7 @@ class SufficientStatisticsRegression(FromMoments):
         What a NaN or infinite entry, or outcome, does: refuse the data (which shows that there was one), or leave its
         row out, at no cost. The number of rows that count is then private.
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise: a release. Anything else is a simulation.
+        None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
         Charged by every fit, before anything is drawn; shared by clones.
 
@@ -72,7 +72,7 @@ class SufficientStatisticsRegression(FromMoments):
     plan_ : MomentsPlan
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
-        Where X has column names.
+        Column names. Only if ``X`` has column names.
 
     Notes
     -----
@@ -105,7 +105,7 @@ class SufficientStatisticsRegression(FromMoments):
     _title = "Private linear regression from sufficient statistics"
 
     def plan(self, n_samples: int, n_features: int) -> MomentsPlan:
-        """Return what a fit on data of this size would release, and at which cost.
+        """Return the release plan of a fit on data of this size.
 
         Parameters
         ----------
@@ -116,7 +116,8 @@ class SufficientStatisticsRegression(FromMoments):
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         if delta == 0:
             raise InvalidParameter(
-                "delta must be greater than 0: the noise is Gaussian. FunctionalMechanismRegression is for delta = 0"
+                "delta must be greater than 0 for Gaussian noise, got 0. For delta = 0, use "
+                "FunctionalMechanismRegression"
             )
         return moments_plan("l2", design, n, epsilon, delta, self._policy())
 

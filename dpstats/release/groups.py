@@ -192,7 +192,7 @@ class Windows:
         """
         one = fall.above(1)
         if one >= 1:
-            raise ScaleOutOfRange("the scale of a selection is too large for exact weights")
+            raise ScaleOutOfRange("the scale of a selection must be small enough for exact weights")
         both = Fraction(2) / (1 - one) ** 2
         for shell in range(_SHELLS):
             outer = reach << (shell + 1)

@@ -213,7 +213,7 @@ class Session:
             return released if units else noisy
         if integers.keys() != {block.name for block in stage.blocks}:
             raise DPStatsError(
-                f"stage {name!r} is about {', '.join(block.name for block in stage.blocks)} together"
+                f"stage {name!r} must get the blocks {', '.join(block.name for block in stage.blocks)} together"
             )
         exact = {
             block.name: self._checked(block.name, integers[block.name], block.size) for block in stage.blocks
@@ -290,7 +290,7 @@ class Session:
         own = scores.ndim == 2 and len(scores) == self._size
         if (scores.ndim != 1 and not own) or stage.candidates not in (None, scores.shape[-1]):
             raise DPStatsError(
-                f"stage {name!r} is about {stage.candidates} scores, got an array of {scores.shape}"
+                f"stage {name!r} must get {stage.candidates} scores, got an array of shape {scores.shape}"
             )
         self._take(name)
         if own:
@@ -321,7 +321,7 @@ class Session:
         if any(len({groups.size for groups in part.cases}) != 1 for part in parts) or (
             sum(part.cases[0].size for part in parts) != stage.size
         ):
-            raise DPStatsError(f"stage {name!r} is about {stage.size} numbers")
+            raise DPStatsError(f"stage {name!r} must get {stage.size} numbers")
         self._take(name)
         count = 1 if self._size is None else self._size
         drawn = [self._chosen(part, stage.scale_steps, count) for part in parts]
@@ -346,7 +346,7 @@ class Session:
         """
         stage: Smooth = self._stage(name, Smooth)
         if not 0 <= level < len(stage.levels):
-            raise DPStatsError(f"stage {name!r} has {len(stage.levels)} levels")
+            raise DPStatsError(f"stage {name!r} must get one of its {len(stage.levels)} levels")
         steps = self._checked(name, np.atleast_1d(integers), stage.size)
         self._take(name)
         _, released = self._noisy(stage.noise, stage.levels[level], steps, stage.size, stage.spacing, True)
@@ -360,7 +360,7 @@ class Session:
         """
         stage: OneOf = self._stage(name, OneOf)
         if not 0 <= option < len(stage.options):
-            raise DPStatsError(f"stage {name!r} has {len(stage.options)} options")
+            raise DPStatsError(f"stage {name!r} must get one of its {len(stage.options)} options")
         chosen = stage.options[option]
         steps = self._checked(name, integers, stage.size)
         self._take(name)
@@ -426,11 +426,11 @@ class Session:
             raise DPStatsError(
                 f"stage {name!r} was released before: each is once"
                 if name in known
-                else f"the plan has no stage {name!r}, only {', '.join(sorted(known))}"
+                else f"the stage must be in the plan ({', '.join(sorted(known))}), got {name!r}"
             )
         if not isinstance(stage, kinds):
             raise DPStatsError(
-                f"stage {name!r} is a {type(stage).__name__}, not a {' or '.join(k.__name__ for k in kinds)}"
+                f"stage {name!r} must be a {' or '.join(k.__name__ for k in kinds)}, got a {type(stage).__name__}"
             )
         return stage
 

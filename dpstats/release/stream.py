@@ -55,7 +55,9 @@ class Stream:
         with self._lock:
             left, threshold = self._state
             if left == 0:
-                raise Exhausted("the stream has given its last answer above the threshold")
+                raise Exhausted(
+                    "the stream has given its last answer above the threshold: a new fit costs a new guarantee"
+                )
             if threshold is None:
                 noise = self._noise.laplace(self._stage.threshold_scale_steps, 1)
                 threshold = self._stage.threshold_steps + int(noise[0])

@@ -102,9 +102,7 @@ class Join:
                 f"instances of the two sides of a join must have different names, got {sorted(names[0] & names[1])}"
             )
         if not on:
-            raise InvalidParameter(
-                "a join must be on at least one pair of columns: all pairs are no equi-join"
-            )
+            raise InvalidParameter("a join must have at least one pair of columns, got none")
         for a, b in on:
             if a.instance not in names[0] or b.instance not in names[1]:
                 raise InvalidParameter(

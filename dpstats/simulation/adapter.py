@@ -89,6 +89,6 @@ def _check_accepted(function: Callable[..., Any], parameters: dict[str, Any]) ->
     unknown = [name for name in parameters if name not in known]
     if unknown:
         raise InvalidParameter(
-            f"parameters must be of function(X, rng, ...), which has {', '.join(known) or 'no others'}; "
+            f"parameters must be names of function(X, rng, ...), which has {', '.join(known) or 'no others'}; "
             f"got {', '.join(unknown)}"
         )

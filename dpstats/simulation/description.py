@@ -146,9 +146,9 @@ class _Description:
         installed = _installed(kind.__module__) and not kind.__module__.startswith("dpstats.")
         if not text or installed or " at 0x" in text or "..." in text:
             raise error or InvalidParameter(
-                f"path cannot be given: {self._role} holds a {kind.__qualname__}, of which nothing but the class is "
-                "known, so that a file could not tell this study from others; give what holds it a __repr__ that "
-                "states all that counts, make it a dataclass of plain fields, or run without path"
+                f"path cannot be given: {self._role} holds a {kind.__qualname__}, whose values a file cannot identify. "
+                "Give its owner a __repr__ that states all values, make it a dataclass of plain fields, or run "
+                "without path"
             )
         return {"object": self.of(kind), "repr": text}
 

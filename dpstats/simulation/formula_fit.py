@@ -158,7 +158,7 @@ def fit_formula(
     stated = dict(constants or {})
     unknown = sorted(set(stated) - set(names))
     if unknown:
-        raise InvalidParameter(f"constants must be of terms ({', '.join(names)}), got {', '.join(unknown)}")
+        raise InvalidParameter(f"constants must name terms ({', '.join(names)}), got {', '.join(unknown)}")
     if len(usable.cells) < len(names):
         raise InvalidParameter(f"fit_formula needs at least {len(names)} cells, got {len(usable.cells)}")
     basis = np.array([evaluate(usable, terms[name]) for name in names])

@@ -148,7 +148,7 @@ def crossing_point(
         p, trials = share(end), seen[place(end)][1]
         if side * (p - target) > 3 * math.sqrt(target * (1 - target) / trials):
             raise InvalidParameter(
-                f"low and high must enclose the crossing: the power at {place(end):g} is about {p:.2g}, "
+                f"low and high must enclose the crossing: the estimated power at {place(end):g} is {p:.2g}, "
                 f"the target is {target:.3g}"
             )
     while right - left > math.log(1.15) and not (integer and math.exp(right) - math.exp(left) < 2):
@@ -231,7 +231,7 @@ def _probit(
     design = np.vander(x[near], degree + 1, increasing=True)
     fit = GLM(outcomes, design, family=Binomial(link=Probit())).fit()
     if not fit.params[1] > 0:
-        raise DPStatsError("the power does not grow between low and high: there is no crossing to find")
+        raise DPStatsError("the power must grow between low and high, got no crossing")
     return np.asarray(fit.params), np.asarray(fit.cov_params())
 
 

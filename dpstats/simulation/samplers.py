@@ -127,7 +127,7 @@ class StudentT(_Located):
     def _standard(self, n: int, d: int, rng: np.random.Generator) -> Rows:
         if not self.degrees_of_freedom > 2:
             raise InvalidParameter(
-                f"degrees_of_freedom must be greater than 2, or there is no standard deviation, "
+                f"degrees_of_freedom must be greater than 2 for a finite standard deviation, "
                 f"got {self.degrees_of_freedom:g}"
             )
         rows = rng.standard_t(self.degrees_of_freedom, (n, d))

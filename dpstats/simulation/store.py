@@ -113,13 +113,13 @@ class Store:
     def _check(self, tables: set[str], stated: str | None) -> None:
         """Refuse the file of another study, or of none."""
         if "study" not in tables:
-            raise StudyFileError(f"{self.path} is not the file of a study")
+            raise StudyFileError(f"{self.path} must be the file of a study, got another file")
         found = self._connection.execute("SELECT description FROM study").fetchone()
         before = json.loads(found[0])
         if before.get("format") != _FORMAT:
             raise StudyFileError(
-                f"{self.path} is of another version of dpstats (format {before.get('format', 1)}, this one writes "
-                f"{_FORMAT}), and cannot be compared with this study; give another file, or remove this one"
+                f"{self.path} is a file of another version of dpstats (format {before.get('format', 1)}, this one "
+                f"writes {_FORMAT}), and cannot be compared with this study; give another file, or remove this one"
             )
         if found[0] == stated:
             return

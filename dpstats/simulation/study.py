@@ -200,7 +200,7 @@ class Study:
     def load(self, path: str | Path) -> StudyResults:
         """Return the results that a file holds so far, and run nothing."""
         if not Path(path).exists():
-            raise InvalidParameter(f"path must be the file of a study, and there is no {path}")
+            raise InvalidParameter(f"path must be the file of a study, got no file at {path}")
         with self._store(path) as store:
             return self._collect(store)
 

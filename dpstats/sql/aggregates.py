@@ -114,6 +114,8 @@ def _bounded(kind: str, known: Known, catalogue: Catalogue) -> Measure:
 
 def _bins(edges: tuple[float, ...], known: Known) -> tuple[Bin, ...]:
     if known.type.kind not in ("whole", "real"):
-        raise InvalidParameter(f"bins are of numbers, and {known.column.name} is {known.type.shown}")
+        raise InvalidParameter(
+            f"bins need a column of numbers, got {known.column.name} of type {known.type.shown}"
+        )
     ends = [Literal(edge, "DOUBLE") for edge in edges]
     return tuple(Bin(low, high, high is ends[-1]) for low, high in pairwise(ends))

@@ -67,7 +67,10 @@ class Off:
             tail = missed / len(self.scales)
             return sum(noise_width("laplace", scale, tail) for scale in self.scales)
         if self.level is None:
-            raise DPStatsError("there is no interval: interval=False releases nothing of the noise's scale")
+            raise DPStatsError(
+                "the answer has no interval, because interval=False does not release the scale of the noise. "
+                "Set interval=True"
+            )
         if missed < _LEAST_MISSED:
             return math.inf
         return half_width(self.stage, self.level, self.level_scale, 1 - missed) * self.stage.spacing
@@ -297,10 +300,10 @@ class PrivateAnswer(PrivateTable):
         """
         level = check_level("confidence_level", confidence_level)
         if self.measure.kind == "mean" or self.measure.low < 0:
-            raise DPStatsError("a lower bound is of a count, or of a sum of values that are not negative")
+            raise DPStatsError("lower_bound() needs a COUNT, or a SUM with a lower bound of at least 0")
         if self.method == "race":
             if level > 0.95:
-                raise DPStatsError("the race was run for a lower bound of level 0.95 at most")
+                raise DPStatsError("confidence_level must be at most 0.95 with truncation='race'")
             return self.value
         # One tail of the noise.
         return (

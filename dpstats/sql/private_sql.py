@@ -94,7 +94,7 @@ class PrivateSQL(Releasing):
         Whether a part of epsilon is spent on how large noise of a private scale is, for intervals: a fifth for
         Laplace noise, else two fifths.
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise: a release. Anything else is a simulation.
+        None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
         Charged by every answer, before noise is drawn.
 
@@ -182,7 +182,7 @@ class PrivateSQL(Releasing):
         given = {key.lower(): value for key, value in unit.items()} if isinstance(unit, Mapping) else {}
         unknown = given.keys() - found.keys()
         if unknown:
-            raise InvalidParameter(f"unit must be of tables that are there, got {sorted(unknown)[0]!r}")
+            raise InvalidParameter(f"unit must name known tables, got {sorted(unknown)[0]!r}")
         for name, table in found.items():
             column = given.get(name) if given else unit
             if table.public or column is None:
@@ -207,7 +207,7 @@ class PrivateSQL(Releasing):
         """
         query = self._parsed(sql)
         if query.groups or query.measure.kind not in ("count", "distinct"):
-            raise InvalidParameter("count is for one COUNT without GROUP BY; query answers the others")
+            raise InvalidParameter("count() needs one COUNT without GROUP BY; query() answers the others")
         answer = self._answer(query)
         assert isinstance(answer, PrivateAnswer)
         return answer
@@ -273,7 +273,7 @@ class PrivateSQL(Releasing):
                 "only units can be counted so: another value may be of several"
             )
         if self._units and self._truncation == "race" and (query.groups or query.measure.kind == "mean"):
-            raise InvalidParameter("truncation='race' is for one count or sum; use 'threshold'")
+            raise InvalidParameter("truncation='race' needs one count or sum; use 'threshold'")
         return query
 
     def _planned(self, query: Query) -> SQLPlan:

@@ -37,11 +37,11 @@ class Scope:
     def find(self, name: str, source: str = "") -> Known:
         """Return the column of a name."""
         if source and source.lower() not in self.sources:
-            raise InvalidParameter(f"{source}.{name}: there is no {source!r} in FROM")
+            raise InvalidParameter(f"{source}.{name} must name a table in FROM, got {source!r}")
         places = [self.sources[source.lower()]] if source else list(self.sources.values())
         found = [columns[name.lower()] for columns in places if name.lower() in columns]
         if not found:
-            raise InvalidParameter(f"there is no column {name!r} in {source or 'FROM'}")
+            raise InvalidParameter(f"the column must be in {source or 'FROM'}, got {name!r}")
         if len(found) > 1 and not self.equated(found):
             raise InvalidParameter(f"{name!r} is ambiguous: write it with the name of its table")
         return found[0]
@@ -109,7 +109,7 @@ def same_type(where: str, left: Known, right: Known) -> None:
     """Refuse columns of two types beside each other."""
     if left.type.name != right.type.name or left.type.kind == "other":
         raise InvalidParameter(
-            f"{where}: {left.column.name} and {right.column.name} must be of one type, got {left.type.shown} and "
+            f"{where}: {left.column.name} and {right.column.name} must have the same type, got {left.type.shown} and "
             f"{right.type.shown}"
         )
 

@@ -80,7 +80,9 @@ class Source:
         self._known: dict[tuple[str, str], int] = {}
         own = isinstance(data, Mapping)
         if types and not own:
-            raise InvalidParameter("types must be of CSV files: tables of a connection have theirs")
+            raise InvalidParameter(
+                "types can be given for CSV files only: remove types, which a connection has"
+            )
         connection = self._of_files(data, _by_table(data, types or {})) if own else data
         if not hasattr(connection, "cursor") or not hasattr(connection, "register"):
             raise InvalidParameter(
@@ -150,8 +152,8 @@ class Source:
         (collation,) = self._ask("SELECT current_setting('default_collation')")[0]
         if collation:
             raise InvalidParameter(
-                f"connection must have no default_collation, got {collation!r}: what is equal to a join "
-                "would not be what is counted as equal. Reset it: RESET default_collation."
+                f"connection must have no default_collation, got {collation!r}: joins and counts "
+                "would compare text differently. Reset it: RESET default_collation."
             )
 
     def _of_files(self, data: Mapping[str, Any], types: Mapping[str, dict[str, str]]) -> Any:
@@ -231,7 +233,7 @@ class Source:
             if _identity(path) != identity:
                 raise InvalidData(f"{path.name} has changed since it was first read: call refresh()")
         if self._over:
-            raise InvalidData("an error ended the snapshot: call refresh(), which reads the tables anew")
+            raise InvalidData("an error ended the snapshot: call refresh(), which reads the tables again")
         result = None
         with contextlib.suppress(Exception):
             result = self._cursor.execute(sql, parameters or []).fetchall()

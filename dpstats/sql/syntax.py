@@ -59,7 +59,7 @@ def tree_of(text: Any) -> Any:
     if len(statements) != 1:
         raise InvalidParameter(f"sql must be one statement, got {len(statements)}")
     if sum(1 for _ in _depths(statements[0])) > _MOST_TEXT:
-        raise InvalidParameter("sql is too large")
+        raise InvalidParameter("sql must be a shorter statement")
     return statements[0]
 
 

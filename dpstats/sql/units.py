@@ -32,8 +32,8 @@ def unit_columns(relation: Relation, units: Sequence[Column]) -> tuple[Column, .
         private = {column.instance for column in units} & instances_of(part)
         if isinstance(part, Distinct) and private and not set(part.columns) & set(same):
             raise InvalidParameter(
-                f"where units are protected, DISTINCT must have the unit's column ({first.name}): else a row "
-                "may be several units'"
+                f"where units are protected, DISTINCT must have the unit's column ({first.name}): otherwise a "
+                "row may belong to several units"
             )
     return tuple(sorted(same))
 

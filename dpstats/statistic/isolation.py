@@ -146,7 +146,7 @@ def _numbers(value: Any, n_outputs: int, link: Link | None) -> NDArray[np.float6
             raise TypeError("not a number")
         found = array.astype(np.float64).ravel()
     if found.size != n_outputs:
-        raise ValueError("wrong number of outputs")
+        raise ValueError("function must return the same number of outputs for every block")
     return found if link is None else np.array([link(each) for each in found])
 
 

@@ -99,7 +99,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
     delta : float, default=0.0
         Positive allows Gaussian noise, which is less for several outputs.
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise: a release. Anything else is a simulation.
+        None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
         Charged by every fit, before noise is drawn; shared by clones.
 
@@ -188,7 +188,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
     # Planning
 
     def plan(self, n_samples: int, n_features: int = 1) -> StatisticPlan:
-        """Return what a fit on data of this size would release, and at which cost.
+        """Return the release plan of a fit on data of this size.
 
         Parameters
         ----------

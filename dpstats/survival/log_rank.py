@@ -186,7 +186,7 @@ class LogRankTest(_Fitted):
     delta : float, default=0.0
         0 adds discrete Laplace noise, in (0, 1) Gaussian noise.
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise: a release. Anything else is a simulation.
+        None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
         Charged by every fit, before noise is drawn; shared by clones.
 

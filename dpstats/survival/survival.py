@@ -108,7 +108,7 @@ class PrivateSurvival(_Fitted):
         Whether times happen at the edges only (whole months, say): curves are then steps, and restricted means have no
         grid term.
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise: a release. Anything else is a simulation.
+        None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
         Charged by every fit, before noise is drawn; shared by clones.
 

@@ -86,7 +86,7 @@ class Cells:
         if code < 0:
             known = ", ".join(map(repr, self.levels[attribute]))
             raise InvalidParameter(
-                f"{name} must be of the levels {known} of {self.names[attribute]!r}, got {reprlib.repr(level)}"
+                f"{name} must be one of the levels {known} of {self.names[attribute]!r}, got {reprlib.repr(level)}"
             )
         return int(code)
 

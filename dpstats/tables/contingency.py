@@ -96,7 +96,7 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
         cell. With "drop" the number of such rows is released beside the cells, at no cost, and proportions and tests
         are about the other rows.
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise: a release. Anything else is a simulation.
+        None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
         Charged by every fit, before noise is drawn; shared by clones.
 
@@ -109,7 +109,7 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
     noise_std_ : float
         Standard deviation of the noise of a cell.
     privacy_ : PrivacyGuarantee
-        For neighbours that differ in one row; n is public.
+        Guarantee of the fit, for neighboring datasets that differ in one row.
     plan_ : TablePlan
     n_features_in_ : int
         Number of attributes.
@@ -160,7 +160,7 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
     _min_samples = 1
 
     def plan(self, n_samples: int, n_features: int | None = None) -> TablePlan:
-        """Return what a fit on data of this size would release, and at which cost.
+        """Return the release plan of a fit on data of this size.
 
         Parameters
         ----------
@@ -173,7 +173,7 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
         n = check_integer("n_samples", n_samples, at_least=1, at_most=2**31)
         d = len(kinds) if n_features is None else check_integer("n_features", n_features, at_least=1)
         if d != len(kinds):
-            raise InvalidParameter(f"n_features must be that of the levels declared ({len(kinds)}), got {d}")
+            raise InvalidParameter(f"n_features must be {len(kinds)}, one per attribute of levels, got {d}")
         unknown = check_choice("unknown", self.unknown, ["error", "drop"])
         guarantee = PrivacyGuarantee(*check_privacy_parameters(self.epsilon, self.delta))
         shape = tuple(map(len, kinds))
@@ -577,7 +577,7 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
         if len(chosen) != 2 or set(chosen) & set(within):
             beside = "" if strata is None else ", beside the strata"
             raise InvalidParameter(
-                f"attributes must be two, that of the groups and that of the outcome{beside}, of "
+                f"attributes must be two, the groups and the outcome{beside}, among "
                 f"{', '.join(map(repr, whole.names))}"
             )
         cells = whole.over((*chosen, *within))

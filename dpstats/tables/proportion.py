@@ -101,7 +101,7 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
         How to treat a missing entry. "error" refuses the data. "drop" leaves its row out. The proportion among the
         observed rows then comes from noisy counts of ones and of zeros, each with twice the Laplace scale.
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise: a release. Anything else is a simulation.
+        None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
         Charged by every fit, before noise is drawn; shared by clones.
 
@@ -120,7 +120,7 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
     noise_std_ : float
         Standard deviation of the noise in ``proportion_``.
     privacy_ : PrivacyGuarantee
-        For neighbours that differ in one row; n is public.
+        Guarantee of the fit, for neighboring datasets that differ in one row.
     plan_ : ReleasePlan
     n_features_in_ : int
         1.
@@ -167,7 +167,7 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
     _min_samples = 1
 
     def plan(self, n_samples: int, n_features: int = 1) -> ProportionPlan:
-        """Return what a fit on data of this size would release, and at which cost.
+        """Return the release plan of a fit on data of this size.
 
         Parameters
         ----------
@@ -176,7 +176,9 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
         """
         n = check_integer("n_samples", n_samples, at_least=1, at_most=2**31)
         if check_integer("n_features", n_features, at_least=1) != 1:
-            raise InvalidParameter(f"n_features must be 1: a proportion is of one column, got {n_features}")
+            raise InvalidParameter(
+                f"n_features must be 1, because a proportion needs one column, got {n_features}"
+            )
         guarantee = PrivacyGuarantee(*check_privacy_parameters(self.epsilon, self.delta))
         missing = check_missing(self.missing, ["error", "drop"])
         stages: list[AnyStage] = [count_stage(2 if missing == "drop" else 1, guarantee, COUNT)]

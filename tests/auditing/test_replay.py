@@ -71,7 +71,7 @@ def test_a_release_that_does_not_repeat_itself_is_not_accused() -> None:
     def noisy_before(x: Any, source: Any) -> Any:
         return source.laplace(rng.laplace(), sensitivity=1.0)
 
-    with pytest.raises(InvalidParameter, match="must repeat itself on the same dataset"):
+    with pytest.raises(InvalidParameter, match="must give the same result on the same dataset"):
         check_sensitivity(noisy_before, ROWS, NEAR)
 
 

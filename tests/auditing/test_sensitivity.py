@@ -198,7 +198,7 @@ def test_it_cannot_pass_trivially() -> None:
         (lambda: check_sensitivity(sum, (1,), (2,), sensitivity=1.0, seed=-1), "seed must be"),
         (
             lambda: worst_neighbor(sum, X, np.zeros(2), sensitivity=1.0),
-            "candidates must be rows of the same shape",
+            "candidates must have the same number of columns",
         ),
     ):
         with pytest.raises(InvalidParameter, match=message):
@@ -229,7 +229,7 @@ def test_the_pair_is_of_the_relation_that_stages_are_for() -> None:
     added, replaced = (counted(item) for item in (Neighbors.ADD_OR_REMOVE_ONE, Neighbors.REPLACE_ONE))
     assert check_sensitivity(added, x, x[1:]).ok and check_sensitivity(replaced, x, z).ok
     for release, other in ((added, z), (replaced, x[1:])):
-        with pytest.raises(InvalidParameter, match="neighbours as the release means it"):
+        with pytest.raises(InvalidParameter, match="neighboring datasets of the release"):
             check_sensitivity(release, x, other)
     with pytest.raises(InvalidParameter, match="ADD_OR_REMOVE_ONE"):
         worst_neighbor(added, x, [0, 1])

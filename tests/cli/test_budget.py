@@ -40,13 +40,13 @@ def test_budget_new_show_history_and_a_mean_that_charges_it(
 def test_budget_errors(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     missing = str(tmp_path / "none.db")
     for arguments, message in (
-        (["budget", "results", missing], "there is no such ledger"),
-        (["budget", "show", missing], "there is no such ledger"),
+        (["budget", "results", missing], "the ledger does not exist"),
+        (["budget", "show", missing], "the ledger does not exist"),
         (["budget", "new", str(table), "--epsilon", "1"], "exists already"),
         (["budget", "new", missing, "--epsilon", "0"], "epsilon must be"),
         (["budget", "new", missing, "--epsilon", "1", "--method", "gdp"], "delta must be greater than 0"),
         (["budget", "show", str(table)], "is not a ledger, or it is corrupt"),
-        (["mean", str(table), *AGE, "--budget", missing], "there is no such ledger"),
+        (["mean", str(table), *AGE, "--budget", missing], "the ledger does not exist"),
     ):
         usage = ("exists already", "epsilon must be", "delta must be greater than 0")
         assert main(arguments) == (2 if message in usage else 6)

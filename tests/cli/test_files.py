@@ -36,7 +36,7 @@ def test_files_of_other_commands_are_kept_apart(folder: Path, capsys: pytest.Cap
             ["audit", "people.csv", "--epsilon", "1", "--json", "people.csv"],
             "file and --json must be different",
         ),
-        (["simulate", "mean-rate", *GRID, "--out", "b.db"], "--out b.db is not the file of a study"),
+        (["simulate", "mean-rate", *GRID, "--out", "b.db"], "--out b.db must be the file of a study"),
         (
             ["simulate", "mean-rate", *GRID, "--report", "no/r"],
             "--report must name a file that can be written",

@@ -118,8 +118,11 @@ def test_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
             "must name each column once",
         ),
         ([*LABELS, "--column", "nix", "--bounds", "0", "1"], "must name columns of rows.csv"),
-        ([*LABELS, "--column", "visits", "--bounds", "nix=0,1"], "--bounds must be of --column, got 'nix'"),
-        ([*VISITS, "--unit", "visits"], "--unit must be another column"),
+        (
+            [*LABELS, "--column", "visits", "--bounds", "nix=0,1"],
+            "--bounds must name a column of --column, got 'nix'",
+        ),
+        ([*VISITS, "--unit", "visits"], "--unit must be a column that is not in"),
         ([*VISITS, "--plot", "means.txt"], "--plot must name a png, pdf or svg file"),
         (
             [*LABELS, "--column", "name", "--bounds", "0", "1"],

@@ -119,7 +119,7 @@ def test_an_empty_covariance_is_one_line(
 ) -> None:
     (folder / "cov.csv").write_text(content)
     arguments = ["identity-test", "people.csv", "--column", "age", "--mean", "0", "--cov"]
-    assert "without a header, got cov.csv (it is empty)" in refused([*arguments, "cov.csv"], capsys)
+    assert "without a header, got cov.csv: the file is empty" in refused([*arguments, "cov.csv"], capsys)
     assert "without a header, got . (Is a directory)" in refused([*arguments, "."], capsys)
 
 

@@ -61,7 +61,7 @@ TABLES = {
     "spaces": (b"a, age\n1,2\n3,4\n", "x.csv ('a', ' age'), got 'age'"),
     "a name of two lines": (b'"a\nge",b\n1,2\n3,4\n', r"('a\nge', 'b'), got 'age'"),
     "many names": (b",".join(b"c%d" % j for j in range(99)), "'c19', ... 79 more), got 'age'"),
-    "a name twice": (b"age,age\n1,2\n", "x.csv has more than one column of a name given as --column"),
+    "a name twice": (b"age,age\n1,2\n", "x.csv has two columns with the same name in --column"),
 }
 USAGE = ("semicolons", "spaces", "a name of two lines", "many names")
 
@@ -239,7 +239,7 @@ def test_two_columns_of_a_name_are_refused(folder: Path, monkeypatch: pytest.Mon
     without_duckdb(monkeypatch)
     monkeypatch.setattr(pd, "read_parquet", lambda path, **_: pd.DataFrame([[1, 2]], columns=["age", "age"]))
     (folder / "x.parquet").touch()
-    with pytest.raises(InvalidData, match=r"x\.parquet has more than one column of a name"):
+    with pytest.raises(InvalidData, match=r"x\.parquet has two columns with the same name"):
         read(Path("x.parquet"), ["age"])
 
 

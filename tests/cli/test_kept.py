@@ -164,7 +164,8 @@ def test_nothing_is_charged_where_nothing_can_be_kept(
     capsys.readouterr()
     assert main(MEAN) == 6
     assert (
-        "b.db.results: results cannot be kept beside the ledger (Is a directory)" in capsys.readouterr().err
+        "b.db.results: results cannot be stored next to the ledger (Is a directory)"
+        in capsys.readouterr().err
     )
     assert charges() == 0
     results_path(Path("b.db")).rmdir()
@@ -208,5 +209,5 @@ def test_results_are_read_where_nothing_can_be_written(folder: Path) -> None:
     assert (found, releases, text, facts) == (number, [{"label": "a"}], None, None)
     assert results.path.read_bytes() == before
     results.path.write_text("no database" * 99)
-    with pytest.raises(LedgerError, match="results cannot be kept"):
+    with pytest.raises(LedgerError, match="results cannot be stored"):
         results.all()

@@ -120,8 +120,8 @@ def test_adaptive_mean_states_its_assumption(table: Path, capsys: pytest.Capture
             [*ADAPTIVE, "--bound", "9", "--std", "1", *AGE[2:]],
             "--method adaptive needs --bound or --bounds, one",
         ),
-        ([*AGE, "--bound", "9"], "--bound does not go with --method clipped"),
-        ([*AGE, "--tails", "variance"], "--tails does not go with --method clipped"),
+        ([*AGE, "--bound", "9"], "--bound cannot be used with --method clipped"),
+        ([*AGE, "--tails", "variance"], "--tails cannot be used with --method clipped"),
         (["--column", "age"], "--method clipped needs --bounds"),
         ([*AGE, "--std", "1", "--std", "2"], "--std must be given once, or once per column (1)"),
     ],
@@ -149,6 +149,6 @@ def test_a_value_is_tested_at_no_cost(folder: Path, capsys: pytest.CaptureFixtur
     # A value that no mean can have is refused before the charge.
     for given in (["--test", "101"], ["--test", "nan"]):
         message = refused(["mean", "people.csv", *AGE, "--budget", "b.db", *given], capsys, 2)
-        assert "--test must lie inside the declared bounds" in message
+        assert "--test must be between the declared bounds" in message
     adaptive = [*ADAPTIVE, "--bound", "50", "--std", "12", "--budget", "b.db", "--test", "-51"]
     assert "between -50 and 50" in refused(["mean", "people.csv", *adaptive], capsys, 2)

@@ -189,13 +189,16 @@ AGE = ["--column", "age", "--bounds", "age=0,80"]
 BAD = {
     "no outcome": (AGE, "--outcome must be given, or --formula"),
     "no column": (["--outcome", "cost", *BOUNDS[:1], BOUNDS[2]], "--column must be given, once for each"),
-    "the outcome's bounds": (["--outcome", "cost", *AGE], "--bounds must have those of the outcome: cost=LO"),
+    "the outcome's bounds": (["--outcome", "cost", *AGE], "--bounds must include the outcome: cost=LO"),
     "no bounds": (["--outcome", "cost", "--column", "age", "--bounds", "cost=0,1"], "got none for 'age'"),
     "bounds reversed": ([*LINEAR[:5], "age=80,0", "cost=0,9"], "--bounds must be two numbers LO < HI"),
-    "bounds of nobody": ([*LINEAR, "--bounds", "agee=0,1"], "--bounds must be of --column or --outcome"),
+    "bounds of nobody": (
+        [*LINEAR, "--bounds", "agee=0,1"],
+        "--bounds must name a column of --column or --outcome",
+    ),
     "levels of nobody": (
         [*LINEAR, "--levels", "p=a,b"],
-        "--levels must be of --column or --outcome, got 'p'",
+        "--levels must name a column of --column or --outcome, got 'p'",
     ),
     "bounds and levels": ([*LINEAR, "--levels", "age=1,2"], "have --bounds or --levels, not both, got 'age'"),
     "outcome among columns": (
@@ -229,10 +232,10 @@ BAD = {
         [*LINEAR, "--cov-type", "HC", "--method", "sufficient"],
         "--cov-type goes with linear regression by newton only, got sufficient",
     ),
-    "a method": ([*LOGISTIC, "--method", "functional"], "--method functional does not go with --logistic"),
+    "a method": ([*LOGISTIC, "--method", "functional"], "--method functional cannot be used with --logistic"),
     "delta of what is pure": (
         [*LINEAR, "--method", "functional", "--delta", "1e-6"],
-        "--delta does not go with --method functional, which is pure",
+        "--delta cannot be used with --method functional, which is pure",
     ),
     "delta 0": ([*LINEAR, "--delta", "0"], "delta must be greater than 0"),
     "epsilon 0": ([*LINEAR, "--epsilon", "0"], "epsilon must be a finite number greater than 0, got 0"),
@@ -240,9 +243,12 @@ BAD = {
     "seed and budget": ([*LINEAR, "--seed", "1", "--budget", "b"], "--seed and --budget cannot be given"),
 }
 BAD_FORMULAS = {
-    "outcome": ([*FORMULA, "--outcome", "cost"], "--outcome does not go with --formula, which says it"),
-    "column": ([*FORMULA, "--column", "age"], "--column does not go with --formula"),
-    "no intercept": ([*FORMULA, "--no-intercept"], "--no-intercept does not go with --formula"),
+    "outcome": (
+        [*FORMULA, "--outcome", "cost"],
+        "--outcome cannot be used with --formula. Give it in the formula",
+    ),
+    "column": ([*FORMULA, "--column", "age"], "--column cannot be used with --formula"),
+    "no intercept": ([*FORMULA, "--no-intercept"], "--no-intercept cannot be used with --formula"),
     "bounds without names": ([*FORMULA, "--bounds", "0", "1"], "--bounds must name their columns"),
     "no left side": (["--formula", "age", *BOUNDS], "--formula must have an outcome: 'y ~ x', got 'age'"),
     "no sense": (["--formula", "cost ~ age +", *BOUNDS], "formula must be like 'y ~ x + C(plan)'"),

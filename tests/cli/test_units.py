@@ -105,7 +105,7 @@ def test_a_unit_is_another_column_and_there(
     words = [command.split()[0], str(file), *COMMANDS[command]]
     taken = "plan" if command in ("table", "proportion", "regress by formula") else "visits"
     assert main([*words, "--unit", taken]) == 2
-    assert "--unit must be another column" in capsys.readouterr().err
+    assert "--unit must be a column that is not in" in capsys.readouterr().err
     assert main([*words, "--unit", "nobody"]) == 2
     assert "nobody" in capsys.readouterr().err
     rows = pd.read_csv(file)
@@ -135,7 +135,7 @@ def test_a_ledger_keeps_the_unit_and_refuses_another(
     assert main(["budget", "new", ledger, "--epsilon", "10", "--delta", "1e-3", "--unit", "person"]) == 0
     words = [name, str(file), *COMMANDS[command], "--budget", ledger]
     assert main(words) == 2
-    assert "the budget is for the unit 'person', the charge is for the unit 'row'" in capsys.readouterr().err
+    assert "the unit of the budget is 'person', the unit of the charge is 'row'" in capsys.readouterr().err
     assert main([*words, "--unit", "person"]) == 0
     capsys.readouterr()
     (charge,) = json_of(["budget", "history", ledger], capsys)["charges"]

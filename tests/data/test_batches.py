@@ -115,7 +115,7 @@ def test_sums_add_up_and_names_are_checked():
     for columns, beside in ((["d"], None), (None, "d")):
         with pytest.raises(InvalidData, match="none of the name 'd'"):
             chosen_columns(["a"], columns, beside)
-    with pytest.raises(InvalidData, match="name of its own"):
+    with pytest.raises(InvalidData, match="different name for every column"):
         chosen_columns(["a", "a"], None, None)
     assert "read them without dpstats" in str(refusal())
     assert "3 columns" in repr(Cut(X, 100, ["u", "v", "w"]))

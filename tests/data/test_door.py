@@ -223,7 +223,7 @@ POLICIES: dict[str, dict[str, Family]] = {
         lambda m: MannWhitneyTest(groups=["u", "v"], n_simulations=99), ONLY, ["u", "v"] * 6
     ),
     "linear": with_policies(
-        lambda m: PrivateLinearRegression(x_bounds=BOUNDS, y_bounds=BOUNDS), ONLY, OUTCOMES
+        lambda m: PrivateLinearRegression(x_bounds=BOUNDS, y_bounds=BOUNDS, missing=m), DROP, OUTCOMES
     ),
     "moments": with_policies(
         lambda m: SufficientStatisticsRegression(x_bounds=BOUNDS, y_bounds=BOUNDS, missing=m), DROP, OUTCOMES
@@ -232,7 +232,9 @@ POLICIES: dict[str, dict[str, Family]] = {
         lambda m: FunctionalMechanismRegression(x_bounds=BOUNDS, y_bounds=BOUNDS, missing=m), DROP, OUTCOMES
     ),
     "covariance": with_policies(lambda m: PrivateCovariance(bounds=BOUNDS), ONLY),
-    "logistic": with_policies(lambda m: PrivateLogisticRegression(x_bounds=BOUNDS), ONLY, OUTCOMES > 0),
+    "logistic": with_policies(
+        lambda m: PrivateLogisticRegression(x_bounds=BOUNDS, missing=m), DROP, OUTCOMES > 0
+    ),
 }
 FAMILIES = {f"{name}, {policy}": family for name, some in POLICIES.items() for policy, family in some.items()}
 PLANS = {name: family.estimator.plan(4 if "per row" in name else N, 1) for name, family in FAMILIES.items()}

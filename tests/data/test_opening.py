@@ -133,7 +133,7 @@ def test_rows_that_have_to_be_counted_are_not_where_nothing_is_left() -> None:
         ClippedMean(bounds=(0, 1), budget=budget).fit(UnknownSize(columns))
     assert columns.looked_at == 1
     budget.charge(budget.remaining)
-    with pytest.raises(BudgetExceeded, match="nothing is left"):
+    with pytest.raises(BudgetExceeded, match="nothing remains"):
         ClippedMean(bounds=(0, 1), budget=budget).fit(UnknownSize(columns))
     assert columns.looked_at == 1
 

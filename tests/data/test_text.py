@@ -180,7 +180,7 @@ def test_columns() -> None:
         read("a, b\n1,2\n", ["b"])
     with pytest.raises(InvalidParameter, match="columns must name each column once"):
         read("a,b\n1,2\n", ["a", "a"])
-    with pytest.raises(InvalidData, match="more than one column of a name"):
+    with pytest.raises(InvalidData, match="two columns with the same name"):
         read("a,a\n1,2\n", ["a"])
     with pytest.raises(InvalidData, match="first line must have the names"):
         read("\n1\n", ["a"])

@@ -45,5 +45,5 @@ def test_filtering_claims_its_total_for_the_stages_of_the_proof_only(noise: str)
         replace(plan, target=PrivacyGuarantee(2.0, 1e-6)),
         replace(plan, target=PrivacyGuarantee(4.0, 1e-7)),
     ):
-        with pytest.raises(DPStatsError, match="not those that are proved"):
+        with pytest.raises(DPStatsError, match="must be the proved split"):
             _ = changed.guarantee

@@ -20,7 +20,7 @@ def test_early_stages_that_leave_no_level_are_refused_before_a_charge() -> None:
         **options, constants=(0.05, 0.1, 0.01), level=0.02, epsilon=5, budget=budget
     )
     rows = np.random.default_rng(0).normal(8, 1, (60, 2))
-    refusal = r"constants must have a larger third number: the early stages reject a share of 0\.0202 .* level = 0\.02"
+    refusal = r"constants must have a larger third number: .* reject a proportion of 0\.0202 .* level = 0\.02"
     with pytest.raises(InvalidParameter, match=refusal):
         test.fit(rows)
     with pytest.raises(InvalidParameter, match=refusal):
@@ -37,7 +37,7 @@ def test_early_stages_that_leave_no_level_are_refused_before_a_charge() -> None:
 
 def test_solver_is_refused_beyond_its_size() -> None:
     test = LipschitzExtensionTest(constraint="inner_product", solver="exact", budget=PrivacyBudget(1.0))
-    with pytest.raises(InvalidParameter, match="solver='exact' is for small data, got n_samples = 60"):
+    with pytest.raises(InvalidParameter, match="solver='exact' needs small data, got n_samples = 60"):
         test.fit(np.hstack([NULL_ROWS] * 3))
     assert test.budget.spent.epsilon == 0
     assert test.plan(12, 3).design.exact

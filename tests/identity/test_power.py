@@ -105,7 +105,7 @@ def test_power_at_a_size_that_is_out_of_reach_is_refused_at_once() -> None:
 
 
 def test_no_number_of_rows_is_enough_for_the_smallest_distances() -> None:
-    with pytest.raises(InvalidParameter, match=r"too small for power 0\.8 at any n"):
+    with pytest.raises(InvalidParameter, match=r"less than power 0\.8 at any n"):
         L1ExtensionTest(**FAST).required_samples(1e-200, 2, n_simulations=20)
 
 

@@ -204,7 +204,7 @@ def test_room_for_exact_arithmetic_is_a_public_matter():
     # refusal would tell two datasets from each other.
     n, rho = 1000, 2**62 // (4 * 1000 * 2980)
     for sums in (np.zeros(n), np.full(n, (n - 1) * rho), np.full(n, -rho)):
-        with pytest.raises(InvalidParameter, match="too large for exact 64-bit"):
+        with pytest.raises(InvalidParameter, match="small enough for exact 64-bit"):
             distance_of_row_sums(sums.astype(np.int64), rho, 0, 0.0)
     least = 2**62 // (4 * n * (3 * n + 1) + 1)
     assert distance_of_row_sums(np.zeros(n, dtype=np.int64), least, 0, 0.0) == 0

@@ -289,7 +289,7 @@ BAD_PARAMETERS = [
     ({"clip": None, "bounds": ("0", "1")}, "bounds must be a pair"),
     ({"clip": None, "bounds": {"a": (0, 1)}}, "bounds has labels, but X has no column names"),
     ({"bounds_are": "soft"}, "bounds_are must be one of 'clip', 'hard', got 'soft'"),
-    ({"clip": None, "bounds": (0, 1), "clip_norm": "l2"}, "bounds are of columns: give clip, the radius"),
+    ({"clip": None, "bounds": (0, 1), "clip_norm": "l2"}, "bounds cannot be used with clip_norm='l2'"),
     ({"clipped_share": 1}, "clipped_share must be True or False, got 1"),
     ({"clip": [1.0, 2.0]}, r"clip must be .* \(n_features=3\), got 2 numbers"),
     ({"clip": [1.0, 2.0, -1.0]}, "clip must be .* got -1 at position 2"),

@@ -202,7 +202,7 @@ def test_simulated_releases_are_refused():
 def test_another_relation_is_refused():
     charge = PrivacyGuarantee(0.1, neighbors=Neighbors.ADD_OR_REMOVE_ONE)
     budget = PrivacyBudget(1.0)
-    with pytest.raises(InvalidParameter, match="REPLACE_ONE, the charge is for ADD_OR_REMOVE_ONE"):
+    with pytest.raises(InvalidParameter, match="REPLACE_ONE, got ADD_OR_REMOVE_ONE"):
         budget.charge(charge)
     assert budget.history() == ()
     other = PrivacyBudget(1.0, neighbors=Neighbors.ADD_OR_REMOVE_ONE)

@@ -255,7 +255,7 @@ def test_a_replacement_is_a_removal_and_an_addition():
     assert total.delta == pytest.approx((1 + math.exp(0.3)) * 1e-3, rel=1e-14)
     for event in (Gaussian(0.3), Pure(0.3), Approximate(0.3, 0.1), ZCDP(0.3)):
         assert event.as_replace_one() is event
-    with pytest.raises(InvalidParameter, match="no conversion to REPLACE_ONE"):
+    with pytest.raises(InvalidParameter, match="not define a conversion to REPLACE_ONE"):
         Event(neighbors=ADD_OR_REMOVE).as_replace_one()
 
 
@@ -317,7 +317,7 @@ def test_costs_that_an_event_has_and_has_not():
     assert Gaussian(0.3).pure_cost() is None and ZCDP(0.3).pure_cost() is None
     assert Gaussian(0.4).zcdp_cost() == pytest.approx(0.08, rel=1e-15)
     assert BoundedRange(0.4).zcdp_cost() == pytest.approx(0.02, rel=1e-15)
-    with pytest.raises(InvalidParameter, match="has no profile"):
+    with pytest.raises(InvalidParameter, match="does not define a profile"):
         Event().profile(0.1)
 
 

@@ -141,7 +141,7 @@ def test_pld_pays_for_one_plan_and_nothing_after_it():
     assert budget.spent == PrivacyGuarantee(1.0, 1e-6) and budget.remaining == PrivacyGuarantee(0.0)
     with pytest.raises(InvalidParameter, match="fixed before the first answer"):
         budget.charge(Gaussian(1e-9))
-    with pytest.raises(BudgetExceeded, match="the plan costs"):
+    with pytest.raises(BudgetExceeded, match="the plan must cost at most"):
         PrivacyBudget(0.9, 1e-6, method="pld").charge(plan)
 
 
@@ -178,7 +178,7 @@ def test_methods_that_need_a_delta_say_so():
         InvalidParameter, match="method must be one of 'basic', 'gdp', 'zcdp', 'pld', got 'rdp'"
     ):
         PrivacyBudget(1.0, method="rdp")
-    with pytest.raises(InvalidParameter, match="planned is for method='pld'"):
+    with pytest.raises(InvalidParameter, match="planned must be None unless method='pld'"):
         PrivacyBudget(1.0, planned=[Pure(0.1)])
 
 
@@ -254,11 +254,11 @@ def _partial(epsilon, first, second, low, high, *, spend_second):
 def test_costs_that_lie_are_refused():
     replaced, added = Neighbors.REPLACE_ONE, Neighbors.ADD_OR_REMOVE_ONE
     for events, guarantee, message in (
-        ((Pure(50.0),), PrivacyGuarantee(1e-9), "cost more than the guarantee"),
+        ((Pure(50.0),), PrivacyGuarantee(1e-9), "cost at most the claimed guarantee"),
         (
             (Gaussian(0.1, neighbors=added),),
             PrivacyGuarantee(1.0, 1e-6, replaced),
-            "same neighbouring relation",
+            "same neighbors",
         ),
         ((), PrivacyGuarantee(1.0), "non-empty"),
         (("x",), PrivacyGuarantee(1.0), "non-empty tuple of events"),

@@ -148,7 +148,7 @@ def test_few_rows_are_said_to_be() -> None:
         ({"delta": 1}, "delta must be"),
         ({"confidence_level": 95}, "confidence_level must be"),
         ({"coverage": "all"}, "coverage must be one of"),
-        ({"coverage": "any", "confidence_level": None}, "coverage='any' is about intervals"),
+        ({"coverage": "any", "confidence_level": None}, "coverage='any' needs intervals"),
         ({"method": "split"}, "method must be one of"),
         ({"method": "halving"}, "method='halving' has no intervals"),
         ({"q": [k / 100 for k in range(1, 100)]}, "q must have at most 200 points"),

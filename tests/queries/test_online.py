@@ -99,7 +99,7 @@ def test_a_summary_says_how_far_the_stream_is() -> None:
 def test_as_many_queries_as_declared() -> None:
     made = online(n_queries=2).fit(COUNTS)
     assert len(list(made.stream(SUBSETS[:2]))) == 2
-    with pytest.raises(Exhausted, match="all n_queries = 2 that the error bound is for have been asked"):
+    with pytest.raises(Exhausted, match="all n_queries = 2 queries of the error bound have been answered"):
         made.answer(SUBSETS[0])
 
 
@@ -139,7 +139,7 @@ def test_a_stream_is_charged_once_and_not_copied() -> None:
     made.close()
     with pytest.raises(Exhausted, match="the stream was closed"):
         made.answer(SUBSETS[0])
-    with pytest.raises(DPStatsError, match="the bound is about the answers of"):
+    with pytest.raises(DPStatsError, match="must have given the answer"):
         made.confidence_interval()
 
 

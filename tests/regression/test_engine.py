@@ -45,5 +45,6 @@ def test_what_is_mostly_left_is_not_told_apart() -> None:
     left = np.diag([0.6, 0.4])
     for n, expected in ((100_000, [False, True]), (100, [False, False])):  # noise only, as the plan says
         assert (
-            told_apart(left, np.eye(2), regression_plan("linear", design, n, 1.0, 1e-6)).tolist() == expected
+            told_apart(left, np.eye(2), regression_plan("linear", design, n, 1.0, 1e-6), n).tolist()
+            == expected
         )

@@ -120,3 +120,18 @@ def test_without_an_intercept() -> None:
     assert np.isnan(made.outcome_rate_)
     assert np.abs((made.coef_ - BETA) / made.standard_errors_).max() < 4
     assert "Outcome rate" not in str(made.summary())
+
+
+def test_a_missing_outcome_of_declared_classes_drops_its_row() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 1))
+    y = np.where(X[:, 0] + rng.logistic(size=4000) > 0, "yes", "no").astype(object)
+    y[::4] = None
+    options = {"x_bounds": (-4, 4), "classes": ("no", "yes"), "epsilon": 50.0, "random_state": 0}
+    made = PrivateLogisticRegression(missing="drop", **options).fit(X, y)
+    assert made.rows_ == pytest.approx(3000, abs=20) and made.coef_[0] == pytest.approx(1, abs=0.15)
+    with pytest.raises(InvalidData, match="y must be one of the declared classes"):
+        PrivateLogisticRegression(**options).fit(X, y)
+    y[1] = "perhaps"
+    with pytest.raises(InvalidData, match="y must be one of the declared classes"):
+        PrivateLogisticRegression(missing="drop", **options).fit(X, y)

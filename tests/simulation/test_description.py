@@ -133,7 +133,7 @@ def test_what_can_only_be_named_cannot_have_a_file(tmp_path: Path) -> None:
     lock = threading.Lock()
     for sampler in (Mine(lock), functools.partial(rows, shift=lock), shifted(lock), Mine({"in": [lock]})):
         with pytest.raises(
-            InvalidParameter, match=r"sampler holds a lock, of which nothing but the class.*__repr__"
+            InvalidParameter, match=r"sampler holds a lock, whose values a file cannot identify.*__repr__"
         ):
             study(sampler).run(tmp_path / "s.db")
     assert not (tmp_path / "s.db").exists()

@@ -79,7 +79,7 @@ def test_bad_input_is_one_clear_error() -> None:
         (lambda: fit_rate(results, "n", term="privacy"), "term must be one of terms"),
         (lambda: fit_rate(results, "n", loss="risk"), "loss must be one of squared_error"),
         (lambda: fit_rate(results, "n", share=1.5), "share must be"),
-        (lambda: fit_formula(results, TERMS, constants={"bias": 1.0}), "constants must be of terms"),
+        (lambda: fit_formula(results, TERMS, constants={"bias": 1.0}), "constants must name terms"),
         (lambda: fit_formula(results, {"zero": lambda cell: 0.0}), "every term must be a positive number"),
         (lambda: fit_formula(few.where(lambda cell: cell["n"] == 100), TERMS), "needs at least 2 cells"),
         (lambda: compare(results, 0.0, relation="below"), "relation must be one of"),

@@ -60,11 +60,11 @@ def test_bad_input_is_one_clear_error() -> None:
     for call, message in (
         (
             lambda: sample_complexity(never, high=1000),
-            "low and high must enclose the crossing: the power at 1000",
+            "low and high must enclose the crossing: the estimated power at 1000",
         ),
         (
             lambda: sample_complexity(lambda n, rng: True),
-            "low and high must enclose the crossing: the power at 4",
+            "low and high must enclose the crossing: the estimated power at 4",
         ),
         (lambda: sample_complexity(lambda n, rng: 0.5), "power must return outcomes of tests"),
         (lambda: sample_complexity(SpatialSignTest()), "sampler must be given"),

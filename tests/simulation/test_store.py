@@ -65,7 +65,7 @@ def test_a_file_of_before_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
     connection.close()
     before = path.read_bytes()
     with pytest.raises(
-        StudyFileError, match=r"is of another version of dpstats \(format 1, this one writes 2\)"
+        StudyFileError, match=r"is a file of another version of dpstats \(format 1, this one writes 2\)"
     ):
         study().run(path)
     assert path.read_bytes() == before
@@ -143,7 +143,7 @@ def test_another_studys_file_is_refused(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "other.db") as connection:
         connection.execute("CREATE TABLE something (x)")
     connection.close()
-    with pytest.raises(StudyFileError, match="is not the file of a study"):
+    with pytest.raises(StudyFileError, match="must be the file of a study"):
         Study(Rademacher(), ESTIMATOR, GRID, 3).run(tmp_path / "other.db")
     with pytest.raises(StudyFileError, match="cannot be opened") as caught:
         Study(Rademacher(), ESTIMATOR, GRID, 3).run(tmp_path / "no" / "folder.db")

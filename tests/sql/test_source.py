@@ -310,7 +310,7 @@ def test_types_of_text_files_are_declared(tmp_path: Path) -> None:
     for types, message in cases:
         with pytest.raises(InvalidParameter, match=message):
             Source({"v": path}, types)
-    with pytest.raises(InvalidParameter, match="of CSV files"):
+    with pytest.raises(InvalidParameter, match="for CSV files only"):
         Source(duckdb.connect(), {"v.x": "DOUBLE"})
     path.write_text("x,Day\n1,2024-02-01\n")
     with pytest.raises(InvalidData, match="other columns"):

@@ -74,5 +74,5 @@ def test_an_option_is_drawn_once_with_its_own_noise() -> None:
     assert np.mean(np.abs(numbers - 5)) == pytest.approx(scale, rel=0.08)
     with pytest.raises(Exception, match="released before"):
         session.add_one("answer", np.array([5]), place)
-    with pytest.raises(Exception, match="has 31 options"):
+    with pytest.raises(Exception, match="must get one of its 31 options"):
         Session.simulated(plan, np.random.default_rng(0)).open().add_one("answer", np.array([5]), 31)

@@ -31,7 +31,7 @@ class Balls:
     shares : tuple of float
         Part of mu^2 that each stage gets; they add up to just below 1.
     distances : tuple of float
-        How far the mean is planned to be from the centre of each.
+        How far the mean is planned to be from the center of each.
     precision : float
         Inverse of the planned variance of the noise in a column of the estimate.
     """
@@ -55,8 +55,8 @@ def release_balls(
 ) -> Balls:
     """Return the balls that plan the least noise, or with ``intervals`` the shortest interval for any rows.
 
-    One ball about 0 is among those tried. A row of unit variances lies within sqrt(s + r^2) + 2 of a centre that is
-    within r of its mean. The first centre is 0, r = max_signal sqrt(s); a later one errs by its noise, and by
+    One ball about 0 is among those tried. A row of unit variances lies within sqrt(s + r^2) + 2 of a center that is
+    within r of its mean. The first center is 0, r = max_signal sqrt(s); a later one errs by its noise, and by
     sampling: sqrt(2 log(d/s)) standard errors in columns that were selected for their sampling error.
 
     Intervals are about the last stage, whose bias is at most about sqrt(s + r^2)/4R for any rows of these variances.

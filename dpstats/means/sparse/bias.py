@@ -1,6 +1,6 @@
 """How far clipping moves a mean at most, for any rows of which only standard deviations are known.
 
-Public numbers and releases in, numbers out. Lengths are in units of a column's standard deviation, about the centre
+Public numbers and releases in, numbers out. Lengths are in units of a column's standard deviation, about the center
 of the last stage. Proofs: docs/proofs/sparse-mean.md, "What the intervals cover".
 """
 
@@ -21,7 +21,7 @@ def cross_bias(radius: float, offsets: Numbers) -> Numbers:
     ----------
     radius : float
     offsets : array of shape (s,)
-        Upper limits of how far the mean of the clipped rows is from the centre, in each column.
+        Upper limits of how far the mean of the clipped rows is from the center, in each column.
 
     Returns
     -------

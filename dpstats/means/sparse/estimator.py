@@ -54,97 +54,101 @@ class _NotSplit(InvalidParameter, AttributeError):
 
 
 class SparseMean(ColumnEstimator[SparseMeanPlan]):
-    """Private mean of rows of which only a few columns have a mean that is not zero.
+    """Private mean of many columns, few of them with a nonzero mean.
 
-    Use it when there are far more columns than signals: privacy costs as much as for ``n_nonzero`` columns, and a
-    logarithm of the others.
+    Use this estimator if the table has far more columns than signals. Privacy costs as
+    much as for ``n_nonzero`` columns, and a logarithm of the number of the others.
 
     Parameters
     ----------
     n_nonzero : int
-        How many columns are selected; all others are reported as 0.
+        Number of columns to select. All others are reported as 0.
     epsilon : float, default=1.0
-        Privacy parameter, greater than 0.
+        Privacy parameter. Must be positive.
     delta : float, default=1e-6
-        0 is pure privacy, with Laplace noise; in (0, 1) the default selection's estimate has Gaussian noise.
+        Privacy parameter, in [0, 1). Zero gives pure differential privacy, with Laplace noise. With a positive
+        value, the default selection adds Gaussian noise to the estimate.
     clip : float
-        Public bound on the size of an entry. "peeling" clips every entry at it. "gumbel" does so for the scores
-        only, and only where it is below ``selection_clip``: what it reports is clipped by ``std`` and ``max_signal``.
-    std : float, array of shape (n_features,) or "private"
-        Public standard deviation of the columns; an upper bound is safe. With labels (a pandas Series) a fit takes
-        it by the names of a data frame's columns, and refuses other names. "private" releases the spread of the
-        selected columns with their means, at no cost to these (delta > 0, "gumbel"); ``std_bound`` is then needed.
-    std_bound : float or array of shape (n_features,), optional
-        For ``std="private"``: a public upper bound on the standard deviations, which may be loose. All that is
-        planned goes by it.
+        Public bound on the size of an entry. "peeling" clips every entry to it. "gumbel" uses it for the scores
+        only, if it is below ``selection_clip``: its estimates are clipped by ``std`` and ``max_signal``.
+    std : {"private"}, float or array-like of shape (n_features,)
+        Public standard deviation of the columns, or an upper bound on it. A pandas Series is matched to the columns of
+        ``X`` by name. "private" releases the standard deviations of the selected columns with their means, without
+        additional noise. It needs ``std_bound``, a positive delta and "gumbel".
+    std_bound : float or array-like of shape (n_features,), optional
+        Public upper bound on the standard deviations for ``std="private"``. It can be loose. The plan uses it.
     max_signal : float, default=1.0
-        Public bound on the size of a mean, in standard deviations, of at most 1e6. Larger signals are
-        found and, for delta > 0, mostly put right by the later stages of the release; one that is too far out for
-        these shows in the summary.
+        Public bound on the size of a mean in standard deviations, at most 1e6. Larger signals are found too. If
+        delta is positive, later stages correct most of their bias; the summary reports a signal that is too
+        large to correct.
     selection : {"gumbel", "peeling"}, default="gumbel"
-        "gumbel" selects all columns at once and then releases these, clipped as rows. "peeling" is algorithm 9.2.2:
-        column after column by Laplace noisy maximum, then the means with Laplace noise.
+        "gumbel" selects all columns at once and then releases their means, clipped as rows. "peeling" is
+        algorithm 9.2.2: it selects one column after another by a noisy maximum, and releases the means with
+        Laplace noise.
     calibration : {"exact", "textbook"}, default="exact"
-        For "peeling": "exact" takes the least noise that is private, by exact composition; "textbook" the printed
-        noise, and raises `NotPrivate` where that does not give the stated delta.
+        For "peeling". "exact" computes the smallest sufficient noise by exact composition. "textbook" uses the printed
+        noise, and raises `NotPrivate` if that noise does not give the requested delta.
     split : bool, default=False
-        Select on the first half of the rows and estimate on the second, each at the whole guarantee. Gives valid
-        intervals, if the rows are in no particular order: that is for you to know, or to shuffle.
+        Whether to select on the first half of the rows and to estimate on the second, each with the whole guarantee.
+        Intervals need it. They assume that the rows are in random order: shuffle them if necessary.
     selection_share : float, optional
-        "gumbel" without ``split``: part of the privacy (of rho, or of epsilon where delta = 0) that goes to the
-        selection. More finds weaker signals. By default planned: a quarter, a half or three quarters; or, where few
-        columns are left out, none, as all are released and the largest kept.
+        Budget fraction of the selection (of rho, or of epsilon if delta is 0), for "gumbel" without ``split``.
+        A larger fraction finds weaker signals. By default the plan chooses a quarter, a half or three quarters.
+        It chooses zero if few columns are left out: all are then released and the largest kept.
     selection_clip : float, optional
-        "gumbel": where entries are clipped for the scores, in standard deviations. Skewed columns need a wide one:
-        their clipped mean is far from zero though their mean is zero. By default planned: the one that finds the
-        weakest signals in columns of any shape, of those that hardly cost normal columns anything.
+        Clipping threshold of the scores in standard deviations, for "gumbel". Skewed columns need a large one,
+        because clipping moves their mean away from zero. By default the plan finds the weakest signals in
+        columns of any shape, among thresholds with almost no cost for normal columns.
     missing : {"error", "center"}, default="error"
-        What a NaN or infinite entry does: refuse the data (which shows that there was one), or count as 0.
+        Treatment of NaN and infinite entries. "error" raises `InvalidData`; the error reveals that such an entry
+        exists, which the guarantee does not cover. "center" replaces them with 0.
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exact noise: a release. Anything else is a simulation.
+        None draws exact noise from the operating system's entropy source. Any other value simulates
+        reproducible noise: the result is then not private.
     budget : PrivacyBudget, optional
-        Charged by every fit; shared by clones.
+        Budget that every call of ``fit`` charges. Clones share it.
 
     Attributes
     ----------
     support_ : ndarray of shape (n_nonzero,)
         Positions of the selected columns, in increasing order.
     mean_ : ndarray of shape (n_features,)
-        The private estimate, in the units of the data; 0 off the support.
+        Private estimate in the units of the data. It is 0 for all other columns.
     noise_scale_ : float or ndarray of shape (n_nonzero,)
-        Standard deviation (Gaussian) or scale (Laplace) of the noise of the selected columns' means.
+        Standard deviation (Gaussian) or scale (Laplace) of the noise in the selected means.
     std_ : ndarray of shape (n_nonzero,)
-        With ``std="private"``: the released standard deviations of the selected columns, as clipped.
+        Released standard deviations of the selected columns after clipping. Only with ``std="private"``.
     beyond_max_signal_ : bool
-        Whether the release lies at the edge of what can be released: some mean is further out than ``max_signal``
-        allows for, and estimates may be much too small.
+        Whether the release is at its largest possible value. Some mean is then larger than ``max_signal`` allows, and
+        estimates can be much too small.
     privacy_ : PrivacyGuarantee
-        For neighbours that differ in one row; n is public.
+        Guarantee of the fit, for neighboring datasets that differ in one row.
     plan_ : ReleasePlan
-        What was released, at which noise.
+        The release plan: every released quantity and its noise.
     n_features_in_ : int
+        Number of columns.
     feature_names_in_ : ndarray of shape (n_features,)
-        Where X has column names.
+        Column names. Only if ``X`` has column names.
 
     Notes
     -----
-    Neighbours are datasets of the same public size with one row replaced. X may be a scipy.sparse table of any
-    format; it is never made dense. One that stores an entry twice is refused (which shows that there was one), as
-    adding the copies up in floating point could let one row change others. Scores are sums of integers on a
-    public lattice, so their sensitivity is exact and selections need no rounding of their own.
+    **Privacy.** Neighboring datasets have the same public number of rows and differ in one row. Scores are sums
+    of integers on a public lattice, so that their sensitivity is exact. ``X`` can be a scipy.sparse table of
+    any format. A table that stores an entry twice raises an error, which reveals that there is one:
+    floating-point sums of the copies could let one row change others.
 
-    The release for delta > 0 has up to three stages, each a mean of rows clipped to a ball about the average of the
-    ones before, and so a smaller ball: the plan chooses the number that has least noise. A column that was not
-    selected is reported as 0 whatever its mean: intervals are for selected columns.
+    **Stages.** If delta is positive, the release has up to three stages. Each is a mean of rows clipped to a
+    smaller ball, about the average of the earlier stages. The plan chooses the number of stages with the least
+    noise.
 
-    What the selection finds depends on the shape of the columns, as clipping moves the mean of skewed ones: the plan
-    and the summary say from which mean on normal columns are found, and from which on any columns whose standard
-    deviation is at most ``std``. Intervals cover the means of any such rows: they count the largest bias that
-    clipping can cause (``estimand="clipped"`` leaves it out), are about the last stage, whose ball is planned for
-    short intervals, and are infinite where clipping may have taken everything.
+    **Estimand.** Intervals are available for selected columns only. They cover the mean of any rows whose
+    standard deviation is at most ``std``, and include the largest bias of clipping (``estimand="clipped"``
+    leaves it out). They use the last stage, whose ball is planned for short intervals. They are infinite if
+    clipping may have removed a whole signal. The plan and the summary report two detectable signals: for normal
+    columns, and for columns of any shape.
 
-    With exact noise "peeling" draws ``n_nonzero * n_features`` numbers, about 7 microseconds each; "gumbel" is
-    much faster (1e6 columns: a second).
+    **Speed.** With exact noise, "peeling" draws ``n_nonzero * n_features`` numbers, about 7 microseconds each.
+    "gumbel" takes a second for 1e6 columns.
 
     References
     ----------
@@ -206,7 +210,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         return 4 if isinstance(self.split, bool | np.bool_) and self.split else 2
 
     def plan(self, n_samples: int, n_features: int) -> SparseMeanPlan:
-        """Return what a fit on data of this size would release, and at which cost.
+        """Return the release plan of a fit on data of this size.
 
         Parameters
         ----------
@@ -290,7 +294,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         if not isinstance(self.std, str):
             if self.std_bound is not None:
                 raise InvalidParameter(
-                    "std_bound is for std='private': an upper bound is given as std itself"
+                    "std_bound must be None unless std='private'. Give an upper bound as std"
                 )
             return False, check_columns("std", self.std, d, above=0)
         check_choice("std", self.std, ["private"])
@@ -307,9 +311,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         if kind == "peeling":
             return partial(peeling_parts, clip=self.clip, calibration=calibration)
         if calibration == "textbook":
-            raise InvalidParameter(
-                "calibration='textbook' is that of algorithm 9.2.2: use selection='peeling'"
-            )
+            raise InvalidParameter("calibration='textbook' needs selection='peeling' (algorithm 9.2.2)")
         return partial(
             gumbel_parts,
             clip=self.clip,

@@ -68,7 +68,7 @@ def _pure(setting: Setting, problem: Problem, design: Design, unit: float, bits:
     """Return Laplace noise in one cross about 0."""
     if setting.private_spread:
         raise InvalidParameter(
-            "std='private' needs delta > 0: squares beside the sums of a row are free for Gaussian noise only"
+            "std='private' needs delta > 0: squares add no cost to sums under Gaussian noise only"
         )
     ball = CrossLattice.build(cross_of(problem, design) * unit, 0.0, released(problem, design), bits=bits)
     integers = _integers(ball, problem.n_release, _name(design), 1.0)

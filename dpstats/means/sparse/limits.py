@@ -30,7 +30,7 @@ _EDGE = 1.0  # this close to the surface, nearly every row was clipped
 
 
 class Released(NamedTuple):
-    """The last stage, in standard deviations: its answer about its centre, and the noise of it.
+    """The last stage, in standard deviations: its answer about its center, and the noise of it.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ def _half_widths(plan: SparseMeanPlan, report: Report, tail: float, population: 
     left = tail * (1 - _FOR_PLACE - (_FOR_SPREAD if plan.private_spread else 0.0))
     mean = np.zeros_like(last.shift)
     for _ in range(3):
-        # Clipped entries lie between their own value and the centre: their variance is at most 1 + mean^2.
+        # Clipped entries lie between their own value and the center: their variance is at most 1 + mean^2.
         sampling = np.hypot(1.0, mean) / math.sqrt(last.n)
         bias, offsets = _ball(last, sampling, tail)
         mean = np.where(np.isfinite(bias), offsets + bias, last.radius)
@@ -165,7 +165,7 @@ def beyond(plan: SparseMeanPlan, report: Report) -> bool:
 
 
 def _ball(last: Released, sampling: Numbers, tail: float) -> tuple[Numbers, Numbers]:
-    """Return bounds on the bias of every column, and upper limits of its clipped mean's distance from the centre."""
+    """Return bounds on the bias of every column, and upper limits of its clipped mean's distance from the center."""
     s, each = last.shift.size, tail * _FOR_PLACE / 2
     offsets = np.abs(last.shift) + norm.isf(each / 2) * np.hypot(sampling, last.noise)
     # Sampling errors of columns may be one and the same; noises are independent.

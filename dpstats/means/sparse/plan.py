@@ -90,10 +90,10 @@ class Report(NamedTuple):
     last : array of shape (n_nonzero,)
         The answer of the last stage.
     shift : array of shape (k,)
-        The same of all columns that were released, about the centre of that stage; in standard deviations where rows
+        The same of all columns that were released, about the center of that stage; in standard deviations where rows
         are standardised.
     squares : array of shape (k,) or None
-        Mean squares of these about that centre, where the spread is private.
+        Mean squares of these about that center, where the spread is private.
     kept : array of shape (n_nonzero,)
         The places of the selected columns among those that were released.
     """

@@ -61,7 +61,7 @@ def release_on_support(private: Halves, plan: SparseMeanPlan, session: Session) 
 def _sums_about(
     rows: NDArray[np.float64], ball: BallLattice, centers: NDArray[np.float64], powers: int
 ) -> NDArray[np.int64]:
-    """Return the sums of the rows about each of the centres, and of as many powers: shape (powers, centres, s)."""
+    """Return the sums of the rows about each of the centers, and of as many powers: shape (powers, centers, s)."""
     distinct, which = np.unique(centers, axis=0, return_inverse=True)
     if len(distinct) == 1:
         sums = np.stack(replace(ball, center=distinct[0]).moments(rows, powers=powers).powers)[:, None]

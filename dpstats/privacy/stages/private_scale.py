@@ -98,7 +98,7 @@ class Smooth:
         if ratio <= 1:
             return Pure(up(share), neighbors=self.neighbors)
         if Fraction(self.far) < self.size * apart:
-            raise DPStatsError("levels are further apart than what is set aside for it. This is a defect")
+            raise DPStatsError("the distance between levels exceeds its part of the budget. This is a defect")
         beyond = Fraction(self.far) / (ratio - 1)
         delta = twice_exp_up(-beyond) if self.size == 1 else norm_tail_up(beyond, self.size)
         return Approximate(up(share + Fraction(self.far)), delta, neighbors=self.neighbors)

@@ -64,7 +64,7 @@ class Selection:
         # Only Gumbel noise serves several selections at once: its one draw has the law of as many new ones.
         if self.times not in (1, self.size) or (self.noise != "gumbel" and self.times != self.size):
             raise InvalidParameter(
-                f"times must be {self.size} (noise anew for each selection), or 1 for Gumbel noise, got {self.times}"
+                f"times must be {self.size} (new noise for each selection), or 1 for Gumbel noise, got {self.times}"
             )
 
     @property

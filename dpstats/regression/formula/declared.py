@@ -114,7 +114,7 @@ def _reader(data: Any) -> Callable[[str], Any]:
     data = in_memory(data)
     names = list(data) if isinstance(data, Mapping) else column_names(data) or []
     if len(set(names)) < len(names):
-        raise InvalidData(f"data must have a name of its own for every column, got {listed(names)}")
+        raise InvalidData(f"data must have a different name for every column, got {listed(names)}")
     frame = frame_of(data) if names and not isinstance(data, Mapping) else None
     if frame is None and not isinstance(data, Mapping):
         kind = type(data).__name__

@@ -152,7 +152,7 @@ def parse(
     names = tuple(column.text for column in columns)
     if not names or len(set(names)) < len(names):
         raise InvalidParameter(
-            f"formula must give columns, each with a name of its own, got {formula!r}, which gives {listed(names)}"
+            f"formula must give columns with different names, got {formula!r}, which gives {listed(names)}"
         )
     # The bounds of a column are those that it has in a table without rows.
     empty = Table(declared, dict.fromkeys([*declared.bounds, *declared.levels], ()))
