@@ -23,7 +23,7 @@ _START = datetime.datetime(1970, 1, 1)
 def read_labels(entries: Any, name: str = "y") -> NDArray[np.object_]:
     """Return the label of each entry in its one spelling; None for an entry without a label.
 
-    Text is itself. Equal numbers are one label, whatever their type. Dates and times without a zone are a
+    Text is itself. Equal numbers of any type are one label. Dates and times without a zone are a
     ``datetime``. Missing and infinite entries, and all others, have no label.
 
     Examples
@@ -61,7 +61,7 @@ def _label(value: Any) -> Any:
 
 
 def _number(number: Any) -> Any:
-    """Return an integer where a number is one, else a float where that is exact, else a fraction."""
+    """Return an integer, a float or a fraction: the first that is exact."""
     if isinstance(number, bool | int):
         return int(number)
     if isinstance(number, float):

@@ -67,14 +67,14 @@ class DiscoveredMeansPlan(GroupMeansPlan):
         return self.discovery.threshold
 
     def expected_groups(self, sizes: Any) -> float:
-        """Return how many groups of these sizes a fit is expected to release.
+        """Return the expected number of released groups, for groups of these sizes.
 
         Parameters
         ----------
         sizes : sequence of numbers
             Hypothetical numbers of rows, one for each group.
         """
-        return float(self.discovery.found(sizes).sum())
+        return float(self.discovery.compute_power(sizes).sum())
 
     def facts(self) -> dict[str, Any]:
         return {"groups": DISCOVER, "threshold": self.threshold}
@@ -97,7 +97,7 @@ def discovered_means_plan(
             "delta must be positive for groups='discover', got 0. Declare the groups, or give delta=1e-6 for example."
         )
 
-    def made(bits: int) -> DiscoveredMeansPlan:
+    def build(bits: int) -> DiscoveredMeansPlan:
         lattice = BoxLattice.build(
             region.clip, region.center, d, common=False, bits=bits, ends=(region.low, region.high)
         )
@@ -115,7 +115,7 @@ def discovered_means_plan(
             missing=missing,
         )
 
-    return finest(made)
+    return finest(build)
 
 
 def labeled_totals(table: Table, plan: GroupMeansPlan) -> tuple[list[Any], dict[str, NDArray[np.int64]]]:
@@ -133,7 +133,7 @@ def labeled_totals(table: Table, plan: GroupMeansPlan) -> tuple[list[Any], dict[
 
 
 def found_ratio(released: Mapping[str, Any], plan: DiscoveredMeansPlan) -> FoundRatio:
-    """Return what released totals say of the means of the groups that were found."""
+    """Return the ratios of the released totals of the groups that were found."""
     totals = GaussianTotals(len(released["labels"]), plan.n_features, plan.lattice.bits)
     flat = {name: np.ravel(released[name]) for name in (COUNTS, SUMS, SQUARES)}
     known = totals.ratio(flat, plan.totals_noise)
@@ -151,7 +151,7 @@ class FoundRatio(Ratio):
     Attributes
     ----------
     threshold : float
-        In rows.
+        The threshold in rows.
     """
 
     threshold: float = 0.0
@@ -162,13 +162,13 @@ class FoundRatio(Ratio):
 
     @cached_property
     def sizes(self) -> Floats:
-        """The sizes of the groups for which N is the median of what is released."""
-        return np.asarray(np.maximum(self._size_at(np.zeros(1))[0], 1.0))
+        """The sizes of the groups for which the release has the median N."""
+        return np.asarray(np.maximum(self._find_sizes(np.zeros(1))[0], 1.0))
 
     def size_limits(self, tail: float) -> tuple[Floats, Floats]:
         """Return lower and upper limits of the sizes, each wrong with this probability."""
         z = float(normal_quantile(tail))
-        low, high = np.maximum(self._size_at(np.array([z, -z])), 1.0)
+        low, high = np.maximum(self._find_sizes(np.array([z, -z])), 1.0)
         return low, high
 
     def score(self, value: Any) -> Floats:
@@ -180,12 +180,12 @@ class FoundRatio(Ratio):
         best = np.full(np.broadcast_shapes(m.shape, self.shape), np.inf)
         for start in range(0, len(sizes), step):
             some = slice(start, start + step)
-            both = self._given(sizes[some]).score(m) ** 2 + squares[some]
+            both = self._fix_sizes(sizes[some]).score(m) ** 2 + squares[some]
             best = np.minimum(best, both.min(axis=0))
         return np.asarray(np.where(m * self.sizes > self.T, -1.0, 1.0) * np.sqrt(best))
 
-    def _given(self, size: Floats) -> Ratio:
-        """Return what is known of the ratios if the groups have these sizes."""
+    def _fix_sizes(self, size: Floats) -> Ratio:
+        """Return the ratios of groups with these sizes, as if they were declared."""
         noise = self.noise
         center = noise.square_spread / noise.count**2
         alone = np.sqrt(np.maximum(np.square(noise.square) - (center * noise.count) ** 2, 0.0))
@@ -195,11 +195,11 @@ class FoundRatio(Ratio):
     @cached_property
     def _nodes(self) -> tuple[Floats, Floats]:
         """Return sizes, and the squared scores of N: above the least, as some size is the right one."""
-        sizes = np.maximum(self._size_at(np.linspace(_FARTHEST, -_FARTHEST, _NODES)), 1.0)
+        sizes = np.maximum(self._find_sizes(np.linspace(_FARTHEST, -_FARTHEST, _NODES)), 1.0)
         squares = self._size_score(sizes) ** 2
         return sizes, squares - squares.min(axis=0)
 
-    def _size_at(self, z: Floats) -> Floats:
+    def _find_sizes(self, z: Floats) -> Floats:
         """Return the sizes at which the score of N is z: shape (len(z), *N.shape)."""
         target = z.reshape(z.size, *[1] * self.N.ndim)
         low = np.broadcast_to(np.maximum(self.N - self.threshold, 0.0), (z.size, *self.N.shape))
@@ -211,16 +211,16 @@ class FoundRatio(Ratio):
         return np.asarray(low)
 
     def _size_score(self, size: Floats) -> Floats:
-        """Return how far N is above groups of these sizes that were found, as a standard normal variable."""
+        """Return the score of N for groups of these sizes that were found: a standard normal variable."""
         scale, threshold = self.noise.count, self.threshold
         at, least, most = (self.N - size) / scale, (threshold - size) / scale, threshold / scale
-        all_of_it = _between(least, most)
-        above = np.clip(_between(at, most) / all_of_it, _LEAST_TAIL, 1.0)
-        below = np.clip(_between(least, at) / all_of_it, _LEAST_TAIL, 1.0)
+        all_of_it = _compute_mass(least, most)
+        above = np.clip(_compute_mass(at, most) / all_of_it, _LEAST_TAIL, 1.0)
+        below = np.clip(_compute_mass(least, at) / all_of_it, _LEAST_TAIL, 1.0)
         return np.asarray(np.where(above <= below, -ndtri(above), ndtri(below)))
 
 
-def _between(low: Floats, high: Floats | float) -> Floats:
+def _compute_mass(low: Floats, high: Floats | float) -> Floats:
     """Return P(low < N < high) for a standard normal N, from the nearer tail."""
     right = np.asarray(low) > 0
     return np.asarray(np.where(right, ndtr(-low) - ndtr(-np.asarray(high)), ndtr(high) - ndtr(low)))

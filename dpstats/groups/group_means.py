@@ -84,13 +84,14 @@ class GroupMeans(_Fitted):
     Parameters
     ----------
     groups : sequence, or "discover"
-        With "discover" nobody declares the groups. A group is released, with its label as it stands in the data, if its
-        noisy count reaches ``plan_.threshold`` (45 rows at the defaults); delta must be positive. Labels are text,
-        numbers, or times without a zone; other entries count nowhere. The rows must fit in memory.
+        The word "discover" releases the groups whose noisy count reaches ``plan_.threshold`` (45 rows at the defaults),
+        with their labels. Labels are text, numbers, or times without a zone; other entries count nowhere. The rows must
+        fit in memory, and delta must be positive.
+
         A sequence has the labels of the groups: public, distinct and declared, never read off the data. A row belongs
         to a group whose label it equals: numbers by value, text and bytes never each other. Rows of no declared group,
-        and rows without a label, count nowhere (declare None to make a group of these). Of a single group there is a
-        mean and nothing to compare.
+        and rows without a label, count nowhere (declare None to make a group of these). A single group has a mean
+        and no comparison.
     bounds : (low, high), or array of shape (n_features, 2)
         Public ends of every column, known without the data. With labels (a mapping {column: (low, high)}, or a data
         frame with a row per column) a fit takes them by the names of a data frame's columns.
@@ -259,7 +260,7 @@ class GroupMeans(_Fitted):
 
     @property
     def _found(self) -> FoundRatio | None:
-        """Return what is known of groups that were found; None of declared groups."""
+        """Return the ratios of groups that were found, or None if groups were declared."""
         return self._ratio if isinstance(self._ratio, FoundRatio) else None
 
     def count_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
@@ -303,7 +304,7 @@ class GroupMeans(_Fitted):
         return place
 
     def _several(self) -> Ratio:
-        """Return what is known of the groups, of which a comparison needs two."""
+        """Return the ratios of at least two groups, or refuse to compare."""
         check_is_fitted(self)
         if len(self.groups_) < 2:
             raise InvalidParameter(f"groups must be at least two to be compared, got {len(self.groups_)}")

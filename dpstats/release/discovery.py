@@ -7,9 +7,9 @@ from dpstats.privacy.stages import Discovery, JointStage
 from dpstats.release.additive import JointIntegers, additive_stages
 
 THRESHOLD_SHARE = 0.5
-"""Of delta: about where the threshold is lowest."""
+"""The share of delta that pays for the threshold, which is nearly lowest there."""
 LARGEST_EPSILON = 20.0
-"""A larger epsilon is taken as this one: the threshold is a few rows, and the cost of both stays apart in the sum."""
+"""A larger epsilon is lowered to this one, where the threshold is a few rows."""
 
 _HALVINGS = 4
 _FURTHEST = 40  # standard deviations of the noise of a count
@@ -23,7 +23,7 @@ def discovery_stage(touched: JointIntegers, row_steps: int, epsilon: float, delt
     touched : JointIntegers
         The numbers of the two keys that a row can touch, counts first.
     row_steps : int
-        What a row adds to the count of its key.
+        The steps that a row adds to the count of its key.
     epsilon, delta : float
         delta must be positive: without it no key can be shown.
     """

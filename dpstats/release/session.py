@@ -236,7 +236,7 @@ class Session:
         name : str
             A `Discovery`.
         labels : sequence of length k
-            The keys that have rows, each once and in an order that does not depend on that of the rows.
+            The keys that have rows, each once, in an order that is a function of the keys alone.
         integers : mapping of names of blocks to arrays of shape (k, width)
             Exact, in steps.
 
@@ -248,16 +248,16 @@ class Session:
         """
         stage: Discovery = self._stage(name, Discovery)
         if integers.keys() != {block.name for block in stage.blocks}:
-            raise DPStatsError(f"stage {name!r} is about {', '.join(b.name for b in stage.blocks)} together")
+            raise DPStatsError(
+                f"stage {name!r} must get the blocks {', '.join(b.name for b in stage.blocks)} together"
+            )
         exact = {}
         for block in stage.blocks:
             steps = exact[block.name] = np.asarray(integers[block.name])
             if steps.shape != (len(labels), stage.width(block)) or steps.dtype.kind not in "iu":
-                raise DPStatsError(
-                    f"stage {name!r} releases {stage.width(block)} integers of each of its keys"
-                )
+                raise DPStatsError(f"stage {name!r} must get {stage.width(block)} integers of each key")
         if (exact[stage.counts.name] < stage.row_steps).any() or len(set(labels)) < len(labels):
-            raise DPStatsError(f"stage {name!r} is about keys that have rows, each once")
+            raise DPStatsError(f"stage {name!r} must get keys that have rows, each once")
         self._take(name)
         noisy = {block.name: self._noisy_keys(stage, block, exact[block.name]) for block in stage.blocks}
         passed = noisy[stage.counts.name][..., 0] >= stage.threshold_steps
@@ -356,7 +356,7 @@ class Session:
     def add_one(self, name: str, integers: Any, option: int) -> NDArray[np.float64]:
         """Release integers with the noise of an option of a `OneOf`, which has to follow from earlier releases alone.
 
-        What is released is the option and the numbers.
+        It releases the option and the numbers.
         """
         stage: OneOf = self._stage(name, OneOf)
         if not 0 <= option < len(stage.options):
@@ -471,7 +471,7 @@ class Session:
         return np.where(kept[:, None], noisy, 0), np.where(kept[:, None], released, np.nan)
 
     def _noisy_keys(self, stage: Discovery, block: Block, steps: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Add the noise of a block to the integers of all keys; that of counts is drawn again until it is below."""
+        """Add the noise of a block for all keys. Noise of counts is drawn until it is below the threshold."""
         scale = stage.touched.scale_steps(block)
         drawn = self._noise.gaussian(scale, self._shape(*steps.shape))
         while block is stage.counts and (above := drawn >= stage.threshold_steps).any():

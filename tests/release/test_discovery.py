@@ -215,7 +215,7 @@ def test_a_session_refuses_keys_without_rows_and_keys_that_are_given_twice():
     cases = [
         (["a"], none, "keys that have rows"),
         (["a", "a"], KEYS, "each once"),
-        (["a"], KEYS, "integers of each of its keys"),
+        (["a"], KEYS, "integers of each key"),
         (["a", "b"], {"counts": KEYS["counts"]}, "together"),
     ]
     for labels, exact, words in cases:

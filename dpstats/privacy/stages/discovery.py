@@ -71,12 +71,12 @@ class Discovery:
 
     @property
     def noise(self) -> str:
-        """The law of the noise."""
+        """The distribution of the noise."""
         return self.touched.noise
 
     @property
     def part(self) -> str:
-        """Which rows it is about."""
+        """The rows that the stage reads."""
         return self.touched.part
 
     @property
@@ -105,12 +105,12 @@ class Discovery:
         return self.touched.scale_steps(self.counts) / self.row_steps
 
     def width(self, block: Block) -> int:
-        """Return how many numbers of a block a key has."""
+        """Return the length of a block for one key."""
         return block.size // KEYS
 
     @property
     def event(self) -> Gaussian:
-        """What an accountant sees of the noise."""
+        """The event of the noise."""
         event = self.touched.event
         if not isinstance(event, Gaussian):
             raise DPStatsError("a discovery is accounted for by the exact curve. This is a defect")
@@ -123,7 +123,7 @@ class Discovery:
 
     @property
     def threshold_delta(self) -> float:
-        """The delta that the threshold costs beside the noise."""
+        """The delta that the threshold costs, together with the noise."""
         scale, event = self.touched.scale_steps(self.counts), self.event
         # The discrete tails are at most these continuous ones, one step nearer.
         above = _tail((self.threshold_steps - 1) / scale)
@@ -136,7 +136,7 @@ class Discovery:
         return min(1.0, _ROUNDING * (shown + apart * conditioned) / (1 - apart))
 
     def facts(self) -> dict[str, Any]:
-        """Return what a reader of the plan has to know, by name."""
+        """Return the public facts of the stage, by name."""
         blocks = [
             {
                 "name": b.name,
@@ -158,8 +158,8 @@ class Discovery:
             + "\n    ".join(lines)
         )
 
-    def found(self, sizes: Any) -> NDArray[np.float64]:
-        """Return the probability that a key of so many rows is released."""
+    def compute_power(self, sizes: Any) -> NDArray[np.float64]:
+        """Return the probability of releasing a key, for keys of these sizes."""
         sizes, scale = np.asarray(sizes, dtype=np.float64), self.count_std
         most = ndtr(-self.threshold / scale)
         shares = (ndtr((sizes - self.threshold) / scale) - most) / (1 - most)
