@@ -144,6 +144,7 @@ INSIDE = {
         "session",
         "witness",
         "mechanism",
+        "methods_text",
         "estimator",
         "parameters",
         "__init__",

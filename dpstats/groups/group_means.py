@@ -76,71 +76,78 @@ class _Totals:
 
 @parameters
 class GroupMeans(_Fitted):
-    """Private means of declared groups, and how they compare.
+    """Private means of declared groups, with comparisons and analysis of variance.
 
-    Counts, sums and squares of every group are released together, once, with the noise that the sums alone would need
-    (delta > 0), however many groups there are. All questions that follow are answered from that release.
+    Use this estimator to compare the means of a few groups. One release contains the counts, sums and squares
+    of all groups. If delta is positive it needs only the noise of the sums, for any number of groups. All
+    comparisons use this release, without additional privacy cost.
 
     Parameters
     ----------
     groups : sequence, or "discover"
-        The word "discover" releases the groups whose noisy count reaches ``plan_.threshold`` (45 rows at the defaults),
-        with their labels. Labels are text, numbers, or times without a zone; other entries count nowhere. The rows must
-        fit in memory, and delta must be positive.
+        Public, distinct labels of the groups; never read from the data. A row belongs to the group whose label it
+        equals. Numbers are compared by value; text and bytes are never equal. Rows with an undeclared label, and rows
+        without a label, are ignored. Declare None to make a group of the rows without a label.
 
-        A sequence has the labels of the groups: public, distinct and declared, never read off the data. A row belongs
-        to a group whose label it equals: numbers by value, text and bytes never each other. Rows of no declared group,
-        and rows without a label, count nowhere (declare None to make a group of these). A single group has a mean
-        and no comparison.
-    bounds : (low, high), or array of shape (n_features, 2)
-        Public ends of every column, known without the data. With labels (a mapping {column: (low, high)}, or a data
-        frame with a row per column) a fit takes them by the names of a data frame's columns.
+        The word "discover" releases the groups whose noisy count reaches ``plan_.threshold`` (45 rows at the defaults),
+        with their labels. Labels are text, numbers, or times without a zone; rows with other entries are ignored. The
+        rows must fit in memory, and delta must be positive.
+    bounds : (low, high) or array-like of shape (n_features, 2)
+        Public bounds of every column, known without the data. A mapping ``{column: (low, high)}`` or a data frame with
+        one row per column is matched to the columns by name.
     epsilon : float, default=1.0
-        Privacy parameter, greater than 0.
+        Privacy parameter. Must be positive.
     delta : float, default=1e-6
-        In (0, 1) Gaussian noise, which grows with the root of the number of columns; 0 Laplace noise (pure privacy),
-        which grows with that number, and at epsilon = 1 is the smaller of the two for up to four columns.
+        Privacy parameter, in [0, 1). A positive value adds Gaussian noise, which grows with the square root of
+        the number of columns. Zero adds Laplace noise (pure privacy), which grows with the number of columns.
+        At epsilon = 1, Laplace noise is smaller for up to four columns.
     by : column name, optional
-        The column of a data frame that has the labels: ``fit(frame)`` then takes them from there, and no ``y``.
+        Column of a data frame that contains the labels. ``fit(frame)`` then needs no ``y``.
     columns : sequence of column names, optional
-        Those whose means are wanted, where ``by`` is given: by default those that ``bounds`` names, or else all others.
+        Columns to estimate, if ``by`` is given. Default: the columns that ``bounds`` names, or all others.
     bounds_are : {"clip", "hard"}, default="clip"
-        Chosen ends, beyond which entries are moved to them; or ends by nature, beyond which there is nothing.
+        Whether entries can lie outside the bounds. "clip": they can, and are moved to the nearer bound. "hard": they
+        cannot, as for an age.
     missing : {"error", "drop"}, default="error"
-        A row with a NaN or infinite entry: refuse the data (which shows that there was one), or count it nowhere.
+        Treatment of rows with a NaN or infinite entry. "error" raises `InvalidData`; the error reveals that there is
+        such a row. "drop" leaves the row out.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
-        Charged by every fit, before anything is drawn; shared by clones.
+        Budget that every call of ``fit`` charges before it draws noise. Clones share it.
 
     Attributes
     ----------
     groups_ : tuple
         The declared groups, in their order; or those that were found: numbers, times and text in increasing order.
     counts_ : ndarray of shape (n_groups,)
-        Rows of each group, with noise: not whole, and perhaps negative. Of a group that was found, at least 1 and
-        corrected for the threshold: as often too large as too small.
+        Noisy number of rows of each group. It can be fractional or negative. With "discover" it is at least 1, and
+        corrected for the threshold.
     counts_noise_std_ : float
-        Standard deviation of that noise; of groups that are found, before it is conditioned.
+        Standard deviation of the noise in ``counts_``. With "discover", before the threshold conditions it.
     means_ : ndarray of shape (n_groups, n_features)
-        In the units of the data, inside the bounds. Of a group whose count is below its noise the mean is drawn
-        towards the middle of the bounds.
+        Private estimates in the units of the data, inside the bounds. The mean of a group whose count is below its
+        noise is shrunk towards the middle of the bounds.
     std_ : ndarray of shape (n_groups, n_features)
-        Standard deviations of the clipped rows; 0 where noise leaves nothing of one.
+        Standard deviations of the clipped rows. Zero if noise makes an estimated variance negative.
     privacy_ : PrivacyGuarantee
-        For neighbours that differ in one row, its label or its entries; n is public, the sizes of the groups are not.
+        Guarantee of the fit, for neighboring datasets that differ in one row: its label and its entries. The number
+        of rows is public; the group sizes are private.
     plan_ : GroupMeansPlan
+        The release plan: every released quantity and its noise.
     n_features_in_ : int
+        Number of columns.
     feature_names_in_ : ndarray of shape (n_features,)
         Column names. Only if ``X`` has column names.
 
     Notes
     -----
-    Intervals ask of every value whether the released totals refute it (Fieller 1954), measured by the spread that the
-    group has about that value: nothing is divided by a count that noise may have made small, and the interval of a
-    group that noise hides is as wide as the bounds. They cover the mean that the group's population would have if
-    entries beyond the bounds were moved to the nearer one (that is its mean where bounds are hard), for rows of any law
-    whose sums are near normal.
+    **Estimand.** Intervals cover the mean of each group's population after clipping. It equals the population mean if
+    the bounds are hard.
+
+    **Intervals.** Intervals invert a test of every value (Fieller 1954), with the variance that the group would have
+    about this value. They do not divide by a noisy count. The interval of a group that noise hides is as wide as the
+    bounds. They assume independent rows, enough of them for the central limit theorem.
 
     References
     ----------
@@ -316,13 +323,13 @@ class GroupMeans(_Fitted):
         return "the mean of each group's population if it were clipped, E[clip(x)]"
 
     def difference(self, a: Any, b: Any, alternative: str = "two-sided") -> Differences:
-        """Compare the means of two groups, from what was released: it costs no privacy.
+        """Compare the means of two groups, without additional privacy cost.
 
         Parameters
         ----------
         a, b : labels of declared groups
         alternative : {"two-sided", "less", "greater"}, default="two-sided"
-            What speaks against equal means: that a's mean less b's is not, is less than, or is greater than 0.
+            Alternative hypothesis: the mean of a minus the mean of b is not, is less than, or is greater than 0.
 
         Returns
         -------
