@@ -166,7 +166,11 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     watch("add")
     watch("select")
-    choose, smooth = Session.choose, Session.smooth
+    choose, smooth, discover = Session.choose, Session.smooth, Session.discover
+
+    def discovered(self: Session, stage: str, labels: Any, integers: Any) -> Any:
+        found.extend(int(k) for block in integers.values() for k in np.ravel(block))
+        return discover(self, stage, labels, integers)
 
     def chosen(self: Session, stage: str, parts: Any) -> Any:
         if self.size is None:
@@ -178,6 +182,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         return smooth(self, stage, integer, level)
 
     monkeypatch.setattr(Session, "choose", chosen)
+    monkeypatch.setattr(Session, "discover", discovered)
     monkeypatch.setattr(Session, "smooth", smoothed)
     return found
 
