@@ -100,7 +100,7 @@ html_theme_options = {
     "navbar_end": ["theme-switcher"],
     "navbar_persistent": ["search-button"],
     # A page that is one wide table has the room of the contents.
-    "secondary_sidebar_items": {"**": ["page-toc"], "docs/which-method": [], "docs/comparison": []},
+    "secondary_sidebar_items": {"**": ["page-toc"], "docs/coverage-and-rows": [], "docs/comparison": []},
     "show_toc_level": 2,
     "footer_start": ["copyright"],
     "footer_end": [],

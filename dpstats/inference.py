@@ -1,4 +1,4 @@
-"""What a release tells about some numbers: estimates, the distribution of their errors, and all that follows from it.
+"""Inference from released numbers: estimates, the distribution of their errors, intervals and tests.
 
 An `ErrorDistribution` knows the limits of an estimand or the tails of an estimate; the other follows by one search.
 `Estimates` answer the same questions for every estimator: intervals, tests, tables, frames. Nothing here refers to an
@@ -44,7 +44,7 @@ def usual_level(confidence_level: float | None) -> float:
 
 
 class ErrorDistribution(ABC):
-    """What is known of the errors of estimates. A subclass defines `limits`, or `tails`, or both.
+    """Distribution of the errors of estimates. A subclass defines `limits`, or `tails`, or both.
 
     Examples
     --------
@@ -88,7 +88,7 @@ class ErrorDistribution(ABC):
 
     @property
     def box(self) -> Limits:
-        """The public ends between which the estimands lie."""
+        """The public bounds of the estimands."""
         nowhere = np.full(self.start.shape, np.inf)
         return -nowhere, nowhere
 
@@ -115,7 +115,7 @@ class ErrorDistribution(ABC):
         return _or_rest(less, greater), _or_rest(greater, less)
 
     def interval(self, tail: Tail) -> Limits:
-        """Return intervals that miss with at most twice this probability: both limits, or nearer ends."""
+        """Return intervals with at most twice this error probability: both limits, or shorter intervals."""
         return self.limits(tail)
 
     def two_sided(self, value: Floats) -> Floats:
@@ -134,7 +134,7 @@ class ScoreErrors(ErrorDistribution):
 
     @abstractmethod
     def score(self, value: Floats) -> Floats:
-        """Return how far above each value the release is, as a standard normal variable."""
+        """Return the distance of the release above each value, as a standard normal variable."""
 
     def tails(self, value: Floats) -> Limits:
         z = self.score(value)
@@ -275,7 +275,7 @@ class Together:
 
 
 class Bonferroni(Together):
-    """Bonferroni's inequality, which assumes nothing of the dependence."""
+    """Bonferroni's inequality, which holds for any dependence."""
 
     words = "Bonferroni's inequality"
 
@@ -314,33 +314,33 @@ class Estimates(Exported, Reported):
     names : tuple of str
         A name for each estimate, in the order of ``numpy.ravel``.
     estimand : str
-        In words, what the intervals cover, and on which assumptions.
+        Description of the estimand of the intervals, and of its assumptions.
     distribution : ErrorDistribution
     title : str
-        Of the summary.
+        Title of the summary.
     header : str
-        Of the column of estimates.
+        Header of the column of estimates.
     facts : sequence of (name, value)
-        What the summary says of the whole fit.
+        Facts about the whole fit, for the summary.
     notes : sequence of str
     rows : str
         Header of the column of names in the summary.
     exact : bool
-        Whether the summary shows all digits: of values on a declared grid.
+        Whether the summary shows all digits, for values on a declared grid.
     beside : mapping of headers to sequences of str
-        More columns of the summary, in words.
+        More columns of the summary, as text.
     together : Together
-        How intervals cover together.
+        Method for simultaneous intervals and adjusted p-values.
     jointly : bool
-        Whether intervals cover together, and p-values are adjusted, unless they are asked for one by one.
+        Whether intervals are simultaneous, and p-values are adjusted, by default.
     axis : int, optional
-        The axis along which they do so; None is all estimates.
+        Axis of the estimates that are combined; None combines all.
     null : float or array, optional
-        The value under the null hypothesis, where there is a usual one: the summary then shows its test.
+        Value under the usual null hypothesis, if there is one. The summary then shows its test.
     tested : array of bool, optional
-        The estimates whose test is shown; None is all. Others have no statistic and no p-value there.
+        Estimates whose test is shown; None shows all.
     alternative : {"two-sided", "less", "greater"}
-        The usual one of intervals and tests.
+        Default alternative of intervals and tests.
     index : list, optional
         The index of data frames; None is ``names``.
     labels : mapping of str to list
@@ -415,10 +415,10 @@ class Estimates(Exported, Reported):
         confidence_level : float, optional
             Default: 0.95, or the only level of the estimates.
         simultaneous : bool, optional
-            Whether all intervals cover together at this level; None is ``jointly``.
+            Whether the level holds for all intervals simultaneously. Default: ``jointly``.
         alternative : {"two-sided", "less", "greater"}, optional
-            None is that of the estimates. A one-sided interval has the values that a test for this alternative does
-            not reject.
+            Default: the alternative of the estimates. A one-sided interval contains the values that a test for this
+            alternative does not reject.
 
         Returns
         -------
@@ -443,7 +443,7 @@ class Estimates(Exported, Reported):
 
     @property
     def _count(self) -> int:
-        """How many estimates hold together."""
+        """The number of estimates that are combined."""
         return self.estimate.size if self.axis is None else self.estimate.shape[self.axis]
 
     def _adjusted(self, pvalues: Floats) -> Floats:
@@ -454,19 +454,19 @@ class Estimates(Exported, Reported):
     def test(
         self, value: Any = 0.0, alternative: str | None = None, *, simultaneous: bool | None = None
     ) -> Test:
-        """Test whether each estimand is ``value``, from what was released: it costs no privacy.
+        """Test each estimand for equality with ``value``, without additional privacy cost.
 
         The test rejects at level a where the interval of level 1 - a excludes the value.
 
         Parameters
         ----------
         value : float or array, default=0.0
-            Under the null hypothesis.
+            Value under the null hypothesis.
         alternative : {"two-sided", "less", "greater"}, optional
-            What speaks against the null hypothesis: that the estimand is not, is less than, or is greater than the
-            value. None is that of the estimates.
+            Alternative hypothesis: the estimand is not, is less than, or is greater than the value. Default: the
+            alternative of the estimates.
         simultaneous : bool, optional
-            Whether p-values are adjusted for all estimates together; None is ``jointly``.
+            Whether p-values are adjusted for all estimates together. Default: ``jointly``.
 
         Returns
         -------
@@ -577,7 +577,7 @@ class Estimates(Exported, Reported):
 
 @dataclass(frozen=True, eq=False)
 class Test(Exported, Reported):
-    """A test of the value of each estimand, from a release that was made before: it costs no privacy.
+    """Test of the value of each estimand, without additional privacy cost.
 
     Attributes
     ----------
@@ -585,7 +585,7 @@ class Test(Exported, Reported):
         Distance of the estimate from the value, in standard errors. The p-value is from the error distribution.
     pvalue : float or array
     value : float or array
-        Under the null hypothesis.
+        Value under the null hypothesis.
     alternative : {"two-sided", "less", "greater"}
     estimates : Estimates
     adjusted : bool
@@ -612,12 +612,12 @@ class Test(Exported, Reported):
 
     @property
     def estimand(self) -> str:
-        """In words, what is tested."""
+        """Description of the tested quantity."""
         return self.estimates.estimand
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of what is tested."""
+        """The names of the tested estimates."""
         return self.estimates.names
 
     @property
@@ -663,7 +663,7 @@ class Test(Exported, Reported):
 
 
 class HasEstimates(Reported, ABC):
-    """What has `Estimates`: their intervals, tests, tables and picture are its own."""
+    """Base of the objects with `Estimates`, which share their intervals, tests, tables and plot."""
 
     @abstractmethod
     def estimates(self) -> Estimates:
@@ -686,21 +686,20 @@ class HasEstimates(Reported, ABC):
 
     @property
     def estimand_(self) -> str:
-        """Description of what intervals cover by default."""
+        """Description of the estimand of the default intervals."""
         return self.estimates().estimand
 
     def test(
         self, value: Any = 0.0, alternative: str | None = None, *, simultaneous: bool | None = None
     ) -> Test:
-        """Test whether each estimand is ``value``, from what was released: it costs no privacy.
+        """Test each estimand for equality with ``value``, without additional privacy cost.
 
         Parameters
         ----------
         value : float or array, default=0.0
-            Under the null hypothesis.
+            Value under the null hypothesis.
         alternative : {"two-sided", "less", "greater"}, default="two-sided"
-            What speaks against the null hypothesis: that the estimand is not, is less than, or is greater than the
-            value.
+            Alternative hypothesis: the estimand is not, is less than, or is greater than the value.
         simultaneous : bool, default=False
             Adjust the p-values for all estimates together.
 
@@ -722,21 +721,21 @@ class HasEstimates(Reported, ABC):
         simultaneous: bool | None = None,
         alternative: str | None = None,
     ) -> ConfidenceInterval:
-        """Return an interval for each estimate, counting sampling error and privacy noise.
+        """Return an interval for each estimate, which accounts for the privacy noise.
 
         Parameters
         ----------
         confidence_level : float, optional
             Default: 0.95, or the only level that the estimator has.
         simultaneous : bool, optional
-            Whether all intervals cover together at this level; by default each covers on its own.
+            Whether the level holds for all intervals simultaneously. By default it holds for each interval.
         alternative : {"two-sided", "less", "greater"}, optional
-            One-sided: the values that a test for this alternative does not reject.
+            A one-sided interval contains the values that a test for this alternative does not reject.
 
         Returns
         -------
         ConfidenceInterval
-            ``low`` and ``high``, of the shape of the estimates, and the ``estimand`` in words.
+            ``low`` and ``high``, of the shape of the estimates, and a description of the ``estimand``.
         """
         return self.estimates().confidence_interval(
             confidence_level, simultaneous=simultaneous, alternative=alternative

@@ -1,4 +1,4 @@
-"""What a fit reports: frozen results that read well in a terminal and in a notebook."""
+"""Results of fits: frozen objects with text for a terminal and HTML for a notebook."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Records(NamedTuple):
     Attributes
     ----------
     names : sequence of str
-        Of the rows.
+        Names of the rows.
     columns : mapping of str to list
     facts : mapping of str
-        What holds for all rows.
+        Facts about all rows.
     """
 
     names: Sequence[str]
@@ -39,10 +39,10 @@ class Records(NamedTuple):
 
 
 class Exported:
-    """What can be had as a data frame, a dictionary, LaTeX or Markdown.
+    """Results with a data frame, a dictionary, LaTeX and Markdown.
 
-    A subclass has a ``summary``, whose table is that of LaTeX and Markdown; and `_numbers`, the names of its attributes
-    that are one number each, or else `_records`, a table of numbers.
+    A subclass has a ``summary``, whose table is written as LaTeX and Markdown. It also has `_numbers`, the names of
+    its attributes that are one number each, or `_records`, a table of numbers.
     """
 
     __slots__ = ()
@@ -165,14 +165,14 @@ class ConfidenceInterval(Exported):
     Attributes
     ----------
     low, high : float or array
-        The ends, in the units of the estimate.
+        Limits, in the units of the estimate.
     confidence_level : float
     estimand : str
-        In words, what the interval covers.
+        Description of the estimand.
     simultaneous : bool
-        Whether all intervals cover together at ``confidence_level``.
+        Whether ``confidence_level`` holds for all intervals simultaneously.
     names : sequence of str
-        A name for each interval; empty where they have none.
+        A name for each interval; can be empty.
 
     Examples
     --------
@@ -237,7 +237,7 @@ class ConfidenceInterval(Exported):
 
 @dataclass(frozen=True, slots=True)
 class JointTest(Exported, Reported):
-    """A test of several hypotheses together: that coefficients are all 0, say. It costs no privacy.
+    """Joint test of several hypotheses, such as all coefficients are 0, without additional privacy cost.
 
     Attributes
     ----------
@@ -247,7 +247,7 @@ class JointTest(Exported, Reported):
     df_num, df_denom : int
         Degrees of freedom.
     names : tuple of str
-        Of the coefficients, or the hypotheses in words.
+        Names of the coefficients, or the hypotheses as text.
     simulated : bool
         Whether the noise of the release was simulated.
 
@@ -290,7 +290,7 @@ class JointTest(Exported, Reported):
 
     @property
     def null(self) -> str:
-        """The null hypothesis in words."""
+        """The null hypothesis as text."""
         names = ", ".join(self.names)
         return names if "=" in names else f"{names}: all 0"
 
@@ -303,7 +303,7 @@ class Summary(Exported, Reported):
     ----------
     title : str
     facts : sequence of (name, value)
-        What holds for the whole fit.
+        Facts about the whole fit.
     columns : sequence of str
         Headers of the table; the first is the name of the row.
     rows : sequence of sequences of str
@@ -331,7 +331,7 @@ class Summary(Exported, Reported):
     notes: Sequence[str] = ()
 
     def summary(self) -> Summary:
-        """Return itself, of which a page can be written."""
+        """Return the summary itself."""
         return self
 
     def _records(self, *options: Any) -> Records:
@@ -429,9 +429,9 @@ def about_missing(
     missing : {"error", "center", "drop"}
         The policy of the fit.
     counts_as : str
-        What replaces a missing entry where ``missing="center"``.
+        Replacement of a missing entry for ``missing="center"``.
     what : str
-        What is replaced there.
+        Name of the replaced entries.
 
     Examples
     --------
@@ -473,7 +473,7 @@ def few_observed(rows: float, noise_std: float) -> list[str]:
 
 
 def with_missing(estimand: str, sentence: str) -> str:
-    """Return an estimand followed by what `about_missing` says, if it says anything."""
+    """Return an estimand, followed by the sentence of `about_missing` unless it is empty."""
     return f"{estimand}. {sentence}" if sentence else estimand
 
 

@@ -36,6 +36,7 @@ TESTED_ELSEWHERE = {
     "regression/pictures.py": "tests/test_report.py puts it on a page",
     "privacy/stages/additive.py": "tests/privacy/test_stages.py has every kind of stage",
     "privacy/stages/costs.py": "tests/privacy/test_stages.py has every kind of stage",
+    "privacy/stages/discovery.py": "tests/release/test_discovery.py has its cost by brute force",
     "privacy/stages/private_scale.py": "tests/privacy/test_stages.py has every kind of stage",
     "privacy/stages/responses.py": "tests/privacy/test_stages.py has every kind of stage",
     "privacy/stages/selection.py": "tests/privacy/test_stages.py has every kind of stage",

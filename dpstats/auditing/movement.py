@@ -16,11 +16,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpstats.data.keys import in_order
 from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import (
     Choice,
     Coins,
     Comparisons,
+    Discovery,
     JointStage,
     OneOf,
     Responses,
@@ -29,6 +31,7 @@ from dpstats.privacy.stages import (
     Smooth,
     Stage,
 )
+from dpstats.privacy.stages.discovery import KEYS
 from dpstats.release.groups import Cells, Runs, Windows
 from dpstats.release.witness import Declared, Seen
 
@@ -192,6 +195,31 @@ def _alike(first: Steps, second: Steps) -> bool:
         return first.keys() == second.keys() and all(_alike(first[name], second[name]) for name in first)
     shapes = [np.asarray(steps).shape for steps in (first, second)]
     return shapes[0] == shapes[1]
+
+
+def _discovery(stage: Discovery, first: Any, second: Any) -> Movement:
+    words = "l2 of all blocks of the keys that a row touches, in their units"
+    if any(list(labels) != in_order(labels) for labels, _ in (first, second)):
+        return _wrong(stage.name, words, "has its keys in an order that shows more than the keys")
+    keys = [
+        {label: {name: steps[k] for name, steps in sums.items()} for k, label in enumerate(labels)}
+        for labels, sums in (first, second)
+    ]
+    absent = {block.name: np.zeros(stage.width(block), dtype=np.int64) for block in stage.blocks}
+    pairs = [(keys[0].get(label, absent), keys[1].get(label, absent)) for label in {**keys[0], **keys[1]}]
+    touched = [(a, b) for a, b in pairs if any(not np.array_equal(a[name], b[name]) for name in absent)]
+    if len(touched) > KEYS:
+        return _wrong(stage.name, words, f"moves {len(touched)} keys, where a row has one")
+    counts = [abs(int(a[stage.counts.name][0]) - int(b[stage.counts.name][0])) for a, b in touched]
+    if max(counts, default=0) > stage.row_steps:
+        return _wrong(stage.name, words, "moves a count by more than a row, for which the threshold is made")
+    touched += [(absent, absent)] * (KEYS - len(touched))
+    both = [
+        {name: np.concatenate([pair[side][name] for pair in touched]) for name in absent} for side in (0, 1)
+    ]
+    distance, most = moved(stage.touched, *both), stated(stage.touched)
+    found, declared = (in_steps(stage.touched, length) for length in (distance, most))
+    return Movement(stage.name, words, found, declared, distance <= most)
 
 
 def _selection(stage: Selection, first: Any, second: Any) -> Movement:
@@ -396,6 +424,7 @@ def _wrong(name: str, words: str, problem: str) -> Movement:
 _KINDS: Mapping[type, Callable[[Any, Any, Any], Movement]] = {
     Stage: _additive,
     JointStage: _additive,
+    Discovery: _discovery,
     Selection: _selection,
     Choice: _choice,
     Smooth: _smooth,

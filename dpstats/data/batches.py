@@ -103,8 +103,9 @@ class Engine(Source):
             if levels is not None and not schema.plain:
                 check_kind(parameter, self.kind(name), levels)
         rows = Stream(self._chosen(schema), schema)
-        # Who is equal to whom takes all rows at once.
-        return rows.whole() if any(part.role == "units" for part in schema.beside) else rows
+        # Which rows are of one unit, or of one undeclared label, takes all rows at once.
+        at_once = any(part.role in ("labels", "units") for part in schema.beside)
+        return rows.whole() if at_once else rows
 
     def _chosen(self, schema: Schema) -> Engine:
         if self.columns is None:

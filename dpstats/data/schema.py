@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from dpstats.data.columns import check_kind, distinct, kind_of
+from dpstats.data.keys import read_labels
 from dpstats.data.levels import Levels
 from dpstats.data.rows import InvalidType, column_of
 from dpstats.data.values import MISSING, is_built_in, key_of
 from dpstats.errors import InvalidData, InvalidParameter
 
-ROLES = ("y", "groups", "units", "weight", "time", "event")
+ROLES = ("y", "groups", "labels", "units", "weight", "time", "event")
 
 
 @dataclass(frozen=True)
@@ -25,12 +26,13 @@ class Column:
 
     Attributes
     ----------
-    role : {"y", "groups", "units", "weight", "time", "event"}
+    role : {"y", "groups", "labels", "units", "weight", "time", "event"}
         What the column is to the estimator: the name of its field in a `Table`.
     name : column name, optional
         Of a column of X; None where the entries are given beside X.
     levels : Levels, optional
-        Declared: entries become codes, -1 for one at no level. Without, they are numbers; of units, whatever they are.
+        Declared: entries become codes, -1 for one at no level. Without, they are numbers; of labels
+        and units, whatever they are.
     parameter : str
         The parameter that errors name.
     convert : callable, optional
@@ -61,6 +63,8 @@ class Column:
         entries = self._flat(entries)
         if self.role == "units":
             return (self.convert or unit_codes)(entries)
+        if self.role == "labels":
+            return read_labels(entries, self.parameter)
         if self.levels is not None:
             check_kind(self.parameter, kind_of(entries), self.levels)
             found: Any = self.levels.codes(entries, self.parameter)

@@ -77,6 +77,8 @@ class Table(Rows):
         A number for each row.
     groups : int64 array of shape (n_samples,), optional
         The declared category of each row, by its position; -1 for a row in none.
+    labels : object array of shape (n_samples,), optional
+        The label of each row, which nobody declared; None for a row without one.
     units : int64 array of shape (n_samples,), optional
         Which rows belong to the same protected unit (a person, say): equal codes from 0. The codes themselves are
         private: one row may move those of others. They are never released.
@@ -101,6 +103,7 @@ class Table(Rows):
     weight: NDArray[np.float64] | None = None
     time: NDArray[np.float64] | None = None
     event: NDArray[np.float64] | None = None
+    labels: NDArray[np.object_] | None = None
 
     def __post_init__(self) -> None:
         for name, column in self.beside().items():
@@ -118,6 +121,7 @@ class Table(Rows):
         columns = {
             "y": self.y,
             "groups": self.groups,
+            "labels": self.labels,
             "units": self.units,
             "weight": self.weight,
             "time": self.time,

@@ -32,13 +32,13 @@ class RatioEstimator(HasEstimates, PrivateEstimator[Plan]):
 
     @property
     def estimand_(self) -> str:
-        """In words, what intervals cover."""
+        """Description of the estimand of the intervals."""
         check_is_fitted(self)
         return self._covered(self._estimand())
 
     @abstractmethod
     def _estimand(self) -> str:
-        """Return what intervals cover, if no entry is missing."""
+        """Return the estimand if no entry is missing."""
 
     def _covered(self, estimand: str) -> str:
         """Return an estimand and what missing entries of the fit counted as."""
@@ -69,20 +69,20 @@ class RatioEstimator(HasEstimates, PrivateEstimator[Plan]):
         return RatioErrors(self._ratio, plan.lattice.center, plan.half, *plan.region.ends(plan.n_features))
 
     def _labels(self) -> dict[str, list[Any]]:
-        """Return what a mean is of, for machines."""
+        """Return the columns that label each mean in exports."""
         return {"column": self._names()}
 
     def test(
         self, value: Any = 0.0, alternative: str | None = None, *, simultaneous: bool | None = None
     ) -> Test:
-        """Test whether each mean is ``value``, from what was released: it costs no privacy.
+        """Test each mean for equality with ``value``, without additional privacy cost.
 
         Parameters
         ----------
         value : float or array of shape (n_features,), default=0.0
-            Inside the bounds. With labels it goes by the names of the columns.
+            Value under the null hypothesis, inside the bounds. Labels are matched to the columns by name.
         alternative : {"two-sided", "less", "greater"}, default="two-sided"
-            What speaks against it: that the mean is not, is less than, or is greater than the value.
+            Alternative hypothesis: the mean is not, is less than, or is greater than the value.
         simultaneous : bool, optional
             Whether p-values are adjusted for all means together.
 
@@ -115,7 +115,7 @@ class RatioEstimator(HasEstimates, PrivateEstimator[Plan]):
 
 
 def rows_that_count(X: NDArray[Any], missing: str) -> NDArray[np.bool_]:
-    """Return which rows have no NaN or infinite entry, or refuse the data where one has."""
+    """Return a mask of the rows without NaN or infinite entries, or raise `InvalidData` for "error"."""
     with np.errstate(all="ignore"):
         if all_finite(X):
             return np.ones(len(X), dtype=bool)

@@ -28,15 +28,23 @@ from dpstats.errors import InvalidParameter
 from dpstats.groups import anova
 from dpstats.groups.base import RatioEstimator, rows_that_count
 from dpstats.groups.contrasts import DifferenceErrors, Differences, Tukey
+from dpstats.groups.discovered import (
+    DISCOVER,
+    DiscoveredMeansPlan,
+    FoundRatio,
+    discovered_means_plan,
+    found_ratio,
+    labeled_totals,
+)
 from dpstats.groups.plan import GroupMeansPlan, group_means_plan
 from dpstats.groups.results import AnalysisOfVariance
 from dpstats.groups.totals import TOTALS, group_sums
-from dpstats.inference import ALTERNATIVES, FREE, HOLM
+from dpstats.inference import ALTERNATIVES, FREE, HOLM, usual_level
 from dpstats.means.ratio import Ratio
 from dpstats.means.region import Region
 from dpstats.release.parameters import parameters
-from dpstats.release.session import Released
-from dpstats.results import Summary, significant
+from dpstats.release.session import Released, Session
+from dpstats.results import ConfidenceInterval, Summary, significant
 
 Floats = NDArray[np.float64]
 
@@ -68,66 +76,78 @@ class _Totals:
 
 @parameters
 class GroupMeans(_Fitted):
-    """Private means of declared groups, and how they compare.
+    """Private means of declared groups, with comparisons and analysis of variance.
 
-    Counts, sums and squares of every group are released together, once, with the noise that the sums alone would need
-    (delta > 0), however many groups there are. All questions that follow are answered from that release.
+    Use this estimator to compare the means of a few groups. One release contains the counts, sums and squares
+    of all groups. If delta is positive it needs only the noise of the sums, for any number of groups. All
+    comparisons use this release, without additional privacy cost.
 
     Parameters
     ----------
-    groups : sequence
-        The labels of the groups: public, distinct and declared, never read off the data. A row belongs to a group
-        whose label it equals: numbers by value, text and bytes never each other. Rows of no declared group, and rows
-        without a label, count nowhere (declare None to make a group of these). Of a single group there is a mean and
-        nothing to compare.
-    bounds : (low, high), or array of shape (n_features, 2)
-        Public ends of every column, known without the data. With labels (a mapping {column: (low, high)}, or a data
-        frame with a row per column) a fit takes them by the names of a data frame's columns.
+    groups : sequence, or "discover"
+        Public, distinct labels of the groups; never read from the data. A row belongs to the group whose label it
+        equals. Numbers are compared by value; text and bytes are never equal. Rows with an undeclared label, and rows
+        without a label, are ignored. Declare None to make a group of the rows without a label.
+
+        The word "discover" releases the groups whose noisy count reaches ``plan_.threshold`` (45 rows at the defaults),
+        with their labels. Labels are text, numbers, or times without a zone; rows with other entries are ignored. The
+        rows must fit in memory, and delta must be positive.
+    bounds : (low, high) or array-like of shape (n_features, 2)
+        Public bounds of every column, known without the data. A mapping ``{column: (low, high)}`` or a data frame with
+        one row per column is matched to the columns by name.
     epsilon : float, default=1.0
-        Privacy parameter, greater than 0.
+        Privacy parameter. Must be positive.
     delta : float, default=1e-6
-        In (0, 1) Gaussian noise, which grows with the root of the number of columns; 0 Laplace noise (pure privacy),
-        which grows with that number, and at epsilon = 1 is the smaller of the two for up to four columns.
+        Privacy parameter, in [0, 1). A positive value adds Gaussian noise, which grows with the square root of
+        the number of columns. Zero adds Laplace noise (pure privacy), which grows with the number of columns.
+        At epsilon = 1, Laplace noise is smaller for up to four columns.
     by : column name, optional
-        The column of a data frame that has the labels: ``fit(frame)`` then takes them from there, and no ``y``.
+        Column of a data frame that contains the labels. ``fit(frame)`` then needs no ``y``.
     columns : sequence of column names, optional
-        Those whose means are wanted, where ``by`` is given: by default those that ``bounds`` names, or else all others.
+        Columns to estimate, if ``by`` is given. Default: the columns that ``bounds`` names, or all others.
     bounds_are : {"clip", "hard"}, default="clip"
-        Chosen ends, beyond which entries are moved to them; or ends by nature, beyond which there is nothing.
+        Whether entries can lie outside the bounds. "clip": they can, and are moved to the nearer bound. "hard": they
+        cannot, as for an age.
     missing : {"error", "drop"}, default="error"
-        A row with a NaN or infinite entry: refuse the data (which shows that there was one), or count it nowhere.
+        Treatment of rows with a NaN or infinite entry. "error" raises `InvalidData`; the error reveals that there is
+        such a row. "drop" leaves the row out.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
-        Charged by every fit, before anything is drawn; shared by clones.
+        Budget that every call of ``fit`` charges before it draws noise. Clones share it.
 
     Attributes
     ----------
     groups_ : tuple
-        The declared groups, in their order.
+        The declared groups, in their order; or those that were found: numbers, times and text in increasing order.
     counts_ : ndarray of shape (n_groups,)
-        Rows of each group, with noise: not whole, and perhaps negative.
+        Noisy number of rows of each group. It can be fractional or negative. With "discover" it is at least 1, and
+        corrected for the threshold.
     counts_noise_std_ : float
-        Standard deviation of that noise.
+        Standard deviation of the noise in ``counts_``. With "discover", before the threshold conditions it.
     means_ : ndarray of shape (n_groups, n_features)
-        In the units of the data, inside the bounds. Of a group whose count is below its noise the mean is drawn
-        towards the middle of the bounds.
+        Private estimates in the units of the data, inside the bounds. The mean of a group whose count is below its
+        noise is shrunk towards the middle of the bounds.
     std_ : ndarray of shape (n_groups, n_features)
-        Standard deviations of the clipped rows; 0 where noise leaves nothing of one.
+        Standard deviations of the clipped rows. Zero if noise makes an estimated variance negative.
     privacy_ : PrivacyGuarantee
-        For neighbours that differ in one row, its label or its entries; n is public, the sizes of the groups are not.
+        Guarantee of the fit, for neighboring datasets that differ in one row: its label and its entries. The number
+        of rows is public; the group sizes are private.
     plan_ : GroupMeansPlan
+        The release plan: every released quantity and its noise.
     n_features_in_ : int
+        Number of columns.
     feature_names_in_ : ndarray of shape (n_features,)
         Column names. Only if ``X`` has column names.
 
     Notes
     -----
-    Intervals ask of every value whether the released totals refute it (Fieller 1954), measured by the spread that the
-    group has about that value: nothing is divided by a count that noise may have made small, and the interval of a
-    group that noise hides is as wide as the bounds. They cover the mean that the group's population would have if
-    entries beyond the bounds were moved to the nearer one (that is its mean where bounds are hard), for rows of any law
-    whose sums are near normal.
+    **Estimand.** Intervals cover the mean of each group's population after clipping. It equals the population mean if
+    the bounds are hard.
+
+    **Intervals.** Intervals invert a test of every value (Fieller 1954), with the variance that the group would have
+    about this value. They do not divide by a noisy count. The interval of a group that noise hides is as wide as the
+    bounds. They assume independent rows, enough of them for the central limit theorem.
 
     References
     ----------
@@ -186,10 +206,12 @@ class GroupMeans(_Fitted):
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         missing = check_missing(self.missing, ["error", "drop"])
-        groups = self._categories().values
+        groups = () if self._discovers else self._categories().values
         if self.bounds is None:
             raise InvalidParameter("bounds must be given: a pair (low, high), or one per column")
         region = Region.check(self.bounds, self.bounds_are, None, 0.0, d)
+        if self._discovers:
+            return discovered_means_plan(region, n, d, epsilon, delta, missing)
         return group_means_plan(groups, region, n, d, epsilon, delta, missing)
 
     def _schema(self) -> Schema:
@@ -197,29 +219,85 @@ class GroupMeans(_Fitted):
             raise InvalidParameter("columns must be given with by, the column that has the labels")
         meaning = "a label for each row (or by, the column of a data frame that has them)"
         parameter = "y" if self.by is None else "by"
-        labels = Column("groups", self.by, self._categories(), parameter, meaning=meaning)
+        if self._discovers:
+            labels = Column("labels", self.by, None, parameter, meaning=meaning)
+        else:
+            labels = Column("groups", self.by, self._categories(), parameter, meaning=meaning)
         return replace(super()._schema(), numbers=column_list(self.columns), beside=(labels,))
+
+    @property
+    def _discovers(self) -> bool:
+        return isinstance(self.groups, str) and self.groups == DISCOVER
 
     def _categories(self) -> Categories:
         if self.groups is None:
-            raise InvalidParameter("groups must be given: the labels of the groups, which are public")
+            raise InvalidParameter(
+                "groups must be given: the labels of the groups, which are public, or 'discover'"
+            )
         return Categories(self.groups, "groups")
 
     def _read(self, rows: Rows, plan: GroupMeansPlan) -> Mapping[str, Any]:
+        if isinstance(plan, DiscoveredMeansPlan):
+            return {TOTALS: labeled_totals(rows.whole(), plan)}
         return {TOTALS: rows.total(_Totals(plan))}
+
+    def _release(self, private: Mapping[str, Any], plan: GroupMeansPlan, session: Session) -> None:
+        if isinstance(plan, DiscoveredMeansPlan):
+            session.discover(TOTALS, *private[TOTALS])
+        else:
+            super()._release(private, plan, session)
 
     def _report(self, released: Released, plan: GroupMeansPlan) -> None:
         noise = plan.totals_noise
-        self._ratio = ratio = plan.totals.ratio(released[TOTALS], noise)
-        self.groups_ = plan.groups
-        self.counts_ = ratio.N[:, 0].copy()
+        ratio: Ratio
+        if isinstance(plan, DiscoveredMeansPlan):
+            ratio = found = found_ratio(released[TOTALS], plan)
+            self.groups_, self.counts_ = released[TOTALS]["labels"], found.sizes[:, 0].copy()
+        else:
+            ratio = plan.totals.ratio(released[TOTALS], noise)
+            self.groups_, self.counts_ = plan.groups, ratio.N[:, 0].copy()
+        self._ratio = ratio
         self.counts_noise_std_ = noise.count
-        m, rows = ratio.estimate, np.maximum(ratio.N, noise.count)
+        m, rows = ratio.estimate, np.maximum(self.counts_[:, None], noise.count)
         self.means_ = self._errors().start
         variance = (ratio.Q - 2 * m * ratio.X + m**2 * ratio.R) / rows
         self.std_ = self.plan_.half * np.sqrt(np.clip(variance, 0.0, (1 - m) * (1 + m)))
 
     # What a user asks.
+
+    @property
+    def _found(self) -> FoundRatio | None:
+        """Return the ratios of groups that were found, or None if groups were declared."""
+        return self._ratio if isinstance(self._ratio, FoundRatio) else None
+
+    def count_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
+        """Return intervals for the sizes of the groups in these data, each given that the group was found.
+
+        Parameters
+        ----------
+        confidence_level : float, default=0.95
+
+        Returns
+        -------
+        ConfidenceInterval
+            With ``low`` and ``high`` of shape (n_groups,).
+
+        Raises
+        ------
+        InvalidParameter
+            If the groups were declared: ``counts_`` then have noise of standard deviation ``counts_noise_std_``.
+        """
+        check_is_fitted(self)
+        if self._found is None:
+            raise InvalidParameter(
+                "groups must be 'discover' for count_interval, got declared groups. "
+                "Use counts_ and counts_noise_std_ instead."
+            )
+        level = usual_level(confidence_level)
+        low, high = (limit[:, 0] for limit in self._found.size_limits((1 - level) / 2))
+        return ConfidenceInterval(
+            low, high, level, "the rows of each group in these data, given that it was found"
+        )
 
     def _place(self, name: str, group: Any) -> int:
         """Return the position of a declared group."""
@@ -233,10 +311,10 @@ class GroupMeans(_Fitted):
         return place
 
     def _several(self) -> Ratio:
-        """Return what is known of the groups, of which a comparison needs two."""
+        """Return the ratios of at least two groups, or refuse to compare."""
         check_is_fitted(self)
         if len(self.groups_) < 2:
-            raise InvalidParameter("groups must be at least two to be compared, got one")
+            raise InvalidParameter(f"groups must be at least two to be compared, got {len(self.groups_)}")
         return self._ratio
 
     def _estimand(self) -> str:
@@ -245,13 +323,13 @@ class GroupMeans(_Fitted):
         return "the mean of each group's population if it were clipped, E[clip(x)]"
 
     def difference(self, a: Any, b: Any, alternative: str = "two-sided") -> Differences:
-        """Compare the means of two groups, from what was released: it costs no privacy.
+        """Compare the means of two groups, without additional privacy cost.
 
         Parameters
         ----------
         a, b : labels of declared groups
         alternative : {"two-sided", "less", "greater"}, default="two-sided"
-            What speaks against equal means: that a's mean less b's is not, is less than, or is greater than 0.
+            Alternative hypothesis: the mean of a minus the mean of b is not, is less than, or is greater than 0.
 
         Returns
         -------
@@ -356,6 +434,11 @@ class GroupMeans(_Fitted):
             ``statistic`` and ``pvalue``, of shape (n_features,).
         """
         ratio = self._several()
+        if self._found is not None:
+            raise InvalidParameter(
+                "groups must be declared for anova, got 'discover': its simulations do not condition on that. "
+                "Use pairwise(method='holm') instead."
+            )
         count = check_integer("n_simulations", n_simulations, at_least=19)
         rng = check_random_state(random_state)
         if rng is None:
@@ -447,7 +530,7 @@ class GroupMeans(_Fitted):
         law = "Gaussian, exact curve" if self.delta else "Laplace"
         facts = [
             ("Estimator", type(self).__name__),
-            ("Rows, columns, groups", f"{self.plan_.n_samples:,}, {d:,}, {len(self.groups_):,} (public)"),
+            self._size_fact(),
             ("Privacy", str(self.privacy_)),
             ("Noise", law),
             ("Noise of a count", f"sd {self.counts_noise_std_:.3g} rows"),
@@ -455,8 +538,20 @@ class GroupMeans(_Fitted):
         ]
         return Summary("Private means of groups", facts, columns, rows, self._notes())
 
+    def _size_fact(self) -> tuple[str, str]:
+        n, d, count = self.plan_.n_samples, self.plan_.n_features, len(self.groups_)
+        if self._found is None:
+            return "Rows, columns, groups", f"{n:,}, {d:,}, {count:,} (public)"
+        return "Rows, columns", f"{n:,}, {d:,} (public); {count:,} groups found"
+
     def _notes(self) -> list[str]:
         notes = self._simulated_note()
+        if isinstance(self.plan_, DiscoveredMeansPlan):
+            notes.append(
+                f"Groups whose noisy count is below {self.plan_.threshold:.1f} rows are not shown. Intervals hold for "
+                "each group given that it was found."
+            )
+            return notes + self._clip_notes()
         hidden = [
             str(group)
             for group, count in zip(self.groups_, self.counts_, strict=True)
@@ -472,12 +567,15 @@ class GroupMeans(_Fitted):
         notes.append(
             "Each interval on its own. Rows of no declared group count nowhere; sizes of groups are private."
         )
-        if not self.plan_.region.hard:
-            notes.append(
-                "E[clip(x)]: the mean that a group would have if every entry beyond the bounds were moved to the "
-                "nearer one. If nothing lies beyond, say so by bounds_are='hard'."
-            )
-        return notes
+        return notes + self._clip_notes()
+
+    def _clip_notes(self) -> list[str]:
+        if self.plan_.region.hard:
+            return []
+        return [
+            "E[clip(x)]: the mean that a group would have if every entry beyond the bounds were moved to the "
+            "nearer one. If nothing lies beyond, say so by bounds_are='hard'."
+        ]
 
 
 def _one_dimensional(labels: Any) -> Any:

@@ -77,61 +77,67 @@ class _Fitted(RatioEstimator[MeanPerRowPlan]):
 
 @parameters
 class MeanPerRow(_Fitted):
-    """Private mean of all rows where a person (any unit) may have several, with a guarantee for the person.
+    """Private mean of all rows, with a guarantee for people (or other units) who have several rows.
 
-    A person of ten rows counts ten times, as in the mean of the rows. For the mean of people, each counting once, make
-    one row of each (`one_row_per_unit`) and take any other estimator.
+    A person with ten rows counts ten times. For a mean in which each person counts once, combine the rows with
+    `one_row_per_unit` and use another estimator.
 
     Parameters
     ----------
-    bounds : (low, high), or array of shape (n_features, 2)
-        Public ends of every column, known without the data. With labels (a mapping {column: (low, high)}, or a data
-        frame with a row per column) a fit takes them by the names of a data frame's columns.
+    bounds : (low, high) or array-like of shape (n_features, 2)
+        Public bounds of every column, known without the data. A mapping ``{column: (low, high)}`` or a data frame with
+        one row per column is matched to the columns by name.
     max_rows : int
-        Public: how many rows of a unit count. Of more, those count whose entries have the smallest hashes, whatever
-        their order. Noise grows in proportion to it.
+        Public largest number of rows of a unit that count. If a unit has more, the rows with the smallest
+        hashes count, regardless of their order. The noise is proportional to ``max_rows``.
     epsilon : float, default=1.0
-        Privacy parameter, greater than 0: for a unit with all its rows.
+        Privacy parameter for a unit with all its rows. Must be positive.
     delta : float, default=1e-6
-        In (0, 1).
+        Privacy parameter, in (0, 1).
     unit : column name, optional
-        The column of a data frame that says whose row it is: ``fit(frame)`` then takes it from there, and no ``y``.
+        Column of a data frame that identifies the unit of each row. ``fit(frame)`` then needs no ``y``.
     columns : sequence of column names, optional
-        Those whose means are wanted, where ``unit`` is given: by default those that ``bounds`` names, or all others.
+        Columns to estimate, if ``unit`` is given. Default: the columns that ``bounds`` names, or all others.
     called : str, optional
-        What a unit is called where the guarantee is printed: "person", say. By default the name of the column, or
-        "unit".
+        Name of a unit in the printed guarantee, such as "person". Default: the name of the column, or "unit".
     bounds_are : {"clip", "hard"}, default="clip"
-        Chosen ends, beyond which entries are moved to them; or ends by nature, beyond which there is nothing.
+        Whether entries can lie outside the bounds. "clip": they can, and are moved to the nearer bound. "hard": they
+        cannot, as for an age.
     missing : {"error", "drop"}, default="error"
-        A row with a NaN or infinite entry: refuse the data (which shows that there was one), or count it nowhere.
+        Treatment of rows with a NaN or infinite entry. "error" raises `InvalidData`; the error reveals that there is
+        such a row. "drop" leaves the row out.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
-        Charged by every fit, before anything is drawn; shared by clones.
+        Budget that every call of ``fit`` charges before it draws noise. Clones share it.
 
     Attributes
     ----------
     mean_ : ndarray of shape (n_features,)
-        In the units of the data, inside the bounds.
+        Private estimate in the units of the data, inside the bounds.
     rows_ : float
-        How many rows count, with noise.
+        Noisy number of rows that count.
     rows_noise_std_ : float
-        Standard deviation of that noise.
+        Standard deviation of the noise in ``rows_``.
     noise_std_ : ndarray of shape (n_features,)
-        Standard deviation of the noise in ``mean_``, for as many rows as ``rows_`` says.
+        Standard deviation of the noise in ``mean_``, for ``rows_`` rows.
     privacy_ : PrivacyGuarantee
-        For neighbours that differ in one unit, with all its rows. The number of units is public, that of rows is not.
+        Guarantee of the fit, for neighboring datasets that differ in one unit with all its rows. The number of units
+        is public; the number of rows is private.
     plan_ : MeanPerRowPlan
+        The release plan: every released quantity and its noise.
     n_features_in_ : int
+        Number of columns.
     feature_names_in_ : ndarray of shape (n_features,)
         Column names. Only if ``X`` has column names.
 
     Notes
     -----
-    Units are taken as independent draws, and rows of one unit as anything. Intervals ask of every value whether the
-    released sums over units refute it (Fieller 1954); they cover the mean that the population's rows would have if at
-    most ``max_rows`` of a unit counted, and entries beyond the bounds were moved to the nearer one.
+    **Estimand.** Intervals cover the mean of the population's rows, of which at most ``max_rows`` of a unit
+    count, after clipping.
+
+    **Intervals.** Intervals invert a test of every value (Fieller 1954). They assume independent units. Rows of
+    one unit can depend on each other in any way.
 
     Examples
     --------

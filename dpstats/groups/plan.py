@@ -16,7 +16,7 @@ from dpstats.means.ratio import Noise
 from dpstats.means.region import Region
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
-from dpstats.privacy.stages import JointStage
+from dpstats.privacy.stages import Discovery, JointStage
 from dpstats.release.additive import additive_stages
 
 
@@ -51,8 +51,9 @@ class RatioPlan(ReleasePlan, Generic[Of]):
     def totals_noise(self) -> Noise:
         """The noise of the totals: see `Ratio` for their units."""
         (stage,) = self.stages
-        assert isinstance(stage, JointStage)
-        return self.totals.noise(stage)
+        sums = stage.touched if isinstance(stage, Discovery) else stage
+        assert isinstance(sums, JointStage)
+        return self.totals.noise(sums)
 
     @property
     def half(self) -> NDArray[np.float64]:

@@ -36,7 +36,7 @@ _SAFE = 1 + 1e-12
 
 @dataclass(frozen=True)
 class GaussianTotals:
-    """Counts, sums and squares about a public centre, under Gaussian noise; d columns of 2^bits steps each."""
+    """Counts, sums and squares about a public center, under Gaussian noise; d columns of 2^bits steps each."""
 
     n_groups: int
     n_features: int

@@ -28,38 +28,38 @@ def one_row_per_unit(
 ) -> Any:
     """Return a data frame with one row for each unit, so that every release from it protects units.
 
-    A unit's row is made of its own rows alone, and of nothing else. A guarantee for a row replaced is then one for a
-    unit replaced, with all its rows: how many units there are is public, how many rows each has is not.
+    The row of a unit depends on its own rows only. A guarantee for one row replaced then holds for one unit replaced,
+    with all its rows. The number of units is public; the number of rows of each unit is private.
 
     Parameters
     ----------
     frame : data frame of pandas
-        Private. Frames of other libraries have no place for what their rows are, and are refused.
+        Private rows. Frames of other libraries raise an error, because they cannot carry the name of the unit.
     unit : column name
-        Whose row it is: text, numbers, bytes, times, or tuples of these. A missing one is refused (which shows that
-        there was one): nobody would be protected by it.
+        Column that identifies the unit: text, numbers, bytes, times, or tuples of these. A missing entry raises an
+        error, which reveals that there is one.
     how : mapping {column: "mean" | "sum" | "min" | "max" | "first" | "count"}
-        What is kept of each column. Missing entries are passed over; a unit that has none but these has a missing
-        entry, or the count 0. "first" is of the first row that the frame has of the unit, and takes columns of any
-        type; use it for what is the same in all rows of a unit. Functions are refused: of a function nothing says that
-        it looks at one unit only, and does the same for each.
+        Aggregate of each column. Missing entries are skipped. A unit with only missing entries gets a missing
+        entry, or the count 0. "first" is the entry of the unit's first row, and allows columns of any type: use
+        it if all rows of a unit have the same entry. Functions are rejected, because they could depend on other
+        units.
     max_rows : int, optional
-        How many rows of a unit are looked at. Of more, those are kept whose entries have the smallest hashes: the same
-        whatever the order of the rows, and whatever other units there are. It bounds sums and counts.
+        Largest number of rows of a unit that count. If a unit has more, the rows with the smallest hashes count,
+        regardless of the order of the rows and of other units. It bounds sums and counts.
     called : str, optional
-        What a unit is called where a guarantee is printed, "person", say. By default the name of the column ``unit``.
+        Name of a unit in printed guarantees, such as "person". Default: the name of the column ``unit``.
 
     Returns
     -------
     data frame
-        The columns ``unit`` and those of ``how``, in the order of the units. It carries what its rows are: guarantees
-        of fits then say "one person replaced".
+        The columns ``unit`` and the keys of ``how``, in the order of the units. It carries the name of the unit:
+        guarantees of fits then end with "one person replaced".
 
     Notes
     -----
-    Releases that do not depend on the order of rows protect a unit whose name is replaced, too. Those that cut rows by
-    their position (``SparseMean(split=True)``, ``RandomizedResponse``) protect a unit's rows, and take its name to
-    be public.
+    Releases that do not depend on the order of rows also protect the name of a unit. Releases that split rows by
+    position (``SparseMean(split=True)``, ``RandomizedResponse``) protect the rows of a unit, and treat its name as
+    public.
 
     Examples
     --------

@@ -9,7 +9,7 @@ Everything goes element by element: arrays may have any shape, so that a study a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -105,7 +105,8 @@ class Ratio:
             found: Floats = np.broadcast_to(part, self.shape)[index]
             return found
 
-        return Ratio(at(self.T), at(self.N), at(self.Q), at(self.X), at(self.R), self.noise, self.counts)
+        T, N, Q, X, R = (at(part) for part in (self.T, self.N, self.Q, self.X, self.R))
+        return replace(self, T=T, N=N, Q=Q, X=X, R=R)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, Generic, Self, TypeVar
 
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.arithmetic import quiet
 from dpstats.data.labels import by_name, pairs_by_name, unit_of
@@ -25,6 +26,7 @@ from dpstats.errors import InvalidData
 from dpstats.privacy.budget import PrivacyBudget, check_budget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
+from dpstats.release.methods_text import write_methods
 from dpstats.release.noise import noise_source
 from dpstats.release.session import Released, Session
 from dpstats.release.witness import session_of
@@ -33,14 +35,14 @@ from dpstats.report import Background, Reported, told_parameters, told_value
 Plan = TypeVar("Plan", bound=ReleasePlan)
 
 Private = Any
-"""What an estimator releases from, which only `_release` sees: exact integers, by the names of the stages; or, where
-what a stage is about depends on earlier releases, the checked rows."""
+"""Private input that only `_release` sees: exact integers by the names of the stages. If a stage depends on earlier
+releases, it is the checked rows."""
 
 
 class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
     """Base of the estimators: open -> plan -> check the budget -> read -> charge -> release -> report.
 
-    Subclasses have the parameters ``epsilon``, ``delta``, ``random_state`` and ``budget`` beside their own.
+    Subclasses have the parameters ``epsilon``, ``delta``, ``random_state`` and ``budget``, and others.
     """
 
     epsilon: float
@@ -55,21 +57,21 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
     """Parameters that may have an entry per column: a fit matches their labels with the names of the columns."""
 
     def plan(self, n_samples: int, n_features: int) -> Plan:
-        """Return what a fit on data of this size would release, and at which cost; sees no data."""
+        """Return the release plan of a fit on data of this size. It sees no data."""
         raise TypeError(f"{type(self).__name__} does not define plan")
 
     def _schema(self) -> Schema:
-        """Return which columns the estimator takes, and what they are: from its parameters alone."""
+        """Return the columns that the estimator takes, from its parameters alone."""
         bounds = [value for name in self._per_column if isinstance(value := getattr(self, name), Mapping)]
         labeled = bounds[0] if bounds and self._per_column[0].endswith("bounds") else None
         return Schema(missing=getattr(self, "missing", "error"), bounds=labeled)
 
     def _prepare(self, plan: Plan) -> Plan:
-        """Return the plan with what is public and slow to compute: before the charge, so that breaking off is free."""
+        """Return the plan with slow public computations done: before the charge, so that an interrupt is free."""
         return plan
 
     def _read(self, rows: Rows, plan: Plan) -> Private:
-        """Return what the plan's stages are about, or refuse the data."""
+        """Return the exact integers of the plan's stages, or refuse the data."""
         raise TypeError(f"{type(self).__name__} does not define _read")
 
     def _release(self, private: Private, plan: Plan, session: Session) -> None:
@@ -78,13 +80,13 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
             session.add(stage.name, private[stage.name])
 
     def _report(self, released: Released, plan: Plan) -> None:
-        """Set the fitted attributes: post-processing of what was released."""
+        """Set the fitted attributes by post-processing the released values."""
         raise TypeError(f"{type(self).__name__} does not define _report")
 
     def _in_order(self, names: list[Any] | None) -> Self:
-        """Return the estimator with its labelled parameters in the order of the columns ``names``: itself, or a copy.
+        """Return the estimator with its labeled parameters in the order of the columns ``names``: itself, or a copy.
 
-        Only planning needs it: what comes after goes by the plan.
+        Only planning needs it: later steps use the plan.
         """
         given = {name: getattr(self, name) for name in self._per_column}
         ordered = {
@@ -120,7 +122,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         Raises
         ------
         InvalidParameter
-            If a parameter is outside what is allowed.
+            If a parameter has a value that is not allowed.
         InvalidData
             If X cannot be read as the estimator needs it, finite numbers say, or ``y`` has another length.
         BudgetExceeded
@@ -192,8 +194,38 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         return session
 
     def _row_is(self, unit: str) -> str:
-        """Return the unit of the guarantee; ``unit`` is the one that the container states."""
+        """Return the unit of the guarantee; ``unit`` is the unit that the container states."""
         return unit
+
+    def methods_text(self) -> str:
+        """Return a paragraph on methods for a paper, from the public facts of the fit.
+
+        The paragraph states the version, the parameters, the guarantee, the release and the estimand. It ends with
+        a request in brackets for the facts that only you know. It contains no estimate.
+
+        Returns
+        -------
+        str
+            Sentences on one line.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dpstats.tables import PrivateProportion
+        >>> fit = PrivateProportion(epsilon=0.5, random_state=0).fit(np.arange(100) < 30)
+        >>> print(fit.methods_text())
+        We used PrivateProportion of dpstats ...
+        """
+        check_is_fitted(self)
+        estimand, null = self._conclusions()
+        parameters, _ = told_parameters(self)
+        return write_methods(type(self).__name__, self.plan_, self.privacy_, parameters, estimand, null)
+
+    def _conclusions(self) -> tuple[str | None, str | None]:
+        """Return the estimand of the intervals, and the null hypothesis of the test, of those that the fit has."""
+        estimates = self.estimates() if hasattr(self, "estimates") else None
+        covered = estimates.estimand if estimates is not None and estimates.distribution.known else None
+        return covered, getattr(getattr(self, "result_", None), "null", None)
 
     def _background(self) -> Background:
         asked, defaults = told_parameters(self)

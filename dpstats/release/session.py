@@ -24,9 +24,11 @@ from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import (
     KINDS,
     AnyStage,
+    Block,
     Choice,
     Coins,
     Comparisons,
+    Discovery,
     JointStage,
     OneOf,
     Responses,
@@ -226,6 +228,50 @@ class Session:
         self._released[name] = MappingProxyType({key: released for key, (_, released) in both.items()})
         return self._released[name] if units else {key: noisy for key, (noisy, _) in both.items()}
 
+    def discover(self, name: str, labels: Sequence[Any], integers: Mapping[str, Any]) -> Released:
+        """Release the keys whose noisy count reaches a threshold, and the noisy numbers of these.
+
+        Parameters
+        ----------
+        name : str
+            A `Discovery`.
+        labels : sequence of length k
+            The keys that have rows, each once, in an order that is a function of the keys alone.
+        integers : mapping of names of blocks to arrays of shape (k, width)
+            Exact, in steps.
+
+        Returns
+        -------
+        mapping
+            ``"labels"`` and every block, of shape (found, width). In a session with a size the labels are all keys,
+            and the blocks have shape (size, k, width), with NaN for a key that was not found.
+        """
+        stage: Discovery = self._stage(name, Discovery)
+        if integers.keys() != {block.name for block in stage.blocks}:
+            raise DPStatsError(
+                f"stage {name!r} must get the blocks {', '.join(b.name for b in stage.blocks)} together"
+            )
+        exact = {}
+        for block in stage.blocks:
+            steps = exact[block.name] = np.asarray(integers[block.name])
+            if steps.shape != (len(labels), stage.width(block)) or steps.dtype.kind not in "iu":
+                raise DPStatsError(f"stage {name!r} must get {stage.width(block)} integers of each key")
+        if (exact[stage.counts.name] < stage.row_steps).any() or len(set(labels)) < len(labels):
+            raise DPStatsError(f"stage {name!r} must get keys that have rows, each once")
+        self._take(name)
+        noisy = {block.name: self._noisy_keys(stage, block, exact[block.name]) for block in stage.blocks}
+        passed = noisy[stage.counts.name][..., 0] >= stage.threshold_steps
+        found: dict[str, Any] = {}
+        for block in stage.blocks:
+            units = noisy[block.name].astype(np.float64) * np.asarray(block.spacing)
+            found[block.name] = (
+                units[passed] if self._size is None else np.where(passed[..., None], units, np.nan)
+            )
+        kept = passed if self._size is None else np.ones(len(labels), dtype=bool)
+        found["labels"] = tuple(label for label, keep in zip(labels, kept.tolist(), strict=True) if keep)
+        released = self._released[name] = MappingProxyType(found)
+        return released
+
     def select(self, name: str, scores: NDArray[np.int64]) -> NDArray[np.intp]:
         """Select the best candidates by noisy score, and return their positions, best first.
 
@@ -310,7 +356,7 @@ class Session:
     def add_one(self, name: str, integers: Any, option: int) -> NDArray[np.float64]:
         """Release integers with the noise of an option of a `OneOf`, which has to follow from earlier releases alone.
 
-        What is released is the option and the numbers.
+        It releases the option and the numbers.
         """
         stage: OneOf = self._stage(name, OneOf)
         if not 0 <= option < len(stage.options):
@@ -423,6 +469,14 @@ class Session:
         if kept.all():
             return noisy, released
         return np.where(kept[:, None], noisy, 0), np.where(kept[:, None], released, np.nan)
+
+    def _noisy_keys(self, stage: Discovery, block: Block, steps: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Add the noise of a block for all keys. Noise of counts is drawn until it is below the threshold."""
+        scale = stage.touched.scale_steps(block)
+        drawn = self._noise.gaussian(scale, self._shape(*steps.shape))
+        while block is stage.counts and (above := drawn >= stage.threshold_steps).any():
+            drawn[above] = self._noise.gaussian(scale, int(above.sum()))
+        return steps + drawn
 
     def _peeled(self, stage: Selection, scores: NDArray[np.int64]) -> NDArray[np.intp]:
         """Select one after another, with noise anew for all that are left."""

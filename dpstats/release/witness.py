@@ -9,7 +9,7 @@ adaptive releases too, and a run that asks for another stage shows that its cour
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import CellType, FunctionType, MappingProxyType
 from typing import Any, NamedTuple, TypeVar
@@ -25,7 +25,7 @@ from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import KINDS, AnyStage, Comparisons
 from dpstats.release.groups import Windows
 from dpstats.release.noise import Noise, SimulatedNoise, StandIn
-from dpstats.release.session import Part, Session
+from dpstats.release.session import Part, Released, Session
 from dpstats.release.stream import Above, Stream
 
 Numbers = NDArray[np.float64]
@@ -243,6 +243,11 @@ class WitnessedSession(Session):
 
     def add(self, name: str, integers: Any, where: Any = True, units: bool = True) -> Any:
         return self._told(name, (integers, where), lambda: Session.add(self, name, integers, where, units))
+
+    def discover(self, name: str, labels: Sequence[Any], integers: Mapping[str, Any]) -> Released:
+        return self._told(
+            name, (tuple(labels), integers), lambda: Session.discover(self, name, labels, integers)
+        )
 
     def select(self, name: str, scores: NDArray[np.int64]) -> NDArray[np.intp]:
         return self._told(name, scores, lambda: Session.select(self, name, scores))

@@ -48,6 +48,7 @@ from dpstats.privacy import (
     Choice,
     Coins,
     Comparisons,
+    Discovery,
     JointStage,
     OneOf,
     Responses,
@@ -253,6 +254,9 @@ def costs_of(stage: Any) -> list[tuple[str, Any]]:
             assert vector.scale == pytest.approx(stage.scale * vector.unit, rel=1e-15)
         one = ("zcdp", ratio**2 / 2) if stage.noise == "gaussian" else ("pure", ratio)
         return [one] * (1 if joint else stage.times)
+    if isinstance(stage, Discovery):
+        # What the threshold costs is brute-forced in tests/release/test_discovery.py.
+        return [*costs_of(stage.touched), ("approximate", (0.0, stage.threshold_delta))]
     if isinstance(stage, Selection):
         width = 1 if stage.monotone else 2
         return [("pure", width * stage.sensitivity_steps / stage.scale_steps)] * stage.size

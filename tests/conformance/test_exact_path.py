@@ -25,6 +25,7 @@ from dpstats.privacy import (
     Choice,
     Coins,
     Comparisons,
+    Discovery,
     JointStage,
     OneOf,
     Plan,
@@ -158,6 +159,10 @@ def expected_calls(stage: Any, found: Counter[Call], asked: dict[str, float]) ->
         return [(stage.noise, stage.scale_steps, stage.size)]
     if isinstance(stage, JointStage):
         return [(stage.noise, stage.scale_steps(block), block.size) for block in stage.blocks]
+    if isinstance(stage, Discovery):
+        # How many keys there are is up to the data, and how often noise of their counts is drawn again up to chance.
+        scales = {stage.touched.scale_steps(block) for block in stage.blocks}
+        return [call for call in found.elements() if call[0] == stage.noise and call[1] in scales]
     if isinstance(stage, Smooth):
         # Which level is private: the one that the release asked for, and no other.
         return [(stage.noise, asked[stage.name], stage.size)]

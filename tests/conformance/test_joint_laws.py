@@ -112,7 +112,16 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> Drawn:
 
         return wrapped
 
+    noisy_keys = Session._noisy_keys
+
+    def watched_keys(self: Session, stage: Any, block: Any, steps: Any) -> Any:
+        result = noisy_keys(self, stage, block, steps)
+        noise = (result - steps).astype(float)
+        found.keep(self, noise.reshape(self.size, -1) if self.size else noise.ravel())
+        return result
+
     monkeypatch.setattr(Session, "_noisy", watched_noise)
+    monkeypatch.setattr(Session, "_noisy_keys", watched_keys)
     monkeypatch.setattr(Session, "respond", watched(respond))
     monkeypatch.setattr(Session, "coins", watched(coins))
 

@@ -29,11 +29,13 @@ from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
 from dpstats.mechanisms import GaussianMechanism, LaplaceMechanism
 from dpstats.privacy import PrivacyBudget
 from dpstats.quantiles import PrivateDistribution
+from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
 from dpstats.regression.from_moments import FromMoments
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.mechanism import Mechanism
 from dpstats.release.session import Session
 from dpstats.survival import LogRankTest, PrivateSurvival
+from dpstats.tables import PrivateProportion
 
 SETTINGS = settings(ENTRIES)
 fits = pytest.mark.parametrize("entry", SETTINGS, ids=lambda entry: entry.name)
@@ -164,7 +166,11 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     watch("add")
     watch("select")
-    choose, smooth = Session.choose, Session.smooth
+    choose, smooth, discover = Session.choose, Session.smooth, Session.discover
+
+    def discovered(self: Session, stage: str, labels: Any, integers: Any) -> Any:
+        found.extend(int(k) for block in integers.values() for k in np.ravel(block))
+        return discover(self, stage, labels, integers)
 
     def chosen(self: Session, stage: str, parts: Any) -> Any:
         if self.size is None:
@@ -176,6 +182,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         return smooth(self, stage, integer, level)
 
     monkeypatch.setattr(Session, "choose", chosen)
+    monkeypatch.setattr(Session, "discover", discovered)
     monkeypatch.setattr(Session, "smooth", smoothed)
     return found
 
@@ -241,7 +248,10 @@ UNDECLARED = {
         "_found": "the released averages before they are shrunk, and their errors, for the intervals"
     },
     SparseMean: {"_found": "what was released of the selected columns, for the intervals"},
-    PrivateDistribution: {"_fit": "the released cdf before it is made to rise, for the band"},
+    PrivateDistribution: {
+        "_fit": "the released cdf before it is made to rise, for the band",
+        "_rows": "the public or released number of rows, for the band",
+    },
     PrivateCovariance: {"_sums": "the released sums over n, which the moments of higher order are for"},
     PrivateVariance: {
         "_score": "the same of the released variance, before it is cut to its range",
@@ -249,6 +259,9 @@ UNDECLARED = {
         "_sampling": "the standard deviations of the sampling errors, from what was released",
     },
     FromMoments: {"_counted": "how many rows count, as released, for degrees of freedom"},
+    PrivateLinearRegression: {"_counted": "the released number of observed rows, for standard errors"},
+    PrivateLogisticRegression: {"_counted": "the released number of observed rows, for standard errors"},
+    PrivateProportion: {"_zeros": "the released number of observed rows without the property, for intervals"},
     GroupMeans: {"_ratio": "what was released of the groups, for intervals and tests"},
     LogRankTest: {"_reference": "what was released of the first stage, for the summary"},
     PrivateSurvival: {"_table": "what was released of the table, for curves and intervals"},

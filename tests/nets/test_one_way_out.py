@@ -39,6 +39,7 @@ from dpstats.regression import (
     SufficientStatisticsRegression,
 )
 from dpstats.release.estimator import PrivateEstimator
+from dpstats.release.methods_text import TO_STATE
 from dpstats.statistic import PrivateStatistic
 from dpstats.survival import PrivateSurvival
 from dpstats.tables import ContingencyTable, PrivateProportion
@@ -279,3 +280,20 @@ def test_the_pvalue_at_the_limits_of_an_interval_is_its_level(name: str) -> None
             assert np.all(pvalues >= 0.05)
         else:
             assert pvalues == pytest.approx(np.full(pvalues.shape, 0.05), abs=2e-4)
+
+
+@pytest.mark.parametrize("name", [*FITTED, *TESTS])
+def test_a_methods_section_states_the_facts_of_the_fit(name: str) -> None:
+    model = fitted(name) if name in FITTED else TESTS[name]()
+    text = model.methods_text()
+    privacy = model.privacy_
+    for fact in (
+        f"We used {name} of dpstats {dpstats.__version__}.",
+        f"(epsilon = {privacy.epsilon:.6g}, delta = {privacy.delta:.6g}), {privacy.relation}.",
+        f"{model.plan_.n_samples:,}",
+        "not a private release",
+        *(stage.name for stage in model.plan_.stages),
+        f"cover {model.estimand_}." if name in FITTED else f"The null hypothesis is: {model.result_.null}.",
+    ):
+        assert fact.lower() in text.lower(), fact
+    assert text.endswith(TO_STATE) and "\n" not in text and "entropy" not in text

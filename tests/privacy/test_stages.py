@@ -187,7 +187,7 @@ def test_a_private_scale_costs_what_its_levels_are_apart() -> None:
     # Further apart it is dearer; with one level it is Laplace noise.
     assert dataclasses.replace(stage, levels=(1.0, 1.6)).event.delta > stage.event.delta
     assert dataclasses.replace(stage, levels=(1.0,)).event == Pure(0.5)
-    with pytest.raises(DPStatsError, match="further apart"):
+    with pytest.raises(DPStatsError, match="distance between levels"):
         _ = dataclasses.replace(stage, levels=(1.0, 2.0)).event
     for levels in ((1.0, 1.0), (2.0, 1.0), (0.0, 1.0)):
         with pytest.raises(InvalidParameter, match="levels"):

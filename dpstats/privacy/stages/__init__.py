@@ -7,15 +7,38 @@ sees of it is *derived* from these and stored nowhere: noise that is changed cha
 from __future__ import annotations
 
 from dpstats.privacy.stages.additive import Block, JointStage, Spacing, Stage
+from dpstats.privacy.stages.discovery import Discovery
 from dpstats.privacy.stages.private_scale import HEAVY_SLACK, LEAST_HEAVY, SMOOTH_LAWS, OneOf, Smooth
 from dpstats.privacy.stages.responses import Coins, Responses, Shuffle
 from dpstats.privacy.stages.selection import Choice, Selection
 from dpstats.privacy.stages.streams import Comparisons
 
 AnyStage = (
-    Stage | JointStage | Selection | Choice | Smooth | OneOf | Responses | Comparisons | Coins | Shuffle
+    Stage
+    | JointStage
+    | Discovery
+    | Selection
+    | Choice
+    | Smooth
+    | OneOf
+    | Responses
+    | Comparisons
+    | Coins
+    | Shuffle
 )
-KINDS = (Stage, JointStage, Selection, Choice, Smooth, OneOf, Responses, Comparisons, Coins, Shuffle)
+KINDS = (
+    Stage,
+    JointStage,
+    Discovery,
+    Selection,
+    Choice,
+    Smooth,
+    OneOf,
+    Responses,
+    Comparisons,
+    Coins,
+    Shuffle,
+)
 
 __all__ = [
     "HEAVY_SLACK",
@@ -27,6 +50,7 @@ __all__ = [
     "Choice",
     "Coins",
     "Comparisons",
+    "Discovery",
     "JointStage",
     "OneOf",
     "Responses",

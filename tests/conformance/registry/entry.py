@@ -10,7 +10,17 @@ import numpy as np
 
 from dpstats.auditing.movement import Steps, noisy
 from dpstats.data.tables import Table
-from dpstats.privacy import Comparisons, JointStage, OneOf, Plan, PrivacyGuarantee, Selection, Smooth, Stage
+from dpstats.privacy import (
+    Comparisons,
+    Discovery,
+    JointStage,
+    OneOf,
+    Plan,
+    PrivacyGuarantee,
+    Selection,
+    Smooth,
+    Stage,
+)
 from dpstats.release.session import Session
 from registry.movement import joined
 
@@ -152,6 +162,8 @@ def quieter(stage: Any, factor: float) -> Any:
     """Return a stage with less noise, where it has any."""
     if isinstance(stage, JointStage):
         return replace(stage, scale=stage.scale * factor)
+    if isinstance(stage, Discovery):
+        return replace(stage, touched=quieter(stage.touched, factor))
     if isinstance(stage, Smooth):
         return replace(stage, levels=tuple(level * factor for level in stage.levels))
     if isinstance(stage, OneOf):

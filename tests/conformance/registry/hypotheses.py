@@ -319,7 +319,7 @@ def _online(
         neighbor=APART[1],
         power=power,
         public=public,
-        bugs=tuple(PlantedBug(bug, draw, *APART, *claim, 2000) for bug, draw in bugs(made).items()),
+        bugs=tuple(PlantedBug(bug, draw, *APART, *claim, 3000) for bug, draw in bugs(made).items()),
         estimator=made,
         most_trials=3000,
     )

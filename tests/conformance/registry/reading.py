@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from dpstats.data.keys import read_labels
 from dpstats.data.tables import Table
 from dpstats.groups import GroupMeans, MeanPerRow
 from dpstats.groups.mean_per_row import unit_places
-from dpstats.privacy import Choice, Plan, Selection
+from dpstats.privacy import Choice, Discovery, Plan, Selection
 from dpstats.queries.base import HistogramRelease
 from dpstats.queries.workload import WorkloadRelease
 from dpstats.ranks.rank_tests import GroupRankTest
@@ -44,6 +45,19 @@ class Still(Session):
         blocks = integers if isinstance(integers, dict) else {name: integers}
         self.given |= {block: [int(k) for k in np.ravel(steps)] for block, steps in blocks.items()}
         return super().add(name, integers, where, units)
+
+    def discover(self, name: str, labels: Any, integers: Any) -> Any:
+        stage = self._stage(name, Discovery)
+        # Rows here have one of two labels (`outcomes`).
+        places = {label: k for k, label in enumerate(labels)}
+        for block in stage.blocks:
+            empty = np.zeros(stage.width(block), dtype=np.int64)
+            own = [integers[block.name][places[label]] if label in places else empty for label in (0, 1)]
+            self.given[block.name] = [int(k) for k in np.ravel(own)]
+        self._take(name)
+        none = {block.name: np.zeros((0, stage.width(block))) for block in stage.blocks}
+        self._released[name] = {**none, "labels": ()}
+        return self._released[name]
 
     def _noisy(self, noise: str, scale: float, steps: Any, size: int, spacing: Any, where: Any) -> Any:
         return np.zeros(size, dtype=np.int64), np.zeros(size)
@@ -90,6 +104,8 @@ def table_of(estimator: Any, X: Any) -> Table:
         return Table((np.asarray(X) > 0).astype(np.int64))
     if isinstance(estimator, GroupRankTest):
         return Table(np.floor(X), groups=beside)
+    if isinstance(estimator, GroupMeans) and estimator.groups == "discover":
+        return Table(X, labels=read_labels(beside))
     if isinstance(estimator, GroupMeans):
         return Table(X, groups=estimator._categories().codes(beside))
     if isinstance(estimator, SurvivalEstimator):

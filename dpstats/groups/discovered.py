@@ -1,0 +1,226 @@
+"""Groups that nobody declared: their totals, their plan, and intervals given that a group was found.
+
+Proof: docs/proofs/discovery.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from dpstats.data.keys import in_order
+from dpstats.data.tables import Table
+from dpstats.errors import InvalidParameter
+from dpstats.groups.base import rows_that_count
+from dpstats.groups.plan import GroupMeansPlan
+from dpstats.groups.totals import COUNTS, SQUARES, SUMS, GaussianTotals, group_sums
+from dpstats.inference import normal_quantile
+from dpstats.lattice import BoxLattice
+from dpstats.means.moments import finest
+from dpstats.means.ratio import Noise, Ratio
+from dpstats.means.region import Region
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.stages import Discovery
+from dpstats.privacy.stages.discovery import KEYS
+from dpstats.release.discovery import discovery_stage
+
+Floats = NDArray[np.float64]
+
+DISCOVER = "discover"
+
+_FARTHEST, _NODES = 8.0, 65
+_HALVINGS = 60
+_AT_ONCE = 10**6  # scores
+_LEAST_TAIL = 1e-300
+
+
+@dataclass(frozen=True)
+class DiscoveredMeansPlan(GroupMeansPlan):
+    """The plan of a `GroupMeans` that discovers its groups; ``groups`` is empty.
+
+    Examples
+    --------
+    >>> from dpstats.groups import GroupMeans
+    >>> plan = GroupMeans(groups="discover", bounds=(0, 1)).plan(10_000, 1)
+    >>> round(plan.threshold, 1)
+    45.0
+    >>> round(plan.expected_groups([20, 50, 500]), 2)
+    1.72
+    """
+
+    @property
+    def discovery(self) -> Discovery:
+        """The stage."""
+        (stage,) = self.stages
+        assert isinstance(stage, Discovery)
+        return stage
+
+    @property
+    def threshold(self) -> float:
+        """The least noisy count of a released group, in rows."""
+        return self.discovery.threshold
+
+    def expected_groups(self, sizes: Any) -> float:
+        """Return the expected number of released groups, for groups of these sizes.
+
+        Parameters
+        ----------
+        sizes : sequence of numbers
+            Hypothetical numbers of rows, one for each group.
+        """
+        return float(self.discovery.compute_power(sizes).sum())
+
+    def facts(self) -> dict[str, Any]:
+        return {"groups": DISCOVER, "threshold": self.threshold}
+
+    def notes(self) -> list[str]:
+        half, most = (self.threshold + z * self.discovery.count_std for z in (0.0, 1.645))
+        noise = ", ".join(f"{value:.3g}" for value in self.mean_noise(10 * half)[:6])
+        return [
+            f"a group of {half:.0f} rows is found with probability 0.50, one of {most:.0f} rows with 0.95",
+            f"a group of {10 * half:.0f} rows: noise of its mean {noise}{', ...' if self.n_features > 6 else ''}",
+        ]
+
+
+def discovered_means_plan(
+    region: Region, n: int, d: int, epsilon: float, delta: float, missing: str
+) -> DiscoveredMeansPlan:
+    """Return the plan of releasing the totals of undeclared groups of n rows."""
+    if delta == 0:
+        raise InvalidParameter(
+            "delta must be positive for groups='discover', got 0. Declare the groups, or give delta=1e-6 for example."
+        )
+
+    def build(bits: int) -> DiscoveredMeansPlan:
+        lattice = BoxLattice.build(
+            region.clip, region.center, d, common=False, bits=bits, ends=(region.low, region.high)
+        )
+        totals = GaussianTotals(KEYS, d, bits)
+        stage = discovery_stage(totals.integers(), 1 << bits, epsilon, delta)
+        return DiscoveredMeansPlan(
+            (stage,),
+            PrivacyGuarantee(epsilon, delta),
+            n,
+            d,
+            groups=(),
+            region=region,
+            lattice=lattice,
+            totals=totals,
+            missing=missing,
+        )
+
+    return finest(build)
+
+
+def labeled_totals(table: Table, plan: GroupMeansPlan) -> tuple[list[Any], dict[str, NDArray[np.int64]]]:
+    """Return the labels of some rows in their order, and the exact totals of each: a row of integers a label."""
+    assert table.labels is not None
+    counted = rows_that_count(table.X, plan.missing)
+    labels = [label if counts else None for label, counts in zip(table.labels, counted.tolist(), strict=True)]
+    found = in_order(set(labels) - {None})
+    code = {label: place for place, label in enumerate(found)}
+    codes = np.fromiter((code.get(label, -1) for label in labels), dtype=np.int64, count=len(labels))
+    totals = GaussianTotals(len(found), plan.n_features, plan.lattice.bits)
+    sums = group_sums(table.X, codes, plan.lattice, totals)
+    widths = {COUNTS: 1, SUMS: plan.n_features, SQUARES: plan.n_features}
+    return found, {name: sums[name].reshape(len(found), width) for name, width in widths.items()}
+
+
+def found_ratio(released: Mapping[str, Any], plan: DiscoveredMeansPlan) -> FoundRatio:
+    """Return the ratios of the released totals of the groups that were found."""
+    totals = GaussianTotals(len(released["labels"]), plan.n_features, plan.lattice.bits)
+    flat = {name: np.ravel(released[name]) for name in (COUNTS, SUMS, SQUARES)}
+    known = totals.ratio(flat, plan.totals_noise)
+    return FoundRatio(known.T, known.N, known.Q, known.X, known.R, known.noise, threshold=plan.threshold)
+
+
+@dataclass(frozen=True, eq=False)
+class FoundRatio(Ratio):
+    """Ratios of groups that were found: intervals hold given that.
+
+    The noisy count N of a group of c rows has a normal distribution between the threshold and c + threshold. Each c
+    has a score of N, and given c the rest has the score of a known count. A mean is kept if some c has a small sum of
+    both squares.
+
+    Attributes
+    ----------
+    threshold : float
+        The threshold in rows.
+    """
+
+    threshold: float = 0.0
+
+    @property
+    def estimate(self) -> Floats:
+        return np.asarray(np.clip(self.T / np.maximum(self.sizes, self.noise.count), -1.0, 1.0))
+
+    @cached_property
+    def sizes(self) -> Floats:
+        """The sizes of the groups for which the release has the median N."""
+        return np.asarray(np.maximum(self._find_sizes(np.zeros(1))[0], 1.0))
+
+    def size_limits(self, tail: float) -> tuple[Floats, Floats]:
+        """Return lower and upper limits of the sizes, each wrong with this probability."""
+        z = float(normal_quantile(tail))
+        low, high = np.maximum(self._find_sizes(np.array([z, -z])), 1.0)
+        return low, high
+
+    def score(self, value: Any) -> Floats:
+        m = np.asarray(value, dtype=np.float64)
+        sizes, squares = self._nodes
+        shape = (len(sizes), *[1] * max(m.ndim - self.N.ndim, 0), *self.N.shape)
+        sizes, squares = sizes.reshape(shape), squares.reshape(shape)
+        step = max(1, _AT_ONCE // max(m.size, self.T.size, 1))
+        best = np.full(np.broadcast_shapes(m.shape, self.shape), np.inf)
+        for start in range(0, len(sizes), step):
+            some = slice(start, start + step)
+            both = self._fix_sizes(sizes[some]).score(m) ** 2 + squares[some]
+            best = np.minimum(best, both.min(axis=0))
+        return np.asarray(np.where(m * self.sizes > self.T, -1.0, 1.0) * np.sqrt(best))
+
+    def _fix_sizes(self, size: Floats) -> Ratio:
+        """Return the ratios of groups with these sizes, as if they were declared."""
+        noise = self.noise
+        center = noise.square_spread / noise.count**2
+        alone = np.sqrt(np.maximum(np.square(noise.square) - (center * noise.count) ** 2, 0.0))
+        known = Noise(noise.total, 0.0, alone, noise.total, 0.0, 0.0)
+        return Ratio(self.T, size, self.Q + center * (size - self.N), self.T, size, known)
+
+    @cached_property
+    def _nodes(self) -> tuple[Floats, Floats]:
+        """Return sizes, and the squared scores of N: above the least, as some size is the right one."""
+        sizes = np.maximum(self._find_sizes(np.linspace(_FARTHEST, -_FARTHEST, _NODES)), 1.0)
+        squares = self._size_score(sizes) ** 2
+        return sizes, squares - squares.min(axis=0)
+
+    def _find_sizes(self, z: Floats) -> Floats:
+        """Return the sizes at which the score of N is z: shape (len(z), *N.shape)."""
+        target = z.reshape(z.size, *[1] * self.N.ndim)
+        low = np.broadcast_to(np.maximum(self.N - self.threshold, 0.0), (z.size, *self.N.shape))
+        high = low + self.threshold + (_FARTHEST + 4) * self.noise.count
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            below = self._size_score(middle) > target
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return np.asarray(low)
+
+    def _size_score(self, size: Floats) -> Floats:
+        """Return the score of N for groups of these sizes that were found: a standard normal variable."""
+        scale, threshold = self.noise.count, self.threshold
+        at, least, most = (self.N - size) / scale, (threshold - size) / scale, threshold / scale
+        all_of_it = _compute_mass(least, most)
+        above = np.clip(_compute_mass(at, most) / all_of_it, _LEAST_TAIL, 1.0)
+        below = np.clip(_compute_mass(least, at) / all_of_it, _LEAST_TAIL, 1.0)
+        return np.asarray(np.where(above <= below, -ndtri(above), ndtri(below)))
+
+
+def _compute_mass(low: Floats, high: Floats | float) -> Floats:
+    """Return P(low < N < high) for a standard normal N, from the nearer tail."""
+    right = np.asarray(low) > 0
+    return np.asarray(np.where(right, ndtr(-low) - ndtr(-np.asarray(high)), ndtr(high) - ndtr(low)))

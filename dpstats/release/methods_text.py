@@ -1,0 +1,76 @@
+"""The paragraph on methods that a paper needs, from the public facts of one fit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dpstats import __version__
+from dpstats.privacy.guarantee import Neighbors, PrivacyGuarantee
+from dpstats.privacy.plan import ReleasePlan
+
+TO_STATE = (
+    "[State the source of every parameter that describes the data, such as bounds, and the total guarantee of all "
+    "releases from these data.]"
+)
+"""Facts that only the author of a paper knows."""
+
+
+def write_methods(
+    name: str,
+    plan: ReleasePlan,
+    guarantee: PrivacyGuarantee,
+    parameters: Sequence[tuple[str, str]],
+    estimand: str | None,
+    null: str | None,
+) -> str:
+    """Return the paragraph on one release.
+
+    Parameters
+    ----------
+    name : str
+        Name of the estimator.
+    plan : ReleasePlan
+    guarantee : PrivacyGuarantee
+        Guarantee of the fit.
+    parameters : sequence of (name, value)
+        Parameters that differ from their defaults.
+    estimand : str, optional
+        What intervals cover; None if there are no intervals.
+    null : str, optional
+        Null hypothesis of a test.
+    """
+    given = (
+        f" Its parameters were {', '.join(f'{key} = {value}' for key, value in parameters)}."
+        if parameters
+        else ""
+    )
+    sentences = [
+        f"We used {name} of dpstats {__version__}.{given}",
+        f"The fit satisfies differential privacy with {replace(guarantee, simulated=False)}.",
+    ]
+    if guarantee.neighbors is Neighbors.REPLACE_ONE:
+        unit = guarantee.unit
+        unit = f"{unit}s" if unit in ("row", "unit") else f"units of privacy (one {unit} each)"
+        sentences.append(f"The number of {unit}, {plan.n_samples:,}, is public.")
+    steps = [_step(stage.describe(plan.n_features)) for stage in plan.stages]
+    sentences.append(f"The release consisted of {'; '.join(steps)}.")
+    sentences.append(
+        "The noise was simulated with a seed: these results are not a private release."
+        if guarantee.simulated
+        else "Exact noise was drawn from the entropy source of the operating system."
+    )
+    if estimand is not None:
+        sentences.append(f"Confidence intervals account for the privacy noise and cover {estimand}.")
+    if null is not None:
+        sentences.append(f"The p-value accounts for the privacy noise. The null hypothesis is: {null}.")
+    return " ".join([*sentences, TO_STATE])
+
+
+def _step(description: str) -> str:
+    """Return the description of a release step on one line, with its parts in brackets."""
+    head, *parts = (line.strip() for line in description.splitlines())
+    text = f"{head.removesuffix(':')} ({'; '.join(parts)})" if parts else head
+    named = re.sub(r"\b(?:gaussian|laplace|gumbel)\b", lambda found: found[0].capitalize(), text)
+    return re.sub(r"\b1 numbers\b", "1 number", named)

@@ -1,0 +1,214 @@
+"""Groups that nobody declared: which are found, and intervals given that they were."""
+
+import json
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.stats import norm
+
+from dpstats.auditing import check_sensitivity
+from dpstats.errors import BudgetExceeded, InvalidData, InvalidParameter
+from dpstats.groups import GroupMeans
+from dpstats.groups.discovered import found_ratio
+from dpstats.groups.totals import COUNTS, SQUARES, SUMS, TOTALS, group_sums
+from dpstats.means.ratio import Ratio
+from dpstats.privacy import PrivacyBudget
+from dpstats.release.session import Session
+
+SIZES = {"a": 2000, "b": 700, "c": 90, "d": 20, "e": 1}
+LABELS = np.repeat(list(SIZES), list(SIZES.values()))
+X = np.random.default_rng(0).normal(np.char.str_len(LABELS) * 4.0, 1.0)[:, None].clip(0, 10)
+OPTIONS = {"groups": "discover", "bounds": (0, 10)}
+PLAN = GroupMeans(**OPTIONS).plan(len(X), 1)
+
+
+@pytest.mark.parametrize("seed", [None, 0])
+def test_large_groups_are_found_and_small_ones_are_not(seed):
+    # A group of 20 rows is found with probability 0.003, one of 90 rows is not with 4e-7.
+    model = GroupMeans(**OPTIONS, random_state=seed).fit(X, LABELS)
+    assert model.groups_[:3] == ("a", "b", "c") and "e" not in model.groups_
+    assert np.abs(model.counts_[:3] - [2000, 700, 90]).max() < 6 * model.counts_noise_std_
+    assert np.abs(model.means_[:2] - 4.0).max() < 0.5
+    assert model.privacy_.epsilon == 1.0 and model.privacy_.simulated == (seed is not None)
+
+
+def test_the_threshold_and_its_power_are_those_of_the_plan():
+    assert PLAN.threshold <= 45
+    assert PLAN.expected_groups([45, 60]) == pytest.approx(0.5 + 0.95, abs=0.01)
+    assert PLAN.expected_groups([0]) == 0.0 and PLAN.expected_groups([1]) < 1e-4
+    # More columns do not raise it.
+    assert GroupMeans(**OPTIONS).plan(1000, 30).threshold == pytest.approx(PLAN.threshold, rel=1e-6)
+    # 2,000 draws: the share of a group of 45 rows is within six standard deviations of its probability.
+    model = GroupMeans(**OPTIONS)
+    rows = np.full((45, 1), 5.0)
+    from dpstats.data import Table
+
+    private = model._read(Table(rows, labels=np.full(45, "a", dtype=object)), PLAN)
+    with Session.simulated(PLAN, np.random.default_rng(0), 2000) as session:
+        model._release(private, PLAN, session)
+    found = np.isfinite(session.released[TOTALS][COUNTS]).mean()
+    assert abs(found - PLAN.expected_groups([45])) < 6 * np.sqrt(0.25 / 2000)
+
+
+def test_what_is_found_does_not_depend_on_the_order_of_the_rows_or_on_their_container():
+    frame = pd.DataFrame({"x": X[:, 0], "g": LABELS})
+    mixed = frame.sample(frac=1, random_state=0)
+    options = {**OPTIONS, "bounds": {"x": (0, 10)}, "by": "g", "random_state": 3}
+    found = [
+        GroupMeans(**options).fit(rows)
+        for rows in (frame, mixed, pl.DataFrame(frame), pl.DataFrame(mixed).lazy())
+    ]
+    for model in found[1:]:
+        assert model.groups_ == found[0].groups_
+        assert np.array_equal(model.means_, found[0].means_) and np.array_equal(
+            model.counts_, found[0].counts_
+        )
+
+
+def test_a_file_of_text_has_the_words_as_labels(tmp_path):
+    frame = pd.DataFrame({"x": X[:, 0], "g": np.where(LABELS == "a", "007", LABELS)})
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    model = GroupMeans(groups="discover", bounds={"x": (0, 10)}, by="g", random_state=0)
+    assert model.fit(str(tmp_path / "rows.csv")).groups_[:2] == ("007", "b")
+
+
+def test_rows_without_a_label_or_with_a_missing_entry_count_nowhere():
+    labels = [None] * 500 + [float("nan")] * 500 + ["a"] * 500
+    rows = np.ones((1500, 1))
+    rows[1000:1100] = np.nan
+    model = GroupMeans(**OPTIONS, missing="drop", random_state=0).fit(rows, labels)
+    assert model.groups_ == ("a",) and abs(model.counts_[0] - 400) < 60
+    with pytest.raises(InvalidData, match="contains NaN"):
+        GroupMeans(**OPTIONS, random_state=0).fit(rows, labels)
+
+
+def test_totals_of_keys_are_those_of_declared_groups():
+    declared = GroupMeans(groups=list(SIZES), bounds=(0, 10)).plan(len(X), 1)
+    codes = np.array([list(SIZES).index(label) for label in LABELS])
+    expected = group_sums(X, codes, PLAN.lattice, declared.totals)
+    from dpstats.data import Table
+
+    labels, sums = GroupMeans(**OPTIONS)._read(Table(X, labels=LABELS.astype(object)), PLAN)[TOTALS]
+    assert labels == list(SIZES) and declared.lattice.bits == PLAN.lattice.bits
+    assert all(np.array_equal(sums[name].ravel(), expected[name]) for name in expected)
+
+
+def test_nothing_that_is_found_is_an_answer():
+    model = GroupMeans(**OPTIONS).fit(X[-20:], LABELS[-20:])
+    assert model.groups_ == () and model.means_.shape == (0, 1)
+    assert "0 groups found" in str(model.summary())
+    assert model.count_interval().low.shape == (0,) and model.confidence_interval().low.shape == (0, 1)
+    with pytest.raises(InvalidParameter, match="at least two to be compared, got 0"):
+        model.pairwise()
+
+
+def test_what_follows_from_groups_that_were_found():
+    model = GroupMeans(**OPTIONS, random_state=0).fit(X, LABELS)
+    text = str(model.summary())
+    assert "groups found" in text and "Intervals hold for each" in text and "below 45.0 rows" in text
+    assert model.difference("a", "b").pvalue[0] > 0.001
+    assert model.pairwise(method="holm").pvalue.shape[1:] == (1,)
+    low, high = model.count_interval(0.9)
+    assert (low <= model.counts_).all() and (model.counts_ <= high).all() and low.min() >= 1
+    assert np.allclose(model.predict(["a", "z"])[0], model.means_[0]) and np.isnan(model.predict(["z"])).all()
+    json.loads(json.dumps(model.estimates().to_dict()))
+    again = pickle.loads(pickle.dumps(model.estimates()))
+    assert np.array_equal(again.confidence_interval().low, model.confidence_interval().low)
+    with pytest.raises(InvalidParameter, match="groups must be declared for anova"):
+        model.anova()
+    with pytest.raises(InvalidParameter, match="groups must be 'discover' for count_interval"):
+        GroupMeans(groups=["a"], bounds=(0, 10), random_state=0).fit(X, LABELS).count_interval()
+
+
+def test_pure_privacy_and_a_budget_that_cannot_pay_are_refused_before_the_rows():
+    with pytest.raises(InvalidParameter, match="delta must be positive for groups='discover', got 0"):
+        GroupMeans(**OPTIONS, delta=0).plan(1000, 1)
+    budget = PrivacyBudget(epsilon=0.5, delta=1e-6)
+    with pytest.raises(BudgetExceeded):
+        GroupMeans(**OPTIONS, budget=budget).fit(X, LABELS)
+    budget = PrivacyBudget(epsilon=1.0, delta=1e-6)
+    GroupMeans(**OPTIONS, budget=budget).fit(X, LABELS)
+    assert budget.spent.epsilon == pytest.approx(1.0, rel=1e-3)
+
+
+def test_a_replaced_row_moves_two_keys_by_what_is_declared():
+    other, labels = X.copy(), LABELS.astype(object)
+    other[0], labels[0] = 10.0, "new"
+    (movement,) = check_sensitivity(
+        GroupMeans(**OPTIONS), (X, LABELS.tolist()), (other, labels.tolist())
+    ).movements
+    assert movement.ok and 0.3 < movement.ratio <= 1
+
+
+class ByAppearance(GroupMeans):
+    """Planted bug: keys in the order in which rows have them."""
+
+    def _read(self, rows, plan):
+        labels, sums = super()._read(rows, plan)[TOTALS]
+        first = {label: place for place, label in reversed(list(enumerate(rows.whole().labels)))}
+        order = sorted(range(len(labels)), key=lambda k: first[labels[k]])
+        return {TOTALS: ([labels[k] for k in order], {name: sums[name][order] for name in sums})}
+
+
+def test_keys_in_the_order_of_the_rows_are_noticed():
+    other, labels = X.copy(), LABELS.astype(object)
+    labels[0] = "z"
+    (movement,) = check_sensitivity(
+        ByAppearance(**OPTIONS), (X, LABELS.tolist()), (other, labels.tolist())
+    ).movements
+    assert not movement.ok and "order" in movement.problem
+
+
+# Intervals given that a group was found: 600 releases of a group of each size, drawn as the proof has them.
+
+
+def releases(size, rows, count=600, seed=0):
+    """Return what is released of groups that were found, each of ``size`` rows."""
+    rng = np.random.default_rng(seed)
+    noise, threshold = PLAN.totals_noise, PLAN.threshold
+    least, most = norm.sf((threshold - size) / noise.count), norm.sf(threshold / noise.count)
+    counts = size + noise.count * norm.isf(most + rng.random(count) * (least - most))
+    drawn = rows(rng, (count, size))
+    center = noise.square_spread / noise.count**2
+    sums = drawn.sum(axis=1) + rng.normal(0, noise.total, count)
+    alone = np.sqrt(noise.square**2 - (center * noise.count) ** 2)
+    squares = (drawn**2 - center).sum(axis=1) + rng.normal(0, alone, count)
+    released = {COUNTS: counts, SUMS: sums, SQUARES: squares}
+    return {name: values[:, None] for name, values in released.items()} | {"labels": tuple(range(count))}
+
+
+ROWS = {
+    "constant": (lambda rng, shape: np.full(shape, 0.9), 0.9),
+    "skewed": (lambda rng, shape: 2 * rng.random(shape) ** 6 - 1, 2 / 7 - 1),
+    "two values": (lambda rng, shape: np.where(rng.random(shape) < 0.05, 1.0, -1.0), -0.9),
+}
+
+
+@pytest.mark.parametrize("size", [5, 45, 200])
+def test_intervals_cover_given_that_a_group_was_found(size):
+    # Coverage below 0.92 at a true level of 0.95 has probability 5e-4 in 600 draws, for each of four intervals.
+    for name, (rows, mean) in ROWS.items():
+        ratio = found_ratio(releases(size, rows), PLAN)
+        low, high = ratio.size_limits(0.025)
+        assert ((low <= size) & (size <= high)).mean() >= 0.92, name
+        assert (np.abs(ratio.score(np.full(ratio.shape, mean))) <= norm.isf(0.025)).mean() >= 0.92, name
+
+
+def test_intervals_that_ignore_the_discovery_would_miss():
+    rows, mean = ROWS["constant"]
+    ratio = found_ratio(releases(20, rows), PLAN)
+    naive = Ratio(ratio.T, ratio.N, ratio.Q, ratio.X, ratio.R, ratio.noise)
+    assert (np.abs(naive.score(np.full(naive.shape, mean))) <= norm.isf(0.025)).mean() < 0.5
+    assert (np.abs(ratio.N - 20) <= norm.isf(0.025) * ratio.noise.count).mean() < 0.05
+
+
+def test_far_above_the_threshold_intervals_are_those_of_declared_groups():
+    rows, _ = ROWS["skewed"]
+    ratio = found_ratio(releases(500, rows, 5), PLAN)
+    naive = Ratio(ratio.T, ratio.N, ratio.Q, ratio.X, ratio.R, ratio.noise)
+    for found, usual in zip(ratio.ends(1.96), naive.ends(1.96), strict=True):
+        assert np.abs(found - usual).max() < 0.01
+    assert np.abs(ratio.sizes - ratio.N).max() < 1e-4

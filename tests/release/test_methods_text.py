@@ -1,0 +1,47 @@
+"""The paragraph on methods: exact noise and simulated noise, intervals or none, units, and bad calls."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from dpstats.means import ClippedMean
+from dpstats.privacy import Neighbors, PrivacyGuarantee
+from dpstats.quantiles import PrivateQuantile
+from dpstats.release.methods_text import write_methods
+
+X = np.linspace(0.0, 1.0, 50)
+
+
+def test_exact_noise_is_named_and_simulated_noise_is_never_called_private() -> None:
+    exact = ClippedMean(bounds=(0, 1)).fit(X[:, None]).methods_text()
+    assert "Exact noise was drawn" in exact and "simulated" not in exact
+    seeded = ClippedMean(bounds=(0, 1), random_state=0).fit(X[:, None]).methods_text()
+    assert "not a private release" in seeded and "Exact noise" not in seeded
+
+
+def test_a_joint_step_is_one_step_with_its_parts() -> None:
+    text = ClippedMean(bounds=(0, 1), random_state=0).fit(X[:, None]).methods_text()
+    assert "clipped moments, together (clipped mean: 1 number, Laplace noise of scale" in text
+    assert "Its parameters were bounds = (0, 1)." in text
+
+
+def test_without_intervals_none_are_claimed() -> None:
+    quantile = PrivateQuantile(bounds=(0, 1), confidence_level=None, random_state=0).fit(X)
+    assert "intervals" not in quantile.methods_text()
+
+
+def test_the_number_of_rows_is_public_only_if_neighbors_have_the_same() -> None:
+    plan = ClippedMean(bounds=(0, 1)).plan(50, 1)
+    for neighbors, public in ((Neighbors.REPLACE_ONE, True), (Neighbors.ADD_OR_REMOVE_ONE, False)):
+        text = write_methods(
+            "Mean", plan, PrivacyGuarantee(1.0, neighbors=neighbors, unit="person"), [], None, None
+        )
+        assert ("The number of units of privacy (one person each), 50, is public." in text) == public
+        assert "Its parameters" not in text
+
+
+def test_a_methods_section_needs_a_fit() -> None:
+    with pytest.raises(NotFittedError):
+        ClippedMean(bounds=(0, 1)).methods_text()
