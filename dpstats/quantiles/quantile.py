@@ -53,67 +53,75 @@ Numbers = NDArray[np.float64]
 
 
 class PrivateQuantile(OneColumn[QuantilePlan]):
-    """Private quantiles of one column, chosen together, with intervals for the population's.
+    """Private quantiles of one column, with confidence intervals.
 
-    Points are chosen among those of a public grid, with probabilities that fall by how many rows they are off: only
-    ranks count, so that wide bounds cost next to nothing, and ties are no trouble.
+    Use this estimator for a few quantiles of a column with loose public bounds. Points of a public grid are
+    chosen with probabilities that depend on their ranks only. Wide bounds therefore cost almost nothing, and
+    ties are allowed. For the whole distribution, use `PrivateDistribution`.
 
     Parameters
     ----------
     q : float or sequence of float, default=0.5
-        Fractions in (0, 1), of which each is given once; in any order, which is that of the results.
+        Distinct fractions in (0, 1), in any order. Results have the same order.
     bounds : (low, high)
-        Public ends, known without the data. A row beyond them counts as the nearer end, so that a quantile between
-        them is that of the rows as they are.
+        Public bounds, known without the data. A row outside counts as the nearer bound. This does not change quantiles
+        between the bounds.
     step : float, optional
-        What the data are whole multiples of, counted from the lower bound: 1 for counts. It must divide the range.
-        Rows are rounded to it, and so are results. None: rows are rounded to a 2^20th of the range.
+        Spacing of the data, such as 1 for counts. It must divide the range. Rows and results are rounded to multiples
+        of it, from the lower bound on. Default: rows are rounded to a 2^20th of the range.
     epsilon : float, default=1.0
-        Privacy parameter, greater than 0.
+        Privacy parameter. Must be positive.
     delta : float, default=0.0
-        In [0, 1). Only halving gains by it.
+        Privacy parameter, in [0, 1). A positive value reduces the error of ``method="halving"`` only.
     confidence_level : float or None, default=0.95
-        Of the intervals, each on its own: their ends are what is chosen. None: points alone, with smaller errors where
-        there are many.
+        Level of each interval. The release chooses its limits for this level. None: no intervals, and smaller
+        errors of many quantiles.
     coverage : {"regular", "any"}, default="regular"
-        What intervals hold for. "regular": rows whose law has no gap beside the quantile, and enough of them (the plan
-        and the summary say if there are not). "any": any law, by noisy counts of the rows beyond each end, which are
-        wider; an end that fails its check is the bound.
+        Assumption of the intervals:
+
+        * "regular": the distribution has no gap near the quantile, and there are enough rows. The plan and the summary
+          warn if there are too few.
+        * "any": none. Noisy counts check the rows beyond each limit, and intervals are wider. A limit that fails its
+          check is replaced by the bound.
     method : {"auto", "joint", "halving"}, default="auto"
-        How points alone are chosen. "joint": all at once. "halving": the middle one first, then those on either side;
-        rows that are tied at a chosen point make those above it too high. "auto": halving from 21 quantiles on where no
-        step is declared.
+        Method for quantiles without intervals. "joint" chooses all at once. "halving" chooses the middle one
+        first, then the others on either side. Many ties at a chosen point make higher quantiles too large.
+        "auto" uses halving for 21 quantiles or more if no step is declared.
     missing : {"error", "drop"}, default="error"
-        How to treat a missing or infinite entry. "error" refuses the data. "drop" leaves its row out and returns
+        Treatment of a missing or infinite entry. "error" raises `InvalidData`. "drop" leaves its row out and returns
         quantiles of the observed rows. A tenth of epsilon counts them. It excludes ``coverage="any"``.
     random_state : None, int or numpy.random.Generator, default=None
-        None draws exactly: a release. Anything else is a simulation.
+        None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
-        Charged by every fit, before anything is drawn; shared by clones.
+        Budget that every call of ``fit`` charges before it draws noise. Clones share it.
 
     Attributes
     ----------
     quantile_ : float, or ndarray of shape (m,)
-        Nondecreasing in q. A separately chosen point, or the middle of the interval if a point would widen intervals by
-        more than 1%. NaN if too few rows lie between the quantile and a bound to separate them at this epsilon;
-        ``plan_.unseparated`` lists these quantiles before the fit.
+        Nondecreasing in q. A separately chosen point, or the middle of the interval if a point would widen
+        intervals by more than 1%. NaN if too few rows lie between the quantile and a bound to separate them at
+        this epsilon; ``plan_.unseparated`` lists these quantiles before the fit.
     low_, high_ : float, or ndarray of shape (m,)
-        Ends of the intervals; the bounds where there is no better one; NaN without intervals.
+        Limits of the intervals. A limit is the bound if the rows do not support a better one. NaN without intervals.
     rows_ : float
-        With ``missing="drop"``: how many rows are observed, with noise. It may be negative.
+        Noisy number of observed rows. It can be negative. Only with ``missing="drop"``.
     privacy_ : PrivacyGuarantee
         Guarantee of the fit, for neighboring datasets that differ in one row.
     plan_ : QuantilePlan
+        The release plan: every released quantity and its noise.
     n_features_in_ : int
+        Number of columns: 1.
     feature_names_in_ : ndarray of shape (1,)
-        Where X has a column name.
+        Column name. Only if ``X`` has one.
 
     Notes
     -----
-    One exponential mechanism for all points of a fit: the utility of a tuple is minus the range of 0 and of how many
-    rows each point is beyond its rank. A replaced row moves it by at most one, so that a tuple has weight
-    e^(epsilon u/2). Ends of intervals aim at ranks that are beyond the quantile's, by sampling and by the choice
-    itself, with half the stated error each.
+    **Privacy.** One exponential mechanism chooses all points of a fit. The utility u of a tuple is minus the
+    range of the rank errors of its points, 0 included. A replaced row changes it by at most one, so that a
+    tuple has weight e^(epsilon u/2).
+
+    **Intervals.** The limits aim at ranks beyond the rank of the quantile. One half of the error probability
+    allows for sampling, the other half for the choice.
 
     References
     ----------

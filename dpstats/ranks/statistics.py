@@ -99,10 +99,8 @@ def _as_integers(weights: NDArray[np.float64], n: int) -> tuple[NDArray[np.int64
 def weighted_sensitivity(weights: NDArray[np.int64], n: int) -> int:
     """Return what a row moves `weigh_rank_sum` by: the largest of all cases, in integers."""
     larger = np.arange((n + 1) // 2, n, dtype=np.int64)
-    # A row stays in its group. For odd n it may also change which of two nearly equal groups is the larger one.
+    # A row stays in its group. If it changes which of two nearly equal groups is larger (odd n), the sum moves by less.
     most = int(np.max(2 * weights * larger))
-    if n % 2:
-        most = max(most, int(weights[0]) * (n - 1))
     before, after, size = weights[1:], weights[:-1], larger[1:]
     smaller = n - size
     if size.size:

@@ -21,10 +21,10 @@ class PrivateLinearRegression(NewtonSteps, LeastSquares[RegressionPlan]):
     Parameters
     ----------
     x_bounds : (low, high), or array of shape (n_features, 2)
-        Public ends of the columns, known without the data. A row beyond them is not clipped: it weighs less, as any row
-        does that is far from the others, and one that is four half-widths from the middle in any column does not
-        count. With labels (a mapping {column: (low, high)}, or a data frame with a row per column) a fit takes them by
-        the names of a data frame's columns.
+        Public ends of the columns, known without the data. A row beyond them is not clipped: it weighs less, as
+        any row does that is far from the others, and one that is four half-widths from the middle in any column
+        does not count. With labels (a mapping {column: (low, high)}, or a data frame with a row per column) a
+        fit takes them by the names of a data frame's columns.
     epsilon : float, default=1.0
         Privacy parameter, greater than 0.
     fit_intercept : bool, default=True
@@ -59,40 +59,45 @@ class PrivateLinearRegression(NewtonSteps, LeastSquares[RegressionPlan]):
         Which coefficients are more than noise: of the others the columns' variation could not be told from noise, and
         their intervals rest on what the outcome's spread allows.
     privacy_share_ : ndarray of shape (n_features,)
-        The share of privacy in the squared standard error: the noise, and what it leaves uncorrected.
+        Fraction of the squared standard error that is due to privacy: the noise, and the errors that it leaves
+        uncorrected.
     intercept_privacy_share_ : float
     uneven_ : bool
-        Whether clipped residuals have another mean than all of them, beyond noise: tails are uneven, and where these
-        depend on the row, slopes may be off by more than their intervals say.
+        Whether clipping changes the mean of the residuals by more than the noise. The residuals are then
+        skewed. If the skewness depends on the row, slopes may be biased by more than their intervals show.
     condition_ : float
-        Of the released curvature: the largest eigenvalue over the smallest, noise allowed for.
+        Condition number of the released curvature, corrected for noise.
     scale_ : float
         Standard deviation of the residuals.
     clipped_share_ : float
-        Share of the outcomes outside ``y_bounds``, with noise.
+        Noisy fraction of the outcomes outside ``y_bounds``.
     clipped_share_std_ : float
-        Standard deviation of that noise.
+        Standard deviation of the noise in ``clipped_share_``.
     rows_, rows_noise_std_ : float
-        With ``missing="drop"``: how many rows are observed, with noise, and the standard deviation of that noise.
+        Noisy number of observed rows, and the standard deviation of its noise. Only with ``missing="drop"``.
     privacy_ : PrivacyGuarantee
-        For neighbours that differ in one row (x, y); n is public.
+        Guarantee of the fit, for neighboring datasets that differ in one row (x, y). The number of rows is public.
     plan_ : RegressionPlan
+        The release plan: every released quantity and its noise.
     n_features_in_ : int
+        Number of columns.
     feature_names_in_ : ndarray of shape (n_features,)
         Column names. Only if ``X`` has column names.
 
     Notes
     -----
-    Rows are centred, whitened by the directions of the centred rows, and bounded in these coordinates, which weighs
-    leverage and distorts nothing if the model holds. Residuals are clipped, which moves only the intercept if
-    they are independent of the row; a last stage sets it right. Every step releases the bounded rows' Gram matrix
-    beside the gradient, at no cost. Where the model does not hold, coefficients are those of the best fit to rows that
-    are weighed so.
+    **Method.** Rows are centered, whitened by the directions of the centered rows, and bounded in these
+    coordinates. This downweights high-leverage rows, and causes no bias if the model holds. Residuals are
+    clipped. If they are independent of the row, clipping biases only the intercept, and a last stage corrects
+    it. Every step releases the Gram matrix of the bounded rows together with the gradient, without additional
+    noise.
+
+    **Estimand.** If the model does not hold, coefficients describe the best fit to the weighted rows.
 
     References
     ----------
-    Sheffet (2017), Differentially private ordinary least squares. Wang (2018), Revisiting differentially private linear
-    regression. Huber (1981), Robust Statistics, chapter 7.
+    Sheffet (2017), Differentially private ordinary least squares. Wang (2018), Revisiting differentially
+    private linear regression. Huber (1981), Robust Statistics, chapter 7.
 
     Examples
     --------

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.stats import norm
 
+from dpstats.data.tables import Table
 from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.quantiles import PrivateQuantile
 
@@ -251,3 +255,48 @@ def test_of_no_observed_row_nothing_is_told() -> None:
     assert "Noise only" in str(made.summary())
     with pytest.raises(InvalidParameter, match=r"coverage must be 'regular' with missing='drop'"):
         PrivateQuantile(bounds=(0, 1), coverage="any", missing="drop").plan(100)
+
+
+class Asked:
+    """A session that releases a given number of rows, and keeps what points are chosen among."""
+
+    size = None
+
+    def __init__(self, rows: float) -> None:
+        self.rows, self.parts = rows, []
+
+    def add(self, name: str, integers: object) -> np.ndarray:
+        return np.array([self.rows])
+
+    def choose(self, name: str, parts: list[Any]) -> np.ndarray:
+        self.parts = parts
+        return np.zeros(parts[0].cases[0].size, dtype=np.int64)
+
+
+def utilities(made: PrivateQuantile, rows: np.ndarray, counted: float, last: int) -> np.ndarray:
+    """Return the utility of every tuple of points, of a fit that has released this number of rows."""
+    plan = made.plan(rows.size)
+    asked = Asked(counted)
+    made._release(made._read(Table(rows[:, None]), plan), plan, asked)
+    (part,) = asked.parts
+    (windows,) = part.cases
+    tuples = np.array(list(itertools.product(range(last + 1), repeat=windows.size)))
+    boxes = [windows.box(reach, reach) for reach in range(rows.size + 2)]
+    # How far a tuple is short of its ranks, and beyond them: the first boxes whose ends it is between.
+    low = np.argmax([np.all(tuples >= box[0], axis=1) for box in boxes], axis=0)
+    high = np.argmax([np.all(tuples <= box[1], axis=1) for box in boxes], axis=0)
+    return -np.add(low, high)
+
+
+@pytest.mark.parametrize("q", [0.5, [0.3, 0.7]])
+@pytest.mark.parametrize("counted", [3.0, 5.0, 6.0])
+def test_a_row_that_goes_missing_moves_utilities_apart_by_two(q: object, counted: float) -> None:
+    level = 0.4 if q == 0.5 else None
+    made = PrivateQuantile(
+        q, bounds=(0, 2), step=1, epsilon=400.0, confidence_level=level, missing="drop", random_state=0
+    )
+    assert len(made.plan(6).targets) >= 2
+    for rest in itertools.combinations_with_replacement((0.0, 1.0, 2.0, np.nan), 5):
+        found = [utilities(made, np.array([*rest, x]), counted, 2) for x in (0.0, 1.0, 2.0, np.nan)]
+        for first, second in itertools.combinations(found, 2):
+            assert np.ptp(first - second) <= 2

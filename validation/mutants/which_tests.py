@@ -49,6 +49,10 @@ WIDER = {
     "ranks": ["tests/nets/test_errors_of_tests.py", f"{CONFORMANCE} -k rank"],
     "survival": [f"{CONFORMANCE} -k survival"],
     "identity": [
+        *(
+            f"{CONFORMANCE} -k {word}"
+            for word in ("filtering", "extension", "products", "distance", "spatial")
+        ),
         "tests/nets/test_errors_of_tests.py",
         f"{CONFORMANCE}/test_null_laws.py",
         "tests/cli/test_identity_test.py",
@@ -60,6 +64,18 @@ WIDER = {
     "auditing": ["tests/cli/test_audit.py", CONFORMANCE],
     "cli": [],
     "": ["tests/means tests/identity/test_base.py tests/cli"],
+}
+
+# The entries of the conformance suite that a file of the identity tests is about: asked before the whole package.
+ENTRIES = {
+    "filtering": ("filtering",),
+    "extension": ("extension",),
+    "l1_norm": ("extension",),
+    "products": ("products",),
+    "row_distance": ("distance",),
+    "row_constants": ("distance",),
+    "spatial": ("spatial",),
+    "whitening": ("whitened", "null"),
 }
 
 
@@ -79,6 +95,9 @@ def steps(mutant: Mutant, root: Path) -> list[str]:
     rest = f"tests/{package}"
     if (root / own).exists():
         found.append(own)
+        if package == "identity":
+            words = [word for part, some in ENTRIES.items() if part in path.stem for word in some]
+            found += [f"{CONFORMANCE} -k {word}" for word in words]
         rest += f" --ignore={own}"
     if package:
         found.append(rest)
