@@ -352,4 +352,5 @@ def test_a_word_that_is_called_missing_is_not_looked_for(
         assert "--na-values cannot be given with --missing error, got '31'" in said
         assert main(["mean", "x.csv", *AGE, "--na-values", "31", "--missing", "center", "--seed", "1"]) == 0
         capsys.readouterr()
-        assert "refuses missing entries" in refused(["quantile", "x.csv", *AGE, "--na-values", "31"], capsys)
+        said = refused(["quantile", "x.csv", *AGE, "--na-values", "31"], capsys)
+        assert "--na-values cannot be given with --missing error, got '31'" in said

@@ -113,6 +113,7 @@ OPTIONS: dict[str, tuple[ReleaseCommand, Changes]] = {
                 ["--formula", "b ~ c + a", *NAMED],
                 {"x_bounds": [[0.0, 7.0], [0.0, 1.0]]},
             ),
+            "missing": (LINEAR, [*LINEAR, "--missing", "drop"], {"missing": "drop"}),
             "levels": (
                 FORMULA,
                 ["--formula", "b ~ a + c", *NAMED[:3], "--levels", "c=x,y,z"],
@@ -195,6 +196,7 @@ OPTIONS |= {
         {
             "epsilon": ([], ["--epsilon", "0.3"], {"epsilon": 0.3}),
             "delta": ([], ["--delta", "1e-5"], {"delta": 1e-5}),
+            "missing": ([], ["--missing", "drop"], {"missing": "drop"}),
         },
     ),
     "table": (

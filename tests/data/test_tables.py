@@ -582,5 +582,5 @@ def test_a_sparse_table_that_points_outside_itself_is_refused():
 @pytest.mark.parametrize("names", [["a", "a", "b"], ["1", 1, "b"]])
 def test_columns_have_names_of_their_own(names: list) -> None:
     frame = pd.DataFrame(np.ones((4, 3)), columns=names)
-    with pytest.raises(InvalidData, match=r"^X must have a name of its own for every column, got "):
+    with pytest.raises(InvalidData, match=r"^X must have a different name for every column, got "):
         ClippedMean(clip=2.0).fit(frame)

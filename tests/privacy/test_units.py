@@ -38,7 +38,7 @@ def test_charges_for_unlike_units_do_not_add_up() -> None:
         }
         for refuse in (budget.check, budget.charge, budget.remaining_after):
             with pytest.raises(
-                InvalidParameter, match=f"is for the unit '{first}', the charge is for .* '{second}'"
+                InvalidParameter, match=f"budget is '{first}', the unit of the charge is '{second}'"
             ):
                 refuse(PrivacyGuarantee(1.0, unit=second))
         budget.charge(PrivacyGuarantee(0.5, unit=first))
@@ -65,7 +65,7 @@ def test_rows_are_counted_as_the_unit_that_they_are_said_to_be() -> None:
     assert [e.guarantee.unit for e in budget.history()] == ["person"] * 2
     assert budget.spent.epsilon == 0.75 and budget.history()[0].label == "survey: ClippedMean"
     # What says that its rows are something else is still refused.
-    with pytest.raises(InvalidParameter, match="is for the unit 'visit'"):
+    with pytest.raises(InvalidParameter, match="the unit of the charge is 'visit'"):
         same.charge(PrivacyGuarantee(0.1, unit="visit"))
     with pytest.raises(InvalidParameter, match="unit must be the name"):
         budget.count_rows_as("")
@@ -83,7 +83,7 @@ def test_the_unit_of_a_ledger_is_kept(method: str, tmp_path: Path) -> None:
     opened = PrivacyBudget(1.0, 1e-6, method=method, ledger=path, unit="person", **more)
     for one in (again, opened, *([] if more else [PrivacyBudget.open(path)])):
         assert one.unit == one.total.unit == one.history()[0].guarantee.unit == "person"
-        with pytest.raises(InvalidParameter, match="the charge is for the unit 'visit'"):
+        with pytest.raises(InvalidParameter, match="the unit of the charge is 'visit'"):
             one.charge(PrivacyGuarantee(0.1, unit="visit"))
     with pytest.raises(LedgerError, match="is the ledger of another budget"):
         PrivacyBudget(1.0, 1e-6, method=method, ledger=path, unit="visit", **more)
@@ -95,7 +95,7 @@ def test_two_processes_cannot_charge_unlike_units(tmp_path: Path) -> None:
     other = PrivacyBudget.open(tmp_path / "b.db")
     assert budget.unit is None and other.unit is None
     budget.charge(PrivacyGuarantee(0.1, unit="person"))
-    with pytest.raises(InvalidParameter, match="is for the unit 'person'"):
+    with pytest.raises(InvalidParameter, match="the unit of the budget is 'person'"):
         other.charge(PrivacyGuarantee(0.1))
 
 
@@ -136,7 +136,7 @@ def test_an_old_ledger_still_opens_and_its_charges_are_for_rows(old: Path) -> No
     before = old.read_bytes()
     budget, other = PrivacyBudget.open(old), PrivacyBudget(1.0, ledger=old)
     assert budget.unit == "row" and budget.history()[0].guarantee.unit == "row"
-    with pytest.raises(InvalidParameter, match="is for the unit 'row', the charge is for the unit 'person'"):
+    with pytest.raises(InvalidParameter, match="budget is 'row', the unit of the charge is 'person'"):
         budget.charge(PrivacyGuarantee(0.1, unit="person"))
     assert old.read_bytes() == before  # looking changes nothing
     budget.charge(PrivacyGuarantee(0.25), label="income")
@@ -233,7 +233,7 @@ def test_the_unit_of_the_rows_is_that_of_the_charge(way: str) -> None:
     assert made.privacy_.unit == made.plan_.guarantee.unit == charge.guarantee.unit == "person"
     assert "one person replaced" in str(made.plan_)
     rows = PrivacyBudget(100.0, 1e-3, unit="row")
-    with pytest.raises(InvalidParameter, match="is for the unit 'row', the charge is for the unit 'person'"):
+    with pytest.raises(InvalidParameter, match="budget is 'row', the unit of the charge is 'person'"):
         WAYS[way](rows)
     assert rows.history() == ()
 
@@ -245,7 +245,7 @@ def test_the_unit_of_a_score_and_of_a_later_fit_is_that_of_their_rows(way: str) 
     made.score(PEOPLE if way == "formula" else PEOPLE[["x", "z"]], PEOPLE["b" if way == "logistic" else "y"])
     assert [e.guarantee.unit for e in budget.history()] == ["person", "person"]
     # The rows of a later fit do not say what they are.
-    with pytest.raises(InvalidParameter, match="the charge is for the unit 'row'"):
+    with pytest.raises(InvalidParameter, match="the unit of the charge is 'row'"):
         made.fit(PEOPLE[["x", "z"]].to_numpy(), PEOPLE["b"].to_numpy())
 
 
@@ -255,7 +255,7 @@ def test_mechanisms_that_take_a_column_go_by_it() -> None:
     RandomizedResponse(1.0, budget=budget).randomize(PEOPLE["b"])
     assert counts.guarantee.unit == "person"
     assert [e.guarantee.unit for e in budget.history()] == ["person"] * 2
-    with pytest.raises(InvalidParameter, match="the charge is for the unit 'row'"):
+    with pytest.raises(InvalidParameter, match="the unit of the charge is 'row'"):
         Histogram(["a", "b"], epsilon=1.0, budget=budget).release(ROWS["g"])
     assert len(budget.history()) == 2
 
@@ -271,6 +271,6 @@ def test_the_unit_of_sql_is_charged() -> None:
     assert (
         made.query("SELECT COUNT(*) FROM r").guarantee.unit == budget.history()[0].guarantee.unit == "person"
     )
-    with pytest.raises(InvalidParameter, match="the charge is for the unit 'row'"):
+    with pytest.raises(InvalidParameter, match="the unit of the charge is 'row'"):
         PrivateSQL(connection, epsilon=1.0, budget=budget).query("SELECT COUNT(*) FROM r")
     assert len(budget.history()) == 1
