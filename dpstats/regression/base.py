@@ -36,6 +36,8 @@ Floats = NDArray[np.float64]
 SomePlan = TypeVar("SomePlan", bound=DesignPlan)
 
 INTERCEPT = "Intercept"
+_MANY_OBSERVED = 15.0
+"""Standard deviations of its noise from which the number of observed rows is large enough for intervals to hold."""
 
 
 class _Fitted(PrivateEstimator[SomePlan], ABC):
@@ -469,6 +471,11 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         if self._noise_only():
             notes.append(
                 "Noise only: at this n and epsilon intervals may miss more often than they say (see the plan)."
+            )
+        elif hasattr(self, "rows_") and self.rows_ < _MANY_OBSERVED * self.rows_noise_std_:
+            notes.append(
+                f"Few of {self.plan_.n_samples:,} rows are observed at this epsilon. Intervals may cover less often "
+                "than stated. Use a larger epsilon or fewer columns."
             )
         if unknown:
             shown = ", ".join(unknown[:6]) + (", ..." if len(unknown) > 6 else "")

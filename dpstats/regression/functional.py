@@ -46,7 +46,7 @@ class FunctionalMechanismRegression(FromMoments):
     identified_, intercept_identified_, privacy_share_, intercept_privacy_share_, condition_, scale_ : as there
     clipped_share_, clipped_share_std_ : as there
     privacy_ : PrivacyGuarantee
-        For neighbours that differ in one row (x, y); n is public.
+        For neighbors that differ in one row (x, y); n is public.
     plan_ : MomentsPlan
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)

@@ -74,7 +74,7 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps):
     rows_, rows_noise_std_ : float
         The same as in `PrivateLinearRegression`.
     privacy_ : PrivacyGuarantee
-        For neighbours that differ in one row (x, y); n is public.
+        For neighbors that differ in one row (x, y); n is public.
     plan_ : RegressionPlan
 
     Notes

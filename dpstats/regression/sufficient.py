@@ -68,7 +68,7 @@ class SufficientStatisticsRegression(FromMoments):
     clipped_share_std_ : float
         Standard deviation of that noise.
     privacy_ : PrivacyGuarantee
-        For neighbours that differ in one row (x, y); n is public.
+        For neighbors that differ in one row (x, y); n is public.
     plan_ : MomentsPlan
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)

@@ -31,6 +31,7 @@ from dpstats.mechanisms import Count, Histogram
 from dpstats.quantiles import PrivateMedian, PrivateQuantile
 from dpstats.queries import MarginalMWEM
 from dpstats.ranks.rank_tests import RankTest
+from dpstats.regression.plan import ROWS as COUNTED
 from dpstats.survival import LogRankTest
 
 HUGE = 1e300
@@ -97,7 +98,9 @@ def check_rows_add_up(estimator: Any, n: int, d: int) -> None:
             if all(any(one) for one in moved):
                 moving.add(name)
     # Units that have one row each, whatever it is, are as many rows.
-    same = {ROWS, ROWS_SQUARED} if isinstance(estimator, MeanPerRow) else {OBSERVED} & everything.keys()
+    same = (
+        {ROWS, ROWS_SQUARED} if isinstance(estimator, MeanPerRow) else {OBSERVED, COUNTED} & everything.keys()
+    )
     assert moving | same == everything.keys() or plan.disjoint
 
 

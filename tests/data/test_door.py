@@ -426,7 +426,7 @@ def test_rows_without_an_order_are_refused_where_the_order_counts(container: str
     X = path if container == "file" else WIDE[container](frame)
     budget = PrivacyBudget(1.0, 1e-5)
     made = SparseMean(n_nonzero=1, clip=3.0, std=1.0, split=True, budget=budget)
-    with pytest.raises(InvalidData, match="goes by the order of the rows"):
+    with pytest.raises(InvalidData, match="uses the order of the rows"):
         made.fit(X)
     assert not budget.history()
 

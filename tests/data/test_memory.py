@@ -75,7 +75,7 @@ def test_a_row_is_read_by_itself() -> None:
         (np.zeros((3, 3)), r"\(3, 3\)"),
         (np.zeros(3), r"\(3,\)"),
         (FRAME, "2 columns"),
-        (FRAME.set_axis(["x", "x", "y"], axis=1), "a name of its own"),
+        (FRAME.set_axis(["x", "x", "y"], axis=1), "a different name for every column"),
     ],
     ids=str,
 )

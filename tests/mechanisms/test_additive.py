@@ -446,7 +446,7 @@ def test_a_seed_and_a_budget_together_are_refused(kind):
 @both
 def test_a_budget_of_another_relation_is_refused(kind):
     budget = PrivacyBudget(1.0, 1e-5, neighbors=Neighbors.ADD_OR_REMOVE_ONE)
-    with pytest.raises(InvalidParameter, match="the budget is for ADD_OR_REMOVE_ONE"):
+    with pytest.raises(InvalidParameter, match="neighbors of the budget, ADD_OR_REMOVE_ONE"):
         mechanism(kind, budget=budget).release(1.0)
     assert budget.history() == ()
 

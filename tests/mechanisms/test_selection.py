@@ -629,5 +629,5 @@ def test_budget_methods():
     assert len(kept.history()) == 1
     with pytest.raises(BudgetExceeded):
         NoisyTopK(10, 1.0, 0.9, 1e-7, budget=kept).select(range(20))
-    with pytest.raises(InvalidParameter, match="the budget is for REPLACE_ONE"):
+    with pytest.raises(InvalidParameter, match="neighbors of the budget, REPLACE_ONE"):
         ExponentialMechanism(1, 0.1, neighbors=ADD, budget=budget("basic")).select([0, 1])

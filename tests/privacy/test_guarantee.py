@@ -94,7 +94,7 @@ def test_a_guarantee_says_what_a_row_is():
     assert "one person added or removed" in str(added) and added.as_replace_one().unit == "person"
     # A label: what is promised is the same number.
     assert person == PrivacyGuarantee(1.0, 1e-6)
-    with pytest.raises(InvalidParameter, match="unit must be the name of what a row is"):
+    with pytest.raises(InvalidParameter, match="unit must be the name of a unit"):
         PrivacyGuarantee(1.0, unit="")
 
 

@@ -58,7 +58,7 @@ def test_bad_parameters_are_refused(given: dict[str, Any], message: str) -> None
         with pytest.raises(InvalidParameter, match=message):
             kind(**given, budget=budget).fit(FRAME)
         assert budget.history() == ()
-    with pytest.raises(InvalidParameter, match="n_features must be that of the domain"):
+    with pytest.raises(InvalidParameter, match="n_features must be 2, one per attribute of the domain"):
         WorkloadAnswers(domain=DOMAIN).plan(10, 3)
 
 

@@ -143,7 +143,7 @@ BAD = {
         "n_jobs must be a positive integer",
     ),
     "function": (lambda: Adapter("mean"), "function must be callable"),
-    "load": (lambda: Study(Gaussian(), ESTIMATOR, GRID, 1).load("none.db"), "there is no none.db"),
+    "load": (lambda: Study(Gaussian(), ESTIMATOR, GRID, 1).load("none.db"), "no file at none.db"),
 }
 
 

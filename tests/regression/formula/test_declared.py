@@ -115,7 +115,7 @@ def frame(**columns):
         (
             pd.DataFrame([[1.0, 2.0]], columns=["x", "x"]),
             "x",
-            "data must have a name of its own for every column",
+            "data must have a different name for every column",
         ),
         (
             np.full((2, 2), 731.0),
