@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.figures import draw_intervals, new_figure
 from dpstats.intervals import furthest, simultaneous_level
 from dpstats.report import SIMULATED, Reported
-from dpstats.results import ConfidenceInterval, Exported, Records, Summary, significant
+from dpstats.results import ConfidenceInterval, Exported, Records, Summary, plain, significant
 
 Floats = NDArray[np.float64]
 Limits = tuple[Floats, Floats]
@@ -393,7 +393,7 @@ class Estimates(Exported, Reported):
         return self._shown(self._usual_test.pvalue)
 
     def _shown(self, values: Any) -> Any:
-        return values if self.tested is None else _plain(np.where(self.tested, values, np.nan))
+        return values if self.tested is None else plain(np.where(self.tested, values, np.nan))
 
     @cached_property
     def _usual_test(self) -> Test:
@@ -434,7 +434,7 @@ class Estimates(Exported, Reported):
             low, high = self.distribution.box
             ends = self.distribution.limits(min(1 - each, 0.5))
             low, high = (low, ends[1]) if side == "less" else (ends[0], high)
-        return ConfidenceInterval(_plain(low), _plain(high), level, self.estimand, both, self.names)
+        return ConfidenceInterval(plain(low), plain(high), level, self.estimand, both, self.names)
 
     def _side(self, alternative: str | None) -> str:
         return check_choice(
@@ -489,7 +489,7 @@ class Estimates(Exported, Reported):
             pvalue = self.distribution.tails(at)[0 if side == "less" else 1]
         statistic = self.distribution.statistic(self.estimate, self.error, at)
         adjusted = self._adjusted(pvalue) if adjust else pvalue
-        return Test(_plain(statistic), _plain(adjusted), _plain(at), side, self, adjust)
+        return Test(plain(statistic), plain(adjusted), plain(at), side, self, adjust)
 
     def summary(self, confidence_level: float | None = None) -> Summary:
         """Return a table; prints as text, shows as HTML in a notebook."""
@@ -672,12 +672,12 @@ class HasEstimates(Reported, ABC):
     @property
     def estimate_(self) -> Any:
         """The estimates that intervals are about: a number, or an array."""
-        return _plain(self.estimates().estimate)
+        return plain(self.estimates().estimate)
 
     @property
     def standard_error_(self) -> Any:
         """Standard deviations of the errors of ``estimate_``: sampling error and noise."""
-        return _plain(self.estimates().error)
+        return plain(self.estimates().error)
 
     @property
     def names_(self) -> tuple[str, ...]:
@@ -776,8 +776,3 @@ def _checked_value(value: Any, shape: tuple[int, ...]) -> Floats:
 def _json(label: Any) -> Any:
     """Return a label as JSON has it."""
     return label if label is None or isinstance(label, str | bool | int | float) else str(label)
-
-
-def _plain(values: Any) -> Any:
-    """Return an array of no dimension as a number."""
-    return float(cast(float, values)) if np.ndim(values) == 0 else np.asarray(values)

@@ -124,14 +124,24 @@ class Background:
     plan: str = ""
 
 
-class Reported:
-    """What has a summary, and can be written as a page."""
+class Shown:
+    """Base of the objects with a summary, which a notebook shows as HTML."""
 
     __slots__ = ()
 
     def summary(self) -> Any:
         """Return a table; prints as text, shows as HTML in a notebook."""
         raise TypeError(f"{type(self).__name__} does not define summary")
+
+    def _repr_html_(self) -> str | None:
+        page: str = self.summary().as_html()
+        return page
+
+
+class Reported(Shown):
+    """Base of the objects with a summary that can be written as a page."""
+
+    __slots__ = ()
 
     def to_html(self, path: str | os.PathLike[str], *, title: str | None = None) -> Path:
         """Write a self-contained HTML page: the summary, the guarantee in plain words, what was asked and released.

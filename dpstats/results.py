@@ -13,12 +13,42 @@ from numpy.typing import NDArray
 
 from dpstats.data.labels import printable
 from dpstats.renames import renamed
-from dpstats.report import SIMULATED, Reported
+from dpstats.report import SIMULATED, Reported, Shown
 
 __all__ = ["ConfidenceInterval", "JointTest", "Summary", "about_missing", "with_missing"]
 
 Numbers = float | NDArray[np.float64]
 Result = TypeVar("Result")
+
+
+class OneNumber(np.ndarray[Any, np.dtype[np.float64]]):
+    """An array of one number in any number of dimensions, which ``float`` and format specifications accept."""
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec else str(self)
+
+    def __repr__(self) -> str:
+        return repr(np.asarray(self))
+
+
+def plain(values: Any) -> Any:
+    """Return numbers as users get them: a float for no dimension, otherwise an array of this shape.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.results import plain
+    >>> pvalue = plain(np.array([0.25]))
+    >>> pvalue.shape, float(pvalue), plain(np.float64(0.5))
+    ((1,), 0.25, 0.5)
+    """
+    array = np.asarray(values)
+    if array.ndim == 0:
+        return float(array)
+    return array.view(OneNumber) if array.size == 1 and array.dtype == np.float64 else array
 
 
 class Records(NamedTuple):
@@ -38,7 +68,7 @@ class Records(NamedTuple):
     facts: Mapping[str, Any]
 
 
-class Exported:
+class Exported(Shown):
     """Results with a data frame, a dictionary, LaTeX and Markdown.
 
     A subclass has a ``summary``, whose table is written as LaTeX and Markdown. It also has `_numbers`, the names of
@@ -59,10 +89,6 @@ class Exported:
         """Return whether the noise of the release was simulated."""
         privacy = getattr(self, "privacy", None)
         return bool(getattr(self, "simulated", privacy is not None and privacy.simulated))
-
-    def summary(self) -> Any:
-        """Return a table; prints as text, shows as HTML in a notebook."""
-        raise TypeError(f"{type(self).__name__} does not define summary")
 
     def to_frame(self, *options: Any) -> Any:
         """Return the numbers as a data frame of pandas, a row for each name.
@@ -116,10 +142,6 @@ class Exported:
                 r"\end{tabular}",
             ]
         )
-
-    def _repr_html_(self) -> str:
-        found: str = self.summary().as_html()
-        return found
 
 
 class HasResult(Reported, Generic[Result]):
@@ -414,9 +436,6 @@ class Summary(Exported, Reported):
         return self.as_text()
 
     __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return self.as_html()
 
 
 def about_missing(

@@ -138,9 +138,6 @@ class SensitivityCheck(Reported):
 
     __repr__ = __str__
 
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
-
 
 PARTS = "disjoint parts of the rows"
 

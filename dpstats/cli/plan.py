@@ -12,9 +12,7 @@ from dpstats.cli.files import output
 from dpstats.cli.options import add_output
 from dpstats.cli.release import (
     ReleaseCommand,
-    guarantee_facts,
     ledger_budget,
-    plan_facts,
 )
 from dpstats.cli.samples import Target
 from dpstats.errors import BudgetExceeded, InvalidParameter
@@ -123,12 +121,7 @@ def _show_plan(
     facts = {
         "estimator": name,
         **(found or {}),
-        **plan.facts(),
-        "n_samples": n,
-        "n_features": d,
-        "privacy": guarantee_facts(plan.guarantee),
-        **plan_facts(plan),
-        "notes": plan.notes(),
+        **plan.to_dict(),
     }
     if hasattr(estimator, "calibration_seconds"):
         seconds = estimator.calibration_seconds(n, d)
@@ -158,8 +151,8 @@ def affordable(ledger: Path, plan: Any) -> tuple[str, dict[str, Any], BudgetExce
     facts = {
         "ledger": str(ledger),
         "can_pay": left is not None,
-        "remaining": guarantee_facts(budget.remaining),
-        "remaining_after": None if left is None else guarantee_facts(left),
+        "remaining": budget.remaining.to_dict(),
+        "remaining_after": None if left is None else left.to_dict(),
     }
     words = f"Budget {ledger}: " + (
         "it cannot pay"

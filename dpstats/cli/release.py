@@ -181,7 +181,7 @@ def _release(options: argparse.Namespace) -> None:
         plan = estimator.plan_
         sizes = {"n_samples": plan.n_samples, "n_features": plan.n_features}
         named = {"estimator": type(estimator).__name__} | plan.facts()
-        facts = named | sizes | {"privacy": guarantee_facts(estimator.privacy_)} | facts
+        facts = named | sizes | {"privacy": estimator.privacy_.to_dict()} | facts
         show(text, facts | {"plan": plan_facts(plan)})
         if picture is not None:
             options.draw(estimator, options).savefig(picture, dpi=150)
@@ -281,23 +281,8 @@ def ledger_budget(ledger: Path | None) -> Any:
 
 def plan_facts(plan: Any) -> dict[str, Any]:
     """Return what a plan consists of: its selections, and all its other stages."""
-    return {
-        "selections": [stage.facts() for stage in plan.selections],
-        "stages": [stage.facts() for stage in plan.stages if stage not in plan.selections],
-    }
-
-
-def guarantee_facts(privacy: Any) -> dict[str, Any]:
-    """Return a guarantee by the names of its parts."""
-    unit = {} if privacy.unit == "row" else {"unit": privacy.unit}
-    return {
-        "epsilon": privacy.epsilon,
-        "delta": privacy.delta,
-        "neighbors": privacy.neighbors.name,
-        "simulated": privacy.simulated,
-        "guarantee": str(privacy),
-        **unit,
-    }
+    facts = plan.to_dict()
+    return {key: facts[key] for key in ("selections", "stages")}
 
 
 def estimates(

@@ -17,7 +17,6 @@ from dpstats.cli.release import (
     charge_label,
     check_charge,
     delivering,
-    guarantee_facts,
     ledger_budget,
     plan_facts,
 )
@@ -167,7 +166,7 @@ def _sql(options: argparse.Namespace) -> None:
         summary = answer.summary(options.confidence)
         facts = {
             "query": options.query,
-            "privacy": guarantee_facts(answer.guarantee),
+            "privacy": answer.guarantee.to_dict(),
             "method": answer.method,
             "estimand": answer.estimand,
             "thresholds": list(answer.thresholds),
@@ -183,7 +182,7 @@ def _explain(made: Any, options: argparse.Namespace) -> None:
     """Show how far a row moves the answer, and the plan; charge nothing."""
     text = made.explain(options.query)
     plan = made.plan_for(options.query)
-    facts = {"query": options.query, "explanation": text, "privacy": guarantee_facts(plan.guarantee)}
+    facts = {"query": options.query, "explanation": text, "privacy": plan.guarantee.to_dict()}
     lines, refusal = [text, str(plan)], None
     if options.budget is not None:
         words, facts["budget"], refusal = affordable(options.budget, plan)

@@ -44,7 +44,7 @@ from dpstats.means.ratio import Ratio
 from dpstats.means.region import Region
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
-from dpstats.results import ConfidenceInterval, Summary, significant
+from dpstats.results import ConfidenceInterval, Summary, plain, significant
 
 Floats = NDArray[np.float64]
 
@@ -448,8 +448,8 @@ class GroupMeans(_Fitted):
         found = anova.statistic(ratio)[0]
         larger = (anova.null_statistics(ratio, count, rng) >= found).sum(axis=0)
         return AnalysisOfVariance(
-            found,
-            (1 + larger) / (1 + count),
+            plain(found),
+            plain((1 + larger) / (1 + count)),
             len(self.groups_),
             count,
             self._names(),

@@ -313,9 +313,6 @@ class PrivacyBudget(Reported):
         ]
         return Summary("Privacy budget", facts, ("", "epsilon", "delta", "time"), rows)
 
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
-
     def check(self, item: Charge) -> None:
         """Raise what `charge` would raise, and charge nothing."""
         cost = self._cost(item)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 from dpstats.errors import InvalidParameter
 from dpstats.privacy.rounding import check_cost
@@ -148,6 +149,18 @@ class PrivacyGuarantee:
         if self.simulated:
             lines.append("The noise was simulated from a seed: this is not a private release.")
         return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the parts of the guarantee by name, for JSON; the unit is left out if it is a row."""
+        unit = {} if self.unit == "row" else {"unit": self.unit}
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "neighbors": self.neighbors.name,
+            "simulated": self.simulated,
+            "guarantee": str(self),
+            **unit,
+        }
 
     def _repr_html_(self) -> str:
         from dpstats.results import Summary  # on demand: this module needs the standard library only

@@ -17,6 +17,7 @@ from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.stages import AnyStage, JointStage, Selection, Stage
 from dpstats.privacy.totals import certifies, compose, covers
 from dpstats.privacy.tradeoff import tradeoff_curve
+from dpstats.results import Exported, Records, Summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Added(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Exported):
     """Stages, and what they cost together; a function of public facts only.
 
     The events follow from the stages, and events and guarantee are computed once. They are what a budget is
@@ -186,6 +187,37 @@ class Plan:
         """Return the same in words, one line each."""
         return []
 
+    def _size(self) -> dict[str, int]:
+        """Return the public size of the data, by name."""
+        return {}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the facts, the guarantee and the stages by name, for JSON: ``dpstats plan`` writes the same."""
+        return {
+            **self.facts(),
+            **self._size(),
+            "privacy": self.guarantee.to_dict(),
+            "selections": [stage.facts() for stage in self.selections],
+            "stages": [stage.facts() for stage in self.stages if stage not in self.selections],
+            "notes": self.notes(),
+        }
+
+    def _records(self) -> Records:
+        rows = [row for stage in self.stages for row in _rows(stage.facts())]
+        keys = dict.fromkeys(["noise", "size", "noise_scale", *(key for row in rows for key in row)])
+        names = [row["name"] for row in rows]
+        columns = {key: [row.get(key) for row in rows] for key in keys if key != "name"}
+        facts = {key: value for key, value in self.to_dict().items() if key not in ("selections", "stages")}
+        return Records(names, columns, facts)
+
+    def summary(self) -> Summary:
+        """Return a table of the stages; prints as text, shows as HTML in a notebook."""
+        names, columns, _ = self._records()
+        rows = zip(names, *(map(_shown, column) for column in columns.values()), strict=True)
+        facts = [("Guarantee", str(self.guarantee)), *((key, f"{n:,}") for key, n in self._size().items())]
+        headers = ["stage", *(key.replace("_", " ") for key in columns)]
+        return Summary("Release plan", facts, headers, list(rows), self.notes())
+
     def explain(self) -> str:
         """Say in plain words what is released and what it means for one person.
 
@@ -244,6 +276,9 @@ class ReleasePlan(Plan):
             return self.target if close else self._stated(composed)
         raise _defect(composed, self.target)
 
+    def _size(self) -> dict[str, int]:
+        return {"n_samples": self.n_samples, "n_features": self.n_features}
+
     def expected_error(self, std: float | NDArray[np.float64] | None = None) -> float:
         """Return the expected squared l2 error of the estimate; see the estimator's plan.
 
@@ -257,6 +292,24 @@ class ReleasePlan(Plan):
     def __str__(self) -> str:
         head = f"Release plan for n = {self.n_samples}, d = {self.n_features}: {self.guarantee}"
         return "\n".join([head, *(f"  {stage.describe(self.n_features)}" for stage in self.stages)])
+
+
+def _rows(facts: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the facts of a stage as rows of a table: one for each of its blocks, or one."""
+    if "blocks" not in facts:
+        return [facts]
+    shared = {key: value for key, value in facts.items() if key not in ("blocks", "size")}
+    return [{**shared, **block, "name": f"{facts['name']}: {block['name']}"} for block in facts["blocks"]]
+
+
+def _shown(value: Any) -> str:
+    """Return a fact of a stage as text; many numbers by the smallest and the largest."""
+    if isinstance(value, list):
+        numbers = value if len(value) < 3 else [min(value), max(value)]
+        return (", " if len(value) < 3 else " to ").join(map(_shown, dict.fromkeys(numbers)))
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _defect(composed: PrivacyGuarantee, target: PrivacyGuarantee) -> DPStatsError:

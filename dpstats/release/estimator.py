@@ -12,7 +12,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Generic, Self, TypeVar
 
+from sklearn import get_config
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.arithmetic import quiet
@@ -235,6 +238,20 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         stated = str(self.plan_)
         plan = "\n".join([stated, *(note for note in self.plan_.notes() if note not in stated)])
         return Background(self.privacy_.explain(), self.privacy_.simulated, asked, defaults, plan)
+
+    def _repr_html_(self) -> str | None:
+        # A method that returns None has no HTML: so scikit-learn's option display="text" says.
+        if get_config()["display"] != "diagram":
+            return None
+        box: str = estimator_html_repr(self)
+        try:
+            return f"{box}{self.summary()._repr_html_()}"
+        except NotFittedError:
+            return box
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        page = self._repr_html_()
+        return {"text/plain": repr(self)} | ({} if page is None else {"text/html": page})
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         text = super().__repr__(N_CHAR_MAX)

@@ -268,9 +268,6 @@ class StudyResults(Reported):
 
     __repr__ = __str__
 
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
-
 
 def _ratio(one: CellResult, other: CellResult, loss: str) -> str:
     """Return the ratio of mean losses, with the standard error that pairs of losses on the same rows have."""

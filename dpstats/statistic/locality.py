@@ -71,9 +71,6 @@ class LocalityCheck(Reported):
             notes,
         )
 
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
-
 
 def check_locality(
     function: Callable[..., Any], X: Any, y: Any = None, *, n_outputs: int = 1, n_blocks: int = 10

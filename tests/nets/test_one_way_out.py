@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn import config_context
+from sklearn.base import clone
 
 import dpstats
 from dpstats.covariance import PrivateCovariance
@@ -30,7 +32,14 @@ from dpstats.identity import (
 from dpstats.inference import HasEstimates
 from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
 from dpstats.quantiles import PrivateDistribution, PrivateMedian, PrivateQuantile
-from dpstats.queries import WorkloadAnswers
+from dpstats.queries import (
+    IterativeConstruction,
+    MarginalMWEM,
+    NetMechanism,
+    OnlineMultiplicativeWeights,
+    SmallDB,
+    WorkloadAnswers,
+)
 from dpstats.ranks import KruskalWallisTest, MannWhitneyTest, SignedRankTest
 from dpstats.regression import (
     FunctionalMechanismRegression,
@@ -41,7 +50,7 @@ from dpstats.regression import (
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.methods_text import TO_STATE
 from dpstats.statistic import PrivateStatistic
-from dpstats.survival import PrivateSurvival
+from dpstats.survival import LogRankTest, PrivateSurvival
 from dpstats.tables import ContingencyTable, PrivateProportion
 
 RNG = np.random.default_rng(0)
@@ -163,22 +172,44 @@ TESTS: dict[str, Callable[[], Any]] = {
 }
 
 
+QUERIES = RNG.integers(0, 2, size=(6, 4))
+COUNTS = np.array([300, 200, 100, 400])
+
+OTHERS: dict[str, Callable[[], Any]] = {
+    "LogRankTest": lambda: LogRankTest(groups=[0, 1, 2], horizon=4.0, random_state=0).fit(
+        RNG.exponential(5.0, 3000), np.ones(3000), LABELS
+    ),
+    "IterativeConstruction": lambda: IterativeConstruction(queries=QUERIES, random_state=0).fit(COUNTS),
+    "MarginalMWEM": lambda: MarginalMWEM(
+        domain={"label": [0, 1, 2], "high": [False, True]}, workload=1, random_state=0
+    ).fit(np.column_stack([LABELS, Y > 0])),
+    "NetMechanism": lambda: NetMechanism(queries=QUERIES, accuracy=0.4, random_state=0).fit(COUNTS),
+    "OnlineMultiplicativeWeights": lambda: OnlineMultiplicativeWeights(n_queries=5, random_state=0).fit(
+        COUNTS
+    ),
+    "SmallDB": lambda: SmallDB(queries=QUERIES, n_rows=3, random_state=0).fit(COUNTS),
+}
+"""The estimators that have neither estimates with intervals nor one test."""
+
+EVERY = {**FITTED, **TESTS, **OTHERS}
+
+
 @cache
 def fitted(name: str) -> Any:
-    return FITTED[name]()
+    return EVERY[name]()
+
+
+def public_classes() -> set[type]:
+    """Return every class in the ``__all__`` of a package or a module of the top level."""
+    names = [one.name for one in pkgutil.iter_modules(dpstats.__path__) if one.name != "__main__"]
+    modules = [importlib.import_module(f"dpstats.{name}") for name in names]
+    things = [getattr(module, name) for module in modules for name in getattr(module, "__all__", ())]
+    return {thing for thing in things if inspect.isclass(thing)}
 
 
 def public() -> dict[str, type]:
     """Return every public estimator."""
-    found = {}
-    for package in pkgutil.iter_modules(dpstats.__path__):
-        if package.ispkg:
-            module = importlib.import_module(f"dpstats.{package.name}")
-            for name in getattr(module, "__all__", ()):
-                thing = getattr(module, name)
-                if inspect.isclass(thing) and issubclass(thing, PrivateEstimator):
-                    found[name] = thing
-    return found
+    return {thing.__name__: thing for thing in public_classes() if issubclass(thing, PrivateEstimator)}
 
 
 def test_every_public_estimator_is_in_the_table() -> None:
@@ -189,11 +220,59 @@ def test_every_public_estimator_is_in_the_table() -> None:
 
 def test_every_test_of_a_hypothesis_is_in_its_table() -> None:
     assert {name for name, reason in OTHERWISE.items() if reason == _TEST} == set(TESTS)
+    assert set(OTHERWISE) == {*TESTS, *OTHERS}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_notebook_shows_the_box_and_the_estimates_of_every_estimator(name: str) -> None:
+    model = fitted(name)
+    shown = model._repr_mimebundle_()
+    unfitted = clone(model)._repr_html_()
+    assert shown["text/plain"] == repr(model) and "not a private release" in shown["text/html"]
+    assert "sk-top-container" in shown["text/html"] and "sk-top-container" in unfitted
+    assert model.summary().as_html() in shown["text/html"] and "dpstats-summary" not in unfitted
+    with config_context(display="text"):
+        assert model._repr_html_() is None and list(model._repr_mimebundle_()) == ["text/plain"]
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_plan_has_every_form(name: str) -> None:
+    plan = fitted(name).plan_
+    frame, said = plan.to_frame(), json.loads(json.dumps(plan.to_dict()))
+    names = [word for index in frame.index for word in index.split(": ")]
+    assert all(stage.name in names for stage in plan.stages)
+    assert {stage["name"] for stage in said["stages"] + said["selections"]} <= set(names)
+    assert said["privacy"]["epsilon"] == plan.guarantee.epsilon == frame.attrs["privacy"]["epsilon"]
+    assert said["n_samples"] == plan.n_samples and said["notes"] == plan.notes()
+    assert str(plan.guarantee) in plan._repr_html_() and len(plan.summary().rows) == len(frame)
+    assert plan.to_latex().startswith(r"\begin{tabular}") and plan.to_markdown().startswith("| ")
+
+
+def test_everything_public_with_a_summary_is_shown_in_notebooks() -> None:
+    shown = [
+        thing for thing in public_classes() if hasattr(thing, "summary") or thing.__name__.endswith("Plan")
+    ]
+    assert len(shown) > 50
+    assert [thing.__name__ for thing in shown if not hasattr(thing, "_repr_html_")] == []
+
+
+def test_one_number_is_a_float_whatever_its_dimensions() -> None:
+    column = X[:, :1]
+    mean = ClippedMean(bounds=(-4, 4), random_state=0).fit(column)
+    groups = GroupMeans(groups=[0, 1, 2], bounds=(-4, 4), random_state=0).fit(column, LABELS)
+    difference, anova = groups.difference(0, 1), groups.anova(n_simulations=19)
+    for test in (mean.test(), difference.test(), difference, anova):
+        assert float(test.pvalue) == test.pvalue[0] and f"{test.pvalue:.3f}" == f"{test.pvalue[0]:.3f}"
+    interval = mean.confidence_interval()
+    assert interval.low.shape == (1,) and float(interval.low) < float(mean.estimate_) < float(interval.high)
+    assert float(pickle.loads(pickle.dumps(interval)).low) == interval.low[0]
+    with pytest.raises(TypeError):
+        float(fitted("ClippedMean").test().pvalue)
 
 
 @pytest.mark.parametrize("name", TESTS)
 def test_tests_of_hypotheses_have_every_form(name: str) -> None:
-    model = TESTS[name]()
+    model = fitted(name)
     result = model.result_
     for thing in (model, result):
         frame, said = thing.to_frame(), json.loads(json.dumps(thing.to_dict()))
@@ -284,7 +363,7 @@ def test_the_pvalue_at_the_limits_of_an_interval_is_its_level(name: str) -> None
 
 @pytest.mark.parametrize("name", [*FITTED, *TESTS])
 def test_a_methods_section_states_the_facts_of_the_fit(name: str) -> None:
-    model = fitted(name) if name in FITTED else TESTS[name]()
+    model = fitted(name)
     text = model.methods_text()
     privacy = model.privacy_
     for fact in (
