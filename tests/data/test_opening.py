@@ -146,3 +146,13 @@ def test_a_library_may_be_registered_by_its_name() -> None:
         pass
 
     assert isinstance(open_source(Unknown([1.0, 2.0])), Memory) and len(opened) == 1
+
+
+@pytest.mark.parametrize("name", ["rows.PARQUET", "rows.Csv"])
+def test_the_ending_of_a_file_may_have_capital_letters(name: str, tmp_path: Any) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    path = tmp_path / name
+    kind = name.partition(".")[2].lower()
+    duckdb.sql(f"COPY (SELECT i / 10.0::DOUBLE AS a FROM range(10) t(i)) TO '{path}' (FORMAT {kind})")
+    fitted = ClippedMean(bounds=(0, 1), epsilon=1e6, random_state=0).fit(path)
+    assert fitted.mean_[0] == pytest.approx(0.45, abs=1e-3)

@@ -217,3 +217,10 @@ def test_a_search_ends_where_the_stated_accuracy_is_reached() -> None:
         assert found.converged_ and found.n_rounds_ < 41 and found.error_bound_ <= 0.3
         missed = made(random_state=seed, accuracy=1e-3, **options).fit(COUNTS)
         assert not missed.converged_ and missed.n_rounds_ == 41
+
+
+def test_rows_that_the_start_answers_exactly_end_no_round() -> None:
+    # Whether an answer is exact is private: the rounds go on, as for other rows.
+    for seed in range(3):
+        found = made(random_state=seed, max_updates=5, epsilon=1.0, delta=1e-6).fit(np.full(4, 250))
+        assert found.n_rounds_ == found.plan_.rounds == 6

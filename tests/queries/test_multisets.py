@@ -12,6 +12,7 @@ from dpstats.errors import InvalidParameter
 from dpstats.queries import LinearQueries
 from dpstats.queries.multisets import (
     MOST_DATABASES,
+    _thinned,
     build_net,
     check_net,
     database_size,
@@ -61,6 +62,16 @@ def test_enough_rows_are_enough() -> None:
             assert net_accuracy(m, queries) <= accuracy * (1 + 1e-12)
         # One row is not enough: the check can fail.
         assert worst_nearest(queries, multisets(4, 1), data) > 0.12
+
+
+def test_what_is_left_out_of_a_net_is_near_what_is_kept() -> None:
+    rng = np.random.default_rng(0)
+    databases = rng.dirichlet(np.ones(4), size=300)
+    # One answer of eight may be far off where the others are equal.
+    answers = np.hstack([databases[:, :1], np.full((300, 7), 0.5)])
+    kept = _thinned(databases, answers, 0.1)
+    nearest = np.abs(answers[:, None, 0] - kept[None, :, 0]).min(axis=1)
+    assert len(kept) < 20 and nearest.max() <= 0.1 + 1e-9
 
 
 def test_rounding_is_attained() -> None:
