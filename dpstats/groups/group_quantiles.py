@@ -107,9 +107,9 @@ class GroupQuantiles(_Fitted):
     The utility is minus their largest distance from ranks that follow half of the group's own size. A row that enters
     or leaves a group moves it by half a row, so that a row that changes its group costs as much as one that stays.
 
-    **Intervals.** The limits aim at ranks beyond the rank of the quantile, as those of `PrivateQuantile` do.
+    **Intervals.** The limits aim at ranks beyond the rank of the quantile, as in `PrivateQuantile`.
 
-    **Differences.** Limits of a difference combine those of both groups (Zou and Donner 2008).
+    **Differences.** Limits of a difference combine the limits of both groups (Zou and Donner 2008).
 
     References
     ----------
@@ -149,7 +149,7 @@ class GroupQuantiles(_Fitted):
         n_samples : int
             Public: the number of rows, of all groups together.
         n_features : int
-            1, the number of columns beside the labels.
+            1. The column of labels does not count.
 
         Examples
         --------
@@ -159,7 +159,7 @@ class GroupQuantiles(_Fitted):
           rows of each group: 2 numbers, laplace noise of scale 20
           points: 4 of 1,048,577 points, exponential mechanism of scale 4.44444 in half rows of a group
           standard deviation of a rank's error: about 4.43 rows of each group
-          a group of about 189 rows or more has an estimate and both ends of an interval
+          a group of about 189 rows or more has an estimate and both limits of an interval
         """
         n = check_sizes(n_samples, n_features)
         epsilon, _ = check_privacy_parameters(self.epsilon, 0.0)
@@ -230,11 +230,11 @@ class GroupQuantiles(_Fitted):
 
     @property
     def estimand_(self) -> str:
-        """In words, what intervals cover."""
+        """Description of the estimand of the intervals."""
         self._fitted()
-        return self._covered(f"{self._what} of each group's population")
+        return self._name_estimand(f"{self._what} of each group's population")
 
-    def _covered(self, estimand: str) -> str:
+    def _name_estimand(self, estimand: str) -> str:
         grid = self.plan_.grid
         rounded = f", rounded to steps of {grid.spacing:g} within" if grid.declared else ", within"
         return self._add_policy(f"{estimand}{rounded} the bounds")
@@ -266,7 +266,7 @@ class GroupQuantiles(_Fitted):
                 *self._first_facts(),
                 ("Bounds", f"{plan.grid.low:g} to {plan.grid.high:g} (public)"),
                 ("Rows of groups", f"{self._sizes()} (noise: sd {self.counts_noise_std_:.3g})"),
-                ("Error of a rank", f"sd {plan.rank_error:.3g} rows, where rows lie evenly"),
+                ("Error of a rank", f"sd {plan.rank_error:.3g} rows, if rows are evenly spaced"),
             ],
             notes=self._notes(),
             exact=plan.grid.declared,
@@ -288,7 +288,8 @@ class GroupQuantiles(_Fitted):
         -------
         Differences
             ``estimate`` of shape (1,), and ``confidence_interval()`` at the estimator's level: the quantile of a minus
-            that of b. There is no p-value: a value outside the interval of level 0.95 is rejected at level 0.05.
+            the quantile of b. There is no p-value. A value outside the interval of level 0.95 is rejected at level
+            0.05.
         """
         self._fitted()
         i, j = place_of_group("a", a, self.groups_), place_of_group("b", b, self.groups_)
@@ -300,14 +301,14 @@ class GroupQuantiles(_Fitted):
             estimate,
             np.full(1, np.nan),
             (f"{self.groups_[i]} - {self.groups_[j]}",),
-            self._covered(
+            self._name_estimand(
                 f"the difference of the populations' {'medians' if plan.q == 0.5 else 'quantiles'}"
             ),
             ChosenLimits(estimate, *self._difference_limits(i, j), plan.confidence_level),
             title="Private difference of medians" if plan.q == 0.5 else "Private difference of quantiles",
             header="difference",
             labels={"first": [self.groups_[i]], "second": [self.groups_[j]], "column": [self._name]},
-            notes=self._law_notes(),
+            notes=self._assumptions(),
             simulated=self.privacy_.simulated,
         )
 
@@ -333,26 +334,26 @@ class GroupQuantiles(_Fitted):
             shown = ", ".join(few[:_SHOWN]) + (f" and {len(few) - _SHOWN} more" if len(few) > _SHOWN else "")
             notes.append(
                 f"Too few rows for an estimate: {shown}. A group needs about {plan.least_rows:,} rows at this epsilon. "
-                "An end of its interval that is a bound says no more than that."
+                "A limit at a bound is not informative."
             )
         if plan.confidence_level is not None:
-            notes += self._law_notes()
-            notes.append("Each interval covers on its own.")
-        notes.append("Rows of no declared group count nowhere; sizes of groups are private.")
+            notes += self._assumptions()
+            notes.append("Intervals are not simultaneous.")
+        notes.append("Rows with an undeclared label are ignored. Group sizes are private estimates.")
         return notes
 
-    def _law_notes(self) -> list[str]:
+    def _assumptions(self) -> list[str]:
         """Return the assumptions of the intervals, and where they are rough."""
         found = [
-            "Intervals hold for independent rows, and distributions without a gap beside the quantile, such as between "
-            "two groups of rows far apart."
+            "Intervals assume independent rows and no gap in the distributions near the quantile, such as between two "
+            "clusters."
         ]
         least = self.plan_.crowded_rows
         crowded = [str(g) for g, rows in zip(self.groups_, self.counts_, strict=True) if rows < least]
         if crowded:
             found.append(
-                f"Few rows for this epsilon in {', '.join(crowded[:_SHOWN])}: fewer than {least:,}. Intervals there "
-                "may cover less than they say."
+                f"Few rows for this epsilon in {', '.join(crowded[:_SHOWN])}: fewer than {least:,}. Coverage there "
+                "may be below the level."
             )
         return found
 

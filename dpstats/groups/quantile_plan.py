@@ -61,7 +61,7 @@ class Aims(NamedTuple):
         return tuple(target.rank for target in self.targets)
 
     def places(self, chosen: Any) -> dict[int, int]:
-        """Return the places of the endpoints and the point, by kind."""
+        """Return the places of the limits and the point, by kind."""
         ordered = np.sort(np.asarray(chosen)).tolist()
         return {target.kind: place for target, place in zip(self.targets, ordered, strict=True)}
 
@@ -78,7 +78,7 @@ class GroupQuantilesPlan(ReleasePlan):
     grid : Grid
         The public points that are chosen among.
     each : int
-        Number of points that are chosen in each group: two ends of an interval, a point, or all of them.
+        Number of points that are chosen in each group: the limits of an interval, a point, or both.
     confidence_level : float or None
     missing : {"error", "drop"}
     """
@@ -104,7 +104,7 @@ class GroupQuantilesPlan(ReleasePlan):
 
     @property
     def rank_error(self) -> float:
-        """Standard deviation of the error of a chosen rank, where rows lie evenly."""
+        """Standard deviation of the error of a chosen rank, if rows are evenly spaced."""
         count = self.noise(ROWS).std * abs(self.q - _MIDDLE)
         return float(np.max(np.hypot(count, group_rank_errors(self.each, self.rank_scale).std)))
 
@@ -115,12 +115,12 @@ class GroupQuantilesPlan(ReleasePlan):
 
     @property
     def least_rows(self) -> int:
-        """The least number of counted rows at which a group has an estimate and both ends of its interval."""
+        """The least number of counted rows at which a group has an estimate and both limits of its interval."""
         return _least_rows(self)
 
     @property
     def crowded_rows(self) -> int:
-        """The number of rows of a group below which its interval may cover less than it says."""
+        """The number of rows of a group below which coverage may be below the level."""
         return math.ceil(self.rank_error / (CROWDED * min(self.q, 1 - self.q)))
 
     def anchor(self, rows: Any) -> NDArray[np.int64]:
@@ -128,11 +128,11 @@ class GroupQuantilesPlan(ReleasePlan):
         return as_int64(np.clip(np.rint(rows), 2, self.n_samples))
 
     def aims(self, anchor: int) -> Aims:
-        """Return the ranks for a group of which so many rows were counted."""
+        """Return the ranks for a group with this counted number of rows."""
         return _aims(self, anchor)
 
     def facts(self) -> dict[str, Any]:
-        """Return what a reader of the plan has to know beside its stages, by name."""
+        """Return the facts of the plan other than its stages."""
         return {
             "groups": [str(group) for group in self.groups],
             "q": self.q,
@@ -142,10 +142,12 @@ class GroupQuantilesPlan(ReleasePlan):
         }
 
     def notes(self) -> list[str]:
-        """Return the same in words, one line each."""
+        """Return the facts as sentences."""
         least, each = self.least_rows, self.n_samples / len(self.groups)
         found = [f"standard deviation of a rank's error: about {self.rank_error:.3g} rows of each group"]
-        what = "an estimate" if self.confidence_level is None else "an estimate and both ends of an interval"
+        what = (
+            "an estimate" if self.confidence_level is None else "an estimate and both limits of an interval"
+        )
         if least > each:
             found.append(
                 f"warning: a group needs about {least:,} rows for {what}, and n/{len(self.groups)} = {each:.6g} is "
@@ -171,7 +173,7 @@ def group_quantiles_plan(
     """Return the plan of the sizes of declared groups and of the points that are chosen in each.
 
     A replaced row may leave one group and enter another. It moves two counts by one. It moves the utility of each of
-    the two groups by half a row, and that of its group by one row if it stays.
+    the two groups by half a row, or the utility of its group by one row if it stays.
     """
     share = _count_share(q)
     rows = check_scale(max(quotient_up(2, share * epsilon), LEAST_SCALE))
@@ -198,7 +200,7 @@ def _count_share(q: float) -> float:
 
 
 def _points_of_each(n: float, q: float, scale: float, level: float | None, declared: bool) -> int:
-    """Return how many points are chosen in a group: a point of its own if it widens the interval by 1% at most."""
+    """Return the number of points of a group: a separate point if it widens the interval by 1% at most."""
     if level is None:
         return 1
     two, three = (group_rank_errors(size, scale).std ** 2 for size in (2, 3))
@@ -230,17 +232,18 @@ def _aims(plan: GroupQuantilesPlan, anchor: int) -> Aims:
         targets.append(Target(few + 1 if high is None else high - change + 1, HIGH, 0))
     share = ESCAPED * (1 - (level or 0.5)) / size
     least = least_group_distances(size, plan.rank_scale, plan.grid.points, share)
-    kept = _keep_apart(targets, few, least)
+    kept = _drop_close_targets(targets, few, least)
     change = _rank(q, anchor) - _rank(q, few)
     middle = anchor // 2
     moved = [t._replace(rank=middle if t.kind == SPARE else t.rank + change) for t in kept]
     return Aims(anchor, tuple(sorted(moved)))
 
 
-def _keep_apart(targets: list[Target], n: int, least: tuple[int, ...]) -> list[Target]:
+def _drop_close_targets(targets: list[Target], n: int, least: tuple[int, ...]) -> list[Target]:
     """Return targets that the bounds do not draw to them: the others become spare points in the middle.
 
-    A lower end near the upper bound moves inward, where it is still valid; so does an upper end near the lower bound.
+    A lower limit near the upper bound moves inward, where it is still valid. So does an upper limit near the lower
+    bound.
     """
     spare = Target(n // 2, SPARE, 0)
     while True:

@@ -46,7 +46,7 @@ def group_windows(places: Places, ranks: tuple[int, ...], anchor: int, steps: in
 
 
 def _place(places: Places, row: NDArray[np.int64], steps: int) -> NDArray[np.int64]:
-    """Return the places of rows counted from 1: the ends of the grid before the first and after the last."""
+    """Return the places of rows counted from 1: the first and the last place of the grid beyond them."""
     n = places.size
     places = places if n else np.array([steps])  # of no rows only the ends are looked at
     inside = as_int64(places[np.clip(row - 1, 0, n - 1)])

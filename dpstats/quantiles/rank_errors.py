@@ -109,7 +109,7 @@ def _reach(size: int, scale: float) -> int:
 def group_rank_errors(size: int, scale: float) -> Law:
     """Return the same where the largest distance from a rank counts, of points in a group of a private size.
 
-    Where the numbers of rows in windows are odd, P(k) is proportional to the sum over R >= |k| of
+    If the numbers of rows in windows are odd, P(k) is proportional to the sum over R >= |k| of
     e^(-R/scale) (2 R + 1)^(size - 1).
     """
     R = np.arange(_reach(size, scale) + 1)
@@ -151,15 +151,15 @@ def offset_ranks(
     scale: float,
     tail: float,
     unknown: float = 0.0,
-    law: Callable[[int, float], Law] = rank_errors,
+    distribution: Callable[[int, float], Law] = rank_errors,
 ) -> tuple[int | None, int | None]:
     """Return the ranks of points that are beyond the quantile with probability ``tail`` each; None where there is none.
 
-    The lower one is the largest r with P(r + E > B) + P(r + E = B)/2 at most ``tail``, where B is the number of rows
-    below the quantile and E the error of the rank, of a symmetric law. Where the rank itself is known up to discrete
-    Laplace noise, its scale is ``unknown``.
+    The lower one is the largest r with P(r + E > B) + P(r + E = B)/2 at most ``tail``. B is the number of rows below
+    the quantile, and E the error of the rank: its distribution is symmetric. If the rank itself has discrete Laplace
+    noise, ``unknown`` is the scale.
     """
-    errors = law(size, scale)
+    errors = distribution(size, scale)
     if unknown:
         errors = errors.plus(rank_errors(1, unknown))
     together = binomial(n, q).plus(errors)

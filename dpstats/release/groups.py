@@ -28,7 +28,7 @@ WORD = 64
 LARGEST_REACH = 1 << 14
 """Windows that are looked at on either side at first: its square is a matter of seconds."""
 LARGEST_NESTED = 1 << 16
-"""Nested windows that are looked at at first."""
+"""Largest number of nested windows for a first enclosure."""
 _NEGLIGIBLE = 50.0  # e^-50 of the least weight is left out at first
 _REST = 2.0**-44  # of the total, that may be left out at first
 _TINY = 1e-290  # what products of numbers below 1 lose by underflow, each
@@ -211,12 +211,12 @@ class Windows:
 
 @dataclass(frozen=True, eq=False)
 class Nested:
-    """Tuples between the ends of windows that grow together: weight e^(-a/scale) for the first window a around a tuple.
+    """Tuples in windows that grow together: weight e^(-a/scale) for the first window a around a tuple.
 
     Attributes
     ----------
     ends : callable
-        Maps whole numbers a to the lower and the upper ends of window a: arrays of shape (size, len(a)). Window 0
+        Maps whole numbers a to the least and the largest numbers in window a: arrays of shape (size, len(a)). Window 0
         holds a tuple at least.
     size : int
         Numbers of a tuple.
@@ -440,7 +440,7 @@ def first_reach(scale: float, size: int) -> int:
 
 
 def nested_reach(scale: float, size: int, candidates: int) -> int:
-    """Return how many nested windows are looked at first, or refuse a scale that makes them too many."""
+    """Return the number of nested windows for a first enclosure, or refuse a scale that needs too many."""
     each = size * math.log(candidates) + _NEGLIGIBLE
     reach = int(scale * each) + 2
     if reach > LARGEST_NESTED:
