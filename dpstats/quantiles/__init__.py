@@ -1,4 +1,4 @@
-"""Private quantiles: one or many of them, a median, a whole distribution."""
+"""Private quantiles: one or many quantiles, a median, a whole distribution."""
 
 from dpstats.quantiles import pictures as pictures  # what pages draw
 from dpstats.quantiles.distribution import PrivateDistribution

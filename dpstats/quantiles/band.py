@@ -1,7 +1,7 @@
 """The band of a private cdf, and the errors of quantiles that are read from it.
 
-The band counts sampling error by Massart's inequality, for any distribution and any n, and the noise of the release as
-simulated. Proof: docs/proofs/distribution.md.
+The band includes sampling error by Massart's inequality, for any distribution and any n, and the simulated noise of the
+release. Proof: docs/proofs/distribution.md.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Numbers = NDArray[np.float64]
 
 
 class ByBand(Together):
-    """A band, which covers all that is read from it at once."""
+    """A band, which covers all values read from it simultaneously."""
 
     words = "the band, which covers all quantiles at once"
 
@@ -35,23 +35,23 @@ BAND = ByBand()
 
 @dataclass(frozen=True, eq=False)
 class BandWidth:
-    """By how much an estimated cdf is off: sampling error, and simulated noise.
+    """Distribution of the largest error of an estimated cdf: sampling error and simulated noise.
 
     Attributes
     ----------
     noise : array
-        Largest noise of the cdf anywhere, of each simulated release.
+        Largest noise of the cdf at any point, for each simulated release.
     n_samples : float
-        Fractions of this many rows have the sampling error. It is lower if the released number may be too small.
+        Number of rows that determines the sampling error. It is lower if the released number may be too small.
     """
 
     noise: Numbers
     n_samples: float
 
     def missed(self, width: float, sides: int = 2) -> float:
-        """Return the probability that the cdf is further off somewhere, above and below (2 sides) or on one side."""
+        """Return the probability that the error exceeds ``width`` anywhere, on both sides or on one side."""
         beyond = np.exp(-2 * self.n_samples * np.maximum(width - self.noise, 0.0) ** 2)
-        # On one side Massart's inequality holds for probabilities of at most one half.
+        # The one-sided form of Massart's inequality holds for probabilities of at most one half.
         least = np.where(beyond <= 0.5, beyond, 1.0) if sides == 1 else np.minimum(1.0, 2 * beyond)
         return float((1 + least.sum()) / (self.noise.size + 1))
 
@@ -68,17 +68,18 @@ class BandWidth:
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """A cdf that is known up to a width at the upper ends of cells.
+    """An estimated cdf at the upper edges of cells, with the distribution of its largest error.
 
     Attributes
     ----------
     starts, edges : arrays
-        The ends of the cells. Of single values both are the values.
+        Lower and upper edges of the cells. If cells are single values, both contain the values.
     fit : array
-        Before it is made a cdf.
+        Fitted values before they are made a cdf.
     cdf : array
-        The estimate.
+        Estimated cdf at ``edges``.
     width : BandWidth
+        Distribution of the largest error.
     """
 
     starts: Numbers
@@ -88,24 +89,24 @@ class Band:
     width: BandWidth
 
     def ends(self, width: float) -> Limits:
-        """Return the band at the edges: about the unsorted fit, made as narrow as a cdf between its ends allows."""
+        """Return the limits of the band at the edges: around the unsorted fit, narrowed because a cdf never falls."""
         low = np.maximum.accumulate(np.clip(self.fit - width, 0.0, 1.0))
         high = np.minimum.accumulate(np.clip(self.fit + width, 0.0, 1.0)[::-1])[::-1]
-        # The estimate is never outside, however large the noise was.
+        # Widen the limits to include the estimate, even if the noise is large.
         low, high = np.minimum(low, self.cdf), np.maximum(high, self.cdf)
         low[-1] = high[-1] = 1.0
         return low, high
 
     def quantiles(self, fractions: Numbers, width: float) -> Limits:
-        """Return the least and the largest quantiles of all cdfs in the band."""
+        """Return the smallest and the largest quantiles of all cdfs in the band."""
         low, high = self.ends(width)
-        # The quantile is above every edge whose cdf is below q for sure, and not above the first that has q for sure.
+        # The quantile is above each edge with upper limit below q, and at most the first edge with lower limit q.
         first = np.searchsorted(high, fractions, side="left")
         last = np.searchsorted(low, fractions, side="left")
         return self.starts[first], self.edges[np.minimum(last, self.edges.size - 1)]
 
     def widths(self, fractions: Numbers, values: Numbers) -> Limits:
-        """Return the widths from which on values are not above, and not below, the limits of their quantiles."""
+        """Return the smallest widths for which values are not above, and not below, the limits of their quantiles."""
         last = self.edges.size - 1
         place = np.searchsorted(self.edges, values, side="left") - 1  # the last edge below a value
         above = np.maximum.accumulate(self.fit)[place] - fractions
@@ -120,7 +121,7 @@ class Band:
 
 @dataclass(frozen=True, eq=False)
 class QuantileErrors(ErrorDistribution):
-    """Errors of quantiles that are read from a band.
+    """Errors of quantiles read from a band.
 
     Attributes
     ----------

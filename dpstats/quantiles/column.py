@@ -1,4 +1,4 @@
-"""What the estimators of one column share: a 1-d array is as good as a table of one column."""
+"""Base class of the estimators of one column. They accept a 1-d array or a table with one column."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dpstats.results import about_missing, with_missing
 
 
 class OneColumn(HasEstimates, PrivateEstimator[Plan]):
-    """Base of the estimators of one column of numbers."""
+    """Base class of the estimators of one column of numbers."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -23,7 +23,7 @@ class OneColumn(HasEstimates, PrivateEstimator[Plan]):
 
     @property
     def _name(self) -> str:
-        """The column's name."""
+        """Name of the column."""
         names = getattr(self, "feature_names_in_", None)
         return "x" if names is None else str(names[0])
 

@@ -36,7 +36,7 @@ _FRACTION_BITS = 30  # Gaussian noise needs a lattice finer than whole counts
 _MOST_CELLS = 1 << 20
 _SIMULATED = 2000
 _MORE = 2.0
-"""How many standard deviations more rows there may be than the release says."""
+"""Number of noise standard deviations that are added to the released number of rows."""
 _SHOWN = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
 
 Numbers = NDArray[np.float64]
@@ -44,14 +44,14 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class DistributionPlan(ReleasePlan):
-    """What a fit of a `PrivateDistribution` will release.
+    """The release plan of a `PrivateDistribution`.
 
     Attributes
     ----------
     grid : Grid
-        The ends of the cells; where a step is declared, the values themselves.
+        Edges of the cells, or the values if a step is declared.
     missing : {"error", "drop"}
-        With "drop" the number of rows is released, too, and errors are stated for no missing row.
+        "drop" also releases the number of rows. Stated errors assume that no row is missing.
     """
 
     grid: Grid
@@ -59,17 +59,17 @@ class DistributionPlan(ReleasePlan):
 
     @property
     def cells(self) -> int:
-        """How many cells there are."""
+        """Number of cells."""
         return self.grid.points if self.grid.declared else self.grid.steps
 
     @property
     def height(self) -> int:
-        """How often the cells are halved."""
+        """Number of levels of the tree below the root."""
         return height_of(self.cells)
 
     @property
     def edges(self) -> Numbers:
-        """Where the cdf is known but for noise: the upper end of every cell."""
+        """Upper edge of every cell. The release has noisy values of the cdf there."""
         return self.grid.edges[0 if self.grid.declared else 1 :]
 
     @property
@@ -79,22 +79,22 @@ class DistributionPlan(ReleasePlan):
 
     @property
     def total(self) -> int | None:
-        """How many rows the leaves add up to, where that is public."""
+        """Sum of the leaves, if it is public."""
         return None if self.dropped else self.n_samples
 
     @property
     def cdf_noise_std(self) -> float:
-        """Standard deviation of the cdf's noise, where it is largest; of all ends of cells."""
+        """Largest standard deviation of the noise of the cdf, over all edges of cells."""
         return float(_simulated(self).std(axis=0).max()) / self.n_samples
 
     @property
     def rows_std(self) -> float:
-        """Standard deviation of the noise in the number of rows: 0 where that is public."""
+        """Standard deviation of the noise in the number of rows. 0 if the number is public."""
         return float(_simulated(self)[:, -1].std()) if self.dropped else 0.0
 
     @property
     def width(self) -> BandWidth:
-        """By how much the estimated cdf is off, anywhere: sampling error and noise."""
+        """Distribution of the largest error of the estimated cdf: sampling error and noise."""
         return self.band_width(self.n_samples)
 
     def band_width(self, rows: float) -> BandWidth:
@@ -112,15 +112,15 @@ class DistributionPlan(ReleasePlan):
         return BandWidth(np.maximum(noise, beside).max(axis=1) / rows, rows**2 / most)
 
     def band_half_width(self, level: float) -> float:
-        """Return by how much the estimated cdf is off at most, anywhere, with a probability."""
+        """Return the half-width of a band that covers the whole cdf with probability ``level``."""
         return min(self.width.half_width(1 - level), 1.0)
 
     def facts(self) -> dict[str, Any]:
-        """Return what a reader of the plan has to know beside its stages, by name."""
+        """Return facts about the plan that its stages do not show, by name."""
         return {"cells": self.cells, "band_half_width": self.band_half_width(0.95)}
 
     def notes(self) -> list[str]:
-        """Return the same in words, one line each."""
+        """Return the facts as text, one line each."""
         return [f"half-width of the 95% band of the cdf: {self.band_half_width(0.95):.3g}"]
 
 
@@ -130,44 +130,50 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
     Parameters
     ----------
     bounds : (low, high)
-        Public ends, known without the data. A row beyond them counts as the nearer end.
+        Public bounds, in the units of the data, known without the data. A row outside counts as the nearer bound.
     step : float, optional
-        What the data are whole multiples of, counted from the lower bound; the cells are then single values. At most
-        2^20 of them.
+        Spacing of the data, such as 1 for counts. Values are the lower bound plus multiples of it. Each cell is then a
+        single value. There may be at most 2^20 values.
     bins : int, default=1024
-        Cells of equal width, where no step is declared. Their number costs little: noise grows with its logarithm.
+        Number of cells of equal width if no step is declared. Many cells cost little: noise grows with the logarithm
+        of their number.
     epsilon : float, default=1.0
-        Privacy parameter, greater than 0.
+        Privacy parameter. Must be positive.
     delta : float, default=0.0
-        0 adds Laplace noise (pure privacy); in (0, 1) Gaussian noise, which is less for many cells.
+        Privacy parameter, in [0, 1). 0 adds Laplace noise and gives pure differential privacy. A positive value adds
+        Gaussian noise, which is smaller for many cells.
     missing : {"error", "drop"}, default="error"
-        How to treat a missing or infinite entry. "error" refuses the data. "drop" leaves its row out. The cdf then
-        describes the observed rows, whose number is released at no additional cost.
+        Treatment of a missing or infinite entry. "error" raises `InvalidData`. "drop" leaves its row out. The cdf then
+        describes the observed rows. Their number is released without additional privacy cost.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
-        Charged by every fit, before anything is drawn; shared by clones.
+        Budget that every call of ``fit`` charges before it draws noise. Clones share it.
 
     Attributes
     ----------
     edges_ : ndarray of shape (n_cells,)
-        The upper ends of the cells, or the values of the grid.
+        Upper edges of the cells, or the values of the grid.
     cdf_ : ndarray of shape (n_cells,)
-        The estimated share of rows at or below each: it never falls, lies in [0, 1] and ends at 1.
+        Estimated proportion of rows at or below each edge. Nondecreasing, in [0, 1], with last value 1.
     rows_ : float
-        With ``missing="drop"``: how many rows are observed, with noise. It may be negative.
+        Noisy number of observed rows. It may be negative. Only with ``missing="drop"``.
     privacy_ : PrivacyGuarantee
         Guarantee of the fit, for neighboring datasets that differ in one row.
     plan_ : DistributionPlan
+        The release plan: every released quantity and its noise.
     n_features_in_ : int
+        Number of columns: 1.
     feature_names_in_ : ndarray of shape (1,)
-        Where X has a column name.
+        Column name. Only if ``X`` has one.
 
     Notes
     -----
-    Rows are counted in all dyadic intervals of cells, the counts get noise, and least squares makes them add up to n.
-    The band covers the whole cdf of the population at once, for independent rows of any law: any number of quantiles,
-    shares and intervals may be read from it.
+    **Method.** The release has noisy counts of the rows in all dyadic intervals of cells. Least squares makes them
+    consistent, so that they add up to n.
+
+    **Intervals.** The band covers the whole cdf of the population simultaneously, for independent rows of any
+    distribution. Any number of quantiles, proportions and intervals may be read from it.
 
     References
     ----------
@@ -234,8 +240,8 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
                 f"step must leave at most 2^20 values between the bounds, got {grid.points:,} of them"
             )
         height = height_of(grid.points if grid.declared else grid.steps)
-        # A replaced row leaves a node of every level below the root and enters another. One that goes missing leaves
-        # the root, too, and enters none: that is no more.
+        # A replaced row leaves one node of every level below the root and enters another. A row that becomes missing
+        # also leaves the root, but enters no node: this is not a larger change.
         bits = 0 if delta == 0 else _FRACTION_BITS
         size = (2 << height) - 2 + (missing == "drop")
         item = Integers(COUNTS, size, 2.0**-bits, 2 * height << bits, isqrt_up(2 * height << 2 * bits))
@@ -245,7 +251,7 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
 
     def _read(self, rows: Rows, plan: DistributionPlan) -> dict[str, NDArray[np.int64]]:
         places = finite_places(rows.whole().X, plan.grid, not plan.grid.declared, plan.missing)
-        # The first cell has its lower end, too.
+        # The first cell includes its lower edge.
         codes = places if plan.grid.declared else np.maximum(places - 1, 0)
         one = round(1 / float(np.asarray(plan.additive[0].spacing)))
         return {COUNTS: tree_counts(codes, plan.height, plan.dropped) * one}
@@ -254,7 +260,7 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
         counts = np.cumsum(consistent_leaves(released[COUNTS], plan.height, plan.total))[: plan.cells]
         if plan.dropped:
             self.rows_ = float(counts[-1])
-        # Noise may take the number of rows below 1.
+        # Noise can make the number of rows smaller than 1.
         self._rows = max(counts[-1], plan.rows_std, 1.0) if plan.dropped else float(plan.n_samples)
         self._fit = counts / self._rows
         self.edges_ = plan.edges
@@ -262,10 +268,10 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
         self.cdf_ = np.append(shape, 1.0)
 
     def cdf(self, x: Any) -> Any:
-        """Return the estimated share of rows at or below numbers: a float, or an array of their shape.
+        """Return the estimated proportion of rows at or below numbers: a float, or an array of their shape.
 
-        In a cell the cdf rises evenly; between declared values it stands still. It is that of the rows moved to the
-        bounds: 0 below them and 1 from the upper one on.
+        The cdf is linear within a cell, and constant between declared values. It describes the rows after clipping to
+        the bounds: it is 0 below the lower bound, and 1 from the upper bound on.
         """
         self._fitted()
         at = _numbers(x)
@@ -288,13 +294,14 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
         return float(found[0]) if np.ndim(q) == 0 else found
 
     def band(self, x: Any = None, confidence_level: float = 0.95) -> ConfidenceInterval:
-        """Return a band that holds the population's cdf everywhere at once.
+        """Return a band that covers the cdf of the population simultaneously at all points.
 
         Parameters
         ----------
         x : array-like, optional
-            Where; default: at ``edges_``.
+            Points at which to return the band. Default: ``edges_``.
         confidence_level : float, default=0.95
+            Level of the band.
 
         Returns
         -------
@@ -310,7 +317,7 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
                 place = np.searchsorted(self.edges_, at, side="right") - 1
                 low, high = np.append(low, 0.0)[place], np.append(high, 0.0)[place]
             else:
-                # Of a number inside a cell: not below what its lower end has, and not above what its upper end has.
+                # Inside a cell, the cdf is between its values at the lower and the upper edge.
                 low = np.append(0.0, low)[np.searchsorted(self.edges_, at, side="right")]
                 high = np.append(high, 1.0)[np.searchsorted(self.edges_, at, side="left")]
                 high = np.where(at < grid.low, 0.0, high)
@@ -324,9 +331,9 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
         return Band(starts, self.edges_, self._fit, self.cdf_, self.plan_.band_width(self._rows))
 
     def estimates(self, *, q: Any = _SHOWN) -> Estimates:
-        """Return quantiles with the distribution of their errors: they can be pickled without the estimator.
+        """Return quantiles with the distribution of their errors, as a result that can be pickled alone.
 
-        Intervals and p-values are read from the band, so that all quantiles hold at once.
+        Intervals and p-values use the band, so they are simultaneously valid for all quantiles.
 
         Parameters
         ----------
@@ -399,7 +406,7 @@ class PrivateDistribution(OneColumn[DistributionPlan]):
 
 @lru_cache(maxsize=8)
 def _simulated(plan: DistributionPlan) -> NDArray[np.float32]:
-    """Return the noise of the cdf times n at every edge, many times over: public."""
+    """Return many simulations of the noise of the cdf times n, at every edge. They are public."""
     rng = np.random.default_rng(0)
     stage = plan.additive[0]
     parts = []
@@ -415,7 +422,7 @@ def _simulated(plan: DistributionPlan) -> NDArray[np.float32]:
 
 
 def _inverse(x: Numbers, cdf: Numbers, fractions: Numbers) -> Numbers:
-    """Return where a cdf that rises evenly between points first reaches fractions."""
+    """Return the points at which a cdf, linear between given points, first reaches the fractions."""
     place = np.searchsorted(cdf, fractions, side="left")
     below, above = cdf[place - 1], cdf[place]
     return x[place - 1] + (x[place] - x[place - 1]) * (fractions - below) / (above - below)

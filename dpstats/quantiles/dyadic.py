@@ -1,6 +1,6 @@
-"""Counts of rows in halves of halves, and what they say together once they add up.
+"""Counts of rows in dyadic intervals, and the consistent counts that fit them best.
 
-Cells are numbered from 0; level k of the tree has 2^k nodes, each two of the next level. Proof:
+Cells are numbered from 0. Level k of the tree has 2^k nodes, and each node has two children in the next level. Proof:
 docs/proofs/distribution.md.
 """
 
@@ -18,14 +18,14 @@ Numbers = NDArray[np.float64]
 
 
 def height_of(cells: int) -> int:
-    """Return the number of levels below the root, of at least as many leaves as cells."""
+    """Return the number of levels below the root, such that there are at least as many leaves as cells."""
     return max(1, (cells - 1).bit_length())
 
 
 def tree_counts(codes: Any, height: int, root: bool = False) -> NDArray[np.int64]:
-    """Return the rows of every node, level by level, for rows in cells 0, ..., 2^height - 1.
+    """Return the number of rows in every node, level by level, for rows in cells 0, ..., 2^height - 1.
 
-    The first level is the two nodes below the root, whose count is public, or the ``root`` itself.
+    The first level has the two nodes below the root, if the count of the root is public, or the ``root`` itself.
     """
     level = as_int64(np.bincount(codes, minlength=1 << height))
     levels = [level]
@@ -36,21 +36,22 @@ def tree_counts(codes: Any, height: int, root: bool = False) -> NDArray[np.int64
 
 
 def consistent_leaves(nodes: Numbers, height: int, total: float | None) -> Numbers:
-    """Return the leaves that fit noisy nodes best, all noise being alike, and add up to the total.
+    """Return the leaves that fit noisy nodes with equal noise variances best, and add up to the total.
 
     Parameters
     ----------
     nodes : array of shape (..., 2^(height + 1) - 2), or one more with the root
-        In the order of `tree_counts`.
+        Noisy counts in the order of `tree_counts`.
     height : int
+        Number of levels below the root.
     total : float, optional
-        Public. None: the first node is the root, and the total is estimated with the leaves.
+        Public total. None: the first node is the root, and the total is estimated with the leaves.
 
     Notes
     -----
-    Least squares in two passes: up, each node is averaged with its children's sum by their precisions; down, what the
-    parent has more than both is shared evenly (Hay, Rastogi, Miklau and Suciu 2010, theorem 3; where a total is given,
-    the root is known).
+    Least squares needs two passes (Hay, Rastogi, Miklau and Suciu 2010, theorem 3). The upward pass averages each node
+    with the sum of its children, weighted by precision. The downward pass splits the difference between a parent and
+    the sum of its children evenly. If a total is given, the root is known.
     """
     ends = np.cumsum([0, *(1 << k for k in range(total is not None, height + 1))])
     levels = [nodes[..., a:b] for a, b in pairwise(ends)]

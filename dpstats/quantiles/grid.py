@@ -1,4 +1,4 @@
-"""The public points that quantiles are chosen among, and where rows are between them."""
+"""The public grid of candidates for quantiles, and the places of rows on it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_STEPS = 1 << 40
 _BLOCK = 1 << 16
 _SLACK = 1e-9
 _DIGITS = 15
-"""What floats have of any number: 0.3 is the float nearest to it, where low + 3 (high - low)/10 may be another."""
+"""Significant digits of a float. The float nearest to 0.3 may differ from low + 3 (high - low)/10."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Grid:
     steps : int
         Points are at places 0, ..., steps.
     declared : bool
-        Whether the step was declared, as that of the data; else it is a fraction of the range.
+        Whether the step was declared as the spacing of the data. Otherwise it is a fraction of the range.
     """
 
     low: float
@@ -42,16 +42,19 @@ class Grid:
 
     @property
     def spacing(self) -> float:
-        """What the points are apart."""
+        """Distance between adjacent points."""
         return (self.high - self.low) / self.steps
 
     @property
     def points(self) -> int:
-        """How many there are."""
+        """Number of points."""
         return self.steps + 1
 
     def places(self, X: Any, up: bool = False) -> NDArray[np.integer[Any]]:
-        """Return the place of the nearest point to every row, or of the first edge not below it: of a row alone."""
+        """Return the place of the nearest point to every row, or of the first edge not below it.
+
+        The place of a row depends on this row only.
+        """
         values = np.asarray(X)
         found = np.empty(values.shape, dtype=np.int32 if self.steps < 2**31 else np.int64)
         factor = self.steps / (self.high - self.low)
@@ -59,7 +62,7 @@ class Grid:
             part = slice(start, start + _BLOCK)
             block = values[part].astype(np.float64)
             if up:
-                # A row on an edge counts at it: bands and rows use the same edges.
+                # A row on an edge has the place of this edge, because bands and rows use the same edges.
                 found[part] = np.minimum(np.searchsorted(_edges(self), block, side="left"), self.steps)
                 continue
             with np.errstate(over="ignore"):
@@ -85,7 +88,7 @@ class Grid:
 def _edges(grid: Grid) -> NDArray[np.float64]:
     found = grid.values(np.arange(grid.points))
     digits = _DIGITS - 1 - math.floor(math.log10(max(abs(grid.low), abs(grid.high))))
-    # Floats have exact powers of ten up to 10^22.
+    # Powers of ten up to 10^22 are exact floats.
     if 0 <= digits <= 22 and grid.spacing > 100 * 10.0**-digits:
         found[1:-1] = np.round(found[1:-1], digits)
     found.setflags(write=False)
@@ -127,7 +130,7 @@ def check_grid(bounds: Any, step: Any) -> Grid:
 
 
 def finite_places(X: Any, grid: Grid, up: bool = False, missing: str = "error") -> NDArray[np.integer[Any]]:
-    """Return the places of a column's rows; rows that are not finite are dropped, or refused."""
+    """Return the places of the rows of a column. Rows that are not finite are dropped, or raise an error."""
     column = np.asarray(X)[:, 0]
     finite = np.concatenate(
         [np.isfinite(column[start : start + _BLOCK]) for start in range(0, column.size, _BLOCK)]
@@ -143,7 +146,7 @@ def finite_places(X: Any, grid: Grid, up: bool = False, missing: str = "error") 
 
 
 def sorted_places(X: Any, grid: Grid, missing: str = "error") -> NDArray[np.integer[Any]]:
-    """Return the same in increasing order."""
+    """Return the places of `finite_places` in increasing order."""
     places = finite_places(X, grid, missing=missing)
     places.sort()
     return places

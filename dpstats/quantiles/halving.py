@@ -1,7 +1,7 @@
-"""Many quantiles, one level of halves after the other: the middle one first, then those of either side.
+"""Many quantiles by repeated halving: first the middle quantile, then the middle quantiles on either side.
 
-Parts of a level are about different rows, and what is chosen in a part is relative to that part's own number of rows:
-a row that is replaced leaves one part and enters another, at most, and each costs one row added or removed. Proof:
+The parts of a level contain different rows, and a choice in a part is relative to the number of rows in that part. A
+replaced row leaves at most one part and enters at most one. Each of the two parts has one row added or removed. Proof:
 docs/proofs/quantiles.md, theorem 3.
 """
 
@@ -31,11 +31,11 @@ class Node:
     Attributes
     ----------
     index : int
-        Of the quantile.
+        Index of the quantile.
     share : Fraction
-        Of the rows of its part that are below it.
+        Fraction of the rows of the part that are below the quantile.
     lower, upper : int or None
-        Indices of the quantiles that are the ends of the part; None: the ends of the grid.
+        Indices of the quantiles that bound the part. None: a bound of the grid.
     """
 
     index: int
@@ -45,7 +45,7 @@ class Node:
 
 
 def levels_of(q: tuple[float, ...]) -> tuple[tuple[Node, ...], ...]:
-    """Return the quantiles of every level, for fractions that rise."""
+    """Return the quantiles of every level, for increasing fractions."""
     exact = [Fraction(x).limit_denominator(_LARGEST_DENOMINATOR) for x in q]
     parts: list[tuple[int, int]] = [(-1, len(q))]
     found: list[tuple[Node, ...]] = []
@@ -72,17 +72,17 @@ def levels_of(q: tuple[float, ...]) -> tuple[tuple[Node, ...], ...]:
 
 
 def cells(places: Places, share: Fraction, low: int, high: int) -> Cells:
-    """Return the points from ``low`` to ``high`` by how far their rank is from a share of the rows, all between.
+    """Return the points from ``low`` to ``high``, grouped by the distance of their rank from a fraction of the rows.
 
-    In steps of one over the share's denominator; a row added or removed moves what is left of the rank, less the
-    share of one more row, by the unit at most.
+    All rows are between the two points. A step of the distances is one over the denominator of the fraction. Adding or
+    removing a row changes the signed distances by at most ``unit`` steps.
     """
     n, steps = places.size, share.denominator
     target = share.numerator * n  # over ``steps``
     floor = target // steps
     ceiling = -(-target // steps)
     z = as_int64(np.concatenate([[low], places, [high]]))
-    # To the left points with at most so many rows at or below, to the right with at least so many below.
+    # Left of the target are points by the number of rows at or below them, right of it by the number of rows below.
     left_low, left_high = z[: floor + (floor < ceiling)], z[1 : floor + 1 + (floor < ceiling)] - 1
     if floor == ceiling:
         center = z[floor], z[floor + 1]
@@ -110,7 +110,7 @@ def release(
     steps: int,
     session: Session,
 ) -> None:
-    """Choose the quantiles of every level, in the parts that those of the levels before have made."""
+    """Choose the quantiles of every level, within the parts between the quantiles of earlier levels."""
     count = 1 if session.size is None else session.size
     chosen: dict[int, NDArray[np.int64]] = {}
     for level, name in zip(levels, names, strict=True):
@@ -126,8 +126,8 @@ def release(
 
 
 def part(places: Places, node: Node, low: int, high: int) -> Cells:
-    """Return what a quantile is chosen among, in the part between two points that were chosen before."""
-    # A row at the lower end is in the part below, except at the end of the grid.
+    """Return the candidates for a quantile in the part between two points that were chosen before."""
+    # A row at the lower point belongs to the part below, except at the lower bound of the grid.
     first = 0 if node.lower is None else int(np.searchsorted(places, low, side="right"))
     last = places.size if node.upper is None else int(np.searchsorted(places, high, side="right"))
     return cells(places[first:last], node.share, low, high)

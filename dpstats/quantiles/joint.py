@@ -1,6 +1,6 @@
-"""Points whose ranks are near public ones, all chosen at once.
+"""Joint choice of points whose ranks are close to public target ranks.
 
-A tuple's utility is minus the range of 0 and of how far each of its points is beyond its rank. Proof:
+The utility of a tuple is minus the range of the set that contains 0 and the rank error of each point. Proof:
 docs/proofs/quantiles.md, theorem 1.
 """
 
@@ -20,8 +20,8 @@ Places = NDArray[np.integer[Any]]
 def windows(places: Places, ranks: tuple[int, ...], steps: int) -> Windows:
     """Return the tuples of points by utility, for rows at sorted places among 0, ..., ``steps``.
 
-    The point g is at most b beyond rank r where at most r + b rows are below it: up to the place of row r + b + 1. It
-    is at most a short of it where at least r - a rows are at or below it: from the place of row r - a on.
+    A point exceeds rank r by at most b if at most r + b rows are below it: up to the place of row r + b + 1. It falls
+    short of rank r by at most a if at least r - a rows are at or below it: from the place of row r - a on.
     """
     wanted = np.array(ranks, dtype=np.int64)[:, None]
 
@@ -46,17 +46,18 @@ def group_windows(places: Places, ranks: tuple[int, ...], anchor: int, steps: in
 
 
 def _place(places: Places, row: NDArray[np.int64], steps: int) -> NDArray[np.int64]:
-    """Return the places of rows counted from 1: the first and the last place of the grid beyond them."""
+    """Return the places of rows, numbered from 1."""
     n = places.size
-    places = places if n else np.array([steps])  # of no rows only the ends are looked at
+    places = places if n else np.array([steps])  # without rows, only the bounds of the grid matter
+    # The bounds of the grid precede the first row and follow the last.
     inside = as_int64(places[np.clip(row - 1, 0, n - 1)])
     return np.where(row < 1, 0, np.where(row > n, steps, inside))
 
 
 def counts_beside(places: Places, low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how many rows are below each of some points, and how many at or below each of others.
+    """Return the number of rows below each point of ``low``, and at or below each point of ``high``.
 
-    A row that moves up lowers all of them, by one at most; one that moves down raises them.
+    If a row moves up, no count increases, and each decreases by at most one. If a row moves down, the reverse holds.
     """
     below = np.searchsorted(places, low, side="left")
     up_to = np.searchsorted(places, high, side="right")

@@ -1,4 +1,4 @@
-"""The private median by smooth sensitivity: noise as large as the data near it are sparse.
+"""The private median by smooth sensitivity: the noise is larger if the data near the median are sparse.
 
 Proof: docs/proofs/smooth-sensitivity.md.
 """
@@ -27,21 +27,21 @@ from dpstats.sensitivity.smooth import smooth_level
 MEDIAN = "median"
 
 _LEAST = 2.0**-5
-"""The least scale of Laplace noise, in steps: noise that is 0 but for a probability of 1e-13."""
+"""Smallest scale of Laplace noise, in steps. This noise is 0 except with probability 1e-13."""
 _FINER = 2**10
 """Parts of a step that Student's noise is drawn in, whose least scale is a few whole numbers."""
 
 
 @dataclass(frozen=True)
 class MedianPlan(ReleasePlan):
-    """What a fit of a `PrivateMedian` will release.
+    """The release plan of a `PrivateMedian`.
 
     Attributes
     ----------
     grid : Grid
-        The public points that rows are rounded to.
+        Public points to which rows are rounded.
     confidence_level : float, optional
-        Of the interval, if there is one.
+        Level of the interval, if there is one.
     missing : {"error", "drop"}
     """
 
@@ -58,66 +58,69 @@ class MedianPlan(ReleasePlan):
 
     @property
     def parts(self) -> int:
-        """How many steps of the noise a step of the grid has."""
+        """Number of noise steps per step of the grid."""
         return 1 if self.median.noise == "laplace" else _FINER
 
 
 class _Private(NamedTuple):
-    """The median's place, in steps of the noise, and the level of its noise: both are private."""
+    """Place of the median, in steps of the noise, and level of its noise. Both are private."""
 
     place: int
     level: int
 
 
 class PrivateMedian(OneColumn[MedianPlan]):
-    """Private median of one column by smooth sensitivity: noise as large as one row could move it near these data.
+    """Private median of one column by smooth sensitivity, with noise proportional to the sensitivity near these data.
 
-    Noise is small where rows are dense about the median. Its scale is private and never shown: an interval needs
-    a release of its own, of how large it is at most. `PrivateQuantile` has intervals for the population, and as a point
-    (``confidence_level=None``) smaller errors where rows are dense.
+    The noise is small if rows are dense near the median. The scale of the noise is private and never shown, so an
+    interval requires an additional release: a bound on this scale. `PrivateQuantile` has intervals for the population.
+    As a point estimate (``confidence_level=None``) it has smaller errors if rows are dense.
 
     Parameters
     ----------
     bounds : (low, high)
-        Public ends, known without the data. A row beyond them counts as the nearer end.
+        Public bounds, in the units of the data, known without the data. A row outside counts as the nearer bound.
     step : float, optional
-        What the data are whole multiples of, counted from the lower bound. Rows and the result are rounded to it.
-        None: to a 2^20th of the range.
+        Spacing of the data, from the lower bound on. Rows and the result are rounded to multiples of it. None: rows are
+        rounded to a 2^20th of the range.
     epsilon : float, default=1.0
-        Privacy parameter, greater than 0.
+        Privacy parameter. Must be positive.
     delta : float, default=1e-6
-        In [0, 1/2]. Above 0 noise is Laplace's, as in the textbook. 0 is pure privacy, with noise of Student's law of
-        three degrees of freedom: for deltas below about 1e-2 that is the smaller noise as well.
+        Privacy parameter, in [0, 1/2]. A positive value adds Laplace noise, as in the textbook. 0 gives pure
+        differential privacy, with noise from Student's t distribution with three degrees of freedom. For deltas below
+        about 1e-2, this noise is also smaller.
     confidence_level : float, optional
-        Of an interval for the median of these rows. None, the default: all of epsilon is for the median, and there is
-        no interval; else a fifth of it (two fifths where delta is 0) is for the scale of the noise.
+        Level of an interval for the median of these rows. None, the default: no interval, and the median uses all of
+        epsilon. Otherwise a fifth of epsilon (two fifths if delta is 0) pays for a bound on the scale of the noise.
     missing : {"error", "drop"}, default="error"
-        How to treat a missing or infinite entry. "error" refuses the data. "drop" leaves its row out and returns the
-        median of the observed rows, at no cost. Their number is not released.
+        Treatment of a missing or infinite entry. "error" raises `InvalidData`. "drop" leaves its row out and returns
+        the median of the observed rows, without additional privacy cost. Their number is not released.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
-        Charged by every fit, before anything is drawn; shared by clones.
+        Budget that every call of ``fit`` charges before it draws noise. Clones share it.
 
     Attributes
     ----------
     median_ : float
-        It lies within the bounds. The median of an even number of rows is the lower one. If no row is observed, it is
-        the lower bound.
+        Private median, within the bounds. For an even number of rows it estimates the lower median. If no row is
+        observed, it estimates the lower bound.
     low_, high_ : float
-        The ends of the interval, if there is one.
+        Limits of the interval, if there is one.
     privacy_ : PrivacyGuarantee
         Guarantee of the fit, for neighboring datasets that differ in one row.
     plan_ : MedianPlan
+        The release plan: every released quantity and its noise.
     n_features_in_ : int
+        Number of columns: 1.
     feature_names_in_ : ndarray of shape (1,)
-        Where X has a column name.
+        Column name. Only if ``X`` has one.
 
     Notes
     -----
-    The scale of the noise is one of a public geometric sequence: of ratio 1 + epsilon/(2 log(2/delta)), or
-    e^(epsilon/4.37) where delta is 0. Its place in the sequence, a whole number, moves by at most one between
-    neighbours, whatever floating point does.
+    **Privacy.** The scale of the noise belongs to a public geometric sequence. Its ratio is
+    1 + epsilon/(2 log(2/delta)), or e^(epsilon/4.37) if delta is 0. The place in the sequence is a whole number. It
+    changes by at most one between neighboring datasets, also in floating-point arithmetic.
 
     References
     ----------
@@ -213,23 +216,23 @@ class PrivateMedian(OneColumn[MedianPlan]):
         assert isinstance(stage, Stage)
         level = float(released[LEVEL][0])
         width = half_width(noise, level, stage.scale_steps, plan.confidence_level) / plan.parts
-        # Rows are within half a step of where they were, unless the step is theirs.
+        # Rounding moves rows by at most half a step, and not at all if the step is declared.
         more = 0.0 if grid.declared else 0.5
         ends = np.clip([steps - width - more, steps + width + more], 0, grid.steps)
         self.low_, self.high_ = (float(end) for end in grid.low + grid.spacing * ends)
 
     @property
     def estimand_(self) -> str:
-        """In words, what an interval covers."""
+        """Estimand of the interval, as text."""
         self._fitted()
         grid = self.plan_.grid
         rounded = f", rounded to steps of {grid.spacing:g}" if grid.declared else ""
         return self._add_policy(f"the median of these rows, within the bounds{rounded}")
 
     def estimates(self) -> Estimates:
-        """Return the median with its interval, if there is one: it can be pickled without the estimator.
+        """Return the median with its interval, if there is one, as a result that can be pickled alone.
 
-        The interval has one level, the estimator's, and there is no p-value.
+        The interval has only the level of the estimator, and there is no p-value.
         """
         self._fitted()
         grid, level, median = self.plan_.grid, self.plan_.confidence_level, np.asarray(self.median_)

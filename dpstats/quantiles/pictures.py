@@ -1,4 +1,4 @@
-"""Pictures of private quantiles and of a private distribution."""
+"""Figures of private quantiles and of a private distribution."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def plot_quantiles(quantiles: PrivateQuantile, *, title: str = "") -> Figure:
     if quantiles.plan_.confidence_level is None:
         axis.plot(q, points, "o", ms=4, color=ESTIMATE)
     else:
-        # An own point of the choice may lie at an end, and no further.
+        # A separately chosen point may equal a limit of its interval, but is never outside.
         errors = np.maximum([points - low, high - points], 0.0)
         label = f"private, with {100 * quantiles.plan_.confidence_level:g}% intervals"
         axis.errorbar(q, points, errors, fmt="o", ms=4, capsize=3, color=ESTIMATE, label=label)
@@ -63,9 +63,9 @@ def plot_distribution(
     distribution : PrivateDistribution
         Fitted.
     reference : array of shape (n,), optional
-        Rows whose own cdf is drawn beside it; for public data only.
+        Rows whose empirical cdf is also drawn. Use it for public data only.
     confidence_level : float, default=0.95
-        Of the band.
+        Level of the band.
     title : str, optional
 
     Returns
@@ -78,7 +78,7 @@ def plot_distribution(
     figure = new_figure(figsize=(5.6, 3.8))
     axis = figure.subplots()
     label = f"{100 * confidence_level:g}% band, everywhere at once"
-    # Between declared values a cdf stands still; inside a cell it is between those of the ends.
+    # A cdf is constant between declared values. Inside a cell it is between its values at the edges.
     if grid.declared:
         axis.step(edges, distribution.cdf_, where="post", color=ESTIMATE, lw=1.4, label="private")
         axis.fill_between(edges, low, high, step="post", color=ESTIMATE, alpha=0.2, lw=0, label=label)

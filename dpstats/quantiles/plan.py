@@ -1,4 +1,4 @@
-"""What a private quantile will release: which ranks it aims at, and how."""
+"""The plan of private quantiles: target ranks, and the method that chooses points near them."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ COUNTS = "rows beside the points"
 ROWS = "rows that are observed"
 
 COUNTS_SHARE = 0.45
-"""Part of epsilon that checks the ends of an interval that holds for any law."""
+"""Fraction of epsilon that checks the limits of an interval for any distribution."""
 OBSERVED_SHARE = 0.1
-"""Part of epsilon that counts the observed rows, where missing ones are dropped."""
+"""Fraction of epsilon that counts the observed rows, if missing rows are dropped."""
 _SURE = 2.0
-"""How many standard deviations fewer and more rows than counted a plan is prepared for."""
+"""Number of standard deviations by which the true number of rows may differ from the counted number in a plan."""
 _REFUSED = 0.05
-"""About how often an end that is to hold for any law fails its check."""
+"""Approximate probability that a limit for any distribution fails its check."""
 CROWDED = 0.08
-"""Of the rows on the nearer side of a quantile: a rank error above it leaves too few for intervals to be exact."""
+"""Largest rank error, as a fraction of the rows on the nearer side of a quantile, for accurate intervals."""
 
 LEAST_SCALE = 2.0**-9
 """Least scale, in ranks. The weight of a place one rank off is e^-512, and exact weights have few digits."""
 ESCAPED = 0.2
-"""Part of the stated error (of 1/2, where there is none) that points drawn to a bound may take, together."""
+"""Fraction of the stated error (of 1/2 without one) allowed for points drawn to a bound, in total."""
 WIDER = 1.01
 """How much wider intervals may be for points of their own."""
 
@@ -62,23 +62,23 @@ class Target(NamedTuple):
 
 @dataclass(frozen=True)
 class QuantilePlan(ReleasePlan):
-    """What a fit of a `PrivateQuantile` will release.
+    """The release plan of a `PrivateQuantile`.
 
     Attributes
     ----------
     grid : Grid
-        The public points that are chosen among.
+        Public candidates.
     q : tuple of float
-        Rising.
+        Fractions in increasing order.
     targets : tuple of Target
-        What the points are that are chosen together, by rising rank; none, where quantiles are chosen by halving.
+        Targets of the jointly chosen points, by increasing rank. Empty for the halving method.
     levels : tuple of tuples of Node
-        Of halving; none, where all points are chosen together.
+        Levels of the halving method. Empty for the joint method.
     confidence_level : float or None
     coverage : {"regular", "any"}
     accepted : tuple of (int or None, int or None)
-        For every quantile: how many rows may be counted below the lower end of its interval at most, and up to the
-        upper one at least, for ends that hold for any law.
+        For each quantile, limits for the checks of ``coverage="any"``. The first is the largest accepted count of rows
+        below the lower limit. The second is the smallest accepted count of rows up to the upper limit.
     unseparated : tuple of float
         Quantiles with too few rows between them and a bound to separate them at this epsilon. They have no point, and
         the bound as that endpoint. If no quantile can be separated from a bound, all points are chosen, and none is
@@ -110,15 +110,15 @@ class QuantilePlan(ReleasePlan):
 
     @property
     def rows_std(self) -> float:
-        """Standard deviation of the noise in the number of observed rows: 0 where it is public."""
+        """Standard deviation of the noise in the number of observed rows. 0 if the number is public."""
         return float(np.max(self.noise(ROWS).std)) if self.dropped else 0.0
 
     def anchor(self, rows: Any) -> NDArray[np.int64]:
-        """Return the number of rows that ranks are about, for released numbers of observed rows."""
+        """Return the number of rows that defines the ranks, for released numbers of observed rows."""
         return as_int64(np.clip(np.rint(rows), 2, self.n_samples))
 
     def shift(self, observed: int, anchor: int) -> int:
-        """Return the private change of all ranks, given the numbers of rows that are observed and were counted."""
+        """Return the private change of all ranks, given the observed and the counted number of rows."""
         middle = self.q[len(self.q) // 2]
         return _rank(middle, observed) - _rank(middle, anchor)
 
@@ -129,24 +129,24 @@ class QuantilePlan(ReleasePlan):
 
     @property
     def rank_error(self) -> float:
-        """Standard deviation of the error of a chosen rank, where rows lie evenly.
+        """Standard deviation of the error of a chosen rank, if rows are evenly spaced.
 
-        Of halving: of the last level alone, to which those before add.
+        For halving it is the error of the last level only. Earlier levels add to it.
         """
         stage = self.choices[-1]
         if not self.halving:
             return rank_errors(stage.size, stage.scale_steps).std
-        # In a part, e^(-|k| epsilon/2) for halves.
+        # In a part, a rank error of k halves has weight e^(-|k| epsilon/2).
         return rank_errors(1, stage.scale_steps / 2).std
 
     @property
     def chosen(self) -> int:
-        """How many points are chosen."""
+        """Number of chosen points."""
         return sum(stage.size for stage in self.choices)
 
     @property
     def crowded(self) -> tuple[float, ...]:
-        """Quantiles whose ends have too few rows about them for intervals to be exact."""
+        """Quantiles with too few rows near their limits for accurate intervals."""
         if self.confidence_level is None or self.coverage == "any":
             return ()
         return tuple(
@@ -156,7 +156,7 @@ class QuantilePlan(ReleasePlan):
         )
 
     def facts(self) -> dict[str, Any]:
-        """Return what a reader of the plan has to know beside its stages, by name."""
+        """Return facts about the plan that its stages do not show, by name."""
         return {
             "q": list(self.q),
             "rank_error": self.rank_error,
@@ -165,7 +165,7 @@ class QuantilePlan(ReleasePlan):
         }
 
     def notes(self) -> list[str]:
-        """Return the same in words, one line each."""
+        """Return the facts as text, one line each."""
         rows = f"standard deviation of a rank's error: about {self.rank_error:.3g} of {self.n_samples:,} rows"
         return [rows, *self.unseparated_note()]
 
@@ -191,17 +191,17 @@ def points_plan(
     coverage: str,
     missing: str = "error",
 ) -> QuantilePlan:
-    """Return the plan of points that are chosen together, and where any law is covered, of the counts beside them."""
+    """Return the plan of jointly chosen points and, for ``coverage="any"``, of the counts that check them."""
     counts = COUNTS_SHARE * guarantee.epsilon if coverage == "any" else 0.0
     first, left = _observed_stage(guarantee.epsilon, missing)
-    # What has no bounded range as a whole gains nothing by delta.
+    # A release without a bounded range in total does not profit from delta.
     each = _largest_range(1, left, 0.0 if counts or first else guarantee.delta)
     scale = _scale(2, (each - counts) * (1 - 2.0**-50) if counts else each)
     noise = check_scale(_scale(1, counts)) if counts else None
-    first_reach(scale, len(q))  # a law that is too wide to be drawn is too wide to be tabulated
+    first_reach(scale, len(q))  # a distribution too wide to sample is also too wide to tabulate
     targets = _Aim(n, grid, q, scale, level, noise).targets()
     unseparated = _without_point(q, targets)
-    # A release there must be: the quantiles' own ranks, where nothing can be told.
+    # A release is required. If no quantile can be separated from a bound, choose points at the quantiles' ranks.
     targets = targets or tuple(Target(_rank(x, n), POINT, i) for i, x in enumerate(q))
     first_reach(scale, len(targets))
     stages: list[Choice | Stage] = [*first, Choice(POINTS, len(targets), 2, scale, grid.points)]
@@ -229,7 +229,7 @@ def points_plan(
 
 
 def _observed_stage(epsilon: float, missing: str) -> tuple[tuple[Stage, ...], float]:
-    """Return the stage that counts the observed rows, where missing ones are dropped, and what it leaves of epsilon."""
+    """Return the stage that counts the observed rows, if missing rows are dropped, and the remaining epsilon."""
     if missing != "drop":
         return (), epsilon
     share = OBSERVED_SHARE * epsilon
@@ -272,7 +272,7 @@ def _without_point(q: tuple[float, ...], targets: tuple[Target, ...]) -> tuple[f
 def halving_plan(
     n: int, grid: Grid, q: tuple[float, ...], guarantee: PrivacyGuarantee, missing: str = "error"
 ) -> QuantilePlan:
-    """Return the plan of quantiles that are chosen level by level."""
+    """Return the plan of quantiles chosen by the halving method."""
     chosen = q
     first, left = _observed_stage(guarantee.epsilon, missing)
     while True:
@@ -299,7 +299,7 @@ def halving_plan(
 def _lost(
     n: int, grid: Grid, q: tuple[float, ...], levels: tuple[tuple[Node, ...], ...], scale: float
 ) -> set[float]:
-    """Return the quantiles that a bound would draw to it, among those whose part ends there."""
+    """Return the quantiles that a bound would draw to it, among the quantiles next to the bound."""
     found = set()
     for node in (node for level in levels for node in level):
         x, wide = q[node.index], scale * float(max(node.share, 1 - node.share))
@@ -315,7 +315,7 @@ def _scale(steps: int, cost: float) -> float:
 
 @lru_cache(maxsize=256)
 def _largest_range(count: int, epsilon: float, delta: float) -> float:
-    """Return the largest range that so many choices can have each."""
+    """Return the largest range that each of ``count`` choices can have."""
     start = epsilon / count * (1 - 2.0**-50 if count > 1 else 1.0)
     if delta == 0:
         return start
@@ -354,7 +354,7 @@ class _Aim:
     def limit_targets(self, size: int) -> list[Target]:
         """Return the targets for as many points as are chosen in any case."""
         found = self._targets(size)
-        # Those that are nearest to a bound are left out first, where there are too many.
+        # If there are too many targets, drop the targets nearest to a bound first.
         found.sort(key=lambda t: min(t.rank, self.n - t.rank), reverse=True)
         return sorted(found[:size])
 
@@ -390,7 +390,7 @@ class _Aim:
         dropped.
         """
         share = ESCAPED * (1 - (self.level or 0.5)) / size
-        # By rows between the rank and the bound, in rising order.
+        # Sort by the number of rows between the rank and the bound.
         waiting = sorted((self.n - t.rank if side == HIGH else t.rank, t) for t in targets)
         kept: list[Target] = []
         while waiting:
@@ -446,13 +446,13 @@ def _rank(q: float, n: int) -> int:
 
 @lru_cache(maxsize=256)
 def _accepted(n: int, q: float, size: int, noise: float, level: float) -> tuple[int | None, int | None]:
-    """Return how many noisy rows are too few by chance alone, for a point at the quantile, and how many too many."""
+    """Return the limits of the noisy count of rows for a point at the quantile, which chance alone rarely exceeds."""
     tail = (1 - level) / 2
     together = binomial(n, q).plus(rank_errors(size, noise))
     return together.below(tail), together.above(tail)
 
 
 def place_of_targets(plan: QuantilePlan, chosen: Any) -> dict[tuple[int, int], int]:
-    """Return the place of each end and point, of places that were chosen together: sorted, as the ranks are."""
+    """Return the place of each limit and point among jointly chosen places, sorted like the ranks."""
     ordered = np.sort(np.asarray(chosen)).tolist()
     return {(target.kind, target.of): place for target, place in zip(plan.targets, ordered, strict=True)}

@@ -43,7 +43,7 @@ from dpstats.release.session import Part, Released, Session
 from dpstats.results import few_observed, observed_rows
 
 _MOST_TOGETHER = 20
-"""From how many quantiles on halving has the smaller errors."""
+"""Number of quantiles from which halving has the smaller errors."""
 _MOST_POINTS = 200
 
 _ANY = "coverage='any' holds for every distribution."
@@ -227,7 +227,8 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
             names = tuple(stage.name for stage in plan.choices)
             release_by_halving(private, plan.levels, names, steps, session)
             return
-        # All ranks move by one number with the observed rows, so that what a row moves has one sign.
+        # All ranks shift by the same number with the observed rows, so that one row changes all utilities in one
+        # direction.
         aims = [
             [target.rank + plan.shift(private.size, anchor) for target in observed_plan(plan, anchor).targets]
             for anchor in anchors.tolist()
@@ -255,7 +256,7 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
                 for level, stage in zip(plan.levels, plan.choices, strict=True)
                 for node, place in zip(level, released[stage.name].tolist(), strict=True)
             }
-            # Quantiles that cannot be separated from a bound were not chosen, unless that is all of them.
+            # Quantiles that cannot be separated from a bound were not chosen, unless this holds for all of them.
             of = [i for i in range(m) if plan.q[i] not in plan.unseparated] or range(m)
             points[of] = grid.values(np.sort([chosen[i] for i in range(len(of))]))
         else:
@@ -267,7 +268,7 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
                 places = [found[kind, i] for kind in kinds if (kind, i) in found]
                 points[i] = np.mean(grid.values(places)) if len(places) == len(kinds) else np.nan
         points[[x in plan.unseparated for x in plan.q]] = np.nan
-        # In the order in which the fractions were given.
+        # Restore the order of the given fractions.
         given = np.argsort(np.argsort(check_fractions(self.q)))
         one = np.ndim(self.q) == 0
         self.quantile_, self.low_, self.high_ = (
@@ -275,11 +276,11 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
         )
 
     def _ends(self, found: Any, released: Released, plan: QuantilePlan) -> tuple[Numbers, Numbers]:
-        """Return the ends of the intervals in the units of the data."""
+        """Return the limits of the intervals in the units of the data."""
         grid, m = plan.grid, len(plan.q)
         ends = [dict.fromkeys(range(m), bound) for bound in (grid.low, grid.high)]
         counts = iter(np.atleast_1d(released[COUNTS]).tolist()) if plan.accepted else None
-        # Rows are within half a step of where they were, unless the step is theirs.
+        # Rounding moves rows by at most half a step, and not at all if the step is declared.
         half = 0.0 if grid.declared else grid.spacing / 2
         for side, kind in enumerate((LOW, HIGH)):
             for target in plan.targets:
@@ -296,16 +297,16 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
 
     @property
     def estimand_(self) -> str:
-        """In words, what intervals cover."""
+        """Estimand of the intervals, as text."""
         self._fitted()
         grid = self.plan_.grid
         rounded = f", rounded to steps of {grid.spacing:g} within" if grid.declared else ", within"
         return self._add_policy(f"the quantiles of the population{rounded} the bounds")
 
     def estimates(self) -> Estimates:
-        """Return the quantiles with the intervals whose ends were chosen: they can be pickled without the estimator.
+        """Return the quantiles with their chosen intervals, as a result that can be pickled alone.
 
-        Intervals have one level, the estimator's, and there are no p-values.
+        Intervals have only the level of the estimator, and there are no p-values.
         """
         self._fitted()
         plan, points = self.plan_, np.asarray(self.quantile_)
@@ -368,7 +369,7 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
 
 
 def check_fractions(q: Any) -> list[float]:
-    """Return fractions in (0, 1), of which each is given once, as they are given."""
+    """Return distinct fractions in (0, 1) in their given order, or raise an error."""
     if isinstance(q, str) or (np.ndim(q) == 1 and np.size(q) == 0) or np.ndim(q) > 1:
         raise InvalidParameter(f"q must be a fraction in (0, 1), or a sequence of some, got {q!r}"[:300])
     given = list(q) if np.ndim(q) == 1 else [q]

@@ -1,4 +1,4 @@
-"""How far the ranks of chosen points are off, and which ranks the ends of an interval aim at.
+"""Distributions of the rank errors of chosen points, and target ranks of the limits of an interval.
 
 Proof: docs/proofs/quantiles.md, "Intervals".
 """
@@ -39,29 +39,29 @@ class Law:
         return math.sqrt(float(self.pmf @ (at - mean) ** 2))
 
     def plus(self, other: Law) -> Law:
-        """Return the law of the sum with an independent number."""
+        """Return the distribution of the sum with an independent number."""
         return Law(self.first + other.first, np.maximum(fftconvolve(self.pmf, other.pmf), 0.0))
 
     def below(self, tail: float, half: bool = False) -> int:
         """Return the largest t with P(. <= t) at most ``tail``; with ``half``, P(. < t) + P(. = t)/2.
 
-        A probability counts as more than ``tail`` where rounding may have made it less.
+        A probability counts as more than ``tail`` if rounding may have made it smaller.
         """
         up_to = np.cumsum(self.pmf) - (self.pmf / 2 if half else 0.0)
         return self.first + int(np.count_nonzero(np.maximum.accumulate(up_to) <= tail - _ROUNDING)) - 1
 
     def above(self, tail: float, half: bool = False) -> int:
-        """Return the least t with P(. >= t) at most ``tail``, or half of P(. = t) less."""
+        """Return the smallest t with P(. >= t) at most ``tail``; with ``half``, P(. > t) + P(. = t)/2."""
         mirrored = Law(-(self.first + self.pmf.size - 1), self.pmf[::-1])
         return -mirrored.below(tail, half)
 
 
 @lru_cache(maxsize=256)
 def rank_errors(size: int, scale: float) -> Law:
-    """Return by how much the rank of one of ``size`` points chosen together is off, where rows lie evenly.
+    """Return the distribution of the rank error of one of ``size`` jointly chosen points, if rows are evenly spaced.
 
-    It is also the law of one of so many numbers with joint noise of the scale: P(k) is proportional to the sum over
-    R >= |k| of e^(-R/scale) (R + 1)^(size - 1) (R + 1 - |k|).
+    It is also the distribution of one of ``size`` numbers with joint noise of this scale. P(k) is proportional to the
+    sum over R >= |k| of e^(-R/scale) (R + 1)^(size - 1) (R + 1 - |k|).
     """
     reach = _reach(size, scale)
     R = np.arange(reach + 1)
@@ -76,9 +76,9 @@ def rank_errors(size: int, scale: float) -> Law:
 def least_distance(size: int, scale: float, points: int, share: float, count: int = 1) -> int:
     """Return the number of rows that must lie between the ``count``-th nearest rank and a bound.
 
-    All places between the last row and the bound have equal utility, and points that are drawn there drag the others.
-    At this distance, ``count`` points are drawn there with probability at most ``share``. The number of places between
-    two rows is taken to be constant: the maximum is over densities from all rows tied to one place for each row.
+    All places between the last row and the bound have equal utility, and points drawn there also move the others. At
+    this distance, ``count`` points are drawn there with probability at most ``share``. The number of places between
+    two rows is assumed to be constant. The maximum is over densities from all rows tied to one place for each row.
     """
     each = math.log(points)
     reach = _reach(size, scale) + math.ceil(scale * (size * each - math.log(share)))
@@ -107,9 +107,9 @@ def _reach(size: int, scale: float) -> int:
 
 @lru_cache(maxsize=256)
 def group_rank_errors(size: int, scale: float) -> Law:
-    """Return the same where the largest distance from a rank counts, of points in a group of a private size.
+    """Return the distribution of a rank error in a group: the utility is minus the largest distance from a rank.
 
-    If the numbers of rows in windows are odd, P(k) is proportional to the sum over R >= |k| of
+    If all windows have odd numbers of rows, P(k) is proportional to the sum over R >= |k| of
     e^(-R/scale) (2 R + 1)^(size - 1).
     """
     R = np.arange(_reach(size, scale) + 1)
@@ -121,7 +121,7 @@ def group_rank_errors(size: int, scale: float) -> Law:
 
 @lru_cache(maxsize=128)
 def least_group_distances(size: int, scale: float, points: int, share: float) -> tuple[int, ...]:
-    """Return `least_distance` for the nearest rank, the second nearest, ..., where the largest distance counts."""
+    """Return the least distances of the nearest rank, the second nearest, and so on, in a group."""
     reach = _reach(size, scale) + math.ceil(scale * (size * math.log(points) - math.log(share)))
     R = np.arange(reach + 1)
     found = [0] * size
@@ -137,7 +137,7 @@ def least_group_distances(size: int, scale: float, points: int, share: float) ->
 
 @lru_cache(maxsize=256)
 def binomial(n: int, q: float) -> Law:
-    """Return the law of how many of n rows are below the quantile, but for a probability of 1e-13."""
+    """Return the distribution of the number of rows below the quantile, truncated by a probability of 1e-13."""
     first, last = (int(binom.ppf(p, n, q)) for p in (_LEFT_OUT, 1 - _LEFT_OUT))
     first, last = max(first - 1, 0), min(last + 1, n)
     return Law(first, binom.pmf(np.arange(first, last + 1), n, q))
@@ -153,11 +153,12 @@ def offset_ranks(
     unknown: float = 0.0,
     distribution: Callable[[int, float], Law] = rank_errors,
 ) -> tuple[int | None, int | None]:
-    """Return the ranks of points that are beyond the quantile with probability ``tail`` each; None where there is none.
+    """Return the ranks of points on the wrong side of the quantile with probability ``tail`` each; None without one.
 
-    The lower one is the largest r with P(r + E > B) + P(r + E = B)/2 at most ``tail``. B is the number of rows below
-    the quantile, and E the error of the rank: its distribution is symmetric. If the rank itself has discrete Laplace
-    noise, ``unknown`` is the scale.
+    Let B be the number of rows below the quantile, and E the error of the rank, of a symmetric
+    distribution. The lower rank is the largest r with
+    P(r + E > B) + P(r + E = B)/2 at most ``tail``. If the rank itself has discrete Laplace noise, ``unknown`` is the
+    scale of this noise.
     """
     errors = distribution(size, scale)
     if unknown:

@@ -1,4 +1,4 @@
-"""What private regressions share: how they are fitted, and what they report of coefficients."""
+"""Base classes of the private regressions: how they fit, and what they report about coefficients."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _MANY_OBSERVED = 15.0
 
 
 class _Fitted(PrivateEstimator[SomePlan], ABC):
-    """What a fit of a regression sets: attributes, and no parameters."""
+    """Attributes that a fit of a regression sets. This class has no parameters."""
 
     params_: Floats
     params_cov_: Floats | None
@@ -66,9 +66,9 @@ class _Fitted(PrivateEstimator[SomePlan], ABC):
 
 @parameters
 class Regression(HasEstimates, _Fitted[SomePlan]):
-    """Base of the regressions: of coefficients it knows estimates, and the covariance of their errors.
+    """Base class of the regressions that report estimates and the covariance of their errors.
 
-    A fit sets ``params_`` and ``params_cov_``, the intercept first if there is one, and from these what is below.
+    A fit sets ``params_`` and ``params_cov_``, the intercept first if there is one. All results derive from them.
     """
 
     x_bounds: Any = None
@@ -82,14 +82,14 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
 
     @property
     def _law(self) -> ErrorLaw:
-        """The law of a coefficient's error, in standard errors."""
+        """The distribution of a coefficient's error, in standard errors."""
         return NORMAL
 
-    # What a fit has set.
+    # Fitted attributes
 
     def _set_params(self, params: Floats, cov: Floats | None, privacy: Floats | None = None) -> None:
-        """Set the fitted attributes of coefficients: estimates, error covariance, and the part of it that is noise."""
-        for name in ("formula_", "rows_", "rows_noise_std_", "_counted"):  # of a fit before
+        """Set the estimates, the covariance of their errors, and the part of it that is due to noise."""
+        for name in ("formula_", "rows_", "rows_noise_std_", "_counted"):  # set by an earlier fit
             self.__dict__.pop(name, None)
         self.params_, self.params_cov_ = params, cov
         first = int(self.fit_intercept)
@@ -109,16 +109,16 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
 
     @property
     def _identified(self) -> NDArray[np.bool_]:
-        """Which of the parameters are more than noise, intercept first."""
+        """Which parameters are identified, intercept first."""
         return np.append(np.ones(int(self.fit_intercept), dtype=bool), self.identified_)
 
-    # Reading.
+    # Reading rows
 
     def _schema(self) -> Schema:
         return replace(super()._schema(), beside=(self._outcome_column(),))
 
     def _outcome_column(self) -> Column:
-        """Return the outcome, and how it is read."""
+        """Return the column of the outcome, which says how it is read."""
         return Column("y")
 
     def __sklearn_tags__(self) -> Any:
@@ -130,7 +130,7 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
     def _policy(self) -> str:
         return check_missing(self.missing, ["error", "drop"])
 
-    # What a user asks.
+    # Public results
 
     def _names(self) -> list[str]:
         """Return the names of the parameters, intercept first."""
@@ -141,7 +141,7 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         return [INTERCEPT] * int(self.fit_intercept) + names
 
     def _place(self, coefficient: Any) -> int:
-        """Return the place of a coefficient among the parameters: given by name, or by position in ``coef_``."""
+        """Return the index among all parameters of a coefficient given by name, or by position in ``coef_``."""
         names, first = self._names(), int(self.fit_intercept)
         if isinstance(coefficient, str):
             if coefficient not in names:
@@ -179,7 +179,7 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         return with_missing(words, about_missing(self.plan_.missing))
 
     def estimates(self, coefficient: Any = None) -> Estimates:
-        """Return coefficients with the distribution of their errors: they can be pickled without the estimator.
+        """Return coefficients with the distribution of their errors. The result can be pickled without the estimator.
 
         Parameters
         ----------
@@ -205,7 +205,7 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         return self._inferred(estimates, np.sqrt(variances), names)
 
     def _inferred(self, estimates: Floats, errors: Floats, names: Sequence[str]) -> Estimates:
-        """Return what follows from estimates whose errors have the law of this estimator."""
+        """Return estimates, errors and names as `Estimates` with the error distribution of this estimator."""
         return Estimates(
             estimates,
             errors,
@@ -230,7 +230,7 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
 
     @abstractmethod
     def summary(self, confidence_level: float | None = None) -> Summary:
-        """Return a table of coefficients and intervals; prints as text, shows as HTML in a notebook."""
+        """Return a table of coefficients and intervals. It prints as text, and shows as HTML in a notebook."""
 
     def test(  # type: ignore[override]
         self,
@@ -240,18 +240,18 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         *,
         simultaneous: bool | None = None,
     ) -> Test:
-        """Test whether a coefficient is ``value``, from what was released: it costs no privacy.
+        """Test whether a coefficient equals ``value``. The test uses the release only, without additional privacy cost.
 
         Parameters
         ----------
         coefficient : str, int or None, default=None
-            The name of a column ("Intercept" for the intercept), or a position in ``coef_``; None is each of ``coef_``.
+            Name of a column ("Intercept" for the intercept), or position in ``coef_``. None tests each of ``coef_``.
         value : float, default=0.0
-            Under the null hypothesis.
+            Value of the coefficient under the null hypothesis.
         alternative : {"two-sided", "less", "greater"}, default="two-sided"
-            What speaks against it: that the coefficient is not, is less than, or is greater than the value.
+            Alternative hypothesis: the coefficient differs from, is less than, or is greater than the value.
         simultaneous : bool, optional
-            Whether p-values are adjusted for all coefficients together.
+            Whether p-values are adjusted for testing several coefficients.
 
         Returns
         -------
@@ -262,13 +262,13 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         return found.test(check_real("value", value), alternative, simultaneous=simultaneous)
 
     def t_test(self, hypotheses: Any) -> Estimates:
-        """Estimate and test linear combinations of coefficients, one by one: it costs no privacy.
+        """Estimate and test linear combinations of coefficients, one at a time, without additional privacy cost.
 
         Parameters
         ----------
         hypotheses : str, sequence of str or int, or array of shape (n_hypotheses, n_parameters)
-            As "x1 = x2", "x1 + 2 * x2 = 1" or "x1 = 0, x2 = 0"; positions in ``coef_``; or combinations of all
-            parameters, the intercept first. "C(plan)" is each level of a factor.
+            Text such as "x1 = x2", "x1 + 2 * x2 = 1" or "x1 = 0, x2 = 0". Alternatively positions in ``coef_``, or
+            rows of weights for all parameters, the intercept first. "C(plan)" tests each level of a factor.
 
         Returns
         -------
@@ -286,18 +286,18 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         return Hypotheses.parse(everything, self._names(), first, parameter)
 
     def f_test(self, names: Any = None) -> JointTest:
-        """Test whether several coefficients are all 0, or hypotheses all hold: it costs no privacy.
+        """Test whether several coefficients are all 0, or several hypotheses all hold, without additional privacy cost.
 
         Parameters
         ----------
         names : str, sequence of str or int, or array of shape (n_hypotheses, n_parameters), optional
-            Names of columns, positions in ``coef_``, whole factors as "C(plan)", or hypotheses as
-            "x1 = x2, x3 = x4 = 0"; None is all of ``coef_``.
+            Names of columns, positions in ``coef_``, whole factors such as "C(plan)", or hypotheses such as
+            "x1 = x2, x3 = x4 = 0". None tests all of ``coef_``.
 
         Returns
         -------
         JointTest
-            ``statistic`` (F: Wald's statistic over the number of hypotheses), ``pvalue`` and degrees of freedom.
+            ``statistic`` (F, the Wald statistic over the number of hypotheses), ``pvalue`` and degrees of freedom.
         """
         asked = self._hypotheses("names", names)
         off = asked.matrix @ self.params_ - asked.values
@@ -309,10 +309,10 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         return JointTest(statistic, pvalue, q, max(left, 1), asked.names, simulated=simulated)
 
     def wald_test(self, hypotheses: Any) -> JointTest:
-        """Test whether hypotheses all hold: what `f_test` does."""
+        """Test whether all hypotheses hold. The same as `f_test`."""
         return self.f_test(hypotheses)
 
-    # The names of statsmodels.
+    # Names that statsmodels uses
 
     @property
     def nobs(self) -> int:
@@ -322,23 +322,23 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
 
     @property
     def params(self) -> Any:
-        """All parameters, the intercept first: a Series if the columns have names."""
+        """All parameters, the intercept first. A Series if the columns have names."""
         check_is_fitted(self)
         return self._labeled(self.params_)
 
     @property
     def bse(self) -> Any:
-        """Standard errors of `params`, which count sampling error and privacy noise."""
+        """Standard errors of `params`. They include sampling error and privacy noise."""
         return self._labeled(self._errors())
 
     @property
     def tvalues(self) -> Any:
-        """Estimates over their standard errors; NaN for a coefficient that is not identified."""
+        """Estimates divided by their standard errors. NaN for a coefficient that is not identified."""
         return self._labeled(self._all_estimates().statistic)
 
     @property
     def pvalues(self) -> Any:
-        """Two-sided p-values of 0; NaN for a coefficient that is not identified."""
+        """Two-sided p-values of the null hypothesis 0. NaN for a coefficient that is not identified."""
         return self._labeled(self._all_estimates().pvalue)
 
     def conf_int(self, alpha: float = 0.05) -> Any:
@@ -356,7 +356,7 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         return self._estimates_at(range(self.params_.size))
 
     def _labeled(self, values: Floats, *, square: bool = False) -> Any:
-        """Return numbers of all parameters, by their names if the columns of the fit had names."""
+        """Return an array or Series with a number per parameter, labeled if the columns of the fit had names."""
         if getattr(self, "feature_names_in_", None) is None and getattr(self, "formula_", None) is None:
             return np.array(values)
         import pandas as pd
@@ -367,16 +367,17 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         return pd.DataFrame(values, index=names, columns=names if square else None)
 
     def get_prediction(self, X: Any) -> Estimates:
-        """Return the mean outcome of rows such as these, with intervals: it costs no privacy.
+        """Return the predicted mean outcome of each row with intervals, without additional privacy cost.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            Rows to predict for, in the units of the data.
 
         Returns
         -------
         Estimates
-            Named after the index of a data frame, which ``to_frame()`` keeps.
+            One estimate per row. If ``X`` is a data frame, estimates carry its index, which ``to_frame()`` keeps.
         """
         rows = self._linear_predictor(X)[0]
         index = X.index if hasattr(X, "iloc") else range(len(rows))
@@ -385,7 +386,7 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         return replace(found, estimand=words, title="Private predictions", header="mean", index=list(index))
 
     def _linear_predictor(self, X: Any) -> tuple[Floats, Floats]:
-        """Return checked rows, with the constant, and what the model says of them."""
+        """Return the checked rows with the constant column, and their linear predictor."""
         check_is_fitted(self)
         formula = getattr(self, "formula_", None)
         if formula is not None and not isinstance(X, np.ndarray):
@@ -399,7 +400,7 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
             return rows, rows @ self.params_
 
     def _scored(self, X: Any, y: Any) -> tuple[Floats, Floats]:
-        """Return what the model says of private rows, and their outcomes."""
+        """Return the linear predictor of private rows, and their outcomes."""
         if y is None:
             raise InvalidData("y must be given: an outcome for each row of X")
         rows, fitted = self._linear_predictor(X)
@@ -411,16 +412,16 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
             )
         return fitted, outcomes
 
-    # The parts of a summary.
+    # Parts of the summary
 
     @staticmethod
     def _in_percent(share: float, std: float) -> str:
-        """Return a released share, with the standard deviation of its noise."""
+        """Return a released fraction as text, with the standard deviation of its noise."""
         noise = f"{100 * std:.1g}" if std < 0.01 else f"{100 * std:.0f}"
         return f"{100 * min(max(share, 0.0), 1.0):.1f}% (noise sd {noise}%)"
 
     def _table_of(self, confidence_level: float | None) -> dict[str, list[str]]:
-        """Return the columns of the table of coefficients, as statsmodels has them."""
+        """Return the columns of the coefficient table, in the layout of statsmodels."""
         found = self._all_estimates()
         interval = found.confidence_interval(confidence_level)
         tail, errors = (1 - interval.confidence_level) / 2, found.error
@@ -455,12 +456,12 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         ]
 
     def _all_shares(self) -> Floats:
-        """Return the part of each parameter's squared standard error that is privacy's, intercept first."""
+        """Return the fraction of each parameter's squared standard error due to privacy, intercept first."""
         intercept = [self.intercept_privacy_share_] * int(self.fit_intercept)
         return np.append(intercept, self.privacy_share_)
 
     def _notes(self) -> list[str]:
-        """Return what coefficients assume, and advice where noise leaves little of them."""
+        """Return the assumptions of the coefficients, and advice if noise hides some of them."""
         notes = [
             "z and intervals count sampling error and privacy noise. The last column is the share of privacy in the "
             "squared standard error: the noise, and what the noise leaves uncorrected."
@@ -470,7 +471,7 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         unknown = [name for name, known in zip(self._names(), self._identified, strict=True) if not known]
         if self._noise_only():
             notes.append(
-                "Noise only: at this n and epsilon intervals may miss more often than they say (see the plan)."
+                "Noise only: at this n and epsilon, coverage may be below the nominal level (see the plan)."
             )
         elif hasattr(self, "rows_") and self.rows_ < _MANY_OBSERVED * self.rows_noise_std_:
             notes.append(
@@ -480,38 +481,38 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         if unknown:
             shown = ", ".join(unknown[:6]) + (", ..." if len(unknown) > 6 else "")
             notes.append(
-                f"Not identified at this n and epsilon: {shown}. The columns' variation there cannot be told from "
-                "noise, and the interval rests on what the outcome's spread allows. More rows, a larger epsilon, fewer "
-                "columns or tighter bounds help."
+                f"Not identified at this n and epsilon: {shown}. Noise hides the variation of these columns, so their "
+                "intervals reflect only the range of the outcome. Use more rows, a larger epsilon, fewer columns or "
+                "tighter bounds."
             )
         return notes
 
     def _noise_only(self) -> bool:
-        """Say whether the plan has warned that noise is all there will be."""
+        """Return whether the plan warned that noise hides the coefficients."""
         return False
 
     def _simulated_note(self) -> list[str]:
         simulated = "Simulated noise, not a private release: random_state was given."
         return [simulated] if self.privacy_.simulated else []
 
-    # A way in.
+    # Construction from a formula
 
     @classmethod
     def from_formula(cls, formula: str, data: Any, *, bounds: Any, levels: Any = None, **given: Any) -> Self:
-        """Return a fit of a model that a formula describes.
+        """Fit the model that a formula describes, and return the fitted estimator.
 
         Parameters
         ----------
         formula : str
-            As "y ~ x1 + C(plan)"; see `dpstats.regression.formula`.
+            For example "y ~ x1 + C(plan)". See `dpstats.regression.formula`.
         data : data frame, or mapping of columns
             Private rows.
         bounds : mapping {column: (low, high)}
-            Public bounds of every column of numbers.
+            Public bounds of every numeric column, in its units.
         levels : mapping {column: levels}, optional
-            Public levels of every factor; the first is what others are compared with.
+            Public levels of every factor. The first is the reference level.
         **given
-            Parameters of the estimator.
+            Further parameters of the estimator.
         """
         from dpstats.regression.formula import FormulaRows, parse
 

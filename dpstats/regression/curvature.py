@@ -1,6 +1,6 @@
-"""Public algebra of a noisy Newton step: curvatures that are pooled, inverted with care, and what that leaves unknown.
+"""Public algebra of a noisy Newton step: pool and invert noisy curvatures, and compute the remaining error.
 
-Everything here is about what was released; nothing is private.
+The functions use only released values, so nothing here is private.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dpstats.lattice.products import above_diagonal
 Floats = NDArray[np.float64]
 
 _KNOWN = 0.02
-"""Eigenvalues below this, over a typical one, say nothing of a direction's size."""
+"""Eigenvalues below this fraction of a typical one are too small to show the scale of a direction."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,18 +28,18 @@ class Curvature:
 
     @classmethod
     def noisy(cls, mean: Floats, std: float) -> Curvature:
-        """Return one whose diagonal has noise of this deviation, and the rest of this over sqrt(2)."""
+        """Return a curvature with noise of standard deviation ``std`` on the diagonal and std / sqrt(2) elsewhere."""
         return cls(mean, std**2 * (1 + np.eye(len(mean))) / 2)
 
     def scaled(self, factor: float) -> Curvature:
-        """Return that of a multiple."""
+        """Return the curvature multiplied by ``factor``."""
         return Curvature(self.mean * factor, self.variance * factor**2)
 
     def toward(self, likely: Floats) -> Curvature:
-        """Return what is likelier where ``likely`` is near: nearer to it, the more of the difference may be noise.
+        """Return the curvature shrunk toward ``likely``: the more, the larger the noise is within the difference.
 
-        What entries are off is taken to be normal, of one variance on the diagonal and one beside it: each is
-        estimated from all entries, a standard error up.
+        The true differences are assumed to be normal, with one variance on the diagonal and another off it. Each
+        variance is estimated from all its entries, plus one standard error.
         """
         rest, own = self.mean - likely, np.zeros_like(self.mean)
         diagonal = np.eye(len(rest), dtype=bool)
@@ -55,9 +55,9 @@ class Curvature:
         return Curvature((self.mean + other.mean) / 2, (self.variance + other.variance) / 4)
 
     def mistake(self, moved: Floats, change: Floats, noise: float) -> Floats:
-        """Return the error of the curvature that a move shows, as a matrix of rank one: beyond noise, or zero.
+        """Return the error of the curvature along a move, as a matrix of rank one. Zero if noise explains it.
 
-        The move changed the gradient by ``change``, whose entries have noise of this deviation.
+        The move changed the gradient by ``change``. Its entries have noise of standard deviation ``noise``.
         """
         p, length = moved.size, float(np.linalg.norm(moved))
         off = change - self.mean @ moved
@@ -67,10 +67,10 @@ class Curvature:
         return beyond * np.outer(off, moved) / max(length, 1e-150) ** 2
 
     def along(self, moved: Floats, change: Floats, noise: float) -> Curvature:
-        """Return the same when a move is known to have changed the gradient by this, with noise of this deviation.
+        """Return the curvature updated by a move that changed the gradient by ``change``.
 
-        The likeliest symmetric matrix where entries are off independently, by one variance. What is left unknown of
-        them is not counted as less.
+        ``noise`` is the standard deviation of the noise in an entry of ``change``. The update gives the most likely
+        symmetric matrix if the errors of the entries are independent with one variance. The stated variance stays.
         """
         p = moved.size
         own = float(self.variance.mean())
@@ -79,7 +79,7 @@ class Curvature:
         return Curvature(self.mean + pull + pull.T, self.variance)
 
     def inverted(self, least: float, common: float = 1.0) -> Inverse:
-        """Return what a Newton step divides by: eigenvalues raised by what noise of this size could have taken.
+        """Return the divisor of a Newton step: the eigenvalues, raised by the amount that noise may have removed.
 
         ``common`` is the eigenvalue of a typical direction.
         """
@@ -91,7 +91,7 @@ class Curvature:
 
 
 def pooled(parts: list[Curvature], doubts: list[float]) -> Curvature:
-    """Return the average of several estimates, entry by entry, by the precision of each and how far it may be off."""
+    """Return the average of several estimates, weighted entry by entry by noise variance and squared doubt."""
     weights = np.array([1 / (part.variance + doubt**2) for part, doubt in zip(parts, doubts, strict=True)])
     weights /= weights.sum(axis=0)
     mean = sum(weight * part.mean for weight, part in zip(weights, parts, strict=True))
@@ -101,7 +101,7 @@ def pooled(parts: list[Curvature], doubts: list[float]) -> Curvature:
 
 @dataclass(frozen=True, eq=False)
 class Inverse:
-    """A curvature in its eigenvectors: eigenvalues as known and as they are divided by, and the noise of an entry.
+    """Inverse of a curvature in its eigenvectors: estimated and raised eigenvalues, and the noise of an entry.
 
     ``common`` is the eigenvalue of a typical direction.
     """
@@ -118,35 +118,35 @@ class Inverse:
 
     @property
     def matrix(self) -> Floats:
-        """The inverse, as it is applied."""
+        """The inverse with raised eigenvalues, as a step applies it."""
         return (self.vectors / self.raised) @ self.vectors.T
 
     @property
     def of_sampling(self) -> Floats:
-        """The inverse without what was added to it, as far as that is known.
+        """The inverse for the sampling error: without the raise, but with at least half of each raised eigenvalue.
 
-        All steps meet the same rows: what raised eigenvalues keep of their sampling error, the steps before have made.
+        All steps use the same rows. Earlier steps already contain the sampling error that raised eigenvalues retain.
         """
         return (self.vectors / np.maximum(self.known, self.raised / 2)) @ self.vectors.T
 
     @property
     def remainder(self) -> Floats:
-        """What a step leaves of the error before it, of what was known: I - h^{-1} e."""
+        """Fraction of the earlier error that remains after a step, I - h^{-1} e, for known eigenvalues e."""
         return (self.vectors * ((self.raised - self.known) / self.raised)) @ self.vectors.T
 
     def unknown(self, spread: float) -> Floats:
-        """Return the covariance of coefficients of which a linear predictor of this spread is all that is known."""
+        """Return the covariance of unknown coefficients whose linear predictor has this standard deviation."""
         size = spread**2 / len(self.known) / np.maximum(self.known, _KNOWN * self.common)
         return (self.vectors * size) @ self.vectors.T
 
     def error_after(
         self, before: Floats, noise: float, again: float = 1.0, mistake: Floats | None = None
     ) -> tuple[Floats, Floats]:
-        """Return the covariance of the error after a step: what is left of that before it, and the gradient's noise.
+        """Return the covariance of the error after a step, in two parts: remaining earlier error, and gradient noise.
 
-        A step leaves what the raised eigenvalues do not remove, and what the noise of the curvature mistakes. An error
-        in a direction of curvature e pulls with e at most, so that its noise cannot count for more than that. Where
-        steps mistake the same directions, theirs count ``again`` times as much. A known ``mistake`` adds to that.
+        The remaining error has two sources: the raised eigenvalues, and the noise of the curvature. An error in a
+        direction of curvature e moves the gradient by at most e, which limits the effect of the noise. If steps
+        repeat the same curvature error, its effect is multiplied by ``again``. A known ``mistake`` is added.
         """
         old = self.vectors.T @ before @ self.vectors
         kept = (self.raised - self.known) / self.raised
@@ -167,7 +167,7 @@ class Inverse:
 
 
 def symmetric(diagonal: Floats, above: Floats) -> Floats:
-    """Return the symmetric matrix of what was released of it."""
+    """Return the symmetric matrix with this diagonal and these entries above it."""
     p = diagonal.size
     matrix = np.zeros((p, p))
     matrix[above_diagonal(p)] = above

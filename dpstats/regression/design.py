@@ -1,4 +1,4 @@
-"""The declared design: what is public of the columns and of the outcome before any row is read."""
+"""The declared design: public facts about the columns and the outcome, known before any row is read."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from dpstats.means.region import check_bounds
 Floats = NDArray[np.float64]
 
 _LARGEST = 1e140
-"""Of bounds, of a factor between half-widths, and of one over a half-width: squares of coefficients and errors, in the
-units of the data, are then finite floats that are not 0."""
+"""Limit for bounds, for the ratio of half-widths, and for the inverse of a half-width.
+
+Within it, squares of coefficients and errors in the units of the data are finite floats that are not 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,10 +27,10 @@ class Design:
     Attributes
     ----------
     center, half : array of shape (n_features,)
-        So that the declared bounds of a column become -1 and 1. Without an intercept the centre is 0, for the model
+        They map the declared bounds of a column to -1 and 1. Without an intercept the center is 0, because the model
         goes through the origin.
     y_center, y_half : float
-        The same of the outcome.
+        The same for the outcome.
     intercept : bool
     """
 
@@ -41,7 +42,7 @@ class Design:
 
     @classmethod
     def check(cls, x_bounds: Any, y_bounds: Any, d: int, intercept: bool) -> Design:
-        """Return the design of d columns that parameters describe, or refuse them; ``y_bounds=None`` is 0 or 1."""
+        """Return the design of d columns, or raise an error; ``y_bounds=None`` declares an outcome of 0 or 1."""
         if x_bounds is None:
             raise InvalidParameter("x_bounds must be given: a pair (low, high), or one per column")
         ends = check_bounds("x_bounds", x_bounds, d)
@@ -79,13 +80,14 @@ class Design:
 
     @property
     def size(self) -> int:
-        """How many coefficients there are, with the intercept."""
+        """Number of coefficients, including the intercept."""
         return self.center.size + self.intercept
 
     def to_units(self, shift: Floats) -> tuple[Floats, Floats]:
         """Return L and o: coefficients in the units of the data are L theta + o.
 
-        theta is about rows (1, (x - center)/half - shift), or without the 1, and outcomes (y - y_center)/y_half.
+        theta are the coefficients for rows (1, (x - center)/half - shift), without the 1 if there is no intercept,
+        and outcomes (y - y_center)/y_half.
         """
         d = self.center.size
         slopes = np.diag(self.y_half / self.half)

@@ -1,4 +1,4 @@
-"""What the plans of all regressions share: the declared design, and what they can say before any row is read."""
+"""Base class of the plans of all regressions: the declared design, and statements before any row is read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class DesignPlan(ReleasePlan, ABC):
     bits : int
         Bounded rows have norms of at most 2^bits steps.
     missing : {"error", "drop"}
-        Whether rows with a missing entry are left out. Statements about errors assume that no row is missing.
+        Whether a row with a missing entry raises an error or is dropped. Statements about errors assume that no row is
+        missing.
     """
 
     design: Design = field(repr=False, compare=False)
@@ -37,16 +38,16 @@ class DesignPlan(ReleasePlan, ABC):
     missing: str = field(default="error", kw_only=True)
 
     _columns: ClassVar[str]
-    """Which columns the noise ratio is about, in words."""
+    """Description of the columns that the noise ratio assumes."""
 
     @property
     def size(self) -> int:
-        """How many coefficients there are, with the intercept."""
+        """Number of coefficients, including the intercept."""
         return self.design.size
 
     @cached_property
     def noise_of(self) -> dict[tuple[str, str], float]:
-        """Standard deviation of the noise, by the names of a joint stage and of its block."""
+        """Standard deviation of the noise, keyed by the names of a joint stage and of its block."""
         return {
             (stage.name, block.name): float(np.max(stage.noise_std(block)))
             for stage in self.stages
@@ -57,25 +58,25 @@ class DesignPlan(ReleasePlan, ABC):
     @property
     @abstractmethod
     def noise_ratio(self) -> float:
-        """Noise of a coefficient over its sampling error, for columns that the notes name."""
+        """Ratio of the noise of a coefficient to its sampling error, for the columns that the notes name."""
 
     @property
     @abstractmethod
     def noise_only(self) -> bool:
-        """Whether noise is all that there will be, for such columns."""
+        """Whether noise hides the coefficients of such columns."""
 
     def facts(self) -> dict[str, Any]:
-        """Return what a reader of the plan has to know beside its stages, by name."""
+        """Return facts about the plan that its stages do not show, by name."""
         return {"noise_ratio": self.noise_ratio, "noise_only": self.noise_only}
 
     def notes(self) -> list[str]:
-        """Return what a reader of the plan has to know, one line each."""
+        """Return remarks for a reader of the plan, one line each."""
         ratio = f"{self.noise_ratio:.2g}"
         notes = [f"for {self._columns} the noise of a coefficient is about {ratio} times its sampling error"]
         if self.noise_only:
             notes.append(
-                "warning: noise only: coefficients are not identified at this n and epsilon, and intervals may miss "
-                "more often than they say. More rows, a larger epsilon or fewer columns help"
+                "warning: noise only: coefficients are not identified at this n and epsilon, and coverage may be "
+                "below the nominal level. Use more rows, a larger epsilon or fewer columns"
             )
         return notes
 
@@ -87,7 +88,7 @@ Made = TypeVar("Made", bound=ReleasePlan)
 
 
 def finest(made: Callable[[int], Made], bits: int) -> Made:
-    """Return the plan on the finest lattice for which noise can be drawn: a public choice."""
+    """Return the plan on the finest lattice for which noise can be drawn. The choice is public."""
     for fewer in range(bits, _COARSEST, -2):
         try:
             return made(fewer)

@@ -1,4 +1,4 @@
-"""The fit of the engine: stage by stage the path asks, the rows answer, the session adds noise, the path goes on."""
+"""The fit by noisy Newton steps. In each stage the path queries the rows, the session adds noise, the path updates."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dpstats.release.session import Released, Session
 
 @parameters
 class NewtonSteps(Regression[RegressionPlan]):
-    """Base of the regressions that are fitted by noisy Newton steps."""
+    """Base class of the regressions that take noisy Newton steps."""
 
     delta: float = 1e-6
 
@@ -34,7 +34,7 @@ class NewtonSteps(Regression[RegressionPlan]):
         release(private, plan, session)
 
     def _report_estimate(self, released: Released, plan: RegressionPlan, cov: str) -> Estimate:
-        """Set what all such regressions report, and return the estimate; ``cov`` names its covariance."""
+        """Set the attributes that these regressions share, and return the estimate; ``cov`` names its covariance."""
         found = walked(released, plan).estimate()
         self._set_params(found.params, getattr(found, cov), found.privacy)
         self.condition_ = found.condition
@@ -52,12 +52,12 @@ class NewtonSteps(Regression[RegressionPlan]):
 
 
 def first_path(plan: RegressionPlan) -> Path:
-    """Return the path of a plan, before anything was released."""
+    """Return the path of a plan before the first release."""
     return (LinearPath if plan.family == "linear" else LogisticPath)(plan)
 
 
 def read(rows: Rows, plan: DesignPlan) -> DesignRows:
-    """Return the rows of a table as a fit reads them: all, or refused, or the observed ones."""
+    """Return the rows that a fit uses: all rows, or the observed ones. Raise an error for a missing entry otherwise."""
     drops = plan.missing == "drop"
     if not drops:
         check_finite_rows(rows)
@@ -65,7 +65,7 @@ def read(rows: Rows, plan: DesignPlan) -> DesignRows:
 
 
 def release(rows: DesignRows, plan: RegressionPlan, session: Session) -> None:
-    """Release every stage: with a session of several draws, every draw goes its own way."""
+    """Release every stage. If the session has several draws, each draw follows its own path."""
     paths = [first_path(plan) for _ in range(session.size or 1)]
     for stage in plan.stages:
         answers = [rows.answer(path.question(stage.name)) for path in paths]
@@ -79,7 +79,7 @@ def release(rows: DesignRows, plan: RegressionPlan, session: Session) -> None:
 
 
 def walked(released: Released, plan: RegressionPlan) -> Path:
-    """Return the path that took the released values."""
+    """Return the path after all released values."""
     path = first_path(plan)
     for stage in plan.stages:
         path.take(stage.name, released[stage.name])
@@ -96,6 +96,6 @@ def of_draw(released: Any, draw: int) -> Any:
 def told_apart(
     left: NDArray[np.float64], cov: NDArray[np.float64], plan: RegressionPlan, rows: float
 ) -> NDArray[np.bool_]:
-    """Return whether each slope is more than noise: whether at most half of its error variance is left by the steps."""
+    """Return whether each slope is identified: the steps left at most half of its error variance uncorrected."""
     most = 2 * np.diagonal(left) > np.diagonal(cov)
     return ~most[int(plan.design.intercept) :] & (not plan.is_lost(rows))

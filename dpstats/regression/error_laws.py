@@ -1,4 +1,4 @@
-"""Laws of a coefficient's error in standard deviations: their tails, and how far these reach."""
+"""Distributions of a coefficient's error in standard deviations: tail probabilities and quantiles."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ Floats = NDArray[np.float64]
 
 
 class ErrorLaw(Protocol):
-    """What intervals and tests need to know of errors."""
+    """The functions of an error distribution that intervals and tests use."""
 
     def tail(self, z: Any) -> NDArray[np.float64]:
         """Return the probability of an error above z."""
 
     def reach(self, tail: float) -> float:
-        """Return what an error is above with this probability."""
+        """Return the upper quantile: errors exceed it with probability ``tail``."""
 
     def joint_tail(self, statistic: float, q: int, left: int) -> float:
-        """Return that of Wald's statistic of q errors together, over q, above ``statistic``."""
+        """Return the probability that the Wald statistic of q errors, divided by q, exceeds ``statistic``."""
 
 
 class Normal:
-    """Errors that are normal."""
+    """Normal errors."""
 
     def tail(self, z: Any) -> NDArray[np.float64]:
         """Return the probability of an error above z."""
         return np.asarray(ndtr(-np.asarray(z)))
 
     def reach(self, tail: float) -> float:
-        """Return what an error is above with this probability."""
+        """Return the upper quantile: errors exceed it with probability ``tail``."""
         return -float(ndtri(tail))
 
     def joint_tail(self, statistic: float, q: int, left: int) -> float:
-        """Return that of Wald's statistic of q errors together, over q, above ``statistic``."""
+        """Return the probability that the Wald statistic of q errors, divided by q, exceeds ``statistic``."""
         return float(f_law.sf(statistic, q, max(left, 1)))
 
 
 class Student(Normal):
-    """Errors whose variance is estimated from this many degrees of freedom, at least 1."""
+    """Errors whose variance is estimated with ``degrees`` degrees of freedom, at least 1."""
 
     def __init__(self, degrees: int) -> None:
         self.degrees = max(degrees, 1)
@@ -58,16 +58,16 @@ class Student(Normal):
         return np.asarray(t_law.sf(z, self.degrees))
 
     def reach(self, tail: float) -> float:
-        """Return what an error is above with this probability."""
+        """Return the upper quantile: errors exceed it with probability ``tail``."""
         return float(t_law.isf(tail, self.degrees))
 
 
 class NormalAndLaplace(Normal):
-    """Errors that are sums of Laplace noise, in whatever proportions, and a normal error.
+    """Errors that are sums of a normal error and Laplace noise, in any proportions.
 
-    A normal law whose variance is random, a weighted sum of exponential ones: between a normal law and that of a single
-    Laplace number. The larger tail of both is taken, than which that of no sum is larger by a part in ten thousand
-    (tests/regression/test_error_laws.py).
+    Such an error is normal with a random variance, a weighted sum of exponential variables. Its distribution lies
+    between the normal and the Laplace distribution. This class uses the larger of their two tails. The tail of a sum
+    exceeds it by at most one part in ten thousand (tests/regression/test_error_laws.py).
     """
 
     def tail(self, z: Any) -> NDArray[np.float64]:
@@ -77,15 +77,16 @@ class NormalAndLaplace(Normal):
         return np.asarray(np.where(z < 0, 1 - np.minimum(*both), np.maximum(*both)))
 
     def reach(self, tail: float) -> float:
-        """Return what an error is above with this probability."""
+        """Return the upper quantile: errors exceed it with probability ``tail``."""
         side = 1 if tail <= 0.5 else -1
         laplace = -side * math.log(2 * min(tail, 1 - tail)) / math.sqrt(2)
         return max(super().reach(tail), laplace)
 
     def joint_tail(self, statistic: float, q: int, left: int) -> float:
-        """Return that of Wald's statistic of q errors together, over q, above ``statistic``.
+        """Return the probability that the Wald statistic of q errors, divided by q, exceeds ``statistic``.
 
-        Of normal errors whose common variance is exponential, the heaviest tails: an integral that is Bessel's.
+        The errors are normal with a common exponential variance, which has the heaviest tails. The integral is a
+        Bessel function.
         """
         normal, half, root = super().joint_tail(statistic, q, left), q / 2, math.sqrt(2 * q * statistic)
         if root == 0 or not math.isfinite(root):
@@ -100,7 +101,7 @@ NORMAL, NORMAL_AND_LAPLACE = Normal(), NormalAndLaplace()
 
 @dataclass(frozen=True, eq=False)
 class ScaledErrors(ErrorDistribution):
-    """Errors that follow a law, in standard errors.
+    """Errors that follow a distribution after division by their standard errors.
 
     Attributes
     ----------
@@ -133,7 +134,7 @@ class MappedErrors(ErrorDistribution):
     Attributes
     ----------
     errors : ErrorDistribution
-        Of the estimates.
+        Distribution of the errors of the estimates.
     forward, backward : function
         The function, and its inverse.
     """

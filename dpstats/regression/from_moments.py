@@ -1,4 +1,4 @@
-"""The linear regressions of one release: coefficients, errors and what is identified, from noisy second moments."""
+"""The linear regressions with one release: coefficients, errors and identification, from noisy second moments."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from dpstats.release.session import Released
 
 @parameters
 class FromMoments(LeastSquares[MomentsPlan]):
-    """Base of the regressions that release the second moments of (1, x, y) once, with whatever noise."""
+    """Base class of the regressions that release the second moments of (1, x, y) once, with any additive noise."""
 
     def _read(self, rows: Rows, plan: MomentsPlan) -> dict[str, Sums]:
-        # A dropped row adds nothing to any sum, and coefficients are ratios of these.
+        # A dropped row adds nothing to any sum, and coefficients are ratios of sums.
         return {STAGE: read(rows, plan).answer(plan.question)}
 
     def _report(self, released: Released, plan: MomentsPlan) -> None:
@@ -38,7 +38,7 @@ class FromMoments(LeastSquares[MomentsPlan]):
         self.condition_, self.scale_ = said.condition, said.scale * plan.outcome_unit
         self._set_outside(float(found[OUTSIDE][0]))
         if plan.missing == "drop":
-            # Each observed row counts by its weight: at most as many as are observed.
+            # Each observed row counts with its weight, so the count is at most the number of observed rows.
             self._counted = said.share * plan.n_samples
 
     @property

@@ -14,39 +14,44 @@ from dpstats.release.parameters import parameters
 
 @parameters
 class FunctionalMechanismRegression(FromMoments):
-    """Private least squares with pure epsilon: the loss is released, with Laplace noise on its coefficients.
+    """Private least squares under pure differential privacy, by Laplace noise on the coefficients of the loss.
 
-    The loss, the sum of (y - a - x'b)^2, is a polynomial of (a, b) whose coefficients are second moments of (1, x, y).
-    They are released once, and the noisy loss is minimised.
+    Use this estimator if delta must be 0. If a positive delta is acceptable, consider `PrivateLinearRegression`.
+
+    The loss, the sum of (y - a - x'b)^2, is a polynomial in (a, b). Its coefficients are the second moments of
+    (1, x, y). The fit releases them once and minimizes the noisy loss.
 
     Parameters
     ----------
     x_bounds : (low, high), or array of shape (n_features, 2)
-        Public ends of the columns, known without the data. A row beyond them is not clipped: it weighs less, as do rows
-        that are far from the middle in many columns at once. With labels (a mapping {column: (low, high)}, or a data
-        frame with a row per column) a fit takes them by the names of a data frame's columns.
+        Public bounds of the columns, in their units, known without the data. Rows outside are not clipped but
+        downweighted, as are rows far from the middle in many columns at once. A mapping ``{column: (low, high)}`` or
+        a data frame with one row per column is matched to the columns of ``X`` by name.
     epsilon : float, default=1.0
-        Privacy parameter, greater than 0; there is no delta.
+        Privacy parameter. Must be positive; delta is 0.
     fit_intercept : bool, default=True
+        Whether the model has an intercept.
     y_bounds : (low, high)
-        Public ends of the outcome. Outcomes beyond them are moved to them, and the share of these is released.
+        Public bounds of the outcome. Outcomes outside are clipped to the nearer bound, and the fraction of clipped
+        outcomes is released.
     missing : {"error", "drop"}, default="error"
-        What a NaN or infinite entry, or outcome, does: refuse the data (which shows that there was one), or leave its
-        row out, at no cost. The number of rows that count is then private.
+        Treatment of rows with a NaN or infinite entry or outcome. "error" raises `InvalidData`, which reveals that such
+        a row exists. "drop" leaves the row out, without additional privacy cost; the number of used rows is then
+        private.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
-        Charged by every fit, before anything is drawn; shared by clones.
+        Budget that every call of ``fit`` charges before it draws noise. Clones share it.
 
     Attributes
     ----------
     coef_, intercept_, params_ : as for `SufficientStatisticsRegression`
     standard_errors_, intercept_standard_error_, cov_params_, params_cov_ : as there
-        Intervals and tests go by the law of the error, whose tails are those of Laplace noise.
+        Intervals and tests use the distribution of the error, which has the tails of Laplace noise.
     identified_, intercept_identified_, privacy_share_, intercept_privacy_share_, condition_, scale_ : as there
     clipped_share_, clipped_share_std_ : as there
     privacy_ : PrivacyGuarantee
-        For neighbors that differ in one row (x, y); n is public.
+        Guarantee of the fit, for neighboring datasets that differ in one row (x, y). The number of rows is public.
     plan_ : MomentsPlan
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
@@ -54,9 +59,11 @@ class FunctionalMechanismRegression(FromMoments):
 
     Notes
     -----
-    Rows are bounded in l1, in which the coefficients of the loss that a row adds have the square of its norm. What is
-    said of the ridge and of standard errors in `SufficientStatisticsRegression` holds here too; the ridge makes the
-    noisy loss one that has a minimum.
+    **Privacy.** Rows are bounded in the l1 norm. The coefficients that a row adds to the loss then have an l1 norm of
+    at most the square of this bound.
+
+    **Standard errors.** The notes of `SufficientStatisticsRegression` on the ridge and on standard errors apply here
+    too. The ridge ensures that the noisy loss has a minimum.
 
     References
     ----------

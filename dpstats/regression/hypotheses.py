@@ -1,4 +1,4 @@
-"""Linear hypotheses about coefficients in words: "x1 = x2", "dose = 0.5, age = weight = 0", whole factors "C(plan)"."""
+"""Linear hypotheses about coefficients as text: "x1 = x2", "dose = 0.5, age = weight = 0", whole factors "C(plan)"."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _SHOWN = 8
 
 @dataclass(frozen=True, eq=False)
 class Hypotheses:
-    """Linear combinations of coefficients, and what they equal under the null hypothesis.
+    """Linear combinations of coefficients, and their values under the null hypothesis.
 
     Attributes
     ----------
     matrix : array of shape (n_hypotheses, n_coefficients)
     values : array of shape (n_hypotheses,)
     names : tuple of str
-        Each in words.
+        Each hypothesis as text.
     """
 
     matrix: Floats
@@ -37,18 +37,19 @@ class Hypotheses:
 
     @classmethod
     def parse(cls, asked: Any, names: Sequence[str], first: int, parameter: str) -> Hypotheses:
-        """Return hypotheses about coefficients of these names.
+        """Parse hypotheses about named coefficients.
 
         Parameters
         ----------
         asked : str, int, sequence of these, or array of shape (n_hypotheses, n_coefficients)
-            Text; positions among the slopes, which are 0; or combinations, which are 0.
+            Text, positions of slopes, or rows of weights. The hypothesis of a position or a row of weights is that the
+            combination equals 0.
         names : sequence of str
-            Of all coefficients, the intercept first if there is one.
+            Names of all coefficients, the intercept first if there is one.
         first : int
             The position of the first slope.
         parameter : str
-            What errors call ``asked``.
+            Name of ``asked`` in error messages.
         """
         size = len(names)
         if isinstance(asked, np.ndarray) and asked.ndim == 2:
@@ -81,7 +82,7 @@ class Hypotheses:
 
 
 def _one(asked: Any, names: Sequence[str], first: int, parameter: str) -> list[tuple[Floats, str]]:
-    """Return the hypotheses of one text or position: combinations with their constant, which are 0, and words."""
+    """Return the hypotheses of one text or position: weights with a constant, whose sum is 0, and their text."""
     if isinstance(asked, str):
         return [
             each for part in _split(asked, names) for each in _Reader(part, names, parameter).hypotheses()
@@ -99,7 +100,7 @@ def _one(asked: Any, names: Sequence[str], first: int, parameter: str) -> list[t
 
 
 def _split(text: str, names: Sequence[str]) -> list[str]:
-    """Return the parts of a text between commas; a comma inside a name is none."""
+    """Return the parts of a text between commas. A comma inside a name does not separate."""
     parts, start, place = [], 0, 0
     while place < len(text):
         found = _name_at(text, place, names)
@@ -114,7 +115,7 @@ def _split(text: str, names: Sequence[str]) -> list[str]:
 
 
 def _name_at(text: str, place: int, names: Iterable[str]) -> str:
-    """Return the longest name that begins at a place and ends there as a word; or nothing."""
+    """Return the longest name that begins at a place and ends as a word, or an empty string."""
     before = text[place - 1 : place]
     if before and (before.isalnum() or before == "_") and (text[place].isalnum() or text[place] == "_"):
         return ""
@@ -133,7 +134,7 @@ class _Reader:
     def __init__(self, text: str, names: Sequence[str], parameter: str) -> None:
         self._text, self._names, self._parameter = text, names, parameter
         self._place = 0
-        # A factor's columns are "factor[level]"; those of its interactions are not among them.
+        # The columns of a factor are "factor[level]". Columns of its interactions do not belong to the factor.
         levels = [name for name in names if "[" in name and name[-1] == "]" and "]:" not in name]
         factors = dict.fromkeys(name[: name.index("[")] for name in levels)
         self._levels = {factor: [n for n in levels if n.startswith(f"{factor}[")] for factor in factors}
@@ -211,7 +212,7 @@ class _Reader:
         return found
 
     def _words(self, row: Floats) -> str:
-        """Return a combination in words."""
+        """Return a combination as text."""
         terms = ""
         for weight, name in zip(row.tolist(), [*self._names, ""], strict=True):
             if weight:

@@ -1,4 +1,4 @@
-"""What the linear regressions share: how they are declared, what they predict, how they are scored and printed."""
+"""Base class of the linear regressions: declaration, prediction, score and summary."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _MANY_OUTSIDE = 0.02
 
 @parameters
 class LeastSquares(RegressorMixin, Regression[SomePlan]):
-    """Base of the linear regressions: a number is the outcome, within public bounds."""
+    """Base class of the linear regressions. The outcome is a number within public bounds."""
 
     y_bounds: Any = None
 
     _title: ClassVar[str]
 
     def _declared(self, n_samples: int, n_features: int) -> tuple[int, Design]:
-        """Return what is public of the rows: how many there are, and the design."""
+        """Return the public facts about the rows: their number, and the design."""
         n = check_integer("n_samples", n_samples, at_least=2)
         d = check_integer("n_features", n_features, at_least=1)
         if self.y_bounds is None:
@@ -50,7 +50,7 @@ class LeastSquares(RegressorMixin, Regression[SomePlan]):
         )
 
     def predict(self, X: Any) -> Floats:
-        """Return what the model says of rows: shape (n_samples,). Releases nothing new."""
+        """Return the predicted outcomes of rows, of shape (n_samples,). Releases nothing new."""
         return self._linear_predictor(X)[1]
 
     def predict_interval(
@@ -61,9 +61,11 @@ class LeastSquares(RegressorMixin, Regression[SomePlan]):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            Rows to predict for.
         confidence_level : float, default=0.95
+            Level of the individual (not simultaneous) intervals.
         of : {"mean", "outcome"}, default="mean"
-            "outcome" adds the spread of a single outcome, and takes residuals to be normal, of one variance.
+            "outcome" adds the variance of a single outcome, and assumes normal residuals with equal variances.
         """
         what = check_choice("of", of, ["mean", "outcome"])
         found = self.get_prediction(X)
@@ -74,10 +76,11 @@ class LeastSquares(RegressorMixin, Regression[SomePlan]):
         return found.confidence_interval(confidence_level)
 
     def score(self, X: Any, y: Any, sample_weight: None = None) -> float:
-        """Return R^2 on private rows: a release of its own, which costs what the fit did once more.
+        """Return a private R^2 on private rows. This is a separate release with the same privacy cost as the fit.
 
-        Of outcomes cut to ``y_bounds``, and residuals cut at twice their half-width; NaN where noise leaves the
-        outcomes no variance. The budget is charged, so that a search over models pays for every fit and every score.
+        Outcomes are clipped to ``y_bounds``, and residuals at twice the half-width of these bounds. The result is NaN
+        if noise makes the variance of the outcomes 0 or negative. The budget is charged, so that a search over models
+        pays for every fit and every score.
         """
         if sample_weight is not None:
             raise InvalidParameter("sample_weight must be None: rows have one weight")
@@ -99,17 +102,17 @@ class LeastSquares(RegressorMixin, Regression[SomePlan]):
         notes = super()._notes()
         if self.clipped_share_ - 2 * self.clipped_share_std_ > _MANY_OUTSIDE:
             notes.append(
-                f"More than {100 * _MANY_OUTSIDE:.0f}% of the outcomes lie outside y_bounds. Coefficients are those of "
-                "outcomes that are moved to the bounds, and may be too small. Widen y_bounds."
+                f"More than {100 * _MANY_OUTSIDE:.0f}% of the outcomes lie outside y_bounds. Coefficients describe the "
+                "clipped outcomes, and may be too small. Widen y_bounds."
             )
         return notes
 
     @abstractmethod
     def _method(self) -> list[tuple[str, str]]:
-        """Return how coefficients and their covariance were found, for a summary."""
+        """Return the methods for coefficients and covariance, as lines of a summary."""
 
     def summary(self, confidence_level: float | None = None) -> Summary:
-        """Return a table laid out as statsmodels' OLS is, with a privacy block above and what it assumes below."""
+        """Return a table in the layout of statsmodels' OLS, with a privacy block above and the assumptions below."""
         table = self._table_of(confidence_level)
         outside = self._in_percent(self.clipped_share_, self.clipped_share_std_)
         method = self._method()

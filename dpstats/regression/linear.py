@@ -16,48 +16,61 @@ from dpstats.release.session import Released
 
 @parameters
 class PrivateLinearRegression(NewtonSteps, LeastSquares[RegressionPlan]):
-    """Private least squares, with intervals that count sampling error and privacy noise.
+    """Private least squares, with intervals that include sampling error and privacy noise.
+
+    Use this estimator for linear regression with a positive delta. For pure differential privacy (delta = 0), use
+    `FunctionalMechanismRegression`.
 
     Parameters
     ----------
     x_bounds : (low, high), or array of shape (n_features, 2)
-        Public ends of the columns, known without the data. A row beyond them is not clipped: it weighs less, as
-        any row does that is far from the others, and one that is four half-widths from the middle in any column
-        does not count. With labels (a mapping {column: (low, high)}, or a data frame with a row per column) a
-        fit takes them by the names of a data frame's columns.
+        Public bounds of the columns, in their units, known without the data. Rows outside are not clipped but
+        downweighted, as are all rows far from the others. A row more than four half-widths from the middle of the
+        bounds in any column has weight 0. A mapping ``{column: (low, high)}`` or a data frame with one row per column
+        is matched to the columns of ``X`` by name.
     epsilon : float, default=1.0
-        Privacy parameter, greater than 0.
+        Privacy parameter. Must be positive.
     fit_intercept : bool, default=True
+        Whether the model has an intercept.
     y_bounds : (low, high)
-        Public ends of the outcome. Outcomes beyond them are moved to them, and the share of these is released.
+        Public bounds of the outcome. Outcomes outside are clipped to the nearer bound, and the fraction of clipped
+        outcomes is released.
     delta : float, default=1e-6
-        In (0, 1).
+        Privacy parameter, in (0, 1).
     cov_type : {"HC", "nonrobust"}, default="HC"
-        Which covariance standard errors come from: robust ones hold for residuals of any variance. "nonrobust" takes
-        the released covariance nearer to that of residuals of one variance, as far as noise explains the difference.
-        Both count n - p rows, as "HC1" does, and intervals use Student's t with n - p degrees of freedom.
+        Covariance that standard errors use:
+
+        * "HC": robust, for residuals with any variances.
+        * "nonrobust": shrinks the released covariance toward the covariance under equal residual variances, to the
+          extent that noise explains the difference.
+
+        Both divide by n - p rows, as "HC1" does. Intervals use Student's t with n - p degrees of freedom.
     missing : {"error", "drop"}, default="error"
-        What a NaN or infinite entry, or a missing outcome, does: refuse the data (which shows that there was one), or
-        leave its row out. A hundredth of the squared privacy parameter mu then counts the observed rows.
+        Treatment of rows with a NaN or infinite entry, or with a missing outcome. "error" raises `InvalidData`, which
+        reveals that such a row exists. "drop" leaves the row out, and spends one hundredth of the squared privacy
+        parameter mu on the number of observed rows.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
-        Charged by every fit, for all stages together and before the first; shared by clones.
+        Budget that every call of ``fit`` charges for all stages together, before the first. Clones share it.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
+        Slopes, in units of the outcome per unit of the column.
     intercept_ : float
+        Intercept, or 0 without one.
     standard_errors_ : ndarray of shape (n_features,)
-        Of ``coef_``, counting sampling error and noise.
+        Standard errors of ``coef_``. They include sampling error and noise.
     intercept_standard_error_ : float
+        Standard error of ``intercept_``.
     cov_params_ : ndarray of shape (n_features, n_features)
         Covariance of the errors of ``coef_``.
     params_, params_cov_ : ndarrays of shape (p,), (p, p)
         The same with the intercept first.
     identified_ : ndarray of bool, shape (n_features,)
-        Which coefficients are more than noise: of the others the columns' variation could not be told from noise, and
-        their intervals rest on what the outcome's spread allows.
+        Whether each coefficient is identified. For the others, noise hides the variation of the columns, and their
+        intervals reflect only the range of the outcome.
     privacy_share_ : ndarray of shape (n_features,)
         Fraction of the squared standard error that is due to privacy: the noise, and the errors that it leaves
         uncorrected.
@@ -136,8 +149,8 @@ class PrivateLinearRegression(NewtonSteps, LeastSquares[RegressionPlan]):
         notes = super()._notes()
         if self.uneven_:
             notes.append(
-                "Residuals are uneven beyond their clip: where that depends on the row, slopes may be off by more than "
-                "their intervals say. Another scale of the outcome (its logarithm, say) helps."
+                "The residuals are skewed beyond the clipping threshold. If the skewness varies with the columns, "
+                "slopes may be biased by more than their intervals show. Consider transforming the outcome."
             )
         return notes
 

@@ -30,21 +30,22 @@ from dpstats.regression.rows import OUTSIDE, SIZE, LinearStep, Moments, Question
 Floats = NDArray[np.float64]
 
 _MEAT_KURTOSIS = 5.0
-"""Variance of a squared gradient over its squared mean: of normal rows with residuals that are clipped."""
-_ABSOLUTE = math.sqrt(math.pi / 2)  # standard deviation over mean absolute deviation, of a normal law
+"""Variance of a squared gradient over its squared mean, for normal rows with clipped residuals."""
+_ABSOLUTE = math.sqrt(math.pi / 2)  # standard deviation over mean absolute deviation, if normal
 _LEAST_SIZE = 0.02
 _FIRST_WIDTH = 1.5
 _REACH = 4.0
-"""Residuals are cut at so many of their scales beyond the first clip, where their tails are measured."""
+"""To measure the tails, residuals are clipped this many scales beyond the first clipping threshold."""
 _DECAY = 2.4
-"""What is cut off, squared, falls as exp(-2.4) for each scale that the clip is further out: a little faster than for
-exponential tails."""
+"""The squared clipping bias falls by exp(-2.4) if the threshold moves out by one scale.
+
+This is a little faster than for exponential tails."""
 _FALSE_ALARM = 0.01
 _LEAST_TAIL = 0.01
 _COMMON_TAIL = 0.08
-"""The mean of what is beyond 1.5 standard deviations, in these, for exponential residuals."""
+"""Mean excess beyond 1.5 standard deviations for exponential residuals, in standard deviations."""
 _SPREADS = 2.0
-"""A bias is no deviation: it counts twice, so that a normal law's end is as far off."""
+"""Factor of the bias: it counts twice, because it is a fixed error and not a standard deviation."""
 _WIDTHS = np.linspace(1.5, 5.0, 71)
 
 
@@ -65,12 +66,12 @@ class LinearPath(Path):
 
     @property
     def sigma(self) -> float:
-        """The residuals' scale, in half-widths of the outcome."""
+        """Scale of the residuals, in half-widths of the outcome's bounds."""
         return self.sizes[-1]
 
     @property
     def most_residual(self) -> float:
-        """Where residuals are cut when the intercept is set right."""
+        """Clipping threshold of the residuals for the correction of the intercept."""
         reach = float(np.clip(5 * (self.n * self.plan.mu / 4700) ** (1 / 3), 4.0, 10.0))
         return min(reach * self.sigma, 2.0)
 
@@ -102,10 +103,10 @@ class LinearPath(Path):
             self._take_step(name, released)
 
     def _take_tail(self, released: Floats) -> None:
-        """Choose where residuals are clipped: further out where tails are uneven, or noise is small.
+        """Choose the clipping threshold of the residuals: larger if tails are asymmetric, or if the noise is small.
 
-        What is cut off pulls the intercept where residuals are skewed, and a slope where their skewness depends on the
-        row. Pulls that noise explains are none.
+        Clipping biases the intercept if residuals are skewed, and a slope if their skewness depends on the row. A
+        bias that noise explains counts as zero.
         """
         plan, first = self.plan, int(self.plan.design.intercept)
         unit = _REACH * self.radius  # in scales of the residuals
@@ -121,7 +122,7 @@ class LinearPath(Path):
         costs = 4 * (self.leverage * _WIDTHS) ** 2 * self.p**2 / information
         costs += self.n * likely * np.exp(-_DECAY * (_WIDTHS - _FIRST_WIDTH))
         self.width = float(_WIDTHS[np.argmin(costs)])
-        # What the intercept may be off by: as it was released, and as skewed as outcomes commonly are.
+        # Possible bias of the intercept, from the released tail and from the usual skewness of outcomes.
         known = 1 / (1 / _COMMON_TAIL**2 + 1 / noise**2)
         self.tail = _SPREADS * math.sqrt((known * tail / noise**2) ** 2 + known)
 
@@ -142,7 +143,7 @@ class LinearPath(Path):
         self.seen.append(Seen(self.b, gradient, noise, self.found[-1]))
         inverse = self._inverse()
         if name == step_name(1):
-            # What the outcome's spread leaves open.
+            # Before the first step, only the scale of the outcome limits the coefficients.
             self.left = inverse.unknown(self.sigma)
         if last:
             meat, meat_std = self._matrix(name, MEAT, released, self.p)
@@ -160,13 +161,14 @@ class LinearPath(Path):
         )
         doubt = 4 * (meat_std * self.p / max(float(np.trace(meat)), 1e-12)) ** 2
         mixed = (meat + doubt * even) / (1 + doubt)
-        # HC1: as many rows fewer as there are coefficients.
+        # HC1 divides by n - p, for p coefficients.
         rows = max(n - self.p, 1)
         around = inverse.of_sampling / (math.sqrt(rows) * self.kept)
-        # Bounded rows weigh in the meat once more than in the curvature: beyond noise and sampling error it says so.
+        # The weights of bounded rows enter the meat squared. Shrinkage keeps its difference from the curvature only
+        # beyond noise and sampling error.
         sampling = _MEAT_KURTOSIS * (float(np.trace(meat)) / self.p) ** 2 / n
         one_variance = Curvature.noisy(meat, math.sqrt(meat_std**2 + sampling)).toward(even).mean
-        # What uneven tails pull slopes by, beyond the clip.
+        # Bias of the slopes due to asymmetric tails beyond the threshold
         beyond = math.exp(-_DECAY / 2 * (self.width - _FIRST_WIDTH))
         bias = inverse(self.pull) * self.sigma * beyond / self.kept
         samples = [
@@ -184,10 +186,10 @@ class LinearPath(Path):
         return replace(found, uneven=self.uneven or self.pulled)
 
     def _set_intercept(self, theta: Floats, samples: list[Floats], noise: Floats, left: Floats) -> float:
-        """Set the intercept right by the mean residual, and return the residuals' standard deviation.
+        """Correct the intercept by the mean residual, and return the standard deviation of the residuals.
 
-        Clipped residuals have another location than their mean where tails are uneven. The mean residual sets
-        that right, whatever the intercept was; both are averaged by precision.
+        If the tails are asymmetric, the location of clipped residuals differs from their mean. The mean residual
+        corrects any such bias. The old and the corrected intercept are averaged by precision.
         """
         n, most = self.n, self.most_residual
         mean, square = self.moments
@@ -199,15 +201,15 @@ class LinearPath(Path):
         error = float(samples[0][0, 0] + noise[0, 0] + left[0, 0])
         old = error + (self.tail * self.sigma) ** 2
         sampling, own = scale**2 / n, (most * mean_noise) ** 2
-        # The centre of the rows is known up to its noise: slopes that are wrong tilt the mean residual.
+        # The center of the rows has noise, so wrong slopes change the mean residual.
         tilt = self._std_of(CENTRE) ** 2 * float(np.trace((samples[0] + noise + left)[1:, 1:]))
         new = sampling + own + tilt
-        # What the residuals' tails add to their mean, beyond what noise and sampling explain.
+        # Tails are asymmetric if they change the mean residual by more than noise and sampling error explain.
         self.uneven = (most * mean) ** 2 > 4 * (error + new)
         weight = old / (old + new)
         theta[0] += weight * most * mean
         for matrix, variance in [
-            # Both are about the same rows: their sampling errors are one, whatever its parts.
+            # Both estimates use the same rows, so their sampling errors are fully correlated.
             *(
                 (sample, (weight * math.sqrt(sampling) + (1 - weight) * math.sqrt(float(sample[0, 0]))) ** 2)
                 for sample in samples

@@ -1,4 +1,4 @@
-"""Log odds that are normal: what a step at coefficients of 0 makes of them."""
+"""Normal log odds: how a Newton step at coefficients of 0 distorts them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scipy.special import expit
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 _MOST = 4.0
-"""Beyond this deviation all log odds give nearly the same gradient: later steps approach them from below."""
+"""Above this standard deviation all log odds give nearly the same gradient. Later steps approach them from below."""
 
 
 def derivative(odds: Any) -> NDArray[np.float64]:
@@ -22,17 +22,17 @@ def derivative(odds: Any) -> NDArray[np.float64]:
 
 
 def _center(rate: float, spread: float) -> float:
-    """Return the mean of normal log odds of this spread for which outcomes have this rate."""
+    """Return the mean of normal log odds with standard deviation ``spread`` that gives outcomes this rate."""
     reach = 40 + 4 * spread
     return float(brentq(lambda a: expit(a + spread * _NODES) @ _WEIGHTS - rate, -reach, reach))
 
 
 def normal_log_odds(start: float, spread: float) -> tuple[float, float]:
-    """Return by how much a first Newton step is to be longer, and what to add to its intercept.
+    """Return the factor that lengthens a first Newton step, and the correction of its intercept.
 
-    By Stein's lemma the gradient at coefficients of 0 is E[p(1 - p)] times the coefficients, where log odds are normal
-    with the coefficients that are looked for; the step divides by p(1 - p) at ``start`` instead. ``spread`` is the
-    deviation of the log odds after that step; both ends keep the rate of outcomes.
+    Let the log odds be normal. By Stein's lemma the gradient at coefficients of 0 is E[p(1 - p)] times the true
+    coefficients. The step divides by p(1 - p) at ``start`` instead. ``spread`` is the standard deviation of the log
+    odds after that step. The log odds before and after the correction give the same rate of outcomes.
     """
     if spread <= 0:
         return 1.0, 0.0

@@ -1,4 +1,4 @@
-"""Private logistic regression: the maximum of the likelihood by noisy Newton steps in whitened coordinates.
+"""Private logistic regression: maximum likelihood by noisy Newton steps in whitened coordinates.
 
 Proof: docs/proofs/regression.md.
 """
@@ -30,57 +30,66 @@ from dpstats.results import ConfidenceInterval, Summary, significant
 
 Floats = NDArray[np.float64]
 
-_EVENTS = 10  # rows with the rarer outcome for each coefficient: what is commonly asked for
+_EVENTS = 10  # rows with the rarer outcome per coefficient, the usual rule of thumb
 
 
 @parameters
 class PrivateLogisticRegression(ClassifierMixin, NewtonSteps):
-    """Private logistic regression of an outcome that is 0 or 1, with intervals that count sampling and noise.
+    """Private logistic regression of a binary outcome, with intervals that include sampling error and privacy noise.
 
     Parameters
     ----------
     x_bounds : (low, high), or array of shape (n_features, 2)
-        Public ends of the columns, known without the data. A row beyond them is not clipped: it weighs less, and
-        not at all four half-widths from the middle. With labels a fit takes them by the names of a frame's columns.
+        Public bounds of the columns, in their units, known without the data. Rows outside are not clipped but
+        downweighted. A row more than four half-widths from the middle of the bounds in any column has weight 0. A
+        mapping ``{column: (low, high)}`` or a data frame with one row per column is matched to the columns of ``X`` by
+        name.
     epsilon : float, default=1.0
+        Privacy parameter. Must be positive.
     fit_intercept : bool, default=True
+        Whether the model has an intercept.
     delta : float, default=1e-6
-        In (0, 1).
+        Privacy parameter, in (0, 1).
     classes : pair, default=(0, 1)
-        The two values of the outcome, declared and not read from the data; the odds are those of the second.
+        The two values of the outcome, declared and not read from the data. Coefficients model the odds of the second.
     missing : {"error", "drop"}, default="error"
-        What a NaN or infinite entry, or a missing outcome, does: refuse the data (which shows that there was one), or
-        leave its row out. A hundredth of the squared privacy parameter mu then counts the observed rows.
+        Treatment of rows with a NaN or infinite entry, or with a missing outcome. "error" raises `InvalidData`, which
+        reveals that such a row exists. "drop" leaves the row out, and spends one hundredth of the squared privacy
+        parameter mu on the number of observed rows.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
-        Charged by every fit, for all stages together and before the first; shared by clones.
+        Budget that every call of ``fit`` charges for all stages together, before the first. Clones share it.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-        Log odds ratios.
+        Log odds ratios, per unit of the column.
     intercept_ : float
+        Log odds of the second class if all columns are 0. It is 0 without an intercept.
     standard_errors_, intercept_standard_error_, cov_params_, params_, params_cov_ : ndarrays
-        As for `PrivateLinearRegression`, as are the next.
+        The same as in `PrivateLinearRegression`.
     identified_, privacy_share_, intercept_privacy_share_, condition_ : ndarrays
+        The same as in `PrivateLinearRegression`.
     outcome_rate_ : float
-        Share of the outcomes that are 1, as released; NaN without an intercept.
+        Released fraction of outcomes in the second class. NaN without an intercept.
     classes_ : ndarray of shape (2,)
         The declared values of the outcome.
     separated_ : bool
-        Whether coefficients still grew at the last step: the rows may be nearly separated, or the outcome constant.
+        Whether coefficients still grew at the last step. The rows may be nearly separated, or the outcome constant.
         No coefficient is then identified.
     rows_, rows_noise_std_ : float
         The same as in `PrivateLinearRegression`.
     privacy_ : PrivacyGuarantee
-        For neighbors that differ in one row (x, y); n is public.
+        Guarantee of the fit, for neighboring datasets that differ in one row (x, y). The number of rows is public.
     plan_ : RegressionPlan
+        The release plan: every released quantity and its noise.
 
     Notes
     -----
-    As for `PrivateLinearRegression`; the gradient of a bounded row is at most its norm, whatever the outcome, so that
-    nothing else is clipped. Beside it the Hessian is released, at no cost.
+    **Method.** The method is the same as in `PrivateLinearRegression`, but residuals are not clipped. The gradient of
+    a bounded row is at most its norm, for any outcome. The Hessian is released together with the gradient, without
+    additional noise.
 
     Examples
     --------
@@ -130,21 +139,21 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps):
         self.classes_ = np.array(list(self.classes))
 
     def decision_function(self, X: Any) -> Floats:
-        """Return the log odds of rows: shape (n_samples,). Releases nothing new."""
+        """Return the log odds of the second class for each row, of shape (n_samples,). Releases nothing new."""
         return self._linear_predictor(X)[1]
 
     def predict_proba(self, X: Any) -> Floats:
-        """Return the probabilities of 0 and 1 for rows: shape (n_samples, 2). Releases nothing new."""
+        """Return the probabilities of both classes for each row, of shape (n_samples, 2). Releases nothing new."""
         p = expit(self.decision_function(X))
         return np.stack([1 - p, p], axis=1)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the likelier outcome of rows: shape (n_samples,). Releases nothing new."""
+        """Return the more likely outcome of each row, of shape (n_samples,). Releases nothing new."""
         likelier = as_int64(self.decision_function(X) > 0)
         return self.classes_[likelier]
 
     def score(self, X: Any, y: Any, sample_weight: None = None) -> float:
-        """Return the share of private rows that `predict` is right about: a release of its own, which is charged."""
+        """Return the private fraction of rows that `predict` classifies correctly: a separate, charged release."""
         if sample_weight is not None:
             raise InvalidParameter("sample_weight must be None: rows have one weight")
         fitted, outcomes = self._scored(X, y)
@@ -160,8 +169,8 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps):
         if rarer < _EVENTS * self.params_.size:
             notes.append(
                 f"Few rows ({max(rarer, 0.0):.0f}, with noise) have the rarer outcome, fewer than {_EVENTS} for each "
-                "coefficient: the likelihood is far from normal, and intervals, that of the intercept above all, may "
-                "miss more often than they say."
+                "coefficient. The likelihood is far from normal, so coverage may be below the nominal level, "
+                "especially for the intercept."
             )
         return notes
 
@@ -171,16 +180,18 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps):
         return tags
 
     def get_prediction(self, X: Any) -> Estimates:
-        """Return the probability of the second class for rows, with intervals: it costs no privacy.
+        """Return the probability of the second class for each row with intervals, without additional privacy cost.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            Rows to predict for, in the units of the data.
 
         Returns
         -------
         Estimates
-            Named after the index of a data frame, which ``to_frame()`` keeps. Intervals are those of the log odds.
+            One estimate per row. If ``X`` is a data frame, estimates carry its index, which ``to_frame()`` keeps.
+            Intervals are computed for the log odds and transformed.
         """
         odds = super().get_prediction(X)
         p = np.asarray(expit(odds.estimate))
@@ -195,7 +206,7 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps):
 
     @property
     def odds_ratios_(self) -> Floats:
-        """The factor by which the odds grow with a column: ``exp(coef_)``."""
+        """Factor by which the odds change if a column increases by one unit, ``exp(coef_)``."""
         with np.errstate(over="ignore"):
             return np.exp(self.coef_)
 
@@ -214,7 +225,7 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps):
             )
 
     def summary(self, confidence_level: float | None = None) -> Summary:
-        """Return a table laid out as statsmodels' Logit is, with odds ratios and a privacy block."""
+        """Return a table in the layout of statsmodels' Logit, with odds ratios and a privacy block."""
         table = self._table_of(confidence_level)
         with np.errstate(over="ignore"):
             ratios = np.exp(self.params_)
@@ -254,7 +265,7 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps):
 
 
 def _check_binary(y: Floats) -> Floats:
-    # Only a row that will be dropped has a missing outcome here.
+    # A missing outcome is allowed here: its row will be dropped.
     if not (np.isin(y, (0.0, 1.0)) | ~np.isfinite(y)).all():
         raise InvalidData(
             "y must be 0 or 1 (or False and True) for every row, got at least one other outcome"

@@ -22,7 +22,7 @@ _MOST_LOG_ODDS = 12.0
 _LEAST_SHARE = 0.08
 _UNSETTLED = 0.03
 _NOT_NORMAL = 0.5
-"""How far off the first step may be of what it is taken farther, as log odds are not normal."""
+"""Relative error of the lengthening of the first step, because log odds are not normal."""
 
 
 class LogisticPath(Path):
@@ -37,11 +37,11 @@ class LogisticPath(Path):
         self.start, self.first_scale = (
             0.0,
             1.0,
-        )  # of the intercept, in coordinates that were those of the first step
+        )  # scale of the intercept in the coordinates of the first step
 
     @property
     def _common_size(self) -> float:
-        # Of outcomes at the released rate.
+        # Curvature of outcomes at the released rate
         return float(derivative(self.start * self.first_scale))
 
     @property
@@ -49,7 +49,7 @@ class LogisticPath(Path):
         return _LEAST_SHARE * self._common_size
 
     def _corrected(self, likely: Curvature) -> Curvature:
-        # The curvature changes along a move, so that a move tells little of it at the end.
+        # The curvature changes along a move, so a move reveals little about the curvature at its endpoint.
         return likely
 
     def _own_question(self, name: str) -> Question:
@@ -63,7 +63,7 @@ class LogisticPath(Path):
             noise = self._std_of(name)
             least = max(noise, 1 / self.n)
             rate = float(np.clip(released[0], min(least, 0.5), max(1 - least, 0.5)))
-            # The intercept comes first, in coordinates of its own.
+            # The intercept comes first and has a separate coordinate.
             self.first_scale = float(self.whitening[0, 0])
             self.b[0] = self.start = math.log(rate / (1 - rate)) / self.whitening[0, 0]
             return
@@ -74,7 +74,7 @@ class LogisticPath(Path):
         self.seen.append(Seen(self.b, gradient, noise, self.found[-1]))
         inverse = self._inverse()
         if name == step_name(1):
-            # Log odds of typical rows deviate by 1.
+            # Assume that the log odds of typical rows have standard deviation 1.
             self.left = inverse.unknown(math.sqrt(self._common_size))
         else:
             gradient = self._bend(gradient, noise, inverse)
@@ -82,22 +82,22 @@ class LogisticPath(Path):
         if name == step_name(1):
             self._stretch(inverse)
             self.first = self.whitening.copy()
-        # Of a typical row: log odds beyond these are as good as certain.
+        # Log odds of a typical row. Beyond the limit, an outcome is practically certain.
         reached = float(np.linalg.norm(self.b))
         if reached > _MOST_LOG_ODDS:
             self.b = self.b * _MOST_LOG_ODDS / reached
             self.separated |= name == step_name(STEPS)
 
     def _sized(self, part: Curvature, now: Curvature) -> Curvature:
-        # What noise could have made of the size is not seen in it.
+        # Allow for noise: reduce the earlier curvature only if the decrease exceeds the noise.
         noise = 2 * math.sqrt(float(np.trace(part.variance + now.variance)))
         ratio = (float(np.trace(now.mean)) + noise) / max(float(np.trace(part.mean)), 1e-9)
         return part.scaled(min(max(ratio, 0.25), 1.0))
 
     def _stretch(self, inverse: Inverse) -> None:
-        """Take the first step as far as it would reach if log odds were normal.
+        """Lengthen the first step to the length that normal log odds imply.
 
-        It is of one curvature, that at coefficients of 0, and falls short where log odds are large.
+        The step uses the curvature at coefficients of 0 only, and is too short if log odds are large.
         """
         first = int(self.plan.design.intercept)
         slopes: Floats = np.zeros(self.p)
@@ -112,10 +112,10 @@ class LogisticPath(Path):
         self.left = self.left + (_NOT_NORMAL * (farther - 1)) ** 2 * np.outer(slopes, slopes)
 
     def _bend(self, gradient: Floats, noise: float, inverse: Inverse) -> Floats:
-        """Return the gradient of a step that is as long as large log odds need, and see whether the steps have an end.
+        """Return the gradient of a step lengthened for large log odds, and check whether the steps converge.
 
-        The curvature along log odds of deviation s falls with s^3: a step of length e toward them leaves 1.5 e^2 / s.
-        Half of that is taken to be unknown.
+        The curvature along log odds of standard deviation s falls with s^3. A step of length e toward them leaves an
+        error of 1.5 e^2 / s. Half of this is treated as unknown.
         """
         back = np.linalg.solve(self.first.T, self.whitening.T)
         slopes = back @ self.b
@@ -132,7 +132,7 @@ class LogisticPath(Path):
         return gradient + inverse.vectors @ (inverse.raised * (inverse.vectors.T @ direction))
 
     def _spread_of_index(self) -> float:
-        """Return the variance that errors of the slopes give log odds: half of it is what the intercept makes up for.
+        """Return the variance of the log odds due to errors of the slopes. The intercept compensates for half of it.
 
         For rare outcomes E exp(a + z) = exp(a + v/2), for normal z of variance v.
         """

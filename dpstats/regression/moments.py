@@ -1,9 +1,9 @@
 """The second moments of (1, x, y), released once: how rows are bounded, and the plan.
 
-In half-widths about the middle of the bounds a row is (w, x, v y), scaled into a ball by a factor of x alone. The
-weights w, v and the size of the ball are public: it holds rows whose columns are all half a half-width from the middle
-("l2"), or a third ("l1"). Most rows of most columns are not further, and noise grows with the square of it. Proofs:
-docs/proofs/sufficient-statistics.md and docs/proofs/functional-mechanism.md.
+Measured from the middle of the bounds in half-widths, a row is (w, x, v y). A factor that depends on x only scales it
+into a ball. The weights w, v and the radius of the ball are public. The ball contains rows whose columns are all half
+a half-width from the middle ("l2"), or a third ("l1"). Most rows of most columns are inside, and noise grows with the
+square of the radius. Proofs: docs/proofs/sufficient-statistics.md and docs/proofs/functional-mechanism.md.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ Floats = NDArray[np.float64]
 STAGE = "second moments"
 
 _ROOM = {"l2": 0.25, "l1": 1 / 3}
-"""Of a column, in the square of the ball's radius (l2) or in the radius (l1)."""
+"""Contribution of a column to the squared radius of the ball (l2) or to the radius (l1)."""
 _UNUSED = 0.25
-"""The constant of a model without an intercept, which only tells how rows were scaled: over the outcome's weight."""
+"""Constant of a model without an intercept, relative to the weight of the outcome. It only measures the scaling."""
 _COUNT = {"l2": 0.14, "l1": 0.04}
 """Weight of the count of outcomes outside: it costs the moments 0.5% and 2% more noise."""
 _SPREAD = 0.25
-"""Of half-widths: what the notes of a plan take columns and outcome to spread by."""
+"""Standard deviation of columns and outcome that the notes of a plan assume, in half-widths."""
 _SAFE = 1 + 1e-12
 
 
@@ -44,7 +44,7 @@ def weights(norm: str, d: int, intercept: bool) -> tuple[float, float, float]:
     """Return the weights of the constant and of the outcome, and the radius of the ball.
 
     Under Gaussian noise the columns have half of the squared radius, the constant and the outcome a quarter each. The
-    noise of a slope has a variance of radius^4 (1/v^2 + theta^2), which is near its least there for any slopes.
+    noise variance of a slope is radius^4 (1/v^2 + theta^2). These weights are close to its minimum for any slopes.
     """
     room = _ROOM[norm] * d
     outcome = math.sqrt(room / 2)
@@ -55,7 +55,7 @@ def weights(norm: str, d: int, intercept: bool) -> tuple[float, float, float]:
 
 
 def question(norm: str, d: int, intercept: bool, bits: int) -> SecondMoments:
-    """Return what is asked of the rows."""
+    """Return the query for the second moments of the rows."""
     constant, outcome, radius = (float(round(w * 2**X_BITS)) for w in weights(norm, d, intercept))
     return SecondMoments(constant, outcome, radius, norm, bits)
 
@@ -69,7 +69,7 @@ class MomentsPlan(DesignPlan):
     design, bits, missing
         As for `DesignPlan`.
     norm : {"l2", "l1"}
-        In which rows are bounded: "l2" under Gaussian noise, "l1" under Laplace noise.
+        Norm that bounds the rows: "l2" under Gaussian noise, "l1" under Laplace noise.
     """
 
     norm: str
@@ -78,12 +78,12 @@ class MomentsPlan(DesignPlan):
 
     @property
     def question(self) -> SecondMoments:
-        """What is asked of the rows."""
+        """The query for the second moments of the rows."""
         return question(self.norm, self.n_features, self.design.intercept, self.bits)
 
     @property
     def matrix_noise(self) -> MatrixNoise:
-        """The noise of the released matrix, where the ball has radius 1."""
+        """Noise of the released matrix in units in which the ball has radius 1."""
         diagonal, above = (self.noise_of[STAGE, f"{MOMENTS}, {part}"] for part in _PARTS)
         return MatrixNoise(diagonal, above)
 
@@ -93,7 +93,7 @@ class MomentsPlan(DesignPlan):
         return self.question.constant / self.question.bound
 
     def to_units(self) -> tuple[Floats, Floats]:
-        """Return L and o: coefficients in the units of the data are L theta + o, theta about rows in the unit ball."""
+        """L and o: coefficients in the units of the data are L theta + o, where theta is for rows in the unit ball."""
         matrix, offset = self.design.to_units(np.zeros(self.n_features))
         asked, first = self.question, int(self.design.intercept)
         scale = np.full(self.size, 2.0**X_BITS)
@@ -107,15 +107,15 @@ class MomentsPlan(DesignPlan):
 
     @property
     def _spread(self) -> float:
-        """The variance of such columns in the unit ball."""
+        """Variance in the unit ball of columns with the assumed standard deviation."""
         return (_SPREAD * 2.0**X_BITS / self.question.bound) ** 2
 
     @property
     def noise_ratio(self) -> float:
-        """Noise of a coefficient over its sampling error, where such columns explain half of such an outcome."""
+        """Ratio of noise to sampling error of a coefficient, if such columns explain half of the outcome's variance."""
         slopes = (
             self.question.outcome / 2.0**X_BITS
-        ) ** 2 / 2  # squared, together; also the residuals' variance
+        ) ** 2 / 2  # sum of squares, and also the residual variance
         noise = self.matrix_noise.above * math.sqrt(1 + slopes) / self._spread
         return noise / math.sqrt(slopes / self.n_samples)
 
@@ -129,10 +129,10 @@ _PARTS = ("diagonal", "above the diagonal")
 
 
 def moments_integers(p: int, n: int, bits: int, norm: str) -> JointIntegers:
-    """Return what a stage about second moments of p numbers, and the count of outcomes outside, needs to know.
+    """Return the integers of a stage for second moments of p numbers and the count of outcomes outside.
 
-    Rows are in a ball of 2^bits steps. In its radius a row moves the matrix by sqrt(2) in l2, and by 2 in l1. A row
-    that is dropped adds nothing, and is 1 from any other.
+    Rows are in a ball of 2^bits steps. In units of its squared radius, replacing a row moves the matrix by at most
+    sqrt(2) in l2, and by 2 in l1. A dropped row adds nothing, and is at distance 1 from any other row.
     """
     weight = _COUNT[norm]
     count = Block(OUTSIDE, 1, 2.0**-COUNT_BITS / n, 2**COUNT_BITS / weight)

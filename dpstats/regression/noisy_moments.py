@@ -1,12 +1,12 @@
 """Coefficients from a noisy matrix of second moments, and the covariance of their errors: public algebra.
 
-Least squares divides X'y by X'X, and here both have noise, the same row's: with A + N for X'X/n and b + e for X'y/n,
+Least squares divides X'y by X'X, and here both have noise. With A + N for X'X/n and b + e for X'y/n,
 
     (A + N)^{-1}(b + e) - theta = (A + N)^{-1}(score + e - N theta),
 
-and the noise e - N theta has a covariance that is known but for theta. The inverse of A + N is too large on average, by
-A^{-1} E[N A^{-1} N] A^{-1} to second order. So what is divided by is H = A + N + E[N H^{-1} N], in which the noise's
-own part keeps H positive, whatever the noise was: a ridge that is next to nothing where the noise is small.
+and the covariance of the noise e - N theta depends only on theta and known numbers. On average the inverse of A + N is
+too large, by A^{-1} E[N A^{-1} N] A^{-1} to second order. The divisor is therefore H = A + N + E[N H^{-1} N]. The last
+term is a ridge that keeps H positive for any noise, and is very small if the noise is small.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 KNOWN = 0.9
-"""A coefficient is identified if this part of what it is divided by was released, and the rest is ridge."""
+"""A coefficient is identified if at least this fraction of its divisor was released. The remainder is the ridge."""
 
 _ROUNDS, _CLOSE = 100, 1e-11
 _LEAST = 0.01
-"""Directions in which columns vary less than this, where they vary by 1 on average, are taken to vary so much."""
+"""Smallest assumed variance of the columns in a direction, relative to the average variance."""
 _ERRORS, _TIMES = 2.0, 3
 _LEAST_SHARE = 0.01
 
@@ -50,11 +50,11 @@ class MatrixNoise:
         return result
 
     def size(self, p: int) -> float:
-        """Return what noise makes of a row of p entries: the root of the sum of its variances."""
+        """Return the root of the sum of the noise variances in a matrix row of p entries."""
         return math.sqrt(self.above**2 * (p - 1) + self.diagonal**2)
 
     def hides(self, p: int, eigenvalue: float) -> bool:
-        """Say whether columns that vary so much in all p directions would not be identified."""
+        """Return whether noise hides columns with variance ``eigenvalue`` in all p directions."""
         divisor = (eigenvalue + math.sqrt(eigenvalue**2 + 4 * self.size(p) ** 2)) / 2
         return eigenvalue < KNOWN * divisor
 
@@ -62,8 +62,8 @@ class MatrixNoise:
 def divisor(matrix: Floats, noise: MatrixNoise) -> Floats:
     """Return the positive H = A + E[N H^{-1} N] for a released A, without its negative eigenvalues.
 
-    On an eigenvalue a of A that is not negative h -> a + s/h turns by s/h^2 at its end, 1 at most: part of the way it
-    contracts to a third at least.
+    For an eigenvalue a of A, which is not negative, the map h -> a + s/h has slope -s/h^2 at its fixed point, at least
+    -1. A damped iteration reduces the error by a factor of at least 3.
     """
     values, vectors = np.linalg.eigh(matrix)
     values, s = np.maximum(values, 0.0), noise.size(len(matrix)) ** 2
@@ -87,23 +87,23 @@ def _inverse(matrix: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Coefficients:
-    """What a released matrix says of coefficients, in given units.
+    """Coefficients and their errors from a released matrix, in given units.
 
     Attributes
     ----------
     estimate : array of shape (p,)
     cov : array of shape (p, p)
-        Of the error.
+        Covariance of the errors.
     privacy : array of shape (p, p)
-        The part of it that is not sampling error.
+        The part of ``cov`` that is not sampling error.
     known : array of bool, shape (p,)
-        Whether coefficients are more than noise.
+        Whether each coefficient is identified.
     scale : float
-        Standard deviation of the residuals, in the matrix's coordinate of the outcome.
+        Standard deviation of the residuals, in the coordinate of the outcome that the matrix has.
     condition : float
-        Of what was divided by.
+        Condition number of the divisor.
     share : float
-        The average squared factor that rows were scaled by, of a dropped row 0.
+        Average squared factor that scaled the rows. The factor of a dropped row is 0.
     """
 
     estimate: Floats
@@ -118,9 +118,10 @@ class Coefficients:
 def coefficients(
     moments: Floats, noise: MatrixNoise, n: int, constant: float, intercept: bool, units: Floats
 ) -> Coefficients:
-    """Return what released second moments of rows f (constant, x, y) say, f in (0, 1] a function of x.
+    """Return the coefficients from released second moments of rows f (constant, x, y), with f in (0, 1] depending on x.
 
-    Rows of ``units`` say what is estimated: theta about coordinates (constant, x), or x without an intercept, times it.
+    ``units`` converts theta, the coefficients for the coordinates (constant, x), or x without an intercept. Each of its
+    rows gives one estimated coefficient.
     """
     first = 0 if intercept else 1
     own = moments[first:, first:]
@@ -131,14 +132,14 @@ def coefficients(
     theta = G @ b
     score = noise.through(np.outer(theta, theta)) + noise.above**2 * np.eye(p)
 
-    # What the ridge leaves, of coefficients of which the outcome's spread is all that is known.
+    # Error due to the ridge: before the release, only the range of the outcome limits the coefficients.
     values, vectors = np.linalg.eigh(A)
     typical = max(float(np.maximum(values, 0.0).mean()), noise.size(p))
     room = max(outcome, noise.diagonal) / np.maximum(values, _LEAST * typical)
     remainder = np.eye(p) - G @ A
     left = (remainder @ vectors * room) @ (remainder @ vectors).T
 
-    # Residuals fit the noise too, by what is added. Rows are scaled by at most 1: f^4 xx' is at most f^2 xx'.
+    # The added term corrects for residuals that fit the noise. Rows are scaled by at most 1, so f^4 xx' <= f^2 xx'.
     away = np.append(-theta, 1.0)
     away_std = math.sqrt(float(noise.along(away[None], away[None])[0]))
     square = max(float(away @ own @ away) + float((G * score).sum()), away_std)
@@ -159,11 +160,11 @@ def coefficients(
 def _worst(
     G: Floats, theta: Floats, total: Floats, noise: MatrixNoise, units: Floats, walls: Floats
 ) -> Floats:
-    """Return by how much the standard error of each coefficient grows if the truth is two of them off.
+    """Return the factor by which each standard error grows if the truth differs by two standard errors.
 
-    The noise depends on theta, and an estimate that is too small understates it: so it is taken at the worse end of
-    the interval, as one that is found by testing every value does (Fieller 1954), as far as the outcome's spread
-    allows.
+    The noise depends on theta, and an estimate that is too small understates it. So this evaluates the noise at the
+    worse endpoint of the interval, as an interval that inverts a test does (Fieller 1954). The range of the outcome
+    limits how large theta can be.
     """
     pulls = units @ G
     variance = np.diagonal(units @ total @ units.T)

@@ -1,11 +1,15 @@
-"""The way of a fit: from what was released, what is asked of the rows next, and in the end the estimate.
+"""The path of a fit: from the releases to the next query, and from the last release to the estimate.
 
-A path is public. The release and the report walk the same one: each takes what was released, stage by stage.
+A path uses only released values, so it is public. The release and the report replay the same path, stage by stage.
 
-The regression engine: rows are centred and whitened, first by the directions of the centred rows; bounded in these
-coordinates; and then a few noisy Newton steps are taken, each of which releases the curvature beside the gradient
-at no cost. The last step whitens once more, by what the earlier ones have found. Source: inference.md of the
-design, section 5; proof: docs/proofs/regression.md.
+The algorithm:
+
+1. Center the rows, and whiten them by the directions of the centered rows.
+2. Bound the rows in these coordinates.
+3. Take a few noisy Newton steps. Each releases a gradient and, without additional privacy cost, the curvature.
+4. Before the last step, whiten again with the curvature estimated so far.
+
+Source: inference.md of the design, section 5. Proof: docs/proofs/regression.md.
 """
 
 from __future__ import annotations
@@ -47,39 +51,43 @@ Floats = NDArray[np.float64]
 
 _QUANTILE = 0.75
 _SHAPE = 5.0
-"""The shape of rows is to be so many times the noise of their directions."""
+"""Required ratio of the shape of the rows to the noise of their directions."""
 _SEEN = 4.5
-"""Standard deviations of its noise from which a count is taken to be one."""
+"""A noisy count below this many standard deviations of its noise is treated as zero."""
 _LEVERAGES = np.geomspace(1.0, 64.0, 121)
 _CATALAN = (1, 1, 2, 5, 14)
-"""Even moments of a random symmetric matrix: what steps leave that all mistake the same directions."""
+"""Even moments of a random symmetric matrix. Repeated steps with the same curvature error accumulate like these."""
 _MODEL_ERROR = 0.02
-"""How far off the model may be, in residual scales: what long rows that are cut off would have said of it."""
+"""Assumed misspecification, in residual standard deviations. It limits how many long rows the radius may shorten."""
 
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """What a path ends with: coefficients in the units of the data, the intercept first if there is one.
+    """Result of a fit in the units of the data. The intercept comes first, if there is one.
 
     Attributes
     ----------
     params : array of shape (p,)
+        Coefficients.
     robust, model : array of shape (p, p)
-        Covariance of the error: from the released meat, and if residuals have one variance (the likelihood's).
+        Covariance of the errors, including privacy noise. ``robust`` uses the released meat of the sandwich estimator.
+        ``model`` assumes equal residual variances, or the logistic likelihood.
     privacy : array of shape (p, p)
-        The part of it that is noise.
+        The part of both that is due to privacy.
     left : array of shape (p, p)
-        The part of that which steps have left of what was unknown: not noise, but what noise may hide.
+        The part of ``privacy`` that is the remaining error of the Newton steps.
     condition : float
-        Of the curvature in the last coordinates, eigenvalues raised.
+        Condition number of the curvature in the last coordinates, after its eigenvalues are raised.
     scale : float
-        Standard deviation of the residuals; NaN if there are none.
+        Standard deviation of the residuals. NaN for logistic regression.
     outside : float
-        Share of the outcomes outside their bounds; NaN if it was not released.
+        Fraction of the outcomes outside their bounds. NaN if it was not released.
     rows : float
-        How many rows the estimate is from: those that are observed, with noise, and no fewer than can be counted.
-    separated, uneven : bool
-        Whether log odds grew without end; and whether clipped residuals have another mean than all of them.
+        Number of rows that the estimate uses: the noisy number of observed rows, but at least the detectable number.
+    separated : bool
+        Whether the coefficients of a logistic regression diverged.
+    uneven : bool
+        Whether the mean of the clipped residuals differs from the mean of all residuals.
     """
 
     params: Floats
@@ -97,7 +105,7 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """A step's coefficients, its gradient with the noise of an entry, and its curvature."""
+    """Coefficients of a step, its gradient with the noise of an entry, and its curvature."""
 
     b: Floats
     gradient: Floats
@@ -111,7 +119,7 @@ class Seen:
 
 
 class Path(ABC):
-    """What is known while a fit goes on."""
+    """Everything that a fit has learned from its releases so far."""
 
     _changes = 0.0
     _model_off = 0.1
@@ -120,23 +128,23 @@ class Path(ABC):
         self.plan = plan
         self.p, self.d = plan.size, plan.n_features
         self.n: float = plan.n_samples
-        self.each = 1.0  # the number of rows over that of the observed rows
+        self.each = 1.0  # number of rows over number of observed rows
         self.shift = np.zeros(self.d)  # in half-widths
         self.whitening = np.eye(self.p)
         self.radius = self.leverage = 1.0
-        self.least = 0.0  # the length, in half-widths, from which rows count as one in directions
+        self.least = 0.0  # length, in half-widths, from which rows have weight 1 in the directions
         self.b = np.zeros(self.p)
         self.left = np.zeros((self.p, self.p))
         self.noise = np.zeros((self.p, self.p))
-        self.shape = np.eye(self.p)  # what the curvature is likely to be a multiple of
+        self.shape = np.eye(self.p)  # expected curvature, up to a factor
         self.found: list[Curvature] = []
         self.inverse: Inverse | None = None
         self.seen: list[Seen] = []
 
-    # What is asked.
+    # Queries
 
     def question(self, name: str) -> Question:
-        """Return what a stage asks of the rows."""
+        """Return the query that a stage of the plan answers."""
         shift = np.rint(self.shift * 2.0**X_BITS)
         if name == ROWS:
             return Observed(name)
@@ -158,12 +166,12 @@ class Path(ABC):
 
     @property
     def _least_size(self) -> float:
-        """The least eigenvalue of the curvature that a step divides by."""
+        """Smallest eigenvalue of the curvature that a step may divide by."""
         return 0.1
 
     @property
     def _common_size(self) -> float:
-        """An eigenvalue of the curvature in a typical direction."""
+        """Eigenvalue of the curvature in a typical direction."""
         return 1.0
 
     @abstractmethod
@@ -173,10 +181,10 @@ class Path(ABC):
         theta = coordinates(self.whitening.T @ self.b, self.p)
         return np.rint(self.shift * 2.0**X_BITS), self.plan.design.intercept, theta
 
-    # What is taken.
+    # Updates
 
     def take(self, name: str, released: Any) -> None:
-        """Go on with what a stage released, in its units: averages over all rows, where missing rows add 0."""
+        """Update the path with the release of a stage: averages over all rows, in which missing rows count as 0."""
         if name == ROWS:
             self._take_rows(float(released[0]))
             return
@@ -184,8 +192,8 @@ class Path(ABC):
         if name == CENTRE:
             inside = np.clip(released, -1.0, 1.0)
             self.shift = inside[: self.d]
-            # The intercept starts at the outcome's mean: what is unknown of the slopes is then of their own size. Less
-            # than two deviations of noise are none.
+            # Start the intercept at the mean outcome, so that the initial error of the slopes has the size of the
+            # slopes. Shrink the start, to zero below two standard deviations of its noise.
             start, seen = inside[self.d :], 2 * self._std_of(CENTRE)
             self.b[: start.size] = start * (1 - (seen / np.maximum(np.abs(start), seen)) ** 2)
         elif name == LENGTHS:
@@ -203,7 +211,7 @@ class Path(ABC):
     def _take_own(self, name: str, released: Any) -> None: ...
 
     def _take_rows(self, share: float) -> None:
-        """Take all that follows per observed row. An error of this number cancels in coefficients and their errors."""
+        """Scale all later releases per observed row. An error in this number cancels in coefficients and errors."""
         plan = self.plan
         noise = float(np.max(plan.noise(ROWS).std))
         self.n = plan.n_samples * min(max(share, 2 * noise, (self.p + 2) / plan.n_samples), 1.0)
@@ -221,11 +229,11 @@ class Path(ABC):
         return self.each * float(np.max(self.plan.noise(name).std))
 
     def _take_lengths(self, counts: Floats) -> None:
-        """Choose the length from which rows count as one in directions: as long as noise leaves their shape.
+        """Choose the length from which rows have weight 1 in the directions: the largest that noise permits.
 
-        The directions of rows of one length are what matters of their shape. Of others they are too little: where
-        most rows are nearly alike, as beside rare indicators, their small differences would count as much as what
-        sets the others apart.
+        Ideally all rows whose direction counts have one length. Directions alone are misleading if most rows are
+        nearly equal, for example with rare indicators. Their small differences would then count as much as the large
+        differences of the other rows.
         """
         ends = self.plan.norm_ends
         seen = np.where(counts > _SEEN * self._std_of(LENGTHS), counts, 0.0)
@@ -253,14 +261,14 @@ class Path(ABC):
         self.shape[first:, first:] = np.diag(known / raised)
 
     def _take_norms(self, counts: Floats) -> None:
-        """Bring rows to a typical length, and bound them."""
+        """Scale rows to a typical length, and choose their bound."""
         first = int(self.plan.design.intercept)
         self.whitening[first:, first:] *= math.sqrt(self.d) / self._typical(counts, NORMS)
         self._round_whitening()
         self._bound(counts, NORMS)
 
     def _typical(self, counts: Floats, name: str) -> float:
-        """Return the norm that three quarters of rows do not exceed, or the root of their mean square if larger."""
+        """Return the upper quartile of the row norms, or their root mean square if that is larger."""
         ends = self.plan.norm_ends
         seen = np.where(counts > _SEEN * self._std_of(name), counts, 0.0)
         middles = np.append(ends[0], ends * math.sqrt(ends[1] / ends[0]))
@@ -268,9 +276,9 @@ class Path(ABC):
         return max(self._quantile(counts), rms)
 
     def _quantile(self, counts: Floats) -> float:
-        """Return the norm that three quarters of the rows do not exceed."""
+        """Return the upper quartile of the row norms."""
         ends = self.plan.norm_ends
-        # Shares add up to 1: noise that adds up from below is taken off by what it is from above.
+        # Fractions add up to 1, so the total corrects the noise that accumulates from below.
         part = np.arange(1, counts.size + 1) / counts.size
         reached = np.cumsum(counts) + part * (1 - counts.sum())
         beyond = np.flatnonzero(reached >= _QUANTILE)
@@ -281,17 +289,17 @@ class Path(ABC):
         return float(ends[at - 1] * (ends[at] / ends[at - 1]) ** np.clip(inside, 0.0, 1.0))
 
     def _bound(self, counts: Floats, name: str) -> None:
-        """Choose the norm at which rows are bounded, as a multiple of a typical one: noise grows with it.
+        """Choose the bound of the row norms, as a multiple of a typical norm, because noise grows with the bound.
 
-        What is cut off of long rows moves the coefficients where the model does not hold, by as much as it is taken to
-        be off, and at worst all in one direction. Counts that noise could have made are none, and what is beyond the
-        largest multiple is cut off anyway.
+        Shortening long rows changes the coefficients if the model is misspecified. The assumed misspecification bounds
+        the change, and the worst case is a common direction for all long rows. Counts that noise can explain are
+        treated as zero. Rows beyond the largest multiple are shortened for every choice.
         """
         plan, typical = self.plan, self._typical(counts, name)
         ends = self.plan.norm_ends / typical
         middles = np.append(ends[0], ends * math.sqrt(ends[1] / ends[0]))
         noise = self._std_of(name)
-        # Shorter bounds than three quarters of the rows would cut off most of what is known.
+        # A bound below the upper quartile would remove most of the information.
         shortest = self._quantile(counts) / typical
         factors = shortest * _LEVERAGES
         looked_at = (middles > 0.8 * shortest) & (middles < factors[-1])
@@ -303,7 +311,7 @@ class Path(ABC):
         self.radius = self.leverage * (math.sqrt(self.p) if name == NORMS else typical)
 
     def _round_whitening(self) -> None:
-        """Replace the coordinates by those that rows are really put in."""
+        """Replace the coordinates with their rounded values, in which the rows are computed."""
         self.whitening = coordinates(self.whitening, self.p) * 2.0**X_BITS
 
     def _matrix(self, stage: str, name: str, released: Mapping[str, Floats], p: int) -> tuple[Floats, float]:
@@ -316,8 +324,8 @@ class Path(ABC):
         return self.each * self.plan.noise_of[stage, block]
 
     def _believed(self) -> Curvature:
-        """Return the curvature as it is known: from the steps, and from the shape of the rows at their size."""
-        # Where the curvature changes with the coefficients, earlier ones are trusted less.
+        """Return the estimated curvature, from the steps and from the expected shape scaled to their size."""
+        # If the curvature changes with the coefficients, earlier estimates have lower weight.
         late = range(len(self.found) - 1, -1, -1)
         doubts = [
             self._changes * age * float(np.trace(part.mean)) / self.p
@@ -331,13 +339,13 @@ class Path(ABC):
         return self._corrected(likely)
 
     def _corrected(self, likely: Curvature) -> Curvature:
-        """Return the curvature, corrected by how the gradient changed along the moves so far."""
+        """Return the curvature, corrected by the change of the gradient along the moves so far."""
         for before, after in itertools.pairwise(self.seen):
             likely = likely.along(*self._change(likely, before, after))
         return likely
 
     def _change(self, likely: Curvature, before: Seen, after: Seen) -> tuple[Floats, Floats, float]:
-        """Return a move, the change of the gradient along it, and its noise with the error of the model."""
+        """Return a move, the change of the gradient along it, and the noise of the change including model error."""
         moved = after.b - before.b
         blur = self._model_off * float(np.linalg.norm(likely.mean @ moved)) / math.sqrt(self.p)
         return moved, before.gradient - after.gradient, math.hypot(before.noise, after.noise, blur)
@@ -345,7 +353,7 @@ class Path(ABC):
     def _mistake(self) -> Floats:
         """Return the error of the curvature that the last move shows: zero where noise explains it.
 
-        The curvature of a move is the average of those at its two ends.
+        The curvature of a move is the average of the curvatures at its two endpoints.
         """
         if len(self.seen) < 2:
             return np.zeros((self.p, self.p))
@@ -354,17 +362,17 @@ class Path(ABC):
         return average.mistake(*self._change(average, before, after))
 
     def _sized(self, part: Curvature, now: Curvature) -> Curvature:
-        """Return an earlier curvature at its size now, if that changes."""
+        """Return an earlier curvature rescaled to its present size, if the size changes."""
         return part
 
     def _inverse(self) -> Inverse:
-        """Return what the next step divides by."""
+        """Return the inverse that the next step applies."""
         return self._believed().inverted(self._least_size, self._common_size)
 
     def _whiten_again(self) -> None:
-        """Go to coordinates in which the curvature that was found is near a multiple of the identity.
+        """Change to coordinates in which the estimated curvature is close to a multiple of the identity.
 
-        Of the multiple that leaves typical rows about as long as they were.
+        The multiple keeps the length of typical rows approximately unchanged.
         """
         inverse = self._inverse()
         size = float(inverse.raised.mean())
@@ -382,7 +390,7 @@ class Path(ABC):
         self.shape, self.found = size * np.diag(inverse.known / inverse.raised), []
 
     def _step(self, name: str, gradient: Floats, noise: float, inverse: Inverse) -> None:
-        """Take a Newton step: ``gradient`` has noise of this deviation."""
+        """Take a Newton step. ``gradient`` has noise of standard deviation ``noise``."""
         before = self.left + self.noise
         t = next(t for t in range(1, STEPS + 1) if name == step_name(t))
         left, own = inverse.error_after(before, noise, _CATALAN[t] / _CATALAN[t - 1], self._mistake())
@@ -393,8 +401,8 @@ class Path(ABC):
                 self._whiten_again()
             return
         self.inverse = inverse
-        # The average of the last two, which share what the last step has left of the error before it: by what is
-        # likely of both, where what is stated of the error is careful.
+        # Average the coefficients before and after the last step. They share the earlier error that the step did not
+        # remove. The weight uses expected errors, and the stated error uses conservative ones.
         across = inverse.remainder @ before
         across = (across + across.T) / 2
         likely = inverse.error_after(before, noise)[0] + own
@@ -405,11 +413,11 @@ class Path(ABC):
         self.noise = weight**2 * own + (1 - weight) ** 2 * self.noise
         self.b = weight * stepped + (1 - weight) * self.b
 
-    # The end.
+    # Estimate
 
     @abstractmethod
     def estimate(self) -> Estimate:
-        """Return the estimate, when every stage was taken."""
+        """Return the estimate after all stages."""
 
     def _in_units(
         self, b: Floats, covariances: list[Floats], scale: float = math.nan, outside: float = math.nan

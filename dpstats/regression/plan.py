@@ -1,4 +1,4 @@
-"""The plan of a regression: its stages, their shares of the privacy, and what it can say before any row is read."""
+"""The plan of a regression: its stages, their budget fractions, and statements before any row is read."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ MEAN, SQUARES = "mean residual", "squared residual"
 STEPS = 4
 _HOPELESS = 4.0  # noise over sampling error
 _BLURRED = 0.6  # noise of the directions over their average eigenvalue
-_LEVERAGE = 1.2  # as rows of one length are bounded, in planning
+_LEVERAGE = 1.2  # bound over length of rows with equal lengths, in planning
 _EARLY = (0.08, 0.10, 0.15)
 _SHARES = {ROWS: 0.01, CENTRE: 0.04, DIRECTIONS: 0.10, RATE: 0.01, RESIDUALS: 0.04, TAIL: 0.05}
-"""Of mu^2. The rest is the last step's."""
-_MANY = 1000.0  # rows times mu, from which rows count in directions by their lengths
-_NORMS = 0.01  # at least, of either count of norms
+"""Fractions of mu^2. The remainder is for the last step."""
+_MANY = 1000.0  # rows times mu, from which the lengths of rows are counted before their directions
+_NORMS = 0.01  # smallest fraction of mu^2 for each count of norms
 
 OUTSIDE_WEIGHT = 0.5
 
@@ -63,7 +63,7 @@ def step_name(t: int) -> str:
 
 
 def size_name(t: int) -> str:
-    """Return the name of the residuals' size before step t."""
+    """Return the name of the stage that releases the size of the residuals before step t."""
     return f"residual size {t}"
 
 
@@ -74,10 +74,11 @@ class RegressionPlan(DesignPlan):
     Attributes
     ----------
     design, bits, missing
-        As for `DesignPlan`. With missing="drop" the observed rows are counted first.
+        As for `DesignPlan`. With missing="drop" the first stage counts the observed rows.
     family : {"linear", "logistic"}
+        Model of the outcome.
     mu : float
-        What the guarantee is worth: the distance of two normal laws that are as hard to tell apart.
+        Parameter of Gaussian differential privacy. Neighbors are as hard to distinguish as N(0, 1) and N(mu, 1).
     """
 
     family: str
@@ -87,19 +88,19 @@ class RegressionPlan(DesignPlan):
 
     @cached_property
     def norm_ends(self) -> Floats:
-        """The ends between which norms of rows are counted: from an eightieth of the declared box to 16 of it."""
+        """Bin edges for the counts of row norms: from 1/80 of the declared bounding box to 16 times the box."""
         return norm_ends(self.n_samples, self.n_features, self.mu)
 
     @property
     def noise_ratio(self) -> float:
-        """Noise of a coefficient over its sampling error, for columns of one scale and residuals that are normal."""
+        """Ratio of noise to sampling error of a coefficient, for columns of one scale and normal residuals."""
         last = self.mu * math.sqrt(self.share(step_name(STEPS)))
         width = 1.5 if self.family == "linear" else 2.0
         return 2 * _LEVERAGE * width * math.sqrt(self.size / self.n_samples) / last
 
     @property
     def blur(self) -> float:
-        """Noise of the directions over the average eigenvalue: near 1 the shape of the columns is not seen."""
+        """Noise of the directions over the average eigenvalue. Near 1, noise hides the shape of the columns."""
         d = self.n_features
         return (
             math.sqrt(2 * d) * d * math.sqrt(2) / (self.n_samples * self.mu * math.sqrt(_SHARES[DIRECTIONS]))
@@ -107,16 +108,16 @@ class RegressionPlan(DesignPlan):
 
     @property
     def noise_only(self) -> bool:
-        """Whether noise is all that there will be: the columns' shape is not seen, or coefficients are lost in it."""
+        """Whether noise hides the coefficients, or the shape of the columns."""
         return self.is_lost(self.n_samples)
 
     def is_lost(self, rows: float) -> bool:
-        """Return whether noise is all that there is for this number of observed rows."""
+        """Return whether noise hides the coefficients for this number of observed rows."""
         fewer = self.n_samples / rows
         return self.blur * fewer > _BLURRED or self.noise_ratio * math.sqrt(fewer) > _HOPELESS
 
     def share(self, name: str) -> float:
-        """Return the share of mu^2 that a stage gets."""
+        """Return the fraction of mu^2 that a stage gets."""
         return self._shares[name]
 
     @cached_property
@@ -124,12 +125,12 @@ class RegressionPlan(DesignPlan):
         return dict(shares(self.family, self.n_samples, self.mu, self.design.intercept, self.missing))
 
     def facts(self) -> dict[str, Any]:
-        """Return what a reader of the plan has to know beside its stages, by name."""
+        """Return facts about the plan that its stages do not show, by name."""
         return {"family": self.family, **super().facts()}
 
 
 def norm_ends(n: int, d: int, mu: float) -> Floats:
-    """Return the ends between which norms are counted: fewer where noise is large, for it adds up over them."""
+    """Return the bin edges for the counts of norms: fewer if noise is large, because it accumulates over bins."""
     each = 2 if n * mu >= 300 else 1
     ends: Floats = d * 2.0 ** (np.arange(11 * each) / each - 6.5)
     return ends
@@ -138,7 +139,7 @@ def norm_ends(n: int, d: int, mu: float) -> Floats:
 def shares(
     family: str, n: int, mu: float, intercept: bool, missing: str = "error"
 ) -> list[tuple[str, float]]:
-    """Return the stages in their order, and the share of mu^2 that each gets: of sizes and mu alone."""
+    """Return the stages in order with the fraction of mu^2 of each. They depend on sizes and mu only."""
     parts = [(ROWS, _SHARES[ROWS])] if missing == "drop" else []
     parts += [(CENTRE, _SHARES[CENTRE])] if intercept else []
     norms = min(max(_NORMS * (1000 / (n * mu)) ** 2, _NORMS), 5 * _NORMS)
@@ -176,13 +177,13 @@ def regression_plan(
     def made(bits: int) -> RegressionPlan:
         def integers(name: str, share: float) -> Integers | JointIntegers:
             if name == CENTRE:
-                size = d + (family == "linear")  # a number of the outcome, too
+                size = d + (family == "linear")  # also one number for the outcome
                 moved = box_integers(size, 2**X_BITS)
                 return Integers(name, size, 2.0**-X_BITS / n, 2 * size * 2**X_BITS, moved, share)
             if name == DIRECTIONS:
                 return gram_integers(name, d, n, 2**bits, share)
             if name in (LENGTHS, NORMS, LAST_NORMS):
-                # A row leaves one count and enters another.
+                # Replacing a row lowers one count and raises another.
                 moved = math.isqrt(2 * 4**COUNT_BITS) + 1
                 bins = norm_ends(n, d, mu).size + 1
                 return Integers(name, bins, 2.0**-COUNT_BITS / n, 2 << COUNT_BITS, moved, share)
@@ -223,13 +224,16 @@ def _unit(name: str, n: int, weight: float) -> Block:
 
 
 def _scalar(name: str, n: int, share: float) -> Integers:
-    """Return what a stage about the mean of numbers in [0, 1] needs to know."""
+    """Return the integers of a stage for the mean of numbers in [0, 1]."""
     moved = 1 << UNIT_BITS
     return Integers(name, 1, 2.0**-UNIT_BITS / n, moved, moved, share)
 
 
 def _moments(name: str, n: int, share: float) -> JointIntegers:
-    """Return that of the mean of numbers in [-1, 1] and of their squares, which are free beside it."""
+    """Return the integers of a stage for the means of numbers in [-1, 1] and of their squares.
+
+    The squares add no privacy cost to the mean.
+    """
     weight = free_weight(FREE_SQUARES, UNIT_BITS)
     moved = math.sqrt(box_movement((1.0, weight), 2**UNIT_BITS, "l2")) / 2**UNIT_BITS * (1 + 1e-12)
     return JointIntegers(name, (_unit(MEAN, n, 1.0), _unit(SQUARES, n, 1 / weight)), math.inf, moved, share)

@@ -1,8 +1,8 @@
-"""What a fit asks of the rows, one pass each: every answer is a sum of integers, one function of a row by itself.
+"""The queries of a fit, one pass over the rows each. Every answer is a sum of integers, one function of each row.
 
-Rows are read onto a fine lattice, as integers; matrices and coefficients that meet them are public and are rounded
-so that the products are exact (dpstats/lattice/products.py). What a row adds therefore depends neither on the rows
-beside it nor on the processor. A question is public: it holds parameters and what was released before.
+Rows are rounded to integers on a fine lattice. Matrices and coefficients that multiply them are public and rounded so
+that the products are exact (dpstats/lattice/products.py). So the contribution of a row does not depend on other rows,
+nor on the processor. A query is public: it contains parameters and earlier releases only.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ X_BITS = 18
 """A declared half-width is 2^18 steps."""
 
 REACH = 4
-"""Columns are cut at 2^4 half-widths from the middle of their bounds: the rows beyond these weigh little."""
+"""Columns are clipped at 2^4 half-widths from the middle of their bounds. Rows beyond this have little weight."""
 
 COUNTED = 2
-"""Rows beyond 2^2 half-widths, in any column, do not count in the steps of the engine: that depends on x alone."""
+"""Rows beyond 2^2 half-widths in any column have weight 0 in the Newton steps. The weight depends on x only."""
 
 UNIT_BITS = 30
-"""Scalars and counts: the largest is 2^30 steps."""
+"""Scalars and counts are at most 2^30 steps."""
 
 COUNT_BITS = 20
-"""Of what is counted once a row in several bins."""
+"""A count of rows by bins has 2^20 steps per row."""
 
 SIZE, OUTSIDE = "size", "share outside"
 
@@ -59,11 +59,11 @@ class Block:
 
     z: Floats  # integers, shape (m, n_features)
     y: Floats  # in half-widths, shape (m,)
-    outside: NDArray[np.bool_]  # whether the outcome was beyond its bounds
-    far: NDArray[np.bool_]  # whether the row was beyond reach
+    outside: NDArray[np.bool_]  # whether the outcome is outside its bounds
+    far: NDArray[np.bool_]  # whether the row is too far away to have weight
 
     def rows(self, shift: Floats, intercept: bool) -> Floats:
-        """Return integer rows about a shift, in steps, behind a constant column if there is an intercept."""
+        """Return integer rows minus a shift, in steps, after a constant column if there is an intercept."""
         first = int(intercept)
         rows = np.empty((self.z.shape[0], self.z.shape[1] + first))
         rows[:, :first] = 2.0**X_BITS
@@ -75,7 +75,7 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class DesignRows:
-    """Private: the rows of a fit, with their outcomes, and how they are read; with ``drops`` the observed ones."""
+    """Private: rows of a fit with their outcomes and how to read them. With ``drops``, the observed rows only."""
 
     rows: Rows
     design: Design
@@ -116,7 +116,7 @@ class Blocks:
 
 @dataclass(frozen=True)
 class _Asked:
-    """A question to some rows."""
+    """A query applied to the rows of a table."""
 
     question: Question
     design: Design
@@ -129,16 +129,16 @@ class _Asked:
 
 
 class Question(ABC):
-    """Sums over rows: public parameters, and the map of a row to integers."""
+    """A sum over rows: public parameters, and the map from a row to integers."""
 
     @abstractmethod
     def of(self, block: Block) -> Sums:
-        """Return the sums over some rows, by the names of what is released."""
+        """Return the sums over some rows, by the names of the releases."""
 
 
 @dataclass(frozen=True, eq=False)
 class Observed(Question):
-    """The number of rows that are read."""
+    """The number of observed rows."""
 
     name: str
 
@@ -148,7 +148,7 @@ class Observed(Question):
 
 @dataclass(frozen=True, eq=False)
 class Centre(Question):
-    """The sum of the rows, cut to the declared box, and of their outcomes if asked for."""
+    """The sum of the rows, clipped to the declared bounds, and optionally of their outcomes."""
 
     name: str
     outcome: bool
@@ -162,7 +162,7 @@ class Centre(Question):
 
 @dataclass(frozen=True, eq=False)
 class Directions(Question):
-    """The Gram matrix of rows that are scaled to the unit sphere, those shorter than ``least`` to less."""
+    """The Gram matrix of rows scaled to the unit sphere. Rows shorter than ``least`` become shorter than 1."""
 
     shift: Floats
     least: float
@@ -176,7 +176,7 @@ class Directions(Question):
 
 @dataclass(frozen=True, eq=False)
 class Norms(Question):
-    """How many rows have norms between given ends, in given coordinates."""
+    """Counts of rows by their norms in given coordinates, between given bin edges."""
 
     name: str
     shift: Floats
@@ -206,12 +206,12 @@ class Outcome(Question):
 class SecondMoments(Question):
     """The Gram matrix of (constant, x, y), and the outcomes outside their bounds.
 
-    Rows are scaled into a ball by a factor of x alone, as if their outcomes were at the bounds: rows that are longer
-    weigh less, which distorts nothing if the model holds. All lengths are in steps.
+    A factor that depends on x only scales rows into a ball, as if their outcomes were at the bounds. Longer rows have
+    less weight. This causes no bias if the model holds. All lengths are in steps.
     """
 
     constant: float
-    outcome: float  # of a half-width
+    outcome: float  # weight of a half-width of the outcome
     bound: float
     norm: str
     bits: int
@@ -230,28 +230,28 @@ class SecondMoments(Question):
 
 @dataclass(frozen=True, eq=False)
 class Model(Question):
-    """What is asked of residuals: ``theta`` is about rows with the constant, in outcome units per step."""
+    """A query about residuals. ``theta`` includes the constant, and is in outcome units per step."""
 
     shift: Floats
     intercept: bool
     theta: Floats
 
     def fitted(self, block: Block) -> Floats:
-        """Return what the model says of rows: exact, so that the shift can be taken off at the end."""
+        """Return the fitted outcomes of rows. They are exact, so that the shift can be subtracted last."""
         first = int(self.intercept)
         constant = float(self.theta[:first].sum()) * 2.0**X_BITS - float(self.shift @ self.theta[first:])
         found: Floats = block.z @ self.theta[first:] + constant
         return found
 
     def residuals(self, block: Block) -> Floats:
-        """Return the outcomes less that."""
+        """Return the outcomes minus their fitted values."""
         found: Floats = np.where(block.far, 0.0, block.y - self.fitted(block))
         return found
 
 
 @dataclass(frozen=True, eq=False)
 class Size(Model):
-    """The sum of absolute residuals, cut at ``most``; with ``counts`` also the outcomes outside their bounds."""
+    """The sum of absolute residuals, clipped at ``most``. With ``counts`` also the outcomes outside their bounds."""
 
     name: str
     most: float
@@ -265,7 +265,7 @@ class Size(Model):
 
 @dataclass(frozen=True, eq=False)
 class Moments(Model):
-    """The sums of residuals and of their squares, cut at ``most``."""
+    """The sums of residuals and of their squares, clipped at ``most``."""
 
     mean: str
     squares: str
@@ -282,14 +282,14 @@ class Moments(Model):
 
 @dataclass(frozen=True, eq=False)
 class Step(Model):
-    """A step of a regression: in whitened coordinates a row beyond ``radius`` is scaled to it, its residual too."""
+    """A step of a regression. In whitened coordinates, a row beyond ``radius`` is scaled to it with its residual."""
 
     whitening: Floats
     radius: float
     bits: int
 
     def bounded(self, block: Block) -> tuple[Floats, Floats, Floats]:
-        """Return integer rows in a ball of 2^bits steps, the factors that they were scaled by, and fitted outcomes."""
+        """Return integer rows in a ball of 2^bits steps, their scaling factors, and their fitted outcomes."""
         white = block.rows(self.shift, self.intercept) @ self.whitening.T
         norms = np.sqrt(squared_norms(white))
         longest = np.maximum(norms, self.radius)
@@ -298,7 +298,7 @@ class Step(Model):
 
 @dataclass(frozen=True, eq=False)
 class LinearStep(Step):
-    """Gradient and Gram matrix; with ``last`` the Gram matrix of the rows that are not clipped, and the meat."""
+    """Gradient and Gram matrix. With ``last``, the Gram matrix of the unclipped rows, and the meat."""
 
     width: float
     last: bool
@@ -317,7 +317,7 @@ class LinearStep(Step):
 
 @dataclass(frozen=True, eq=False)
 class Tail(Step):
-    """The gradient of what residuals are beyond ``width``, up to ``most``, with their signs."""
+    """The gradient of the signed residuals' excess over ``width``, up to ``most``."""
 
     name: str
     width: float
@@ -345,7 +345,7 @@ class LogisticStep(Step):
 def coordinates(whitening: Floats, p: int) -> Floats:
     """Return a public matrix for rows of p integers, rounded so that its products with them are exact.
 
-    It is about rows in half-widths, and what is returned about steps.
+    ``whitening`` applies to rows in half-widths, and the returned matrix to rows in steps.
     """
     return dyadic(whitening * 2.0**-X_BITS, factor_bits(p, X_BITS + REACH + 1))
 

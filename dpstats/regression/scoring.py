@@ -1,4 +1,4 @@
-"""The score of a model on private rows, which is a release of its own.
+"""The score of a model on private rows, which is a separate release.
 
 Proof: docs/proofs/regression.md, "Scores".
 """
@@ -40,13 +40,13 @@ def variation_plan(n: int, epsilon: float, delta: float) -> ReleasePlan:
 
 
 def accuracy_plan(n: int, epsilon: float, delta: float) -> ReleasePlan:
-    """Return the plan of releasing how many of n rows are predicted right."""
+    """Return the plan of releasing the number of correct predictions for n rows."""
     item = Integers(CORRECT, 1, 2.0**-_BITS / n, 1 << _BITS, 1 << _BITS)
     return ReleasePlan(additive_stages([item], epsilon, delta), PrivacyGuarantee(epsilon, delta), n, 1)
 
 
 def release_variation(plan: ReleasePlan, session: Session, residuals: Floats, outcomes: Floats) -> None:
-    """Release the moments of residuals and outcomes, cut to [-1, 1]; a residual that overflows to NaN counts as 1."""
+    """Release moments of residuals and outcomes, clipped to [-1, 1]. A residual that overflows to NaN counts as 1."""
     known = np.where(np.isnan(residuals), 1.0, residuals)
     both = np.clip(np.stack([known, outcomes], axis=1), -1.0, 1.0)
     steps = as_int64(np.rint(both * 2.0**_BITS))
@@ -55,15 +55,15 @@ def release_variation(plan: ReleasePlan, session: Session, residuals: Floats, ou
 
 
 def release_accuracy(plan: ReleasePlan, session: Session, right: NDArray[np.bool_]) -> None:
-    """Release how many are right."""
+    """Release the number of correct predictions."""
     session.add(CORRECT, np.array([np.count_nonzero(right) << _BITS]))
 
 
 def determination(released: Any) -> float:
-    """Return R^2 from what `release_variation` has released, in half-widths of the outcome."""
+    """Return R^2 from the values that `release_variation` released, in half-widths of the outcome."""
     means, squares = released[VARIATION][MEANS], released[VARIATION][SQUARES]
     total = float(squares[1] - means[1] ** 2)
     if total <= 0:
         return math.nan
-    # Residuals are cut at twice the half-width: their square is in units of 4.
+    # Residuals are clipped at twice the half-width, so their squares are in units of 4.
     return float(np.clip(1 - 4 * max(float(squares[0]), 0.0) / total, -1e6, 1.0))

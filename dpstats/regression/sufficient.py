@@ -14,73 +14,84 @@ from dpstats.release.parameters import parameters
 
 @parameters
 class SufficientStatisticsRegression(FromMoments):
-    """Private least squares from one noisy matrix of second moments, with intervals that count the noise.
+    """Private least squares from one noisy matrix of second moments, with intervals that include the noise.
 
-    The textbook's method: simple, one release, and what else the matrix tells comes with it. `PrivateLinearRegression`
-    has less noise where columns are correlated or of different scales, and standard errors that hold for residuals of
-    any variance.
+    This is the textbook method: one release of the full matrix of second moments. `PrivateLinearRegression` has less
+    noise if columns are correlated or have different scales. Its standard errors also hold for heteroscedastic
+    residuals.
 
     Parameters
     ----------
     x_bounds : (low, high), or array of shape (n_features, 2)
-        Public ends of the columns, known without the data. A row beyond them is not clipped: it weighs less, as do rows
-        that are far from the middle in many columns at once. With labels (a mapping {column: (low, high)}, or a data
-        frame with a row per column) a fit takes them by the names of a data frame's columns.
+        Public bounds of the columns, in their units, known without the data. Rows outside are not clipped but
+        downweighted, as are rows far from the middle in many columns at once. A mapping ``{column: (low, high)}`` or
+        a data frame with one row per column is matched to the columns of ``X`` by name.
     epsilon : float, default=1.0
-        Privacy parameter, greater than 0.
+        Privacy parameter. Must be positive.
     fit_intercept : bool, default=True
+        Whether the model has an intercept.
     y_bounds : (low, high)
-        Public ends of the outcome. Outcomes beyond them are moved to them, and the share of these is released.
+        Public bounds of the outcome. Outcomes outside are clipped to the nearer bound, and the fraction of clipped
+        outcomes is released.
     delta : float, default=1e-6
-        In (0, 1).
+        Privacy parameter, in (0, 1).
     missing : {"error", "drop"}, default="error"
-        What a NaN or infinite entry, or outcome, does: refuse the data (which shows that there was one), or leave its
-        row out, at no cost. The number of rows that count is then private.
+        Treatment of rows with a NaN or infinite entry or outcome. "error" raises `InvalidData`, which reveals that such
+        a row exists. "drop" leaves the row out, without additional privacy cost; the number of used rows is then
+        private.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
-        Charged by every fit, before anything is drawn; shared by clones.
+        Budget that every call of ``fit`` charges before it draws noise. Clones share it.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
+        Slopes, in units of the outcome per unit of the column.
     intercept_ : float
+        Intercept, or 0 without one.
     standard_errors_ : ndarray of shape (n_features,)
-        Of ``coef_``, counting sampling error and noise, if residuals have one variance, whatever the row.
+        Standard errors of ``coef_``. They include sampling error and noise, and assume homoscedastic residuals.
     intercept_standard_error_ : float
+        Standard error of ``intercept_``.
     cov_params_ : ndarray of shape (n_features, n_features)
         Covariance of the errors of ``coef_``.
     params_, params_cov_ : ndarrays of shape (p,), (p, p)
         The same with the intercept first.
     identified_ : ndarray of bool, shape (n_features,)
-        Which coefficients are more than noise: nine tenths at least of what they are divided by were released, and the
-        rest is a ridge that the noise needs. Intervals of the others rest on what the outcome's spread allows.
+        Whether each coefficient is identified: at least nine tenths of its divisor were released, and the remainder is
+        a ridge that the noise requires. For the others, intervals reflect only the range of the outcome.
     intercept_identified_ : bool
     privacy_share_ : ndarray of shape (n_features,)
-        The part of the squared standard error that is privacy's.
+        Fraction of the squared standard error that is due to privacy.
     intercept_privacy_share_ : float
     condition_ : float
-        Of what coefficients are divided by: its largest eigenvalue over its smallest.
+        Condition number of the divisor of the coefficients: its largest eigenvalue over its smallest.
     scale_ : float
         Standard deviation of the residuals.
     clipped_share_ : float
-        Share of the outcomes outside ``y_bounds``, with noise.
+        Noisy fraction of the outcomes outside ``y_bounds``.
     clipped_share_std_ : float
-        Standard deviation of that noise.
+        Standard deviation of the noise in ``clipped_share_``.
     privacy_ : PrivacyGuarantee
-        For neighbors that differ in one row (x, y); n is public.
+        Guarantee of the fit, for neighboring datasets that differ in one row (x, y). The number of rows is public.
     plan_ : MomentsPlan
+        The release plan: every released quantity and its noise.
     n_features_in_ : int
+        Number of columns.
     feature_names_in_ : ndarray of shape (n_features,)
         Column names. Only if ``X`` has column names.
 
     Notes
     -----
-    The matrix is divided by with a ridge of the second order of its noise, which takes the bias from its inverse.
-    Standard errors are of the first order given what was released, add what the ridge leaves, and take the noise at the
-    worse end of the interval. Where the model does not hold, coefficients are those of the best fit to rows that weigh
-    so. Standard errors are somewhat too large where most rows are scaled down, as they are if all columns are
-    indicators.
+    **Method.** The divisor is the noisy matrix plus a ridge of second order in the noise. The ridge removes the bias
+    of the inverse to that order.
+
+    **Standard errors** are of first order, given the release. They include the error due to the ridge, and use the
+    noise at the worse endpoint of the interval. If most rows are scaled down, standard errors are somewhat too large.
+    An example are columns that are all indicators.
+
+    **Estimand.** If the model does not hold, coefficients describe the best fit to the weighted rows.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Private proportions and contingency tables: counts of declared levels, with tests and intervals that hold."""
+"""Private proportions and contingency tables: counts of declared levels, with valid tests and intervals."""
 
 from dpstats.renames import renamed
 from dpstats.tables import pictures as pictures  # what pages draw

@@ -1,4 +1,4 @@
-"""Released counts of a table and the law of their noise: all that its reports are made from."""
+"""Released counts of a table and the distribution of their noise. All reports of a table derive from these."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """The counts of a table, each with independent noise of one law.
+    """The counts of a table, with independent noise of the same distribution.
 
     Attributes
     ----------
     counts : array of shape (r_1, ..., r_k)
-        As released; a cell may be negative.
+        Counts as released. A count may be negative.
     total : float
-        Number of rows in all cells: public; or, where there were rows in none, that number less what was released of
-        those.
+        Number of rows in all cells. It is public if every row is in a cell. Otherwise it is the public number of rows
+        minus the released number of rows in no cell.
     noise : CountNoise
-        Of a cell.
+        Noise of a cell.
     total_noise : CountNoise or None
-        Of the total, where it is not public.
+        Noise of the total, or None if the total is public.
     names : tuple
-        Of the attributes.
+        Names of the attributes.
     levels : tuple of tuples
-        Of each attribute.
+        Levels of each attribute.
     """
 
     counts: Numbers
@@ -52,12 +52,12 @@ class Cells:
 
     @cached_property
     def projected(self) -> Numbers:
-        """The counts brought to the nearest ones that are not negative and add up to the total."""
+        """The nearest counts that are not negative and add up to the total."""
         flat = projection(self.counts.ravel()[None], np.array([max(self.total, 0.0)]))
         return flat.reshape(self.counts.shape)
 
     def position(self, attribute: Any) -> int:
-        """Return the position of an attribute, given by its name or by the position itself."""
+        """Return the position of an attribute that is given by name or by position."""
         if attribute in self.names:
             return self.names.index(attribute)
         count = len(self.names)
@@ -91,7 +91,7 @@ class Cells:
         return int(code)
 
     def over(self, attributes: Sequence[int]) -> Cells:
-        """Return the table of some attributes, in the order given, added up over the others."""
+        """Return the marginal table of some attributes in the given order, summed over the others."""
         others = tuple(j for j in range(self.counts.ndim) if j not in attributes)
         kept = sorted(attributes)
         summed = self.counts.sum(axis=others)
@@ -108,8 +108,9 @@ class Cells:
     def shares(self, over: Sequence[int] | None) -> Numbers:
         """Return the estimated proportions that add up to 1 over some attributes (None: all).
 
-        Over all the total is known, and the counts are brought to the nearest possible ones. Within groups, whose
-        sizes are not, they are taken as they are, and those below 0 for 0; NaN where nothing is left of a group.
+        Over all attributes the total is known, and the proportions use the nearest possible counts. Within groups, the
+        sizes are not known: the proportions use the released counts, with negative counts set to 0. They are NaN if
+        no count of a group is positive.
         """
         counts = self.projected if over is None else np.maximum(self.counts, 0.0)
         with np.errstate(invalid="ignore"):
@@ -118,7 +119,7 @@ class Cells:
     def estimates(self, over: Sequence[int] | None = None, first: int | None = None) -> Estimates:
         """Return the proportions that add up to 1 over some attributes (None: all), with their errors.
 
-        With ``first`` so many cells only, side by side.
+        ``first`` limits the result to this number of cells.
         """
         shape = self.counts.shape
         along = tuple(range(len(shape))) if over is None else tuple(over)
@@ -155,13 +156,13 @@ class Cells:
 def projection(points: Numbers, totals: Numbers, least: float = 0.0) -> Numbers:
     """Return the nearest vectors with entries of at least ``least`` that add up to ``totals``, row by row.
 
-    Where that is too small a total, ``least`` is lowered to their mean.
+    If the total is too small for this, ``least`` is lowered to the mean entry.
     """
     floor = np.minimum(least, totals / points.shape[1])
     above = points - floor[:, None]
     left = totals - points.shape[1] * floor
     descending = -np.sort(-above, axis=1)
-    # As much is taken off every entry as brings the positive ones to the total (Held, Wolfe and Crowder 1974).
+    # Subtract one number from all entries, so that the positive ones add up to the total (Held, Wolfe, Crowder 1974).
     taken = (np.cumsum(descending, axis=1) - left[:, None]) / np.arange(1, points.shape[1] + 1)
     last = np.maximum((descending > taken).sum(axis=1) - 1, 0)
     threshold = taken[np.arange(len(points)), last]

@@ -1,4 +1,4 @@
-"""Private contingency tables: counts of every combination of declared levels, and all that follows from them.
+"""Private contingency tables: counts of every combination of declared levels, and estimates and tests from them.
 
 Proof: docs/proofs/contingency-table.md.
 """
@@ -67,65 +67,72 @@ class TablePlan(ReleasePlan):
 
     @property
     def cell_noise(self) -> CountNoise:
-        """The noise of a count."""
+        """Noise of a count."""
         noise = self.noise(CELLS)
         return CountNoise(noise.law, float(np.asarray(noise.scale)))
 
     def expected_error(self, std: float | NDArray[np.float64] | None = None) -> float:
-        """Return the expected squared l2 error of ``counts_`` about the counts in these data."""
+        """Return the expected squared l2 error of ``counts_``, relative to the counts in these data."""
         return math.prod(self.shape) * self.cell_noise.variance
 
 
 @parameters
 class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
-    """Private table of counts by one attribute or several, with tests, proportions and effects from one release.
+    """Private table of counts by one or more attributes, with tests, proportions and effects from one release.
+
+    For a single binary column use `PrivateProportion`, whose intervals are exact.
 
     Parameters
     ----------
     levels : mapping of names to sequences, or sequence of sequences
-        The public levels of every attribute, two or more each, declared and never read off the data: by name, or in the
-        order of the columns. An entry is at a level that it equals, as for `Histogram`; None or NaN is the level of the
-        missing entries.
+        Public levels of every attribute, at least two each, by name or in the order of the columns. Declare them; never
+        read them off the data. An entry belongs to the level that it equals, as for `Histogram`. None or NaN is the
+        level of the missing entries.
     epsilon : float, default=1.0
-        Privacy parameter, greater than 0.
+        Privacy parameter. Must be positive.
     delta : float, default=0.0
-        0 adds discrete Laplace noise of scale 2/epsilon to every cell, whatever their number: the choice for one table.
-        In (0, 1) Gaussian noise, which is larger, for budgets that add up many releases by ``method="gdp"`` or "zcdp".
+        Privacy parameter, in [0, 1). 0 adds discrete Laplace noise of scale 2/epsilon to every cell, regardless of
+        their number: the choice for a single table. A positive value adds Gaussian noise. It is larger, but suits
+        budgets that compose many releases with ``method="gdp"`` or "zcdp".
     unknown : {"error", "drop"}, default="error"
-        What a row with an entry at no level does: refuse the data (which shows that there was one), or count in no
-        cell. With "drop" the number of such rows is released beside the cells, at no cost, and proportions and tests
-        are about the other rows.
+        Treatment of rows with an undeclared entry. "error" raises `InvalidData`, which reveals that such a row exists.
+        "drop" counts the row in no cell. The number of such rows is then released together with the cells, without
+        additional privacy cost, and proportions and tests describe the other rows.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
-        Charged by every fit, before noise is drawn; shared by clones.
+        Budget that every call of ``fit`` charges before it draws noise. Clones share it.
 
     Attributes
     ----------
     counts_ : ndarray of shape (r_1, ..., r_k)
-        The noisy counts, as released: unbiased; whole numbers at delta = 0, and maybe negative.
+        Noisy counts as released. They are unbiased, and may be negative. At delta = 0 they are whole numbers.
     dropped_ : float
-        The noisy number of rows in no cell; 0 unless ``unknown="drop"``.
+        Noisy number of rows in no cell. 0 unless ``unknown="drop"``.
     noise_std_ : float
         Standard deviation of the noise of a cell.
     privacy_ : PrivacyGuarantee
         Guarantee of the fit, for neighboring datasets that differ in one row.
     plan_ : TablePlan
+        The release plan: every released quantity and its noise.
     n_features_in_ : int
         Number of attributes.
     feature_names_in_ : ndarray of shape (k,)
-        Their names, where they have any.
+        Names of the attributes. Only if ``X`` has column names.
 
     Notes
     -----
-    A row is in one cell, so that the whole table costs no more than one count. Rows are assumed to be independent draws
-    from a population; everything below counts their sampling error and the noise, and costs nothing after the fit:
+    **Privacy.** A row is in at most one cell, so the whole table has the privacy cost of a single count.
+
+    **Inference.** Rows are assumed to be independent draws from a population. All methods include sampling error and
+    noise, and have no additional privacy cost after the fit:
 
     * ``independence`` and ``goodness_of_fit`` simulate the whole release under the null hypothesis. A plain chi-square
       test of noisy counts rejects true null hypotheses far too often.
-    * ``confidence_interval`` of all cells covers with at least its level, whatever n; within groups, and for
-      ``difference``, ``risk_ratio`` and ``odds_ratio``, it is an inverted score test with the noise's tails and the
-      binomial's skewness. Where noise leaves nothing of a group it is all that is possible.
+    * ``confidence_interval`` over all cells has at least its nominal coverage for any n.
+    * Within groups, and for ``difference``, ``risk_ratio`` and ``odds_ratio``, intervals invert a score test. It
+      includes the tails of the noise and the skewness of the binomial distribution. If noise hides a group, the
+      interval contains all possible values.
 
     References
     ----------
@@ -167,7 +174,7 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
         n_samples : int
             Public number of rows.
         n_features : int, optional
-            Number of attributes: that of the declared ones.
+            Number of attributes. Must equal the number of declared attributes.
         """
         kinds = self._kinds()
         n = check_integer("n_samples", n_samples, at_least=1, at_most=2**31)
@@ -225,7 +232,7 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
         self.dropped_ = float(counts[size]) if plan.unknown == "drop" else 0.0
         self.noise_std_ = plan.cell_noise.std
 
-    # What follows from the counts.
+    # Results from the released counts
 
     @property
     def _cells(self) -> Cells:
@@ -248,38 +255,37 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
         )
 
     def proportions(self, axis: Any = None) -> Numbers:
-        """Return the estimated proportions: of all cells, from the nearest possible counts; or within groups.
+        """Return the estimated proportions: of all cells, from the nearest possible counts, or within groups.
 
         Parameters
         ----------
         axis : attribute, or several, by name or position, optional
-            What they add up to 1 over: ``axis=1`` gives, for each level of the other attributes, the proportions of the
-            levels of attribute 1. None is all: the proportions of the cells.
+            Attributes over which the proportions add up to 1. For example, ``axis=1`` gives the proportions of the
+            levels of attribute 1, for each level of the other attributes. None gives the proportions of all cells.
 
         Returns
         -------
         ndarray of the table's shape
-            NaN in groups of which noise left nothing.
+            Proportions. NaN in groups without a positive count.
         """
         cells = self._cells
         return cells.shares(None if axis is None else cells.positions("axis", axis))
 
     def estimates(self, *, axis: Any = None) -> Estimates:
-        """Return the proportions with the distribution of their errors: they can be pickled without the estimator.
+        """Return the proportions with the distribution of their errors, as a result that can be pickled alone.
 
-        Over all cells, of rows that were all counted, intervals cover with at least the level, whatever n. Within
-        groups, whose sizes are private, they are from an inverted score test. Together they cover by Bonferroni's
-        inequality.
+        Over all cells, if every row is counted, intervals have at least nominal coverage for any n. Within groups, the
+        sizes are private and intervals invert a score test. Simultaneous intervals use Bonferroni's inequality.
 
         Parameters
         ----------
         axis : attribute, or several, optional
-            As for `proportions`.
+            The same as in `proportions`.
         """
         return self._estimates(self.cells(), axis)
 
     def _estimates(self, cells: Cells, axis: Any = None, first: int | None = None) -> Estimates:
-        """Return the proportions of so many cells."""
+        """Return the proportions of the first cells."""
         plan, noise = self.plan_, cells.noise
         dropped = plan.unknown == "drop"
         found = cells.estimates(None if axis is None else cells.positions("axis", axis), first)
@@ -341,22 +347,23 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
         return self.estimates(axis=axis).test(value, alternative, simultaneous=simultaneous)
 
     def summary(self, confidence_level: float | None = None) -> Summary:
-        """Return a table of the first cells; prints as text, shows as HTML in a notebook."""
+        """Return a table of the first cells. It prints as text, and shows as HTML in a notebook."""
         return self._estimates(self.cells(), first=_SHOWN).summary(confidence_level)
 
     def independence(self, attributes: Any = None, *, n_simulations: int = 9999) -> TableTest:
-        """Test whether attributes are independent of each other, from what was released: it costs no privacy.
+        """Test whether attributes are mutually independent, without additional privacy cost.
 
         Parameters
         ----------
         attributes : sequence of two attributes or more, by name or position, optional
-            In the table that is added up over the others; None is all.
+            Attributes to test, in the table summed over the others. None tests all.
         n_simulations : int, default=9999
-            In each of two bootstraps, of which the larger p-value counts. Their seed is public and fixed.
+            Number of simulations in each of two bootstraps. The larger p-value counts. Their seed is public and fixed.
 
         Returns
         -------
         TableTest
+            Statistic, p-value and expected counts.
         """
         cells = self.cells(attributes)
         if cells.counts.ndim < 2:
@@ -374,20 +381,21 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
         return TableTest(statistic, pvalue, expected, f"{names}: independent", note, size, self.privacy_)
 
     def goodness_of_fit(self, p: Any, attributes: Any = None, *, n_simulations: int = 9999) -> TableTest:
-        """Test whether the proportions are stated ones, from what was released: it costs no privacy.
+        """Test whether the proportions equal stated values, without additional privacy cost.
 
         Parameters
         ----------
         p : array of the table's shape
-            Public, not negative, adding up to 1.
+            Public proportions under the null hypothesis. They are not negative and add up to 1.
         attributes : attribute, or several, optional
-            In the table that is added up over the others; None is all.
+            Attributes to test, in the table summed over the others. None tests all.
         n_simulations : int, default=9999
+            Number of simulations. Their seed is public and fixed.
 
         Returns
         -------
         TableTest
-            Its null distribution is known, so that the p-value is exact.
+            Statistic, p-value and expected counts. The null distribution is known, so the p-value is exact.
         """
         cells = self.cells(attributes)
         shares = _check_shares(p, cells.counts.shape)
@@ -404,24 +412,26 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
     def difference(
         self, groups: Any = None, outcome: Any = None, attributes: Any = None, *, strata: Any = None
     ) -> Estimates:
-        """Return how much larger the share of an outcome is in one group than in another, with an interval.
+        """Return the difference between the proportions of an outcome in two groups, with an interval.
 
         Parameters
         ----------
         groups : pair of levels of the first attribute, optional
-            First and second: the first less the second. May be left out where there are two, in their order.
+            The two groups. The result is the proportion in the first minus the proportion in the second. Default: both
+            levels in their order, if there are two.
         outcome : level of the second attribute, optional
-            The share of which is compared. May be left out where there are two: the first of them.
+            Outcome whose proportion is compared. Default: the first level, if there are two.
         attributes : pair of attributes, by name or position, optional
-            Which of them makes the groups, and which is the outcome; may be left out where there are two.
+            The attribute that defines the groups, and the attribute of the outcome. Default: both attributes in their
+            order, if there are two.
         strata : attribute, or several, optional
-            The groups are compared within their levels. The estimate is Mantel and Haenszel's, of one value that is
-            common to all strata: see `homogeneity`.
+            Compare the groups within the levels of these attributes. The result is the Mantel-Haenszel estimate of a
+            value that is common to all strata. Use `homogeneity` to test that there is a common value.
 
         Returns
         -------
         Estimates
-            Of one number: ``estimate``, ``pvalue`` (that the shares are equal), ``confidence_interval()``,
+            One number: ``estimate``, ``pvalue`` (null hypothesis: equal proportions), ``confidence_interval()``,
             ``test(value, alternative)``.
         """
         return self._effect(DIFFERENCE, groups, outcome, attributes, strata)
@@ -429,22 +439,22 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
     def risk_ratio(
         self, groups: Any = None, outcome: Any = None, attributes: Any = None, *, strata: Any = None
     ) -> Estimates:
-        """Return how many times larger the share of an outcome is in one group than in another; as `difference`."""
+        """Return the ratio of the proportions of an outcome in two groups. Parameters as in `difference`."""
         return self._effect(RISK_RATIO, groups, outcome, attributes, strata)
 
     def odds_ratio(
         self, groups: Any = None, outcome: Any = None, attributes: Any = None, *, strata: Any = None
     ) -> Estimates:
-        """Return the ratio of the odds of an outcome in one group to those in another; as `difference`."""
+        """Return the ratio of the odds of an outcome in two groups. Parameters as in `difference`."""
         return self._effect(ODDS_RATIO, groups, outcome, attributes, strata)
 
     def number_needed_to_treat(
         self, groups: Any = None, outcome: Any = None, attributes: Any = None, *, strata: Any = None
     ) -> Estimates:
-        """Return 1 over the `difference`: how many rows of the first group there are for one more outcome.
+        """Return the reciprocal of the `difference`: the number of rows of the first group per additional outcome.
 
-        The interval holds 1 over each value of the interval of the difference. Where that interval contains 0, the
-        number may be beyond any bound on either side, and the interval is the whole line.
+        The interval contains the reciprocal of each value in the interval of the difference. If that interval contains
+        0, the number can be arbitrarily large with either sign, and the interval is the whole line.
         """
         return reciprocal(self.difference(groups, outcome, attributes, strata=strata))
 
@@ -458,15 +468,16 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
         strata: Any,
         n_simulations: int = 999,
     ) -> TableTest:
-        """Test whether a measure is the same in all strata, as Breslow and Day's test does: it costs no privacy.
+        """Test whether a measure is the same in all strata, as the Breslow-Day test does, without additional cost.
 
         Parameters
         ----------
         measure : {"odds ratio", "risk ratio", "difference"}
+            Measure to compare between strata.
         groups, outcome, attributes, strata
-            As for `difference`.
+            The same as in `difference`.
         n_simulations : int, default=999
-            Of whole releases with the common value in all strata. Their seed is public and fixed.
+            Number of simulated releases with the common value in all strata. Their seed is public and fixed.
         """
         known = {each.name: each for each in (ODDS_RATIO, RISK_RATIO, DIFFERENCE)}
         chosen = known[check_choice("measure", measure, list(known))]
@@ -483,16 +494,18 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
         )
 
     def paired_difference(self, outcome: Any = None, attributes: Any = None) -> Estimates:
-        """Return how much larger the share of an outcome is in one attribute than in another of the same rows.
+        """Return the difference between the proportions of an outcome in two attributes of the same rows.
 
-        The test that the shares are equal is McNemar's: before and after a treatment, or by two raters.
+        Use it for measurements before and after a treatment, or by two raters. The test of equal proportions is
+        McNemar's test.
 
         Parameters
         ----------
         outcome : level of both attributes, optional
-            May be left out where there are two levels: the first of them.
+            Outcome whose proportion is compared. Default: the first level, if there are two.
         attributes : pair of attributes with the same levels, by name or position, optional
-            The first less the second; may be left out where there are two.
+            The result is the proportion in the first minus the proportion in the second. Default: both attributes in
+            their order, if there are two.
         """
         cells = self._two(attributes, "that are measured on the same rows")
         if cells.levels[0] != cells.levels[1]:
@@ -515,16 +528,16 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
         )
 
     def trend(self, scores: Any = None, outcome: Any = None, attributes: Any = None) -> Estimates:
-        """Return the slope of the share of an outcome in the scores of ordered groups.
+        """Return the slope of the proportion of an outcome, as a function of the scores of ordered groups.
 
-        The test that it is 0 is Cochran and Armitage's.
+        The test of slope 0 is the Cochran-Armitage test.
 
         Parameters
         ----------
         scores : sequence of numbers, one for each level of the first attribute, optional
-            Public; by default 0, 1, 2, and so on, in the order of the levels.
+            Public scores. Default: 0, 1, 2 and so on, in the order of the levels.
         outcome, attributes
-            As for `difference`.
+            The same as in `difference`.
         """
         cells = self._two(attributes, "that of the groups and that of the outcome")
         event = self._event(cells, outcome)
@@ -608,13 +621,13 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
         return _Pair(Strata(table, np.array([each.variance for each in noise])), *noise, words)
 
     def cells(self, attributes: Any = None) -> Cells:
-        """Return the released counts with the law of their noise, of some attributes added up over the others."""
+        """Return the released counts of some attributes, summed over the others, and their noise distribution."""
         cells = self._cells
         return cells if attributes is None else cells.over(cells.positions("attributes", attributes))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # A table of labels at declared levels: no numbers.
+        # Entries are labels with declared levels, not numbers.
         tags.input_tags.two_d_array, tags.input_tags.categorical = False, True
         return tags
 
@@ -629,7 +642,7 @@ class _Pair(NamedTuple):
 
 
 def _product(cells: Cells) -> Numbers:
-    """Return the shares of independent attributes with the margins of the projected counts."""
+    """Return the proportions of independent attributes with the margins of the projected counts."""
     whole = max(float(cells.projected.sum()), 1e-300)
     result = np.ones(())
     for j in range(cells.counts.ndim):

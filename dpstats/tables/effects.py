@@ -1,8 +1,8 @@
-"""Two groups compared: differences, ratios and odds ratios of shares, with intervals that no small count breaks.
+"""Comparisons of two groups: differences, ratios and odds ratios of proportions, with intervals valid for small counts.
 
-The score of a pair of shares is the sum of the squared normal scores of each, less those of the best possible pair (as
-in a likelihood ratio: noise may put both outside of [0, 1]). An interval is what the measure can be for all pairs whose
-score is at most that of the level. Nothing is divided by a noisy number. Proof:
+The score of a pair of proportions is the sum of their squared normal scores, minus the score of the best possible pair.
+This is similar to a likelihood ratio; noise may put both estimates outside [0, 1]. An interval contains the values of
+the measure for all pairs whose score is at most the critical value. No step divides by a noisy number. Proof:
 docs/proofs/contingency-table.md.
 """
 
@@ -24,24 +24,26 @@ from dpstats.tables.shares import NoisyShare
 Numbers = NDArray[np.float64]
 
 _POINTS = 150
-_NEARLY_ALL = 1e-9  # a tail at which nearly every value is kept
+_NEARLY_ALL = 1e-9  # a tail probability that rejects almost no value
 _ONE_STD = float(ndtr(-1.0))
 
 
 @dataclass(frozen=True)
 class Measure:
-    """What is compared of two shares: increasing in the first, decreasing in the second.
+    """Measure of the difference between two proportions, increasing in the first and decreasing in the second.
 
     Attributes
     ----------
     name : str
+        Name in reports.
     none : float
-        Its value where the shares are equal.
+        Value for equal proportions.
     least : float
-        Its least value; the largest one is that with the groups exchanged.
+        Smallest value. Exchanging the groups gives the largest value.
     of : callable
+        Returns the value for the first and the second proportion.
     second : callable
-        Returns the second share, of the first and of the value.
+        Returns the second proportion for the first one and the value.
     """
 
     name: str
@@ -79,9 +81,9 @@ ODDS_RATIO = Measure("odds ratio", 1.0, 0.0, _odds_ratio, _share_of_odds)
 
 @dataclass(frozen=True, eq=False)
 class EffectErrors(ScoreErrors):
-    """Errors of a measure of two shares.
+    """Errors of a measure of two proportions.
 
-    Limits are rounded outward to a grid of pairs of shares.
+    Limits are rounded outward to a grid of pairs of proportions.
     """
 
     first: NoisyShare
@@ -112,12 +114,12 @@ class EffectErrors(ScoreErrors):
         return np.reshape(found, np.shape(value))
 
     def _score(self, value: float) -> float:
-        # The best of all pairs of shares that have the value.
+        # Minimize the score over all pairs of proportions with this value.
         first, second = self._scores
         back = self.measure.second(second.grid, self.measure.exchanged(value))
         a = np.unique(np.concatenate([first.grid, np.clip(back[np.isfinite(back)], 0.0, 1.0), [0.0, 1.0]]))
         b = self.measure.second(a, value)
-        # 0 / 0 is any share.
+        # 0 / 0 allows any proportion.
         b = np.where(np.isnan(b), second.best, b)
         possible = (b >= 0) & (b <= 1)
         least = float(np.min((first(a) + second(np.clip(b, 0.0, 1.0)))[possible], initial=np.inf))
@@ -127,10 +129,10 @@ class EffectErrors(ScoreErrors):
 def effect(
     first: NoisyShare, second: NoisyShare, measure: Measure, estimand: str, simulated: bool = False
 ) -> Estimates:
-    """Return what two groups differ by, with its test of no difference.
+    """Return the estimated effect between two groups, with its test of no difference.
 
-    The estimate is NaN where noise left nothing of a group. The standard error is half the length of the interval that
-    is wrong with the probability of one standard deviation.
+    The estimate is NaN if a group has no positive count. The standard error is half the length of the interval whose
+    error probability is the normal probability beyond one standard deviation.
     """
     errors = EffectErrors(first, second, measure)
     low, high = errors.limits(_ONE_STD)
@@ -148,7 +150,7 @@ def effect(
 
 
 class _Score:
-    """The squared normal score of each value of a share, less that of the best value."""
+    """The squared normal score of each value of a proportion, minus the score of the best value."""
 
     def __init__(self, share: NoisyShare) -> None:
         self._share = share
@@ -165,7 +167,7 @@ class _Score:
 
 
 def _grid(share: NoisyShare, tail: float) -> Numbers:
-    """Return values from the least to the largest that is not refuted, closer near the ends of [0, 1]."""
+    """Return a grid between the smallest and the largest value that is not rejected, finer near 0 and 1."""
     low, high = share.limits(tail)
     parts = [np.linspace(low, high, _POINTS)]
     if 0 < low < high:
@@ -178,14 +180,14 @@ def _grid(share: NoisyShare, tail: float) -> Numbers:
 def _range(
     first: NoisyShare, second: NoisyShare, scores: tuple[_Score, _Score], measure: Measure, level: float
 ) -> tuple[float, float]:
-    """Return the least and the largest value of a measure over all pairs of shares whose score is small enough."""
+    """Return the smallest and the largest value of a measure over all pairs of proportions with a small score."""
     allowed = float(chi2.ppf(level, 1))
     x, y = (
         _grid(share, float(ndtr(-np.sqrt(allowed + score.least))))
         for share, score in zip((first, second), scores, strict=True)
     )
     kept = scores[0](x)[:, None] + scores[1](y)[None] <= allowed
-    # What is between two points of a grid is kept if either is.
+    # Keep an interval between two grid points if either point is kept.
     outer = kept.copy()
     outer[1:] |= kept[:-1]
     outer[:-1] |= kept[1:]
@@ -193,7 +195,7 @@ def _range(
     wider[:, 1:] |= outer[:, :-1]
     wider[:, :-1] |= outer[:, 1:]
     values = measure.of(x[:, None], y[None])[wider]
-    # 0 / 0 may be anything.
+    # 0 / 0 allows any value.
     low = 0.0 if np.isnan(values).any() and measure.none == 1 else float(np.nanmin(values))
     high = float("inf") if np.isnan(values).any() else float(np.nanmax(values))
     return low, high

@@ -28,7 +28,7 @@ _NOTE = f"{FREE} Counts sampling error and noise, by a normal approximation."
 _ONE_STD = float(ndtr(-1.0))
 _TIES = 1 - 1e-9
 _CONTINUITY = 0.5
-"""Added to a count whose variance it is: an empty cell has a variance too."""
+"""Added to a count that estimates a variance, because the count of an empty cell has a variance too."""
 _LARGEST = 1e9
 _TINY = 1e-300
 _SHRUNK = 8.0
@@ -44,7 +44,7 @@ class EquationErrors(ScoreErrors):
     constant, slope : float
         The estimate is their ratio.
     variance : (float, float, float)
-        Of ``constant - v * slope``: coefficients of 1, v and v^2.
+        Variance of ``constant - v * slope``, as coefficients of 1, v and v^2.
     least, most : float
         Bounds of the possible values.
     """
@@ -57,7 +57,7 @@ class EquationErrors(ScoreErrors):
 
     @property
     def estimate(self) -> float:
-        """The solution, within the possible values; NaN where no value solves the equation."""
+        """The solution, within the possible values. NaN if no value solves the equation."""
         if self.slope <= 0:
             return math.nan
         return min(max(self.constant / self.slope, self.least), self.most)
@@ -110,7 +110,7 @@ class EquationErrors(ScoreErrors):
             return low, high
         if square == 0 or inside < 0:
             return self.least, self.most
-        # Every value outside the roots: one side may be impossible.
+        # Values outside both roots are possible, unless one side is outside the bounds.
         root = math.sqrt(inside)
         roots = sorted(((-line - root) / (2 * square), (-line + root) / (2 * square)))
         low = self.least if roots[0] >= self.least else max(roots[1], self.least)
@@ -125,7 +125,7 @@ class Strata:
     Attributes
     ----------
     counts : array of shape (..., strata, 2, 2)
-        As released: groups in rows, with the outcome and without it in columns.
+        Counts as released. Rows are groups. Columns are with and without the outcome.
     noise : array of shape (2,)
         Variances of the noise of a count with the outcome and of one without it.
     """
@@ -135,7 +135,7 @@ class Strata:
 
     @property
     def weights(self) -> Numbers:
-        """Mantel and Haenszel's weights 1/n of strata with n rows, less for those that noise hides."""
+        """Mantel-Haenszel weights 1/n of strata with n rows, smaller for strata that noise hides."""
         sizes = np.maximum(self.counts.sum(axis=(-2, -1)), 1.0)
         return np.asarray(sizes / (sizes**2 + _SHRUNK * self.noise.max()))
 
@@ -152,26 +152,26 @@ class Strata:
         return np.asarray(np.clip(found, measure.least, measure.exchanged(measure.least)))
 
     def variances(self, measure: Measure, value: float | Numbers) -> Numbers:
-        """Return the variances of the terms of the strata where the value is the right one."""
+        """Return the variances of the terms of the strata if the value is correct."""
         form = _form(measure, value)
         counts = np.maximum(self.counts, 0.0)
         sizes = counts.sum(axis=-1)
         shares = fitted_shares(measure, counts, value)
         expected = np.stack([sizes * shares, sizes * (1 - shares)], axis=-1)
-        # The sums of a group's counts are fixed, so its two errors of sampling are opposite.
+        # The size of a group is fixed, so the sampling errors of its two counts are opposite.
         sampling = sizes * shares * (1 - shares)
         right = np.einsum("...ij,...j->...i", form, expected[..., 1, :])
         left = np.einsum("...i,...ij->...j", expected[..., 0, :], form)
         variance = sampling[..., 0] * np.diff(right)[..., 0] ** 2 + right**2 @ self.noise
         variance = variance + sampling[..., 1] * np.diff(left)[..., 0] ** 2 + left**2 @ self.noise
-        # Products of two errors; at least one is noise.
+        # Add products of two errors. At least one of the two is noise.
         first, second = (sampling[..., [row]] + self.noise for row in (0, 1))
         both = np.einsum("...ij,...i,...j->...", form**2, first, second)
         alone = (form**2).sum(axis=(-2, -1)) * sampling[..., 0] * sampling[..., 1]
         return np.asarray(self.weights**2 * (variance + both - alone))
 
     def expected_counts(self, measure: Measure) -> Numbers:
-        """Return the counts that a common value makes likeliest."""
+        """Return the maximum likelihood estimate of the expected counts under a common value."""
         value = float(self.values(measure))
         counts = np.maximum(self.counts, 0.0)
         shares = fitted_shares(measure, counts, value if math.isfinite(value) else measure.none)
@@ -188,7 +188,7 @@ class Strata:
     def draw_tables(
         self, measure: Measure, cell: CountNoise, other: CountNoise, size: int, rng: np.random.Generator
     ) -> Strata:
-        """Draw tables with the common value in all strata, of the sizes that are estimated, with noise."""
+        """Draw noisy tables with the common value in all strata and the estimated sizes."""
         counts = np.maximum(self.counts, 0.0)
         sizes = as_int64(np.rint(counts.sum(axis=-1)))
         value = float(self.values(measure))
@@ -209,7 +209,7 @@ class CommonErrors(ScoreErrors):
 
     @property
     def estimate(self) -> float:
-        """The solution of the equation; NaN where there is none."""
+        """The solution of the equation. NaN without one."""
         return float(self.strata.values(self.measure))
 
     @property
@@ -273,7 +273,7 @@ def _form(measure: Measure, value: float | Numbers) -> Numbers:
 
 
 def fitted_shares(measure: Measure, counts: Numbers, value: float | Numbers) -> Numbers:
-    """Return the likeliest shares of both groups among those with a value, by bisection: shape (..., strata, 2).
+    """Return the most likely proportions of both groups given a value, of shape (..., strata, 2), by bisection.
 
     The likelihood is concave in the second share (in its logit, for an odds ratio), so its derivative has one root.
     """
@@ -305,10 +305,10 @@ def fitted_shares(measure: Measure, counts: Numbers, value: float | Numbers) -> 
 
 
 def paired_errors(gained: float, lost: float, total: float, noise: float) -> EquationErrors:
-    """Return the errors of the difference of two shares of the same rows, as in McNemar's test.
+    """Return the errors of the difference between two proportions of the same rows, as in McNemar's test.
 
-    ``gained`` and ``lost`` are the counts of rows that have the outcome on one side only; ``noise`` is the variance of
-    their difference's noise.
+    ``gained`` and ``lost`` are the counts of rows with the outcome on one side only. ``noise`` is the noise variance of
+    the difference between these counts.
     """
     changed = max(gained + lost, 0.0) + _CONTINUITY * (gained + lost <= 0)
     return EquationErrors(gained - lost, total, (changed + noise, 0.0, -total), -1.0, 1.0)
@@ -317,7 +317,7 @@ def paired_errors(gained: float, lost: float, total: float, noise: float) -> Equ
 def trend_errors(
     having: Numbers, lacking: Numbers, scores: Numbers, noise: tuple[float, float]
 ) -> EquationErrors:
-    """Return the errors of the slope of shares in the scores of groups, as in Cochran and Armitage's test.
+    """Return the errors of the slope of proportions in the scores of groups, as in the Cochran-Armitage test.
 
     ``noise`` are the variances of the noise of a count with the outcome and of one without it.
     """
@@ -421,6 +421,6 @@ def homogeneity_pvalue(
     rng = np.random.default_rng((PUBLIC_SEED, 3))
     drawn = strata.draw_tables(measure, having, lacking, size, rng)
     found = drawn.heterogeneity(measure)
-    # A simulated table that no value solves speaks for the null hypothesis.
+    # A simulated table without a common value counts as at least as extreme as the observed one: conservative.
     above = int(np.sum(~(found < _TIES * observed)))
     return observed, 1.0 if math.isnan(observed) else (1 + above) / (size + 1)

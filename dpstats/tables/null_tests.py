@@ -1,7 +1,7 @@
 """Tests of noisy tables: the projected chi-square statistic, and its null distribution by public simulation.
 
-The statistic is that of Kifer and Rogers (2017), in closed form; what is simulated is the whole release, noise and
-estimated margins included. Proof: docs/proofs/contingency-table.md.
+The statistic is the closed form of the projected statistic of Kifer and Rogers (2017). The simulation draws the whole
+release, including noise and estimated margins. Proof: docs/proofs/contingency-table.md.
 """
 
 from __future__ import annotations
@@ -20,32 +20,33 @@ from dpstats.tables.cells import Cells, projection
 Numbers = NDArray[np.float64]
 
 PUBLIC_SEED = 20_170_420
-"""Of all simulated null tables, so that a release has one p-value. A number, not a secret."""
+"""Public seed of all simulated null tables. It is fixed, so that a release has one p-value."""
 
 _LEAST = 0.5
-"""Margins are brought to at least so many rows: a level that none seems to have is not taken for impossible."""
+"""Smallest number of rows in a margin. It ensures that no level is treated as impossible."""
 _CONCENTRATED = 2.0
-"""By how many standard deviations of their noise margins are lowered for the second bootstrap."""
+"""Number of noise standard deviations by which margins are lowered for the second bootstrap."""
 _LEAST_VARIANCE = 1e-6
 """Least variance of a cell's noise in the statistic, in rows squared. Cells that the null hypothesis leaves empty are
 divided by it, so it stays far above rounding errors."""
 _TIES = 1 - 1e-9
-"""Simulated statistics above this multiple of the observed one count as ties with it, which rounding may separate."""
+"""Simulated statistics above this multiple of the observed one count as ties, because rounding may separate ties."""
 _BLOCK = 1 << 20  # cells that are simulated at once
 
 
 def projected_statistic(counts: Numbers, totals: Numbers, shares: Numbers, variance: float) -> Numbers:
-    """Return Q for each table: the distance of noisy counts from expected ones, in all directions that keep the total.
+    """Return Q for each table: the squared distance of noisy from expected counts, in directions that keep the total.
 
     It is a sum of squares, so it is never negative. Without noise it is Pearson's chi-square statistic.
 
     Parameters
     ----------
     counts : array of shape (size, K)
+        Noisy counts.
     totals : array of shape (size,)
-        Positive.
+        Positive totals.
     shares : array of shape (size, K) or (K,)
-        Under the null hypothesis; they add up to 1.
+        Proportions under the null hypothesis. They add up to 1.
     variance : float
         Variance of the noise of a cell.
     """
@@ -72,7 +73,7 @@ def independence_statistic(
 
 
 def margins_product(margins: Sequence[Numbers]) -> Numbers:
-    """Return the shares (size, r_1, ..., r_k) of independent attributes with margins (size, r_j)."""
+    """Return the proportions (size, r_1, ..., r_k) of independent attributes with margins (size, r_j)."""
     return reduce(lambda table, margin: table[..., None] * _last(margin, table.ndim), margins)
 
 
@@ -87,7 +88,7 @@ def _margin_shares(counts: Numbers, totals: Numbers, axis: int) -> Numbers:
 
 
 def concentrated(margin: Numbers, total: float, std: float) -> Numbers:
-    """Return a margin with all levels but the largest lowered by their noise, and the rest given to that one."""
+    """Return a concentrated margin: lower all levels except the largest by their noise, and add the rest to it."""
     lowered = np.maximum(margin * total - _CONCENTRATED * std, min(_LEAST, total / margin.size))
     largest = int(np.argmax(margin))
     lowered[largest] = 0.0
@@ -101,7 +102,7 @@ def independence_pvalue(cells: Cells, n_simulations: int) -> tuple[float, float]
     total = max(cells.total, 1.0)
     observed = independence_statistic(cells.counts[None], np.array([total]), shape, cells.noise)[0]
     margins = [_margin_shares(cells.counts[None], np.array([total]), axis)[0] for axis in range(len(shape))]
-    # A level's count is a sum over the other attributes.
+    # The count of a level is a sum over the other attributes.
     spreads = [cells.noise.of(cells.counts.size // size).std for size in shape]
     lowered = [concentrated(m, total, std) for m, std in zip(margins, spreads, strict=True)]
     pvalues = []
@@ -119,7 +120,7 @@ def independence_pvalue(cells: Cells, n_simulations: int) -> tuple[float, float]
 
 
 def fit_pvalue(cells: Cells, shares: Numbers, n_simulations: int) -> tuple[float, float]:
-    """Return the statistic and the p-value of a table against stated shares, whose null law is known."""
+    """Return the statistic and the p-value of a table against stated proportions. The null distribution is known."""
     flat = shares.ravel()
 
     def statistic(counts: Numbers, totals: Numbers) -> Numbers:
@@ -136,7 +137,7 @@ def fit_pvalue(cells: Cells, shares: Numbers, n_simulations: int) -> tuple[float
 
 
 def _simulated(cells: Cells, shares: Numbers, size: int, rng: np.random.Generator) -> tuple[Numbers, Numbers]:
-    """Return tables as they would be released under the null hypothesis, and their totals."""
+    """Return simulated releases of tables under the null hypothesis, and their totals."""
     n = max(1, math.floor(cells.total + 0.5))
     drawn = rng.multinomial(n, shares.ravel(), size) + cells.noise.draw(rng, (size, shares.size))
     totals = np.full(size, float(n))

@@ -1,4 +1,4 @@
-"""Pictures of a private proportion and of a private table."""
+"""Figures of a private proportion and of a private table."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _MOST_BARS = 40
 
 
 def plot_proportion(estimator: PrivateProportion, *, confidence_level: float = 0.95) -> Figure:
-    """Draw the confidence curve of a private proportion: the two-sided p-value of every value that it may have.
+    """Draw the confidence curve of a private proportion: the two-sided p-value of every possible value.
 
     Parameters
     ----------
     estimator : PrivateProportion
-        Fitted.
+        Fitted estimator.
     confidence_level : float, default=0.95
-        Of the interval that is marked.
+        Level of the marked interval.
 
     Returns
     -------
@@ -37,7 +37,7 @@ def plot_proportion(estimator: PrivateProportion, *, confidence_level: float = 0
     found = estimator.estimates()
     interval = found.confidence_interval(confidence_level)
     low, high = float(interval.low), float(interval.high)
-    # So wide that the curve ends near 0.
+    # Choose the range so that the curve is near 0 at both limits.
     wide = found.confidence_interval(1 - 1e-3)
     values = np.linspace(max(float(wide.low), 1e-9), min(float(wide.high), 1 - 1e-9), 301)
     pvalues = [found.test(value).pvalue for value in values]
@@ -60,19 +60,19 @@ def plot_table(table: ContingencyTable, *, attributes: Any = None, confidence_le
     Parameters
     ----------
     table : ContingencyTable
-        Fitted.
+        Fitted table.
     attributes : pair of attributes, by name or position, optional
-        The groups, and what is compared of them; may be left out where there are two. A table of one attribute, or one
-        of more with None, is drawn as bars of all its cells.
+        The attribute of the groups, and the attribute to compare. Default: both, if the table has two. A table with
+        one attribute, or with more than two and None, is drawn as bars of all its cells.
     confidence_level : float, default=0.95
-        Of each interval.
+        Level of each interval.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Left, tiles whose areas are the estimated proportions; the colour says how far a count is from independence, in
-        its standard deviations, noise included. Right, the proportions of the second attribute within each level of
-        the first.
+        Left: tiles with areas equal to the estimated proportions. The color shows how much a count differs from
+        independence, in standard deviations that include noise. Right: the proportions of the second attribute within
+        each level of the first.
     """
     cells = table.cells(attributes)
     shape = cells.counts.shape
@@ -158,7 +158,7 @@ def _interval_words(interval: ConfidenceInterval) -> str:
 
 
 def _shades(count: int) -> list[Any]:
-    """Return a colour for each of so many levels."""
+    """Return a color for each level."""
     from matplotlib import colormaps
 
     return [colormaps["viridis"](0.1 + 0.75 * j / max(count - 1, 1)) for j in range(count)]

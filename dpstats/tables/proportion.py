@@ -45,7 +45,7 @@ from dpstats.results import (
 from dpstats.tables.shares import CountShare, NoisyShare, ShareErrors
 
 COUNT, UNIFORM = "count", "uniform"
-_BITS = 52  # of the uniform: as many as a float keeps beside a half
+_BITS = 52  # bits of the uniform number: the precision of a float near one half
 _ESTIMAND = "the proportion in the population that the rows are a sample of"
 _COVER = {
     "conservative": "conservative: at least the level",
@@ -57,12 +57,12 @@ _REJECTED = "At 95% every proportion is rejected: noise has put the count far ou
 
 @dataclass(frozen=True)
 class ProportionPlan(ReleasePlan):
-    """The plan of a `PrivateProportion`: a count, and the coins of the uniform that its tests need.
+    """The plan of a `PrivateProportion`: a count, and the coin flips of the uniform number that its tests use.
 
     Attributes
     ----------
     missing : {"error", "drop"}
-        With "drop" the rows that are 1 and those that are 0 are counted, and errors are stated for no missing row.
+        "drop" counts the ones and the zeros separately. Stated errors assume that no row is missing.
     """
 
     missing: str = "error"
@@ -74,12 +74,12 @@ class ProportionPlan(ReleasePlan):
 
     @property
     def count_noise(self) -> CountNoise:
-        """The noise of a count."""
+        """Noise of a count."""
         noise = self.noise(COUNT)
         return CountNoise(noise.law, float(np.max(noise.scale)))
 
     def expected_error(self, std: float | NDArray[np.float64] | None = None) -> float:
-        """Return the expected squared error of ``count_ / n``, ``std`` (at most 1/2) the root of share (1 - share)."""
+        """Return the expected squared error of ``count_ / n``; ``std`` is at most 1/2, the root of p (1 - p)."""
         spread = 0.5 if std is None else check_real("std", std, at_least=0, at_most=0.5)
         # Two counts have noise of variance (1 - p)^2 + p^2 = 1 - 2 p (1 - p).
         noise = self.count_noise.variance * (1 - 2 * spread**2 if self.dropped else 1)
@@ -93,54 +93,57 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
     Parameters
     ----------
     epsilon : float, default=1.0
-        Privacy parameter, greater than 0.
+        Privacy parameter. Must be positive.
     delta : float, default=0.0
-        0 adds discrete Laplace noise of scale 1/epsilon to the count: the choice for one proportion. In (0, 1) Gaussian
-        noise, which is larger, for budgets that add up many releases by ``method="gdp"`` or "zcdp".
+        Privacy parameter, in [0, 1). 0 adds discrete Laplace noise of scale 1/epsilon to the count: the choice for a
+        single proportion. A positive value adds Gaussian noise. It is larger, but suits budgets that compose many
+        releases with ``method="gdp"`` or "zcdp".
     missing : {"error", "drop"}, default="error"
-        How to treat a missing entry. "error" refuses the data. "drop" leaves its row out. The proportion among the
-        observed rows then comes from noisy counts of ones and of zeros, each with twice the Laplace scale.
+        Treatment of a missing entry. "error" raises `InvalidData`. "drop" leaves the row out. The proportion of the
+        observed rows then uses noisy counts of ones and of zeros, each with twice the Laplace scale.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
-        Charged by every fit, before noise is drawn; shared by clones.
+        Budget that every call of ``fit`` charges before it draws noise. Clones share it.
 
     Attributes
     ----------
     proportion_ : float
-        ``count_ / n``, brought into [0, 1]. With ``missing="drop"``, the first of two counts over their sum;
-        NaN if neither is above 0.
+        ``count_ / n``, clipped to [0, 1]. With ``missing="drop"``, the count of ones divided by the sum of both counts;
+        NaN if neither count is positive.
     count_ : float
-        The noisy count, as released: a whole number at delta = 0; may be negative, or more than n.
+        Noisy count of ones as released. It may be negative or larger than n. At delta = 0 it is a whole number.
     statistic_ : float
-        What exact tests and intervals are from: ``count_``, at delta = 0 plus a uniform number in (-1/2, 1/2) that was
-        drawn after the release, once. It does not depend on the data. ``missing="drop"`` makes it equal to ``count_``.
+        Statistic of exact tests and intervals. At delta = 0 it is ``count_`` plus one uniform number in (-1/2, 1/2),
+        drawn after the release independently of the data. Otherwise, and with ``missing="drop"``, it is ``count_``.
     rows_ : float
-        With ``missing="drop"``: how many rows are observed, the sum of two noisy counts. It may be negative.
+        Noisy number of observed rows, the sum of both counts. It may be negative. Only with ``missing="drop"``.
     noise_std_ : float
         Standard deviation of the noise in ``proportion_``.
     privacy_ : PrivacyGuarantee
         Guarantee of the fit, for neighboring datasets that differ in one row.
     plan_ : ReleasePlan
+        The release plan: every released quantity and its noise.
     n_features_in_ : int
-        1.
+        Number of columns, always 1.
 
     Notes
     -----
     Intervals and tests come in two forms. Choose one before you look at either:
 
-    * "conservative", the default, uses the released count alone. It covers with at least its level. Without noise it is
-      the interval of Clopper and Pearson.
-    * "exact" adds a uniform number, once. With X binomial, X + discrete Laplace + uniform has a distribution that is
-      computed exactly (to 1e-17). Its one-sided tests are uniformly most powerful among all tests that are
-      epsilon-private (Awan and Slavkovic 2018). Intervals are never longer than conservative ones and cover with the
-      level itself, but their ends vary with the uniform number.
+    * "conservative", the default, uses the released count only. It has at least nominal coverage. Without noise it
+      equals the Clopper-Pearson interval.
+    * "exact" adds a uniform number, once. The distribution of a binomial count plus discrete Laplace and uniform noise
+      is computed exactly (to 1e-17). Its one-sided tests are uniformly most powerful among all tests that are
+      epsilon-private (Awan and Slavkovic 2018). Intervals are never longer than conservative ones and have exactly
+      nominal coverage, but their endpoints vary with the uniform number.
 
-    ``missing="drop"`` has only "conservative": a score interval that includes the noise of both counts and holds
-    approximately.
+    ``missing="drop"`` has only "conservative": a score interval that includes the noise of both counts. Its coverage is
+    approximate.
 
-    Both hold for every n, proportion and epsilon, if rows are independent. With Gaussian noise they are the same. Where
-    noise puts the count so far outside [0, n] that every proportion is rejected the interval is the nearer end alone.
+    Without missing rows, both are valid for every n, proportion and epsilon, if rows are independent. With Gaussian
+    noise they are equal. Noise can put the count so far outside [0, n] that every proportion is rejected. The interval
+    is then only the nearer of 0 and 1.
 
     References
     ----------
@@ -172,7 +175,7 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
         Parameters
         ----------
         n_samples, n_features : int
-            Public sizes; a proportion is of one column.
+            Public sizes. A proportion needs one column.
         """
         n = check_integer("n_samples", n_samples, at_least=1, at_most=2**31)
         if check_integer("n_features", n_features, at_least=1) != 1:
@@ -205,7 +208,7 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
     def _release(self, private: Mapping[str, Any], plan: ProportionPlan, session: Session) -> None:
         session.add(COUNT, private[COUNT])
         if UNIFORM in [stage.name for stage in plan.stages]:
-            # After the count, on which it does not depend.
+            # Draw the uniform number after the count. It does not depend on the count.
             session.coins(UNIFORM)
 
     def _report(self, released: Released, plan: ProportionPlan) -> None:
@@ -223,25 +226,25 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
 
     @property
     def _share(self) -> NoisyShare:
-        """Both counts, where missing rows are dropped."""
+        """Both counts, if missing rows are dropped."""
         noise = self.plan_.count_noise
         return NoisyShare(self.count_, self._zeros, noise, noise)
 
     def estimates(self, *, interval: str = "conservative") -> Estimates:
-        """Return the proportion with the exact distribution of its error: it can be pickled without the estimator.
+        """Return the proportion with the exact distribution of its error, as a result that can be pickled alone.
 
         Parameters
         ----------
         interval : {"conservative", "exact"}, default="conservative"
-            "conservative" covers with at least the level. "exact" covers with the level itself, but its ends depend on
-            the random number in ``statistic_``. At delta = 0 its one-sided tests are the most powerful ones.
+            "conservative" has at least nominal coverage. "exact" has exactly nominal coverage, but its endpoints depend
+            on the random number in ``statistic_``. At delta = 0 its one-sided tests are most powerful.
         """
         check_is_fitted(self)
         kind = check_choice("interval", interval, list(_COVER))
         plan, noise = self.plan_, self.plan_.count_noise
         if plan.dropped and kind == "exact":
             raise InvalidParameter("interval must be 'conservative' with missing='drop', got 'exact'")
-        # The tails of a whole number include it: with the uniform they begin half a step away.
+        # A tail of a discrete count includes the count. With the uniform number, tails begin half a step away.
         middle, half = (self.statistic_, 0.0) if kind == "exact" else (self.count_, noise.half)
         share = (
             self._share if plan.dropped else CountShare(middle - half, middle + half, plan.n_samples, noise)
@@ -307,7 +310,7 @@ class PrivateProportion(HasEstimates, PrivateEstimator[ProportionPlan]):
 
 
 def uniform(signs: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return uniform numbers in (-1/2, 1/2) made of coins (..., bits); never at an end."""
+    """Return uniform numbers in the open interval (-1/2, 1/2), computed from coin flips of shape (..., bits)."""
     bits = (np.asarray(signs) + 1) // 2
     width = bits.shape[-1]
     return np.asarray(bits @ 2.0 ** -np.arange(1, width + 1) + 2.0 ** -(width + 1) - 0.5)

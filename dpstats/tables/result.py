@@ -1,4 +1,4 @@
-"""What a test of a table reports."""
+"""The result of a test of a table."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from dpstats.results import Exported, Summary
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableTest(Exported, Reported):
-    """A test of a table that was released before: it costs no privacy.
+    """Result of a test on a released table. The test has no additional privacy cost.
 
     Attributes
     ----------
     statistic : float
-        The projected statistic of Kifer and Rogers (2017): about chi-square where there are many rows.
+        Projected statistic of Kifer and Rogers (2017). With many rows its null distribution is close to chi-square.
     pvalue : float
-        (1 + #{simulated >= statistic}) / (n_simulations + 1), of whole releases under the null hypothesis.
+        (1 + #{simulated >= statistic}) / (n_simulations + 1), for simulated releases under the null hypothesis.
     expected : ndarray
-        Counts under the null hypothesis, as estimated.
+        Estimated counts under the null hypothesis.
     null : str
-        The null hypothesis in words.
+        The null hypothesis as text.
     level_note : str
-        What is known of the level.
+        Statement about the level of the test.
     n_simulations : int
-        In each bootstrap.
+        Number of simulations in each bootstrap.
     privacy : PrivacyGuarantee
-        Of the release.
+        Guarantee of the release.
     name : str
-        Of the statistic.
+        Name of the statistic.
 
     Examples
     --------
@@ -61,7 +61,7 @@ class TableTest(Exported, Reported):
     name: str = "projected chi-square"
 
     def summary(self) -> Summary:
-        """Return a table; prints as text, shows as HTML in a notebook."""
+        """Return a table. It prints as text, and shows as HTML in a notebook."""
         notes = [f"From what was released before: it costs no privacy. {self.level_note}"]
         if self.privacy.simulated:
             notes.append("Simulated noise, not a private release: random_state was given.")

@@ -1,8 +1,8 @@
-"""Shares of rows that have a property, from noisy counts: which values these do not refute.
+"""Proportions of rows with a property, from noisy counts: the values that the counts do not reject.
 
-Of rows whose number is public one count is released. Of a group the rows with the property and those without it are
-counted, each with noise; how many there are is private. For a share t the statistic (1 - t) * with - t * without has
-mean 0, whatever the size of the group, so that no noisy number is divided by. Proof: docs/proofs/contingency-table.md.
+If the number of rows is public, the release has one count. A group has a private size, and the release has noisy counts
+of its rows with and without the property. For a proportion t the statistic (1 - t) * with - t * without has mean 0 for
+any size of the group. So no step divides by a noisy number. Proof: docs/proofs/contingency-table.md.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from dpstats.noisy_counts import CountNoise, at_least, at_most, limits
 Numbers = NDArray[np.float64]
 
 _RAISED = 1.0
-"""By how many standard deviations of its noise the size of a group is raised, which sampling errors are from."""
+"""Number of noise standard deviations that are added to the size of a group to compute sampling errors."""
 _CONTINUITY = 0.5
-"""Counts are whole numbers, of which a tail includes the one observed."""
+"""Half a step. Counts are whole numbers, and a tail includes the observed count."""
 _STEPS = 400
 
 
 @dataclass(frozen=True)
 class CountShare:
-    """A noisy count of so many rows. Its upper tail begins at ``low`` and its lower tail at ``high``."""
+    """A noisy count among a public number of rows. Its upper tail begins at ``low`` and its lower tail at ``high``."""
 
     low: float
     high: float
@@ -36,13 +36,13 @@ class CountShare:
     noise: CountNoise
 
     def pvalues(self, shares: Numbers) -> Limits:
-        """Return P(count so small) and P(count so large) where the share is one of these."""
+        """Return P(count at most the observed) and P(count at least the observed) for each proportion."""
         below = [at_most(self.high, self.n, float(share), self.noise) for share in np.ravel(shares)]
         above = [at_least(self.low, self.n, float(share), self.noise) for share in np.ravel(shares)]
         return np.reshape(below, np.shape(shares)), np.reshape(above, np.shape(shares))
 
     def limits(self, tail: float) -> tuple[float, float]:
-        """Return the least and the largest share that are not refuted."""
+        """Return the smallest and the largest proportion that are not rejected."""
         return limits(self.low, self.high, self.n, self.noise, tail)
 
     def error(self, share: float) -> float:
@@ -61,13 +61,13 @@ class NoisyShare:
 
     @property
     def estimate(self) -> float:
-        """The share, between 0 and 1; NaN where both counts are at most 0."""
+        """The proportion, between 0 and 1. NaN if neither count is positive."""
         having, lacking = max(self.having, 0.0), max(self.lacking, 0.0)
         return having / (having + lacking) if having + lacking > 0 else float("nan")
 
     @property
     def size(self) -> float:
-        """How many rows there are at most, by the noise's standard deviation; no fewer than 1."""
+        """Upper estimate of the number of rows, by the standard deviation of the noise, at least 1."""
         spread = np.sqrt(self.having_noise.variance + self.lacking_noise.variance)
         return float(max(self.having + self.lacking + _RAISED * spread, 1.0))
 
@@ -78,10 +78,10 @@ class NoisyShare:
         return float(np.sqrt(size * share * (1 - share) + noise) / size)
 
     def pvalues(self, shares: Numbers) -> Limits:
-        """Return P(statistic so small) and P(statistic so large) where the share is one of these.
+        """Return P(statistic at most the observed) and P(statistic at least the observed) for each proportion.
 
-        The statistic is a binomial deviation, of which the skewness counts, plus Laplace or Gaussian noise, of which
-        two cumulants count.
+        The statistic is a binomial deviation plus Laplace or Gaussian noise. The tails use the skewness of the first
+        and two cumulants of the second.
         """
         t = np.asarray(shares, dtype=np.float64)
         away = (1 - t) * self.having - t * self.lacking
@@ -89,10 +89,10 @@ class NoisyShare:
         noise = (1 - t) ** 2 * self.having_noise.variance + t**2 * self.lacking_noise.variance
         fourth = (1 - t) ** 4 * self.having_noise.fourth + t**4 * self.lacking_noise.fourth
         with np.errstate(divide="ignore", invalid="ignore"):
-            # A tail on the longer side of the binomial is that of a larger variance: Bernstein's.
+            # On the longer side of the binomial, use the larger variance of Bernstein's inequality.
             skew = sampling / (sampling + noise) * np.maximum(np.sign(away) * (1 - 2 * t), 0.0) / 3
             variance = sampling + noise + np.abs(away) * np.nan_to_num(skew)
-            # One Laplace variable of this part of the variance has the same fourth cumulant: 12 b^4 = 3 (2 b^2)^2.
+            # A Laplace variable with this part of the variance has the same fourth cumulant: 12 b^4 = 3 (2 b^2)^2.
             heavy = np.minimum(np.sqrt(fourth / 3), variance)
             std = np.sqrt(np.maximum(variance - heavy, 0.0))
         scale = np.sqrt(heavy / 2)
@@ -100,11 +100,11 @@ class NoisyShare:
         return below, above
 
     def limits(self, tail: float) -> tuple[float, float]:
-        """Return the least and the largest share that are not refuted; where all are, the one that is least so."""
+        """Return the smallest and largest proportion not rejected. If all are, return the least rejected one."""
         grid = np.linspace(0.0, 1.0, _STEPS + 1)
-        # Near the ends as closely as counts of a group of this size can tell.
+        # Near 0 and 1 the grid is as fine as the resolution of counts in a group of this size.
         fine = np.geomspace(0.01 / self.size, 0.5, _STEPS // 4) if self.size > 1 else grid
-        # Shares of a large group are refuted a step away; the one that was observed is not.
+        # In a large group, proportions one grid step away may be rejected. Add the observed proportion, which is not.
         observed = self.having / (self.having + self.lacking) if self.having + self.lacking > 0 else 0.0
         grid = np.unique(np.concatenate([grid, fine, 1 - fine, [min(max(observed, 0.0), 1.0)]]))
         kept = self._kept(grid, tail)
@@ -124,14 +124,14 @@ class NoisyShare:
 
 @dataclass(frozen=True, eq=False)
 class ShareErrors(ErrorDistribution):
-    """Errors of several shares.
+    """Errors of several proportions.
 
     Attributes
     ----------
     estimate : array
-        NaN where noise left nothing of a group.
+        Estimated proportions. NaN for a group without a positive count.
     shares : sequence of CountShare or NoisyShare
-        Of the estimates, in the order of ``numpy.ravel``.
+        Counts of the estimates, in the order of ``numpy.ravel``.
     """
 
     estimate: Numbers

@@ -1,4 +1,4 @@
-"""The formula interface of regression: declared columns, nothing of the design taken from the data."""
+"""The formula interface of regression. The design depends on declared columns only, never on the data."""
 
 from dpstats.regression.formula.model import Formula, parse
 from dpstats.regression.formula.source import FormulaRows

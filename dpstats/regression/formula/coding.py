@@ -1,4 +1,4 @@
-"""The columns of terms: products of numbers and of factors in treatment coding, as many as are of full rank."""
+"""The columns of terms: products of numbers and of factors in treatment coding, with full rank."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Indicator:
-    """Whether a row is in a level."""
+    """Indicator of one level of a factor: 1 for a row in the level, 0 otherwise."""
 
     text: str
     factor: str
@@ -78,10 +78,10 @@ class Column:
 
 
 def columns_of(terms: list[Any], declared: Declared) -> list[Column]:
-    """Return the columns of the terms, less those that earlier ones span whatever the data.
+    """Return the columns of the terms, without those that earlier columns span for any data.
 
-    The indicators of a factor add up to 1. So a term spans a part for each subset of its factors, the interaction of
-    the subset in treatment coding; of a term those parts are kept that no earlier one has.
+    The indicators of a factor add up to 1. So a term spans one part for each subset of its factors: the interaction
+    of the subset in treatment coding. A term keeps the parts that no earlier term has.
     """
     columns: list[Column] = []
     spanned: set[tuple[frozenset[str], frozenset[str]]] = set()
@@ -104,7 +104,7 @@ def columns_of(terms: list[Any], declared: Declared) -> list[Column]:
 
 
 def _joined(subsets: Iterable[tuple[str, ...]]) -> list[dict[str, bool]]:
-    """Return fewer interactions of the same span: for each of their factors, whether every level has a column."""
+    """Return fewer interactions with the same span. Each says, by factor, whether every level has a column."""
     codings = [dict.fromkeys(subset, False) for subset in subsets]
     while True:
         for short, long in itertools.permutations(codings, 2):
@@ -113,13 +113,13 @@ def _joined(subsets: Iterable[tuple[str, ...]]) -> list[dict[str, bool]]:
                 break
         else:
             return codings
-        # What lacks nothing but the reference of one factor, and the reference.
+        # Together these two have every level of one factor: the first lacks only its reference level.
         codings.remove(short)
         long |= dict.fromkeys(more, True)
 
 
 def part_of(factor: Any, declared: Declared) -> Number | Factor:
-    """Return what formulaic calls a factor, anything that is multiplied in a term, as a number or a factor."""
+    """Return a formulaic factor, that is anything multiplied in a term, as a number or a factor."""
     text, kind = factor.expr, factor.eval_method.value
     if kind == "literal":
         raise InvalidParameter(f"formula must have no numbers but 0 and 1 outside of I(), got {text}")
@@ -138,7 +138,7 @@ def part_of(factor: Any, declared: Declared) -> Number | Factor:
 
 
 def _reference(coding: list[ast.expr], levels: Categories) -> int:
-    """Return the code of the level in ``contr.treatment(level)``, of the first one without that."""
+    """Return the code of the level in ``contr.treatment(level)``. Without it, return the code of the first level."""
     code = -1 if coding else 0
     match coding:
         case [ast.Call(func=function, args=args, keywords=keywords)] if ast.unparse(function) in _CODINGS:

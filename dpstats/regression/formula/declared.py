@@ -1,4 +1,4 @@
-"""Columns with declared bounds or levels: what is public about each, and how it is read, by its name, row by row."""
+"""Columns with declared bounds or levels: public facts about each column, and reading it row by row."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dpstats.regression.formula.expressions import Span
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Declared:
-    """The bounds of numbers and the levels of factors, by the names of their columns."""
+    """The bounds of numeric columns and the levels of factors, by column name."""
 
     bounds: Mapping[str, tuple[float, float]]
     levels: Mapping[str, Categories]
@@ -58,17 +58,17 @@ def _check_levels(name: str, values: Any) -> Categories:
 
 
 def listed(names: Iterable[Any]) -> str:
-    """Return public names for a message, of many the first ones."""
+    """Return public names as text for a message. A long list shows the first names only."""
     return reprlib.repr(list(names))
 
 
 class Table:
-    """The declared columns of private data, each read when it is first asked for.
+    """The declared columns of private data. Each column is read at its first use.
 
     Raises
     ------
     InvalidData
-        If the data are no table, or a column is not there, cannot be read, or is of another length.
+        If the data are not a table, or if a column is missing, cannot be read, or has a different length.
     """
 
     def __init__(self, declared: Declared, data: Any) -> None:
@@ -78,7 +78,7 @@ class Table:
         self.codes = functools.cache(self._codes)
 
     def _number(self, name: str) -> Span:
-        """Return a column of numbers, NaN where one is missing or infinite."""
+        """Return a column of numbers, with NaN for missing and infinite entries."""
         bounds = self._declared.bounds
         if name not in bounds:
             raise InvalidParameter(
@@ -90,7 +90,7 @@ class Table:
         return Span(*bounds[name], np.where(np.isfinite(values), values, np.nan))
 
     def _codes(self, name: str) -> NDArray[np.int64]:
-        """Return the position of each row's level; refuse a row in none."""
+        """Return the position of each row's level. Raise an error if a row has an undeclared level."""
         levels = self._declared.levels[name]
         codes = levels.codes(self._read(name), f"data[{name!r}]")
         self._check_length(name, len(codes))
@@ -110,7 +110,7 @@ class Table:
 
 
 def _reader(data: Any) -> Callable[[str], Any]:
-    """Return how a column is got out of a table by its name."""
+    """Return the function that reads a column of a table by name."""
     data = in_memory(data)
     names = list(data) if isinstance(data, Mapping) else column_names(data) or []
     if len(set(names)) < len(names):

@@ -1,7 +1,8 @@
-"""Expressions of columns with declared bounds: their numbers row by row, and an interval that holds them.
+"""Expressions of columns with declared bounds: their values row by row, and an interval that contains these values.
 
-The interval of a function is found where the intervals of its arguments end, and where they are nearest to zero:
-everything here is monotone on either side of zero, and infinite or undefined at one of these points if anywhere.
+To bound a function, evaluate it at the endpoints of its arguments' intervals and at their points nearest to zero.
+This is sufficient because every supported function is monotone on either side of zero. If it is infinite or undefined
+anywhere, it is so at one of these points.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ from dpstats.errors import InvalidParameter
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A number for each row, and the interval that it is in while the columns it is made of are in their bounds."""
+    """A number for each row, and the interval that contains it if the columns it is built from are within bounds."""
 
     low: float
     high: float
     values: NDArray[np.float64]
 
     def clipped(self) -> Span:
-        """Return the same with every number in the interval; NaN stays."""
+        """Return the span with every number clipped to the interval. NaN stays."""
         return Span(self.low, self.high, np.clip(self.values, self.low, self.high))
 
 
 def expression(source: str) -> ast.expr:
-    """Return what Python reads, in which a name in backquotes is a name."""
+    """Parse a Python expression in which backquotes may enclose the name of a column."""
     stand_in = "name"
     while stand_in in source:
         stand_in += "_"
@@ -56,12 +57,13 @@ def expression(source: str) -> ast.expr:
 
 
 def evaluate(tree: ast.expr, column: Callable[[str], Span]) -> Span:
-    """Return an expression's numbers; columns are clipped to their bounds before anything is done with them.
+    """Return the values of an expression. Columns are clipped to their bounds before any operation.
 
     Raises
     ------
     InvalidParameter
-        If it is more than numbers, columns, operations and functions of single rows, or not finite within the bounds.
+        If the expression contains anything except numbers, columns, operations and functions of single rows. Also if
+        it is not finite for all values within the bounds.
     """
     return column(tree.id) if isinstance(tree, ast.Name) else _evaluate(tree, column)
 
@@ -78,7 +80,7 @@ def _evaluate(node: ast.expr, column: Callable[[str], Span]) -> Span:
             function, arguments = np.negative, [operand]
         case ast.BinOp(left=base, op=ast.Pow(), right=ast.Constant(value=exponent)):
             power = check_integer("a power in formula", exponent, at_least=1, at_most=20)
-            # A product is rounded in one way only, which no library's pow promises.
+            # Multiply repeatedly: products round in one way only, and no library's pow promises this.
             function, arguments = lambda x: functools.reduce(np.multiply, [x] * power), [base]
         case ast.BinOp(left=left, op=operation, right=right) if type(operation) in _OPERATIONS:
             function, arguments = _OPERATIONS[type(operation)], [left, right]
@@ -86,14 +88,14 @@ def _evaluate(node: ast.expr, column: Callable[[str], Span]) -> Span:
             function, arguments = _FUNCTIONS[_name(called)], [argument]
         case _:
             raise InvalidParameter(_refusal(node))
-    # Clipped: exp and log may round a number out of the interval.
+    # Clip the result, because exp and log may round a number out of the interval.
     return applied(ast.unparse(node), function, *(_evaluate(one, column) for one in arguments)).clipped()
 
 
 def applied(text: str, function: Callable[..., Any], *spans: Span) -> Span:
-    """Return a function of spans, called ``text`` in messages.
+    """Return a function of spans. Messages call it ``text``.
 
-    Numbers outside the intervals stay outside; what is finite stays so.
+    Numbers outside the intervals stay outside, and finite numbers stay finite.
     """
     points = [(span.low, min(max(span.low, 0.0), span.high), span.high) for span in spans]
     with np.errstate(all="ignore"):

@@ -1,7 +1,7 @@
-"""Formulas: what they mean by public declarations alone, and the design that each row of a table becomes by itself.
+"""Formulas with public declarations: the columns of the design, and the design row of each table row.
 
-formulaic parses a formula into terms. What these are made of is read here: formulaic would take levels, means and knots
-from the data, and evaluate Python in which a row may look at others.
+formulaic parses a formula into terms. This package evaluates the terms itself. formulaic would take levels, means and
+knots from the data, and would evaluate Python code in which a row may use other rows.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from dpstats.regression.formula.declared import Declared, Table, check_declared,
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Formula:
-    """What is public about a formula, and how a row of a table becomes a row of its design; made by `parse`.
+    """A formula with its declared columns. It turns each row of a table into a row of the design. Created by `parse`.
 
     Attributes
     ----------
     text : str
         The formula as it was given.
     response : str or None
-        Its left side; None where there is none.
+        The left side, or None for a formula without one.
     names : tuple of str, length d
-        The columns of the design without the intercept, named and ordered as formulaic does.
+        Columns of the design without the intercept, with the names and the order of formulaic.
     x_bounds : array of shape (d, 2)
-        Where each column is while the numbers it is made of are within their declared bounds.
+        Bounds of each column if the numbers it is built from are within their declared bounds.
     y_bounds : array of shape (2,) or None
-        The same of the response; None without one, and for a column without declared bounds (a classification needs
-        none).
+        Bounds of the response. None without a response, and for a response without declared bounds, which is allowed
+        for classification.
     has_intercept : bool
-        Whether there is an intercept beside these columns.
+        Whether the design has an intercept in addition to these columns.
 
     Examples
     --------
@@ -66,14 +66,14 @@ class Formula:
     def rows(self, data: Any) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
         """Return the design of a private table, and its response (None for a formula without one).
 
-        A row of them is made of the same row of ``data`` alone. It is NaN where it takes a number that is missing or
-        infinite. A number outside its declared bounds stays what it is, alone and in interactions; before a transform
-        (``log(x)``, ``I(x**2)``) it is clipped to them, so that nothing undefined comes out.
+        Each row of the design depends on the same row of ``data`` only. An entry is NaN if it uses a missing or
+        infinite number. A number outside its declared bounds stays unchanged, alone and in interactions. Before a
+        transform (``log(x)``, ``I(x**2)``) it is clipped to its bounds, so that the result is always defined.
 
         Parameters
         ----------
         data : data frame (pandas, polars, pyarrow), or mapping of str to 1-d sequence
-            Only the columns that the formula names are read.
+            Private rows. Only the columns that the formula names are read.
 
         Returns
         -------
@@ -83,16 +83,16 @@ class Formula:
         Raises
         ------
         InvalidData
-            If a column is not there or cannot be read, or a row is in no declared level of a factor. That refusal
-            itself tells that there is such a row, though not what it holds: declare whatever may occur, None for a
-            missing category.
+            If a column is missing or cannot be read, or if a row has an undeclared level of a factor. The error
+            reveals that such a row exists, but not its value. To avoid it, declare every level that may occur, and
+            None for a missing category.
         """
         table = Table(self._declared, data)
         y = None if self._response is None else self._response.of(table).values
         return _matrix(self._columns, table), y
 
     def predictors(self, data: Any) -> NDArray[np.float64]:
-        """Return the design alone, as `rows` does, of a table that need not have the response."""
+        """Return the design as `rows` does, without the response. The table need not have a response column."""
         return _matrix(self._columns, Table(self._declared, data))
 
 
@@ -102,31 +102,31 @@ def parse(
     bounds: Mapping[str, tuple[float, float]],
     levels: Mapping[str, Sequence[Any]] | None = None,
 ) -> Formula:
-    """Return what a formula means, from public declarations alone.
+    """Parse a formula, using public declarations only.
 
     Parameters
     ----------
     formula : str
         ``response ~ terms`` with the operators of formulaic and R: ``+``, ``-``, ``:``, ``*``, ``/``, ``**``, and
-        ``-1`` or ``+0`` for no intercept. A name that is none of Python's is in backquotes.
+        ``-1`` or ``+0`` for no intercept. Write a name that is not a Python identifier in backquotes.
 
-        A column in ``C()``, or with levels and no bounds, is a factor in treatment coding. Its reference is its first
-        level, or that of ``C(x, contr.treatment("b"))``, and has a column too where nothing before it stands for it
-        (without an intercept, say).
+        A column in ``C()``, or with levels and no bounds, is a factor in treatment coding. The reference is its first
+        level, or the level "b" in ``C(x, contr.treatment("b"))``. The reference gets its own column if no earlier
+        column represents it, for example without an intercept.
 
-        Transforms, of the response too: ``log``, ``log1p``, ``exp``, ``sqrt``, ``square``, ``abs`` (also
-        ``np.log``), and in them or in ``I()`` numbers, ``+ - * /`` and powers from 1 to 20.
+        Transforms, also of the response: ``log``, ``log1p``, ``exp``, ``sqrt``, ``square``, ``abs`` (also
+        ``np.log``). Their arguments, and ``I()``, may contain numbers, ``+ - * /`` and powers from 1 to 20.
     bounds : mapping of str to (low, high)
-        The public bounds of every number.
+        Public bounds of every numeric column.
     levels : mapping of str to sequence, optional
-        The public categories of every factor, two at least.
+        Public categories of every factor, at least two.
 
     Raises
     ------
     InvalidParameter
-        If the formula cannot be read, names a column without bounds or levels, would have its columns from the data
-        (``scale``, ``bs``, ``poly``), or has a column that is constant or not finite between the bounds, by interval
-        arithmetic (which gives ``I(x - x)`` the width of x twice).
+        If the formula cannot be parsed, or names a column without bounds or levels. Also if a function would compute
+        columns from the data (``scale``, ``bs``, ``poly``), or if a column is constant or not finite within the
+        bounds. Interval arithmetic decides this; it gives ``I(x - x)`` twice the width of x.
     DPStatsError
         If formulaic is not installed.
 
@@ -154,7 +154,7 @@ def parse(
         raise InvalidParameter(
             f"formula must give columns with different names, got {formula!r}, which gives {listed(names)}"
         )
-    # The bounds of a column are those that it has in a table without rows.
+    # A table without rows gives the bounds of a column.
     empty = Table(declared, dict.fromkeys([*declared.bounds, *declared.levels], ()))
     x_bounds = np.array([_bounds(column, empty) for column in columns])
     response = None if left is None else _response(left, declared)
@@ -194,7 +194,7 @@ def _bounds(column: Column | Number, empty: Table) -> tuple[float, float]:
 
 
 def _terms(formula: Any) -> tuple[list[Any] | None, list[Any]]:
-    """Return formulaic's terms of the left side, None without one, and of the right side by their degree."""
+    """Return formulaic's terms of the left side (None without one), and of the right side ordered by degree."""
     if not isinstance(formula, str):
         raise InvalidParameter(f"formula must be a str, got {reprlib.repr(formula)}")
     try:

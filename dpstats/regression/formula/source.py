@@ -1,4 +1,4 @@
-"""The rows of a formula's design, as a source: nothing of the data is read before a fit asks for it."""
+"""The rows of a formula's design as a source. It reads no data before a fit requests them."""
 
 from __future__ import annotations
 
