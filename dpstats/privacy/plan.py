@@ -180,11 +180,11 @@ class Plan(Exported):
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
     def facts(self) -> dict[str, Any]:
-        """Return what a reader of the plan has to know beside its stages, by name."""
+        """Return facts about the plan that its stages do not show, by name."""
         return {}
 
     def notes(self) -> list[str]:
-        """Return the same in words, one line each."""
+        """Return the facts as text, one line each."""
         return []
 
     def _size(self) -> dict[str, int]:
