@@ -116,7 +116,7 @@ def reweighted(weights: Numbers, f: Numbers, share: float, odds: float) -> Numbe
     """Multiply weights by 1 + (odds - 1) f in place, and divide by their new sum. ``share`` is the old answer of f.
 
     The factor is linear in f instead of a power. On 0/1 values both are equal. On other values the relative entropy
-    falls by the same amount (see the proof page). The new sum is known in advance, so one pass over the points suffices.
+    falls by the same amount (see the proof page). The new sum is known in advance, so one pass suffices.
     """
     rest = 1 / (1 + (odds - 1) * share)
     slope = (odds - 1) * rest

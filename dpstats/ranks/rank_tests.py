@@ -363,7 +363,12 @@ class MannWhitneyTest(GroupRankTest):
         )
 
     def _asked(self) -> tuple[str, str, str, str]:
-        return "two groups", self.alternative, "Mann-Whitney test", "values have the same distribution in both groups"
+        return (
+            "two groups",
+            self.alternative,
+            "Mann-Whitney test",
+            "values have the same distribution in both groups",
+        )
 
     def _read(self, rows: Rows, plan: RankPlan) -> Mapping[str, Any]:
         values, codes = self._grouped(rows, plan)
@@ -449,7 +454,12 @@ class KruskalWallisTest(GroupRankTest):
         return self._planned(n, n_features, moved, sizes or balanced(n, count), sizes is not None)
 
     def _asked(self) -> tuple[str, str, str, str]:
-        return "groups", "groups differ", "Kruskal-Wallis test", "values have the same distribution in all groups"
+        return (
+            "groups",
+            "groups differ",
+            "Kruskal-Wallis test",
+            "values have the same distribution in all groups",
+        )
 
     def _read(self, rows: Rows, plan: RankPlan) -> Mapping[str, Any]:
         sums = centred_rank_sums(*self._grouped(rows, plan), len(plan.sizes))
