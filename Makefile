@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 DOCS := $(VENV)/.docs
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-slow test-oldest test-kernels lint bench validate validate-fast validate-identity validate-regression validate-groups validate-tables validate-sql validate-statistic real searches audit audit-peers mutants docs examples clean
+.PHONY: demo test test-quick test-slow test-oldest test-kernels lint bench validate validate-fast validate-identity validate-regression validate-groups validate-tables validate-sql validate-statistic real searches audit audit-peers mutants docs examples clean
 
 # A stamp for what users have, and one for what tests need beside: both are made anew when their description changes.
 $(PLAIN): pyproject.toml
@@ -37,6 +37,11 @@ lint: $(INSTALLED)
 # and calibrations that are kept, are computed once. What is imported is compiled once, for processes and subprocesses.
 test: lint
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow"
+
+# The tests of one package, its doctests and its entries of the registry: `make test-quick PKG=groups`, in half a minute.
+test-quick: $(INSTALLED)
+	@test -d dpstats/$(PKG) -a -n "$(PKG)" || { echo "PKG must be a package of dpstats: make test-quick PKG=groups"; exit 2; }
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" --package $(PKG) tests/$(PKG) dpstats/$(PKG) tests/conformance
 
 # Long simulations and audits, of which `make test` has shorter ones: five minutes. tests/slow.txt names them.
 test-slow: $(INSTALLED)

@@ -1,4 +1,4 @@
-"""Which tests are slow: `make test` leaves them to `make test-slow`, and a plain pytest runs all."""
+"""Which tests run: `make test` leaves slow ones to `make test-slow`, and `make test-quick` asks for a package."""
 
 from __future__ import annotations
 
@@ -14,7 +14,28 @@ GONE = pytest.StashKey[set[str]]()
 """Names of the list that are no tests, where everything was collected."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--package",
+        help="of tests/conformance run what is about entries of this package of dpstats, and no more",
+    )
+
+
+def is_about(item: pytest.Item, package: str) -> bool:
+    """Return whether a test of the registry is about an entry of a package; True for all other tests."""
+    if "conformance" not in item.path.parts:
+        return True
+    params = getattr(item, "callspec", None)
+    covered = [getattr(param, "covers", None) for param in params.params.values()] if params else []
+    return any(getattr(kind, "__module__", "").split(".")[1:2] == [package] for kind in covered)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    package = config.getoption("--package")
+    if package is not None:
+        left = [item for item in items if not is_about(item, package)]
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if is_about(item, package)]
     slow = set(LIST.read_text(encoding="utf-8").splitlines())
     for item in items:
         if item.nodeid in slow:

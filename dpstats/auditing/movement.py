@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -124,13 +125,27 @@ def moved(stage: Stage | JointStage, first: Steps, second: Steps) -> Fraction:
     if stage.noise == "joint":
         moves = [int(x) - int(y) for x, y in zip(first, second, strict=True)]
         return Fraction(max(0, *moves) - min(0, *moves))
-    total = Fraction(0)
     power = 1 if stage.noise == "laplace" else 2
-    for vector in vectors(stage):
-        a, b = (steps[vector.name] if isinstance(steps, Mapping) else steps for steps in (first, second))
-        steps = [abs(int(x) - int(y)) for x, y in zip(a, b, strict=True)]
-        total += sum(step**power for step in steps) / Fraction(vector.unit) ** power
+    if isinstance(stage, Stage):
+        a, b = (steps[stage.name] if isinstance(steps, Mapping) else steps for steps in (first, second))
+        return Fraction(_raised_distance(a, b, power))
+    total = Fraction(0)
+    for block in stage.blocks:
+        distance = _raised_distance(first[block.name], second[block.name], power)
+        if distance:
+            total += distance * _per_step(block.unit_steps, power)
     return total
+
+
+def _raised_distance(first: Any, second: Any, power: int) -> int:
+    """Return the sum of the differences of two vectors of integers, raised to a power: exact."""
+    return sum(abs(int(x) - int(y)) ** power for x, y in zip(first, second, strict=True) if x != y)
+
+
+@lru_cache(maxsize=256)
+def _per_step(unit: float, power: int) -> Fraction:
+    """Return what a step counts, of so many to a unit."""
+    return 1 / Fraction(unit) ** power
 
 
 def stated(stage: Stage | JointStage) -> Fraction:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -139,10 +140,17 @@ def _parts(count: int) -> list[slice]:
     return [slice(start, start + _MOST) for start in range(0, count, _MOST)]
 
 
+@cache
+def _quadrature() -> tuple[Floats, Floats]:
+    """Return the nodes and weights of Gauss's quadrature on [-1, 1]."""
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    return nodes, weights
+
+
 def range_tail(distance: Floats, count: int) -> Floats:
     """Return P(max - min > x) for ``count`` independent standard normal variables (Tukey's studentized range)."""
     x = np.asarray(distance, dtype=np.float64)
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    nodes, weights = _quadrature()
     # The largest is where it is, and all others within x below it.
     largest, density = 8.5 * nodes, 8.5 * weights * np.exp(-((8.5 * nodes) ** 2) / 2) / math.sqrt(2 * math.pi)
     within = ndtr(largest) - ndtr(largest - x[..., None])

@@ -224,16 +224,11 @@ def hull(ratio: Ratio, z: Floats) -> tuple[Floats, Floats]:
     kept |= grid == start
     first = np.argmax(kept, axis=0)
     last = len(grid) - 1 - np.argmax(kept[::-1], axis=0)
-    low = _halved(ratio, z, grid, first, np.maximum(first - 1, 0))
-    high = _halved(ratio, z, grid, last, np.minimum(last + 1, len(grid) - 1))
-    return low, high
-
-
-def _halved(ratio: Ratio, z: Floats, grid: Floats, inner: NDArray[Any], outer: NDArray[Any]) -> Floats:
-    inside = np.take_along_axis(grid, inner[None], axis=0)[0]
-    outside = np.take_along_axis(grid, outer[None], axis=0)[0]
+    inside = np.take_along_axis(grid, np.stack([first, last]), axis=0)
+    beyond = np.stack([np.maximum(first - 1, 0), np.minimum(last + 1, len(grid) - 1)])
+    outside = np.take_along_axis(grid, beyond, axis=0)
     for _ in range(_HALVINGS):
         middle = (inside + outside) / 2
         keep = np.abs(ratio.score(middle)) <= z
         inside, outside = np.where(keep, middle, inside), np.where(keep, outside, middle)
-    return np.asarray(inside)
+    return inside[0], inside[1]

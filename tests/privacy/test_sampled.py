@@ -6,11 +6,11 @@ import itertools
 import math
 from collections.abc import Callable
 
-import mpmath
 import numpy as np
 import pytest
 from dp_accounting import dp_event
 from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
+from scipy.stats import norm
 
 from dpstats.errors import InvalidParameter
 from dpstats.privacy import Neighbors, PrivacyBudget, compose, poisson_subsampling
@@ -30,14 +30,16 @@ from dpstats.privacy.totals import compose as total_of
 
 ADDED = Neighbors.ADD_OR_REMOVE_ONE
 EPSILONS = [0.0, 1e-6, 0.01, 0.1, 0.5, 1.0, 2.0, 5.0]
-Density = Callable[[mpmath.mpf], mpmath.mpf]
+Density = Callable[[np.ndarray], np.ndarray]
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(60)
 
 
 def divergence(epsilon: float, p: Density, q: Density, places: list[float]) -> float:
-    """Return the integral of (p - e^epsilon q)_+ to 15 digits."""
-    factor = mpmath.exp(epsilon)
-    cuts = [-mpmath.inf, *places, mpmath.inf]
-    return float(mpmath.quad(lambda x: max(p(x) - factor * q(x), 0), cuts))
+    """Return the integral of (p - e^epsilon q)_+ to 14 digits; it is smooth between the places, and 0 far out."""
+    edges = np.unique(np.concatenate([np.linspace(-40, 60, 201), places]))
+    middle, half = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
+    x = middle[:, None] + half[:, None] * NODES
+    return float((np.maximum(p(x) - math.exp(epsilon) * q(x), 0) * WEIGHTS * half[:, None]).sum())
 
 
 def check(found: float, exact: float, near: float = 1e-6) -> None:
@@ -46,11 +48,11 @@ def check(found: float, exact: float, near: float = 1e-6) -> None:
 
 
 def normal(mean: float) -> Density:
-    return lambda x: mpmath.npdf(x, mean, 1)
+    return lambda x: norm.pdf(x, mean)
 
 
 def mixture(shifts: list[float], chances: list[float]) -> Density:
-    return lambda x: mpmath.fsum(c * mpmath.npdf(x, s, 1) for s, c in zip(shifts, chances, strict=True))
+    return lambda x: np.sum([c * norm.pdf(x, s) for s, c in zip(shifts, chances, strict=True)], axis=0)
 
 
 @pytest.mark.parametrize(("mu", "rate"), [(0.5, 0.01), (2.0, 0.2), (1.0, 0.9), (0.1, 1.0)])

@@ -169,12 +169,10 @@ def entries() -> Iterator[Entry]:
     plan = right.plan(len(pair[0]), 2)
     few = staying()
 
-    def integers(made: Any) -> Any:
-        own = made.plan(len(few[0]), 2)
-        return lambda data: [of_all_keys(made, own, data)]
+    own = right.plan(len(few[0]), 2)
 
     def steps(data: Dataset) -> list[Steps]:
-        return integers(right)(data)
+        return [of_all_keys(right, own, data)]
 
     bugs = [
         ("half the noise", HalfNoise(**OPTIONS), crowded(), 20_000),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,6 +26,19 @@ from registry.movement import joined
 
 Dataset = Any
 Draw = Callable[[Dataset, np.random.Generator, int], np.ndarray]
+
+
+class Asked(Sequence[Steps]):
+    """The integers of each stage, each read from the data when it is asked for."""
+
+    def __init__(self, answers: Sequence[Callable[[], Steps]]) -> None:
+        self._answers = answers
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._answers[place]()
 
 
 @dataclass(frozen=True)
@@ -73,7 +86,7 @@ class Entry:
     covers: type
     proof: str
     plan: Plan
-    integers: Callable[[Dataset], list[Steps]]
+    integers: Callable[[Dataset], Sequence[Steps]]
     pairs: Callable[[], Iterator[tuple[Dataset, Dataset]]]
     draw: Draw
     dataset: Dataset

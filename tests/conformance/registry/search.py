@@ -24,12 +24,6 @@ def additive(entry: Entry) -> tuple[Stage | JointStage, ...]:
     return entry.stages or (noisy(entry.plan) if len(entry.integers(entry.dataset)) else ())
 
 
-def ratios(entry: Entry, first: Dataset, second: Dataset) -> list[Fraction]:
-    """Return what a pair moves each stage by, over what the stage declares, in the stage's own power of the norm."""
-    both = zip(entry.integers(first), entry.integers(second), strict=True)
-    return [moved(stage, *steps) / stated(stage) for stage, steps in zip(additive(entry), both, strict=True)]
-
-
 def _norms(stage: Stage | JointStage, ratio: Fraction) -> float:
     """Return a ratio of norms; it is above 1 only if the exact ratio is."""
     found = float(ratio) ** (0.5 if stage.noise == "gaussian" else 1.0)
@@ -46,13 +40,25 @@ class Search:
     def __init__(self, entry: Entry, *, steps: int, pairs: int | None = None, seed: int = 0) -> None:
         self.entry, self.steps, self.pairs = entry, steps, pairs
         self.rng = np.random.default_rng(seed)
+        self.stages = additive(entry)
+
+    def ratios(self, first: Dataset, second: Dataset, only: int | None = None) -> list[Fraction]:
+        """Return what a pair moves each stage by, over what the stage declares, in the stage's own power of the norm.
+
+        ``only`` is the place of a stage, where the others are not asked about.
+        """
+        places = range(len(self.stages)) if only is None else [only]
+        a, b = self.entry.integers(first), self.entry.integers(second)
+        if not len(a) == len(b) == len(self.stages):
+            raise ValueError(f"{self.entry.name}: integers must be those of {len(self.stages)} stages")
+        return [moved(self.stages[k], a[k], b[k]) / stated(self.stages[k]) for k in places]
 
     def run(self, target: float = math.inf) -> dict[str, float]:
         """Return the largest ratio of norms of every stage; a stage that reaches ``target`` is not searched further."""
-        stages = additive(self.entry)
+        stages = self.stages
         best: list[list[tuple[Fraction, int, Any]]] = [[] for _ in stages]
         for order, pair in enumerate(itertools.islice(self.entry.pairs(), self.pairs)):
-            for found, ratio in zip(best, ratios(self.entry, *pair), strict=True):
+            for found, ratio in zip(best, self.ratios(*pair), strict=True):
                 found.append((ratio, -order, pair))
                 if len(found) > 4 * _STARTS:
                     found.sort(key=lambda item: item[:2], reverse=True)
@@ -74,7 +80,7 @@ class Search:
             return ratio
         for _ in range(self.steps):
             changed = self._changed(rows, *pair)
-            found = ratios(self.entry, *changed)[place]
+            (found,) = self.ratios(*changed, only=place)
             if found >= ratio:
                 ratio, pair = found, changed
         return ratio
