@@ -304,6 +304,7 @@ INSIDE = {
         "truncation",
         "plan",
         "answers",
+        "several",
         "private_sql",
         "__init__",
     ],

@@ -18,7 +18,7 @@ from dpstats.privacy.stages import Smooth, Stage
 from dpstats.results import Exported
 from dpstats.sensitivity.levels import LEVEL, half_width, noise_width
 from dpstats.sql.plan import ANSWER, SQLPlan
-from dpstats.sql.query import Measure, Query
+from dpstats.sql.query import Measure, Query, Several
 
 Numbers = NDArray[np.float64]
 
@@ -36,12 +36,15 @@ class Off:
         Scales of Laplace noise that were added up; none where the scale is private.
     stage : Smooth, optional
         That of noise of a private scale, whose level was released with noise of ``level_scale`` as ``level``.
+    law : {"laplace", "gaussian"}
+        The distribution of noise with a known scale.
     """
 
     scales: tuple[float, ...] = ()
     stage: Smooth | None = None
     level: float | None = None
     level_scale: float = 0.0
+    law: str = "laplace"
 
     @property
     def known(self) -> bool:
@@ -49,7 +52,7 @@ class Off:
         return self.stage is None or self.level is not None
 
     def describe(self, measure: Measure) -> str:
-        """Return the noise in words."""
+        """Describe the noise."""
         if self.stage is None:
             unit = 1 / measure.reach if measure.kind == "mean" else measure.spacing
             words = "Laplace of scale " + " and ".join(f"{scale * unit:.4g}" for scale in self.scales)
@@ -88,7 +91,7 @@ class AnswerErrors(ErrorDistribution):
     Attributes
     ----------
     values : array of shape (n_cells,), or a number
-        In the units of the data.
+        Values in the units of the data.
     raw : array of shape (n_cells, parts)
         In steps: the count and the sum of a mean.
     measure : Measure
@@ -155,13 +158,13 @@ class PrivateTable(HasEstimates, Exported):
     Attributes
     ----------
     names : tuple of str
-        Of the columns that rows are grouped by.
+        Names of the columns in GROUP BY.
     cells : tuple of tuple
         Their declared values.
     values : ndarray of shape (n_cells,)
         In the units of the data; counts may be negative.
     label : str
-        What the values are called.
+        Name of the values.
     guarantee : PrivacyGuarantee
     method : {"public", "smooth", "threshold", "race"}
         What the noise is scaled by: a public bound, the smooth sensitivity, or a threshold for every unit.
@@ -194,7 +197,7 @@ class PrivateTable(HasEstimates, Exported):
 
     @property
     def estimand(self) -> str:
-        """In words, what intervals cover."""
+        """Description of the covered quantities."""
         what = {"count": "count", "distinct": "number of different values", "sum": "sum", "mean": "mean"}[
             self.measure.kind
         ]
@@ -313,8 +316,8 @@ class PrivateAnswer(PrivateTable):
         )
 
 
-def answered(query: Query, plan: SQLPlan, released: Any, guarantee: PrivacyGuarantee) -> PrivateTable:
-    """Return the answer to a query from what was released."""
+def read_numbers(query: Query, plan: SQLPlan, released: Any) -> tuple[Numbers, Off, tuple[float, ...]]:
+    """Return the numbers of all cells in steps, their noise, and the thresholds of units."""
     measure, size = query.measure, query.cells
     thresholds: list[float] = []
     if plan.truncations:
@@ -326,7 +329,8 @@ def answered(query: Query, plan: SQLPlan, released: Any, guarantee: PrivacyGuara
             total += sign * numbers
             scales.append(scale)
             if power is not None:
-                thresholds.append(2.0**power * (1 if measure.kind == "mean" else measure.spacing))
+                step = measure.spacing if isinstance(measure, Measure) and measure.kind != "mean" else 1.0
+                thresholds.append(2.0**power * step)
         off = Off(tuple(scales))
     else:
         total = released[ANSWER]
@@ -341,8 +345,15 @@ def answered(query: Query, plan: SQLPlan, released: Any, guarantee: PrivacyGuara
             )
         else:
             assert isinstance(stage, Stage)
-            off = Off((stage.scale_steps,))
-    raw = np.reshape(total, (size, measure.parts))
+            off = Off((stage.scale_steps,), law=stage.noise)
+    return np.reshape(total, (size, measure.parts)), off, tuple(thresholds)
+
+
+def answered(query: Query, plan: SQLPlan, released: Any, guarantee: PrivacyGuarantee) -> PrivateTable:
+    """Return the answer to a query from its release."""
+    measure, size = query.measure, query.cells
+    assert isinstance(measure, Measure)
+    raw, off, thresholds = read_numbers(query, plan, released)
     kind = PrivateTable if query.groups else PrivateAnswer
     return kind(
         tuple(group.name for group in query.groups),
@@ -351,7 +362,7 @@ def answered(query: Query, plan: SQLPlan, released: Any, guarantee: PrivacyGuara
         query.label,
         guarantee,
         plan.method,
-        tuple(thresholds),
+        thresholds,
         query.text,
         measure,
         raw,
@@ -359,8 +370,8 @@ def answered(query: Query, plan: SQLPlan, released: Any, guarantee: PrivacyGuara
     )
 
 
-def _only_negative(measure: Measure) -> bool:
-    return measure.kind == "sum" and measure.high <= 0 and measure.low < 0
+def _only_negative(measure: Measure | Several) -> bool:
+    return isinstance(measure, Measure) and measure.kind == "sum" and measure.high <= 0 and measure.low < 0
 
 
 def _values(raw: Numbers, measure: Measure) -> Numbers:

@@ -14,7 +14,7 @@ from dpstats.sql.aggregates import groups_of, measure_of
 from dpstats.sql.catalogue import Catalogue
 from dpstats.sql.conditions import Compare, conjuncts
 from dpstats.sql.predicates import condition_of
-from dpstats.sql.query import Bin, Query
+from dpstats.sql.query import Bin, Measure, Query
 from dpstats.sql.scope import Known, Scope, column_of, no_reals, same_type
 from dpstats.sql.syntax import allow_only, argument, kind_of, name_of, refuse, tree_of
 from dpstats.sql.units import unit_columns
@@ -56,7 +56,7 @@ class _Reader:
         groups = tuple(groups_of(tree, scope, self._catalogue))
         measure, label = measure_of(tree, scope, groups, self._catalogue)
         unit = unit_columns(relation, self._units) if self._protects_units else ()
-        if measure.kind == "distinct":
+        if isinstance(measure, Measure) and measure.kind == "distinct":
             assert measure.column is not None
             for group in groups:
                 if any(isinstance(value, Bin) for value in group.values):
