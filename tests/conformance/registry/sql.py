@@ -185,7 +185,9 @@ def several_entries(first: Database) -> Iterator[Entry]:
             integers=numbers(asked),
             pairs=lambda: small(rows, 2, "r"),
             understated=(
-                Understated("one row goes and none comes", half, numbers(asked), lambda pair=pair: iter([pair])),
+                Understated(
+                    "one row goes and none comes", half, numbers(asked), lambda pair=pair: iter([pair])
+                ),
                 Understated(
                     "shares that add up to more than the whole",
                     plan,
