@@ -86,7 +86,8 @@ class RowDistanceTest(PrivateTest):
     ----------
     mean : float or array of shape (n_features,), default=0.0
         Public mean under the null hypothesis. With labels (a pandas Series) it is matched to the columns of a data
-        frame by name, and different names raise an error. The same holds for ``cov``. `plan` and `power` use its given order.
+        frame by name, and different names raise an error. The same holds for ``cov``. `plan` and `power` use the given
+        order.
     cov : None, array of shape (n_features,) or (n_features, n_features), default=None
         Public covariance matrix, or variances. None is the identity.
     null : {"normal", "product"}, default="normal"

@@ -112,7 +112,7 @@ class RowCentering:
         while terms.shape[1] > 1:
             half = terms.shape[1] // 2
             terms = terms[:, :half] + terms[:, half:]
-        # An integral of the clip exceeds it only by rounding errors. Clip it, because the proof requires integers inside.
+        # An integral of the clip exceeds it only by rounding errors. Clip it, because the proof requires this range.
         return np.asarray(as_int64(np.clip(np.rint(terms[:, 0]), -self._clip, self._clip)))
 
     def window(self, n: int) -> Window:

@@ -81,8 +81,8 @@ def staged_reduction(
             break
         K = min(constant(n, d, Delta), anywhere)
         schedule.append(LipschitzStage(Delta, K, e, null_constant * n * math.sqrt(d) + K * log_b / e))
-        # Delta = nd is no constraint, so skip a step that would enlarge Delta. Keep Delta at least d: with an odd number
-        # of rows, opposite pairs and one more row have |<x_j, S>| = d, so no dataset would satisfy a smaller bound.
+        # Every dataset satisfies Delta = nd, so skip a step that would enlarge Delta. Below d, C(Delta) may be empty
+        # for an odd number of rows. At d it is not: opposite pairs and one more row have |<x_j, S>| = d.
         reduced = step_constant * (d + math.sqrt(n * d) + Delta / (n * e) + math.sqrt(Delta / e)) * log_b
         Delta = max(float(d), min(Delta, reduced))
     last = LipschitzStage(Delta, min(constant(n, d, Delta), anywhere), e, n * (n - 1) * distance**2 / 4)
