@@ -138,13 +138,13 @@ def moved(stage: Stage | JointStage, first: Steps, second: Steps) -> Fraction:
 
 
 def _raised_distance(first: Any, second: Any, power: int) -> int:
-    """Return the sum of the differences of two vectors of integers, raised to a power: exact."""
+    """Return the exact sum of the differences of two integer vectors, each raised to ``power``."""
     return sum(abs(int(x) - int(y)) ** power for x, y in zip(first, second, strict=True) if x != y)
 
 
 @lru_cache(maxsize=256)
 def _per_step(unit: float, power: int) -> Fraction:
-    """Return what a step counts, of so many to a unit."""
+    """Return the weight of one step: the inverse of ``unit``, raised to ``power``."""
     return 1 / Fraction(unit) ** power
 
 

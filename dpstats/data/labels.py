@@ -46,7 +46,7 @@ def unit_of(X: Any) -> str:
 
 
 def declare_unit(X: Any, unit: str) -> Any:
-    """Return rows, of which each is one unit; a data frame of pandas carries its name."""
+    """Return ``X`` with the name of its unit, which only a data frame of pandas can carry."""
     if unit != "row" and isinstance(getattr(X, "attrs", None), dict):
         X.attrs[UNIT] = (unit, len(X))
     return X
@@ -55,7 +55,7 @@ def declare_unit(X: Any, unit: str) -> Any:
 def by_name(name: str, value: Any, names: list[Any] | None) -> Any:
     """Return a public parameter with one entry per column, or a matrix, in the order of the columns ``names``.
 
-    A parameter without labels is returned as it is; so is one with the labels 0, 1, ... that pandas gives where
+    A parameter without labels is returned unchanged, as is one with the labels 0, 1, ... that pandas gives where
     none are given, unless these are the columns. Other labels have to be those of the columns.
     """
     import numpy as np
@@ -70,7 +70,7 @@ def by_name(name: str, value: Any, names: list[Any] | None) -> Any:
     if array.shape == (len(names),):
         return array[orders[0]]
     if array.shape == (len(names), len(names)):
-        # Labelled on one side, the other has the same order.
+        # Labeled on one side, the other has the same order.
         return array[np.ix_(orders[0], orders[-1])]
     return value
 
@@ -78,7 +78,7 @@ def by_name(name: str, value: Any, names: list[Any] | None) -> Any:
 def pairs_by_name(name: str, value: Any, names: list[Any] | None) -> Any:
     """Return public pairs, one per column, in the order of the columns ``names``; what has no labels as it is.
 
-    Labelled are a mapping {column: (low, high)}, and a data frame whose index has the columns and whose two columns are
+    Labeled are a mapping {column: (low, high)}, and a data frame whose index has the columns and whose two columns are
     the ends, or the other way round.
     """
     import numpy as np

@@ -1,4 +1,4 @@
-"""Complete cases: how many rows have no missing entry, and so many of them for estimators that need a public number.
+"""Complete cases: the number of rows without a missing entry, and a sample of these rows of public size.
 
 Proof: docs/proofs/complete-cases.md.
 """
@@ -41,7 +41,7 @@ class CompleteCases(TransformerMixin, PrivateEstimator[ReleasePlan]):
 
     ``fit`` releases the number of complete rows. ``transform`` returns slightly fewer of them, chosen at random, in
     random order. Their number follows from the release and is public. Use it before `AdaptiveMean`, `SparseMean` or
-    an identity test, which have no ``missing="drop"`` of their own.
+    an identity test: they do not offer ``missing="drop"``.
 
     Parameters
     ----------
@@ -50,8 +50,8 @@ class CompleteCases(TransformerMixin, PrivateEstimator[ReleasePlan]):
     delta : float, default=0.0
         Privacy parameter, in [0, 1). 0 adds discrete Laplace noise to the count, a positive value Gaussian noise.
     fill : float or array-like of shape (n_features,), default=0.0
-        Public entries of the rows that fill up what is returned where complete rows run out, because noise made the
-        count much too large: with probability 0.005 at most. Choose a value that rows could have.
+        Public entries of an additional row. ``transform`` adds copies of it if fewer than ``n_rows_`` rows are
+        complete. The probability is at most 0.005. Choose a value that rows could have.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise and a secret order. Any other value simulates both: the result is then not private.
     budget : PrivacyBudget, optional
@@ -83,8 +83,8 @@ class CompleteCases(TransformerMixin, PrivateEstimator[ReleasePlan]):
     release from these rows keeps its own guarantee, and the costs of both steps add up. If you choose the complete
     rows yourself, the next step takes their exact number to be public, and its guarantee fails.
 
-    **Estimand.** The rows are a random sample of the observed rows. What is estimated from them is about the population
-    of observed rows.
+    **Estimand.** The returned rows are a random sample of the complete rows. Estimates and intervals of the next step
+    refer to the population of complete rows.
 
     Examples
     --------
@@ -109,7 +109,11 @@ class CompleteCases(TransformerMixin, PrivateEstimator[ReleasePlan]):
 
     missing: ClassVar[str] = "drop"
     _per_column = ("fill",)
-    _min_samples = 1
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
 
     def plan(self, n_samples: int, n_features: int) -> ReleasePlan:
         """Return the release plan of a fit on data of this size.

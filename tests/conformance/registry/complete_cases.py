@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from dpstats.means import CompleteCases
-from registry.entry import Entry, PlantedBug, Understated, core, exact_integers, less_noise
+from dpstats.means.complete_cases import ROWS
+from dpstats.mechanisms.histogram import count_steps
+from registry.entry import Entry, PlantedBug, Understated, core, exact_integers, fitted, less_noise
 
 PRESENT = np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]])
 GONE = np.array([[0.0, np.nan], [2.0, 3.0], [4.0, 5.0]])
@@ -26,21 +28,8 @@ class CountsEntries(CompleteCases):
     """Planted bug: every entry that is there counts, with the noise for one row."""
 
     def _read(self, rows: Any, plan: Any) -> Any:
-        return {
-            name: np.isfinite(rows.whole().X).sum(keepdims=True).ravel() for name in super()._read(rows, plan)
-        }
-
-
-def public(estimator: CompleteCases) -> Callable[[np.ndarray, Any], tuple[Any, np.ndarray]]:
-    """Return the public call: a fit, and the rows that follow from it, where there are any."""
-
-    def call(data: np.ndarray, budget: Any) -> tuple[Any, np.ndarray]:
-        made = CompleteCases(**{**estimator.get_params(), "budget": budget}).fit(data)
-        if made.n_rows_:
-            made.transform(data)
-        return made.plan_, np.array([made.rows_, made.n_rows_])
-
-    return call
+        (stage,), finite = plan.additive, np.isfinite(rows.whole().X)
+        return {ROWS: count_steps(stage, np.array([finite.sum()]), plan.n_samples)}
 
 
 def pairs() -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -68,7 +57,7 @@ def entries() -> Iterator[Entry]:
             dataset=PRESENT,
             neighbor=GONE,
             power=power,
-            public=public(right),
+            public=fitted(right, lambda made: [made.rows_, made.n_rows_]),
             estimator=right,
             bugs=(
                 PlantedBug("half the noise", core(HalfNoise(**options)), PRESENT, GONE, 3.0, delta),
