@@ -39,6 +39,7 @@ _NAMES = {
     "ClippedMean": "dpstats.means",
     "ContingencyTable": "dpstats.tables",
     "GroupMeans": "dpstats.groups",
+    "GroupQuantiles": "dpstats.groups",
     "PrivacyBudget": "dpstats.privacy",
     "PrivacyGuarantee": "dpstats.privacy",
     "PrivateLinearRegression": "dpstats.regression",

@@ -492,7 +492,7 @@ class Estimates(Exported, Reported):
         return Test(plain(statistic), plain(adjusted), plain(at), side, self, adjust)
 
     def summary(self, confidence_level: float | None = None) -> Summary:
-        """Return a table; prints as text, shows as HTML in a notebook."""
+        """Return a table. It prints as text, and shows as HTML in a notebook."""
         low, high, level = self._ends(confidence_level)
         error, estimate = np.ravel(self.error), np.ravel(self.estimate)
         percent = f"{100 * level:g}%"
@@ -632,7 +632,7 @@ class Test(Exported, Reported):
         )
 
     def summary(self) -> Summary:
-        """Return a table; prints as text, shows as HTML in a notebook."""
+        """Return a table. It prints as text, and shows as HTML in a notebook."""
         numbers = (np.ravel(column) for column in (self.value, self.statistic, self.pvalue))
         together = f"P-values are adjusted for all together by {self.estimates.together.words}."
         return Summary(

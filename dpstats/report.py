@@ -130,7 +130,7 @@ class Shown:
     __slots__ = ()
 
     def summary(self) -> Any:
-        """Return a table; prints as text, shows as HTML in a notebook."""
+        """Return a table. It prints as text, and shows as HTML in a notebook."""
         raise TypeError(f"{type(self).__name__} does not define summary")
 
     def _repr_html_(self) -> str | None:

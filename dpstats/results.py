@@ -156,7 +156,7 @@ class HasResult(Reported, Generic[Result]):
         return self.result_
 
     def summary(self) -> Summary:
-        """Return a table; prints as text, shows as HTML in a notebook."""
+        """Return a table. It prints as text, and shows as HTML in a notebook."""
         found: Summary = self._result().summary()
         return found
 
@@ -226,7 +226,7 @@ class ConfidenceInterval(Exported):
         return cls(low, high, confidence_level, estimand, simultaneous)
 
     def summary(self) -> Summary:
-        """Return a table; prints as text, shows as HTML in a notebook."""
+        """Return a table. It prints as text, and shows as HTML in a notebook."""
         names, columns, _ = self._records()
         rows = [
             (name, *(f"{end:.6g}" for end in ends))
@@ -295,7 +295,7 @@ class JointTest(Exported, Reported):
     simulated: bool = field(default=False, kw_only=True)
 
     def summary(self) -> Summary:
-        """Return a table; prints as text, shows as HTML in a notebook."""
+        """Return a table. It prints as text, and shows as HTML in a notebook."""
         row = (
             f"{self.statistic:.3f}",
             f"{self.df_num}",

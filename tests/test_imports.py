@@ -215,6 +215,8 @@ INSIDE = {
         "base",
         "discovered",
         "group_means",
+        "quantile_plan",
+        "group_quantiles",
         "mean_per_row",
         "pictures",
         "__init__",

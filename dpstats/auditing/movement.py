@@ -33,7 +33,7 @@ from dpstats.privacy.stages import (
     Stage,
 )
 from dpstats.privacy.stages.discovery import KEYS
-from dpstats.release.groups import Cells, Runs, Windows
+from dpstats.release.groups import Cells, Nested, Runs, Windows
 from dpstats.release.witness import Declared, Seen
 
 Steps = NDArray[Any] | Mapping[str, NDArray[Any]]
@@ -144,7 +144,7 @@ def _raised_distance(first: Any, second: Any, power: int) -> int:
 
 @lru_cache(maxsize=256)
 def _per_step(unit: float, power: int) -> Fraction:
-    """Return the weight of one step: the inverse of ``unit``, raised to ``power``."""
+    """Return the weight of one step, given the number of steps in a unit."""
     return 1 / Fraction(unit) ** power
 
 
@@ -275,7 +275,8 @@ def _range_of(first: Any, second: Any) -> tuple[Fraction | None, bool]:
         return _range_of_cells(first, second), True
     if isinstance(first, Runs):
         return _range_of_runs(first, second), True
-    return _range_of_windows(_of_windows(first), _of_windows(second), first.unit)
+    nested = isinstance(first, Nested)
+    return _range_of_windows(_of_windows(first), _of_windows(second), first.unit, nested)
 
 
 def _range_of_cells(first: Cells, second: Cells) -> Fraction | None:
@@ -287,7 +288,7 @@ def _range_of_cells(first: Cells, second: Cells) -> Fraction | None:
     return max(moves) - min(moves)
 
 
-def _range_of_windows(first: Ends, second: Ends, unit: int) -> tuple[Fraction | None, bool]:
+def _range_of_windows(first: Ends, second: Ends, unit: int, nested: bool) -> tuple[Fraction | None, bool]:
     # The widest windows hold all candidates.
     widest = [(lower.min(axis=1), upper.max(axis=1)) for lower, upper in (first, second)]
     low, high = widest[0]
@@ -304,7 +305,7 @@ def _range_of_windows(first: Ends, second: Ends, unit: int) -> tuple[Fraction | 
     else:
         rng = np.random.default_rng(0)
         tuples = np.stack([rng.choice(found, MOST_CANDIDATES) for found in places])
-    change = _utility(second, tuples) - _utility(first, tuples)
+    change = _utility(second, tuples, nested) - _utility(first, tuples, nested)
     return Fraction(int(change.max() - change.min()), unit), count <= MOST_CANDIDATES
 
 
@@ -343,24 +344,25 @@ def _of_cells(cells: Cells, points: NDArray[np.int64]) -> list[Fraction | None]:
     return found
 
 
-def _of_windows(windows: Windows) -> Ends:
+def _of_windows(windows: Windows | Nested) -> Ends:
     """Return the ends of all windows until they are as wide as they get."""
     reach = 8
     while True:
         steps = np.arange(reach)
-        lower, upper = windows.ends(steps, steps)
+        lower, upper = windows.ends(steps) if isinstance(windows, Nested) else windows.ends(steps, steps)
         still = (lower[:, -1] == lower[:, reach // 2]).all() and (upper[:, -1] == upper[:, reach // 2]).all()
         if still or reach >= _LARGEST_REACH:
             return lower, upper
         reach *= 2
 
 
-def _utility(ends: Ends, tuples: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return minus the windows on either side that a tuple needs, together."""
+def _utility(ends: Ends, tuples: NDArray[np.int64], nested: bool) -> NDArray[np.int64]:
+    """Return minus the windows on either side that a tuple needs, together; minus the larger one of nested windows."""
     lower, upper = ends
     left = [np.searchsorted(-low, -t, side="left") for low, t in zip(lower, tuples, strict=True)]
     right = [np.searchsorted(high, t, side="left") for high, t in zip(upper, tuples, strict=True)]
-    return np.asarray(-(np.max(left, axis=0) + np.max(right, axis=0)), dtype=np.int64)
+    sides = np.max(left, axis=0), np.max(right, axis=0)
+    return np.asarray(-(np.maximum(*sides) if nested else np.add(*sides)), dtype=np.int64)
 
 
 def _smooth(stage: Smooth, first: Any, second: Any) -> Movement:

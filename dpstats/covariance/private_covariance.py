@@ -60,9 +60,9 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
         What the bounds are: "clip", chosen ends, beyond which entries are moved to them; or "hard", ends by nature,
         so that clipping changes no row.
     epsilon : float, default=1.0
-        Privacy parameter, greater than 0.
+        Privacy parameter. Must be positive.
     delta : float, default=1e-6
-        In (0, 1).
+        Privacy parameter, in (0, 1).
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional

@@ -2,10 +2,11 @@
 
 from dpstats.groups import pictures as pictures  # what pages draw
 from dpstats.groups.group_means import GroupMeans
+from dpstats.groups.group_quantiles import GroupQuantiles
 from dpstats.groups.mean_per_row import MeanPerRow
 from dpstats.groups.units import one_row_per_unit
 
-__all__ = ["GroupMeans", "MeanPerRow", "one_row_per_unit"]
+__all__ = ["GroupMeans", "GroupQuantiles", "MeanPerRow", "one_row_per_unit"]
 
 
 def __dir__() -> list[str]:

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.labels import by_name
+from dpstats.data.levels import Categories
 from dpstats.data.parameters import check_columns
-from dpstats.errors import InvalidData
+from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.groups.plan import RatioPlan
 from dpstats.inference import Estimates, HasEstimates, Test
 from dpstats.lattice.finite import all_finite
@@ -21,6 +22,8 @@ from dpstats.results import about_missing, with_missing
 
 Floats = NDArray[np.float64]
 Plan = TypeVar("Plan", bound=RatioPlan[Any])
+
+_SHOWN = 6
 
 
 class RatioEstimator(HasEstimates, PrivateEstimator[Plan]):
@@ -112,6 +115,15 @@ class RatioEstimator(HasEstimates, PrivateEstimator[Plan]):
         tags.target_tags.required = True
         tags.input_tags.allow_nan = self.missing == "drop"
         return tags
+
+
+def place_of_group(name: str, group: Any, groups: tuple[Any, ...]) -> int:
+    """Return the position of a declared group, or raise `InvalidParameter`."""
+    place = int(Categories(groups).codes([group])[0])
+    if place < 0:
+        shown = ", ".join(map(repr, groups[:_SHOWN])) + (", ..." if len(groups) > _SHOWN else "")
+        raise InvalidParameter(f"{name} must be a declared group ({shown}), got {group!r}")
+    return place
 
 
 def rows_that_count(X: NDArray[Any], missing: str) -> NDArray[np.bool_]:

@@ -26,7 +26,7 @@ from dpstats.data.schema import Column, Schema, column_list
 from dpstats.data.tables import Rows, Table
 from dpstats.errors import InvalidParameter
 from dpstats.groups import anova
-from dpstats.groups.base import RatioEstimator, rows_that_count
+from dpstats.groups.base import RatioEstimator, place_of_group, rows_that_count
 from dpstats.groups.contrasts import DifferenceErrors, Differences, Tukey
 from dpstats.groups.discovered import (
     DISCOVER,
@@ -302,13 +302,7 @@ class GroupMeans(_Fitted):
     def _place(self, name: str, group: Any) -> int:
         """Return the position of a declared group."""
         check_is_fitted(self)
-        place = int(Categories(self.groups_).codes([group])[0])
-        if place < 0:
-            shown = ", ".join(map(repr, self.groups_[:_SHOWN])) + (
-                ", ..." if len(self.groups_) > _SHOWN else ""
-            )
-            raise InvalidParameter(f"{name} must be a declared group ({shown}), got {group!r}")
-        return place
+        return place_of_group(name, group, self.groups_)
 
     def _several(self) -> Ratio:
         """Return the ratios of at least two groups, or refuse to compare."""

@@ -83,11 +83,11 @@ class GroupMeansPlan(RatioPlan[GaussianTotals | LaplaceTotals]):
         return self.half * self.totals_noise.total / n_rows
 
     def facts(self) -> dict[str, Any]:
-        """Return what a reader of the plan has to know beside its stages, by name."""
+        """Return facts about the plan that its stages do not show, by name."""
         return {"groups": [str(group) for group in self.groups]}
 
     def notes(self) -> list[str]:
-        """Return the same in words, one line each."""
+        """Return the facts as text, one line each."""
         each = self.n_samples / len(self.groups)
         noise = ", ".join(f"{value:.3g}" for value in self.mean_noise(each)[:6])
         more = ", ..." if self.n_features > 6 else ""

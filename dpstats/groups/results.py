@@ -40,7 +40,7 @@ class AnalysisOfVariance(Exported, Reported):
     simulated: bool = field(default=False, kw_only=True)
 
     def summary(self) -> Summary:
-        """Return a table; prints as text, shows as HTML in a notebook."""
+        """Return a table. It prints as text, and shows as HTML in a notebook."""
         rows = [
             (name, f"{statistic:.3f}", f"{p:.4g}")
             for name, statistic, p in zip(self.names, self.statistic, self.pvalue, strict=True)

@@ -39,11 +39,11 @@ class IdentityPlan(ReleasePlan):
     _free: ClassVar[frozenset[str]] = frozenset({"null", "attainable_power"})
 
     def facts(self) -> dict[str, Any]:
-        """Return what a reader of the plan has to know beside its stages, by name."""
+        """Return facts about the plan that its stages do not show, by name."""
         return {"n_calibration": self.n_calibration}
 
     def notes(self) -> list[str]:
-        """Return the same in words, one line each."""
+        """Return the facts as text, one line each."""
         notes = [f"calibration: {self.n_calibration:,} simulated null datasets, public"]
         if not math.isnan(self.attainable_power):
             notes.append(

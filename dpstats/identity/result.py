@@ -80,7 +80,7 @@ class TestResult(Exported, Reported):
         return self.statistic > self.threshold
 
     def summary(self) -> Summary:
-        """Return a table; prints as text, shows as HTML in a notebook."""
+        """Return a table. It prints as text, and shows as HTML in a notebook."""
         calibrated = self.n_calibration > 0
         low, high = self.level_range
         notes = []

@@ -92,11 +92,11 @@ class AdaptiveMeanPlan(ReleasePlan):
         return (OWN_SPREAD if self.follows else ASSUMPTIONS)[self.tails]
 
     def facts(self) -> dict[str, Any]:
-        """Return what a reader of the plan has to know beside its stages, by name."""
+        """Return facts about the plan that its stages do not show, by name."""
         return {"tails": self.tails, "assumption": self.assumption}
 
     def notes(self) -> list[str]:
-        """Return the same in words, one line each."""
+        """Return the facts as text, one line each."""
         error, half = self._planned()
         notes = [
             f"assumes that {self.assumption}",

@@ -1,7 +1,6 @@
-"""What a guarantee is, what a release costs, and what several cost together.
+"""Privacy guarantees, the cost of a release, composition of several releases, and budgets.
 
-Names load their modules when they are used: a process that only charges a budget needs neither
-numpy nor scipy.
+Names load their modules at first use, so a process that only charges a budget needs neither numpy nor scipy.
 """
 
 from __future__ import annotations

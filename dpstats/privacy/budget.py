@@ -1,6 +1,6 @@
-"""A privacy budget: what may be spent, what was spent, and on what.
+"""A privacy budget: its total, its charges and the remaining budget.
 
-Importing this and charging a guarantee needs the standard library only.
+Importing this module and charging a guarantee needs the standard library only.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BudgetEntry:
-    """One charge: its label, what it guaranteed, and when it was made (seconds since the epoch).
+    """One charge of a budget: its label, its guarantee, and its time (seconds since the epoch).
 
     Examples
     --------
@@ -47,7 +47,7 @@ class BudgetEntry:
 
 @dataclass(frozen=True)
 class _KnownCost:
-    """The cost of a bare guarantee; its event is made when a method asks for it."""
+    """The cost of a guarantee without a plan. Its event is created if a method needs it."""
 
     guarantee: PrivacyGuarantee
 
@@ -59,40 +59,49 @@ class _KnownCost:
 
 
 class PrivacyBudget(Reported):
-    """A total guarantee that several releases share.
+    """A total privacy guarantee that several releases share.
+
+    Pass it as ``budget`` to estimators. Every fit charges it before any noise is drawn, and fails if the charge
+    exceeds the remaining budget.
 
     Parameters
     ----------
     epsilon : float
-        Total epsilon, greater than 0.
+        Total epsilon. Must be positive.
     delta : float, default=0.0
         Total delta, in [0, 1).
     neighbors : Neighbors, default=Neighbors.REPLACE_ONE
-        The relation of every charge. Charges for rows added or removed are converted by the caller
-        (``as_replace_one``), never silently.
+        Neighboring relation of every charge. The budget never converts charges for rows added or removed. Convert them
+        with ``as_replace_one``.
     method : {"basic", "gdp", "zcdp", "pld"}, default="basic"
-        How charges add up. "basic": epsilons and deltas, as exact decimals. "gdp": squares of mu, for
-        Gaussian and pure releases. "zcdp": rho; a tenth of delta is set aside for charges of which
-        only (epsilon, delta) is known. These three are valid when later releases are chosen after
-        seeing earlier answers. "pld": the tightest total, for a plan fixed before the first answer.
+        Composition of charges:
+
+        * "basic": adds epsilons and deltas, as exact decimals.
+        * "gdp": adds squares of mu, for Gaussian and pure releases.
+        * "zcdp": adds rho. A tenth of delta is reserved for charges that have only (epsilon, delta).
+        * "pld": the tightest total, for a plan fixed before the first answer.
+
+        The first three are valid if later releases depend on earlier answers.
     ledger : str or path, optional
-        An SQLite file that keeps the charges, created on first use: shared by any number of processes
-        and threads, and durable before a charge returns. Without one the budget lives in this process.
+        An SQLite file that stores the charges, created on first use. Any number of processes and threads can share it.
+        A charge is durable before the call returns. Without a ledger, the budget exists in this process only.
     planned : sequence of plans, costs or events, optional
         For ``method="pld"``: all releases, in order.
     unit : str, optional
-        What the budget protects: "person", say. Default: the unit of the first charge. A charge for another unit
-        is refused, because charges for people and for rows do not add up; `group_privacy` converts it.
+        Unit of privacy, such as "person". Default: the unit of the first charge. A charge for another unit raises an
+        error, because charges for people and for rows do not add up. `group_privacy` converts it.
 
     Attributes
     ----------
     total : PrivacyGuarantee
+        Guarantee of all charges together.
     unit : str or None
+        Unit of privacy, or None before the first charge.
 
     Notes
     -----
-    A budget is shared, never copied: clones and copies of an estimator hold the same one. With a
-    ledger it can be pickled (as the path), without one it refuses to leave its process. Proofs:
+    A budget is shared, never copied: clones and copies of an estimator refer to the same budget. A budget with a ledger
+    can be pickled, as the path of the ledger. A budget without one raises an error outside its process. Proofs:
     docs/proofs/budget.md.
 
     Examples
@@ -141,7 +150,7 @@ class PrivacyBudget(Reported):
 
     @classmethod
     def open(cls, ledger: Any) -> PrivacyBudget:
-        """Return the budget that a ledger file belongs to."""
+        """Return the budget of a ledger file."""
         store = LedgerStore(ledger)
         kept = store.parameters
         try:
@@ -156,7 +165,7 @@ class PrivacyBudget(Reported):
         return budget
 
     def _parameters(self) -> dict[str, Any]:
-        # A budget without a declared unit keeps the parameters that it had before there were units.
+        # A budget without a declared unit has the parameters of versions that had no units.
         declared = {} if self._declared_unit is None else {"unit": self._declared_unit}
         return declared | {
             "epsilon": repr(self._total.epsilon),
@@ -167,10 +176,10 @@ class PrivacyBudget(Reported):
         }
 
     def _settle_planned(self) -> None:
-        """Refuse a ledger whose planned charges, made by another version, leave no room for these.
+        """Raise an error if planned charges, written by another version, may exceed the budget with these numbers.
 
-        Their numbers agree to a relative 1e-12. Charges already made were of the ledger's numbers and later
-        ones are of these: the dearer of both, number by number, must be what the ledger was made for, or be
+        The two sets of numbers agree to a relative 1e-12. Earlier charges used the numbers of the ledger, and later
+        charges use these. The more expensive of both, number by number, must equal the numbers of the ledger or be
         certified now.
         """
         if not isinstance(self._store, LedgerStore) or not isinstance(self._filter, PLD):
@@ -202,7 +211,7 @@ class PrivacyBudget(Reported):
 
     @property
     def unit(self) -> str | None:
-        """What the budget protects: as declared, or as in its first charge; None before that."""
+        """Unit of privacy: the declared one, or the unit of the first charge. None before that."""
         return self._unit_of(self._kept().spent())
 
     def _unit_of(self, spent: Spent) -> str | None:
@@ -210,7 +219,7 @@ class PrivacyBudget(Reported):
 
     @property
     def total(self) -> PrivacyGuarantee:
-        """What all charges together may cost."""
+        """Guarantee of all charges together."""
         return replace(self._total, unit=self.unit or "row")
 
     def _amount(self, numbers: tuple[float, float], spent: Spent) -> PrivacyGuarantee:
@@ -218,7 +227,7 @@ class PrivacyBudget(Reported):
 
     @property
     def spent(self) -> PrivacyGuarantee:
-        """What all charges so far add up to."""
+        """Guarantee of all charges so far together."""
         spent = self._kept().spent()
         return self._amount(self._filter.spent(spent.amounts), spent)
 
@@ -226,7 +235,7 @@ class PrivacyBudget(Reported):
     def remaining(self) -> PrivacyGuarantee:
         """The largest single charge that still fits.
 
-        For "gdp" the delta is that of a Gaussian release; for "zcdp" the charge is a pure one.
+        For "gdp" it is a Gaussian release with its delta. For "zcdp" it is a pure release.
         """
         spent = self._kept().spent()
         return self._amount(self._filter.remaining(spent.amounts), spent)
@@ -244,15 +253,15 @@ class PrivacyBudget(Reported):
         )
 
     def remaining_after(self, item: Charge) -> PrivacyGuarantee:
-        """Return what would remain after a charge, and charge nothing; or raise what `charge` would raise."""
+        """Return the remaining budget after a charge without charging it, or raise the error that `charge` raises."""
         cost, spent = self._cost(item), self._kept().spent()
         after = self._admit(cost, spent)
         return replace(self._amount(self._filter.remaining(after), spent), unit=self._unit_charged(cost))
 
     def labelled(self, label: str) -> PrivacyBudget:
-        """Return this budget with a label for its charges: what they are for, before what they are.
+        """Return this budget with a label that precedes the labels of its charges, such as the name of a dataset.
 
-        It is the same budget: charges of either are charges of both.
+        Both objects share one budget: a charge to either is a charge to both.
 
         Examples
         --------
@@ -267,10 +276,10 @@ class PrivacyBudget(Reported):
         return same
 
     def count_rows_as(self, unit: str) -> PrivacyBudget:
-        """Return this budget for data in which every row is one unit of this name: one row per person, say.
+        """Return this budget for data in which every row is one unit of this name, for example one row per person.
 
         Charges for rows become charges for this unit. Use it if the data cannot carry a unit: arrays, files,
-        polars frames and mechanisms. It is the same budget: charges of either are charges of both.
+        polars frames and mechanisms. Both objects share one budget: a charge to either is a charge to both.
 
         Examples
         --------
@@ -292,7 +301,7 @@ class PrivacyBudget(Reported):
         return ": ".join(part for part in (self._label, label) if part)
 
     def summary(self) -> Summary:
-        """Return a table of the charges, and what is left; prints as text, shows as HTML in a notebook."""
+        """Return a table of the charges and the remaining budget; text, or HTML in a notebook."""
         from dpstats.results import Summary  # on demand: a charge needs the standard library only
 
         facts = [
@@ -314,7 +323,7 @@ class PrivacyBudget(Reported):
         return Summary("Privacy budget", facts, ("", "epsilon", "delta", "time"), rows)
 
     def check(self, item: Charge) -> None:
-        """Raise what `charge` would raise, and charge nothing."""
+        """Raise the error that `charge` would raise, without charging."""
         cost = self._cost(item)
         self._admit(cost, self._kept().spent())
 
@@ -329,16 +338,17 @@ class PrivacyBudget(Reported):
             )
 
     def charge(self, item: Charge, label: str = "") -> None:
-        """Spend a guarantee, an event, or what a plan costs; or raise and spend nothing.
+        """Charge a guarantee, an event, or the cost of a plan. On an error, nothing is charged.
 
-        Returns after the charge is kept; with a ledger, after it is on disk.
+        The call returns after the charge is stored. With a ledger, the charge is then on disk.
 
         Raises
         ------
         BudgetExceeded
-            If it does not fit; the message says what was asked, what was spent and what would fit.
+            If the charge exceeds the remaining budget. The message has the charge, the spent budget, and the largest
+            charge that fits.
         InvalidParameter
-            If the method cannot count it, it is simulated, or it is for another relation or unit.
+            If the method cannot compose the charge, or if it is simulated or for another relation or unit.
         LedgerError
             If the ledger cannot be written.
         """
@@ -410,7 +420,7 @@ class PrivacyBudget(Reported):
         return self._store
 
     def __repr__(self) -> str:
-        # Shown in logs and tracebacks, where an error would hide the one that matters: it says what is known.
+        # Logs and tracebacks show this text. An error here would hide the original error, so show only known values.
         known = vars(self)
         if "_store" not in known:
             return "PrivacyBudget(not made)"
@@ -457,7 +467,7 @@ def _rebuild(
     unit: str | None = None,
     row_unit: str = "row",
 ) -> PrivacyBudget:
-    """Return the budget of this very ledger; never a new one where the file is missing or another."""
+    """Return the budget of this exact ledger. Raise an error if the file is missing or was replaced."""
     budget = PrivacyBudget(epsilon, delta, neighbors=neighbors, method=method, planned=planned, unit=unit)
     budget._store = LedgerStore(ledger, budget._parameters(), identity=identity)
     budget._settle_planned()
@@ -466,7 +476,7 @@ def _rebuild(
 
 
 def check_budget(budget: Any, *, simulated: bool) -> PrivacyBudget | None:
-    """Return a budget that a release may charge, or None; a simulated release may charge none."""
+    """Return a budget that a release may charge, or None. A simulated release may not charge a budget."""
     if budget is None:
         return None
     if not isinstance(budget, PrivacyBudget):

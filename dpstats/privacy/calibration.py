@@ -13,7 +13,7 @@ from dpstats.privacy.events import Event
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.totals import compose, covers
 
-_LARGEST = math.log(1e6)  # nothing is calibrated beyond an epsilon of a million
+_LARGEST = math.log(1e6)  # largest epsilon of a calibration: one million
 
 
 def largest_cost(
@@ -32,14 +32,14 @@ def largest_cost(
     Returns
     -------
     float
-        At least ``start``. The total itself has certified it: nothing rests on the search.
+        At least ``start``. The total of the events certifies it, so privacy does not depend on the search.
     """
 
     start = check_real("start", start, above=0)
     if not covers(events(start), guarantee):
         raise InvalidParameter(f"start must stay within {guarantee}, got {start:g}")
     if guarantee.epsilon == 0:
-        return start  # nothing is closer to it than another
+        return start  # no larger number can be certified
 
     def excess(log_cost: float) -> float:
         total = compose(events(math.exp(log_cost)), guarantee.delta).epsilon
@@ -51,7 +51,7 @@ def largest_cost(
     step = 0.5
     while excess(low + step) <= 0 and low <= _LARGEST:
         low, step = low + step, min(2 * step, 1.0)
-    # Beyond the largest cost that is looked for nothing is solved: it is certified as anything else.
+    # Above the largest cost there is no search. The result is certified in the same way.
     found = low if low > _LARGEST else brentq(excess, low, low + step, xtol=1e-10, rtol=1e-10)
     for margin in (2e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-4, 1e-2):
         cost = math.exp(found - margin)

@@ -1,10 +1,10 @@
-"""The composition theorems: what several releases cost together, in closed form.
+"""The composition theorems: the total cost of several releases, in closed form.
 
-Each function is one theorem and returns what it proves, for adaptively chosen releases. The best
-total of a mixed list is `dpstats.privacy.totals.compose`.
+Each function implements one theorem, for adaptively chosen releases. The best total of a mixed list is
+`dpstats.privacy.totals.compose`.
 
-*Post-processing* (proposition 2.1; theorem 9.1.1) needs no function: whatever is computed from a
-release, and from public facts, has the release's guarantee.
+*Post-processing* (proposition 2.1; theorem 9.1.1) needs no function: any result computed from a release and from public
+facts has the guarantee of the release.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dpstats.privacy.rounding import check_cost, sum_up, two_product, two_sum, u
 
 _LARGEST_EPSILON = 1e100
 _LARGEST_COUNT = 10**12
-_LARGEST_COPIES = 10**10  # of optimal composition, whose time and memory grow as its root
+_LARGEST_COPIES = 10**10  # largest k of optimal composition; its time and memory grow with the root of k
 _TINY = 5e-324
 
 # Sums of rounded terms in closed forms are raised by this, which is more than their rounding errors.
@@ -37,7 +37,7 @@ _ROUNDING = 1e-14
 
 
 def common_neighbors(items: Iterable[Any]) -> Neighbors:
-    """Return the one neighbouring relation of all items; different relations are refused."""
+    """Return the common neighboring relation of all items, or raise an error."""
     relations = {item.neighbors for item in items}
     if len(relations) > 1:
         raise InvalidParameter(
@@ -98,13 +98,13 @@ def advanced_composition(
     Parameters
     ----------
     epsilon : float
-        Of each release, greater than 0.
+        Epsilon of each release. Must be positive.
     k : int
         Number of releases, at least 1.
     delta_slack : float
         The theorem's delta', in (0, 1).
     delta : float, default=0.0
-        Of each release.
+        Delta of each release.
 
     Examples
     --------
@@ -149,10 +149,10 @@ def advanced_composition_share(total_epsilon: float, k: int, delta_slack: float)
 def heterogeneous_composition(guarantees: Iterable[PrivacyGuarantee], delta_slack: float) -> PrivacyGuarantee:
     """Return the SQL note's total of different releases: the smallest of three bounds on epsilon.
 
-    With S = sum epsilon_i (e^epsilon_i - 1)/(e^epsilon_i + 1) and V = sum epsilon_i^2, epsilon is the
-    smallest of sum epsilon_i, S + sqrt(2 V log(1/d')), S + sqrt(2 V log(e + sqrt(V)/d')); delta is
-    1 - (1 - d') prod(1 - delta_i). Kairouz, Oh and Viswanath (2017), theorem 3.5; for k copies of
-    one guarantee it is the note's homogeneous three-way minimum.
+    Let S = sum epsilon_i (e^epsilon_i - 1)/(e^epsilon_i + 1) and V = sum epsilon_i^2. Then epsilon is the smallest of
+    three numbers: sum epsilon_i, S + sqrt(2 V log(1/d')), and S + sqrt(2 V log(e + sqrt(V)/d')). Delta is
+    1 - (1 - d') prod(1 - delta_i). Source: Kairouz, Oh and Viswanath (2017), theorem 3.5. For k copies of one guarantee
+    it is the homogeneous three-way minimum of the note.
 
     Examples
     --------
@@ -176,11 +176,11 @@ def heterogeneous_composition(guarantees: Iterable[PrivacyGuarantee], delta_slac
 
 
 def together(deltas: Iterable[float]) -> float:
-    """Return 1 - prod(1 - delta_i), rounded up; a lone delta is returned as it is."""
+    """Return 1 - prod(1 - delta_i), rounded up; a lone delta is returned unchanged."""
     parts = [delta for delta in deltas if delta > 0]
     if len(parts) < 2:
         return parts[0] if parts else 0.0
-    # It is at most the sum, which is the better of the two where the deltas are tiny.
+    # The result is at most the sum. The computed sum is smaller if the deltas are tiny.
     return min(sum_up(parts), _spent(math.fsum(_log1m(delta) for delta in parts)), 1.0)
 
 
@@ -189,7 +189,7 @@ def _spent(log_kept: float) -> float:
 
 
 def _log_of_ratio(root: float, slack: float) -> float:
-    """Return log(e + root/slack), also where the ratio is no float."""
+    """Return log(e + root/slack), also if the ratio exceeds the range of floats."""
     ratio = root / slack
     return math.log(math.e + ratio) if ratio < 1e300 else math.log(root) - math.log(slack) + 1e-15
 
@@ -197,20 +197,20 @@ def _log_of_ratio(root: float, slack: float) -> float:
 def optimal_composition_delta(epsilon: float, k: int, total_epsilon: float, delta: float = 0.0) -> float:
     """Return the smallest delta that k releases, each (epsilon, delta)-private, have together.
 
-    Kairouz, Oh and Viswanath (2017), theorem 3.3 ("advanced composition 2" of the SQL note) at
-    total epsilons (k - 2i) epsilon, and exact between these: with p_l = C(k, l) e^(l epsilon)/(1 +
-    e^epsilon)^k the total is 1 - (1 - delta)^k (1 - sum_l p_l (1 - e^(total - (2l - k) epsilon))_+).
+    Source: Kairouz, Oh and Viswanath (2017), theorem 3.3 ("advanced composition 2" of the SQL note), for total epsilons
+    (k - 2i) epsilon. This function is also exact between these. Let p_l = C(k, l) e^(l epsilon)/(1 + e^epsilon)^k. The
+    total is 1 - (1 - delta)^k (1 - sum_l p_l (1 - e^(total - (2l - k) epsilon))_+).
 
     Parameters
     ----------
     epsilon : float
-        Of each release, greater than 0 and at most 1e100.
+        Epsilon of each release, positive and at most 1e100.
     k : int
         Number of releases, from 1 to 1e10; a million takes milliseconds.
     total_epsilon : float
-        At which the total delta is wanted; at least 0.
+        Total epsilon of the requested delta, at least 0.
     delta : float, default=0.0
-        Of each release.
+        Delta of each release.
 
     Returns
     -------
@@ -303,7 +303,7 @@ def _log_pure_delta(epsilon: float, k: int, total: float) -> float:
     mode = k / (1 + math.exp(-min(epsilon, 700.0)))
     width = 40 + 12 * math.sqrt(k)
     last = min(k, math.ceil(max(first, mode) + width))
-    first = max(first, 0, math.floor(mode - width))  # what is left out below is no 1e-100 of what is not
+    first = max(first, 0, math.floor(mode - width))  # the omitted terms are below 1e-100 of the others
     ratio = (k - last) / (last + 1) * math.exp(min(epsilon, 700.0)) if last < k else 0.0
     if ratio >= 1:  # the window ends before the mass falls off: take everything
         last, ratio = k, 0.0
@@ -339,10 +339,10 @@ def _log_terms(
 
 @lru_cache(maxsize=256)
 def _chances(k: int, epsilon: float) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return k p and k (1 - p), p = 1/(1 + e^-epsilon), each as a float and what it lacks.
+    """Return k p and k (1 - p) with p = 1/(1 + e^-epsilon), each as a float and its rounding error.
 
-    In 50 decimals: at large k the distance of a count from its mean is right to its last digit only
-    where the mean is right to more than a float holds.
+    The computation uses 50 decimals. At large k, the distance of a count from its mean is accurate only if the mean has
+    more digits than a float.
     """
     with decimal.localcontext(decimal.Context(prec=50, Emin=-decimal.MAX_EMAX, Emax=decimal.MAX_EMAX)):
         odds = (-decimal.Decimal(epsilon)).exp() if epsilon < 1e6 else decimal.Decimal(0)
@@ -383,7 +383,7 @@ def _stirling_error(n: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _deviance(x: NDArray[np.float64], mean: float, low: float) -> NDArray[np.float64]:
-    """Return x log(x/mean) + mean - x, also where x is near the mean; ``low`` is what the mean lacks."""
+    """Return x log(x/mean) + mean - x, also if x is near the mean. ``low`` is the rounding error of the mean."""
     if mean == 0:
         return np.full_like(x, np.inf)
     apart = (x - mean) - low
@@ -402,13 +402,13 @@ def _deviance(x: NDArray[np.float64], mean: float, low: float) -> NDArray[np.flo
 
 
 def group_privacy(guarantee: PrivacyGuarantee, size: int, *, unit: str | None = None) -> PrivacyGuarantee:
-    """Return what a guarantee for one row means for ``size`` rows, say all rows of one person.
+    """Convert a guarantee for one row into the guarantee for ``size`` rows, such as all rows of one person.
 
-    ``unit`` is the name of what so many rows are, say "person"; None: a group of rows.
+    ``unit`` names this group of rows, such as "person". None: a group of rows.
 
-    (size * epsilon, delta * (e^(size epsilon) - 1)/(e^epsilon - 1)): theorem 2.2 of the
-    foundations text and its (epsilon, delta) form. Never below these; delta is above by less than a
-    relative 1e-10, or 1e-323.
+    The result is (size * epsilon, delta * (e^(size epsilon) - 1)/(e^epsilon - 1)). This is theorem 2.2 of the
+    foundations text and its (epsilon, delta) form. The returned numbers are never smaller. Delta is larger by less than
+    a relative 1e-10, or 1e-323.
 
     Examples
     --------
@@ -434,14 +434,14 @@ def _chain_delta(epsilon: float, delta: float, size: int, total: float) -> float
     """Return delta (e^total - 1)/(e^epsilon - 1), total = size epsilon, rounded up and at most 1."""
     if delta == 0:
         return 0.0
-    if epsilon < 1e-290:  # the ratio is below size e^total: nothing of that size has digits to lose
+    if epsilon < 1e-290:  # the ratio is below size e^total, so rounding errors are negligible
         return min(1.0, up(size * Fraction(delta) * (1 + Fraction(1, 10**15) * (total > 0))))
     if total <= 700:
         ratio = math.expm1(total) / math.expm1(epsilon)
         return min(1.0, max(ratio, 1.0) * delta * (1 + 1e-12) + _TINY)
     if total > 10**6:
         return 1.0  # delta is at least 5e-324, and the ratio at least e^(total/2)
-    # e^total may be no float: in logarithms, right to 1e-12 where the answer is below 1.
+    # e^total may exceed the range of floats, so use logarithms. They are accurate to 1e-12 if the answer is below 1.
     log_delta = math.log(delta) + (total - epsilon) - math.log(-math.expm1(-epsilon))
     return 1.0 if log_delta >= -1e-10 else min(1.0, math.exp(log_delta) * (1 + 1e-11) + _TINY)
 
@@ -471,7 +471,7 @@ def poisson_subsampling(guarantee: PrivacyGuarantee, rate: float) -> PrivacyGuar
     else:
         log_odds = x + math.log(rate) + 1e-12  # e^x may be no float
         epsilon = math.log1p(math.exp(log_odds)) if log_odds < 700 else log_odds
-    # Raised by more than its rounding error, and never above what there was.
+    # Raise the result by more than its rounding error, but never above the given guarantee.
     return _total(min(x, epsilon * (1 + _ROUNDING) + _TINY), 0.0, [guarantee])
 
 

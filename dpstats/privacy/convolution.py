@@ -1,8 +1,8 @@
 """Loss distributions by plain convolution: slower than transforms, and with relative errors only.
 
-Sums of products of non-negative numbers are computed to a small relative error, whatever their
-size, so a total at a delta of 1e-11 is as good as one at 1e-3. For composed distributions of up
-to a few thousand points; docs/proofs/composition.md.
+Sums of products of non-negative numbers have a small relative error for any size. So a total at a delta of 1e-11 is as
+accurate as a total at 1e-3. This is for composed distributions of up to a few thousand points. Proof:
+docs/proofs/composition.md.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Losses:
     infinite: float
 
     def plus(self, other: _Losses, truncation: float) -> _Losses:
-        """Return the distribution of the sum, its far tails moved to where they count for more."""
+        """Return the distribution of the sum. Its far tails are moved to larger losses, which is conservative."""
         masses = np.convolve(self.masses, other.masses)
         infinite = self.infinite + other.infinite
         above = np.cumsum(masses[::-1])[::-1]
@@ -62,8 +62,8 @@ class _Losses:
         """Return the smallest epsilon >= 0 whose hockey-stick divergence is at most delta."""
         losses = (self.first + np.arange(self.masses.size)) * step
         above = self.infinite + np.cumsum(self.masses[::-1])[::-1]
-        # The divergence at each loss, from the largest down, d -> e^-step d + (1 - e^-step) above: nothing is
-        # subtracted, so that it has a relative error only, also where it is small against the mass above.
+        # Compute the divergence at each loss, from the largest down: d -> e^-step d + (1 - e^-step) above. There is no
+        # subtraction, so the relative error is small, even if the divergence is small compared with the mass above.
         kept, gained = math.exp(-step), -math.expm1(-step)
         rises = accumulate(
             above[:0:-1].tolist(), lambda d, mass: kept * d + gained * mass, initial=self.infinite
@@ -125,10 +125,10 @@ def _gaussian(mu: float, step: float, truncation: float) -> _Losses:
 
 
 def _connected(curve: NDArray[np.float64], other: NDArray[np.float64], step: float) -> _Losses:
-    """Connect the dots of a pair's profile at losses 0, step, 2 step, ...; ``other`` is that of the other direction.
+    """Connect the dots of the profile of a pair at losses 0, step, 2 step, ...
 
-    The masses are those of the pair whose profile is linear in e^x between the dots (Doroshenko et
-    al. 2022, algorithm 1).
+    ``other`` is the profile in the other direction. The result has the masses of the pair with a profile that is linear
+    in e^x between the dots (Doroshenko et al. 2022, algorithm 1).
     """
     sizes = np.arange(curve.size) * step
     left = -np.expm1(-sizes[:0:-1]) + np.exp(-sizes[:0:-1]) * other[:0:-1]

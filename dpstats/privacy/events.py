@@ -1,10 +1,11 @@
-"""What a release costs, before anything is added up: frozen events.
+"""The privacy cost of a single release, as a frozen event.
 
-An event is all that an accountant needs to know about one release: names and numbers, no
-data, no noise. Numbers may be of any real type and mean their own value; they are kept as Python
-floats and ints. Each event knows its profile (a delta proved for it at any epsilon) and, where it has
-them, its pure epsilon, its zero-concentrated rho, and the profile of a dominating pair, from
-which loss distributions are made. Proofs: docs/proofs/composition.md.
+An event is the information that an accountant needs about one release: names and numbers, without data or noise.
+Numbers may have any real type and stand for their exact value. They are stored as Python floats and ints.
+
+Each event has a profile: a delta proved for it at any epsilon. Some events also have a pure epsilon, a
+zero-concentrated rho, or the profile of a dominating pair. Loss distributions are built from this pair. Proofs:
+docs/proofs/composition.md.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class Event:
         return math.inf
 
     def reach(self, small: float) -> float:
-        """Return a loss from which on the profile is at most ``small``, or is that of an infinite loss."""
+        """Return a loss from which on the profile is at most ``small``, except for infinite losses."""
         low, high = 0.0, self.largest_loss()
         if math.isfinite(high):
             return high
@@ -151,7 +152,7 @@ class Gaussian(Event):
 
 
 def lattice_slack(epsilon: float, total_variation: float) -> float:
-    """Return what a distance in total variation adds to delta: (1 + e^epsilon) times it, rounded up."""
+    """Return the delta of a distance in total variation: (1 + e^epsilon) times the distance, rounded up."""
     if total_variation == 0:
         return 0.0
     epsilon, total_variation = float(epsilon), float(total_variation)
@@ -189,7 +190,7 @@ def _response_curve(epsilons: Epsilons, epsilon: float, delta: float) -> Epsilon
 
 @dataclass(frozen=True, slots=True)
 class Pure(Event):
-    """A release of which only its pure epsilon is known."""
+    """A release with a known pure epsilon, and no other known properties."""
 
     epsilon: float
 
@@ -215,7 +216,7 @@ class Pure(Event):
 
 @dataclass(frozen=True, slots=True)
 class Approximate(Event):
-    """A release of which only (epsilon, delta) is known."""
+    """A release with a known (epsilon, delta), and no other known properties."""
 
     epsilon: float
     delta: float
@@ -255,16 +256,16 @@ class DiscreteLaplace(Event):
         Event.__post_init__(self)
         self._keep("sensitivity", check_integer("sensitivity", self.sensitivity, at_least=0, at_most=2**100))
         check_real("scale", self.scale, above=0)
-        # A smaller scale is the dearer one; what a float cannot hold at all is refused.
+        # Round toward a smaller scale, which costs more. Reject a number outside the range of floats.
         self._keep("scale", check_cost("scale", self.scale, dearer=0.0))
         check_real("scale", self.scale, above=0)
         check_real("sensitivity/scale", self.sensitivity / self.scale, at_least=0, at_most=_LARGEST_COST)
 
     def curve(self, epsilons: Epsilons) -> Epsilons:
-        # With w = sensitivity/scale - epsilon, the outputs whose loss is above epsilon are the j least likely ones of
-        # the other side, j = ceil(w scale/2), and with u = j/scale the profile is
-        #     ((1 - e^-u) + e^(-1/scale) (1 - e^(u - w)))/(1 + e^(-1/scale)),    and (1 - e^-w)/(...) for j = 1,
-        # where nothing is subtracted (docs/proofs/composition.md).
+        # Let w = sensitivity/scale - epsilon. The outputs with a loss above epsilon are the j least likely outputs of
+        # the other side, with j = ceil(w scale/2). Let u = j/scale. The profile is
+        #     ((1 - e^-u) + e^(-1/scale) (1 - e^(u - w)))/(1 + e^(-1/scale)),    and (1 - e^-w)/(...) for j = 1.
+        # This form has no cancellation (docs/proofs/composition.md).
         left = self._steps_left(epsilons)
         inside = np.maximum(left, 0.0)
         count = np.maximum(np.ceil(inside / 2), 1.0)
@@ -311,8 +312,8 @@ class DiscreteLaplace(Event):
 class BoundedRange(Event):
     """A selection whose log-probabilities move within a range of ``epsilon``.
 
-    The exponential mechanism, and report noisy max with Gumbel noise, which has its law. Twice
-    better than `Pure` under composition: rho = epsilon^2/8 (Dong, Durfee and Rogers 2020).
+    Examples are the exponential mechanism, and report noisy max with Gumbel noise, which has the same distribution.
+    Composition is twice as good as for `Pure`: rho = epsilon^2/8 (Dong, Durfee and Rogers 2020).
     """
 
     epsilon: float
@@ -345,7 +346,7 @@ class BoundedRange(Event):
 
 @dataclass(frozen=True, slots=True)
 class ZCDP(Event):
-    """A release of which only its zero-concentrated rho is known."""
+    """A release with a known zero-concentrated rho, and no other known properties."""
 
     rho: float
 
@@ -364,7 +365,7 @@ class ZCDP(Event):
 
 
 def as_event(item: Event | PrivacyGuarantee) -> Event:
-    """Return an event as it is, and a guarantee as the event of which only that is known."""
+    """Return an event unchanged, and a guarantee as an event without other known properties."""
     if isinstance(item, Event):
         return item
     if not isinstance(item, PrivacyGuarantee):
@@ -375,7 +376,7 @@ def as_event(item: Event | PrivacyGuarantee) -> Event:
 
 
 def dearer(event: Event, numbers: Sequence[Fraction]) -> tuple[Event, Event]:
-    """Return the event with the dearer of its own and the given number in every field, and with the given ones.
+    """Return the event with the more expensive of its own and the given number in every field, and with the given ones.
 
     ``numbers`` are in the order of `number_names`.
     """

@@ -1,12 +1,12 @@
-"""How charges add up, and when they no longer fit: privacy filters.
+"""Privacy filters: composition of charges, and the check that a charge fits the budget.
 
-A filter keeps two exact numbers, the *amounts* spent, and admits a charge while the amounts stay
-inside a region fixed at the start. "basic", "gdp" and "zcdp" are valid when every later choice
-depends on earlier answers (docs/proofs/budget.md); "pld" is for a plan fixed before the first.
+A filter stores two exact numbers, the *amounts* spent. It admits a charge if the amounts stay inside a region fixed at
+the start. The filters "basic", "gdp" and "zcdp" are valid if later choices depend on earlier answers
+(docs/proofs/budget.md). The filter "pld" is for a plan fixed before the first answer.
 
-The region must be a box, fixed beforehand. A rule that lets one amount grow where the other is
-small, such as "convert rho at whatever is left of delta", is not valid for adaptive choices: it can
-be made to spend 1.4 times its delta (docs/proofs/budget.md).
+The region must be a box, fixed in advance. A rule that lets one amount grow if the other is small is not valid for
+adaptive choices. For example, "convert rho at the remaining delta" can be made to spend 1.4 times its delta
+(docs/proofs/budget.md).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 class Cost(Protocol):
-    """What a charge is for: its events, and the guarantee they are certified for."""
+    """The cost of a charge: its events, and their certified guarantee."""
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """The events, as an accountant sees them."""
+        """The events for the accountant."""
 
     @property
     def guarantee(self) -> PrivacyGuarantee:
@@ -44,7 +44,7 @@ NOTHING: Amounts = (Fraction(0), Fraction(0))
 
 @lru_cache(maxsize=1024)
 def exact(value: float) -> Fraction:
-    """Return the decimal number that was written: 0.1 + 0.2 fits into 0.3."""
+    """Return the shortest decimal number of a float, so that 0.1 + 0.2 fits into 0.3."""
     return Fraction(repr(value))
 
 
@@ -57,17 +57,17 @@ def rounded(value: Fraction, *, up: bool) -> float:
 
 
 class Filter:
-    """One way of adding up, for a total of (epsilon, delta)."""
+    """A composition method for a total of (epsilon, delta)."""
 
     name = ""
     largest = "the largest single charge that fits"
-    """What `remaining` is about, in words."""
+    """Description of the result of `remaining`."""
 
     def __init__(self, epsilon: float, delta: float) -> None:
         self.epsilon, self.delta = epsilon, delta
 
     def amounts(self, cost: Cost, spent: Amounts) -> Amounts:
-        """Return what a charge adds, or raise `InvalidParameter` if this filter cannot count it."""
+        """Return the amounts of a charge, or raise `InvalidParameter` if this filter cannot compose it."""
         raise TypeError(f"{type(self).__name__} does not define amounts")
 
     def limits(self) -> Amounts:
@@ -75,16 +75,16 @@ class Filter:
         raise TypeError(f"{type(self).__name__} does not define limits")
 
     def admits(self, spent: Amounts) -> bool:
-        """Say whether these totals are inside the region."""
+        """Return whether these totals are inside the region."""
         first, second = self.limits()
         return spent[0] <= first and spent[1] <= second
 
     def second_exceeded(self, spent: Amounts) -> str:
-        """Say in words that it is the second amount that does not fit, if it is."""
+        """Return a sentence for the error message if the second amount does not fit, otherwise an empty string."""
         return ""
 
     def spent(self, spent: Amounts) -> tuple[float, float]:
-        """Return what these totals mean as (epsilon, delta)."""
+        """Return the (epsilon, delta) of these totals."""
         raise TypeError(f"{type(self).__name__} does not define spent")
 
     def remaining(self, spent: Amounts) -> tuple[float, float]:
@@ -127,7 +127,7 @@ class GDP(Filter):
             )
         from dpstats.privacy.gaussian import LATTICE_SHARE, gaussian_profile, gaussian_sigma
 
-        # Both parts of delta together are no more than delta, and both limits are rounded down.
+        # The two parts of delta add up to at most delta, and both limits are rounded down.
         self._curve_delta = down(Fraction(delta) * (1 - Fraction(LATTICE_SHARE)))
         odds = Fraction(math.exp(epsilon)) * (1 + Fraction(1, 2**50))
         self._slack = (Fraction(delta) - Fraction(self._curve_delta)) / (1 + odds)
@@ -204,8 +204,7 @@ def _mu_of_pure(epsilon: float) -> float:
 class ZCDP(Filter):
     """The rhos are summed; amounts are (rho, delta of the (epsilon, delta) charges).
 
-    A tenth of delta is set aside for charges of which only (epsilon, delta) is known; rho is
-    converted at the rest.
+    A tenth of delta is reserved for charges that have only (epsilon, delta). The remainder converts rho.
     """
 
     name = "zcdp"

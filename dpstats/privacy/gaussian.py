@@ -10,8 +10,8 @@ so that exp(epsilon) phi(b) = phi(a) and, for the scaled complementary error fun
 
     delta(epsilon) = exp(-a^2/2)/2 * (erfcx(-a/sqrt 2) - erfcx(-b/sqrt 2)),
 
-where no exponential cancels; for small mu the difference is an integral of positive terms. What is
-left to cancel is a itself, which is computed to twice the digits of a float.
+where no exponential cancels. For small mu the difference is an integral of positive terms. Only a itself has a
+cancellation, and it is computed to twice the digits of a float.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from dpstats.privacy.rounding import two_product, two_sum
 
 _SQRT2 = math.sqrt(2.0)
 
-# The curve is computed to a relative error below 1e-12 (checked against 60 digits and more, at extremes of every
-# size): raised by as much it is one-sided, and so is what is solved from it, in steps of this size. Below 1e-300 the
-# smallest float is added too.
+# The curve has a relative error below 1e-12, checked against 60 and more digits at extremes of every size. Raised by
+# this factor, the curve is an upper bound, and so are the solutions computed from it in steps of this size. Below
+# 1e-300 the smallest float is also added.
 _ROUNDING = 1e-12
 _TINY = 5e-324
 
@@ -46,15 +46,15 @@ _SERIES = [(-1.0) ** (n + 1) * math.prod(range(1, 2 * n, 2)) for n in range(1, 3
 def gaussian_profile(epsilon: float, mu: float, low: float = 0.0) -> float:
     """Return the smallest delta of Gaussian noise with mu = sensitivity/sigma, rounded up.
 
-    Never below the exact value; above it by less than a relative 3e-12, or 1e-323 where that is
-    more. ``low`` is what mu lacks of a ratio that no float holds.
+    The result is never below the exact value. It exceeds it by less than a relative 3e-12 or 1e-323, the larger of
+    both. ``low`` is the rounding error of mu.
     """
     epsilon, mu = float(epsilon), float(mu)
     if mu == 0 or mu == math.inf:
         return 0.0 if mu == 0 else 1.0
     a, a_low = _upper_argument(epsilon, mu, low)
     if a > 38.7:
-        return 1.0  # all but 1e-325 of it
+        return 1.0  # the exact value is within 1e-325
     if a < -39.5:
         return _TINY  # the curve is below exp(-a^2/2) here
     square, lost = two_product(a, a) if abs(a) > 1e-100 else (0.0, 0.0)
@@ -85,14 +85,14 @@ def gaussian_curve(epsilons: NDArray[np.float64], mu: float) -> NDArray[np.float
         density = np.exp(-(near**2) / 2) / 2
         second = density * erfcx(beyond / _SQRT2)
         first = np.where(near < 0, ndtr(-near), density * erfcx(np.maximum(near, 0.0) / _SQRT2))
-    # Each term has the error of its functions and that of its argument, which the density multiplies.
+    # Each term has the error of its functions, and the error of its argument times the density.
     error = (first + second) * (1e-14 + 1e-15 * (1 + np.abs(near)) * (far + mu))
     curve: NDArray[np.float64] = np.minimum(np.maximum(first - second, 0.0) + error + _TINY, 1.0)
     return curve
 
 
 def _upper_argument(epsilon: float, mu: float, low: float) -> tuple[float, float]:
-    """Return mu/2 - epsilon/mu and what it lacks, by (mu^2 - 2 epsilon)/(2 mu); infinite where it is no float."""
+    """Return mu/2 - epsilon/mu and its rounding error, by (mu^2 - 2 epsilon)/(2 mu); infinite on overflow."""
     part, power = math.frexp(mu)
     try:
         twice = math.ldexp(epsilon, 1 - 2 * power)
@@ -114,7 +114,7 @@ def _upper_argument(epsilon: float, mu: float, low: float) -> tuple[float, float
 
 
 def _falling_rate(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return -erfcx'(x) = 2/sqrt(pi) - 2 x erfcx(x) of neighbouring numbers above -4, in increasing order."""
+    """Return -erfcx'(x) = 2/sqrt(pi) - 2 x erfcx(x) of adjacent numbers above -4, in increasing order."""
     if x[0] < 6:
         return np.asarray(2 / math.sqrt(math.pi) - 2 * x * erfcx(x))
     # The two nearly cancel: their asymptotic series, whose terms alternate and fall.
@@ -153,11 +153,11 @@ def gaussian_delta(epsilon: float, sigma: float, sensitivity: float = 1.0) -> fl
     Parameters
     ----------
     epsilon : float
-        At least 0.
+        Privacy parameter, at least 0.
     sigma : float
         Standard deviation of the noise, in the units of ``sensitivity``.
     sensitivity : float, default=1.0
-        Largest l2 distance of the value between neighbouring datasets.
+        Largest l2 distance of the value between neighboring datasets.
 
     Returns
     -------
@@ -189,7 +189,7 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> fl
     delta : float
         Strictly between 0 and 1: Gaussian noise is never (epsilon, 0)-private.
     sensitivity : float, default=1.0
-        Largest l2 distance of the value between neighbouring datasets.
+        Largest l2 distance of the value between neighboring datasets.
 
     Returns
     -------
@@ -242,7 +242,7 @@ def gaussian_epsilon(sigma: float, delta: float, sensitivity: float = 1.0) -> fl
     delta : float
         Strictly between 0 and 1.
     sensitivity : float, default=1.0
-        Largest l2 distance of the value between neighbouring datasets.
+        Largest l2 distance of the value between neighboring datasets.
 
     Returns
     -------
@@ -287,8 +287,8 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
     return epsilon
 
 
-# What discreteness may cost. A budget sets the first part of delta aside for it, and so does a plan, so
-# that a plan for a whole budget fits it; a plan on a coarse lattice takes the second.
+# Fractions of delta for the discreteness of noise. Budgets and plans reserve the first fraction, so that a plan for a
+# whole budget fits. A plan on a coarse lattice reserves the second.
 LATTICE_SHARE, LARGEST_LATTICE_SHARE = 1e-6, 1e-3
 
 # Total variation, per coordinate, between discrete Gaussian noise of s >= 10 steps and rounded continuous noise is

@@ -1,4 +1,4 @@
-"""What is promised: (epsilon, delta) and the neighbouring relation it is promised for."""
+"""The guarantee of a release: (epsilon, delta) and its neighboring relation."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from dpstats.privacy.rounding import check_cost
 
 
 class Neighbors(enum.Enum):
-    """Which datasets a guarantee makes indistinguishable.
+    """Neighboring relation: the pairs of datasets that a guarantee makes indistinguishable.
 
     ``REPLACE_ONE``: two datasets of the same public size that differ in one row.
-    ``ADD_OR_REMOVE_ONE``: one dataset is the other with one row more; the size is private.
+    ``ADD_OR_REMOVE_ONE``: one dataset is the other plus one row. The size is private.
 
     Examples
     --------
@@ -29,11 +29,11 @@ class Neighbors(enum.Enum):
 
 
 def delta_of_two(epsilon: float, delta: float) -> float:
-    """Return (1 + e^epsilon) delta, that of two steps of one (epsilon, delta) each: rounded up, at most 1."""
+    """Return (1 + e^epsilon) delta, the delta of two steps with (epsilon, delta) each: rounded up, at most 1."""
     if delta == 0:
         return 0.0
     if epsilon > 700:
-        log_delta = epsilon + math.log(delta)  # e^epsilon alone may be no float; rounded by less than 1e-12
+        log_delta = epsilon + math.log(delta)  # e^epsilon may overflow; rounding error below 1e-12
         return 1.0 if log_delta >= -1e-12 else min(1.0, math.exp(log_delta) * (1 + 1e-12) + 5e-324)
     return min(1.0, (1 + math.exp(epsilon)) * delta * (1 + 2.0**-50) + 5e-324)
 
@@ -42,25 +42,25 @@ def delta_of_two(epsilon: float, delta: float) -> float:
 class PrivacyGuarantee:
     """An (epsilon, delta) differential-privacy guarantee.
 
-    For all neighbouring datasets D, D' and all sets S of outputs,
+    For all neighboring datasets D, D' and all sets S of outputs,
     ``P(M(D) in S) <= exp(epsilon) * P(M(D') in S) + delta``.
 
-    Numbers may be of any real type, and mean their own value; they are kept as Python floats.
+    Numbers may have any real type and stand for their exact value. They are stored as Python floats.
 
     Parameters
     ----------
     epsilon : float
-        At least 0; smaller is more private.
+        Privacy parameter, at least 0. Smaller is more private.
     delta : float, default=0.0
-        In [0, 1]; 0 is pure differential privacy.
+        Privacy parameter, in [0, 1]. 0 is pure differential privacy.
     neighbors : Neighbors, default=Neighbors.REPLACE_ONE
-        The neighbouring relation.
+        The neighboring relation.
     simulated : bool, default=False
-        True if the noise was drawn from a seeded generator: the numbers say what the same
-        release with exact noise would guarantee; this one guarantees nothing.
+        Whether a seeded generator drew the noise. The numbers are then the guarantee of the same release with exact
+        noise, and the simulated release itself has no guarantee.
     unit : str, default="row"
-        What a row of the data is: "person", say, where each person has one row. Comparisons ignore it;
-        sums do not, because guarantees for different units do not add up.
+        Unit of privacy: what a row of the data stands for. For example "person", if each person has one row.
+        Comparisons ignore the unit. Sums do not, because guarantees for different units do not add up.
 
     Examples
     --------
@@ -85,7 +85,7 @@ class PrivacyGuarantee:
 
     @property
     def relation(self) -> str:
-        """The neighbouring relation in words, of the unit: "one person replaced"."""
+        """The neighboring relation as text, such as "one person replaced"."""
         return self.neighbors.value.replace("row", self.unit)
 
     def __str__(self) -> str:
@@ -93,10 +93,10 @@ class PrivacyGuarantee:
         return f"{numbers} [simulated noise, not a private release]" if self.simulated else numbers
 
     def as_replace_one(self) -> PrivacyGuarantee:
-        """Return what the guarantee means for one row replaced.
+        """Convert the guarantee to the relation "one row replaced".
 
-        A replacement is a removal and an addition: (epsilon, delta) for rows added or removed is
-        (2 epsilon, (1 + e^epsilon) delta) for rows replaced. The reverse is false, and not offered.
+        A replacement is a removal and an addition. So (epsilon, delta) for rows added or removed implies
+        (2 epsilon, (1 + e^epsilon) delta) for rows replaced. There is no conversion in the other direction.
         """
         if self.neighbors is Neighbors.REPLACE_ONE:
             return self
@@ -104,11 +104,11 @@ class PrivacyGuarantee:
         return PrivacyGuarantee(2 * self.epsilon, delta, Neighbors.REPLACE_ONE, self.simulated, self.unit)
 
     def explain(self) -> str:
-        """Say in plain words what the guarantee means for one person.
+        """Return a plain explanation of the guarantee for one person.
 
-        The power bound is that of the hypothesis-testing view: at level a it is at most
-        min(e^epsilon a + delta, 1 - e^-epsilon (1 - delta - a)). A factor on the odds is claimed
-        for delta = 0 only: (epsilon, delta) does not imply it outside an event of probability delta.
+        The bound on the power of a test comes from the hypothesis-testing view. At level a the power is at most
+        min(e^epsilon a + delta, 1 - e^-epsilon (1 - delta - a)). A factor on the odds is stated for delta = 0 only,
+        because (epsilon, delta) does not imply it outside an event of probability delta.
 
         Examples
         --------
@@ -151,7 +151,7 @@ class PrivacyGuarantee:
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the parts of the guarantee by name, for JSON; the unit is left out if it is a row."""
+        """Return the parts of the guarantee by name, for JSON. The unit "row" is left out."""
         unit = {} if self.unit == "row" else {"unit": self.unit}
         return {
             "epsilon": self.epsilon,

@@ -1,9 +1,9 @@
-"""Where charges are kept: in memory, or durably in an SQLite file.
+"""Storage of charges: in memory, or durably in an SQLite file.
 
-A store does one thing: read the totals, ask whether the new totals are admissible, and write the
-charge and the totals together, or nothing. In the file this is one transaction under SQLite's
-write lock, synced to disk before it returns: any number of processes and threads may charge, and
-be killed at any point, and a charge that was acknowledged is there, once. Standard library only.
+A store has one operation. It reads the totals, checks that the new totals are admissible, and writes the charge and the
+totals together, or nothing. In a file this is one transaction under the write lock of SQLite, synced to disk before the
+call returns. Any number of processes and threads may charge, and may be killed at any point. An acknowledged charge is
+stored exactly once. This module needs the standard library only.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ Amounts = tuple[Fraction, Fraction]
 
 SCHEMA_VERSION = 2
 _WITHOUT_UNITS = 1
-"""The version whose charges state no unit: they count as charges for rows, which is what it said of them."""
+"""Version without units. Its charges count as charges for rows."""
 _APPLICATION = 0x64707374  # "dpst": marks the file as a ledger of this package
 _WAIT_SECONDS = 60.0
-_SILENT_SECONDS = 1.0  # of these; then it is said that a ledger is waited for
+_SILENT_SECONDS = 1.0  # seconds of waiting before a log message
 
 
 @dataclass(frozen=True)
 class Seen:
-    """The most that this process has seen in a ledger: its totals and its last charge, with that charge's row."""
+    """Latest state of a ledger that this process has seen: its totals, its last charge and the row of this charge."""
 
     totals: tuple[Fraction, Fraction]
     last: int
     row: tuple[Any, ...]
 
 
-# By identity, for all budgets of the process. A ledger only grows: where it holds less than it did, an older copy has
-# been put in its place, and what was charged in between would be spent twice.
+# Keys are identities of ledgers, for all budgets of the process. A ledger only grows. If it contains less than before,
+# an older copy has replaced it, and the charges in between would be spent twice.
 _SEEN: dict[str, Seen] = {}
 
-# Held while a connection is open, and across a fork: a child must not inherit one in use.
+# This lock is held while a connection is open, and during a fork, because a child must not inherit an open connection.
 _CONNECTIONS = threading.Lock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
@@ -56,7 +56,7 @@ if hasattr(os, "register_at_fork"):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One charge, as it is kept."""
+    """A stored charge."""
 
     label: str
     epsilon: float
@@ -74,7 +74,7 @@ class Spent:
 
 
 Admit = Callable[[Spent], Amounts]
-"""Given the total charges, return the amounts after the charge, or raise to refuse it."""
+"""Returns the amounts after a charge, given the total charges, or raises an error to reject it."""
 
 
 class MemoryStore:
@@ -99,7 +99,7 @@ class MemoryStore:
             return tuple(self._records)
 
     def charge(self, record: Record, admit: Admit) -> None:
-        """Keep a charge if ``admit`` lets it pass."""
+        """Store a charge if ``admit`` accepts it."""
         with self._lock:
             self._totals = admit(self._spent())
             self._records.append(record)
@@ -112,12 +112,11 @@ class LedgerStore:
     ----------
     path : str or path
     parameters : dict, optional
-        What the budget is; an existing file must agree. None reads them from the file.
+        Parameters of the budget. They must agree with an existing file. None reads them from the file.
     identity : str, optional
-        The identity of the very ledger that is meant (see `identity`): a file that was put in its place
-        is refused.
+        Expected identity of the ledger (see `identity`). A file with another identity raises an error.
     create : bool
-        Whether a file that does not exist is made.
+        Whether to create a missing file.
 
     Attributes
     ----------
@@ -164,7 +163,7 @@ class LedgerStore:
         self.parameters, self.identity = kept["parameters"], kept["identity"]
 
     def _make(self, parameters: dict[str, Any]) -> None:
-        """Write a whole new ledger beside the path and put it there in one step, unless one came first."""
+        """Write a new ledger to a temporary file and move it to the path in one step, unless the path exists."""
         folder, name = os.path.split(self.path)
         try:
             handle, draft = tempfile.mkstemp(prefix=f".{name}-", dir=folder)
@@ -196,7 +195,7 @@ class LedgerStore:
             os.unlink(draft)
 
     def _kept(self, connection: sqlite3.Connection) -> dict[str, Any]:
-        """Return what the file says it is, or refuse a file that is no ledger of this version."""
+        """Return the parameters and identity in the file, or raise an error if it is not a ledger of this version."""
         version = _version(connection)
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         if application != _APPLICATION:
@@ -228,7 +227,7 @@ class LedgerStore:
         return Spent(kept["totals"], None if first is None else str(first[0]))
 
     def _notice(self, connection: sqlite3.Connection, kept: dict[str, Any]) -> None:
-        """Refuse a ledger that holds less than this process has seen in it; else remember what it holds."""
+        """Raise an error if the ledger contains less than this process has seen before. Otherwise store its state."""
         identity, totals = kept["identity"], kept["totals"]
         seen = _SEEN.get(identity)
         last, row = _last_charge(connection)
@@ -263,14 +262,14 @@ class LedgerStore:
             raise LedgerError(f"{self.path}: the file is not a ledger, or it is corrupt") from None
 
     def charge(self, record: Record, admit: Admit) -> None:
-        """Keep a charge if ``admit`` lets it pass: durable when this returns."""
+        """Store a charge if ``admit`` accepts it. The charge is durable when the call returns."""
         with self._connection() as connection:
             first, second = admit(self._read(connection))
             if _version(connection) == _WITHOUT_UNITS:
-                # With the charge, or not at all. From now on a version that would store no unit refuses the file.
+                # This is part of the same transaction as the charge. Later, a version without units rejects the file.
                 connection.execute(f"ALTER TABLE charges ADD COLUMN {_UNIT_COLUMN}")
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-            # Whatever the label holds, it must not be able to stop a charge.
+            # No label may prevent a charge.
             label = _as_utf8(record.label)
             row = (label, repr(record.epsilon), repr(record.delta), record.time)
             number = connection.execute(
@@ -278,16 +277,16 @@ class LedgerStore:
                 (*row, _as_utf8(record.unit)),
             ).lastrowid
             connection.execute("UPDATE budget SET first = ?, second = ?", (str(first), str(second)))
-        # Committed. Another thread may have charged, and remembered more, since.
+        # The charge is committed. In the meantime another thread may have charged and stored a later state.
         with _CONNECTIONS:
             if number is not None and _SEEN[self.identity].last < number:
                 _SEEN[self.identity] = Seen((first, second), number, (number, *row))
 
     @contextlib.contextmanager
     def _connection(self, path: str | None = None, *, writes: bool = True) -> Iterator[sqlite3.Connection]:
-        """Open a connection for one use: a transaction that holds the write lock, or a reading.
+        """Open a connection for one use: a transaction that holds the write lock, or a read.
 
-        Nothing is shared between threads, and a file that is gone is not made again.
+        Threads do not share connections, and a deleted file is not created again.
         """
         outcome = "; nothing was charged" if writes else ""
         name = f"file:{urllib.parse.quote(path or self.path)}?mode=rw"
@@ -311,7 +310,7 @@ class LedgerStore:
 
 
 def _begin(connection: sqlite3.Connection, path: str, writes: bool) -> None:
-    """Begin a transaction that has its lock; where another process holds the ledger, say so and go on waiting."""
+    """Begin a transaction with its lock. If another process holds the ledger, log this and continue to wait."""
     begin = "BEGIN IMMEDIATE" if writes else "BEGIN"
     try:
         _take_lock(connection, begin)
@@ -323,7 +322,7 @@ def _begin(connection: sqlite3.Connection, path: str, writes: bool) -> None:
         logging.getLogger(__name__).warning("%s: waiting for another process, which holds the ledger", path)
         connection.execute(f"PRAGMA busy_timeout = {round(1000 * (_WAIT_SECONDS - _SILENT_SECONDS))}")
         _take_lock(connection, begin)
-    # To write it down the others that read have to be waited for, too.
+    # A commit also has to wait for other processes that read.
     connection.execute(f"PRAGMA busy_timeout = {round(1000 * _WAIT_SECONDS)}")
 
 
@@ -346,7 +345,7 @@ def _version(connection: sqlite3.Connection) -> int:
 
 
 def _unit(version: int) -> str:
-    """Return the expression of a charge's unit in a ledger of this version."""
+    """Return the SQL expression of the unit of a charge in a ledger of this version."""
     return "'row'" if version == _WITHOUT_UNITS else "unit"
 
 
@@ -367,18 +366,18 @@ def _charge(connection: sqlite3.Connection, number: int) -> tuple[Any, ...]:
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?(?![\w.])")
 _WRAPPED = re.compile(
     r"np\.(?:float64|u?int(?:8|16|32|64))\(([^()]*)\)"
-)  # how earlier versions kept numpy's numbers
+)  # representation of numpy numbers in earlier versions
 _TOLERANCE = Fraction(1, 10**12)
 
 
 def planned_numbers(text: str) -> tuple[str, list[Fraction]]:
-    """Return what a planned charge says but for its numbers, and its numbers, in order."""
+    """Split the text of a planned charge: return it without its numbers, and its numbers in order."""
     plain = _WRAPPED.sub(r"\1", text)
     return _NUMBER.sub("#", plain), [Fraction(number) for number in _NUMBER.findall(plain)]
 
 
 def _agree(kept: dict[str, Any], asked: dict[str, Any]) -> bool:
-    """Say whether parameters are the same; numbers of planned charges to a relative 1e-12.
+    """Return whether parameters are equal. Numbers of planned charges may differ by a relative 1e-12.
 
     The same plan made by another version may differ in the last digits of its events.
     """
@@ -399,7 +398,7 @@ def _agree(kept: dict[str, Any], asked: dict[str, Any]) -> bool:
 
 
 def _sync_folder(folder: str) -> None:
-    """Make a new name in a folder durable, where the system lets a folder be opened."""
+    """Make a new name in a folder durable, if the system can open folders."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -1,12 +1,12 @@
-"""Totals through privacy loss distributions, made pessimistic end to end.
+"""Totals through privacy loss distributions, with pessimistic rounding in every step.
 
-Every group of equal events gives a discretised loss distribution that dominates it (connect the
-dots: Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022), through dp_accounting's public
-constructors. Convolution by fast Fourier transforms is the one step that is not pessimistic: its
-rounding error is bounded and taken off delta before epsilon is read. Where it is not small against
-delta the distributions are convolved plainly instead. docs/proofs/composition.md.
+Every group of equal events has a discretized loss distribution that dominates it (connect the dots: Doroshenko, Ghazi,
+Kamath, Kumar and Manurangsi 2022). The public constructors of dp_accounting build it. Convolution by fast Fourier
+transforms is the only step without pessimistic rounding. Its rounding error is bounded and subtracted from delta before
+epsilon is computed. If the error is not small compared with delta, the distributions are convolved directly. Proof:
+docs/proofs/composition.md.
 
-dp_accounting is imported when a total is asked for, and not before.
+dp_accounting is imported at the first total.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from dpstats.privacy.rounding import root_up, sum_up, up
 SMALLEST_DELTA = 1e-12
 """Below this the rounding error of the transforms is not small compared with delta."""
 
-_LARGEST_EPSILON = 500.0  # beyond, exponentials of losses overflow
-_NEGLIGIBLE = 1e-4  # of the total: the most that is added by basic composition
-_KINDS = 2000  # different events; more would take long
+_LARGEST_EPSILON = 500.0  # above it, exponentials of losses overflow
+_NEGLIGIBLE = 1e-4  # largest fraction of the total from basic composition
+_KINDS = 2000  # largest number of different events; more would be slow
 
-_PLAIN_POINTS = 8000  # of a distribution that is convolved plainly
+_PLAIN_POINTS = 8000  # points of a distribution for direct convolution
 _UNIT = 2.0**-53
-_POINTS = 2**18  # aimed at for the composed distribution; at most four times as many
+_POINTS = 2**18  # target for the points of the composed distribution; at most four times this number
 
 
 def loss_distribution_epsilon(events: Sequence[Event], delta: float, ceiling: float) -> float | None:
@@ -61,7 +61,7 @@ def loss_distribution_epsilon(events: Sequence[Event], delta: float, ceiling: fl
     mu = root_up(sum((count * Fraction(mu) ** 2 for mu, count in mus.items()), Fraction(0)))
     variation = sum_up(event.total_variation for event in gaussians)
 
-    # What is too small for the grid is added by basic composition instead: epsilon to epsilon, delta to delta.
+    # Events too small for the grid are added by basic composition instead: epsilon to epsilon, delta to delta.
     extra, used = 0.0, lattice_slack(ceiling, variation)  # each sum is rounded up
     for event in sorted(others, key=_order):
         cost = up(others[event] * Fraction(reach[event]))
@@ -76,7 +76,7 @@ def loss_distribution_epsilon(events: Sequence[Event], delta: float, ceiling: fl
     if not others or len(others) > _KINDS:
         return None
     commonest = max(others, key=lambda event: (others[event], *_order(event)))
-    # What a loss is usually: of a sampled release it is far below the reach.
+    # The typical size of a loss. For a sampled release it is far below the reach.
     usual = {
         event: reach[event] if event.symmetric else min(reach[event], event.profile(0.0)) for event in others
     }
@@ -86,15 +86,15 @@ def loss_distribution_epsilon(events: Sequence[Event], delta: float, ceiling: fl
     left = -sum_up([used, -delta])
     slack = _rounding_slack(others, reach, step, mu, ceiling)
     answers = []
-    # Rows that are added and rows that are removed: the same, unless a pair is not symmetric.
+    # Added and removed rows have the same total, unless a pair is not symmetric.
     directions = (False,) if all(event.symmetric for event in others) else (False, True)
     if delta >= SMALLEST_DELTA and slack < left / 2:
         answers.append(max(_read(others, reach, mu, step, left - slack, back) for back in directions))
     if left > 0 and slack > delta / 1000:
-        # Transforms would blur the answer: convolve plainly, on a grid that is small enough for that.
+        # The rounding error of transforms is too large. Convolve directly, on a smaller grid.
         coarse = _coarse_step([usual[event] for event in others], ceiling, usual[commonest])
         answers.append(max(convolved_epsilon(others, mu, coarse, left, reach, back) for back in directions))
-    # An answer is a logarithm, right to a few units in its last place and in those of the largest loss of a step.
+    # An answer is a logarithm. Its error is a few units in the last place, of itself and of the largest loss of a step.
     finite = [answer for answer in answers if math.isfinite(answer)]
     return min((sum_up([answer * (1 + 1e-13), extra]) for answer in finite), default=None)
 
@@ -111,7 +111,7 @@ def _step(losses: list[float], mu: float, ceiling: float, aligned: float) -> flo
     if step > finest / 10:
         step = max(finest / 10, ceiling / (2 * _POINTS))
     if step > 2 * finest:
-        return None  # rounding up to the grid would cost more than it is worth
+        return None  # rounding up to the grid would lose more than the method gains
     return aligned / max(1, math.ceil(aligned / step))
 
 
@@ -131,11 +131,11 @@ def _coarse_step(losses: list[float], ceiling: float, aligned: float) -> float:
 def _rounding_slack(
     others: Counter[Event], reach: Mapping[Event, float], step: float, mu: float, ceiling: float
 ) -> float:
-    """Bound what the rounding of the transforms can take off delta.
+    """Bound the effect of the rounding errors of the transforms on delta.
 
-    In l2 a transform of N numbers is right to a relative 7 u log2 N (Higham 2002, section 24.1), a
-    k-th power of numbers of size at most 1 multiplies an error by k, and a convolution with a
-    distribution does not enlarge one. A sum of at most N entries is at most sqrt(N) times that.
+    In l2, a transform of N numbers has a relative error of at most 7 u log2 N (Higham 2002, section 24.1). A k-th power
+    of numbers of size at most 1 multiplies an error by k. A convolution with a distribution does not enlarge an error.
+    The error of a sum of at most N entries is at most sqrt(N) times the l2 error.
     """
     sizes = sum(count * (2 * reach[event] / step + 3) for event, count in others.items())
     sizes += (80 * mu + 2 * ceiling) / step if mu else 0.0

@@ -1,4 +1,4 @@
-"""What will be released, at which noise, at which cost: public, and fixed before any data."""
+"""Release plans: the released quantities, their noise and their privacy cost. Plans are public and fixed in advance."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dpstats.results import Exported, Records, Summary
 
 @dataclass(frozen=True, slots=True)
 class ReleaseCost:
-    """What a budget may be charged for: events, and a guarantee that they are certified for.
+    """A cost that a budget can charge: events, and their certified guarantee.
 
     Examples
     --------
@@ -39,7 +39,7 @@ class ReleaseCost:
     guarantee: PrivacyGuarantee
 
     def __post_init__(self) -> None:
-        # A list could be changed after it was certified.
+        # Convert to a tuple, because a list could change after certification.
         object.__setattr__(self, "events", tuple(self.events))
         if not self.events or not all(isinstance(event, Event) for event in self.events):
             raise InvalidParameter("events must be a non-empty tuple of events")
@@ -52,7 +52,7 @@ class ReleaseCost:
 
 
 class Added(NamedTuple):
-    """Additive noise: its law ("laplace" or "gaussian"), scale and standard deviation, in the units of the release."""
+    """Additive noise: distribution ("laplace" or "gaussian"), scale and standard deviation, in released units."""
 
     law: str
     scale: float | NDArray[np.float64]
@@ -61,17 +61,16 @@ class Added(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan(Exported):
-    """Stages, and what they cost together; a function of public facts only.
+    """Stages of a release and their total cost. A plan is a function of public facts only.
 
-    The events follow from the stages, and events and guarantee are computed once. They are what a budget is
-    charged for.
+    The events follow from the stages. Events and guarantee are computed once, and a budget is charged for them.
 
     Attributes
     ----------
     stages : tuple of Stage, JointStage, Selection, Responses, Comparisons, Coins or Shuffle
-        In the order in which they are released.
+        Stages in the order of their release.
     target : PrivacyGuarantee
-        What was asked for.
+        The requested guarantee.
 
     Examples
     --------
@@ -85,18 +84,18 @@ class Plan(Exported):
     target: PrivacyGuarantee
 
     _free: ClassVar[frozenset[str]] = frozenset()
-    """Fields that no cost depends on, which `having` may change."""
+    """Fields that do not affect the cost. `having` may change them."""
 
     def __post_init__(self) -> None:
-        # A list could be changed after its cost was computed.
+        # Convert to a tuple, because a list could change after its cost was computed.
         object.__setattr__(self, "stages", tuple(self.stages))
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
-        """All that is released, as an accountant sees it.
+        """Events of all stages, for the accountant.
 
-        Stages of different parts are about different rows: of these it sees the guarantee that every part,
-        with what is about all rows, is certified for.
+        Stages of different parts read disjoint sets of rows. For these, the accountant uses one certified guarantee. It
+        holds for every part together with the stages that read all rows.
         """
         parts = sorted({stage.part for stage in self.stages} - {""})
         if len(parts) < 2:
@@ -109,20 +108,20 @@ class Plan(Exported):
 
     @cached_property
     def guarantee(self) -> PrivacyGuarantee:
-        """What was asked for, which the events are certified to stay within."""
+        """The requested guarantee. The events are certified to satisfy it."""
         if covers(self.events, self.target):
             return self.target
         raise _defect(compose(self.events, self.target.delta), self.target)
 
     def stage(self, name: str) -> AnyStage:
-        """Return the stage of a name."""
+        """Return the stage with this name."""
         for stage in self.stages:
             if stage.name == name:
                 return stage
         raise KeyError(name)
 
     def noise(self, name: str) -> Added:
-        """Return the noise of what is released by a name: of a stage with additive noise, or of a block of one."""
+        """Return the noise of a named release: a stage with additive noise, or a block of a joint stage."""
         for stage in self.stages:
             if isinstance(stage, Stage) and stage.name == name:
                 return Added(stage.noise, stage.noise_scale, stage.noise_std)
@@ -134,7 +133,7 @@ class Plan(Exported):
 
     @property
     def additive(self) -> tuple[Stage, ...]:
-        """The stages that add noise to a vector of their own, in their order."""
+        """The stages that add noise to a single vector, in order."""
         return tuple(stage for stage in self.stages if isinstance(stage, Stage))
 
     @property
@@ -144,11 +143,11 @@ class Plan(Exported):
 
     @property
     def disjoint(self) -> bool:
-        """Whether there are stages about different rows, cut apart by their public positions."""
+        """Whether stages read disjoint sets of rows, split by public positions."""
         return len({stage.part for stage in self.stages}) > 1
 
     def having(self, **changes: Any) -> Self:
-        """Return the plan with other values of fields that cost nothing; what is known of its cost is kept."""
+        """Return the plan with changed fields that do not affect the cost. The computed cost is kept."""
         unknown = changes.keys() - self._free
         if unknown:
             raise TypeError(f"{type(self).__name__}.having cannot change {', '.join(sorted(unknown))}")
@@ -165,26 +164,26 @@ class Plan(Exported):
         return made
 
     def _stated(self, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
-        """Return a guarantee for the unit of the target, marked as simulated where the target is."""
+        """Return a guarantee for the unit of the target, marked as simulated if the target is."""
         return replace(guarantee, unit=self.target.unit, simulated=self.target.simulated)
 
     def _with_same_cost(self, changes: Mapping[str, Any]) -> Self:
-        """Return the plan with changed fields that cost nothing, and with the cost that was computed before."""
+        """Return the plan with changed fields that do not affect the cost, and with the computed cost."""
         made = replace(self, **changes)
         names = {item.name for item in fields(self)}
         vars(made).update({name: value for name, value in vars(self).items() if name not in names})
         return made
 
     def __getstate__(self) -> dict[str, Any]:
-        # What was computed is computed again where it is unpickled.
+        # Cached values are not pickled. They are computed again after unpickling.
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
     def facts(self) -> dict[str, Any]:
-        """Return what a reader of the plan has to know beside its stages, by name."""
+        """Return facts about the plan that its stages do not show, by name."""
         return {}
 
     def notes(self) -> list[str]:
-        """Return the same in words, one line each."""
+        """Return the facts as text, one line each."""
         return []
 
     def _size(self) -> dict[str, int]:
@@ -211,7 +210,7 @@ class Plan(Exported):
         return Records(names, columns, facts)
 
     def summary(self) -> Summary:
-        """Return a table of the stages; prints as text, shows as HTML in a notebook."""
+        """Return a table of the stages. It prints as text, and shows as HTML in a notebook."""
         names, columns, _ = self._records()
         rows = zip(names, *(map(_shown, column) for column in columns.values()), strict=True)
         facts = [("Guarantee", str(self.guarantee)), *((key, f"{n:,}") for key, n in self._size().items())]
@@ -219,10 +218,10 @@ class Plan(Exported):
         return Summary("Release plan", facts, headers, list(rows), self.notes())
 
     def explain(self) -> str:
-        """Say in plain words what is released and what it means for one person.
+        """Return a plain explanation of the release and its guarantee for one person.
 
-        The power bound is that of the plan's own trade-off curve, which is below the one that
-        (epsilon, delta) alone gives.
+        The bound on the power of a test comes from the trade-off curve of the plan. It is lower than the bound from
+        (epsilon, delta) alone.
         """
         power = 1 - float(tradeoff_curve(self, 0.05))
         return (
@@ -238,7 +237,7 @@ class Plan(Exported):
 
 @dataclass(frozen=True)
 class ReleasePlan(Plan):
-    """Everything that a fit will release, and what it will cost.
+    """The plan of a fit: everything that it releases, and the privacy cost.
 
     Attributes
     ----------
@@ -263,11 +262,11 @@ class ReleasePlan(Plan):
 
     @cached_property
     def guarantee(self) -> PrivacyGuarantee:
-        """The composed guarantee of all stages at the delta asked for.
+        """Composed guarantee of all stages at the requested delta.
 
-        Calibration ends on the safe side of what was asked, by the part of delta that is set aside for
-        discreteness. Where the curves certify what was asked, and the total is within a thousandth of
-        it, that number is reported; never one below the proved total.
+        Calibration ends slightly below the request, by the part of delta that is reserved for discreteness. If the
+        curves certify the request, and the total is within a thousandth of it, the request is reported. The reported
+        number is never below the proved total.
         """
         composed = compose(self.events, self.target.delta)
         within = composed.epsilon <= self.target.epsilon and composed.neighbors is self.target.neighbors
@@ -303,7 +302,7 @@ def _rows(facts: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _shown(value: Any) -> str:
-    """Return a fact of a stage as text; many numbers by the smallest and the largest."""
+    """Return a fact of a stage as text. Many numbers are shown as their range."""
     if isinstance(value, list):
         numbers = value if len(value) < 3 else [min(value), max(value)]
         return (", " if len(value) < 3 else " to ").join(map(_shown, dict.fromkeys(numbers)))

@@ -1,7 +1,7 @@
-"""Arithmetic whose answers are never below the real ones.
+"""Arithmetic with results that are never below the exact results.
 
-Sums, products and roots of floats are made in exact rationals, or by a correctly rounded sum, and
-rounded up once. Standard library only: budgets need no more.
+Sums, products and roots of floats are computed with exact rationals, or with a correctly rounded sum, and rounded up
+once. This module needs the standard library only, because budgets use it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def sum_up(values: Iterable[float]) -> float:
     """Return the smallest float at least the exact sum of floats."""
     numbers = list(values)
     try:
-        total = math.fsum(numbers)  # correctly rounded, so that what is left has the right sign
+        total = math.fsum(numbers)  # correctly rounded, so that the remainder has the correct sign
         left = math.fsum([*numbers, -total])
     except OverflowError:
         return math.inf
@@ -55,7 +55,7 @@ def sum_up(values: Iterable[float]) -> float:
 
 
 def root_up(value: Fraction) -> float:
-    """Return a float at least the square root, and the root itself where it is a float."""
+    """Return a float that is at least the square root, and the exact root if it is a float."""
     if value <= 0:
         return 0.0
     top, bottom = value.numerator, value.denominator
@@ -68,10 +68,10 @@ def root_up(value: Fraction) -> float:
 def check_cost(
     name: str, value: Any, *, at_least: float = 0.0, at_most: float | None = None, dearer: float = math.inf
 ) -> float:
-    """Return a checked number as a Python float; what a float cannot hold is rounded to the dearer side.
+    """Return a checked number as a Python float. A number that is not a float is rounded to the more expensive side.
 
-    A number of any type means its own value: float16(0.1) is 0.0999755859375. Never computed with as
-    it came, since sums of narrow numbers are narrow: they overflow, and small terms vanish in them.
+    A number of any type stands for its exact value: float16(0.1) is 0.0999755859375. It is converted before any
+    arithmetic, because sums of narrow types overflow and lose small terms.
     """
     number = check_real(name, value, at_least=at_least, at_most=at_most)
     if type(value) is not float:
@@ -82,14 +82,14 @@ def check_cost(
 
 
 def two_sum(a: Any, b: Any) -> tuple[Any, Any]:
-    """Return a + b and what its rounding lost, exactly (Knuth). Also of arrays."""
+    """Return a + b and its exact rounding error (Knuth). The arguments may be arrays."""
     total = a + b
     part = total - a
     return total, (a - (total - part)) + (b - part)
 
 
 def two_product(a: Any, b: Any) -> tuple[Any, Any]:
-    """Return a b and what its rounding lost, exactly (Dekker), for sizes between 1e-140 and 1e140. Also of arrays."""
+    """Return a b and its exact rounding error (Dekker), for sizes between 1e-140 and 1e140. Arguments may be arrays."""
     product = a * b
     high_a, high_b = _SPLIT * a, _SPLIT * b
     high_a, high_b = high_a - (high_a - a), high_b - (high_b - b)

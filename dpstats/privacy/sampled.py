@@ -1,7 +1,7 @@
-"""Releases from a random sample of the rows: what they cost, as events.
+"""Events for releases from a random sample of the rows.
 
-No release of this package samples. These events are for what other libraries released: `compose` adds them up, and a
-budget is charged the total. Proofs: docs/proofs/composition.md.
+No release of this package uses sampling. These events are for releases of other libraries: `compose` computes their
+total, and a budget is charged for it. Proofs: docs/proofs/composition.md.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class Sampled(Event):
 
     Notes
     -----
-    The relation of ``event`` says how the sample is drawn. Of `Neighbors.ADD_OR_REMOVE_ONE`, every row is in the
-    sample independently of the others (Poisson sampling). Of `Neighbors.REPLACE_ONE`, the sample has a public
-    number of rows m and is drawn without replacement from n rows, with ``rate = m/n``.
+    The relation of ``event`` determines the sampling. For `Neighbors.ADD_OR_REMOVE_ONE`, every row is in the sample
+    independently of the others (Poisson sampling). For `Neighbors.REPLACE_ONE`, the sample has a public number of rows
+    m and is drawn without replacement from n rows, with ``rate = m/n``.
 
-    Of Poisson sampling, removing a row and adding one have different profiles. `compose` computes both totals and
+    With Poisson sampling, removing a row and adding a row have different profiles. `compose` computes both totals and
     returns the larger one.
 
     References
@@ -133,7 +133,7 @@ class Sampled(Event):
 
 @dataclass(frozen=True, slots=True)
 class GaussianMixture(Event):
-    """Gaussian noise on a number that a row moves by a random amount.
+    """Gaussian noise on a number that one row changes by a random amount.
 
     Without the row the number is 0, with it ``shifts[i]`` with probability ``chances[i]``, as where a row is in
     several parts of a sample. Noise has standard deviation 1.

@@ -1,7 +1,7 @@
 """The best proved total of a list of releases.
 
-Every total here is an upper bound that holds for adaptively chosen releases whose events are fixed
-beforehand: it is never below the truth.
+Every total in this module is an upper bound. It holds for adaptively chosen releases with events that are fixed in
+advance.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from dpstats.privacy.loss_distribution import loss_distribution_epsilon
 from dpstats.privacy.rounding import down, root_up, sum_up, up
 from dpstats.privacy.zcdp import zcdp_epsilon
 
-_MOST_QUOTIENTS = 64  # that are added exactly: their denominators multiply
+_MOST_QUOTIENTS = 64  # largest number of quotients to add exactly, because denominators multiply
 
 
 def compose(items: Iterable[PrivacyGuarantee | Event], delta: float) -> PrivacyGuarantee:
@@ -49,18 +49,18 @@ def compose(items: Iterable[PrivacyGuarantee | Event], delta: float) -> PrivacyG
     Parameters
     ----------
     items : iterable of PrivacyGuarantee and Event
-        What was, or will be, released. Later choices may depend on earlier answers as long as
-        the events themselves are fixed beforehand.
+        Past or future releases. Later choices may depend on earlier answers if the events themselves are fixed in
+        advance.
     delta : float
-        The delta of the total, in [0, 1). At 0 every item must be pure.
+        Delta of the total, in [0, 1). With 0, every item must be pure.
 
     Returns
     -------
     PrivacyGuarantee
-        The smallest of the closed forms (all Gaussian; all pure; pure of at most two costs; copies of one
-        guarantee), the
-        heterogeneous theorem, the zero-concentrated total (added before converting), basic
-        composition, and the loss-distribution total. Its delta is 0 where the pure total is the smallest.
+        The smallest of several totals. Closed forms exist for lists that are all Gaussian, all pure, pure with at most
+        two costs, or copies of one guarantee. The others are the heterogeneous theorem, the zero-concentrated total
+        (added before converting), basic composition, and the loss-distribution total. Its delta is 0 if the pure total
+        is the smallest.
 
     Raises
     ------
@@ -112,14 +112,14 @@ def _smallest(events: Sequence[Event], delta: float) -> tuple[float, float]:
     if exact is None and len(events) > 1:
         totals += _by_loss_distributions(events, delta, min(totals)[0])
     best = min(totals)[0]
-    # Of totals within a thousandth of the best, the one that spends least delta: none, if pure.
+    # Among totals within a thousandth of the best, choose the total with the smallest delta, such as a pure one.
     return min((total for total in totals if total[0] <= best * (1 + 1e-3)), key=lambda total: total[::-1])
 
 
 def _by_loss_distributions(
     events: Sequence[Event], delta: float, ceiling: float
 ) -> list[tuple[float, float]]:
-    """The totals through loss distributions, on finer and finer grids while that lowers them much."""
+    """The totals through loss distributions. Refine the grid while this lowers the total considerably."""
     totals: list[tuple[float, float]] = []
     ceiling = min(ceiling, _LARGEST_COST * (1 - 1e-9))
     while True:
@@ -133,7 +133,7 @@ def _by_loss_distributions(
 
 
 def _with_parts_of_delta(events: Sequence[Event], delta: float) -> tuple[float, float] | None:
-    """What releases of which only a profile is known cost, each at an equal part of half of delta."""
+    """Return the total of releases that have only a profile, each at an equal part of half of delta."""
     alone = [event for event in events if event.pure_cost() is None and event.zcdp_cost() is None]
     alone = [event for event in alone if not isinstance(event, Approximate)]
     if not alone or delta == 0 or any(event.curve(np.zeros(1)) is None for event in alone):
@@ -183,7 +183,7 @@ def _pure(events: Sequence[Event]) -> tuple[float, float] | None:
 def _pure_total(events: Sequence[Event]) -> float:
     """Return the sum of the pure costs of events that have one: exact, and rounded up once.
 
-    The cost of noise on a lattice is a quotient. Rounded up one by one, ten tenths would be more than 1.
+    The cost of noise on a lattice is a quotient. If every quotient were rounded up, ten tenths would exceed 1.
     """
     laplace = Counter(event for event in events if isinstance(event, DiscreteLaplace))
     others = [event.pure_cost() or 0.0 for event in events if not isinstance(event, DiscreteLaplace)]
@@ -199,10 +199,10 @@ def _pure_total(events: Sequence[Event]) -> float:
 def pure_delta(costs: Counter[float]) -> Callable[[float], float] | None:
     """Return the smallest total delta, as a function of epsilon, of pure releases with one or two different costs.
 
-    ``costs`` counts the releases of every cost. The worst case is randomized response, whose loss is plus or minus
-    its cost: the total loss is A + B, two scaled binomials, and delta = sum_a P(A = a) D(epsilon - a) with D the
-    profile of B. That is D(x) = integral over t > x of e^(x - t) P(B > t), so that nothing is subtracted: values are
-    raised by more than their rounding error (docs/proofs/composition.md). None for costs that this is not for.
+    ``costs`` counts the releases of every cost. The worst case is randomized response, with a loss of plus or minus its
+    cost. The total loss is then A + B, two scaled binomials, and delta = sum_a P(A = a) D(epsilon - a), where D is the
+    profile of B. The form D(x) = integral over t > x of e^(x - t) P(B > t) has no cancellation. Values are raised by
+    more than their rounding error (docs/proofs/composition.md). None for unsupported costs.
 
     Examples
     --------
@@ -225,7 +225,7 @@ def pure_delta(costs: Counter[float]) -> Callable[[float], float] | None:
     falls = accumulate(tails[:0:-1].tolist(), lambda d, tail: kept * d + gained * tail, initial=0.0)
     profile = np.array(list(falls))[::-1]
     losses, weights = _response(many, large)
-    margin = 1 + 4e-12 + 1e-14 * trials  # a logarithm of 1e-300 is right to 3e-12
+    margin = 1 + 4e-12 + 1e-14 * trials  # a logarithm of 1e-300 has an error of at most 3e-12
 
     def delta(epsilon: float) -> float:
         x = epsilon - 1e-15 * (epsilon + total) - losses
@@ -289,13 +289,13 @@ def _gaussian(events: Sequence[Event], delta: float) -> tuple[float, float] | No
 
 
 def _is_nearly_continuous(events: Sequence[Event], epsilon: float, delta: float) -> bool:
-    """Say whether the noise's being discrete costs no more than a plan sets aside for it."""
+    """Return whether the discreteness of the noise costs at most the delta that a plan reserves for it."""
     variation = math.fsum(event.total_variation for event in events if isinstance(event, Gaussian))
     return lattice_slack(epsilon, variation) <= LARGEST_LATTICE_SHARE * delta
 
 
 def gaussian_total(events: Sequence[Gaussian]) -> Gaussian:
-    """Return the one Gaussian event that several compose to: mu^2 adds up, exactly, and is rounded up once."""
+    """Return the composition of Gaussian events as a single event: the exact sum of mu^2, rounded up once."""
     mus = Counter(event.mu for event in events)
     square = sum((count * Fraction(mu) ** 2 for mu, count in mus.items()), Fraction(0))
     return Gaussian(
@@ -306,11 +306,12 @@ def gaussian_total(events: Sequence[Gaussian]) -> Gaussian:
 
 
 def _mixed(events: Sequence[Event], delta: float) -> tuple[float, float] | None:
-    """What is left for lists of all kinds: the better of two ways of adding up.
+    """Return a total for mixed lists: the smaller of two sums.
 
-    The deltas of (epsilon, delta) releases are added first. At what is left of delta: every rho, with
-    epsilon^2/2 for the (epsilon, delta) releases, added before converting; or the epsilons of pure and
-    (epsilon, delta) releases, added to the total of the Gaussian ones, or of the concentrated ones.
+    The deltas of (epsilon, delta) releases are added first. The remaining delta is used in two ways:
+
+    * Add every rho, with epsilon^2/2 for the (epsilon, delta) releases, before converting.
+    * Add the epsilons of pure and (epsilon, delta) releases to the total of the Gaussian or concentrated ones.
     """
     approximate = [event for event in events if isinstance(event, Approximate)]
     others = [event for event in events if not isinstance(event, Approximate)]
@@ -344,7 +345,7 @@ def _mixed(events: Sequence[Event], delta: float) -> tuple[float, float] | None:
 
 
 def _single(events: Sequence[Event], delta: float) -> tuple[float, float] | None:
-    """The inverse of a lone release's own profile."""
+    """The inverse of the profile of a single release."""
     if len(events) != 1 or isinstance(events[0], Gaussian):
         return None
     event = events[0]
@@ -367,10 +368,10 @@ def _single(events: Sequence[Event], delta: float) -> tuple[float, float] | None
 
 
 def certifies(events: Sequence[Event], claim: PrivacyGuarantee) -> bool:
-    """Say whether the events are proved to stay within a claimed guarantee.
+    """Return whether the events are proved to satisfy a claimed guarantee.
 
-    Unlike `compose` this evaluates curves at the claim and inverts nothing, so a calibration that
-    ends exactly at the claim is recognised.
+    Unlike `compose`, this evaluates curves at the claim without inversion. So it accepts a calibration that ends
+    exactly at the claim.
     """
     if events and common_neighbors(events) is not claim.neighbors:
         return False
@@ -390,7 +391,7 @@ def certifies(events: Sequence[Event], claim: PrivacyGuarantee) -> bool:
 
 
 def covers(events: Sequence[Event], claim: PrivacyGuarantee) -> bool:
-    """Say whether a claimed guarantee is at least what the events cost, by any route."""
+    """Return whether a claimed guarantee covers the cost of the events, by any method."""
     if certifies(events, claim):
         return True
     try:

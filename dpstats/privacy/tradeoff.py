@@ -1,11 +1,11 @@
-"""The trade-off curve: how well any test can tell whether a row is in the data.
+"""The trade-off curve: a bound on the power of any test that a row is in the data.
 
-A test of one neighbour against the other has a type I error a and a type II error b; privacy is
-a lower bound f(a) on b (Wasserman and Zhou 2010; Dong, Roth and Su 2022). (epsilon, delta) gives
+A test of one dataset against its neighbor has a type I error a and a type II error b. Privacy is a lower bound f(a) on
+b (Wasserman and Zhou 2010; Dong, Roth and Su 2022). A guarantee (epsilon, delta) gives
 
     f(a) = max(0, 1 - delta - e^epsilon a, e^-epsilon (1 - delta - a)),
 
-and a release with a whole profile gives the largest of these over epsilon.
+and a release with a full profile gives the maximum of these over epsilon.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def tradeoff_curve(item: PrivacyGuarantee | _Planned | Event, type_one_error: An
     gaussians = [event for event in events if isinstance(event, Gaussian)]
     if len(gaussians) == len(events):
         total = gaussian_total(gaussians)
-        # The noise drawn is within a total variation t of the noise of the curve: both errors move by t. The quantile
-        # is that of the error itself: 1 - error would be 1 where the error is small, and no test has power there.
+        # The sampled noise is within a total variation t of the noise of the curve, so both errors change by at most t.
+        # Use the quantile of the error itself: 1 - error would round to 1 for a small error.
         moved = np.minimum(1.0, errors + total.total_variation)
         return _lowered(ndtr(-ndtri(moved) - total.mu) - total.total_variation)
     if isinstance(item, Event):
@@ -73,13 +73,13 @@ _ROUNDING = 1e-13
 
 
 def _lowered(curve: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return a curve lowered by more than its rounding error: it is a lower bound."""
+    """Return a curve lowered by more than its rounding error, so that it is a lower bound."""
     return np.maximum(0.0, curve - _ROUNDING * np.abs(curve) - 1e-15)
 
 
 def _line(epsilon: float, delta: float, errors: NDArray[np.float64]) -> NDArray[np.float64]:
     log_errors = np.log(np.maximum(errors, 5e-324))
-    # e^epsilon alone may be no float; a product beyond e leaves nothing.
+    # e^epsilon may exceed the range of floats. A product above e makes the line negative.
     grown = np.where(errors > 0, np.exp(np.minimum(epsilon + log_errors, 1.0)), 0.0)
     grown = grown * (1 + 1e-15 * (epsilon + np.abs(log_errors)))
     return _lowered(np.maximum(1 - delta - grown, (1 - delta - errors) * np.exp(-epsilon)))

@@ -19,11 +19,11 @@ from scipy.optimize import brentq, minimize_scalar
 
 from dpstats.data.parameters import check_real
 
-# The bound at the order that was found is evaluated once more, its polynomial part exactly, and raised by this
-# share of all its terms, which is more than their rounding errors: answers are one-sided.
+# The final bound is evaluated at the best order, with an exact polynomial part. It is raised by this fraction of the
+# sum of its terms, which exceeds their rounding errors. So answers are one-sided.
 _ROUNDING = 2e-15
 
-# Smaller rhos are taken for this one, which is an upper bound.
+# A smaller rho is replaced by this number, which gives an upper bound.
 _SMALLEST = 1e-250
 
 
@@ -46,7 +46,7 @@ def _log_factor(order: float) -> float:
 
 
 def _size_of_factor(order: float) -> float:
-    """Return the sum of the sizes of that factor's terms, which bounds its rounding error."""
+    """Return the sum of the absolute terms of `_log_factor`, which bounds its rounding error."""
     return (1 + order) * math.log1p(1 / order) + abs(math.log(order)) + 1
 
 
@@ -80,7 +80,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     Parameters
     ----------
     rho : float
-        At least 0.
+        Cost of zero-concentrated privacy, at least 0.
     delta : float
         Strictly between 0 and 1.
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.arithmetic import as_int64
-from dpstats.release.groups import Windows
+from dpstats.release.groups import Nested, Windows
 
 Places = NDArray[np.integer[Any]]
 
@@ -23,18 +23,35 @@ def windows(places: Places, ranks: tuple[int, ...], steps: int) -> Windows:
     A point exceeds rank r by at most b if at most r + b rows are below it: up to the place of row r + b + 1. It falls
     short of rank r by at most a if at least r - a rows are at or below it: from the place of row r - a on.
     """
-    n, wanted = places.size, np.array(ranks, dtype=np.int64)[:, None]
-    places = places if n else np.array([steps])  # without rows, only the bounds of the grid matter
-
-    def place(row: NDArray[np.int64]) -> NDArray[np.int64]:
-        # Rows are numbered from 1. The bounds of the grid precede the first row and follow the last.
-        inside = as_int64(places[np.clip(row - 1, 0, n - 1)])
-        return np.where(row < 1, 0, np.where(row > n, steps, inside))
+    wanted = np.array(ranks, dtype=np.int64)[:, None]
 
     def ends(a: NDArray[np.int64], b: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        return place(wanted - a), place(wanted + b + 1)
+        return _place(places, wanted - a, steps), _place(places, wanted + b + 1, steps)
 
     return Windows(ends, len(ranks), candidates=steps + 1)
+
+
+def group_windows(places: Places, ranks: tuple[int, ...], anchor: int, steps: int) -> Nested:
+    """Return the tuples of points by utility, for the sorted places of a group whose size is private.
+
+    Ranks are for ``anchor`` rows and follow half of the difference from the group's own number. The utility is minus
+    the largest distance from a rank, in half rows: docs/proofs/quantiles.md, theorem 4.
+    """
+    twice = places.size - anchor + 2 * np.array(ranks, dtype=np.int64)[:, None]
+
+    def ends(a: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        return _place(places, -((a - twice) // 2), steps), _place(places, (twice + a) // 2 + 1, steps)
+
+    return Nested(ends, len(ranks), candidates=steps + 1)
+
+
+def _place(places: Places, row: NDArray[np.int64], steps: int) -> NDArray[np.int64]:
+    """Return the places of rows, numbered from 1."""
+    n = places.size
+    places = places if n else np.array([steps])  # without rows, only the bounds of the grid matter
+    # The bounds of the grid precede the first row and follow the last.
+    inside = as_int64(places[np.clip(row - 1, 0, n - 1)])
+    return np.where(row < 1, 0, np.where(row > n, steps, inside))
 
 
 def counts_beside(places: Places, low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.int64]:

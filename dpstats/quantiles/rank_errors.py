@@ -6,6 +6,7 @@ Proof: docs/proofs/quantiles.md, "Intervals".
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -105,6 +106,36 @@ def _reach(size: int, scale: float) -> int:
 
 
 @lru_cache(maxsize=256)
+def group_rank_errors(size: int, scale: float) -> Law:
+    """Return the distribution of a rank error in a group: the utility is minus the largest distance from a rank.
+
+    If all windows have odd numbers of rows, P(k) is proportional to the sum over R >= |k| of
+    e^(-R/scale) (2 R + 1)^(size - 1).
+    """
+    R = np.arange(_reach(size, scale) + 1)
+    logs = (size - 1) * np.log1p(2 * R) - R / scale
+    tails = np.cumsum(np.exp(logs - logs.max())[::-1])[::-1]
+    both = np.concatenate([tails[:0:-1], tails])
+    return Law(-int(R[-1]), both / both.sum())
+
+
+@lru_cache(maxsize=128)
+def least_group_distances(size: int, scale: float, points: int, share: float) -> tuple[int, ...]:
+    """Return the least distances of the nearest rank, the second nearest, and so on, in a group."""
+    reach = _reach(size, scale) + math.ceil(scale * (size * math.log(points) - math.log(share)))
+    R = np.arange(reach + 1)
+    found = [0] * size
+    for density in (0.0, *np.ldexp(1.0, -2 * np.arange(math.ceil(math.log2(reach) / 2) + 1))):
+        lengths, fall = np.log1p(2 * density * R), -R / scale
+        inside = np.logaddexp.reduce(size * lengths + fall)
+        for j in range(size):
+            outside = np.logaddexp.accumulate(((size - j - 1) * lengths + fall)[::-1])[::-1]
+            drawn = (j + 1) * math.log(points) + outside - inside
+            found[j] = max(found[j], int(np.count_nonzero(drawn > math.log(share))))
+    return tuple(found)
+
+
+@lru_cache(maxsize=256)
 def binomial(n: int, q: float) -> Law:
     """Return the distribution of the number of rows below the quantile, truncated by a probability of 1e-13."""
     first, last = (int(binom.ppf(p, n, q)) for p in (_LEFT_OUT, 1 - _LEFT_OUT))
@@ -114,15 +145,22 @@ def binomial(n: int, q: float) -> Law:
 
 @lru_cache(maxsize=1024)
 def offset_ranks(
-    q: float, n: int, size: int, scale: float, tail: float, unknown: float = 0.0
+    q: float,
+    n: int,
+    size: int,
+    scale: float,
+    tail: float,
+    unknown: float = 0.0,
+    distribution: Callable[[int, float], Law] = rank_errors,
 ) -> tuple[int | None, int | None]:
     """Return the ranks of points on the wrong side of the quantile with probability ``tail`` each; None without one.
 
-    Let B be the number of rows below the quantile, and E the error of the rank. The lower rank is the largest r with
+    Let B be the number of rows below the quantile, and E the error of the rank, of a symmetric
+    distribution. The lower rank is the largest r with
     P(r + E > B) + P(r + E = B)/2 at most ``tail``. If the rank itself has discrete Laplace noise, ``unknown`` is the
     scale of this noise.
     """
-    errors = rank_errors(size, scale)  # symmetric
+    errors = distribution(size, scale)
     if unknown:
         errors = errors.plus(rank_errors(1, unknown))
     together = binomial(n, q).plus(errors)

@@ -1,8 +1,11 @@
-"""How precise the residuals of tables should be, and what a replaced row then costs: from sizes alone.
+"""Optimal precisions of the residuals of tables, and their privacy cost, computed from sizes only.
 
-Residual A has noise of variance 1/w_A in every cell. Rows that differ in the attributes B, and in no others, move all
-residuals together by mu^2(B) = 2 sum_A w_A prod_A (1 - 1/n_i) (1 - (-1)^|A & B| prod_(A & B) 1/(n_i - 1)), in squared
-deviations of the noise, where A & B is not empty. Proof: docs/proofs/workload-answers.md.
+Residual A has noise of variance 1/w_A in every cell. Let two rows differ in exactly the attributes B. Replacing one by
+the other moves all residuals jointly by mu^2(B), in squared standard deviations of the noise:
+
+mu^2(B) = 2 sum_A w_A prod_A (1 - 1/n_i) (1 - (-1)^|A & B| prod_(A & B) 1/(n_i - 1)), over A with nonempty A & B.
+
+Proof: docs/proofs/workload-answers.md.
 """
 
 from __future__ import annotations
@@ -21,23 +24,24 @@ from dpstats.queries.residuals import closure, share
 Numbers = NDArray[np.float64]
 
 MOST_ATTRIBUTES = 20
-"""Up to which the cost of every B is computed; beyond, each residual's own worst pair counts."""
+"""Largest number of attributes for the cost of every B. Above it, the worst pair of each residual is used."""
 
 _GAP = 5e-4
 _MOST_STEPS = 2000
-_POWER = 32.0  # of a step of the multipliers; halved where it goes too far
+_POWER = 32.0  # power of a step of the multipliers, halved if the step is too long
 _SAFE = 1 + 1e-12  # more than the rounding of the sums below
 
 
 def allocate(tables: Sequence[Table], shape: Sequence[int]) -> Mapping[Table, float]:
-    """Return the precisions of all residuals that give the least variance of a cell, over all tables, at mu = 1.
+    """Return the precisions of all residuals that minimize the total variance of all tables' cells, at mu = 1.
 
-    Within .05% of it, which duality certifies; in more than 20 attributes the least for the bound of `movement`.
+    The result is within 0.05% of the minimum, which duality certifies. With more than 20 attributes it minimizes the
+    variance under the bound of `movement`.
 
     Parameters
     ----------
     tables : sequence of tables
-        Those that will be answered.
+        Tables to answer.
     shape : sequence of int
         Levels of every attribute.
     """
@@ -65,21 +69,21 @@ def _allocated(tables: tuple[Table, ...], shape: tuple[int, ...]) -> Mapping[Tab
 
 
 def movement(weights: Mapping[Table, float], shape: Sequence[int]) -> float:
-    """Return at least what a replaced row moves all residuals by: the largest mu^2(B), in deviations of the noise.
+    """Return an upper bound on the squared sensitivity of all residuals, in noise units: the largest mu^2(B).
 
-    In more than 20 attributes the sum of what each residual moves by at most.
+    With more than 20 attributes it is the sum of the largest changes of each residual.
     """
     parts = tuple(weights)
     used = sorted({j for part in parts for j in part})
     values = np.array([weights[part] for part in parts])
     if len(used) > MOST_ATTRIBUTES:
         return math.fsum(w * _own_movement(part, shape) for part, w in weights.items()) * _SAFE
-    # Rounding is of the size of the sum of all terms, which is at most the largest.
+    # The rounding error is proportional to the sum of all terms, which is at most the largest mu^2(B).
     return float(_Movements(parts, used, shape).of(values).max()) * _SAFE
 
 
 def _best(variances: Numbers, movements: _Movements) -> Numbers:
-    """Return precisions of the least total variance at a largest mu^2(B) of 1, by multipliers of all B."""
+    """Return the precisions with minimal total variance if the largest mu^2(B) is 1, by multipliers of all B."""
     multipliers, power = movements.uniform(), _POWER
     best, least = np.zeros(0), math.inf
     for _ in range(_MOST_STEPS):
@@ -116,12 +120,12 @@ class _Movements:
         """Return mu^2(B) for every B."""
         placed = np.zeros(1 << len(self._levels))
         placed[self._at] = weights
-        # B has the attribute in the second row: (1 - 1/n) (-1/(n - 1)) = -1/n.
+        # In the second row B contains the attribute: (1 - 1/n) (-1/(n - 1)) = -1/n.
         sums = self._along(placed, lambda a, b, n: (a + (1 - 1 / n) * b, a - b / n))
         return np.asarray(2 * float(weights @ self._factors) - 2 * sums)
 
     def costs(self, multipliers: Numbers) -> Numbers:
-        """Return by how much the sum of mu^2(B), each times its multiplier, grows with each precision."""
+        """Return the derivative of the weighted sum of mu^2(B) by each precision. The multipliers are the weights."""
         sums = self._along(multipliers, lambda a, b, n: (a + b, (1 - 1 / n) * a - b / n))
         return np.asarray(2 * float(multipliers.sum()) * self._factors - 2 * sums[self._at])
 
@@ -134,6 +138,6 @@ class _Movements:
 
 
 def _own_movement(part: Table, shape: Sequence[int]) -> float:
-    """Return the square of the most that a row moves a residual by: in one attribute only, that of fewest levels."""
+    """Return the squared sensitivity of a residual: two rows that differ only in the attribute with fewest levels."""
     fewest = min(shape[j] for j in part)
     return 2 * math.prod(1 - 1 / shape[j] for j in part) * fewest / (fewest - 1)

@@ -46,35 +46,35 @@ _TITLE = "Private answers to a workload"
 
 @dataclass(frozen=True)
 class WorkloadPlan(ReleasePlan):
-    """The plan of a `WorkloadAnswers`: one stage, in which all is released together."""
+    """The plan of a `WorkloadAnswers`: one stage that releases everything jointly."""
 
     release: ResidualRelease | GaussianRelease = field(repr=False, compare=False)
 
     @cached_property
     def noise_std(self) -> Numbers:
-        """Standard deviation of the noise of each unbiased answer, a share of the rows: shape (n_queries,)."""
+        """Standard deviation of the noise of each unbiased answer, as a proportion of the rows: shape (n_queries,)."""
         return self.release.noise_std(self) / self.n_samples
 
     def expected_error(self, std: float | Numbers | None = None) -> float:
-        """Return the expected squared l2 error of ``linear_`` about the answers on these data."""
+        """Return the expected squared l2 error of ``linear_``, relative to the answers on these data."""
         return float((self.noise_std**2).sum())
 
     @property
     def expected_l1(self) -> float:
-        """The expected l1 error of a table of unbiased answers, on average over tables; of all queries, of any others.
+        """Expected l1 error of a table of unbiased answers, averaged over tables. For other queries, of all answers.
 
-        Where it is far above .2, answers of `MarginalMWEM` are often nearer (docs/queries.md).
+        If it is far above 0.2, `MarginalMWEM` is often more accurate (docs/queries.md).
         """
         queries = self.release.queries
         tables = len(queries.tables) if isinstance(queries, MarginalQueries) else 1
         return math.sqrt(2 / math.pi) * float(self.noise_std.sum()) / tables
 
     def facts(self) -> dict[str, Any]:
-        """Return what a reader of the plan has to know beside its stages, by name."""
+        """Return facts about the plan that its stages do not show, by name."""
         return {"queries": len(self.release.queries), "expected_l1": self.expected_l1}
 
     def notes(self) -> list[str]:
-        """Return the same in words, one line each."""
+        """Return the facts as text, one line each."""
         least, most = float(self.noise_std.min()), float(self.noise_std.max())
         return [f"noise of an unbiased answer: standard deviation {least:.3g} to {most:.3g} of the rows"]
 
@@ -88,46 +88,48 @@ class WorkloadPlan(ReleasePlan):
 
 @parameters
 class WorkloadAnswers(HasEstimates, WorkloadRelease[WorkloadPlan]):
-    """Answers to many counting queries that are known in advance, from one release, with an interval for each.
+    """Answers to many counting queries known in advance, from one release, with an interval for each.
 
-    The first choice for tables of attributes wherever the plan's ``expected_l1`` is at most about 0.1; above it
-    `MarginalMWEM` has the smaller mean errors, and intervals for the tables that it measured only.
+    Use this estimator for tables of attributes if the ``expected_l1`` of the plan is at most about 0.1. Above it,
+    `MarginalMWEM` has smaller mean errors, but intervals only for the tables that it measured. If each query depends on
+    earlier answers, use `OnlineMultiplicativeWeights`.
 
     Parameters
     ----------
-    domain : Domain, or what makes one, optional
-        Attributes and their public levels. A fit then takes rows; without, it takes counts of a universe's points.
+    domain : Domain, or declarations of one, optional
+        Attributes and their public levels. ``fit`` then takes rows. Without a domain, ``fit`` takes the counts of the
+        points of a universe.
     workload : int, sequence, or LinearQueries, default=2
-        What is asked. A number k: all tables of k attributes, so that every cell of each is a query; or several such
-        numbers, or the attributes of each table: ``[("age", "smokes"), ("age", "region")]``. `LinearQueries` for
-        anything else.
+        The queries. A number k stands for all tables of k attributes, and every cell of a table is a query. A sequence
+        contains several such numbers, or the attributes of each table: ``[("age", "smokes"), ("age", "region")]``.
+        For all other queries, give `LinearQueries`.
     epsilon : float, default=1.0
-        Privacy parameter, greater than 0.
+        Privacy parameter. Must be positive.
     delta : float, default=1e-6
-        In (0, 1).
+        Privacy parameter, in (0, 1).
     error : {"mean", "max"}, default="mean"
-        What point answers are made for: a small mean error of all of them, or a small largest one.
+        Error that the point answers minimize: the mean error, or the largest error.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
-        Charged by every fit, before noise is drawn; shared by clones.
+        Budget that every call of ``fit`` charges before it draws noise. Clones share it.
 
     Attributes
     ----------
     answers_ : ndarray of shape (n_queries,)
-        Point answers, as shares of the rows: of one distribution over the domain, which fits what was released. For
-        domains of more than 2^20 cells, and where noise is so little that no distribution was found that fits as well,
-        they are ``linear_``, moved into [0, 1].
+        Point answers, as proportions of the rows: the answers of ``synthetic_``, a distribution that fits the release.
+        For domains of more than 2^20 cells they are ``linear_``, clipped to [0, 1]. The same holds if the noise is so
+        small that no distribution was found that fits well enough.
     fitted_ : bool
-        Whether they are those of ``synthetic_``.
+        Whether ``answers_`` are the answers of ``synthetic_``.
     linear_ : ndarray of shape (n_queries,)
-        The unbiased answers, from which intervals are.
+        Unbiased answers. Intervals use them.
     noise_std_ : ndarray of shape (n_queries,)
-        Standard deviation of their noise.
+        Standard deviation of the noise in ``linear_``.
     uniform_ : ndarray of shape (n_queries,)
-        What a uniform distribution answers, from no data at all: the baseline. None for domains beyond 2^20 cells.
+        Answers of a uniform distribution, which needs no data: the baseline. None for domains of more than 2^20 cells.
     synthetic_ : SyntheticDistribution
-        The fitted distribution; None for domains beyond 2^20 cells.
+        The fitted distribution. None for domains of more than 2^20 cells.
     queries_ : LinearQueries
         The workload, in the order of the answers.
     privacy_ : PrivacyGuarantee
@@ -136,16 +138,18 @@ class WorkloadAnswers(HasEstimates, WorkloadRelease[WorkloadPlan]):
     n_features_in_ : int
         Number of attributes.
     feature_names_in_ : ndarray of shape (n_features,)
-        Their names, where the domain has any.
+        Names of the attributes. Only if the domain has names.
 
     Notes
     -----
-    Tables are added up from residuals: what a table of some attributes says beyond smaller ones. How precise each is,
-    and what a replaced row costs, follows from the attributes' sizes alone, exactly. Other queries are answered with
-    one Gaussian noise for the largest distance of two columns of their matrix. Point answers are those of one
-    distribution, from the uniform one on by entropic mirror descent: nearer than unbiased ones on average, biased each.
+    **Method.** Tables are sums of residuals. A residual is the information in a table that smaller tables do not have.
+    The precision of each residual and the privacy cost follow exactly from the numbers of levels. For other queries,
+    the noise is Gaussian with one scale, calibrated to the largest distance between two columns of their matrix.
 
-    Intervals are from ``linear_``, whose noise is known; about the point answers they would not cover.
+    **Point answers** come from one distribution, fitted by entropic mirror descent from the uniform distribution. On
+    average they are more accurate than unbiased answers, but each is biased.
+
+    **Intervals** use ``linear_``, whose noise is known. Intervals around the point answers would not cover.
 
     References
     ----------
@@ -179,7 +183,7 @@ class WorkloadAnswers(HasEstimates, WorkloadRelease[WorkloadPlan]):
         n_samples : int
             Public number of rows.
         n_features : int, optional
-            Number of attributes: that of the domain.
+            Number of attributes. Must equal the number of attributes of the domain.
         """
         queries, domain = self._asked()
         n = check_integer("n_samples", n_samples, at_least=1, at_most=2**31)
@@ -212,7 +216,7 @@ class WorkloadAnswers(HasEstimates, WorkloadRelease[WorkloadPlan]):
                 self.answers_ = self.synthetic_.answers(self.queries_)
         self.fitted_ = found is not None and found.reached
 
-    # What follows from the release.
+    # Results from the release
 
     def estimates(self, *, estimand: str = "data") -> Estimates:
         """Return every answer of the workload with the distribution of its error.
@@ -220,9 +224,9 @@ class WorkloadAnswers(HasEstimates, WorkloadRelease[WorkloadPlan]):
         Parameters
         ----------
         estimand : {"data", "population"}, default="data"
-            What intervals cover: the shares of these rows, with the noise alone as error; or those of a population that
-            the rows are independent draws from, with at least the level whatever n: for 0/1 queries. The latter takes
-            some milliseconds a query.
+            Estimand of the intervals. "data": the proportions of these rows, with noise as the only error.
+            "population": the proportions of a population from which the rows are independent draws. This requires 0/1
+            queries, has at least nominal coverage for any n, and takes a few milliseconds per query.
         """
         return self._estimates(estimand)
 
@@ -257,7 +261,7 @@ class WorkloadAnswers(HasEstimates, WorkloadRelease[WorkloadPlan]):
         simultaneous: bool | None = None,
         estimand: str = "data",
     ) -> Test:
-        """Test whether each share is ``value``; see `estimates` for ``estimand``."""
+        """Test whether each proportion is ``value``; see `estimates` for ``estimand``."""
         return self.estimates(estimand=estimand).test(value, alternative, simultaneous=simultaneous)
 
     def marginal(
@@ -267,16 +271,16 @@ class WorkloadAnswers(HasEstimates, WorkloadRelease[WorkloadPlan]):
         estimand: str = "data",
         backend: str = "pandas",
     ) -> Any:
-        """Return a table of the workload as a data frame: levels, share, and an interval.
+        """Return a table of the workload as a data frame with levels, proportions and intervals.
 
         Parameters
         ----------
         attributes : sequence of attributes, by name or position
-            Those of a table of the workload.
+            Attributes of a table in the workload.
         confidence_level, estimand
-            As for `confidence_interval`.
+            The same as in `confidence_interval`.
         backend : str, default="pandas"
-            The library of the frame.
+            Library of the data frame: "pandas", "polars" or "pyarrow".
         """
         check_is_fitted(self, "answers_")
         queries, domain = self._asked()
@@ -297,7 +301,7 @@ class WorkloadAnswers(HasEstimates, WorkloadRelease[WorkloadPlan]):
 
     @property
     def uniform_error_(self) -> float:
-        """About the root mean squared error of the uniform answers, estimated without bias from the release."""
+        """Estimated root mean squared error of the uniform answers. The estimate of its square is unbiased."""
         check_is_fitted(self, "answers_")
         if self.uniform_ is None:
             return math.nan
@@ -305,7 +309,7 @@ class WorkloadAnswers(HasEstimates, WorkloadRelease[WorkloadPlan]):
         return math.sqrt(max(float(excess), 0.0))
 
     def summary(self, confidence_level: float | None = None) -> Summary:
-        """Return the answers with intervals, or one line a table where they are many; text, or HTML in a notebook."""
+        """Return the answers with intervals, or one line per table if there are many; text, or HTML in a notebook."""
         check_is_fitted(self, "answers_")
         plan, queries = self.plan_, self.queries_
         domain = self._asked()[1]

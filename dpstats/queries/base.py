@@ -1,4 +1,4 @@
-"""What the releases of a hypothesis share: a histogram in, a distribution out, and a bound on every answer."""
+"""Base class of releases that turn a histogram into a distribution, with a bound on the error of every answer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SHOWN = 20  # queries of a summary
 
 
 class _Fitted(PrivateEstimator[Plan]):
-    """What is no parameter."""
+    """Fitted attributes. This class has no parameters."""
 
     synthetic_: Numbers
     error_bound_: float
@@ -37,7 +37,7 @@ class _Fitted(PrivateEstimator[Plan]):
 
 @parameters
 class HistogramRelease(_Fitted[Plan], ABC):
-    """Base of what releases a distribution on a finite universe."""
+    """Base class of the estimators that release a distribution on a finite universe."""
 
     epsilon: float = 1.0
     delta: float = 0.0
@@ -58,7 +58,7 @@ class HistogramRelease(_Fitted[Plan], ABC):
         return None if self.domain is None else check_domain("domain", self.domain)
 
     def _histogram(self, rows: Rows, size: int | None = None) -> NDArray[np.int64]:
-        """Return the histogram of the rows, if it is one of the queries' universe."""
+        """Return the histogram of the rows on the universe of the queries, or raise an error."""
         domain = self._domain()
         counts = counts_of(rows, (-1,) if domain is None else domain.shape).ravel()
         if size is not None and counts.size != size:
@@ -67,19 +67,20 @@ class HistogramRelease(_Fitted[Plan], ABC):
             )
         return counts
 
-    # What follows from the distribution.
+    # Results from the distribution
 
     def predict(self, queries: Any = None) -> Numbers:
-        """Return the answers of what was released, as shares of all rows: it costs nothing.
+        """Return the answers to queries as proportions of all rows, without additional privacy cost.
 
         Parameters
         ----------
         queries : LinearQueries, array of shape (n_queries, size), or array of shape (size,), optional
-            None: those that the release was made for. `error_bound_` is about these only.
+            Queries to answer. None: the declared queries. `error_bound_` holds for these only.
 
         Returns
         -------
         array of shape (n_queries,)
+            Answers, in the order of the queries.
         """
         check_is_fitted(self, "plan_")
         return self._answered(
@@ -91,19 +92,21 @@ class HistogramRelease(_Fitted[Plan], ABC):
 
     @abstractmethod
     def _declared(self) -> LinearQueries:
-        """Return the queries that the release was made for."""
+        """Return the declared queries."""
 
     def sample(self, n: int, random_state: Any = None) -> Any:
-        """Draw synthetic rows from the distribution: it costs nothing.
+        """Draw synthetic rows from the distribution, without additional privacy cost.
 
         Parameters
         ----------
         n : int
+            Number of rows.
         random_state : None, int or numpy.random.Generator, default=None
+            Seed of the drawing. It does not affect privacy.
 
         Returns
         -------
-        array of n points of the universe, by their position; a frame of rows where there is a ``domain``
+        array of n positions of points in the universe, or with a ``domain`` a data frame of rows
         """
         check_is_fitted(self, "plan_")
         n = check_integer("n", n, at_least=1)
@@ -114,17 +117,17 @@ class HistogramRelease(_Fitted[Plan], ABC):
         return points if domain is None else domain.rows(points)
 
     def confidence_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
-        """Return intervals for the answers in these data, of all declared queries together.
+        """Return simultaneous intervals for the answers of all declared queries on these data.
 
         Parameters
         ----------
         confidence_level : float, optional
-            1 - beta, and no other: the bound was planned for it.
+            At most 1 - beta, the level that the bound was planned for. Default: 1 - beta.
 
         Returns
         -------
         ConfidenceInterval
-            ``predict()`` plus and minus ``error_bound_``, within [0, 1]: of the noise, and not of sampling.
+            ``predict()`` plus and minus ``error_bound_``, within [0, 1]. It includes noise, but not sampling error.
         """
         answers, bound = self.predict(), self.error_bound_
         level = check_level(
@@ -139,7 +142,7 @@ class HistogramRelease(_Fitted[Plan], ABC):
         return ConfidenceInterval(*ends, 1 - self.beta, "the answers on these data", simultaneous=True)
 
     def _facts(self) -> list[tuple[str, str]]:
-        """Return what else a reader has to know of the fit, in words."""
+        """Return further facts about the fit, as text."""
         return []
 
     def _notes(self) -> list[str]:
@@ -153,7 +156,7 @@ class HistogramRelease(_Fitted[Plan], ABC):
         return notes
 
     def summary(self) -> Summary:
-        """Return a table of the first answers; prints as text, shows as HTML in a notebook."""
+        """Return a table of the first answers. It prints as text, and shows as HTML in a notebook."""
         interval, queries = self.confidence_interval(), self._declared()
         answers, plan = self.predict(), self.plan_
         shown = range(min(queries.n_queries, _SHOWN))
@@ -194,7 +197,7 @@ class HistogramRelease(_Fitted[Plan], ABC):
 
 
 def as_queries(queries: Any, size: int | None = None, name: str = "queries") -> LinearQueries:
-    """Return a family of queries as it is, and a matrix or a single query as a family."""
+    """Return a family of queries unchanged, and a matrix or a single query as a family."""
     if not isinstance(queries, LinearQueries):
         ndim = 1 if np.ndim(queries) == 1 else 2
         queries = LinearQueries.from_matrix(np.atleast_2d(query_values(name, queries, ndim, size)))

@@ -1,7 +1,7 @@
-"""How far the answers are at most from the data's: the theorems of chapters 4 and 5, as printed and tightened.
+"""Bounds on the error of all answers: the theorems of chapters 4 and 5, as printed and tightened.
 
-Errors are shares of all rows, for all queries at once, but for probability beta. A bound of 1/2 or more is vacuous:
-the answer 1/2 to every query is never further off, and needs no data.
+Errors are proportions of all rows. A bound holds for all queries simultaneously, except with probability beta. A bound
+of 1/2 or more is vacuous, because the answer 1/2 to every query has an error of at most 1/2 and needs no data.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class AccuracyBound:
     Attributes
     ----------
     error : float
-        As a share of all rows.
+        Largest error, as a proportion of all rows.
     beta : float
-        The probability that it does not hold.
+        Probability that the bound does not hold.
     source : str
-        The theorem that says so.
+        Theorem that proves the bound.
 
     Examples
     --------
@@ -44,7 +44,7 @@ class AccuracyBound:
 
     @property
     def vacuous(self) -> bool:
-        """Whether answering 1/2 to every query promises as much."""
+        """Whether the constant answer 1/2 to every query has an equal or better bound."""
         return self.error >= VACUOUS
 
     def __float__(self) -> float:
@@ -78,9 +78,9 @@ def small_db_bound(
         Rows, points of the universe, queries.
     epsilon, beta : float
     accuracy : float, optional
-        Of the small databases (proposition 4.4); None: the best there is (theorem 4.5).
+        Accuracy of the small databases (proposition 4.4). None: the best accuracy (theorem 4.5).
     printed : bool, default=False
-        Whether the numbers of databases is the printed size^(log(n_queries)/accuracy^2), or what there are.
+        Whether to use the printed number of databases, size^(log(n_queries)/accuracy^2), or their true number.
     """
     n, k = _sizes(n_samples, n_queries)
     size = check_integer("size", size, at_least=1)
@@ -118,7 +118,7 @@ def net_bound(
     n_samples, n_databases : int
         Rows, and databases of the net.
     net_error : float
-        Within which one of them answers as the data do.
+        Largest distance between the answers of the data and the answers of the best database in the net.
     """
     n, count = _sizes(n_samples, n_databases)
     epsilon, beta = _privacy(epsilon, beta)
@@ -132,7 +132,8 @@ def vc_bound(
 ) -> AccuracyBound:
     """Return the error over small databases that are large enough for a VC dimension (theorem 4.9).
 
-    Its constants are not printed: these are the ones of Vapnik and Chervonenkis (1971), and large.
+    The theorem has unspecified constants. This function uses the constants of Vapnik and Chervonenkis (1971), which are
+    large.
     """
     n, d = _sizes(n_samples, max(vc_dimension, 1))
     epsilon, beta = _privacy(epsilon, beta)
@@ -145,24 +146,24 @@ def vc_bound(
 
 
 def multiplicative_weights_updates(size: int, gap: float, printed: bool = False) -> int:
-    """Return how many queries can tell a hypothesis from the data by ``gap`` (theorem 4.10: 8 times as many)."""
+    """Return the maximum number of queries that differ by ``gap`` or more (theorem 4.10 has 8 times this number)."""
     size = check_integer("size", size, at_least=1)
     gap = check_real("gap", gap, above=0)
     return whole((4 if printed else 0.5) * math.log(size) / gap**2)
 
 
 def median_updates(n_databases: int) -> int:
-    """Return how many queries can tell a net's median from the data (theorem 5.8, in logarithms of base 2)."""
+    """Return the maximum number of queries for which a median differs from the data (theorem 5.8, logarithm base 2)."""
     return check_integer("n_databases", n_databases, at_least=1).bit_length() - 1
 
 
 def log_trivial_net(size: int, n_samples: int) -> float:
-    """Return the logarithm of the size of a net that is exact: all databases of n rows (theorem 5.9)."""
+    """Return the logarithm of the size of an exact net: all databases of n rows (theorem 5.9)."""
     return n_samples * math.log(check_integer("size", size, at_least=1))
 
 
 def perceptron_updates(size: int, gap: float, norm: float = 1.0, printed: bool = False) -> int:
-    """Return the same for the perceptron (theorem 5.11); ``norm`` is the sum of the squared shares of the points."""
+    """Return the number for the perceptron (theorem 5.11); ``norm`` is the sum of the squared proportions of points."""
     size = check_integer("size", size, at_least=1)
     gap = check_real("gap", gap, above=0)
     norm = check_real("norm", norm, above=0, at_most=1)
@@ -178,10 +179,10 @@ def online_bound(
     delta: float = 0.0,
     beta: float = 0.05,
 ) -> AccuracyBound:
-    """Return the printed error of online multiplicative weights: theorem 4.14 at delta = 0, else theorem 4.15.
+    """Return the printed error of online multiplicative weights: theorem 4.14 if delta = 0, otherwise theorem 4.15.
 
-    It is 3 alpha, where alpha is the error of `NumericSparseVector` on two questions for every query and the printed
-    number of updates at alpha. `OnlineMultiplicativeWeights.plan` has the tightened one.
+    It is 3 alpha. Here alpha is the error of `NumericSparseVector` with two comparisons per query and the printed
+    number of updates at alpha. `OnlineMultiplicativeWeights.plan` has the tightened error.
     """
     n, k = _sizes(n_samples, n_queries)
     epsilon, delta = check_privacy_parameters(epsilon, delta)
@@ -211,8 +212,8 @@ def construction_bound(
 ) -> AccuracyBound:
     """Return the printed error of the iterative construction, for a rule with ``updates(alpha)`` updates.
 
-    Theorem 5.7 with the exponential mechanism: alpha = 16 log(2 n_queries T/beta)/(n epsilon_0) at T = T(alpha), where
-    epsilon_0 is epsilon/(2T), or epsilon/(4 sqrt(T log(1/delta))).
+    Theorem 5.7 with the exponential mechanism has alpha = 16 log(2 n_queries T/beta)/(n epsilon_0) at T = T(alpha).
+    Here epsilon_0 is epsilon/(2T), or epsilon/(4 sqrt(T log(1/delta))).
     """
     n, k = _sizes(n_samples, n_queries)
     epsilon, delta = check_privacy_parameters(epsilon, delta)
@@ -238,7 +239,7 @@ def median_bound(
 ) -> AccuracyBound:
     """Return the error of the median mechanism over all databases of n rows (theorem 5.10).
 
-    By theorem 5.7, whose rounds are n log(size); or as printed, a quarter of that, which does not follow
+    It uses theorem 5.7 with n log(size) rounds. The printed bound is a quarter of this error, which does not follow
     (docs/errata.md).
     """
     n, k = _sizes(n_samples, n_queries)
@@ -267,7 +268,7 @@ def perceptron_bound(
 ) -> AccuracyBound:
     """Return the error with the perceptron (theorem 5.12); ``norm`` is (||x||_2/||x||_1)^2.
 
-    By theorem 5.7, whose rounds are norm size/alpha^2; or as printed, with a quarter of the constant that follows
+    It uses theorem 5.7 with norm size/alpha^2 rounds. The printed bound has a quarter of the constant that follows
     (docs/errata.md).
     """
     n, k = _sizes(n_samples, n_queries)
@@ -287,12 +288,12 @@ def perceptron_bound(
 
 
 def whole(updates: float) -> int:
-    """Return the largest whole number of updates that a bound allows, which rounding must not make smaller."""
+    """Return the largest whole number of updates that a bound allows. Rounding errors never make it smaller."""
     return math.floor(updates * (1 + 1e-12))
 
 
 def _fixed_point(error: Callable[[float], float]) -> float:
-    """Return the alpha at which a falling error is alpha."""
+    """Return the fixed point alpha of a decreasing error."""
     low, high = 1e-9, 1e6
     return float(
         math.exp(

@@ -1,8 +1,8 @@
-"""Tables in orthonormal contrasts: along every axis the mean, and Helmert's contrasts of the levels.
+"""Tables in orthonormal contrasts: along every axis the mean, and the Helmert contrasts of the levels.
 
-The coefficients that have a contrast in the attributes A, and the mean in all others, are the residual of A in
-orthonormal coordinates, times the root of the number of cells that the others make: independent noise of a residual is
-independent noise of its coefficients.
+Consider the coefficients with a contrast in the attributes A, and the mean in all others. They are the residual of A
+in orthonormal coordinates, times the root of the number of cells of the other attributes. Independent noise of a
+residual is therefore independent noise of its coefficients.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from dpstats.queries.marginals import Table
 
 Numbers = NDArray[np.float64]
 
-_WIDEST = 32  # of a matrix that several axes share
+_WIDEST = 32  # largest size of a matrix for several axes
 
 
 class Contrasts:
-    """The transform of tables of a shape to their coefficients, and back; both of any number of tables at once."""
+    """The transform of tables to their coefficients, and back. Both take any number of tables of one shape."""
 
     def __init__(self, shape: Sequence[int]) -> None:
         self.shape = tuple(shape)
@@ -39,7 +39,7 @@ class Contrasts:
 
     def _applied(self, values: Numbers, matrices: Sequence[Numbers]) -> Numbers:
         before = values.shape[: values.ndim - len(self.shape)]
-        # The axis in front goes to the end, transformed: after all of them each is in its place.
+        # Transform the first axis and move it to the end. After all axes, each is in its place.
         found = values.reshape(math.prod(before), -1).T
         for matrix in matrices:
             found = found.reshape(len(matrix), -1).T @ matrix.T
@@ -47,12 +47,12 @@ class Contrasts:
 
 
 def places(table: Table, shape: Sequence[int]) -> tuple[slice | int, ...]:
-    """Return where the coefficients of a table's residual are."""
+    """Return the index of the coefficients of the residual of a table."""
     return tuple(slice(1, None) if j in table else 0 for j in range(len(shape)))
 
 
 def residual_coefficients(values: Numbers) -> Numbers:
-    """Return the coefficients of a residual of its own: shape (n_1 - 1, ..., n_k - 1)."""
+    """Return the coefficients of a single residual, of shape (n_1 - 1, ..., n_k - 1)."""
     found = values
     for axis, levels in enumerate(values.shape):
         found = np.moveaxis(np.tensordot(helmert(levels), found, axes=(1, axis)), 0, axis)
@@ -60,7 +60,7 @@ def residual_coefficients(values: Numbers) -> Numbers:
 
 
 def _runs(shape: Sequence[int]) -> list[list[int]]:
-    """Return runs of axes that are transformed by one matrix: small ones alone would be slow."""
+    """Return runs of axes to transform with one matrix. Separate small matrices would be slow."""
     runs: list[list[int]] = []
     for levels in shape:
         if runs and math.prod(runs[-1]) * levels <= _WIDEST:

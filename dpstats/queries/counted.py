@@ -1,4 +1,4 @@
-"""Private rows as counts of a domain's cells: of codes of rows, or of counts that were made before."""
+"""Private counts of the cells of a domain, from the codes of rows or from given counts."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from dpstats.queries.domain import Counts, Domain
 
 
 def domain_schema(domain: Domain, declared: bool = True, n_features: int | None = None) -> Schema:
-    """Return the schema of rows of a domain, or of counts of its cells; without a declared domain of counts alone."""
+    """Return the schema of rows of a domain or counts of its cells. Without a declared domain, counts only."""
     names = domain.names if domain.named else None
     levels = domain.kinds if declared else None
     return Schema(names, levels=levels, cells=domain.shape, counted=not declared, n_features=n_features)
 
 
 def counts_of(rows: Rows, shape: tuple[int, ...]) -> Counts:
-    """Return how many rows are in each cell: of the codes of rows, or of counts that were given."""
+    """Return the number of rows in each cell, from the codes of rows or from given counts."""
     if isinstance(rows, Histogram):
         counted: Counts = rows.X.reshape(shape)
         return counted
@@ -29,7 +29,7 @@ def counts_of(rows: Rows, shape: tuple[int, ...]) -> Counts:
 
 
 def codes_of(rows: Rows) -> Counts:
-    """Return the codes of rows, all of them at declared levels."""
+    """Return the codes of rows, or raise an error if an entry has an undeclared level."""
     codes: Counts = rows.whole().X
     if (codes < 0).any():
         raise outside_levels()
@@ -37,7 +37,7 @@ def codes_of(rows: Rows) -> Counts:
 
 
 def outside_levels() -> InvalidData:
-    """Return the refusal of entries at no declared level."""
+    """Return the error for entries with an undeclared level."""
     return InvalidData(
         "X must hold declared levels only, got at least one entry outside those of the domain, or missing. Declare it, "
         "or give the domain other=[the attributes that may have such entries]."

@@ -1,6 +1,6 @@
 """Finite domains: the product of named attributes with declared levels or bins, and the counts of rows in its cells.
 
-All of it is public and declared beforehand; which cell a row is in depends on that row alone.
+A domain is public and declared in advance. The cell of a row depends on this row only.
 """
 
 from __future__ import annotations
@@ -23,41 +23,42 @@ from dpstats.errors import InvalidData, InvalidParameter
 Counts = NDArray[np.int64]
 
 LARGEST_TABLE = 1 << 26
-"""Cells that a histogram may have: half a gigabyte of counts."""
+"""Largest number of cells of a histogram: half a gigabyte of counts."""
 
 OTHER = "other"
-"""The level of what is outside all declared ones, where an attribute has one."""
+"""Level of the entries outside all declared levels, for attributes that have such a level."""
 
 TIMES = " × "
-"""What stands between the names of attributes that make a table."""
+"""Separator between the attribute names of a table."""
 
 
 class Domain:
-    """A product of named attributes with declared levels: the cells that rows are counted in.
+    """A product of named attributes with declared levels. Its cells are the combinations of levels.
 
     Parameters
     ----------
     attributes : mapping of names to declarations, or sequence of declarations
-        In their order. A declaration is a sequence of two distinct values or more, `Bins` of numbers, or the number of
-        levels 0, 1, ... Without names attributes are called "x0", "x1", ...
+        Declarations in order. A declaration is a sequence of at least two distinct values, `Bins` of numbers, or the
+        number of levels 0, 1, ... Without names, attributes are called "x0", "x1", ...
     other : sequence of names, default=()
-        Attributes that have one level more, "other", for entries outside the declared ones, missing ones among them.
-        Of the other attributes such an entry is an error (which shows that there was one).
+        Attributes with the additional level "other", for missing and undeclared entries. In all other attributes, such
+        an entry raises `InvalidData`, which reveals that it exists.
 
     Attributes
     ----------
     names : tuple of str
+        Names of the attributes.
     shape : tuple of int
         Number of levels of each attribute.
     size : int
         Number of cells, ``|X|``.
     levels : tuple of tuples
-        Of each attribute; bins in words.
+        Levels of each attribute. Bins are given as text.
 
     Raises
     ------
     InvalidParameter
-        If a declaration is none, or has fewer than two levels.
+        If a declaration is invalid, or has fewer than two levels.
 
     Examples
     --------
@@ -107,7 +108,7 @@ class Domain:
         """Return whether another domain has the same attributes with the same levels, in the same order."""
         if (self.names, self.levels) != (other.names, other.levels):
             return False
-        # The words of bins are of six digits.
+        # The text of bins has only six digits, so compare their edges.
         return all(map(_same_edges, self._kinds, other._kinds))
 
     def codes(self, data: Any) -> Counts:
@@ -116,12 +117,12 @@ class Domain:
         Parameters
         ----------
         data : data frame (numpy, pandas, polars, pyarrow), DuckDB relation, array of shape (n, k), or list of rows
-            Private. Of a data frame the columns of the domain's names are taken.
+            Private rows. From a data frame, the columns with the names of the domain are used.
 
         Raises
         ------
         InvalidData
-            If it is no such table, or has an entry at no declared level.
+            If ``data`` is not such a table, or if an entry has an undeclared level.
         """
         source = open_source(data)
         schema = Schema(self.names if self.named else None, levels=self.kinds).resolve(source.names)
@@ -142,7 +143,7 @@ class Domain:
         return tuple(self._kinds)
 
     def cells_of(self, codes: Counts, attributes: Sequence[int] | None = None) -> Counts:
-        """Return which cell each row is in, of the table of some attributes by their positions (None: all)."""
+        """Return the cell of each row in the table of some attributes, given by position (None: all)."""
         chosen = range(len(self.shape)) if attributes is None else attributes
         cells = np.zeros(len(codes), dtype=np.int64)
         for j in chosen:
@@ -151,27 +152,27 @@ class Domain:
         return cells
 
     def histogram(self, data: Any) -> Counts:
-        """Return how many rows are in each cell: int64 of shape (size,), the last attribute changing fastest.
+        """Return the number of rows in each cell: int64 of shape (size,). The last attribute changes fastest.
 
-        ``.reshape(domain.shape)`` is the table. Private, and exact.
+        ``.reshape(domain.shape)`` gives the table. The counts are exact, and therefore private.
 
         Parameters
         ----------
         data
-            As for `codes`.
+            The same as in `codes`.
 
         Raises
         ------
         InvalidParameter
             If the domain has more than 2^26 cells.
         InvalidData
-            As for `codes`.
+            The same as in `codes`.
         """
         self.check_size(LARGEST_TABLE, "a histogram")
         return np.bincount(self.cells_of(self.codes(data)), minlength=self.size)
 
     def check_size(self, most: int, what: str) -> None:
-        """Refuse a domain with more cells than something can have."""
+        """Raise an error if the domain has more than ``most`` cells."""
         if self.size > most:
             raise InvalidParameter(
                 f"the domain must have at most {most:,} cells for {what}, got {self.size:,}: declare fewer or coarser "
@@ -179,7 +180,7 @@ class Domain:
             )
 
     def rows(self, cells: Any, backend: str = "pandas") -> Any:
-        """Return the rows that given cells stand for, in a data frame.
+        """Return given cells as rows of a data frame.
 
         Parameters
         ----------
@@ -208,7 +209,7 @@ class Domain:
         beside: Mapping[str, Any] | None = None,
         backend: str = "pandas",
     ) -> Any:
-        """Return codes of some attributes as a data frame of their levels, with further columns beside them."""
+        """Return codes of some attributes as a data frame of their levels, with further columns."""
         import narwhals as nw
 
         chosen = range(len(self.shape)) if attributes is None else attributes
@@ -221,7 +222,7 @@ class Domain:
         return nw.from_dict(columns, backend=library).to_native()
 
     def position(self, attribute: Any) -> int:
-        """Return the position of an attribute, given by its name or by the position itself."""
+        """Return the position of an attribute that is given by name or by position."""
         if isinstance(attribute, str) and attribute in self.names:
             return self.names.index(attribute)
         whole = isinstance(attribute, int | np.integer) and not isinstance(attribute, bool)
@@ -239,14 +240,14 @@ class Domain:
 
 
 class WithOther:
-    """Declared levels, and a last one for all that is in none of them."""
+    """Declared levels, and a last level for all other entries."""
 
     def __init__(self, kind: Categories | Bins) -> None:
         self.kind = kind
         self.values = (*kind.values, OTHER)
 
     def codes(self, data: Any, name: str = "data") -> Counts:
-        """Return the position of each entry's level; what is in none is at the last."""
+        """Return the position of the level of each entry. Undeclared entries have the last position."""
         codes = self.kind.codes(data, name)
         return np.where(codes < 0, len(self.kind), codes)
 
@@ -261,7 +262,7 @@ def _same_edges(kind: Kind, other: Kind) -> bool:
 
 
 def check_domain(name: str, value: Any) -> Domain:
-    """Return a domain, made of declarations where these are given in its place."""
+    """Return a domain, built from declarations if ``value`` is not a domain."""
     return value if isinstance(value, Domain) else Domain(value)
 
 

@@ -1,7 +1,7 @@
-"""Distributions that fit noisy answers, of least squares among all distributions, from the uniform one on.
+"""Least squares fits of distributions to noisy answers, by entropic mirror descent from the uniform distribution.
 
-Entropic mirror descent: p <- p e^(-step gradient), normalised. It starts uniform and moves where the answers say so, so
-that stopping early leaves the noise of what they say little about.
+A step is p <- p e^(-step gradient), normalized. The fit starts uniform and moves in the directions that the answers
+support. Stopping early keeps noise out of the directions about which the answers have little information.
 """
 
 from __future__ import annotations
@@ -15,24 +15,25 @@ from numpy.typing import NDArray
 
 Numbers = NDArray[np.float64]
 Evaluate = Callable[[Numbers], tuple[Numbers, Numbers]]
-"""Maps distributions (draws, size) to misfits (draws,), sums of squares halved, and their gradients (draws, size)."""
+"""Maps distributions (draws, size) to misfits (draws,), half sums of squares, and their gradients (draws, size)."""
 
 _LEAST = 1e-300
 _GROW, _SHRINK = 1.5, 0.5
 _LEAST_STEPS, _MOST_STEPS, _ENTRIES = 128, 1000, 1 << 27
-_TOLERANCE = 0.01  # of the degrees of freedom
-_FAR = 4.0  # deviations of chi-square that noise has next to never
+_TOLERANCE = 0.01  # fraction of the degrees of freedom
+_FAR = 4.0  # standard deviations of chi-square that noise almost never exceeds
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A distribution that was fitted to noisy answers.
+    """A distribution fitted to noisy answers.
 
     Attributes
     ----------
     p : array of shape (size,)
+        Probabilities.
     reached : bool
-        Whether it is as near to them as noise is to the truth; if not, there were too few steps for so little noise.
+        Whether its misfit is as small as the noise explains. If not, there were too few steps for so little noise.
     """
 
     p: Numbers
@@ -40,20 +41,21 @@ class Fit:
 
 
 def fit(evaluate: Evaluate, size: int, freedom: int, enough: float = 0.0) -> Fit:
-    """Fit one distribution, from the uniform one on, to answers whose misfit at the truth is chi-square/2.
+    """Fit a distribution to answers, starting from the uniform one. The misfit of the truth is chi-square/2.
 
     Parameters
     ----------
     evaluate : callable
+        Returns misfits and gradients.
     size : int
-        Of the distribution.
+        Size of the distribution.
     freedom : int
-        Degrees of freedom of that chi-square.
+        Degrees of freedom of the chi-square distribution.
     enough : float
-        As for `descend`.
+        The same as in `descend`.
     """
     tolerance = _TOLERANCE * min(freedom, size)
-    # On a million cells a step is a fifth of a second.
+    # With a million cells, a step takes a fifth of a second.
     steps = min(_MOST_STEPS, max(_LEAST_STEPS, _ENTRIES // size))
     p = descend(evaluate, uniform(1, size), enough=enough, tolerance=tolerance, steps=steps)
     most = freedom + _FAR * math.sqrt(2 * freedom)
@@ -68,24 +70,25 @@ def descend(
     tolerance: float = 0.0,
     steps: int = _MOST_STEPS,
 ) -> Numbers:
-    """Return distributions of small misfit.
+    """Return distributions with small misfits.
 
     Parameters
     ----------
     evaluate : callable
+        Returns misfits and gradients.
     start : array of shape (draws, size)
-        Distributions to start from, each for a problem of its own.
+        Initial distributions, each for a separate problem.
     enough : float
-        A misfit that is not gone below: what noise alone would leave.
+        Target misfit, at which the descent stops: the misfit that noise explains.
     tolerance : float
-        How far above the least misfit may be; it is at most the gradient's excess over its least entry.
+        Largest excess over the minimal misfit. The mean excess of the gradient over its smallest entry bounds it.
     steps : int
-        Evaluations at most.
+        Maximal number of evaluations.
     """
     p = start
     logs = np.log(np.maximum(p, _LEAST))
     misfit, gradient = evaluate(p)
-    # Steps are in units in which the gradient's spread is one.
+    # Steps are in units in which the range of the gradient is one.
     step = 1 / np.maximum(np.ptp(gradient, axis=1), _LEAST)
     for _ in range(steps):
         excess = (gradient * p).sum(axis=1) - gradient.min(axis=1)
@@ -98,7 +101,7 @@ def descend(
         whole = q.sum(axis=1, keepdims=True)
         q /= whole
         found, slope = evaluate(q)
-        # A step that gains at least half of what the gradient promises is taken.
+        # Accept a step that gains at least half of the linear prediction.
         taken = left & (found <= misfit - (gradient * (p - q)).sum(axis=1) / 2)
         keep = taken[:, None]
         p, logs = (

@@ -1,4 +1,4 @@
-"""Any linear queries from one Gaussian release, projected onto what distributions can answer.
+"""Any linear queries from one Gaussian release, projected onto the possible answers of distributions.
 
 Proof: docs/proofs/workload-answers.md. Nikolov, Talwar and Zhang (2013), The geometry of differential privacy.
 """
@@ -36,7 +36,7 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class GaussianRelease:
-    """How the answers to linear queries are released, from the queries alone.
+    """The release of the answers to linear queries. It is determined by the queries.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class GaussianRelease:
 
     @cached_property
     def squared_distance(self) -> int:
-        """The largest squared distance of two columns, in steps of 2^-20: what a replaced row moves all answers by."""
+        """Squared sensitivity of all answers, in steps of 2^-20: the largest squared distance of two columns."""
         if self.queries.size > FULL_TABLE:
             raise InvalidParameter(
                 f"workload must be on at most {FULL_TABLE:,} points, got queries on {self.queries.size:,}"
@@ -66,7 +66,7 @@ class GaussianRelease:
         return squared_column_distance(self.queries)
 
     def items(self) -> Integers:
-        """Return what the stage will be about."""
+        """Return the integers of the stage."""
         moved = isqrt_up(self.squared_distance)
         most = len(self.queries) << FRACTION_BITS
         return Integers(ANSWERS, len(self.queries), 2.0**-FRACTION_BITS, l1=most, l2=max(moved, 1))
@@ -76,7 +76,7 @@ class GaussianRelease:
         answers = np.asarray(self.queries.answers(counts_of(rows, self.domain.shape).ravel()))
         if answers.dtype.kind == "i":
             return {ANSWERS: answers << FRACTION_BITS}
-        # Multiples of 2^-20 below 2^32, so that nothing is rounded.
+        # Answers are multiples of 2^-20 below 2^32, so the conversion is exact.
         return {ANSWERS: as_int64(np.ldexp(answers, FRACTION_BITS))}
 
     def linear(self, released: Mapping[str, Any]) -> Numbers:
@@ -88,7 +88,7 @@ class GaussianRelease:
         return np.full(len(self.queries), float(np.asarray(plan.noise(ANSWERS).std)))
 
     def fitted(self, released: Mapping[str, Any], plan: ReleasePlan, error: str) -> Fit | None:
-        """Return the distribution whose answers are nearest to what was released."""
+        """Return the distribution whose answers are closest to the release."""
         noisy, n, queries = np.asarray(released[ANSWERS]), self.n_samples, self.queries
         precision = float(np.asarray(plan.noise(ANSWERS).std)) ** -2
 
@@ -100,9 +100,9 @@ class GaussianRelease:
 
 
 def squared_column_distance(queries: LinearQueries) -> int:
-    """Return at least the largest squared distance of two columns of the queries' matrix, in steps of 2^-20.
+    """Return an upper bound on the squared distance of any two columns of the query matrix, in steps of 2^-20.
 
-    All pairs up to 4,096 points; beyond, values in [0, 1] differ by 1 at most in every query.
+    Up to 4,096 points it compares all pairs. Above, it uses that values in [0, 1] differ by at most 1 in every query.
     """
     one, size = 1 << 2 * FRACTION_BITS, queries.size
     if size > _PAIRWISE:
@@ -113,6 +113,6 @@ def squared_column_distance(queries: LinearQueries) -> int:
         products += block.T @ block
     squares = np.diagonal(products)
     largest = float((squares[:, None] + squares[None, :] - 2 * products).max())
-    # 0/1 values add up exactly; others to within the rounding of as many terms as there are queries.
+    # Sums of 0/1 values are exact. Other sums have a rounding error with one term per query.
     rounding = 0.0 if queries.is_counting else 8 * len(queries) * 2.0**-52 * float(squares.max())
     return min(math.ceil((largest + rounding) * one), len(queries) * one)

@@ -1,4 +1,4 @@
-"""Random halfspaces of points in space: how many rows are on one side of a plane."""
+"""Random halfspaces of points in space: numbers of rows on one side of a plane."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _BLOCK = 1 << 22  # entries of a block of values
 
 
 class HalfspaceQueries(LinearQueries, name="halfspaces"):
-    """How many rows are in each of several halfspaces; see `LinearQueries.halfspaces`.
+    """Numbers of rows in several halfspaces; see `LinearQueries.halfspaces`.
 
-    Directions are normal and rounded to 2^-10, planes are at a uniform place between the outermost points. Points are
-    rounded to 2^-20 of the largest coordinate, so that the side of a point is exact, however many are asked together.
+    Directions are normal and rounded to 2^-10. Planes are at a uniform place between the outermost points. Points are
+    rounded to 2^-20 of the largest coordinate, so that the side of a point is exact in any batch of queries.
 
     Examples
     --------
@@ -60,13 +60,13 @@ class HalfspaceQueries(LinearQueries, name="halfspaces"):
 
     @property
     def vc_dimension(self) -> int:
-        """That of all halfspaces, one more than coordinates, or log2(n) rounded down: these have at most as much."""
+        """Bound on the VC dimension: the smaller of one plus the number of coordinates, and log2(n) rounded down."""
         return int(min(self._points.shape[1] + 1, int(math.log2(self.n_queries))))
 
     def answers(self, x: Any) -> NDArray[Any]:
         values = real_vector("x", x, self.size)
         whole = values.dtype.kind in "biu"
-        # Sums of whole numbers below 2^53 are exact in floating point.
+        # Sums of integers below 2^53 are exact in floating point.
         found = np.empty(self.n_queries)
         for rows, inside in self._values():
             found[rows] = inside @ values.astype(np.float64)
@@ -100,7 +100,7 @@ class HalfspaceQueries(LinearQueries, name="halfspaces"):
 
 
 def _rounded(points: Any) -> Numbers:
-    """Return points as whole numbers of at most 2^20, in steps of their own."""
+    """Return points as integers of at most 2^20 in size, in a unit that depends on the points."""
     words = "points must be finite numbers of shape (size, dimensions)"
     try:
         array = np.array(points, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""The iterative construction: look for the worst query in private, learn from it, and stop when there is none.
+"""The iterative construction: privately select the worst query, learn from it, and stop when all are accurate.
 
 Proof: docs/proofs/iterative-construction.md.
 """
@@ -48,10 +48,10 @@ UPDATES = ("multiplicative_weights", "median", "perceptron")
 
 
 class Search:
-    """The rounds so far, made of what was released and nothing else.
+    """The rounds so far. They depend on released values only.
 
-    The hypothesis that counts is the one whose worst query was found nearest: the bound of each is what its check
-    found, and what noise can have hidden.
+    The result is the hypothesis with the smallest error bound. The bound of a hypothesis is the result of its check
+    plus the largest error that noise can hide.
     """
 
     def __init__(self, plan: ConstructionPlan) -> None:
@@ -63,13 +63,13 @@ class Search:
         self.near = self.ended = False
 
     def step(self, worst: int, answer: float) -> None:
-        """Check the hypothesis by the answer of its worst query, and learn from it if they differ."""
+        """Check the hypothesis with the answer of its worst query, and learn from it if they differ."""
         f = self._queries.query(worst)
         predicted = self._rule.answer(f, self.hypothesis)
         checked = abs(answer - predicted)
         self.rounds += 1
         if checked <= self.checked:
-            # A copy: it goes on learning.
+            # Store a copy, because the hypothesis continues to learn.
             self.found, self.checked = self.hypothesis.copy(), checked
         self.near = self.near or checked <= self._plan.stop
         self.ended = self._plan.ends_at(checked)
@@ -81,68 +81,73 @@ class Search:
 
 @parameters
 class IterativeConstruction(HistogramRelease[ConstructionPlan]):
-    """Answer many queries at once, by a hypothesis that learns from the worst of them (algorithm 8).
+    """Answer many queries with a hypothesis that learns from the worst of them (algorithm 8).
 
-    In every round the query on which the hypothesis is worst is selected by the exponential mechanism, its answer is
-    released with noise, and the hypothesis learns from it. All rounds are paid for, and all are used: a search ends
-    before only where the stated accuracy is reached. The hypothesis whose own check was nearest is reported.
+    In every round, the exponential mechanism selects the query with the largest error of the hypothesis. The answer of
+    this query is released with noise, and the hypothesis learns from it. The budget pays for all rounds, and all are
+    used unless the stated accuracy is reached. The result is the hypothesis whose own check had the smallest error.
 
     Parameters
     ----------
     queries : LinearQueries, or array of shape (n_queries, size)
-        Public.
+        Public queries.
     accuracy : float, optional
-        What every answer is to be within, as a share of the rows. None, or one that these sizes do not allow: the
-        smallest that there is; ``plan(n).error_bound`` says which, before any data. A search ends where it is reached.
+        Target for the error of every answer, as a proportion of the rows. The fit stops when it is reached. None, or a
+        target that these sizes do not allow, is replaced by the smallest possible one. ``plan(n).error_bound`` reports
+        it before the fit.
     update : {"multiplicative_weights", "median", "perceptron"}, default="multiplicative_weights"
-        How the hypothesis learns. The perceptron needs fewer rounds where rows are spread over most of the universe,
-        and ``norm`` says so; the median of a net is for tiny universes.
+        Learning rule. The perceptron needs fewer rounds if rows are spread over most of the universe and ``norm``
+        declares this. The median of a net is for tiny universes.
     net : array of shape (n_databases, size), optional
-        For the median: databases, one of which answers within ``net_error`` of any data. None: one is built.
+        For the median: a set of databases. For any data, one of them must answer within ``net_error``. None: the
+        estimator builds a net.
     net_error : float, optional
-        For the median: of the net. None: a quarter of the accuracy (or .05) for one that is built; of a given one it is
-        not known, and nothing is promised beforehand.
+        For the median: error of the net. None: a quarter of the accuracy (or 0.05) for a net that the estimator builds.
+        For a given net the error is then unknown, and there is no error bound before the fit.
     norm : float, default=1.0
-        For the perceptron: a public bound on the sum of the squared shares of the points; 1 always holds.
+        For the perceptron: a public bound on the sum of the squared proportions of the points. 1 is always valid.
     max_updates : int, optional
-        Rounds with an update, in place of as many as are always enough: less noise, and no promise beforehand. The
-        bound of what is found holds in any case.
+        Number of rounds with an update, instead of a number that is always sufficient. Fewer rounds have less noise,
+        but no error bound before the fit. The bound of the result is valid in any case.
     epsilon : float, default=1.0
-        Privacy parameter, greater than 0.
+        Privacy parameter. Must be positive.
     delta : float, default=0.0
-        0 adds up pure costs; in (0, 1) the noise grows with the square root of the rounds.
+        Privacy parameter, in [0, 1). With 0 the pure costs of the rounds add up. With a positive value the noise grows
+        with the square root of the number of rounds.
     beta : float, default=0.05
         Probability that ``error_bound_`` does not hold.
     calibration : {"exact", "textbook"}, default="exact"
-        The printed noise, step and number of rounds, for updates by half of the accuracy (docs/errata.md).
+        "textbook" uses the printed noise, step and number of rounds, for updates by half of the accuracy
+        (docs/errata.md).
     progress : bool, default=False
-        Whether to show a bar.
+        Whether to show a progress bar.
     domain : Domain, or what makes one, optional
-        What counts rows, and draws them; without one a fit takes a histogram.
+        Domain of the rows, to count rows and to draw synthetic ones. Without it, ``fit`` takes a histogram.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
-        Charged by every fit, before noise is drawn; shared by clones.
+        Budget that every call of ``fit`` charges before it draws noise. Clones share it.
 
     Attributes
     ----------
     synthetic_ : ndarray of shape (size,)
-        The hypothesis as a distribution: `predict` answers queries on it, `sample` draws rows. (With the median
-        `predict` answers by medians over the databases that are left, and this is their mean.)
+        The hypothesis as a distribution. `predict` answers queries on it, and `sample` draws rows. With the median,
+        `predict` uses medians over the remaining databases, and this attribute is their mean.
     error_bound_ : float
-        Largest error of all answers, as a share of the rows, but for probability ``beta``: what the last check found,
-        and what noise can have hidden. It holds whether or not the search ended by itself.
+        Bound on the error of all answers, as a proportion of the rows, except with probability ``beta``. It is the
+        result of the last check plus the largest error that noise can hide. It holds whether or not the fit converged.
     n_rounds_ : int
-        How many rounds there were, of ``plan_.rounds``.
+        Number of rounds used, at most ``plan_.rounds``.
     converged_ : bool
-        Whether a check showed that the stated accuracy is reached, which ended them.
+        Whether a check showed that the stated accuracy was reached, which ended the fit.
     privacy_ : PrivacyGuarantee
         Guarantee of the fit, for neighboring datasets that differ in one row.
     plan_ : ConstructionPlan
+        The release plan: all rounds, their noise and the error bound.
 
     Notes
     -----
-    Chapter 5 of the foundations text. All rounds are charged, whether or not they are needed.
+    Source: chapter 5 of the foundations text. All rounds are charged, whether or not they are used.
 
     Examples
     --------
@@ -167,14 +172,14 @@ class IterativeConstruction(HistogramRelease[ConstructionPlan]):
     progress: bool = False
 
     def plan(self, n_samples: int, n_features: int | None = None) -> ConstructionPlan:
-        """Return what a fit on data of this size would release, at which cost, and what it promises.
+        """Return the plan of a fit on data of this size: releases, privacy cost and error bound.
 
         Parameters
         ----------
         n_samples : int
             Public number of rows.
         n_features : int, optional
-            Ignored: the universe is that of the queries.
+            Ignored, because the queries define the universe.
         """
         queries = self._declared()
         n = check_integer("n_samples", n_samples, at_least=1, at_most=MOST_ROWS)
@@ -193,7 +198,7 @@ class IterativeConstruction(HistogramRelease[ConstructionPlan]):
         if self.max_updates is not None:
             given = check_integer("max_updates", self.max_updates, at_least=0, at_most=MOST_ROUNDS - 1)
         if given is None and isinstance(rule, Median) and rule.net_error >= 1:
-            given = median_updates(len(rule.net))  # which leave one database
+            given = median_updates(len(rule.net))  # after these updates, one database remains
         if calibration == "textbook":
             assert accuracy is not None
             rounds = _printed_rounds(rule, accuracy) if given is None else given + 1
@@ -205,7 +210,7 @@ class IterativeConstruction(HistogramRelease[ConstructionPlan]):
             noise = tightened(shares(rounds, k, target, beta), rounds, target)
             stop = gap + noise.error(rounds, beta) / n
             if accuracy is not None:
-                # What tightening leaves: the largest check that reaches the accuracy.
+                # Use the gain of tightening: raise ``stop`` to the largest check that reaches the accuracy.
                 stop = max(stop, accuracy - (noise.error(rounds, beta) + noise.regret(rounds, k, beta)) / n)
         stages = stages_of(noise, rounds, k, n, target, calibration)
         answer_error, regret = noise.error(rounds, beta) / n, noise.regret(rounds, k, beta) / n
@@ -237,7 +242,7 @@ class IterativeConstruction(HistogramRelease[ConstructionPlan]):
         return as_queries(self.queries)
 
     def _rule(self, queries: LinearQueries, accuracy: float | None) -> UpdateRule:
-        """Return how the hypothesis learns; of an ``accuracy`` by the printed step."""
+        """Return the learning rule. With an ``accuracy``, it uses the printed step."""
         name = check_choice("update", self.update, UPDATES)
         if name == "multiplicative_weights":
             return MultiplicativeWeights(queries.size, None if accuracy is None else accuracy / 4)
@@ -246,7 +251,7 @@ class IterativeConstruction(HistogramRelease[ConstructionPlan]):
             return Perceptron(queries.size, norm, None if accuracy is None else accuracy / (2 * queries.size))
         error = self.net_error
         if error is None and self.net is not None:
-            # Of any net it is 1 at most. That excludes no database, where the right side of the median still does.
+            # The error of any net is at most 1. This bound excludes no database, but the side of the median does.
             return Median(check_net(self.net, queries.size), 1.0, halving=True)
         if error is None:
             error = 0.05 if self.accuracy is None else self.accuracy / 4
@@ -263,7 +268,7 @@ class IterativeConstruction(HistogramRelease[ConstructionPlan]):
         search = Search(plan)
         for t in _shown(range(1, plan.rounds + 1), self.progress):
             if search.ended:
-                # By what was released, which is public.
+                # The decision uses released values only, so it is public.
                 session.skip(worst_query(t), "the accuracy is reached")
                 session.skip(its_answer(t), "the accuracy is reached")
                 continue
@@ -295,7 +300,7 @@ class IterativeConstruction(HistogramRelease[ConstructionPlan]):
 
 
 def _printed_rounds(rule: UpdateRule, accuracy: float) -> int:
-    """Return one more than the updates by half of the accuracy, for which the printed steps are built."""
+    """Return the printed number of rounds: one more than the number of updates by half of the accuracy."""
     most = rule.most_updates(accuracy / 2)
     if most >= MOST_ROUNDS:
         raise InvalidParameter(

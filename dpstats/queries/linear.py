@@ -1,7 +1,7 @@
 """Linear queries: averages over the rows of functions with values in [0, 1], over a finite public universe.
 
-What a mechanism needs of a family of queries is here and no more: how many there are, their values on a histogram,
-and the transpose. A family that is never written out (marginals, ranges) is another class with these methods.
+A family of queries provides the methods that mechanisms use: its size, its answers on a histogram, and the transpose.
+A family without an explicit matrix (marginals, ranges) is another class with these methods.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ from dpstats.errors import InvalidParameter
 Numbers = NDArray[np.float64]
 
 FRACTION_BITS = 20
-"""Values of queries are multiples of 2^-20, so that a sum over whole counts of at most 2^32 rows is exact in
-floating point, in whatever order it is added up: what a row contributes is the same beside all others."""
+"""Values of queries are multiples of 2^-20. A sum over integer counts of at most 2^32 rows is then exact.
 
-_MOST_CHECKS = 200_000  # of sets of points, in the search for one that is shattered
+This holds in floating point and for any order of summation, so the contribution of a row does not depend on others."""
+
+_MOST_CHECKS = 200_000  # largest number of sets in the search for a shattered set
 
 
 class LinearQueries(ABC):
     """A family of linear queries on a universe of ``size`` points.
 
-    A query gives every point of the universe a value in [0, 1], a multiple of 2^-20. Its answer on a histogram x is
-    the sum of its values, each times the count there: on counts of n rows a number between 0 and n, which one replaced
-    row moves by at most 1; on a distribution the mean value.
+    A query assigns to every point of the universe a value in [0, 1], a multiple of 2^-20. Its answer on a histogram is
+    the sum of these values times the counts. On the counts of n rows, the answer is between 0 and n, and replacing one
+    row changes it by at most 1. On a distribution, the answer is the mean value.
 
-    Families of their own derive from this class; `from_matrix` is for queries that are written out.
+    Use `from_matrix` for queries with an explicit matrix. Derive from this class to define another family.
 
     Examples
     --------
@@ -50,7 +51,7 @@ class LinearQueries(ABC):
     array([1., 2., 1., 2.])
     """
 
-    # Families that are never written out come after this file, and say here by which name they are made.
+    # Families without an explicit matrix are defined in later modules, and register here under a name.
     _families: ClassVar[dict[str, Callable[..., LinearQueries]]] = {}
 
     def __init_subclass__(cls, name: str | None = None) -> None:
@@ -61,12 +62,12 @@ class LinearQueries(ABC):
     @property
     @abstractmethod
     def n_queries(self) -> int:
-        """How many queries there are."""
+        """Number of queries."""
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """How many points the universe has."""
+        """Number of points in the universe."""
 
     @property
     @abstractmethod
@@ -75,7 +76,7 @@ class LinearQueries(ABC):
 
     @property
     def vc_dimension(self) -> int | None:
-        """The Vapnik-Chervonenkis dimension of counting queries; None where it is not known."""
+        """Vapnik-Chervonenkis dimension of counting queries, or None if it is unknown."""
         return None
 
     @abstractmethod
@@ -85,24 +86,25 @@ class LinearQueries(ABC):
         Parameters
         ----------
         x : array of shape (size,)
-            Real numbers: counts, a distribution, or anything else.
+            Real numbers, such as counts or a distribution.
 
         Returns
         -------
         array of shape (n_queries,)
-            Of whole counts of at most 2^32 rows they are exact: int64 for counting queries, else floats.
+            Answers. On integer counts of at most 2^32 rows they are exact: int64 for counting queries, otherwise
+            floats.
         """
 
     @abstractmethod
     def transpose(self, w: Any) -> Numbers:
-        """Return the sum of the queries, each times its weight: w of shape (n_queries,) gives shape (size,)."""
+        """Return the weighted sum of the queries: weights of shape (n_queries,) give values of shape (size,)."""
 
     @abstractmethod
     def query(self, j: int) -> Numbers:
         """Return the values of query j at the points of the universe: shape (size,)."""
 
     def label(self, j: int) -> str:
-        """Return query j in words."""
+        """Return a description of query j."""
         return f"query {self._index(j)}"
 
     def __len__(self) -> int:
@@ -117,32 +119,33 @@ class LinearQueries(ABC):
 
     @staticmethod
     def from_matrix(Q: Any, labels: Sequence[str] | None = None) -> MatrixQueries:
-        """Return the queries that are the rows of a matrix.
+        """Return the rows of a matrix as queries.
 
         Parameters
         ----------
         Q : array-like of shape (n_queries, size)
-            Values in [0, 1], which are public; they are rounded to multiples of 2^-20.
+            Public values in [0, 1]. They are rounded to multiples of 2^-20.
         labels : sequence of str, optional
-            What each query is, for summaries.
+            Description of each query, for summaries.
 
         Raises
         ------
         InvalidParameter
-            If a value is outside [0, 1], or Q is no such table.
+            If a value is outside [0, 1], or Q is not a matrix of numbers.
         """
         return MatrixQueries(Q, labels)
 
     @staticmethod
     def marginals(domain: Any, k: Any) -> LinearQueries:
-        """Return the cells of tables of a few attributes: how many rows have these levels of these attributes.
+        """Return the cells of marginal tables as queries: counts of rows with given levels of a few attributes.
 
         Parameters
         ----------
-        domain : Domain, or what makes one (a shape, say)
+        domain : Domain, or declarations of one, such as a shape
+            Attributes and their levels.
         k : int, or sequence
-            Of how many attributes a table is: all such tables. Or several such numbers, or the attributes of each
-            table, by name or position: ``[("age", "smokes"), ("age", "region")]``.
+            Number of attributes of a table: the result has all such tables. Or several such numbers, or the attributes
+            of each table, by name or position: ``[("age", "smokes"), ("age", "region")]``.
 
         Examples
         --------
@@ -155,43 +158,45 @@ class LinearQueries(ABC):
 
     @staticmethod
     def prefixes(size: int) -> LinearQueries:
-        """Return how many rows are at or below each point of an ordered universe: its cdf, times n."""
+        """Return the prefixes of an ordered universe: numbers of rows at or below each point, the cdf times n."""
         return LinearQueries._families["prefixes"](size)
 
     @staticmethod
     def ranges(size: int, ends: Any = None) -> LinearQueries:
-        """Return how many rows are between two points, both included, of an ordered universe.
+        """Return ranges of an ordered universe: numbers of rows between two points, both included.
 
         Parameters
         ----------
         size : int
+            Number of points in the universe.
         ends : int array of shape (n_queries, 2), optional
-            The ranges; None is all size (size + 1)/2 of them, by their lower ends.
+            First and last point of each range. None: all size (size + 1)/2 ranges, ordered by their first points.
         """
         return LinearQueries._families["ranges"](size, ends)
 
     @staticmethod
     def parities(d: int, k: int) -> LinearQueries:
-        """Return how many rows have an odd number of ones in a set of bits, for all sets of 1 to k of d bits."""
+        """Return parities: numbers of rows with an odd number of ones in a set of bits, for all sets of 1 to k bits."""
         return LinearQueries._families["parities"](d, k)
 
     @staticmethod
     def halfspaces(points: Any, n: int, random_state: int = 0) -> LinearQueries:
-        """Return how many rows are on one side of each of n random planes.
+        """Return random halfspaces: numbers of rows on one side of each of n random planes.
 
         Parameters
         ----------
         points : array of shape (size, dimensions)
-            Where the universe's points are: public.
+            Public coordinates of the points in the universe.
         n : int
+            Number of planes.
         random_state : int, default=0
-            Of the planes, which are public.
+            Seed of the planes. They are public.
         """
         return LinearQueries._families["halfspaces"](points, n, random_state)
 
 
 class MatrixQueries(LinearQueries):
-    """Queries that are the rows of a matrix; see `LinearQueries.from_matrix`."""
+    """Queries given by the rows of a matrix; see `LinearQueries.from_matrix`."""
 
     def __init__(self, Q: Any, labels: Sequence[str] | None = None) -> None:
         self._matrix = query_values("Q", Q, ndim=2)
@@ -238,7 +243,7 @@ def query_values(name: str, values: Any, ndim: int, size: int | None = None) -> 
     Raises
     ------
     InvalidParameter
-        If they are no numbers in [0, 1], or do not have one for each of ``size`` points.
+        If they are not numbers in [0, 1], or not one number for each of ``size`` points.
     """
     try:
         array = np.array(values, dtype=np.float64)
@@ -251,7 +256,7 @@ def query_values(name: str, values: Any, ndim: int, size: int | None = None) -> 
     if not (array.min() >= 0 and array.max() <= 1):  # nor NaN
         where = tuple(int(i) for i in np.argwhere(~((array >= 0) & (array <= 1)))[0])
         raise InvalidParameter(f"{name} must have values in [0, 1], got {array[where]:g} at position {where}")
-    # Multiples of a power of two: exact, and a stream asks a hundred thousand.
+    # Scaling by a power of two is exact. It is done in place, because a stream may have a hundred thousand queries.
     array *= 2.0**FRACTION_BITS
     np.rint(array, out=array)
     array *= 2.0**-FRACTION_BITS
@@ -268,7 +273,7 @@ def real_vector(name: str, x: Any, size: int) -> NDArray[Any]:
     """Return a vector of real numbers with one entry for each of ``size``."""
     array = np.asarray(x)
     if array.shape != (size,) or array.dtype.kind not in "biuf":
-        # What it holds may be private: its shape is not.
+        # The entries may be private, so the message has only the shape.
         raise InvalidParameter(f"{name} must be {size:,} real numbers, got an array of shape {array.shape}")
     return array
 
@@ -286,12 +291,12 @@ def exact_product(matrix: Numbers, x: NDArray[Any], whole: bool) -> NDArray[Any]
 
 
 def vc_dimension(matrix: Numbers) -> int | None:
-    """Return the largest number of points that 0/1 queries cut into all subsets; None where the search is too long.
+    """Return the largest number of points that 0/1 queries shatter, or None if the search is too long.
 
-    Subsets of a shattered set are shattered, so that every one is found by adding points to smaller ones.
+    Subsets of a shattered set are shattered, so the search finds each shattered set by adding points to smaller ones.
     """
     patterns = np.unique(np.unique(as_int64(matrix), axis=0), axis=1)
-    most = len(patterns).bit_length() - 1  # lemma 4.7: 2^d subsets need as many queries
+    most = len(patterns).bit_length() - 1  # lemma 4.7: 2^d subsets require 2^d queries
     shattered: list[tuple[tuple[int, ...], NDArray[np.int64]]] = [((), np.zeros(len(patterns), np.int64))]
     checks = 0
     for dimension in range(1, most + 1):

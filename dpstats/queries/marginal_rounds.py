@@ -1,4 +1,4 @@
-"""Rounds that look for the table that is answered worst, and learn from its noisy counts: their plan and their state.
+"""Rounds that select the table with the worst answers and learn from its noisy counts: their plan and state.
 
 Proof: docs/proofs/marginal-mwem.md.
 """
@@ -34,13 +34,13 @@ from dpstats.queries.measured import Measured
 from dpstats.release.noise import check_scale
 
 SELECTION_SHARE = 0.1
-"""Part of the cost of a round that looks for the worst table: public, chosen on none of the data (McKenna et al.)."""
+"""Fraction of the cost of a round for the selection of a table. Public, chosen without data (McKenna et al.)."""
 
 MOVED = 2
-"""What a replaced row moves the l1 error of a table by: it leaves one cell and enters another."""
+"""Sensitivity of the l1 error of a table: a replaced row leaves one cell and enters another."""
 
 _BALANCED = 0.1
-"""Noise of a table, in l1 and as a share of the rows, at which as many rounds as attributes are right."""
+"""l1 noise of a table, as a proportion of the rows, at which one round per attribute is best."""
 
 _STEPS = 40
 _TOLERANCE = 0.02
@@ -49,12 +49,12 @@ Numbers = NDArray[np.float64]
 
 
 def worst_table(t: int) -> str:
-    """Return the name of the stage that looks for the worst table of round t."""
+    """Return the name of the stage that selects the worst table of round t."""
     return f"worst table {t}"
 
 
 def its_counts(t: int) -> str:
-    """Return the name of the stage that releases its counts."""
+    """Return the name of the stage that releases the counts of the table selected in round t."""
     return f"its counts {t}"
 
 
@@ -65,6 +65,7 @@ class MwemPlan(ReleasePlan):
     Attributes
     ----------
     rounds : int
+        Number of rounds.
     noise_std : float
         Standard deviation of the noise of a count.
     """
@@ -75,34 +76,34 @@ class MwemPlan(ReleasePlan):
 
     @cached_property
     def guarantee(self) -> PrivacyGuarantee:
-        """The composed guarantee of all rounds at the delta asked for; see `ReleasePlan`."""
+        """Composed guarantee of all rounds at the requested delta; see `ReleasePlan`."""
         return _certified(self.stages, self.target)
 
     def __str__(self) -> str:
-        # The rounds are alike.
+        # All rounds are equal, so show only the first.
         lines = super().__str__().split("\n")
         return "\n".join([*lines[:3], *([f"  and so on, {self.rounds} rounds"] if self.rounds > 1 else [])])
 
 
 @lru_cache(maxsize=64)
 def _certified(stages: tuple[AnyStage, ...], target: PrivacyGuarantee) -> PrivacyGuarantee:
-    """Return what stages cost, which no other part of a plan enters: once for all plans that have them."""
+    """Return the privacy cost of stages. It depends on the stages only, and is cached."""
     return ReleasePlan(stages, target, 1, 1).guarantee
 
 
-# A choice of range r costs r^2/8 and noise of mu costs mu^2/2, to be in the stated proportion.
+# A selection with range r costs r^2/8, and noise with parameter mu costs mu^2/2, in the stated proportion.
 _PROPORTION = math.sqrt(8 * SELECTION_SHARE), math.sqrt(2 * (1 - SELECTION_SHARE))
 
 
 @lru_cache(maxsize=64)
 def _largest_factor(rounds: int, target: PrivacyGuarantee) -> float:
-    """Return by how much range and mu of every round may be larger than in `_PROPORTION`: public."""
+    """Return the largest public factor by which range and mu of every round may exceed `_PROPORTION`."""
     choice, answer = _PROPORTION
 
     def events(factor: float) -> tuple[Event, ...]:
         return (BoundedRange(factor * choice),) * rounds + (Gaussian(factor * answer),) * rounds
 
-    # As much is within the target by zero-concentrated privacy.
+    # Zero-concentrated privacy shows that this factor is within the target.
     start = math.sqrt(zcdp_rho(target.epsilon, target.delta) / rounds) * (1 - 1e-9)
     return largest_cost(events, target, start) * (1 - 1e-9)
 
@@ -111,20 +112,22 @@ def _largest_factor(rounds: int, target: PrivacyGuarantee) -> float:
 def round_stages(
     n_tables: int, size: int, rounds: int, target: PrivacyGuarantee
 ) -> tuple[tuple[Selection | Stage, ...], float]:
-    """Return the stages of all rounds, certified to cost no more than the target, and the noise of a count.
+    """Return the stages of all rounds, certified to cost at most the target, and the noise of a count.
 
     Parameters
     ----------
     n_tables, size : int
-        How many tables there are, and how many cells the largest has.
+        Number of tables, and number of cells of the largest table.
     rounds : int
+        Number of rounds.
     target : PrivacyGuarantee
+        Total guarantee.
     """
     factor = _largest_factor(rounds, target)
     choice, answer = _PROPORTION
-    # Of the counts one falls and one rises.
+    # One count falls by 1, and another rises by 1.
     moved = isqrt_up(2 * ROW**2)
-    # The larger ones where epsilon is 11 or more (`rounds.LESS`).
+    # Large margins are needed only if epsilon is 11 or more (`rounds.LESS`).
     for margin in (0.0, 1e-12, 1e-9, 1e-6, 1e-3, 3e-3, 0.01, 0.02, 0.03, 0.04, 0.06, 0.1):
         scales = 2 * MOVED * ROW / (factor * choice), moved / (factor * answer)
         errors, counts = (check_scale(scale * (1 + margin)) for scale in scales)
@@ -142,20 +145,21 @@ def round_stages(
 
 
 def default_rounds(queries: MarginalQueries, n: int, target: PrivacyGuarantee) -> int:
-    """Return how many tables to measure: from d, the number of attributes, to as many as there are.
+    """Return the number of tables to measure, between the number d of attributes and the number of tables.
 
-    With T rounds the noise of a measured table is as the square root of T, and what the others miss about as 1/T: both
-    together are least at a T as the noise of d rounds to the power -2/3. Public: it looks at sizes and the budget.
+    With T rounds, the noise of a measured table is proportional to the square root of T. The error of the other tables
+    is approximately proportional to 1/T. The sum is smallest if T is proportional to the noise of d rounds to the power
+    -2/3. The result is public, because it depends on sizes and the budget only.
     """
     d, tables = len(queries.domain.shape), len(queries.tables)
     each = zcdp_rho(target.epsilon, target.delta) / d * (1 - SELECTION_SHARE)
-    # A replaced row moves the counts by sqrt(2), and noise of scale s costs 1/s^2.
+    # Replacing a row changes the counts by sqrt(2), and noise with scale s costs 1/s^2.
     noise = math.sqrt(2 / math.pi) * len(queries) / tables / math.sqrt(each) / n
     return max(d, min(tables, round(d * math.pow(_BALANCED / noise, 2 / 3))))
 
 
 class Rounds:
-    """The distributions so far, one a draw, made of what was released and nothing else."""
+    """The distributions so far, one per draw. They depend on released values only."""
 
     def __init__(self, plan: MwemPlan, draws: int = 1) -> None:
         self._plan = plan
@@ -171,9 +175,9 @@ class Rounds:
         ]
 
     def scores(self, exact: Mapping[Table, Counts]) -> NDArray[np.int64]:
-        """Return how far off each table is, less what noise will put in its place: (draws, tables), in steps of 2^-20.
+        """Return the l1 error of each table minus the noise that measuring it adds: (draws, tables), in steps of 2^-20.
 
-        A replaced row moves each by at most two rows: what the distribution answers is rounded, and public.
+        Replacing a row changes each by at most two rows, because the answers of the distribution are public.
         """
         shape = self._queries.domain.shape
         found = np.empty((len(self.p), len(self._queries.tables)), dtype=np.int64)
@@ -193,7 +197,7 @@ class Rounds:
         return np.asarray(rows[chosen])
 
     def learn(self, chosen: NDArray[np.intp], noisy: Numbers) -> None:
-        """Include noisy counts of each draw's table, and fit all that is known."""
+        """Include noisy counts of the table of each draw, and fit the distributions to all releases."""
         shape = self._queries.domain.shape
         known, precision = self._known, self._plan.noise_std**-2
         for i in np.unique(chosen):
@@ -216,12 +220,12 @@ class Rounds:
 
     def _answers(self, p: Numbers) -> list[Numbers]:
         """Return the tables of distributions, each flat: (draws, cells)."""
-        # The axis of the draws is one that every table has.
+        # Every table includes the axis of the draws.
         tables = [(0, *(j + 1 for j in table)) for table in self._queries.tables]
         found = dict(margins(p, tables))
         return [found[table].reshape(len(p), -1) for table in tables]
 
 
 def exact_tables(counts: Counts, tables: Sequence[Table]) -> dict[Table, Counts]:
-    """Return the exact tables of a whole one."""
+    """Return the exact marginal tables of the full table."""
     return dict(margins(counts, tables))

@@ -1,4 +1,4 @@
-"""All tables of a few attributes of a domain: every cell of each is a query."""
+"""Marginal tables of a few attributes of a domain. Every cell of a table is a query."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dpstats.queries.domain import Domain, check_domain
 from dpstats.queries.linear import LinearQueries, Numbers, real_vector
 
 Table = tuple[int, ...]
-"""Attributes that a table is about, by their positions, rising."""
+"""Attributes of a table, by increasing position."""
 
 
 class MarginalQueries(LinearQueries, name="marginals"):
@@ -58,11 +58,11 @@ class MarginalQueries(LinearQueries, name="marginals"):
         return True
 
     def part(self, i: int) -> slice:
-        """Return where the cells of table i are among the queries."""
+        """Return the slice of the queries that are the cells of table i."""
         return slice(self._starts[i], self._starts[i + 1])
 
     def split(self, values: Any) -> list[NDArray[Any]]:
-        """Return what there is of each query as tables, each of its own shape."""
+        """Split values of all queries into tables with their shapes."""
         flat = np.asarray(values)
         return [flat[self.part(i)].reshape(shape) for i, shape in enumerate(self.shapes)]
 
@@ -99,7 +99,7 @@ class MarginalQueries(LinearQueries, name="marginals"):
 
 
 def check_tables(name: str, tables: Any, domain: Domain) -> tuple[Table, ...]:
-    """Return tables by the positions of their attributes, rising; a number stands for all tables of so many.
+    """Return tables by the increasing positions of their attributes. A number k stands for all tables of k attributes.
 
     ``tables`` is a number of attributes, or a sequence whose items are such numbers, names or positions of attributes
     in a sequence.
@@ -129,7 +129,7 @@ def check_tables(name: str, tables: Any, domain: Domain) -> tuple[Table, ...]:
 
 
 def check_table(name: str, attributes: Any, domain: Domain) -> Table:
-    """Return the attributes of one table, given by name or position, as positions, rising."""
+    """Return the increasing positions of the attributes of a table, given by name or position."""
     if isinstance(attributes, str | bytes) or not isinstance(attributes, Sequence) or not attributes:
         raise InvalidParameter(
             f"{name} must be the attributes of a table, in a sequence, got {reprlib.repr(attributes)}"
@@ -145,10 +145,10 @@ def _is_whole(value: Any) -> bool:
 
 
 def margins(array: NDArray[Any], tables: Sequence[Table]) -> Iterator[tuple[Table, NDArray[Any]]]:
-    """Yield every table that an array adds up to, each once.
+    """Yield every requested marginal table of an array once.
 
-    Attribute after attribute is kept or added up, so that tables share the sums over what none of them has: of all
-    tables of a few attributes all take a few passes over the array.
+    The recursion keeps or sums one attribute after another, so that tables share partial sums. All tables of a few
+    attributes together need only a few passes over the array.
     """
     yield from _margins(array, 0, 0, list(dict.fromkeys(tables)), array.ndim)
 
@@ -170,9 +170,9 @@ def _margins(
 
 
 def spread(weights: dict[Table, NDArray[Any]], shape: Sequence[int]) -> NDArray[Any]:
-    """Return what each cell gets where every table's cells hand their weights to all cells in them.
+    """Return the sum over all tables of the weight of the table cell that contains each cell.
 
-    The transpose of `margins`; of axes that no table has, a single entry is returned.
+    This is the transpose of `margins`. Axes without a table have length 1 in the result.
     """
     return _spread(weights, 0, 0, tuple(shape))
 

@@ -19,16 +19,18 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """What noise has left of the contrasts of a table of n rows.
+    """Noisy contrasts of a table of n rows.
 
     Attributes
     ----------
     contrasts : Contrasts
+        The transform.
     coefficients : array of shape (draws, *shape)
-        As released; 0 where nothing was.
+        Released coefficients, and 0 for the others.
     precisions : array of shape (draws, *shape), or (*shape,)
-        Inverse variances of their noise; 0 where nothing was released.
+        Inverse variances of their noise, and 0 for coefficients that were not released.
     n_samples : int
+        Public number of rows.
     """
 
     contrasts: Contrasts
@@ -38,11 +40,11 @@ class Measured:
 
     @property
     def degrees_of_freedom(self) -> int:
-        """How many coefficients were released."""
+        """Number of released coefficients."""
         return int(np.count_nonzero(self.precisions))
 
     def evaluate(self) -> Evaluate:
-        """Return what maps distributions to half their chi-square, and its gradient."""
+        """Return the function that maps distributions to half of their chi-square, and its gradient."""
         shape, n = self.contrasts.shape, self.n_samples
 
         def chi_square(p: Numbers) -> tuple[Numbers, Numbers]:
@@ -57,7 +59,7 @@ class Measured:
 def measured(
     residuals: Mapping[Table, Numbers], weights: Mapping[Table, float], shape: Sequence[int], n_samples: int
 ) -> Measured:
-    """Return residuals with noise of variances 1/weights in every cell as what was measured of the whole table."""
+    """Return residuals with noise variance 1/weight per cell, as measurements of the full table."""
     coefficients, precisions = np.zeros((1, *shape)), np.zeros(shape)
     cells = math.prod(shape)
     for table, values in residuals.items():

@@ -1,4 +1,4 @@
-"""Small databases: the multisets of a size, how large they must be to stand for any data, and nets made of them.
+"""Small databases: multisets of a given size, the size that represents any data, and nets built from them.
 
 Proof: docs/proofs/small-databases.md.
 """
@@ -19,11 +19,11 @@ from dpstats.queries.linear import LinearQueries
 Numbers = NDArray[np.float64]
 
 MOST_DATABASES = 200_000
-"""As many candidates are written out and drawn from; there is no other way to draw from this law exactly."""
+"""Largest number of candidates. Exact sampling from this distribution requires a list of all candidates."""
 
 
 def n_multisets(size: int, m: int) -> int:
-    """Return how many multisets of m points of a universe there are."""
+    """Return the number of multisets of m points in a universe."""
     return math.comb(size + m - 1, m)
 
 
@@ -43,7 +43,7 @@ def multisets(size: int, m: int) -> NDArray[np.int64]:
             "that can be written out; use IterativeConstruction(update='multiplicative_weights') or "
             "OnlineMultiplicativeWeights, which need none of them"
         )
-    # Stars and bars: where the size - 1 bars stand among m stars, from the last place down.
+    # Stars and bars: the positions of size - 1 bars among m stars, in decreasing order.
     bars = np.array(list(combinations(range(m + size - 1), size - 1)), dtype=np.int64).reshape(
         count, size - 1
     )
@@ -58,22 +58,22 @@ def _count(count: int) -> str:
 def sampled_size(accuracy: float, n_queries: int) -> int:
     """Return the size at which some sample of any data answers all queries within ``accuracy``.
 
-    2 n_queries e^(-2 m accuracy^2) < 1 (Hoeffding): theorem 4.2 prints log(n_queries)/accuracy^2, which is up to twice
-    as many and fails for one query.
+    By Hoeffding's inequality, 2 n_queries e^(-2 m accuracy^2) < 1 is sufficient. Theorem 4.2 prints
+    log(n_queries)/accuracy^2, which is up to twice this size and fails for one query.
     """
     return math.floor(math.log(2 * n_queries) / (2 * accuracy**2)) + 1
 
 
 def rounded_size(accuracy: float, size: int) -> int:
-    """Return the size at which rounding the shares of any data answers all queries within ``accuracy``."""
+    """Return the size at which rounding the proportions of any data answers all queries within ``accuracy``."""
     return max(1, math.ceil(size / (4 * accuracy) * (1 - 1e-15)))
 
 
 def shattered_size(accuracy: float, vc_dimension: int) -> int:
     """Return the size at which some sample answers counting queries of a VC dimension within ``accuracy``.
 
-    The smallest m with m accuracy^2 >= 2 and 4 sum_{i <= d} C(2m, i) e^(-m accuracy^2/8) < 1 (Vapnik and Chervonenkis
-    1971, with Sauer's lemma): theorem 4.8, whose constant is not printed.
+    It is the smallest m with m accuracy^2 >= 2 and 4 sum_{i <= d} C(2m, i) e^(-m accuracy^2/8) < 1. The source is
+    Vapnik and Chervonenkis (1971), with Sauer's lemma. Theorem 4.8 has an unspecified constant.
     """
 
     def fails(m: int) -> bool:
@@ -91,7 +91,7 @@ def shattered_size(accuracy: float, vc_dimension: int) -> int:
 
 
 def database_size(accuracy: float, queries: LinearQueries) -> int:
-    """Return the smallest size that is known to be enough: by sampling, by rounding, or by the VC dimension."""
+    """Return the smallest size that is known to suffice: by sampling, by rounding, or by the VC dimension."""
     accuracy = check_real("accuracy", accuracy, above=0, below=1)
     known = [sampled_size(accuracy, queries.n_queries), rounded_size(accuracy, queries.size)]
     if queries.is_counting and queries.vc_dimension is not None:
@@ -100,30 +100,32 @@ def database_size(accuracy: float, queries: LinearQueries) -> int:
 
 
 def net_accuracy(m: int, queries: LinearQueries) -> float:
-    """Return within which every data's answers are those of some database of m rows: by sampling, or by rounding."""
+    """Return the accuracy with which some database of m rows answers like any data, by sampling or by rounding."""
     return min(1.0, math.sqrt(math.log(2 * queries.n_queries) / (2 * m)), queries.size / (4 * m))
 
 
 def build_net(queries: LinearQueries, accuracy: float) -> Numbers:
-    """Return distributions among which there is, for any data, one that answers all queries within ``accuracy``.
+    """Return a net: for any data, one of its distributions answers all queries within ``accuracy``.
 
-    For small universes: multisets of a size that is enough for a part of the accuracy, and of those that answer
-    alike, within the rest of it, one.
+    This function is for small universes. The net starts with all multisets whose size suffices for a part of the
+    accuracy. Among multisets that answer alike within the remaining accuracy, it keeps one.
 
     Parameters
     ----------
     queries : LinearQueries
+        Public queries.
     accuracy : float
-        In (0, 1).
+        Accuracy of the net, in (0, 1).
 
     Returns
     -------
     array of shape (n_databases, size)
+        Distributions.
 
     Raises
     ------
     InvalidParameter
-        If there are too many databases: it names their number, and what to use instead.
+        If there are too many databases. The message has their number and an alternative.
 
     Examples
     --------
@@ -153,7 +155,7 @@ def _thinned(databases: Numbers, answers: Numbers, slack: float) -> Numbers:
     while left.size:
         first = left[0]
         kept.append(int(first))
-        # Float sums of what is equal may differ in their last digits.
+        # Floating-point sums of equal numbers may differ in their last digits.
         far = np.abs(answers[left] - answers[first]).max(axis=1) > slack * (1 - 1e-12) + 1e-12
         far[0] = False
         left = left[far]
@@ -161,7 +163,7 @@ def _thinned(databases: Numbers, answers: Numbers, slack: float) -> Numbers:
 
 
 def check_net(net: Any, size: int) -> Numbers:
-    """Return a given net as distributions; counts are divided by their sums."""
+    """Return a given net as distributions. Counts are divided by their sums."""
     try:
         array = np.array(net, dtype=np.float64)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Multiplicative weights with the exponential mechanism over tables: few tables are measured, the worst of each round.
+"""Multiplicative weights with the exponential mechanism over tables. Each round measures the worst table.
 
 Proof: docs/proofs/marginal-mwem.md.
 """
@@ -44,53 +44,60 @@ _MOST_ROUNDS = 1000
 
 @parameters
 class MarginalMWEM(WorkloadRelease[MwemPlan]):
-    """A distribution that answers tables of attributes, learned from few of them: for many tables and few rows.
+    """Private distribution that answers many tables of attributes, learned from a few measured tables.
 
-    In every round the table on which the distribution is worst is selected by the exponential mechanism, its counts are
-    released, and the distribution is fitted to all that is known. Where `WorkloadAnswers` would spread epsilon over
-    more tables than it can pay for, this pays for as many as there are rounds. Rule of thumb: where the `expected_l1`
-    of a `WorkloadAnswers` plan is at most about 0.1, take that one; it has an interval for every answer, too.
+    Use this estimator for many tables and few rows: it spends epsilon on the tables of its rounds only. If the
+    ``expected_l1`` of a `WorkloadAnswers` plan is at most about 0.1, use `WorkloadAnswers`, which also has an interval
+    for every answer.
+
+    In every round, the exponential mechanism selects the table that the distribution answers worst. The counts of this
+    table are released, and the distribution is fitted to all releases.
 
     Parameters
     ----------
-    domain : Domain, or what makes one, optional
-        Attributes and their public levels, of at most 2^20 cells. A fit then takes rows, or counts of the cells.
+    domain : Domain, or declarations of one, optional
+        Attributes and their public levels, with at most 2^20 cells. ``fit`` then takes rows, or counts of the cells.
     workload : int or sequence, default=2
-        The tables, as for `WorkloadAnswers`.
+        Tables to answer, as in `WorkloadAnswers`.
     rounds : int, optional
-        Tables that are measured. None: from as many as there are attributes to as many as there are tables, more of
-        them where epsilon and n leave less noise; ``plan(n).rounds`` says how many.
+        Number of measured tables. None: between the number of attributes and the number of tables, larger if epsilon
+        and n give less noise. ``plan(n).rounds`` reports it.
     epsilon : float, default=1.0
-        Privacy parameter, greater than 0.
+        Privacy parameter. Must be positive.
     delta : float, default=1e-6
-        In (0, 1).
+        Privacy parameter, in (0, 1).
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
-        Charged by every fit, before noise is drawn; shared by clones.
+        Budget that every call of ``fit`` charges before it draws noise. Clones share it.
 
     Attributes
     ----------
     answers_ : ndarray of shape (n_queries,)
-        Point answers, as shares of the rows: those of ``synthetic_``.
+        Point answers of ``synthetic_``, as proportions of the rows.
     synthetic_ : SyntheticDistribution
+        The fitted distribution.
     measured_ : tuple of tuples of str
-        The tables that were selected, round after round.
+        The selected table of each round.
     counts_ : tuple of ndarrays
-        Their cells' counts, as released: unbiased, and maybe negative.
+        Released counts of the cells of each selected table. They are unbiased, and may be negative.
     queries_ : LinearQueries
         The workload, in the order of the answers.
     privacy_ : PrivacyGuarantee
         Guarantee of the fit, for neighboring datasets that differ in one row.
     plan_ : MwemPlan
+        The release plan.
     n_features_in_ : int
+        Number of attributes.
     feature_names_in_ : ndarray of shape (n_features,)
-        Names of the attributes, where the domain has any.
+        Names of the attributes. Only if the domain has names.
 
     Notes
     -----
-    A replaced row moves the l1 error of a table by 2 and its counts by sqrt(2) in l2, twice and sqrt(2) times what an
-    added one does. There are intervals for the tables that were measured only: the errors of the others are not known.
+    **Sensitivity.** Replacing a row changes the l1 error of a table by at most 2, and its counts by sqrt(2) in l2. For
+    an added row these are 1 and 1.
+
+    **Intervals** exist only for measured tables. The errors of the other tables are not known.
 
     References
     ----------
@@ -121,7 +128,7 @@ class MarginalMWEM(WorkloadRelease[MwemPlan]):
         n_samples : int
             Public number of rows.
         n_features : int, optional
-            Number of attributes: that of the domain.
+            Number of attributes. Must equal the number of attributes of the domain.
         """
         queries, domain = self._tables()
         n = check_integer("n_samples", n_samples, at_least=1, at_most=2**31)
@@ -173,16 +180,17 @@ class MarginalMWEM(WorkloadRelease[MwemPlan]):
         self.answers_ = self.synthetic_.answers(self.queries_)
 
     def marginal(self, attributes: Any, confidence_level: float = 0.95, backend: str = "pandas") -> Any:
-        """Return a table as a data frame: levels, share, and an interval where its counts were released.
+        """Return a table as a data frame with levels, proportions, and intervals if its counts were released.
 
         Parameters
         ----------
         attributes : sequence of attributes, by name or position
+            Attributes of the table.
         confidence_level : float, default=0.95
-            Of the intervals, which are for the shares of these rows, from the released counts alone, the first ones of
-            a table that was measured several times; NaN where a table was not measured.
+            Level of the intervals. They cover the proportions of these rows, and use the first released counts of the
+            table only. They are NaN if the table was not measured.
         backend : str, default="pandas"
-            The library of the frame.
+            Library of the data frame: "pandas", "polars" or "pyarrow".
         """
         check_is_fitted(self, "answers_")
         level = check_level("confidence_level", confidence_level)
@@ -194,8 +202,8 @@ class MarginalMWEM(WorkloadRelease[MwemPlan]):
         times = [noisy for own, noisy in known if own == named]
         low = high = np.full(len(queries), math.nan)
         if times:
-            # The first ones only: their noise is drawn after the table is selected, and does not depend on why. Whether
-            # it is measured again does depend on that noise (the proof page).
+            # Use the first counts only. Their noise is drawn after the selection and is independent of it. A second
+            # measurement of the same table depends on this noise (see the proof page).
             first = times[0] / n
             half = float(-ndtri((1 - level) / 2)) * self.plan_.noise_std / n
             low, high = np.clip(first - half, 0.0, 1.0), np.clip(first + half, 0.0, 1.0)
@@ -203,7 +211,7 @@ class MarginalMWEM(WorkloadRelease[MwemPlan]):
         return domain.frame(codes, table, {"share": self.predict(queries), "low": low, "high": high}, backend)
 
     def summary(self) -> Summary:
-        """Return what was measured, round after round; prints as text, shows as HTML in a notebook."""
+        """Return a table of the measured tables by round. It prints as text, and shows as HTML in a notebook."""
         check_is_fitted(self, "answers_")
         plan, queries = self.plan_, self.queries_
         assert isinstance(queries, MarginalQueries)

@@ -1,4 +1,4 @@
-"""The exponential mechanism over databases: a whole distribution is chosen, by its worst answer.
+"""The exponential mechanism over databases. It chooses a distribution by the error of its worst answer.
 
 Proof: docs/proofs/small-databases.md.
 """
@@ -37,7 +37,7 @@ from dpstats.release.session import Released, Session
 Numbers = NDArray[np.float64]
 
 DATABASE = "database"
-_BLOCK = 1 << 22  # answers of databases that are compared at once
+_BLOCK = 1 << 22  # largest number of answers compared at the same time
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,11 @@ class NetPlan(ReleasePlan):
     Attributes
     ----------
     databases : array of shape (n_databases, size)
-        Distributions.
+        Candidate distributions.
     queries : LinearQueries
+        Public queries.
     net_error : float
-        Within which one of them answers as the data do, whatever these are.
+        Error of the net: for any data, one candidate answers all queries with at most this error.
     """
 
     databases: Numbers = field(repr=False, compare=False)
@@ -76,13 +77,13 @@ class NetPlan(ReleasePlan):
 
 @parameters
 class _Databases(HistogramRelease[NetPlan]):
-    """What chooses one of many databases."""
+    """Base class of the estimators that choose one of many databases."""
 
     queries: Any = None
 
     @abstractmethod
     def _candidates(self, queries: LinearQueries) -> tuple[Numbers, float]:
-        """Return the databases, and within which one of them answers as any data do."""
+        """Return the databases and the error of this net."""
 
     def _declared(self) -> LinearQueries:
         if self.queries is None:
@@ -99,7 +100,7 @@ class _Databases(HistogramRelease[NetPlan]):
         n_samples : int
             Public number of rows.
         n_features : int, optional
-            Ignored: the universe is that of the queries.
+            Ignored, because the queries define the universe.
         """
         queries = self._declared()
         n = check_integer("n_samples", n_samples, at_least=1, at_most=MOST_ROWS)
@@ -132,12 +133,12 @@ class _Databases(HistogramRelease[NetPlan]):
         self.error_bound_ = min(plan.error_bound(self.beta).error, 1.0)
 
     def probabilities(self, X: Any) -> Numbers:
-        """Return the exact probability of every database of the plan: as private as the data are.
+        """Return the exact probability of every database of the plan. The probabilities are as private as the data.
 
         Parameters
         ----------
         X : array of shape (size,), or rows
-            As for `fit`.
+            The same as in `fit`.
         """
         source = open_source(X)
         schema = self._schema().resolve(source.names)
@@ -156,7 +157,7 @@ class _Databases(HistogramRelease[NetPlan]):
 
 
 def worst_errors(answers: NDArray[np.int64], plan: NetPlan) -> NDArray[np.int64]:
-    """Return the largest error of every database, in steps: each moves by at most what an answer moves by."""
+    """Return the largest error of every database, in steps. Its sensitivity is the sensitivity of an answer."""
     errors = np.empty(len(plan.databases), dtype=np.int64)
     block = max(1, _BLOCK // plan.queries.n_queries)
     for start in range(0, errors.size, block):
@@ -167,38 +168,43 @@ def worst_errors(answers: NDArray[np.int64], plan: NetPlan) -> NDArray[np.int64]
 
 @parameters
 class NetMechanism(_Databases):
-    """Choose one of the databases of a net, by its largest error: the exponential mechanism (algorithm 7).
+    """Private choice of a database from a net by its largest error, with the exponential mechanism (algorithm 7).
+
+    Use it for small universes, for which a net can be listed. Otherwise use `IterativeConstruction`.
 
     Parameters
     ----------
     queries : LinearQueries, or array of shape (n_queries, size)
-        Public. The answers of all of them at once are what is released.
+        Public queries. The release answers all of them.
     net : array of shape (n_databases, size), optional
-        Public databases to choose from, as counts or shares. None: a net of the ``accuracy``, for small universes.
+        Public databases to choose from, as counts or proportions. None: the estimator builds a net with the given
+        ``accuracy``, for small universes.
     accuracy : float, optional
-        Within which one of the net's databases answers as any data do: of the net that is built; or as is known of the
-        one that is given, whose bound is 1 without it.
+        Error of the net: for any data, one of its databases answers all queries with at most this error. Required to
+        build a net. For a given ``net`` without an accuracy, ``error_bound_`` is 1.
     epsilon : float, default=1.0
-        Privacy parameter, greater than 0.
+        Privacy parameter. Must be positive.
     delta : float, default=0.0
-        A choice is pure: a delta buys a little more of it at the same epsilon.
+        Privacy parameter, in [0, 1). The mechanism is purely private. A positive delta slightly improves the accuracy
+        at the same epsilon.
     beta : float, default=0.05
         Probability that ``error_bound_`` does not hold.
     domain : Domain, or what makes one, optional
-        What counts rows, and draws them; without one a fit takes a histogram.
+        Domain of the rows, to count rows and to draw synthetic ones. Without it, ``fit`` takes a histogram.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
-        Charged by every fit, before noise is drawn; shared by clones.
+        Budget that every call of ``fit`` charges before it draws noise. Clones share it.
 
     Attributes
     ----------
     synthetic_ : ndarray of shape (size,)
-        The chosen database, as a distribution: `predict` answers queries on it, `sample` draws rows.
+        The chosen database, as a distribution. `predict` answers queries on it, and `sample` draws rows.
     chosen_ : int
-        Its place in the net.
+        Position of the chosen database in the net.
     error_bound_ : float
-        Largest error of all answers, as a share of the rows, but for probability ``beta``; 1 says nothing.
+        Bound on the error of all answers, as a proportion of the rows, except with probability ``beta``. A bound of 1
+        is vacuous.
     privacy_ : PrivacyGuarantee
         Guarantee of the fit, for neighboring datasets that differ in one row.
     plan_ : NetPlan
@@ -232,43 +238,46 @@ class NetMechanism(_Databases):
 
 @parameters
 class SmallDB(_Databases):
-    """Choose one of all small databases, by its largest error: the exponential mechanism (algorithm 4).
+    """Private choice among all small databases by the largest error, with the exponential mechanism (algorithm 4).
 
-    Exact, and for tiny universes: the databases are written out. Where there are too many, `IterativeConstruction` and
-    `OnlineMultiplicativeWeights` need none of them.
+    Use it for tiny universes only, because it lists all databases. If there are too many, use `IterativeConstruction`
+    or `OnlineMultiplicativeWeights`, which need no list.
 
     Parameters
     ----------
     queries : LinearQueries, or array of shape (n_queries, size)
-        Public. The answers of all of them at once are what is released.
+        Public queries. The release answers all of them.
     accuracy : float, optional
-        Within which the small databases can answer; smaller means more of them. Either this or ``n_rows``.
+        Error with which the small databases can answer. A smaller value requires more databases. Give either this or
+        ``n_rows``.
     n_rows : int, optional
-        Rows of a small database.
+        Number of rows of a small database.
     calibration : {"exact", "textbook"}, default="exact"
-        How many rows the accuracy asks for: as many as are enough, or the printed log(n_queries)/accuracy^2, which is
-        refused for one query, where it is 0.
+        Number of rows for the accuracy. "exact" uses the smallest number known to suffice. "textbook" uses the printed
+        log(n_queries)/accuracy^2, and raises an error for one query, where this is 0.
     epsilon, delta, beta, domain, random_state, budget
-        As for `NetMechanism`.
+        The same as in `NetMechanism`.
 
     Attributes
     ----------
     database_ : ndarray of shape (size,)
         The chosen database, as counts.
     synthetic_ : ndarray of shape (size,)
-        The same as a distribution: `predict` answers queries on it, `sample` draws rows.
+        The chosen database as a distribution. `predict` answers queries on it, and `sample` draws rows.
     chosen_ : int
-        Its place among the candidates, ``plan_.databases``.
+        Position of the chosen database among the candidates, ``plan_.databases``.
     error_bound_ : float
-        Largest error of all answers, as a share of the rows, but for probability ``beta``; 1 says nothing.
+        Bound on the error of all answers, as a proportion of the rows, except with probability ``beta``. A bound of 1
+        is vacuous.
     privacy_ : PrivacyGuarantee
         Guarantee of the fit, for neighboring datasets that differ in one row.
     plan_ : NetPlan
 
     Notes
     -----
-    Theorems 4.2 to 4.6 of the foundations text. As many rows are enough as a random sample has that is right with some
-    probability, floor(log(2 n_queries)/(2 accuracy^2)) + 1, or as shares are rounded to, size/(4 accuracy).
+    Source: theorems 4.2 to 4.6 of the foundations text. Two numbers of rows suffice. A random sample of
+    floor(log(2 n_queries)/(2 accuracy^2)) + 1 rows has the accuracy with positive probability. Rounding the proportions
+    of the data requires size/(4 accuracy) rows.
 
     Examples
     --------

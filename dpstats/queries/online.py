@@ -1,4 +1,4 @@
-"""Multiplicative weights online: a stream of queries, of which only the surprising ones cost.
+"""Online multiplicative weights: a stream of queries in which only surprising queries use the budget.
 
 Proof: docs/proofs/online-multiplicative-weights.md.
 """
@@ -43,10 +43,11 @@ class OnlinePlan(ReleasePlan):
     Attributes
     ----------
     noise_of : OnlineNoise
-        The noise, and what it promises.
+        The noise, and the resulting error bounds.
     beta : float
+        Probability that the error bound does not hold.
     n_queries : int
-        As many can be asked.
+        Maximal number of queries.
     """
 
     noise_of: OnlineNoise = field(repr=False)
@@ -62,21 +63,21 @@ class OnlinePlan(ReleasePlan):
 
     @property
     def max_updates(self) -> int:
-        """How many queries can be answered from the data."""
+        """Maximal number of queries that are answered from the data."""
         return self.comparisons.max_above
 
     @property
     def threshold(self) -> float:
-        """The error of the hypothesis above which a query is answered from the data, as a share of the rows."""
+        """Error of the hypothesis above which a query is answered from the data, as a proportion of the rows."""
         return float(in_shares(self.comparisons.threshold_steps, self.n_samples))
 
     @property
     def error_bound(self) -> float:
-        """Largest error of all answers, but for probability beta."""
+        """Bound on the error of all answers, except with probability beta."""
         return self.noise_of.error_bound
 
     def notes(self) -> list[str]:
-        """Return what the bound does not cover, in words."""
+        """Return the limits of the error bound as text."""
         found = []
         if self.error_bound >= 0.5:
             found.append("The error bound is vacuous: the answer 1/2 to every query is never further off.")
@@ -88,7 +89,7 @@ class OnlinePlan(ReleasePlan):
 
 
 class Conversation:
-    """An open stream: the private histogram, the public hypothesis, and the comparisons that are left."""
+    """An open stream: the private histogram, the public hypothesis, and the remaining comparisons."""
 
     def __init__(self, counts: NDArray[np.int64], plan: OnlinePlan, stream: Stream) -> None:
         self._counts: Numbers | None = counts.astype(np.float64)
@@ -100,7 +101,7 @@ class Conversation:
 
     @property
     def left(self) -> int:
-        """How many updates there can still be."""
+        """Number of remaining updates."""
         return self._stream.left
 
     def ask(self, f: Numbers) -> float:
@@ -121,7 +122,7 @@ class Conversation:
                 "exhausted; a new fit costs a new guarantee"
             )
         predicted = float(f @ self.hypothesis)
-        # Sums of multiples of 2^-20 below 2^53 of them: exact, in whatever order.
+        # Sums of multiples of 2^-20, below 2^53 such units, are exact in any order.
         exact = int(in_steps(np.asarray(f @ counts)))
         error = abs(exact - int(hypothesis_steps(predicted, plan.n_samples)))
         found = self._stream.ask(error, exact)
@@ -130,17 +131,17 @@ class Conversation:
             return min(max(predicted, 0.0), 1.0)
         assert found.steps is not None
         answer = float(in_shares(found.steps, plan.n_samples))
-        # The answers differ by the gap of an update at least, and by what the noise leaves of what is seen.
+        # The true difference is at least the gap of an update, and at least the observed difference minus the noise.
         noise = plan.noise_of
         gap = max(noise.gap, abs(answer - predicted) - noise.answer_error)
         target = predicted - gap if answer < predicted else predicted + gap
         self.hypothesis = self.rule.updated(self.hypothesis, f, predicted, target, 0.0)
         if self._stream.left == 0:
-            self._counts = None  # not needed any more
+            self._counts = None  # no longer needed
         return min(max(answer, 0.0), 1.0)
 
     def close(self) -> None:
-        """Forget the data: nothing more can be asked."""
+        """Delete the data. The stream accepts no further queries."""
         self._counts = None
 
     def __reduce__(self) -> NoReturn:
@@ -149,59 +150,62 @@ class Conversation:
 
 @parameters
 class OnlineMultiplicativeWeights(HistogramRelease[OnlinePlan]):
-    """Answer queries one at a time, each chosen after the answers before, from one budget (algorithm 6).
+    """Answer queries one at a time from one budget, if each query may depend on earlier answers (algorithm 6).
 
-    A public hypothesis answers them. Whether it is far from the data is asked in private, by the sparse vector
-    technique; where it is, the data answer and the hypothesis learns. Only these answers cost, and there are few.
+    A public hypothesis answers the queries. For each query, the sparse vector technique privately checks whether the
+    hypothesis differs from the data. If it does, the query is answered from the data, and the hypothesis learns. Only
+    these answers use the budget, and there are few. If all queries are known in advance, use `WorkloadAnswers`.
 
     Parameters
     ----------
     n_queries : int, default=1000
-        As many can be asked; the error bound is for all of them.
+        Maximal number of queries. The error bound holds for all of them.
     queries : LinearQueries, optional
-        So that `answer` also takes the index of one.
+        Declared queries, so that `answer` also accepts the index of one.
     accuracy : float, optional
-        What every answer is to be within, as a share of the rows. None, or one that these sizes do not allow: the
-        smallest that there is. ``plan(n, size).error_bound`` says which, before any data.
+        Target for the error of every answer, as a proportion of the rows. None, or a target that these sizes do not
+        allow, is replaced by the smallest possible one. ``plan(n, size).error_bound`` reports it before the fit.
     max_updates : int, optional
-        As many queries are answered from the data, and the stream ends with the last of them: less noise, and a bound
-        that holds until then. None: one more than there can ever be, so that the stream does not end.
+        Maximal number of queries answered from the data. The stream ends with the last one. A small number gives less
+        noise, and the bound holds until the stream ends. None: more than there can be, so that the stream does not end.
     epsilon : float, default=1.0
-        Privacy parameter of the whole stream, greater than 0.
+        Privacy parameter of the whole stream. Must be positive.
     delta : float, default=0.0
-        0 keeps one noisy threshold for the whole stream; in (0, 1) each may have its own, and the noise grows with the
-        square root of the updates.
+        Privacy parameter, in [0, 1). 0 uses one noisy threshold for the whole stream. With a positive value each update
+        may have a separate threshold, and the noise grows with the square root of the number of updates.
     beta : float, default=0.05
         Probability that ``error_bound_`` does not hold.
     calibration : {"exact", "textbook"}, default="exact"
-        The printed constants, where they are private: 8 times as many updates, their threshold, noise and rate.
+        "textbook" uses the printed constants, if they are private: 8 times as many updates, with the printed threshold,
+        noise and rate.
     domain : Domain, or what makes one, optional
-        What counts rows, and draws them; without one a fit takes a histogram.
+        Domain of the rows, to count rows and to draw synthetic ones. Without it, ``fit`` takes a histogram.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
-        Charged by every fit for the whole stream, before noise is drawn; shared by clones.
+        Budget that every call of ``fit`` charges for the whole stream, before it draws noise. Clones share it.
 
     Attributes
     ----------
     synthetic_ : ndarray of shape (size,)
-        The hypothesis, after the answers so far: `predict` answers queries on it, `sample` draws rows.
+        The hypothesis after the answers so far. `predict` answers queries on it, and `sample` draws rows.
     n_updates_ : int
-        How many queries have been answered from the data.
+        Number of queries answered from the data so far.
     updates_left_ : int
-        How many still can.
+        Number of queries that can still be answered from the data.
     n_asked_ : int
-        How many queries have been asked.
+        Number of queries so far.
     error_bound_ : float
-        Largest error of all answers of `answer`, as a share of the rows, but for probability ``beta``.
+        Bound on the error of all answers of `answer`, as a proportion of the rows, except with probability ``beta``.
     privacy_ : PrivacyGuarantee
-        Of the whole stream, for neighbours that differ in one row; n is public.
+        Guarantee of the whole stream, for neighboring datasets that differ in one row. The number of rows is public.
     plan_ : OnlinePlan
+        The release plan: noise, maximal number of updates and error bound.
 
     Notes
     -----
-    A fitted object holds the private histogram until its stream is exhausted or `close` is called; it cannot be copied
-    or pickled. Theorems 4.10 to 4.15 of the foundations text, with the constants of the proof page.
+    A fitted object contains the private histogram until its stream is exhausted or `close` is called. It cannot be
+    copied or pickled. Source: theorems 4.10 to 4.15 of the foundations text, with the constants of the proof page.
 
     Examples
     --------
@@ -220,14 +224,14 @@ class OnlineMultiplicativeWeights(HistogramRelease[OnlinePlan]):
     calibration: str = "exact"
 
     def plan(self, n_samples: int, n_features: int | None = None) -> OnlinePlan:
-        """Return what a stream on data of this size would cost, and promise.
+        """Return the plan of a stream on data of this size: noise, privacy cost and error bound.
 
         Parameters
         ----------
         n_samples : int
             Public number of rows.
         n_features : int, optional
-            Number of points of the universe: that of the queries, where they are given.
+            Number of points in the universe. Not needed if ``queries`` are declared.
         """
         n = check_integer("n_samples", n_samples, at_least=1, at_most=MOST_ROWS)
         if n_features is None:
@@ -261,25 +265,25 @@ class OnlineMultiplicativeWeights(HistogramRelease[OnlinePlan]):
         self.error_bound_ = min(plan.error_bound, 1.0)
 
     def answer(self, query: Any) -> float:
-        """Answer one query, which may have been chosen by the answers before.
+        """Answer one query. The query may depend on earlier answers.
 
         Parameters
         ----------
         query : array of shape (size,), or int
-            Values in [0, 1] at the points of the universe, which are rounded to multiples of 2^-20; or the index of one
-            of the declared queries.
+            Values in [0, 1] at the points of the universe, which are rounded to multiples of 2^-20. Or the index of a
+            declared query.
 
         Returns
         -------
         float
-            A share of the rows, within ``error_bound_`` of the data's.
+            Answer as a proportion of the rows, within ``error_bound_`` of the answer on the data.
 
         Raises
         ------
         Exhausted
-            If the updates are used, or as many queries asked as were declared.
+            If all updates are used, or if ``n_queries`` queries were answered.
         InvalidParameter
-            If it is no query on this universe; nothing is asked.
+            If ``query`` is not a query on this universe. The stream then does not change.
         """
         check_is_fitted(self, "plan_")
         return self._conversation.ask(self._values(query))
@@ -290,50 +294,50 @@ class OnlineMultiplicativeWeights(HistogramRelease[OnlinePlan]):
         return query_values("query", query, 1, self.plan_.n_features)
 
     def stream(self, queries: Iterable[Any]) -> Iterator[float]:
-        """Answer queries one at a time: each is taken after the answer before it was given.
+        """Answer queries one at a time. Each query is read after the previous answer.
 
         Parameters
         ----------
         queries : iterable
-            Of what `answer` takes.
+            Queries that `answer` accepts.
         """
         for query in queries:
             yield self.answer(query)
 
     def close(self) -> None:
-        """Forget the data; what was released stays."""
+        """Delete the data. Released values remain available."""
         check_is_fitted(self, "plan_")
         self._conversation.close()
 
     @property
     def synthetic_(self) -> Numbers:  # type: ignore[override]
-        """The hypothesis, a distribution on the universe: public. A copy, as it goes on learning."""
+        """Copy of the public hypothesis, a distribution on the universe. The stream continues to update its own."""
         check_is_fitted(self, "plan_")
         return np.array(self._conversation.rule.distribution(self._conversation.hypothesis))
 
     @property
     def updates_left_(self) -> int:
-        """How many more queries can be answered from the data."""
+        """Number of queries that can still be answered from the data."""
         check_is_fitted(self, "plan_")
         return self._conversation.left
 
     @property
     def n_updates_(self) -> int:
-        """How many queries have been answered from the data: every one that was above the threshold."""
+        """Number of queries answered from the data so far: all queries above the threshold."""
         return self.plan_.max_updates - self.updates_left_
 
     @property
     def n_asked_(self) -> int:
-        """How many queries have been asked."""
+        """Number of queries so far."""
         check_is_fitted(self, "plan_")
         return self._conversation.asked
 
     def confidence_interval(self, confidence_level: float | None = None) -> NoReturn:
-        """Refuse: the bound is about what `answer` returned, and not about the last hypothesis."""
+        """Raise an error, because the bound holds for answers of `answer`, and not for the last hypothesis."""
         raise DPStatsError("answer() must have given the answer: error_bound_ does not hold for predict()")
 
     def summary(self) -> Summary:
-        """Return how far the stream is, and what it promises; prints as text, shows as HTML in a notebook."""
+        """Return the state and the error bound of the stream. It prints as text, and shows as HTML in a notebook."""
         check_is_fitted(self, "plan_")
         plan = self.plan_
         notes = [

@@ -1,4 +1,4 @@
-"""Parities of a few of d bits: how many rows have an odd number of ones among them."""
+"""Parities of a few of d bits: numbers of rows with an odd number of ones among them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_BITS, _MOST_PARITIES = 26, 1 << 24
 
 
 class ParityQueries(LinearQueries, name="parities"):
-    """How many rows have an odd number of ones in a set of bits; see `LinearQueries.parities`.
+    """Numbers of rows with an odd number of ones in a set of bits; see `LinearQueries.parities`.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class ParityQueries(LinearQueries, name="parities"):
         self.sets = tuple(
             bits for size in range(1, self._k + 1) for bits in itertools.combinations(range(self._d), size)
         )
-        # As a number, a set has the same bits as the points have.
+        # The bits of a mask correspond to the bits of the points.
         self._masks = np.array([sum(1 << (self._d - 1 - bit) for bit in bits) for bits in self.sets])
 
     @property
@@ -58,7 +58,7 @@ class ParityQueries(LinearQueries, name="parities"):
 
     @property
     def vc_dimension(self) -> int | None:
-        """d - 1 of all parities, of which no bits at all is none; log2(d) rounded down of single bits; None between."""
+        """VC dimension: d - 1 for all nonempty parities, log2(d) rounded down for single bits, otherwise None."""
         if self._k == self._d:
             return self._d - 1
         return self._d.bit_length() - 1 if self._k == 1 else None
@@ -77,7 +77,7 @@ class ParityQueries(LinearQueries, name="parities"):
 
     def query(self, j: int) -> Numbers:
         shared = np.arange(self.size) & self._masks[self._index(j)]
-        for half in (32, 16, 8, 4, 2, 1):  # the parity of a word is that of its halves together
+        for half in (32, 16, 8, 4, 2, 1):  # a word has the parity of the xor of its halves
             shared ^= shared >> half
         return np.asarray((shared & 1).astype(np.float64))
 

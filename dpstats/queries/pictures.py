@@ -1,4 +1,4 @@
-"""A picture of the answers to a workload."""
+"""A figure of the answers to a workload."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 def plot_answers(
     answers: WorkloadAnswers, *, reference: Any = None, confidence_level: float = 0.95
 ) -> Figure:
-    """Draw the answers to a workload with their intervals, and what error other budgets would buy.
+    """Draw the answers to a workload with their intervals, and the errors for other values of epsilon.
 
     Parameters
     ----------
     answers : WorkloadAnswers
-        Fitted.
+        Fitted estimator.
     reference : array of shape (n_queries,), optional
-        The exact answers as shares, to draw them against; for public data only. Without, the unbiased answers.
+        Exact answers as proportions, to compare with. Use it for public data only. Default: the unbiased answers.
     confidence_level : float, default=0.95
-        Of each interval.
+        Level of each interval.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Left, how far point answers are from the others, and intervals from the unbiased ones. Right, the root mean
-        squared error of unbiased answers against epsilon, from plans alone, and about that of uniform ones, where it is
-        known.
+        Left: differences between point answers and reference, with the intervals of the unbiased answers. Right: root
+        mean squared error of unbiased answers against epsilon, from plans only, and an estimate for uniform answers if
+        it is known.
     """
     exact = answers.linear_ if reference is None else np.asarray(reference, dtype=np.float64)
     if exact.shape != answers.linear_.shape:

@@ -1,4 +1,4 @@
-"""Prefixes of an ordered universe: how many rows are at or below each point."""
+"""Prefixes of an ordered universe: numbers of rows at or below each point."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpstats.queries.linear import LinearQueries, Numbers, real_vector
 
 
 class PrefixQueries(LinearQueries, name="prefixes"):
-    """How many rows are at or below each point; see `LinearQueries.prefixes`.
+    """Numbers of rows at or below each point; see `LinearQueries.prefixes`.
 
     Examples
     --------
@@ -38,7 +38,7 @@ class PrefixQueries(LinearQueries, name="prefixes"):
 
     @property
     def vc_dimension(self) -> int:
-        """1: of two points the larger is in no prefix without the other."""
+        """VC dimension, which is 1: a prefix that contains the larger of two points contains both."""
         return min(self._size - 1, 1)
 
     def answers(self, x: Any) -> NDArray[Any]:
@@ -55,5 +55,5 @@ class PrefixQueries(LinearQueries, name="prefixes"):
 
 
 def running(x: NDArray[Any]) -> NDArray[Any]:
-    """Return the running sums of a vector, of whole numbers as whole numbers."""
+    """Return the cumulative sums of a vector. Sums of integers are integers."""
     return np.cumsum(x, dtype=np.int64 if x.dtype.kind in "biu" else np.float64)

@@ -1,4 +1,4 @@
-"""Ranges of an ordered universe: how many rows are between two points."""
+"""Ranges of an ordered universe: numbers of rows between two points."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_RANGES = 1 << 26
 
 
 class RangeQueries(LinearQueries, name="ranges"):
-    """How many rows are between two points, both included; see `LinearQueries.ranges`.
+    """Numbers of rows between two points, both included; see `LinearQueries.ranges`.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class RangeQueries(LinearQueries, name="ranges"):
 
     @property
     def vc_dimension(self) -> int | None:
-        """2 of all ranges on three points or more: of three, the outer two are in none without the inner one."""
+        """VC dimension: 2 for all ranges on at least three points, because a range includes the points between."""
         return min(self._size - 1, 2) if self._all else None
 
     def answers(self, x: Any) -> NDArray[Any]:

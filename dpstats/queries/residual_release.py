@@ -1,4 +1,4 @@
-"""Marginals from one release of the residuals of their tables: the integers, the noise, the answers and their errors.
+"""Marginals from one release of the residuals of their tables: integers, noise, answers and errors.
 
 Proof: docs/proofs/workload-answers.md.
 """
@@ -32,8 +32,8 @@ from dpstats.release.additive import JointIntegers
 RESIDUALS = "residuals of tables"
 
 _LARGEST_MARGIN = 1 << 24
-_UNIT = 2.0**20  # what a replaced row moves all residuals by, in the units of the stage
-_BITS = 30  # of the steps of a residual, where 64 bits allow them
+_UNIT = 2.0**20  # joint sensitivity of all residuals, in the units of the stage
+_BITS = 30  # bits of the steps of a residual, if 64-bit integers allow them
 _NOISE_LEAVES, _MUCH_NOISE = 0.8, 0.2
 
 Numbers = NDArray[np.float64]
@@ -42,14 +42,16 @@ Noisy = Mapping[str, Numbers]
 
 @dataclass(frozen=True, eq=False)
 class ResidualRelease:
-    """How the tables of some attributes are released together, from sizes alone.
+    """The joint release of several tables. It is determined by public sizes.
 
     Attributes
     ----------
     queries : MarginalQueries
+        Cells of the tables.
     n_samples : int
+        Public number of rows.
     weights : mapping of tables to float
-        Precisions of the residuals, relative: a replaced row moves all by 1 at noise of variances 1/weights.
+        Relative precisions of the residuals: with noise variances 1/weights, the joint sensitivity is 1.
     """
 
     queries: MarginalQueries
@@ -59,7 +61,7 @@ class ResidualRelease:
 
     @cached_property
     def weights(self) -> dict[Table, float]:
-        """Precisions of the residuals: a replaced row moves all of them by 1, in units of their noise."""
+        """Precisions of the residuals: their joint sensitivity is 1, in units of their noise."""
         for table, shape in zip(self.queries.tables, self.queries.shapes, strict=True):
             if math.prod(shape) > _LARGEST_MARGIN:
                 raise InvalidParameter(
@@ -70,7 +72,7 @@ class ResidualRelease:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Levels of the domain's attributes."""
+        """Numbers of levels of the attributes of the domain."""
         return self.queries.domain.shape
 
     @property
@@ -79,7 +81,7 @@ class ResidualRelease:
         return self.queries.size <= FULL_TABLE
 
     def items(self) -> JointIntegers:
-        """Return what the stage will be about: a block for each residual."""
+        """Return the integers of the stage: a block for each residual."""
         blocks = []
         for table, weight in self.weights.items():
             whole = whole_factor(table, self.shape) << self._bits(table)
@@ -112,20 +114,20 @@ class ResidualRelease:
         return np.repeat(stds, [math.prod(shape) for shape in self.queries.shapes])
 
     def fitted(self, released: Mapping[str, Any], plan: ReleasePlan, error: str) -> Fit | None:
-        """Return the distribution that fits what was released; None where the domain is too large for one."""
+        """Return the distribution that fits the release, or None if the domain is too large."""
         if not self.full:
             return None
         weights = {part: 1 / variance for part, variance in self._variances(plan).items()}
         known = measured(self._residuals(released), weights, self.shape, self.n_samples)
         freedom = known.degrees_of_freedom
-        # chi-square is twice the misfit. It is of what was released, and never of the rows.
+        # Chi-square is twice the misfit. It compares with the release only, never with the rows.
         enough = self.noise_leaves(plan) * freedom / 2 if error == "mean" else 0.0
         return fit(known.evaluate(), self.queries.size, freedom, enough)
 
     def noise_leaves(self, plan: ReleasePlan) -> float:
-        """Return which part of chi-square's degrees of freedom a fit for a small mean error leaves: .8, or less.
+        """Return the target chi-square of a fit with small mean error, per degree of freedom: at most 0.8.
 
-        Noise is the expected l1 error of a table, on average. Constants are from two public tables (docs/queries.md).
+        It depends on the expected l1 error of a table. The constants come from two public tables (docs/queries.md).
         """
         l1 = math.sqrt(2 / math.pi) * float(self.noise_std(plan).sum()) / self.n_samples
         return _NOISE_LEAVES * min(1.0, math.sqrt(l1 / len(self.queries.tables) / _MUCH_NOISE))
@@ -141,9 +143,9 @@ class ResidualRelease:
         return {part: float(np.asarray(plan.noise(self._name(part)).std)) ** 2 for part in self.weights}
 
     def _margins(self, rows: Rows) -> list[tuple[Table, Counts]]:
-        """Return the tables of all parts: of the whole table where there is one, else of the rows."""
+        """Return the tables of all parts, from the full table if there is one, otherwise from the rows."""
         parts = tuple(self.weights)
-        if self.full or isinstance(rows, Histogram):  # who gives counts has the whole table
+        if self.full or isinstance(rows, Histogram):  # given counts are the full table
             return list(margins(self.whole_table(rows), parts))
         domain, codes = self.queries.domain, codes_of(rows)
         found: dict[Table, Counts] = {}
@@ -163,6 +165,6 @@ class ResidualRelease:
         return self.queries.domain.label(table)
 
     def _bits(self, table: Table) -> int:
-        """Return by how many bits a residual's steps are finer than it needs to be whole."""
+        """Return the number of bits by which the steps of a residual are finer than exactness requires."""
         factor = whole_factor(table, self.shape)
         return max(0, min(_BITS - factor.bit_length(), 61 - (factor * self.n_samples).bit_length()))

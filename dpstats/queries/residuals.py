@@ -1,4 +1,4 @@
-"""Residuals of tables: what a table of some attributes says beyond all smaller ones, exact in whole numbers.
+"""Residuals of tables: the information in a table that smaller tables do not have, in exact integers.
 
 With P_i = I - 11'/n_i and P_A the product of these over the attributes of A, the residual of a table x_A is P_A x_A.
 Tables are sums of residuals: x_S = sum over A within S of the residual of A, spread evenly over the attributes of S
@@ -20,7 +20,7 @@ Numbers = NDArray[np.float64]
 
 
 def closure(tables: Iterable[Table]) -> tuple[Table, ...]:
-    """Return all tables that are part of one of these, without the empty one: small ones first."""
+    """Return all nonempty subtables of these tables, small tables first."""
     found = {
         part
         for table in tables
@@ -31,12 +31,12 @@ def closure(tables: Iterable[Table]) -> tuple[Table, ...]:
 
 
 def whole_factor(table: Table, shape: Sequence[int]) -> int:
-    """Return what makes a residual whole: the number of the table's cells."""
+    """Return the factor that makes a residual an integer: the number of cells of the table."""
     return math.prod(shape[j] for j in table)
 
 
 def whole_residual(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the residual of a table of counts, times the number of its cells: exact, nothing is rounded."""
+    """Return the exact residual of a table of counts, times the number of its cells."""
     found = counts
     for axis, levels in enumerate(counts.shape):
         found = levels * found - found.sum(axis=axis, keepdims=True)
@@ -44,14 +44,14 @@ def whole_residual(counts: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def residual(values: Numbers, axes: Iterable[int] | None = None) -> Numbers:
-    """Return the residual of real numbers: along each axis less their mean."""
+    """Return the residual of real numbers: along each axis, the values minus their mean."""
     for axis in range(values.ndim) if axes is None else axes:
         values = values - values.mean(axis=axis, keepdims=True)
     return values
 
 
 def added_up(residuals: Mapping[Table, Numbers], table: Table, shape: Sequence[int], total: float) -> Numbers:
-    """Return a table that residuals and the number of rows add up to: of means, where residuals are noisy."""
+    """Return the sum of residuals and the number of rows as a table. If residuals are noisy, it is unbiased."""
     found = np.full([shape[j] for j in table], total / whole_factor(table, shape))
     for k in range(1, len(table) + 1):
         for part in itertools.combinations(table, k):
@@ -62,7 +62,7 @@ def added_up(residuals: Mapping[Table, Numbers], table: Table, shape: Sequence[i
 
 
 def cell_variance(weights: Mapping[Table, float], table: Table, shape: Sequence[int]) -> float:
-    """Return the variance of a cell of a table that is added up from residuals with noise of variances 1/weights."""
+    """Return the variance of a cell in a table that is the sum of residuals with noise variances 1/weights."""
     return math.fsum(
         share(part, table, shape) / weights[part]
         for k in range(1, len(table) + 1)
@@ -71,5 +71,5 @@ def cell_variance(weights: Mapping[Table, float], table: Table, shape: Sequence[
 
 
 def share(part: Table, table: Table, shape: Sequence[int]) -> float:
-    """Return the variance that a residual with noise of variance 1 gives each cell of a table that it is part of."""
+    """Return the variance that a residual with noise variance 1 adds to each cell of a table."""
     return math.prod(1 - 1 / shape[j] if j in part else 1 / shape[j] ** 2 for j in table)

@@ -1,4 +1,4 @@
-"""The plan of the iterative construction: how many rounds, their noise, when to stop, and what that promises.
+"""The plan of the iterative construction: number of rounds, noise, stopping rule and error bound.
 
 Proof: docs/proofs/iterative-construction.md.
 """
@@ -29,25 +29,25 @@ MOST_ROUNDS = 10_000
 
 
 def worst_query(t: int) -> str:
-    """Return the name of the stage that looks for the worst query of round t."""
+    """Return the name of the stage that selects the worst query of round t."""
     return f"worst query {t}"
 
 
 def its_answer(t: int) -> str:
-    """Return the name of the stage that answers it."""
+    """Return the name of the stage that answers the selected query of round t."""
     return f"its answer {t}"
 
 
 @dataclass(frozen=True)
 class RoundNoise:
-    """Noise of every round, in rows: Gumbel on the errors of all queries, and that of the worst one's answer.
+    """Noise of every round, in rows: Gumbel noise on the errors of all queries, and noise on the selected answer.
 
     Attributes
     ----------
     errors, answer : float
-        Scales.
+        Scales of the noise.
     law : {"laplace", "gaussian"}
-        Of the answer.
+        Distribution of the noise of the answer.
     """
 
     errors: float
@@ -55,17 +55,17 @@ class RoundNoise:
     law: str
 
     def regret(self, rounds: int, n_queries: int, beta: float) -> float:
-        """Return by what the selected query is better than the worst one at most, in all rounds but for beta/2."""
+        """Bound the gap between the worst and the selected error in all rounds, except with probability beta/2."""
         return self.errors * math.log(2 * rounds * n_queries / beta) + 1 / ROW
 
     def error(self, rounds: int, beta: float) -> float:
-        """Return within which all answers are, but for beta/2."""
+        """Bound the error of all answers, except with probability beta/2."""
         if self.law == "laplace":
             return self.answer * math.log(2 * rounds / beta) + 1 / ROW
         return -self.answer * float(ndtri(beta / (4 * rounds))) + 1 / ROW
 
     def less(self, factor: float) -> RoundNoise:
-        """Return the noise of a cost that is ``factor`` times as large."""
+        """Return the noise for a privacy cost that is ``factor`` times as large."""
         return RoundNoise(self.errors / factor, self.answer / factor, self.law)
 
 
@@ -76,22 +76,24 @@ class ConstructionPlan(ReleasePlan):
     Attributes
     ----------
     queries : LinearQueries
+        Public queries.
     accuracy : float, optional
-        What was asked for.
+        Requested accuracy.
     rounds : int
-        Looks for the worst query, with a check each; one more than there can be updates.
+        Number of rounds, each with a selection and a check: one more than the maximal number of updates.
     stop : float
-        Until a query's checked error is at most this, every round is an update that `most_updates` counts.
+        Stopping threshold. Each round with a checked error above it is an update that `most_updates` counts.
     answer_error : float
-        Within which the checks are.
+        Bound on the error of the checks.
     regret : float
-        By what the selected query may be better than the worst one.
+        Bound on the gap between the worst and the selected error.
     gap : float
-        What the answers of an update's query differ by at least.
+        Smallest difference between the answers in an update.
     beta : float
-        All of these, shares of the rows, hold together but for beta.
+        Probability that any of these bounds fails. The bounds are proportions of the rows.
     promised : bool
-        Whether the rounds are enough for every data: then the error is at most ``error_bound``, but for beta.
+        Whether the rounds suffice for all data. The error is then at most ``error_bound``, except with probability
+        beta.
     """
 
     queries: LinearQueries = field(repr=False, compare=False)
@@ -107,7 +109,7 @@ class ConstructionPlan(ReleasePlan):
     printed: bool = False
 
     def ends_at(self, checked: float) -> bool:
-        """Whether a search is over: the stated accuracy is reached. Without one all rounds are used."""
+        """Return whether the stated accuracy is reached, which ends the fit. Without one, all rounds are used."""
         if self.printed:
             return checked <= self.stop
         bound = checked + self.answer_error + self.regret
@@ -115,11 +117,11 @@ class ConstructionPlan(ReleasePlan):
 
     @property
     def error_bound(self) -> float:
-        """Largest error of all answers, once a check is at most ``stop``: stop + answer_error + regret."""
+        """Bound on the error of all answers after a check of at most ``stop``: stop + answer_error + regret."""
         return self.stop + self.answer_error + self.regret
 
     def notes(self) -> list[str]:
-        """Return what is not promised, in words."""
+        """Return the limits of the error bound as text."""
         found = self.accuracy_note()
         if not self.promised:
             found.append(
@@ -130,22 +132,22 @@ class ConstructionPlan(ReleasePlan):
         return found
 
     def accuracy_note(self) -> list[str]:
-        """Return whether the accuracy that was asked for is missed."""
+        """Return a note if the requested accuracy is not reached."""
         if self.accuracy is None or self.error_bound <= self.accuracy * (1 + 1e-9):
             return []
         return [f"An accuracy of {self.accuracy:g} was not promised: these sizes do not allow it."]
 
     def __str__(self) -> str:
-        # The rounds are alike.
+        # All rounds are equal, so show only the first.
         lines = super().__str__().split("\n")
         return "\n".join([*lines[:3], *([f"  and so on, {self.rounds} rounds"] if self.rounds > 1 else [])])
 
 
 def shares(rounds: int, n_queries: int, target: PrivacyGuarantee, beta: float) -> RoundNoise:
-    """Return the noise of every round, shared out so that twice an answer's error and the regret add up to least."""
+    """Return the noise of every round that minimizes twice the error of an answer plus the regret."""
     log_queries = math.log(2 * rounds * n_queries / beta)
     if target.delta == 0:
-        # Each costs 1/scale, or 2/scale: sums of a/x + b/(1 - x) are least at x/(1 - x) = sqrt(a/b).
+        # An answer costs 1/scale, and a selection 2/scale. The minimum of a/x + b/(1 - x) is at x/(1 - x) = sqrt(a/b).
         odds = math.sqrt(2 * math.log(2 * rounds / beta) / (2 * log_queries))
         answers = odds / (1 + odds) * target.epsilon / rounds
         return RoundNoise(2 / (target.epsilon / rounds - answers), 1 / answers, "laplace")
@@ -158,8 +160,9 @@ def shares(rounds: int, n_queries: int, target: PrivacyGuarantee, beta: float) -
 
 
 LESS = (0.0, 1e-12, 1e-9, 1e-6, 1e-3, 3e-3, 0.01, 0.02, 0.03, 0.04, 0.06, 0.1, 1.0)
-"""By which part a cost is less than that of continuous noise: from an epsilon of about 11 on, where what a lattice adds
-to delta counts e^epsilon times, the exact total cannot be filled up."""
+"""Candidate reductions of the cost, relative to continuous noise.
+
+From an epsilon of about 11, the delta of a lattice counts e^epsilon times, and the exact total cannot be reached."""
 
 
 def tightened(noise: RoundNoise, rounds: int, target: PrivacyGuarantee) -> RoundNoise:
@@ -190,7 +193,7 @@ def printed(rounds: int, target: PrivacyGuarantee) -> RoundNoise:
 def stages_of(
     noise: RoundNoise, rounds: int, n_queries: int, n: int, target: PrivacyGuarantee, calibration: str
 ) -> tuple[Selection | Stage, ...]:
-    """Return the stages of all rounds: certified to cost no more than the target."""
+    """Return the stages of all rounds, certified to cost at most the target."""
     for margin in (0.0, 1e-12, 1e-9, 1e-6, 1e-3):
         errors, answer = (check_scale(scale * ROW * (1 + margin)) for scale in (noise.errors, noise.answer))
         spacing = 2.0**-FRACTION_BITS / n
@@ -221,10 +224,11 @@ def best_gap(
     beta: float,
     accuracy: float | None,
 ) -> tuple[float, int]:
-    """Return the gap of an update, and how many rounds it needs.
+    """Return the gap of an update, and the number of rounds that it requires.
 
-    The error is gap + 2 answer_error + regret, and the noise falls as the gap grows: the largest gap that promises the
-    accuracy has the fewest rounds. Where none does, or none is asked for, it is the gap of the best promise.
+    The error is gap + 2 answer_error + regret, and the noise decreases if the gap grows. The largest gap that achieves
+    the accuracy has the fewest rounds. If no gap does, or no accuracy is requested, this is the gap with the smallest
+    error.
     """
     ways = []
     for gap in (0.97**i for i in range(220)):

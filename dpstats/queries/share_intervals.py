@@ -1,4 +1,4 @@
-"""Estimates of shares of rows, from unbiased answers with Gaussian noise: of these rows, or of their population."""
+"""Estimated proportions from unbiased answers with Gaussian noise, for these rows or for their population."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Numbers = NDArray[np.float64]
 
 
 def check_estimand(estimand: Any) -> str:
-    """Return what intervals are to cover, one of "data" and "population"."""
+    """Return the estimand "data" or "population", or raise an error."""
     return check_choice("estimand", estimand, ["data", "population"])
 
 
@@ -30,20 +30,23 @@ def share_estimates(
     shown: Numbers | None = None,
     names: Sequence[str] | None = None,
 ) -> Estimates:
-    """Return shares with the distribution of their errors.
+    """Return proportions with the distribution of their errors.
 
     Parameters
     ----------
     answers, noise_std : arrays of shape (k,)
-        Unbiased shares of n rows, and the standard deviations of their Gaussian noise.
+        Unbiased proportions of n rows, and the standard deviations of their Gaussian noise.
     n_samples : int
+        Public number of rows.
     estimand : {"data", "population"}
-        The shares of the rows, whose only error is the noise: together they cover by Sidak's level, which holds for
-        normal noise of any correlation. Or those of a population, of which a count is binomial: limits are from the
-        exact tails of binomial plus noise, and cover together by Bonferroni's inequality.
+        "data": the proportions of these rows, with noise as the only error. Simultaneous intervals use Sidak's level,
+        which holds for normal noise with any correlation. "population": the proportions of a population. Counts are
+        then binomial, and limits use the exact tails of binomial plus noise. Simultaneous intervals use Bonferroni's
+        inequality.
     shown : array of shape (k,), optional
-        Estimates that are nearer; None is the answers.
+        More accurate point estimates. None: the answers.
     names : sequence of str, optional
+        Names of the proportions.
     """
     estimate = answers if shown is None else shown
     errors: NormalErrors | ShareErrors

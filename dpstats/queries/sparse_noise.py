@@ -1,4 +1,4 @@
-"""The noise of online multiplicative weights: how much, for how many updates, and within which all answers are.
+"""The noise of online multiplicative weights: its scales, the number of updates, and the error bound.
 
 Proof: docs/proofs/online-multiplicative-weights.md.
 """
@@ -24,15 +24,17 @@ from dpstats.queries.rounds import LESS
 from dpstats.release.noise import check_scale
 
 ANSWERS = (0.1, 0.2, 0.3, 0.5)
-"""Shares of what a stream may cost (of epsilon, or of rho) that its answers may get, the comparisons having the rest:
-that of the best promise is taken. Less would make the answers of updates worse than it makes the promise better."""
+"""Candidates for the budget fraction (of epsilon, or of rho) of the answers. The comparisons get the remainder.
+
+The candidate with the best error bound is used. A smaller fraction would make the answers of updates less accurate
+without much improvement of the bound."""
 
 _MOST_UPDATES = 10**6
 
 
 @dataclass(frozen=True)
 class Scales:
-    """Noise of a stream, in rows: Laplace on the threshold and on questions, and that of ``answers``."""
+    """Noise of a stream, in rows: Laplace noise on the threshold and on the comparisons, and noise of the answers."""
 
     threshold: float
     question: float
@@ -41,7 +43,7 @@ class Scales:
     redrawn: bool
 
     def errors(self, updates: int, n_queries: int, beta: float) -> tuple[float, float]:
-        """Return within which the noise of every comparison, and of every answer, is but for beta."""
+        """Bound the noise of all comparisons and of all answers, except with probability beta."""
         thresholds = updates if self.redrawn else 1
         # A third of beta each; half a step for every number on the lattice, and one for the threshold.
         compared = self.threshold * math.log(3 * thresholds / beta)
@@ -51,7 +53,7 @@ class Scales:
         return compared, -self.answer * float(ndtri(beta / (6 * updates))) + 1 / ROW
 
     def less(self, factor: float) -> Scales:
-        """Return the noise of a cost that is ``factor`` times as large."""
+        """Return the noise for a privacy cost that is ``factor`` times as large."""
         return replace(
             self,
             threshold=self.threshold / factor,
@@ -62,21 +64,25 @@ class Scales:
 
 @dataclass(frozen=True)
 class OnlineNoise:
-    """What a stream draws, and promises: all three numbers are shares of the rows, and hold together but for beta.
+    """Noise and error bounds of a stream.
+
+    The three bounds are proportions of the rows. They hold simultaneously, except with probability beta.
 
     Attributes
     ----------
     stage : Comparisons
+        The stage of the stream.
     gap : float
-        What the answers of the data and of the hypothesis differ by at least where there is an update.
+        Smallest difference between the answers of the data and of the hypothesis in an update.
     answer_error : float
-        Within which answers from the data are.
+        Bound on the error of answers from the data.
     error_bound : float
-        Within which all answers are.
+        Bound on the error of all answers.
     rate : float or None
-        Of the printed update; None: the tight one.
+        Rate of the printed update. None: the tight update.
     enough : bool
-        Whether there cannot be as many updates as the stage has, but for beta: with the last one the stream ends.
+        Whether the stage has more updates than there can be, except with probability beta. The last update ends the
+        stream.
     """
 
     stage: Comparisons
@@ -88,9 +94,9 @@ class OnlineNoise:
 
 
 def pure_scales(updates: int, epsilon: float, answers: float = 0.1) -> Scales:
-    """Return noise with one threshold for the whole stream: it costs epsilon for any number of comparisons.
+    """Return noise with one threshold for the whole stream. It costs epsilon for any number of comparisons.
 
-    1/threshold + 2 updates/question is what comparisons cost, and the sum of the variances is least at a ratio of
+    The comparisons cost 1/threshold + 2 updates/question. The sum of the variances is smallest at a ratio of
     (2 updates)^(1/3).
     """
     ratio = (2 * updates) ** (1 / 3)
@@ -99,9 +105,9 @@ def pure_scales(updates: int, epsilon: float, answers: float = 0.1) -> Scales:
 
 
 def concentrated_scales(updates: int, rho: float, answers: float = 0.1) -> Scales:
-    """Return noise with a threshold for each update, which add up as zero-concentrated releases do: to rho.
+    """Return noise with a threshold for each update. The total zero-concentrated cost is rho.
 
-    A threshold with its question costs epsilon_0 = 1/threshold + 2/question, and epsilon_0^2/2 of rho.
+    A threshold with its comparison costs epsilon_0 = 1/threshold + 2/question, which is epsilon_0^2/2 of rho.
     """
     each = math.sqrt(2 * (1 - answers) * rho / updates)
     ratio = 2 ** (1 / 3)
@@ -110,7 +116,7 @@ def concentrated_scales(updates: int, rho: float, answers: float = 0.1) -> Scale
 
 
 def stage_of(name: str, scales: Scales, updates: int, target: PrivacyGuarantee) -> Comparisons:
-    """Return the stage that draws the noise: certified to cost no more than the target."""
+    """Return the stage that draws the noise, certified to cost at most the target."""
     for margin in (0.0, 1e-12, 1e-9, 1e-6, 1e-3):
         threshold, question, answer = (
             check_scale(scale * ROW * (1 + margin))
@@ -143,10 +149,10 @@ def tight_noise(
     accuracy: float | None,
     max_updates: int | None,
 ) -> OnlineNoise:
-    """Return the noise of the fewest updates that promise an accuracy, or else of the best promise there is.
+    """Return the noise for the fewest updates with a given accuracy. If none has it, return the best error bound.
 
-    With noise within w in all comparisons, the answer of a query above the threshold gap + w differs by the gap at
-    least, and that of one below by gap + 2 w at most.
+    Let the noise of all comparisons be at most w. If a query exceeds the threshold gap + w, its error is at least the
+    gap. Otherwise its error is at most gap + 2 w.
     """
 
     rho = zcdp_rho(target.epsilon, target.delta) if target.delta > 0 else None
@@ -162,12 +168,12 @@ def tight_noise(
         return max(gap, answered / n) + 2 * compared / n
 
     if max_updates is None:
-        # The larger the gap the fewer the updates; a part in forty is fine enough.
+        # A larger gap has fewer updates. A grid with ratio 1 - 1/40 is fine enough.
         gaps = [0.5 * 0.975**i for i in range(260)]
         ways = [
             (promise(gap, c, scales), -gap, c, scales)
             for gap in gaps
-            # One more than there can be: with its last update a stream ends.
+            # Use one more than the maximal number, because the last update ends a stream.
             if (c := multiplicative_weights_updates(size, gap) + 1) <= _MOST_UPDATES
             for scales in kinds(c)
         ]
@@ -178,7 +184,7 @@ def tight_noise(
         gap = -gap
     else:
         updates = max_updates
-        # A threshold as far above the noise as the noise is wide, if no accuracy asks for another.
+        # Without a requested accuracy, set the threshold above the noise by the width of the noise.
         scales = min(
             kinds(updates),
             key=lambda kind: promise(kind.errors(updates, n_queries, beta)[0] / n, updates, kind),
@@ -198,7 +204,7 @@ def tight_noise(
 def _tightened(name: str, scales: Scales, updates: int, target: PrivacyGuarantee) -> Scales:
     """Return the smallest noise in the same proportions whose best total is the target."""
     if target.delta == 0:
-        return scales  # a sum of pure costs, which is spent
+        return scales  # the sum of pure costs equals the target
     thresholds = updates if scales.redrawn else 1
     each = 1 / scales.threshold + 2 * updates / thresholds / scales.question
 
@@ -229,14 +235,14 @@ def printed_noise(
 ) -> OnlineNoise:
     """Return the printed constants, at the smallest alpha of theorem 4.14 or 4.15, or at a third of the accuracy.
 
-    Two differences: one question |f(x) - f(x_t)| is asked for every query, and not its two signs; and an accuracy
-    that the theorem does not promise is raised to the one that it does.
+    There are two differences. Every query has one comparison of |f(x) - f(x_t)|, instead of one for each sign. An
+    accuracy below the accuracy of the theorem is raised to it.
     """
     epsilon, delta = target.epsilon, target.delta
     bound = online_bound(n, size=size, n_queries=n_queries, epsilon=epsilon, delta=delta, beta=beta)
     alpha = max(bound.error, accuracy or 0.0) / 3
     updates = max(1, math.ceil(4 * math.log(size) / alpha**2)) if max_updates is None else max_updates
-    # Of the comparisons and of the answers (theorem 3.27): 8/9 and 1/9, or in proportion to sqrt(512) and 1.
+    # Budget fractions of comparisons and answers (theorem 3.27): 8/9 and 1/9, or in proportion to sqrt(512) and 1.
     share = math.sqrt(512) / (math.sqrt(512) + 1) if delta else 8 / 9
     each = share * epsilon / (math.sqrt(8 * updates * math.log(2 / delta)) if delta else updates)
     answers = each * (1 - share) / share

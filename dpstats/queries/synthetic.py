@@ -1,4 +1,4 @@
-"""A distribution over a domain that a release has left: answers to any query, and rows to look at."""
+"""A released distribution over a domain. It answers any query, and generates synthetic rows."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class SyntheticDistribution:
-    """What a release says of the rows, as a distribution over their domain: post-processing, at no cost.
+    """Released distribution over a domain. It is post-processing, without additional privacy cost.
 
     Attributes
     ----------
     domain : Domain
+        Attributes and their levels.
     probabilities : ndarray of the domain's shape
-        Not negative, adding up to 1.
+        Probabilities of the cells. They are not negative and add up to 1.
 
     Examples
     --------
@@ -49,17 +50,19 @@ class SyntheticDistribution:
         return np.clip(np.asarray(queries.answers(self.probabilities.ravel()), dtype=np.float64), 0.0, 1.0)
 
     def sample(self, n: int, random_state: Any = None, backend: str = "pandas") -> Any:
-        """Return n independent rows of the distribution in a data frame: of any number, at no cost.
+        """Draw n independent rows from the distribution into a data frame, without additional privacy cost.
 
-        They have this distribution's errors, and the sampling error of n rows beside; intervals from them would count
-        neither the noise nor the real rows' sampling error.
+        The rows have the errors of this distribution, plus the sampling error of n rows. Intervals computed from them
+        would include neither the noise nor the sampling error of the real rows.
 
         Parameters
         ----------
         n : int
+            Number of rows.
         random_state : None, int or numpy.random.Generator, default=None
+            Seed of the drawing. It does not affect privacy.
         backend : str, default="pandas"
-            The library of the frame.
+            Library of the data frame: "pandas", "polars" or "pyarrow".
         """
         count = check_integer("n", n, at_least=1)
         rng = check_random_state(random_state) or np.random.default_rng()

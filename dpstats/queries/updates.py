@@ -1,6 +1,6 @@
-"""Hypotheses that learn from queries: each query that tells them from the data brings them nearer, by a stated amount.
+"""Hypotheses that learn from queries. A query with a large error moves them toward the data by a stated amount.
 
-So there are few such queries: the number is what `most_updates` returns, and a mechanism has to pay for no more.
+So there are few such queries. `most_updates` bounds their number, and a mechanism pays for at most this number.
 
 Proof: docs/proofs/query-updates.md.
 """
@@ -18,15 +18,16 @@ from dpstats.queries.linear import LinearQueries
 
 Numbers = NDArray[np.float64]
 
-_BLOCK = 1 << 15  # points that stay in cache
-_ROUNDED = 1e3  # a factor whose difference to another has lost digits
+_BLOCK = 1 << 15  # number of points that fit into the cache
+_ROUNDED = 1e3  # a factor above which a difference has lost digits
 
 
 class UpdateRule(ABC):
-    """How a hypothesis learns.
+    """Learning rule of a hypothesis.
 
-    An update is from one query with values ``f``, the hypothesis' own answer ``predicted`` and a noisy ``answer`` of
-    the data that is right within ``error``, which is less than what the two differ by. All are shares of rows.
+    An update uses one query with values ``f``, the answer ``predicted`` of the hypothesis, and a noisy ``answer`` of
+    the data. The noise is at most ``error``, which is less than the difference between the two answers. All are
+    proportions of rows.
     """
 
     @abstractmethod
@@ -35,25 +36,25 @@ class UpdateRule(ABC):
 
     @abstractmethod
     def most_updates(self, gap: float) -> float:
-        """Return how many updates there can be by queries whose true answers differ by ``gap`` or more."""
+        """Return the maximal number of updates by queries with true answers that differ by ``gap`` or more."""
 
     @abstractmethod
     def updated(
         self, hypothesis: NDArray[Any], f: Numbers, predicted: float, answer: float, error: float
     ) -> NDArray[Any]:
-        """Return the hypothesis after a query; the array that was given may be used for it."""
+        """Return the hypothesis after a query. It may reuse the given array."""
 
     def refined(
         self, hypothesis: NDArray[Any], f: Numbers, predicted: float, answer: float, error: float
     ) -> NDArray[Any]:
-        """Return the hypothesis after a query that may be nearer than noise is: it learns the noisy answer as it is.
+        """Return the hypothesis after a query with an error that noise may explain. It learns the noisy answer.
 
-        What is promised was reached before, so that nothing rests on it.
+        The error bound was reached before, so it does not depend on this step.
         """
         return self.updated(hypothesis, f, predicted, answer, 0.0)
 
     def answers(self, queries: LinearQueries, hypothesis: NDArray[Any]) -> Numbers:
-        """Return the answers of the hypothesis, as shares of rows."""
+        """Return the answers of the hypothesis, as proportions of rows."""
         return np.asarray(queries.answers(hypothesis), dtype=np.float64)
 
     def answer(self, f: Numbers, hypothesis: NDArray[Any]) -> float:
@@ -66,18 +67,19 @@ class UpdateRule(ABC):
 
 
 class MultiplicativeWeights(UpdateRule):
-    """A distribution whose points are reweighted until it would answer the query as the data do.
+    """A distribution whose points are reweighted until it answers the query like the data.
 
-    With probability p of the query before, points where it is 1 are taken ``odds`` times as often: at odds
-    t(1 - p)/(p(1 - t)) a counting query has the answer t. The relative entropy to the data falls by at least
-    2 gap^2, so that there are at most log(size)/(2 gap^2) updates.
+    Let p be the previous answer. Points at which the query is 1 are multiplied by ``odds``. With odds
+    t(1 - p)/(p(1 - t)), a counting query has the answer t. The relative entropy to the data falls by at least 2 gap^2,
+    so there are at most log(size)/(2 gap^2) updates.
 
     Parameters
     ----------
     size : int
-        Of the universe.
+        Size of the universe.
     rate : float, optional
-        The printed rule instead: weights fall by e^(-rate r), r the query or 1 less it (algorithm 5).
+        Use the printed rule instead: weights fall by e^(-rate r), where r is the query or 1 minus the query
+        (algorithm 5).
     """
 
     def __init__(self, size: int, rate: float | None = None) -> None:
@@ -100,21 +102,21 @@ class MultiplicativeWeights(UpdateRule):
             return np.asarray(weights / weights.sum())
         target = nearer(predicted, answer, error)
         p = min(max(predicted, 1e-12), 1 - 1e-12)
-        # Neither 0 nor all: a distribution that excludes what the data may have could not come back.
+        # Avoid answers of 0 and 1, because a point with probability 0 can never regain weight.
         target = min(max(target, p / 1024), 1 - (1 - p) / 1024)
         return reweighted(hypothesis, f, predicted, target * (1 - p) / (p * (1 - target)))
 
 
 def nearer(predicted: float, answer: float, error: float) -> float:
-    """Return the answer that is nearest to the predicted one among those that the noise leaves."""
+    """Return the answer closest to the predicted one among all answers that are possible given the noise."""
     return min(max(predicted, answer - error), answer + error)
 
 
 def reweighted(weights: Numbers, f: Numbers, share: float, odds: float) -> Numbers:
-    """Multiply weights by 1 + (odds - 1) f, in place, and divide by their new sum: f has ``share`` of the old one.
+    """Multiply weights by 1 + (odds - 1) f in place, and divide by their new sum. ``share`` is the old answer of f.
 
-    Linear in f and not a power: on 0/1 values the same, in between a step that falls as much (the proof page), and
-    the sum is known beforehand, so that a million points are read and written once.
+    The factor is linear in f instead of a power. On 0/1 values both are equal. On other values the relative entropy
+    falls by the same amount (see the proof page). The new sum is known in advance, so one pass suffices.
     """
     rest = 1 / (1 + (odds - 1) * share)
     slope = (odds - 1) * rest
@@ -131,19 +133,20 @@ def reweighted(weights: Numbers, f: Numbers, share: float, odds: float) -> Numbe
 
 
 class Perceptron(UpdateRule):
-    """A distribution that moves along the query, and back to the nearest distribution where it left them.
+    """A distribution that moves along the query, and is projected back onto the distributions.
 
-    The query less its mean is what is added, as much as the gap asks for. The squared distance to the data falls by at
-    least 4 gap^2/size, so that there are at most (norm size - 1)/(4 gap^2) updates: few where rows are spread widely.
+    An update adds a multiple of the query minus its mean, as large as the gap requires. The squared distance to the
+    data falls by at least 4 gap^2/size. So there are at most (norm size - 1)/(4 gap^2) updates, which is a small number
+    if rows are spread widely.
 
     Parameters
     ----------
     size : int
-        Of the universe.
+        Size of the universe.
     norm : float, default=1.0
-        A public bound on the sum of the squared shares of the points, which 1 always is.
+        Public bound on the sum of the squared proportions of the points. 1 is always valid.
     step : float, optional
-        The printed rule instead: from 0, ``step`` times the query itself each time; it may leave the distributions.
+        Use the printed rule instead: start at 0, and add ``step`` times the query. The sum need not be a distribution.
     """
 
     def __init__(self, size: int, norm: float = 1.0, step: float | None = None) -> None:
@@ -166,7 +169,7 @@ class Perceptron(UpdateRule):
         centred = f - f.mean()
         length = float(centred @ centred)
         if length == 0:
-            return hypothesis  # the same answer on every distribution: there is nothing to learn
+            return hypothesis  # all distributions have the same answer
         return on_simplex(hypothesis + (nearer(predicted, answer, error) - predicted) / length * centred)
 
     def distribution(self, hypothesis: NDArray[Any]) -> Numbers:
@@ -174,10 +177,10 @@ class Perceptron(UpdateRule):
 
 
 def on_simplex(x: Numbers) -> Numbers:
-    """Return the distribution that is nearest to a vector, in Euclidean distance."""
+    """Return the distribution closest to a vector in Euclidean distance."""
     if x.min() >= 0 and abs(x.sum() - 1) <= 1e-12:
         return x
-    # Nearest is max(x - level, 0) for the level at which it adds up to 1 (Held, Wolfe and Crowder 1974).
+    # The projection is max(x - level, 0), for the level at which it adds up to 1 (Held, Wolfe and Crowder 1974).
     falling = np.sort(x)[::-1]
     excess = (np.cumsum(falling) - 1) / np.arange(1, x.size + 1)
     level = excess[np.flatnonzero(falling > excess)[-1]]
@@ -185,18 +188,20 @@ def on_simplex(x: Numbers) -> Numbers:
 
 
 class Median(UpdateRule):
-    """The databases of a net that agree with all answers so far; queries are answered by their median.
+    """The databases of a net that are consistent with all answers so far. Their median answers queries.
 
-    Every update leaves at most half of them, and the one that is near the data, so that there are at most log2 of
-    their number.
+    Every update keeps at most half of the databases, including a database close to the data. So the number of updates
+    is at most log2 of the number of databases.
 
     Parameters
     ----------
     net : array of shape (n_databases, size)
         Distributions. One of them must answer every query within ``net_error`` of the data.
     net_error : float
+        Error of the net.
     halving : bool, default=False
-        The printed rule: leave those on the right side of the median, and not all that the answer excludes.
+        Use the printed rule: keep the databases on the correct side of the median, instead of all databases that are
+        consistent with the answer.
     """
 
     def __init__(self, net: Numbers, net_error: float, halving: bool = False) -> None:
@@ -206,7 +211,7 @@ class Median(UpdateRule):
         return np.ones(len(self.net), dtype=bool)
 
     def most_updates(self, gap: float) -> float:
-        # At a smaller gap the database that is near the data need not be on the right side of the median.
+        # With a smaller gap, the database close to the data need not be on the correct side of the median.
         return math.log2(len(self.net)) if gap > self.net_error else math.inf
 
     def updated(
@@ -216,16 +221,16 @@ class Median(UpdateRule):
         if self.halving:
             kept = found < predicted if answer < predicted else found > predicted
         else:
-            # Rounding of float sums must not exclude the one that is near.
+            # Tolerance for floating-point error: keep the candidate that is close enough.
             kept = np.abs(found - answer) <= error + self.net_error + 1e-9
         left = hypothesis & kept
-        # None is left only where noise was larger than stated, which a bound allows for.
+        # No database remains only if the noise exceeds its bound. The error probability beta includes this event.
         return left if left.any() else hypothesis
 
     def refined(
         self, hypothesis: NDArray[Any], f: Numbers, predicted: float, answer: float, error: float
     ) -> NDArray[np.bool_]:
-        # What noise leaves excludes none that is near; the side of a median may.
+        # The interval of possible answers never excludes a close database, but the side of a median may.
         return hypothesis if self.halving else self.updated(hypothesis, f, predicted, answer, error)
 
     def answers(self, queries: LinearQueries, hypothesis: NDArray[Any]) -> Numbers:

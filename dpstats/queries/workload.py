@@ -1,4 +1,4 @@
-"""What releases the answers to a workload share: its parameters, private rows or counts, point answers."""
+"""Base class of the releases that answer a workload: parameters, reading of rows or counts, and point answers."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ Numbers = NDArray[np.float64]
 Plan = TypeVar("Plan", bound=ReleasePlan)
 
 FULL_TABLE = 1 << 20
-"""Cells of a domain up to which distributions over it are computed."""
+"""Largest number of cells of a domain for which distributions are computed."""
 
 
 class _Fitted(PrivateEstimator[Plan]):
-    """What is no parameter."""
+    """Fitted attributes. This class has no parameters."""
 
     answers_: Numbers
     synthetic_: SyntheticDistribution | None
@@ -39,7 +39,7 @@ class _Fitted(PrivateEstimator[Plan]):
 
 @parameters
 class WorkloadRelease(_Fitted[Plan], ABC):
-    """Base of what answers queries that are known in advance."""
+    """Base class of the estimators that answer queries known in advance."""
 
     domain: Any = None
     workload: Any = 2
@@ -59,17 +59,18 @@ class WorkloadRelease(_Fitted[Plan], ABC):
         return domain_schema(domain, self.domain is not None, len(domain))
 
     def predict(self, queries: Any = None) -> Numbers:
-        """Return point answers as shares of the rows, in [0, 1]: to the workload, or to other queries, at no cost.
+        """Return point answers as proportions of the rows, in [0, 1], without additional privacy cost.
 
         Parameters
         ----------
         queries : LinearQueries on the domain, or tables of attributes as for ``workload``, optional
-            None: those of the workload. Of others the error is not known: what was not asked is answered as evenly as
-            what was asked allows.
+            Queries to answer. None: the workload. The error of other queries is not known: their answers are as uniform
+            as the answers of the workload allow.
 
         Returns
         -------
         ndarray of shape (n_queries,)
+            Answers, in the order of the queries.
         """
         check_is_fitted(self, "answers_")
         if queries is None:
@@ -86,7 +87,7 @@ class WorkloadRelease(_Fitted[Plan], ABC):
         return self.synthetic_.answers(queries)
 
     def _asked(self) -> tuple[LinearQueries, Domain]:
-        """Return the queries and the domain that they are on."""
+        """Return the queries and their domain."""
         domain = None if self.domain is None else check_domain("domain", self.domain)
         workload = self.workload
         if not isinstance(workload, LinearQueries):
@@ -106,7 +107,7 @@ class WorkloadRelease(_Fitted[Plan], ABC):
         return workload, domain
 
     def _width(self, n_features: int | None) -> int:
-        """Return the number of attributes, and refuse another one."""
+        """Return the number of attributes, or raise an error if ``n_features`` differs."""
         _, domain = self._asked()
         d = len(domain) if n_features is None else check_integer("n_features", n_features, at_least=1)
         if d != len(domain):
@@ -116,7 +117,7 @@ class WorkloadRelease(_Fitted[Plan], ABC):
         return d
 
     def _cost(self) -> tuple[float, float]:
-        """Return epsilon and delta, which Gaussian noise needs above 0."""
+        """Return epsilon and delta. Gaussian noise requires a positive delta."""
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         if delta == 0:
             raise InvalidParameter("delta must be greater than 0: the noise is Gaussian, got 0")
@@ -124,13 +125,13 @@ class WorkloadRelease(_Fitted[Plan], ABC):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # A table of labels at declared levels: no numbers.
+        # Entries are labels with declared levels, not numbers.
         tags.input_tags.two_d_array, tags.input_tags.categorical = False, True
         return tags
 
 
 def _check_same(name: str, queries: LinearQueries, domain: Domain) -> None:
-    """Refuse tables of another domain, which may have as many cells."""
+    """Raise an error for tables of another domain, which may have the same number of cells."""
     if isinstance(queries, MarginalQueries) and not domain.same_as(queries.domain):
         raise InvalidParameter(
             f"{name} must be tables of the domain, with its attributes and levels in their order: {domain!r}, got "

@@ -1,4 +1,4 @@
-"""Private rank tests for one sample, two groups and several, with p-values that count the noise."""
+"""Private rank tests for one sample, two groups and several, with p-values that include the noise."""
 
 from dpstats.ranks.calls import kruskal_wallis, mann_whitney, wilcoxon_signed_rank
 from dpstats.ranks.rank_tests import KruskalWallisTest, MannWhitneyTest, SignedRankTest

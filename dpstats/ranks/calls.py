@@ -1,4 +1,4 @@
-"""Rank tests in one call each, as scipy.stats has them."""
+"""Rank tests as single function calls, similar to scipy.stats."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def wilcoxon_signed_rank(
     Parameters
     ----------
     x : sequence of numbers
-        Private differences of pairs, or values less a public one.
+        Private differences of pairs, or values minus a public value.
     y : sequence of the same length, optional
-        Private. The test is of the differences x - y, as scipy.stats has it.
+        Private second values of the pairs. The test then uses the differences x - y, as in scipy.stats.
     epsilon, alternative, n_simulations, random_state, budget
-        As for `SignedRankTest`.
+        The same as in `SignedRankTest`.
 
     Examples
     --------
@@ -70,12 +70,12 @@ def mann_whitney(
     x : sequence of numbers
         Private.
     labels : sequence
-        With ``groups``: the group of each row of x. Without: the second sample, as scipy.stats has it. Then only the
-        number of rows of both samples together is public, unless ``sizes`` are given.
+        With ``groups``: the group of each row of x. Without: the second sample, as in scipy.stats. Then only the total
+        number of rows of both samples is public, unless ``sizes`` are given.
     groups : pair of labels, optional
-        Public and declared; None takes two samples.
+        Declared public labels. None: the arguments are two samples.
     sizes, epsilon, alternative, n_simulations, random_state, budget
-        As for `MannWhitneyTest`.
+        The same as in `MannWhitneyTest`.
 
     Examples
     --------
@@ -121,9 +121,9 @@ def kruskal_wallis(
     labels : sequence of the same length
         The group of each row.
     groups : sequence of labels
-        Public and declared.
+        Declared public labels.
     sizes, epsilon, n_simulations, random_state, budget
-        As for `KruskalWallisTest`.
+        The same as in `KruskalWallisTest`.
 
     Examples
     --------
@@ -154,7 +154,7 @@ def _subtract(x: Any, y: Any) -> Any:
 
 
 def _pool(x: Any, y: Any) -> tuple[Any, Any]:
-    """Return the rows of two samples, and the sample of each."""
+    """Return the rows of two samples, and the sample of each row."""
     if y is None:
         raise InvalidParameter(
             "labels must be given: the second sample, or with groups the group of each row, got None"

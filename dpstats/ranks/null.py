@@ -1,4 +1,4 @@
-"""What rank tests release under the null hypothesis: public, simulated once for each size and kept."""
+"""Null distributions of the released rank statistics. They are public, simulated once per size and stored."""
 
 from __future__ import annotations
 
@@ -14,26 +14,27 @@ from dpstats.parallel import cut
 Numbers = NDArray[np.float64]
 
 PUBLIC_SEED = 19_450_619
-"""Of all simulations of the null hypothesis. A number, not a secret."""
+"""Public seed of all simulations of the null hypothesis."""
 
 _EXACT_ROWS = 2000
-"""Beyond, ranks are drawn from their normal limit: no probability is off by more than 1e-4 (the error is .08/n)."""
+"""Above this size, ranks are drawn from their normal limit. The error of a probability is at most 1e-4 (0.08/n)."""
 _BLOCK = 1 << 21
 
 
 @lru_cache(maxsize=64)
 def null_statistics(kind: str, sizes: tuple[int, ...], scale: float, size: int) -> Numbers:
-    """Return draws of a released statistic, in half ranks, where the null hypothesis is true.
+    """Return draws of a released statistic under the null hypothesis, in half ranks.
 
     Parameters
     ----------
     kind : {"signed", "two groups", "groups"}
+        Kind of the statistic.
     sizes : tuple of int
-        Of the groups; of a single sample its size.
+        Sizes of the groups, or the size of a single sample.
     scale : float
-        Of the discrete Laplace noise.
+        Scale of the discrete Laplace noise.
     size : int
-        How many draws.
+        Number of draws.
     """
     rng = np.random.default_rng(PUBLIC_SEED)
     n = sum(sizes)
@@ -56,7 +57,7 @@ def _signed(n: int, count: int, rng: np.random.Generator) -> Numbers:
 
 
 def _sums(sizes: tuple[int, ...], count: int, rng: np.random.Generator) -> Numbers:
-    """Return centred rank sums (count, K) of groups of these sizes, in half ranks."""
+    """Return centered rank sums (count, K) of groups with these sizes, in half ranks."""
     n, each = sum(sizes), np.asarray(sizes, dtype=np.float64)
     if n > _EXACT_ROWS:
         normal = rng.normal(size=(count, each.size)) * np.sqrt(each)

@@ -43,7 +43,7 @@ from dpstats.release.session import Released
 from dpstats.results import HasResult
 
 STATISTIC = "rank statistic"
-_MOST_ROWS = 10**9  # whose ranks add up to less than 2^63
+_MOST_ROWS = 10**9  # so that the sum of the ranks is below 2^63
 _ALTERNATIVES = ["two-sided", "less", "greater"]
 
 
@@ -54,16 +54,16 @@ class RankPlan(ReleasePlan):
     Attributes
     ----------
     sizes : tuple of int
-        Of the groups that the null distribution is of.
+        Sizes of the groups in the null distribution.
     public_sizes : bool
-        Whether they are those of the data, and public.
+        Whether the sizes of the groups in the data are public. ``sizes`` then contains them.
     """
 
     sizes: tuple[int, ...] = field(repr=False)
     public_sizes: bool = field(repr=False)
 
     def notes(self) -> list[str]:
-        """Return what is to be known beside the stages."""
+        """Return remarks that the stages do not show."""
         if not self.public_sizes:
             return []
         return ["the group of every row is public: one value is replaced, and stays in its group"]
@@ -71,7 +71,7 @@ class RankPlan(ReleasePlan):
 
 @parameters
 class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
-    """Base of the rank tests: one integer with discrete Laplace noise, and its simulated null distribution."""
+    """Base class of the rank tests: one integer with discrete Laplace noise, and its simulated null distribution."""
 
     epsilon: float = 1.0
     n_simulations: int = 9999
@@ -93,12 +93,12 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
             raise InvalidParameter(f"n_features must be 1, because ranks need one column, got {n_features}")
         guarantee = PrivacyGuarantee(check_real("epsilon", self.epsilon, above=0))
         check_integer("n_simulations", self.n_simulations, at_least=99)
-        # Sums of squares are not needed: the noise is Laplace.
+        # Laplace noise uses the l1 sensitivity only, so the sum of squares has no role.
         item = Integers(STATISTIC, 1, 0.5, sensitivity, sensitivity)
         return RankPlan(additive_stages([item], guarantee.epsilon, 0.0), guarantee, n, 1, sizes, public)
 
     def _prepare(self, plan: RankPlan) -> RankPlan:
-        self._null(plan)  # kept
+        self._null(plan)  # simulate now, and store
         return plan
 
     def _null(self, plan: RankPlan) -> Any:
@@ -141,37 +141,43 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
 
 @parameters
 class SignedRankTest(RankTest):
-    """Private signed-rank test of Wilcoxon: are differences symmetric about 0?
+    """Private Wilcoxon signed-rank test of the null hypothesis that differences are symmetric about 0.
+
+    Use it for paired measurements. For two independent groups, use `MannWhitneyTest`.
 
     Parameters
     ----------
     epsilon : float, default=1.0
-        Privacy parameter, greater than 0; pure privacy, for neighbours that differ in one row.
+        Privacy parameter. Must be positive. The test is purely private: delta is 0.
     n_simulations : int, default=9999
-        Of the null distribution; of a public and fixed seed, and kept.
+        Number of simulations of the null distribution. Their seed is public and fixed, and they are stored.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
-        Charged by every fit, before noise is drawn; shared by clones.
+        Budget that every call of ``fit`` charges before it draws noise. Clones share it.
     alternative : {"two-sided", "less", "greater"}, default="two-sided"
-        That differences tend to be less, or greater, than 0.
+        Alternative hypothesis: differences tend to differ from 0, to be less, or to be greater than 0.
 
     Attributes
     ----------
     statistic_ : float
-        Noisy sum of the ranks of ``|x|``, each with the sign of x. Zeros are ranked, and count nothing (Pratt).
+        Noisy sum of the ranks of ``|x|``, each with the sign of x. Zeros are ranked but do not contribute (Pratt).
     pvalue_ : float
+        p-value, including noise.
     result_ : RankTestResult
+        Full result of the test.
     privacy_ : PrivacyGuarantee
+        Guarantee of the fit, for neighboring datasets that differ in one row. The number of rows is public.
     plan_ : RankPlan
+        The release plan.
     n_features_in_ : int
-        1.
+        Number of columns: 1.
 
     Notes
     -----
-    The p-value is exact where no two differences have the same size. With ties and zeros the statistic varies less
-    under the null hypothesis, so that the test is mostly conservative: a smaller variance does not make every tail
-    smaller, and of few rows at a large epsilon (n = 6 and epsilon = 20 at level .10) its level was up to .125.
+    The p-value is exact if no two differences have the same absolute value. Ties and zeros lower the variance of the
+    statistic under the null hypothesis, so the test is mostly conservative. A smaller variance does not make every tail
+    smaller. With few rows and a large epsilon (n = 6, epsilon = 20, level 0.10) the actual level was up to 0.125.
 
     References
     ----------
@@ -194,7 +200,7 @@ class SignedRankTest(RankTest):
         Parameters
         ----------
         n_samples, n_features : int
-            Public sizes; of one column.
+            Public sizes. A rank test needs one column.
         """
         n = check_integer("n_samples", n_samples, at_least=2, at_most=_MOST_ROWS)
         check_choice("alternative", self.alternative, _ALTERNATIVES)
@@ -209,13 +215,13 @@ class SignedRankTest(RankTest):
 
 @parameters
 class GroupRankTest(RankTest):
-    """Base of the rank tests of several groups, whose labels are declared."""
+    """Base class of the rank tests of several groups with declared labels."""
 
     groups: Any = None
     sizes: Any = None
 
     def _declared(self, n_samples: Any) -> tuple[int, int, tuple[int, ...] | None]:
-        """Return n, the number of groups and their sizes, where these are public."""
+        """Return n, the number of groups, and their sizes if these are public."""
         n = check_integer("n_samples", n_samples, at_least=2, at_most=_MOST_ROWS)
         count = len(self._kinds())
         if self.sizes is None:
@@ -242,7 +248,7 @@ class GroupRankTest(RankTest):
         )
 
     def _grouped(self, rows: Rows, plan: RankPlan) -> tuple[Any, Any]:
-        """Return the values and the codes of their groups, all of which are declared."""
+        """Return the values and the codes of their declared groups."""
         values, codes = self._values(rows)
         assert codes is not None
         if (codes < 0).any():
@@ -256,45 +262,56 @@ class GroupRankTest(RankTest):
 
 @parameters
 class MannWhitneyTest(GroupRankTest):
-    """Private test of Mann and Whitney: does one group tend to larger values than the other?
+    """Private Mann-Whitney test of the null hypothesis that two groups have the same distribution.
+
+    It detects groups that tend to have larger values. For paired measurements, use `SignedRankTest`. For more than two
+    groups, use `KruskalWallisTest`.
 
     Parameters
     ----------
     epsilon : float, default=1.0
-        Privacy parameter, greater than 0; pure privacy, for neighbours that differ in one row.
+        Privacy parameter. Must be positive. The test is purely private: delta is 0.
     n_simulations : int, default=9999
-        Of the null distribution; of a public and fixed seed, and kept.
+        Number of simulations of the null distribution. Their seed is public and fixed, and they are stored.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
-        Charged by every fit, before noise is drawn; shared by clones.
+        Budget that every call of ``fit`` charges before it draws noise. Clones share it.
     groups : pair of labels
-        Public and declared.
+        Declared public labels.
     sizes : None or pair of int, default=None
-        None: how many rows are in which group is private. Else public sizes, in the order of ``groups``: the group of
-        every row is then public, and one value is protected. Less noise.
+        None: the sizes of the groups are private. Otherwise their public sizes, in the order of ``groups``. The group
+        of every row is then public, the guarantee protects its value, and the noise is smaller.
     alternative : {"two-sided", "less", "greater"}, default="two-sided"
-        That the first group tends to smaller, or larger, values than the second.
+        Alternative hypothesis: values of the first group tend to differ from, to be less, or to be greater than values
+        of the second.
 
     Attributes
     ----------
     statistic_ : float
-        Noisy U - n_a n_b / 2, for the first group. With private sizes, multiplied by a public weight for the sizes: 1
-        for equal ones.
+        Noisy U - n_a n_b / 2, for the first group. With private sizes it is multiplied by a public weight that depends
+        on the sizes, and is 1 for equal sizes.
     pvalue_ : float
+        p-value, including noise.
     result_ : RankTestResult
+        Full result of the test.
     privacy_ : PrivacyGuarantee
+        Guarantee of the fit, for neighboring datasets that differ in one row. With public ``sizes``, they differ in one
+        value, and the row stays in its group.
     plan_ : RankPlan
+        The release plan.
     n_features_in_ : int
-        1.
+        Number of columns: 1.
 
     Notes
     -----
-    With private sizes, the statistic is weighted so that a row moves it by about 4 n / 7. With equal public sizes it is
-    n / 2. The null distribution is that of groups of equal sizes, at which the statistic varies most.
-    The test is conservative for other sizes, and where there are ties. Where the noise is at most a twentieth of the
-    variance, other weights make the statistic vary alike at all sizes, as far as the noise allows. If the sizes are
-    public, declare ``sizes``: unequal groups then have smaller p-values.
+    **Sensitivity.** With private sizes, the weights limit the sensitivity of the statistic to about 4 n / 7. With equal
+    public sizes it is n / 2.
+
+    **Null distribution.** With private sizes, it assumes groups of equal sizes, at which the variance is largest. The
+    test is conservative for other sizes and for ties. If the noise is at most a twentieth of the variance, other
+    weights make the variance more similar at all sizes, within the limits of the noise. If the sizes are public,
+    declare ``sizes``: unequal groups then have smaller p-values.
 
     References
     ----------
@@ -319,7 +336,7 @@ class MannWhitneyTest(GroupRankTest):
         Parameters
         ----------
         n_samples, n_features : int
-            Public sizes; of one column.
+            Public sizes. A rank test needs one column.
         """
         n, count, sizes = self._declared(n_samples)
         check_choice("alternative", self.alternative, _ALTERNATIVES)
@@ -329,9 +346,9 @@ class MannWhitneyTest(GroupRankTest):
         return self._planned(n, n_features, moved, sizes or balanced(n, 2), sizes is not None)
 
     def superiority(self) -> Estimates:
-        """Return the probability that a value of the first group is above one of the second, with an interval.
+        """Return the probability that a value of the first group exceeds a value of the second, with an interval.
 
-        P(X > Y) + P(X = Y)/2, from what was released: it costs no privacy. The sizes of the groups must be public.
+        It is P(X > Y) + P(X = Y)/2, without additional privacy cost. The sizes of the groups must be public.
         """
         check_is_fitted(self)
         if not self.plan_.public_sizes:
@@ -346,7 +363,12 @@ class MannWhitneyTest(GroupRankTest):
         )
 
     def _asked(self) -> tuple[str, str, str, str]:
-        return "two groups", self.alternative, "Mann-Whitney test", "values have one law in both groups"
+        return (
+            "two groups",
+            self.alternative,
+            "Mann-Whitney test",
+            "values have the same distribution in both groups",
+        )
 
     def _read(self, rows: Rows, plan: RankPlan) -> Mapping[str, Any]:
         values, codes = self._grouped(rows, plan)
@@ -362,40 +384,45 @@ class MannWhitneyTest(GroupRankTest):
 
 @parameters
 class KruskalWallisTest(GroupRankTest):
-    """Private test of Kruskal and Wallis: do any of several groups tend to larger values than others?
+    """Private Kruskal-Wallis test of the null hypothesis that several groups have the same distribution.
 
     Parameters
     ----------
     epsilon : float, default=1.0
-        Privacy parameter, greater than 0; pure privacy, for neighbours that differ in one row.
+        Privacy parameter. Must be positive. The test is purely private: delta is 0.
     n_simulations : int, default=9999
-        Of the null distribution; of a public and fixed seed, and kept.
+        Number of simulations of the null distribution. Their seed is public and fixed, and they are stored.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
-        Charged by every fit, before noise is drawn; shared by clones.
+        Budget that every call of ``fit`` charges before it draws noise. Clones share it.
     groups : sequence of two labels or more
-        Public and declared.
+        Declared public labels.
     sizes : None or sequence of int, default=None
-        None: how many rows are in which group is private. Else public sizes, in the order of ``groups``: the group of
-        every row is then public, and one value is protected.
+        None: the sizes of the groups are private. Otherwise their public sizes, in the order of ``groups``. The group
+        of every row is then public, and the guarantee protects its value.
 
     Attributes
     ----------
     statistic_ : float
-        Noisy sum over groups of the absolute value of the sum of the ranks less the mean rank.
+        Noisy sum over groups of the absolute centered rank sum: the sum of the ranks minus the mean rank.
     pvalue_ : float
+        p-value, including noise.
     result_ : RankTestResult
+        Full result of the test.
     privacy_ : PrivacyGuarantee
+        Guarantee of the fit, for neighboring datasets that differ in one row. With public ``sizes``, they differ in one
+        value, and the row stays in its group.
     plan_ : RankPlan
+        The release plan.
     n_features_in_ : int
-        1.
+        Number of columns: 1.
 
     Notes
     -----
-    Absolute values (Couch et al. 2019) have a smaller sensitivity, beside what they vary by, than the squares of the
-    classical statistic. With private sizes the null distribution is that of groups of equal sizes, at which the
-    statistic is largest: the test is conservative for others, and so it is where there are ties.
+    Absolute values (Couch et al. 2019) have a smaller sensitivity, relative to their variability, than the squares of
+    the classical statistic. With private sizes, the null distribution assumes groups of equal sizes, at which the
+    statistic is largest. The test is conservative for other sizes and for ties.
 
     References
     ----------
@@ -418,7 +445,7 @@ class KruskalWallisTest(GroupRankTest):
         Parameters
         ----------
         n_samples, n_features : int
-            Public sizes; of one column.
+            Public sizes. A rank test needs one column.
         """
         n, count, sizes = self._declared(n_samples)
         if count < 2:
@@ -427,7 +454,12 @@ class KruskalWallisTest(GroupRankTest):
         return self._planned(n, n_features, moved, sizes or balanced(n, count), sizes is not None)
 
     def _asked(self) -> tuple[str, str, str, str]:
-        return "groups", "groups differ", "Kruskal-Wallis test", "values have one law in all groups"
+        return (
+            "groups",
+            "groups differ",
+            "Kruskal-Wallis test",
+            "values have the same distribution in all groups",
+        )
 
     def _read(self, rows: Rows, plan: RankPlan) -> Mapping[str, Any]:
         sums = centred_rank_sums(*self._grouped(rows, plan), len(plan.sizes))
@@ -435,5 +467,5 @@ class KruskalWallisTest(GroupRankTest):
 
 
 def balanced(n: int, count: int) -> tuple[int, ...]:
-    """Return sizes as equal as can be."""
+    """Return sizes that are as equal as possible."""
     return tuple(n // count + (j < n % count) for j in range(count))

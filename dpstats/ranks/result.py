@@ -1,4 +1,4 @@
-"""What a rank test reports."""
+"""The result of a rank test."""
 
 from __future__ import annotations
 
@@ -12,25 +12,30 @@ from dpstats.results import Exported, Summary, significant
 
 @dataclass(frozen=True, slots=True)
 class RankTestResult(Exported, Reported):
-    """The outcome of a private rank test.
+    """Result of a private rank test.
 
     Attributes
     ----------
     test : str
+        Name of the test.
     statistic : float
-        As released, noise included, in ranks.
+        Released statistic including noise, in ranks.
     pvalue : float
-        (1 + #{simulated at least as extreme}) / (n_simulations + 1), of the statistic with its noise.
+        (1 + #{simulated at least as extreme}) / (n_simulations + 1), for the noisy statistic.
     alternative : str
+        Alternative hypothesis.
     null : str
-        The null hypothesis in words.
+        Null hypothesis as text.
     n_samples : int
+        Public number of rows.
     sizes : tuple of int or None
-        Of the groups, where they are public.
+        Sizes of the groups, if they are public.
     noise_std : float
         Standard deviation of the noise in the statistic.
     privacy : PrivacyGuarantee
+        Guarantee of the release.
     n_simulations : int
+        Number of simulations of the null distribution.
 
     Examples
     --------
@@ -56,7 +61,7 @@ class RankTestResult(Exported, Reported):
     n_simulations: int
 
     def summary(self) -> Summary:
-        """Return a table; prints as text, shows as HTML in a notebook."""
+        """Return a table. It prints as text, and shows as HTML in a notebook."""
         notes = [
             f"The p-value counts sampling and noise: {self.n_simulations:,} simulations of what is released. It is "
             "exact for values without ties, and mostly conservative with them (not for a few rows at a large epsilon)."

@@ -1,4 +1,4 @@
-"""Statistics of ranks, in half ranks so that mid-ranks of ties are whole; and what one row moves them by."""
+"""Rank statistics in half ranks, so that mid-ranks of ties are integers, and their sensitivities."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpstats.data.arithmetic import as_int64
 
 
 def signed_rank_sum(values: NDArray[np.float64]) -> int:
-    """Return twice the sum of the ranks of |x|, each with the sign of x; zeros are ranked and count nothing (Pratt)."""
+    """Return twice the sum of the signed ranks of |x|. Zeros are ranked but do not contribute (Pratt)."""
     doubled = as_int64(2 * rankdata(np.abs(values)))
     return int(np.sum(as_int64(np.sign(values)) * doubled))
 
@@ -21,7 +21,7 @@ def signed_rank_sum(values: NDArray[np.float64]) -> int:
 def centred_rank_sums(
     values: NDArray[np.float64], codes: NDArray[np.int64], n_groups: int
 ) -> NDArray[np.int64]:
-    """Return for each group twice the sum of its ranks less the mean rank; they add up to 0.
+    """Return for each group twice its centered rank sum: ranks minus the mean rank. The sums add up to 0.
 
     For two groups the first is twice U - n_a n_b / 2.
     """
@@ -29,47 +29,47 @@ def centred_rank_sums(
     return np.array([doubled[codes == group].sum() for group in range(n_groups)], dtype=np.int64)
 
 
-# Largest changes, in half ranks, where one row is replaced: docs/proofs/rank-tests.md.
+# Sensitivities in half ranks, if one row is replaced: docs/proofs/rank-tests.md.
 
 
 def signed_rank_sensitivity(n: int) -> int:
-    """Return what a row moves `signed_rank_sum` by."""
+    """Return the sensitivity of `signed_rank_sum`."""
     return 4 * n
 
 
 def rank_sum_sensitivity(n: int, sizes: Sequence[int] | None) -> int:
-    """Return what a row moves the first of two centred rank sums by; with public sizes its group stays."""
+    """Return the sensitivity of the first of two centered rank sums. With public sizes, a row stays in its group."""
     return 2 * (n - 1) if sizes is None else 2 * max(sizes)
 
 
 def all_rank_sums_sensitivity(n: int, sizes: Sequence[int] | None) -> int:
-    """Return what a row moves the sum of the absolute values of all centred rank sums by."""
+    """Return the sensitivity of the sum of the absolute values of all centered rank sums."""
     moved = max(4 * (n - 2), 2)
     return moved if sizes is None else min(moved, 4 * (n - min(sizes)))
 
 
-# Weights of the rank sum of two groups whose sizes are private: docs/proofs/rank-tests.md.
+# Weights of the rank sum of two groups with private sizes: docs/proofs/rank-tests.md.
 
 _UNIT = 1 << 30
 """Weights are multiples of 1 / _UNIT, so that the sensitivity is computed with integers."""
 _WEIGHTED_ROWS = 10**6
-"""For more rows the noise hardly matters, and every weight is 1."""
+"""Above this number of rows the noise is negligible, and every weight is 1."""
 _TURN = 2 / 3
-"""Share of the larger group from which lean weights are c / M: there a row that stays moves the sum most."""
+"""Proportion of the larger group from which lean weights are c / M. There, a row that stays in its group is worst."""
 _FLAT = (0.7, 1.0, 1.4, 2.0, 2.8, 4.0)
-"""Sensitivities, divided by n, that weights may have which make the statistic vary alike at all sizes."""
+"""Allowed sensitivities, divided by n, of flat weights. They give the statistic similar variances at all sizes."""
 _SMALLEST_GROUP = 10
-"""Flat weights stop to grow where the smaller group has fewer rows: its rank sum is not nearly normal."""
+"""Flat weights stay constant if the smaller group has fewer rows, because its rank sum is not close to normal."""
 _NOISE_SHARE = 0.05
-"""Largest share of the noise in the variance under the null hypothesis, for flat weights."""
+"""Largest ratio of the noise variance to the null variance, for flat weights."""
 
 
 @lru_cache(maxsize=64)
 def rank_sum_weights(n: int, epsilon: float) -> tuple[NDArray[np.int64] | None, int]:
-    """Return public weights of the rank sum of two private groups, and what a row moves the weighted sum by.
+    """Return public weights of the rank sum of two groups with private sizes, and the sensitivity of the weighted sum.
 
-    The weights are integers over 2^30, by the size of the larger group, from half of the rows on. None stands for
-    weights of 1.
+    The weights are integers over 2^30, indexed by the size of the larger group, from half of the rows on. None means
+    that all weights are 1.
     """
     plain = None, rank_sum_sensitivity(n, None)
     if n > _WEIGHTED_ROWS:
@@ -97,21 +97,22 @@ def _as_integers(weights: NDArray[np.float64], n: int) -> tuple[NDArray[np.int64
 
 
 def weighted_sensitivity(weights: NDArray[np.int64], n: int) -> int:
-    """Return what a row moves `weigh_rank_sum` by: the largest of all cases, in integers."""
+    """Return the sensitivity of `weigh_rank_sum`: the maximum over all cases, computed with integers."""
     larger = np.arange((n + 1) // 2, n, dtype=np.int64)
-    # A row stays in its group. If it changes which of two nearly equal groups is larger (odd n), the sum moves by less.
+    # Case 1: a row stays in its group. If it changes which of two nearly equal groups is larger (odd n), the sum
+    # changes by less.
     most = int(np.max(2 * weights * larger))
     before, after, size = weights[1:], weights[:-1], larger[1:]
     smaller = n - size
     if size.size:
-        # A row leaves the larger group, of this size.
+        # Case 2: a row leaves the larger group, of this size.
         moved = np.abs(before - after) * (size - 1) * smaller + after * (size - 1) + before * smaller
         most = max(most, int(moved.max()))
     return -(-most // _UNIT)
 
 
 def weigh_rank_sum(doubled: int, first: int, weights: NDArray[np.int64] | None, n: int) -> int:
-    """Return twice a centred rank sum times the weight for the size of the first group, rounded to an integer."""
+    """Return twice a centered rank sum times the weight for the size of the first group, rounded to an integer."""
     larger = max(first, n - first)
     if weights is None or larger == n:
         return doubled

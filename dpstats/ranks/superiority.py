@@ -1,4 +1,4 @@
-"""The probability that a value of one group is above one of another, from a released rank sum.
+"""The probability that a value of one group exceeds a value of another, from a released rank sum.
 
 Proof: docs/proofs/rank-tests.md.
 """
@@ -24,7 +24,7 @@ class SuperiorityErrors(ErrorDistribution):
     Attributes
     ----------
     share : float
-        As released, noise included: it may be outside of [0, 1].
+        Released proportion including noise. It may be outside [0, 1].
     smaller : int
         Number of rows of the smaller group, m. The variance of the proportion p is at most p (1 - p)/m.
     noise_scale : float
@@ -44,7 +44,7 @@ class SuperiorityErrors(ErrorDistribution):
         return np.asarray(0.0), np.asarray(1.0)
 
     def spread(self, value: Any) -> Numbers:
-        """Return the largest standard deviation of the sampling error where the probability is a value."""
+        """Return the largest standard deviation of the sampling error if the probability equals ``value``."""
         value = np.clip(value, 0.0, 1.0)
         return np.asarray(np.sqrt(value * (1 - value) / self.smaller))
 

@@ -27,6 +27,9 @@ WORD = 64
 """Uniform bits that are drawn at a time."""
 LARGEST_REACH = 1 << 14
 """Windows that are looked at on either side at first: its square is a matter of seconds."""
+LARGEST_NESTED = 1 << 16
+"""Largest number of nested windows for a first enclosure."""
+_NEGLIGIBLE = 50.0  # e^-50 of the least weight is left out at first
 _REST = 2.0**-44  # of the total, that may be left out at first
 _TINY = 1e-290  # what products of numbers below 1 lose by underflow, each
 _CHUNK = 1 << 20  # weights that are computed at a time
@@ -204,6 +207,49 @@ class Windows:
                 # Without an end: each further window is one longer on each side, and outweighed twice over.
                 counts, end = [2 * count for count in counts], 2
             yield end * both * fall.above((reach << shell) + 1), counts
+
+
+@dataclass(frozen=True, eq=False)
+class Nested:
+    """Tuples in windows that grow together: weight e^(-a/scale) for the first window a around a tuple.
+
+    Attributes
+    ----------
+    ends : callable
+        Maps whole numbers a to the least and the largest numbers in window a: arrays of shape (size, len(a)). Window 0
+        holds a tuple at least.
+    size : int
+        Numbers of a tuple.
+    candidates : int
+        Number of places that a number can have.
+    """
+
+    ends: Callable[[Integers], tuple[Integers, Integers]]
+    size: int
+    candidates: int
+    unit: int = 1
+
+    def rows(self, scale: float, level: int) -> Bounds:
+        return Bounds([1], [1])
+
+    def columns(self, scale: float, level: int, row: int) -> Bounds:
+        fall = Exponentials(Fraction(1) / (Fraction(scale) * self.unit), _precision(level))
+        reach = nested_reach(float(scale) * self.unit, self.size, self.candidates) << level
+        lower, upper = self.ends(np.arange(reach + 1))
+        counts = [1] * (reach + 1)
+        for lengths in (upper - lower + 1).tolist():
+            counts = [count * length for count, length in zip(counts, lengths, strict=True)]
+        low, high = (
+            [count * power for count, power in zip(counts, side, strict=True)]
+            for side in fall.integers(reach, fall.bits)
+        )
+        # Windows beyond the reach hold all tuples at most.
+        rest = fall.above(reach + 1) / (1 - fall.above(1)) * self.candidates**self.size
+        return _with_rest((low, high), -((-rest.numerator << fall.bits) // rest.denominator))
+
+    def box(self, row: int, column: int) -> tuple[Integers, Integers]:
+        lower, upper = self.ends(np.array([column]))
+        return lower[:, 0], upper[:, 0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -389,6 +435,18 @@ def first_reach(scale: float, size: int) -> int:
         raise ScaleOutOfRange(
             f"epsilon is too small for an exact selection of {size} points at once: give at least "
             f"{2 * (size + 3 * size**0.5 + 40) / LARGEST_REACH:.2g} to it"
+        )
+    return reach
+
+
+def nested_reach(scale: float, size: int, candidates: int) -> int:
+    """Return the number of nested windows for a first enclosure, or refuse a scale that needs too many."""
+    each = size * math.log(candidates) + _NEGLIGIBLE
+    reach = int(scale * each) + 2
+    if reach > LARGEST_NESTED:
+        raise ScaleOutOfRange(
+            f"epsilon is too small for an exact selection of {size} points at once: give at least "
+            f"{4 * each / LARGEST_NESTED:.2g} to it"
         )
     return reach
 

@@ -23,7 +23,7 @@ from dpstats.privacy.budget import PrivacyBudget
 from dpstats.privacy.guarantee import Neighbors
 from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import KINDS, AnyStage, Comparisons
-from dpstats.release.groups import Windows
+from dpstats.release.groups import Nested, Windows
 from dpstats.release.noise import Noise, SimulatedNoise, StandIn
 from dpstats.release.session import Part, Released, Session
 from dpstats.release.stream import Above, Stream
@@ -347,7 +347,7 @@ def _kept(given: Any, memo: dict[int, Any] | None = None) -> Any:
         return memo[id(given)]
     if isinstance(given, Part):
         return Part([_kept(groups, memo) for groups in given.cases], _kept(given.case, memo))
-    if isinstance(given, Windows):
+    if isinstance(given, Windows | Nested):
         # The windows compute their ends from the rows later.
         return replace(given, ends=_kept(given.ends, memo))
     if isinstance(given, FunctionType):

@@ -52,7 +52,7 @@ class LocalityCheck(Reported):
         return not any(self.changed.values())
 
     def summary(self) -> Summary:
-        """Return a table; prints as text, shows as HTML in a notebook."""
+        """Return a table. It prints as text, and shows as HTML in a notebook."""
         notes = [
             "The function depends on the rows of a block alone, as far as this check can tell."
             if self.local

@@ -100,7 +100,7 @@ class StatisticPlan(ReleasePlan):
         return Noise("laplace", *[float(stage.noise_std)] * 3)
 
     def facts(self) -> dict[str, Any]:
-        """Return what a reader of the plan has to know beside its stages, by name."""
+        """Return facts about the plan that its stages do not show, by name."""
         return {
             "n_blocks": self.n_blocks,
             "block_size": self.block_size,
@@ -109,7 +109,7 @@ class StatisticPlan(ReleasePlan):
         }
 
     def notes(self) -> list[str]:
-        """Return the same in words, one line each."""
+        """Return the facts as text, one line each."""
         found = [
             f"{self.n_blocks:,} blocks of {self.block_size:,} or more; values are clipped at {self.clip:g} released "
             f"scales from the released center",

@@ -101,7 +101,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
-        Charged by every fit, before noise is drawn; shared by clones.
+        Budget that every call of ``fit`` charges before it draws noise. Clones share it.
 
     Attributes
     ----------

@@ -93,7 +93,7 @@ class PrivateSurvival(_Fitted):
     causes : sequence, optional
         The values of ``event`` that are an event, one or several competing causes. The default is 1.
     epsilon : float, default=1.0
-        Privacy parameter, greater than 0.
+        Privacy parameter. Must be positive.
     delta : float, default=0.0
         0 adds discrete Laplace noise, in (0, 1) Gaussian noise.
     time, event : column names, optional
@@ -110,7 +110,7 @@ class PrivateSurvival(_Fitted):
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
-        Charged by every fit, before noise is drawn; shared by clones.
+        Budget that every call of ``fit`` charges before it draws noise. Clones share it.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ class PrivateSurvival(_Fitted):
         For neighbors that differ in one row, its time, event or group; n is public, the sizes of groups are not.
     plan_ : TablePlan
     n_features_in_ : int
-        1.
+        Number of columns: 1.
     feature_names_in_ : ndarray of shape (1,)
         The name of the column of times, if X has names.
 

@@ -50,6 +50,7 @@ NAMES = (
     "regression from sufficient statistics",
     "regression by the functional mechanism",
     "means of groups, Laplace",
+    "medians of groups",
     "mean per row, of units",
     "proportion, Laplace",
     "contingency table, Laplace",

@@ -169,12 +169,8 @@ def expected_calls(stage: Any, found: Counter[Call], asked: dict[str, float]) ->
     if isinstance(stage, Choice):
         # Of a part each, where there are several.
         sizes = [n for kind, scale, n in found.elements() if (kind, scale) == ("choice", stage.scale_steps)]
-        known = {n for n in sizes if n != stage.size}
-        return (
-            [("choice", stage.scale_steps, 1)] * stage.size
-            if known
-            else [("choice", stage.scale_steps, stage.size)]
-        )
+        each = min(sizes, default=stage.size)
+        return [("choice", stage.scale_steps, each)] * (stage.size // each)
     if isinstance(stage, Selection):
         law = f"gumbel {stage.size}" if stage.noise == "gumbel" else stage.noise
         given = [n for kind, scale, n in found if (kind, scale) == (law, stage.scale_steps)]

@@ -18,7 +18,7 @@ from scipy import sparse
 
 from dpstats.data.tables import Table
 from dpstats.errors import InvalidData
-from dpstats.groups import MeanPerRow
+from dpstats.groups import GroupQuantiles, MeanPerRow
 from dpstats.groups.unit_totals import ROWS, ROWS_SQUARED
 from dpstats.identity import FilteringTest
 from dpstats.identity.base import PrivateTest
@@ -81,7 +81,14 @@ ADDITIVE = [
     entry
     for entry in SETTINGS
     if not isinstance(
-        entry.estimator, PrivateTest | RankTest | LogRankTest | PrivateMedian | PrivateQuantile | MarginalMWEM
+        entry.estimator,
+        PrivateTest
+        | RankTest
+        | LogRankTest
+        | PrivateMedian
+        | PrivateQuantile
+        | GroupQuantiles
+        | MarginalMWEM,
     )
 ]
 

@@ -29,7 +29,7 @@ from dpstats.data.opening import open_source
 from dpstats.data.schema import Column, Schema
 from dpstats.data.tables import Narrow, Rows, Table
 from dpstats.errors import BudgetExceeded, InvalidData
-from dpstats.groups import GroupMeans, MeanPerRow
+from dpstats.groups import GroupMeans, GroupQuantiles, MeanPerRow
 from dpstats.identity import SpatialSignTest
 from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
 from dpstats.privacy import PrivacyBudget
@@ -210,6 +210,9 @@ POLICIES: dict[str, dict[str, Family]] = {
     "sparse mean": with_policies(lambda m: SparseMean(n_nonzero=1, clip=2.0, std=1.0, missing=m), CENTER),
     "spatial sign": with_policies(lambda m: SpatialSignTest(missing=m, n_calibration=99), CENTER),
     "groups": with_policies(lambda m: GroupMeans(groups=["u", "v"], **MEANS, missing=m), DROP, LABELS),
+    "medians of groups": with_policies(
+        lambda m: GroupQuantiles(groups=["u", "v"], bounds=BOUNDS, missing=m), DROP, LABELS
+    ),
     "per row": with_policies(
         lambda m: MeanPerRow(bounds=BOUNDS, max_rows=4, called="row", missing=m),
         DROP,

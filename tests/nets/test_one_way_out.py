@@ -20,7 +20,7 @@ from sklearn.base import clone
 import dpstats
 from dpstats.covariance import PrivateCovariance
 from dpstats.errors import DPStatsError, InvalidParameter
-from dpstats.groups import GroupMeans, MeanPerRow
+from dpstats.groups import GroupMeans, GroupQuantiles, MeanPerRow
 from dpstats.identity import (
     FilteringTest,
     InnerProductTest,
@@ -65,6 +65,9 @@ FITTED: dict[str, Callable[[], Any]] = {
     "SparseMean": lambda: SparseMean(n_nonzero=1, split=True, clip=4.0, std=1.0, random_state=0).fit(X),
     "PrivateVariance": lambda: PrivateVariance(bounds=(-4, 4), random_state=0).fit(X),
     "GroupMeans": lambda: GroupMeans(groups=[0, 1, 2], bounds=(-4, 4), random_state=0).fit(X, LABELS),
+    "GroupQuantiles": lambda: GroupQuantiles(
+        groups=[0, 1, 2], bounds=(-4, 4), confidence_level=0.9, random_state=0
+    ).fit(X[:, 0], LABELS),
     "MeanPerRow": lambda: MeanPerRow(bounds=(-4, 4), max_rows=3, random_state=0).fit(
         X, LABELS % 2 + np.arange(3000)
     ),
@@ -144,7 +147,7 @@ EXTRA = {
 """Parameters beyond the common ones: what intervals cover, and which coefficients or proportions are asked for."""
 
 
-ONE_LEVEL = {"PrivateQuantile", "PrivateMedian"}
+ONE_LEVEL = {"PrivateQuantile", "PrivateMedian", "GroupQuantiles"}
 """The ends of their intervals are chosen in the release, for one level: nothing else is known of their errors."""
 
 IN_STEPS = {"PrivateDistribution"}

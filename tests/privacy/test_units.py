@@ -206,6 +206,9 @@ WAYS: dict[str, Callable[[PrivacyBudget], Any]] = {
     "groups": lambda b: groups.GroupMeans(groups=["a", "b"], bounds=(0, 1), delta=1e-6, budget=b).fit(
         PEOPLE[["x", "g"]], "g"
     ),
+    "medians of groups": lambda b: groups.GroupQuantiles(groups=["a", "b"], bounds=(0, 1), budget=b).fit(
+        PEOPLE[["x"]], PEOPLE["g"]
+    ),
     "table": lambda b: tables.ContingencyTable(levels={"g": ["a", "b"], "b": [0, 1]}, budget=b).fit(PEOPLE),
     "proportion": lambda b: tables.PrivateProportion(budget=b).fit(PEOPLE["b"]),
     "ranks": lambda b: ranks.SignedRankTest(n_simulations=99, budget=b).fit(PEOPLE["x"]),

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from dpstats.quantiles.joint import counts_beside, windows
+from dpstats.quantiles.joint import counts_beside, group_windows, windows
 
 LAST = 4
 
@@ -97,3 +97,58 @@ def test_counts_move_together() -> None:
         for first, second in itertools.combinations(range(5), 2):
             a, b = (counts_beside(np.sort([*rest, x]), low, high) for x in (first, second))
             assert set(a - b) <= {0, 1}
+
+
+def half_rows_off(z: np.ndarray, g: int, rank: int, anchor: int) -> int:
+    """Return how many half rows a point of a group is off a rank for ``anchor`` rows, as the proof defines it."""
+    twice = z.size - anchor + 2 * rank
+    over = 2 * int((z < g).sum()) - twice if g > 0 else 0
+    short = twice - 2 * int((z <= g).sum()) if g < LAST else 0
+    return max(over, short, 0)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3])
+def test_a_window_of_a_group_holds_the_points_that_are_no_further_off(n: int) -> None:
+    for rows in itertools.combinations_with_replacement(range(LAST + 1), n):
+        z = np.array(rows, dtype=np.int64)
+        for rank, anchor in itertools.product(range(-1, n + 2), range(n + 2)):
+            made = group_windows(z, (rank,), anchor, LAST)
+            for a in range(2 * n + 4):
+                (low,), (high,) = made.ends(np.array([a]))
+                inside = [g for g in range(LAST + 1) if half_rows_off(z, g, rank, anchor) <= a]
+                assert inside == list(range(low[0], high[0] + 1))
+
+
+def moves_of_groups(ranks: tuple[int, ...], anchor: int, follow: int = 1) -> tuple[int, int]:
+    """Return by how much a row raises one choice over another, if it stays in its group, and if it enters one.
+
+    ``follow`` is how many half rows a rank moves by with its group's size.
+    """
+    tuples = list(itertools.product(range(LAST + 1), repeat=len(ranks)))
+
+    def utilities(rows: tuple[int, ...]) -> np.ndarray:
+        z = np.array(rows, dtype=np.int64)
+        own = anchor + (follow - 1) * (anchor - z.size)
+        return np.array(
+            [-max(half_rows_off(z, g, r, own) for g, r in zip(one, ranks, strict=True)) for one in tuples]
+        )
+
+    stays, enters = 0, 0
+    for size in range(4):
+        for rest in itertools.combinations_with_replacement(range(LAST + 1), size):
+            with_row = [utilities((*rest, value)) for value in range(LAST + 1)]
+            without = utilities(rest)
+            enters = max(enters, *(int(np.ptp(one - without)) for one in with_row))
+            stays = max(stays, *(int(np.ptp(a - b)) for a, b in itertools.combinations(with_row, 2)))
+    return stays, enters
+
+
+@pytest.mark.parametrize("ranks", [(1,), (1, 2), (0, 2)])
+def test_a_row_that_changes_its_group_costs_as_much_as_one_that_stays(ranks: tuple[int, ...]) -> None:
+    for anchor in (0, 2, 3):
+        stays, enters = moves_of_groups(ranks, anchor)
+        # It leaves one group and enters another, which are chosen from independently.
+        assert stays <= 4 and 2 * enters <= 4
+    assert moves_of_groups(ranks, 3) == (4, 2)
+    # Ranks that are fixed, or that follow all of a group's own size, cost twice as much.
+    assert max(moves_of_groups(ranks, 3, follow)[1] for follow in (0, 2)) == 4

@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpstats.quantiles.rank_errors import Law, binomial, least_distance, offset_ranks, rank_errors
+from dpstats.quantiles.rank_errors import (
+    Law,
+    binomial,
+    group_rank_errors,
+    least_distance,
+    least_group_distances,
+    offset_ranks,
+    rank_errors,
+)
 from dpstats.release.noise import ExactNoise, SimulatedNoise
 
 
@@ -124,3 +132,51 @@ def test_the_least_distance_grows_with_points_places_and_scale() -> None:
     assert base < least_distance(2, 2.0, 10**6, 1e-3) and base < least_distance(2, 2.0, 1000, 1e-5)
     assert base < least_distance(2, 2.0, 1000, 1e-3, count=2)
     assert least_distance(2, 2.0**-9, 1 << 40, 1e-6) == 1
+
+
+def test_the_law_of_a_group_is_that_of_one_number_of_a_tuple() -> None:
+    # By enumeration: the largest distance counts, two half rows for each row.
+    at = np.arange(-30, 31)
+    for size, scale in ((1, 1.5), (2, 1.5), (3, 1.0)):
+        pmf = np.zeros(at.size)
+        for v in itertools.product(at if size < 3 else at[15:46], repeat=size):
+            pmf[v[0] + 30] += math.exp(-max(map(abs, v)) / scale)
+        law = group_rank_errors(size, scale)
+        inside = slice(-law.first - 8, -law.first + 9)
+        np.testing.assert_allclose(law.pmf[inside], (pmf / pmf.sum())[22:39], rtol=1e-3)
+    # About sqrt((m + 1)(m + 2)/3) scales.
+    assert group_rank_errors(2, 20.0).std == pytest.approx(2 * 20, rel=0.01)
+
+
+@pytest.mark.parametrize("rows_per_place", [1, 4, 80])
+@pytest.mark.parametrize(("size", "scale"), [(1, 1.5), (2, 1.0), (3, 0.5)])
+def test_beyond_the_least_distances_no_bound_draws_points_of_a_group(
+    rows_per_place: int, size: int, scale: float
+) -> None:
+    # By enumeration, as above: all ranks at the largest of the distances, and the nearest alone at its own.
+    n, out, share = 80, 300, 1e-3
+    places = np.arange(n // rows_per_place + out)
+    below = np.minimum(places * rows_per_place, n)
+    up_to = np.minimum((places + 1) * rows_per_place, n)
+    least = least_group_distances(size, scale, places.size, share)
+    assert list(least) == sorted(least)
+
+    def drawn(ranks: list[int]) -> float:
+        offs = [np.maximum(np.maximum(below - r, r - up_to), 0) for r in ranks]
+        cells = [
+            np.unique(np.stack([off, places >= n // rows_per_place]), axis=1, return_counts=True)
+            for off in offs
+        ]
+        weight, outside = 0.0, 0.0
+        for one in itertools.product(*[range(values.shape[1]) for values, _ in cells]):
+            values = [cells[j][0][:, i] for j, i in enumerate(one)]
+            each = math.prod(int(cells[j][1][i]) for j, i in enumerate(one))
+            mass = each * math.exp(-max(int(v[0]) for v in values) / scale)
+            weight += mass
+            outside += mass * any(v[1] for v in values)
+        return outside / weight
+
+    # Each number of points is drawn there at most with its share.
+    assert drawn([n - distance for distance in least]) <= size * share
+    if rows_per_place == 1:
+        assert drawn([n - least[0] // 3] * size) > size * share

@@ -15,7 +15,17 @@ from scipy import stats
 
 from dpstats.errors import ScaleOutOfRange
 from dpstats.release import groups
-from dpstats.release.groups import Bounds, Cells, Exponentials, Windows, choose, first_reach, located
+from dpstats.release.groups import (
+    Bounds,
+    Cells,
+    Exponentials,
+    Nested,
+    Windows,
+    choose,
+    first_reach,
+    located,
+    nested_reach,
+)
 from dpstats.release.noise import ExactNoise, SimulatedNoise
 
 LAST = 6
@@ -229,7 +239,45 @@ def test_cells_have_their_law() -> None:
     assert all(a <= b for a, b in zip(low, high, strict=True))
 
 
+def nested(last: int = 8) -> Nested:
+    """Return windows around 3 and 5 that grow by one place to each side."""
+    middle = np.array([[3], [5]])
+    return Nested(lambda a: (np.maximum(middle - a, 0), np.minimum(middle + a, last)), 2, last + 1)
+
+
+def test_nested_windows_have_their_law() -> None:
+    made = nested()
+    at = np.arange(9)
+    far = np.maximum.outer(np.abs(at - 3), np.abs(at - 5))
+    expected = np.exp(-far / 1.5)
+    expected /= expected.sum()
+    for source, count in ((SimulatedNoise(np.random.default_rng(3)), 50_000), (ExactNoise(), 3000)):
+        drawn = source.candidate(made, 1.5, count)
+        counts = np.bincount(9 * drawn[:, 0] + drawn[:, 1], minlength=81).astype(float)
+        often = expected.ravel() > 0.01
+        both = [np.append(x[often], x[~often].sum()) for x in (counts, expected.ravel() * count)]
+        # False alarm 1e-6.
+        assert stats.chisquare(*both).pvalue > 1e-6
+
+
+def test_weights_of_nested_windows_are_enclosed() -> None:
+    made = nested()
+    # Beyond eight windows all have 81 tuples.
+    decay = math.exp(-1 / 1.5)
+    lengths = [np.prod([b - a + 1 for a, b in zip(*made.box(0, k), strict=True)]) for k in range(60)]
+    total = sum(length * decay**k for k, length in enumerate(lengths)) + 81 * decay**60 / (1 - decay)
+    for level in (0, 1):
+        low, high = made.columns(1.5, level, 0)
+        # What is left out is at most 81 e^-50 or so.
+        assert low[-1] <= total * 2.0 ** (256 << level) * (1 + 1e-12) and low[-1] < high[-1] < low[-1] * (
+            1 + 1e-15
+        )
+        assert low[3] / low[-1] == pytest.approx(sum(n * decay**k for k, n in enumerate(lengths[:4])) / total)
+
+
 def test_a_scale_of_too_many_windows_is_refused() -> None:
-    assert first_reach(2.0, 2) < 200
+    assert first_reach(2.0, 2) < 200 and nested_reach(4.0, 2, 1 << 20) < 400
+    with pytest.raises(ScaleOutOfRange, match="epsilon is too small"):
+        nested_reach(4 / 1e-3, 3, 1 << 20)
     with pytest.raises(ScaleOutOfRange, match="epsilon is too small"):
         first_reach(2 / 1e-4, 2)

@@ -1,7 +1,7 @@
-"""What a plan consists of: kinds of noisy stages, each with the cost that follows from its noise.
+"""The stages of a plan: kinds of noisy releases, each with the privacy cost that follows from its noise.
 
-A stage holds what is drawn (the law, its scale) and what it hides (the sensitivity). What an accountant
-sees of it is *derived* from these and stored nowhere: noise that is changed changes the claim with it.
+A stage stores the noise (distribution and scale) and the sensitivity. The event for the accountant is *derived* from
+these and never stored. Changing the noise therefore changes the claimed cost.
 """
 
 from __future__ import annotations

@@ -26,28 +26,28 @@ class Stage:
     Attributes
     ----------
     name : str
-        What is released.
+        Name of the released numbers.
     noise : {"laplace", "gaussian", "joint"}
-        The law of the noise: discrete, on the lattice of the release. "joint" is for numbers that a row moves all the
-        same way: P(v) falls by e in every ``scale_steps`` of max(0, v) - min(0, v).
+        Distribution of the noise: discrete, on the lattice of the release. "joint" is for numbers that a row changes in
+        the same direction: P(v) falls by e in every ``scale_steps`` of max(0, v) - min(0, v).
     size : int
-        How many numbers are released.
+        Number of released numbers.
     spacing : float or tuple of float
-        The length of one step of the released numbers, in their units; one per number or common.
+        Length of one step of the released numbers, in their units. One per number, or a common one.
     sensitivity_steps : int
-        Largest distance of the integers between neighbouring datasets, in steps: l1 for Laplace noise, l2 for
-        Gaussian noise, max(0, v) - min(0, v) of their difference v for joint noise.
+        Largest distance of the integers between neighboring datasets, in steps. The distance is l1 for Laplace noise
+        and l2 for Gaussian noise. For joint noise it is max(0, v) - min(0, v) of the difference v.
     scale_steps : float
         Scale (Laplace) or standard deviation (Gaussian) of the noise, in steps.
     neighbors : Neighbors
-        The relation that the sensitivity is for.
+        Neighboring relation of the sensitivity.
     concentrated : bool, default=False
-        Whether Gaussian noise is accounted for by zero-concentrated privacy, as it is on a lattice too coarse for
-        the exact curve.
+        Whether the accountant uses zero-concentrated privacy for Gaussian noise. This is necessary on a lattice too
+        coarse for the exact curve.
     times : int, default=1
-        The numbers are this many releases alike; the sensitivity is that of each.
+        Number of equal releases in the numbers. The sensitivity is per release.
     part : str, default=""
-        Which rows it is about; stages of different parts are about different rows, those of "" about all.
+        Rows that the stage reads. Stages of different parts read disjoint sets of rows, and "" reads all.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class Stage:
 
     @property
     def event(self) -> Event:
-        """What an accountant sees of each of the releases alike."""
+        """Event of each of the equal releases."""
         sensitivity, scale = self.sensitivity_steps, self.scale_steps
         if self.noise == "laplace":
             return DiscreteLaplace(sensitivity, scale, neighbors=self.neighbors)
@@ -94,7 +94,7 @@ class Stage:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """All that an accountant sees."""
+        """Events of the stage for the accountant."""
         return (self.event,) * self.times
 
     @property
@@ -106,8 +106,8 @@ class Stage:
     def sensitivity(self) -> float | NDArray[np.float64]:
         """The sensitivity in the units of the release.
 
-        With one spacing per column the steps are the common unit: entry j is the sensitivity in
-        the units of column j, of the integers with every column measured in its own steps.
+        With one spacing per column, the steps are the common unit. Entry j is the sensitivity of the integers in the
+        units of column j.
         """
         return _scaled(self.spacing, self.sensitivity_steps)
 
@@ -120,17 +120,17 @@ class Stage:
     def noise_std(self) -> float | NDArray[np.float64]:
         """Standard deviation of the noise of a number, in the units of the release."""
         if self.noise == "joint":
-            # Of n numbers that are not discrete, which it nears from above as the scale grows.
+            # This is the value for continuous noise. The discrete value approaches it from above as the scale grows.
             return self.noise_scale * math.sqrt((self.size + 2) * (self.size + 3) / 6)
         return self.noise_scale * _std_of(self.noise)
 
     def facts(self) -> dict[str, Any]:
-        """Return what a reader of the plan has to know, by name."""
+        """Return the facts of the stage, by name."""
         scale = np.asarray(self.noise_scale).tolist()
         return {"name": self.name, "noise": self.noise, "size": self.size, "noise_scale": scale}
 
     def describe(self, n_candidates: int | None = None) -> str:
-        """Return a line of a plan as it is printed."""
+        """Return the line of the stage in a printed plan."""
         return f"{self.name}: {self.size} numbers, {self.noise} noise of scale {_range(self.noise_scale)}"
 
 
@@ -144,7 +144,7 @@ class Block:
     size : int
     spacing : float or tuple of float
     unit_steps : float
-        What the block is measured in, in its own steps: the noise is the stage's scale times it.
+        Unit of the block, in its own steps. The scale of its noise is the scale of the stage times this unit.
 
     Examples
     --------
@@ -164,10 +164,10 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class JointStage:
-    """Several blocks of integers with noise of one law, each at a scale of its own: one release.
+    """Several blocks of integers released jointly, with one noise distribution and a separate scale per block.
 
-    It costs what the worst pair of neighbours moves *all* blocks by, together, and not the sum of what each
-    block's own worst pair does.
+    The cost follows from the joint sensitivity: the largest change of *all* blocks for one pair of neighbors. It does
+    not add up the worst pairs of the separate blocks.
 
     Attributes
     ----------
@@ -175,12 +175,12 @@ class JointStage:
     noise : {"laplace", "gaussian"}
     blocks : tuple of Block
     sensitivity : float
-        Largest distance between neighbouring datasets of all blocks together, each in its ``unit_steps``: l1 for
-        Laplace noise, l2 for Gaussian noise.
+        Largest joint distance of all blocks between neighboring datasets, each in its ``unit_steps``: l1 for Laplace
+        noise, l2 for Gaussian noise.
     scale : float
         Scale (Laplace) or standard deviation (Gaussian) of the noise, in the same units.
     neighbors, concentrated, part
-        As for `Stage`.
+        The same as in `Stage`.
 
     Examples
     --------
@@ -200,7 +200,7 @@ class JointStage:
     part: str = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
-        # A list could be changed after it was paid for.
+        # Convert to a tuple, because a list could change after the charge.
         object.__setattr__(self, "blocks", tuple(self.blocks))
         check_counts(blocks=len(self.blocks))
         for block in self.blocks:
@@ -208,12 +208,12 @@ class JointStage:
 
     @property
     def size(self) -> int:
-        """How many numbers are released."""
+        """Number of released numbers."""
         return sum(block.size for block in self.blocks)
 
     @property
     def event(self) -> Event:
-        """What an accountant sees: one event for all blocks."""
+        """Event for all blocks together."""
         movement = quotient_up(self.sensitivity, self.scale)
         if self.noise == "laplace":
             return Pure(movement, neighbors=self.neighbors)
@@ -222,11 +222,11 @@ class JointStage:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """All that an accountant sees."""
+        """Events of the stage for the accountant."""
         return (self.event,)
 
     def scale_steps(self, block: Block) -> float:
-        """Return the scale of a block's noise, in its steps: what is drawn."""
+        """Return the scale of the noise of a block, in its steps. The noise is drawn with this scale."""
         return up(Fraction(self.scale) * Fraction(block.unit_steps))
 
     def noise_scale(self, block: Block) -> float | NDArray[np.float64]:
@@ -238,7 +238,7 @@ class JointStage:
         return self.noise_scale(block) * _std_of(self.noise)
 
     def facts(self) -> dict[str, Any]:
-        """Return what a reader of the plan has to know, by name."""
+        """Return the facts of the stage, by name."""
         blocks = [
             {"name": b.name, "size": b.size, "noise_scale": np.asarray(self.noise_scale(b)).tolist()}
             for b in self.blocks
@@ -246,7 +246,7 @@ class JointStage:
         return {"name": self.name, "noise": self.noise, "size": self.size, "blocks": blocks}
 
     def describe(self, n_candidates: int | None = None) -> str:
-        """Return the lines of a plan as it is printed."""
+        """Return the lines of the stage in a printed plan."""
         lines = [
             f"{block.name}: {block.size} numbers, {self.noise} noise of scale {_range(self.noise_scale(block))}"
             for block in self.blocks

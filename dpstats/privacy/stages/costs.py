@@ -1,4 +1,4 @@
-"""What stages share in computing their costs: counts that are checked, and functions that are never below the truth."""
+"""Functions for the costs of stages: checked counts, and results that are never below the exact values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpstats.privacy.rounding import up
 
 
 def check_counts(**counts: int) -> None:
-    """Refuse counts below 1: what is counted so would cost nothing, and be drawn all the same."""
+    """Raise an error for counts below 1. Otherwise numbers would be drawn without a privacy cost."""
     for name, count in counts.items():
         check_integer(name, count, at_least=1)
 
@@ -40,7 +40,7 @@ def log_up(odds: Fraction) -> float:
     """Return a float that is at least the logarithm of rational odds above 1, to within an ulp."""
     with localcontext() as context:
         context.prec = 60
-        # ln is right to the last of 60 digits; what is added is far more than that, and far less than an ulp.
+        # ln is accurate to 60 digits. The added amount is much larger than its error and much smaller than an ulp.
         exact = (Decimal(odds.numerator) / Decimal(odds.denominator)).ln() * (1 + Decimal(10) ** -35)
     return up(Fraction(exact))
 

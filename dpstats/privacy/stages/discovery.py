@@ -148,7 +148,7 @@ class Discovery:
         return {"name": self.name, "noise": self.noise, "threshold": self.threshold, "blocks": blocks}
 
     def describe(self, n_candidates: int | None = None) -> str:
-        """Return the lines of a plan as it is printed."""
+        """Return the lines of the stage in a printed plan."""
         lines = [
             f"{b.name}: {self.width(b)} numbers, {self.noise} noise of scale {self.touched.noise_scale(b):.6g}"
             for b in self.blocks

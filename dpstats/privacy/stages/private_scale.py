@@ -1,4 +1,4 @@
-"""Noise whose scale is private: by the smooth sensitivity, or one of declared stages that an earlier release chose."""
+"""Noise with a private scale: by the smooth sensitivity, or of one of several stages that an earlier release chose."""
 
 from __future__ import annotations
 
@@ -23,26 +23,29 @@ from dpstats.privacy.stages.costs import check_counts, log_up, norm_tail_up, twi
 
 @dataclass(frozen=True, slots=True)
 class Smooth:
-    """Integers with noise whose scale is private: one of public ``levels``, that neighbours are next to.
+    """Integers with noise at a private scale.
+
+    The scale is one of the public ``levels``. Neighboring datasets have equal or adjacent levels.
 
     Attributes
     ----------
     name : str
     spacing : float
-        The length of one step of the integers, in their units.
+        Length of one step of the integers, in their units.
     levels : tuple of float
-        Rising scales, in steps: the public ones that there are.
+        Possible scales in increasing order, in steps. They are public.
     sensitivity_share : float
-        A level is at least the integers' own sensitivity at these data (l1) over this.
+        A level is at least the local sensitivity of the integers at these data (l1) divided by this number.
     far : float
-        Of Laplace noise: the exponent, at the larger of two neighbouring levels, beyond which noise is given up. This
-        and ``sensitivity_share`` are the epsilon, and 2 e^(-far/(ratio - 1)) the delta, ratio that of the levels.
+        For Laplace noise: the exponent, at the larger of two adjacent levels, beyond which only delta bounds the loss.
+        This number plus ``sensitivity_share`` is the epsilon. The delta is 2 e^(-far/(ratio - 1)), where ratio is the
+        ratio of adjacent levels.
     size : int, default=1
-        How many integers, which a row moves together.
+        Number of integers. A row changes them jointly.
     noise : {"laplace", "cauchy", "student"}, default="laplace"
         P(k) falls as ``e^(-|k|/level)``, ``1/(level^2 + k^2)`` or its square; the last two are pure.
     neighbors, part
-        As for `Stage`.
+        The same as in `Stage`.
 
     Examples
     --------
@@ -63,7 +66,7 @@ class Smooth:
     part: str = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
-        # A list could be changed after it was paid for.
+        # Convert to a tuple, because a list could change after the charge.
         object.__setattr__(self, "levels", tuple(self.levels))
         check_counts(levels=len(self.levels), size=self.size)
         check_choice("noise", self.noise, list(SMOOTH_LAWS))
@@ -77,12 +80,12 @@ class Smooth:
 
     @property
     def limits(self) -> NDArray[np.int64]:
-        """How far one row may move the integers at most, at each level of the noise, in steps."""
+        """Largest change of the integers by one row, at each level of the noise, in steps."""
         return _limits(self.levels, self.sensitivity_share)
 
     @property
     def event(self) -> Event:
-        """What an accountant sees: docs/proofs/smooth-sensitivity.md, theorems 2 and 3."""
+        """Event for the accountant: docs/proofs/smooth-sensitivity.md, theorems 2 and 3."""
         share, ratio = Fraction(self.sensitivity_share), self.ratio
         apart = Fraction(log_up(ratio)) if ratio > 1 else Fraction(0)
         if self.noise != "laplace":
@@ -90,7 +93,8 @@ class Smooth:
                 raise DPStatsError(
                     f"{self.noise} noise has levels below {LEAST_HEAVY:g} steps. This is a defect"
                 )
-            # Where noise slides most its scale does not matter, and the other way round: not the sum of the two.
+            # Where a shift changes the density most, the scale has no effect, and the reverse. So the cost is not the
+            # sum of both.
             power = (SMOOTH_LAWS[self.noise] + 1) // 2
             both = power * Fraction(root_up(share**2 + apart**2))
             scales = (self.size * (power - 1) + (self.size - 1) * power) * apart
@@ -105,39 +109,40 @@ class Smooth:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """All that an accountant sees."""
+        """Events of the stage for the accountant."""
         return (self.event,)
 
     def facts(self) -> dict[str, Any]:
-        """Return what a reader of the plan has to know, by name: the scale is private, and no one knows it."""
+        """Return the facts of the stage, by name. The scale is private and therefore not included."""
         return {"name": self.name, "noise": self.noise, "size": self.size, "levels": len(self.levels)}
 
     def describe(self, n_candidates: int | None = None) -> str:
-        """Return a line of a plan as it is printed."""
+        """Return the line of the stage in a printed plan."""
         numbers = "1 number" if self.size == 1 else f"{self.size} numbers"
         law = {"student": "Student (3 degrees of freedom)"}.get(self.noise, self.noise.capitalize())
         return f"{self.name}: {numbers}, {law} noise of a private scale, by the smooth sensitivity"
 
 
 SMOOTH_LAWS = {"laplace": 0, "cauchy": 1, "student": 3}
-"""Laws that noise of a private scale can have, and the degrees of freedom of those that are powers."""
+"""Distributions for noise with a private scale, and their degrees of freedom for power laws."""
 LEAST_HEAVY = 8.0
-"""Steps below which a law of powers on the integers is told from the one on the line."""
+"""Number of steps below which a power-law distribution on the integers is distinguished from the continuous one."""
 HEAVY_SLACK = Fraction(1, 2**50)
-"""What their difference costs at most from there on, for each number."""
+"""Largest cost of this difference for larger scales, per number."""
 
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """One of several stages alike, which an earlier release chose: their scales differ, and their costs do not.
+    """One of several stages, chosen by an earlier release. Their scales differ, but their costs are equal.
 
     Attributes
     ----------
     name : str
+        Name of the stage.
     options : tuple of Stage
-        With Laplace noise, of one size.
+        Possible stages, with Laplace noise and equal sizes.
     part
-        As for `Stage`.
+        The same as in `Stage`.
 
     Examples
     --------
@@ -162,7 +167,7 @@ class OneOf:
 
     @property
     def size(self) -> int:
-        """How many numbers are released."""
+        """Number of released numbers."""
         return self.options[0].size
 
     @property
@@ -172,22 +177,22 @@ class OneOf:
 
     @property
     def event(self) -> Event:
-        """What an accountant sees: the dearest of the options, whichever it is."""
+        """Event for the accountant: the most expensive of the options."""
         costs = [Fraction(stage.sensitivity_steps) / Fraction(stage.scale_steps) for stage in self.options]
         return Pure(up(max(costs)), neighbors=self.neighbors)
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """All that an accountant sees."""
+        """Events of the stage for the accountant."""
         return (self.event,)
 
     def facts(self) -> dict[str, Any]:
-        """Return what a reader of the plan has to know, by name."""
+        """Return the facts of the stage, by name."""
         scales = [float(np.max(stage.noise_scale)) for stage in self.options]
         return {"name": self.name, "noise": self.noise, "size": self.size, "noise_scale": scales}
 
     def describe(self, n_candidates: int | None = None) -> str:
-        """Return a line of a plan as it is printed."""
+        """Return the line of the stage in a printed plan."""
         ends = [f"{np.max(self.options[i].noise_scale):.6g}" for i in (0, -1)]
         return (
             f"{self.name}: {self.size} numbers, Laplace noise of one of {len(self.options)} scales, "

@@ -1,4 +1,4 @@
-"""What is drawn for every row, or for none: randomized response, coins, and a secret order."""
+"""Randomized response of every row, and random numbers that depend on no row: coins and a secret order."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from dpstats.privacy.stages.costs import log_up
 
 @dataclass(frozen=True, slots=True)
 class Responses:
-    """Every row's own answer, kept with a public probability, else another one at random.
+    """Randomized response: every row keeps its answer with a public probability, otherwise another is drawn uniformly.
 
     Attributes
     ----------
     name : str
+        Name of the stage.
     n_categories : int
         Answers are 0, ..., n_categories - 1.
     keep_grains : int
         The probability to keep an answer, in multiples of ``1/GRAIN``.
     neighbors
-        As for `Stage`. Rows answer apart, so that all of them cost what one does.
+        The same as in `Stage`. Rows answer independently, so all rows together have the cost of one row.
 
     Examples
     --------
@@ -45,39 +46,41 @@ class Responses:
 
     @property
     def event(self) -> Event:
-        """What an accountant sees: randomized response is the worst pure release, exactly."""
+        """Event for the accountant: randomized response is exactly the worst pure release."""
         kept = self.keep_grains * (self.n_categories - 1)
         return Pure(log_up(Fraction(kept, self.GRAIN - self.keep_grains)), neighbors=self.neighbors)
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """All that an accountant sees."""
+        """Events of the stage for the accountant."""
         return (self.event,)
 
     @property
     def keep_probability(self) -> float:
-        """The probability that an answer is kept."""
+        """Probability of keeping an answer."""
         return self.keep_grains / self.GRAIN
 
     def facts(self) -> dict[str, Any]:
-        """Return what a reader of the plan has to know, by name."""
+        """Return the facts of the stage, by name."""
         return {"name": self.name, "noise": self.noise, "keep_probability": self.keep_probability}
 
     def describe(self, n_candidates: int | None = None) -> str:
-        """Return a line of a plan as it is printed."""
+        """Return the line of the stage in a printed plan."""
         return f"{self.name}: one response a row, kept with probability {self.keep_probability:.6g}"
 
 
 @dataclass(frozen=True, slots=True)
 class Coins:
-    """Uniform signs that an algorithm tosses; they depend on no row and cost nothing.
+    """Uniform random signs of an algorithm. They depend on no row and have no privacy cost.
 
     Attributes
     ----------
     name : str
+        Name of the stage.
     shape : tuple of int
+        Shape of the array of signs.
     released : bool, default=False
-        Whether a report is given them, as that of a randomised test is; else they are private.
+        Whether the report gets the signs, as in a randomized test. Otherwise they are private.
 
     Examples
     --------
@@ -99,22 +102,24 @@ class Coins:
         return ()
 
     def facts(self) -> dict[str, Any]:
-        """Return what a reader of the plan has to know, by name."""
+        """Return the facts of the stage, by name."""
         return {"name": self.name, "noise": self.noise, "size": math.prod(self.shape)}
 
     def describe(self, n_candidates: int | None = None) -> str:
-        """Return a line of a plan as it is printed."""
+        """Return the line of the stage in a printed plan."""
         return f"{self.name}: {math.prod(self.shape)} {'coins' if self.released else 'private coins, not released'}"
 
 
 @dataclass(frozen=True, slots=True)
 class Shuffle:
-    """A uniform order of so many things that nobody is told; it depends on no row and costs nothing.
+    """A secret uniform order of ``size`` items. It depends on no row and has no privacy cost.
 
     Attributes
     ----------
     name : str
+        Name of the stage.
     size : int
+        Number of items.
 
     Examples
     --------
@@ -135,9 +140,9 @@ class Shuffle:
         return ()
 
     def facts(self) -> dict[str, Any]:
-        """Return what a reader of the plan has to know, by name."""
+        """Return the facts of the stage, by name."""
         return {"name": self.name, "noise": self.noise, "size": self.size}
 
     def describe(self, n_candidates: int | None = None) -> str:
-        """Return a line of a plan as it is printed."""
+        """Return the line of the stage in a printed plan."""
         return f"{self.name}: a uniform order of {self.size:,}, not released"

@@ -1,4 +1,4 @@
-"""The best of candidates by noisy score, and whole numbers chosen by their utility."""
+"""Selection of the best candidates by noisy score, and of integers by their utility."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ class Selection:
     Attributes
     ----------
     name : str
-        What is selected.
+        Name of the selected candidates.
     noise : {"laplace", "exponential", "gumbel"}
-        The law of the noise that is added to every score; "exponential" is one-sided.
+        Distribution of the noise on every score. "exponential" is one-sided.
     size : int
-        How many candidates are selected; each costs the same.
+        Number of selected candidates. Each has the same cost.
     spacing : float
         The length of one step of a score, in its units.
     sensitivity_steps : int
-        Largest change of any score between neighbouring datasets, in steps.
+        Largest change of any score between neighboring datasets, in steps.
     scale_steps : float
         Scale of the noise, in steps.
     neighbors, part
-        As for `Stage`.
+        The same as in `Stage`.
     candidates : int, optional
-        How many there are to select from; None is as many as are given.
+        Number of candidates. None: the number of given scores.
     times : int, default=1
-        How often noise is drawn: once for all that are selected, or anew for each (peeling).
+        Number of draws of the noise: one draw for all selected candidates, or a new draw for each (peeling).
     monotone : bool, default=False
-        Whether a row moves all scores the same way, which halves the cost.
+        Whether a row changes all scores in the same direction, which halves the cost.
 
     Examples
     --------
@@ -61,7 +61,7 @@ class Selection:
 
     def __post_init__(self) -> None:
         check_counts(size=self.size, times=self.times)
-        # Only Gumbel noise serves several selections at once: its one draw has the law of as many new ones.
+        # Several selections can share one draw of Gumbel noise only: it has the same distribution as repeated draws.
         if self.times not in (1, self.size) or (self.noise != "gumbel" and self.times != self.size):
             raise InvalidParameter(
                 f"times must be {self.size} (new noise for each selection), or 1 for Gumbel noise, got {self.times}"
@@ -69,13 +69,13 @@ class Selection:
 
     @property
     def event(self) -> Event:
-        """What an accountant sees of each that is selected."""
+        """Event for each selected candidate."""
         cost = quotient_up((1 if self.monotone else 2) * self.sensitivity_steps, self.scale_steps)
         return (BoundedRange if self.noise == "gumbel" else Pure)(cost, neighbors=self.neighbors)
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """All that an accountant sees."""
+        """Events of the stage for the accountant."""
         return (self.event,) * self.size
 
     @property
@@ -84,11 +84,11 @@ class Selection:
         return self.spacing * self.scale_steps
 
     def facts(self) -> dict[str, Any]:
-        """Return what a reader of the plan has to know, by name."""
+        """Return the facts of the stage, by name."""
         return {"name": self.name, "noise": self.noise, "size": self.size, "noise_scale": self.noise_scale}
 
     def describe(self, n_candidates: int | None = None) -> str:
-        """Return a line of a plan as it is printed."""
+        """Return the line of the stage in a printed plan."""
         among = self.candidates or n_candidates
         among_words = "" if among is None else f" of {among}"
         return f"{self.name}: {self.size}{among_words}, {self.noise} noise of scale {self.noise_scale:.6g}"
@@ -96,24 +96,24 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Whole numbers chosen by their utility, among more candidates than could be listed.
+    """Integers chosen by their utility, among more candidates than can be listed.
 
     The probability of a candidate is proportional to e^(utility/scale): the exponential mechanism.
 
     Attributes
     ----------
     name : str
-        What is chosen.
+        Name of the chosen numbers.
     size : int
-        How many numbers.
+        Number of chosen numbers.
     range_steps : int
-        By how much more a row can raise the utility of one candidate than of another, in steps.
+        Largest change, by one row, of the difference between the utilities of two candidates, in steps.
     scale_steps : float
-        By how many steps of utility a candidate has to be better to be e times as likely.
+        Difference of utilities, in steps, that makes a candidate e times as likely.
     candidates : int
-        How many places each number can have.
+        Number of candidates for each number.
     neighbors, part
-        As for `Stage`.
+        The same as in `Stage`.
     words : str
         What `describe` prints behind the name, with fields ``size``, ``candidates`` and ``scale``.
 
@@ -144,16 +144,16 @@ class Choice:
 
     @property
     def event(self) -> Event:
-        """What an accountant sees: log-probabilities move within this range."""
+        """Event for the accountant: the range of the changes of log-probabilities."""
         return BoundedRange(quotient_up(self.range_steps, self.scale_steps), neighbors=self.neighbors)
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """All that an accountant sees."""
+        """Events of the stage for the accountant."""
         return (self.event,)
 
     def facts(self) -> dict[str, Any]:
-        """Return what a reader of the plan has to know, by name."""
+        """Return the facts of the stage, by name."""
         return {
             "name": self.name,
             "noise": self.noise,
@@ -163,6 +163,6 @@ class Choice:
         }
 
     def describe(self, n_candidates: int | None = None) -> str:
-        """Return a line of a plan as it is printed."""
+        """Return the line of the stage in a printed plan."""
         words = self.words.format(size=self.size, candidates=self.candidates, scale=self.scale_steps)
         return f"{self.name}: {words}"

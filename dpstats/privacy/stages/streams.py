@@ -23,7 +23,7 @@ class Comparisons:
     spacing : float
         The length of one step of a value, in its units.
     sensitivity_steps : int
-        Largest change of any value between neighbouring datasets, in steps.
+        Largest change of any value between neighboring datasets, in steps.
     threshold_steps : int
         The public threshold, in steps.
     threshold_scale_steps, question_scale_steps : float
@@ -33,11 +33,11 @@ class Comparisons:
     answer_scale_steps : float, optional
         Scale of the noise of a value that is released, which it is if above; None: none is.
     redrawn : bool, default=True
-        Whether the threshold's noise is drawn anew after an answer above, or once for the whole stream.
+        Whether the noise of the threshold is redrawn after each answer above it, or drawn once for the whole stream.
     answer_noise : {"laplace", "gaussian"}, default="laplace"
-        The law of the noise of a value that is released.
+        Distribution of the noise of a released value.
     neighbors
-        As for `Stage`.
+        The same as in `Stage`.
 
     Examples
     --------
@@ -93,12 +93,12 @@ class Comparisons:
         return comparisons + value.events * self.max_above
 
     def facts(self) -> dict[str, Any]:
-        """Return what a reader of the plan has to know, by name."""
+        """Return the facts of the stage, by name."""
         scales = (self.threshold_scale_steps * self.spacing, self.question_scale_steps * self.spacing)
         return {"name": self.name, "noise": self.noise, "max_above": self.max_above, "noise_scale": [*scales]}
 
     def describe(self, n_candidates: int | None = None) -> str:
-        """Return a line of a plan as it is printed."""
+        """Return the line of the stage in a printed plan."""
         scales = (self.threshold_scale_steps * self.spacing, self.question_scale_steps * self.spacing)
         return (
             f"{self.name}: up to {self.max_above} above, Laplace noise of scale {scales[0]:.6g} on the threshold and "

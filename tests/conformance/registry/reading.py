@@ -8,7 +8,7 @@ import numpy as np
 
 from dpstats.data.keys import read_labels
 from dpstats.data.tables import Table
-from dpstats.groups import GroupMeans, MeanPerRow
+from dpstats.groups import GroupMeans, GroupQuantiles, MeanPerRow
 from dpstats.groups.mean_per_row import unit_places
 from dpstats.privacy import Choice, Discovery, Plan, Selection
 from dpstats.queries.base import HistogramRelease
@@ -16,7 +16,7 @@ from dpstats.queries.workload import WorkloadRelease
 from dpstats.ranks.rank_tests import GroupRankTest
 from dpstats.regression import PrivateLogisticRegression
 from dpstats.regression.base import Regression
-from dpstats.release.groups import Windows
+from dpstats.release.groups import Nested, Windows
 from dpstats.release.noise import SimulatedNoise
 from dpstats.release.session import Session
 from dpstats.survival.base import SurvivalEstimator
@@ -87,6 +87,8 @@ def ends_of(groups: Any) -> list[int]:
     """Return the exact integers that the weights of candidates are made of."""
     if isinstance(groups, Windows):
         return [int(k) for side in groups.ends(FIRST, FIRST) for k in side.ravel()]
+    if isinstance(groups, Nested):
+        return [int(k) for side in groups.ends(FIRST) for k in side.ravel()]
     return [int(k) for k in (*groups.low, *groups.high, groups.best, groups.left, groups.right, groups.step)]
 
 
@@ -106,7 +108,7 @@ def table_of(estimator: Any, X: Any) -> Table:
         return Table(np.floor(X), groups=beside)
     if isinstance(estimator, GroupMeans) and estimator.groups == "discover":
         return Table(X, labels=read_labels(beside))
-    if isinstance(estimator, GroupMeans):
+    if isinstance(estimator, GroupMeans | GroupQuantiles):
         return Table(X, groups=estimator._categories().codes(beside))
     if isinstance(estimator, SurvivalEstimator):
         times, codes, groups = subjects(estimator, X)
@@ -122,13 +124,13 @@ def outcomes(estimator: Any, X: Any) -> np.ndarray | None:
         _, codes, groups = subjects(estimator, X)
         events = np.array(estimator._event_kinds().values)[codes]
         return np.column_stack([events, np.array(estimator.groups)[groups]])
-    if not isinstance(estimator, Regression | GroupMeans | GroupRankTest):
+    if not isinstance(estimator, Regression | GroupMeans | GroupQuantiles | GroupRankTest):
         return None
     first = np.asarray(X, dtype=np.float64)[:, 0]
     if isinstance(estimator, GroupRankTest):
         # Of digits behind the point, which ranks of whole parts do not depend on.
         return np.floor(1000 * (np.abs(first) % 1)).astype(np.int64) % len(estimator.groups)
-    if isinstance(estimator, GroupMeans):
+    if isinstance(estimator, GroupMeans | GroupQuantiles):
         return (first > 0).astype(int)
     return (first > 0).astype(float) if isinstance(estimator, PrivateLogisticRegression) else 0.5 * first
 
@@ -163,6 +165,8 @@ def fit_rows(estimator: Any, X: Any) -> Any:
 
 def width(entry: Entry) -> int:
     """Return the number of columns that an entry's estimator can be given: its parameters may be per column."""
+    if isinstance(entry.estimator, GroupQuantiles):
+        return 1
     return int(np.shape(entry.dataset)[1])
 
 

@@ -1,0 +1,285 @@
+"""The plan of a quantile of each group, and the ranks that follow from the released sizes of the groups."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.arithmetic import as_int64
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.plan import ReleasePlan
+from dpstats.privacy.rounding import quotient_up
+from dpstats.privacy.stages import Choice, Stage
+from dpstats.quantiles.grid import Grid
+from dpstats.quantiles.plan import (
+    CROWDED,
+    ESCAPED,
+    HIGH,
+    LEAST_SCALE,
+    LOW,
+    POINT,
+    POINTS,
+    SPARE,
+    WIDER,
+    Target,
+)
+from dpstats.quantiles.rank_errors import group_rank_errors, least_group_distances, offset_ranks
+from dpstats.release.groups import nested_reach
+from dpstats.release.noise import check_scale
+
+ROWS = "rows of each group"
+
+_LEAST_SHARE = 0.1
+"""Least part of epsilon that counts the rows of the groups."""
+_SURE = 2.0
+"""How many standard deviations fewer and more rows than counted the ranks allow for."""
+_MIDDLE = 0.5
+"""Part of the difference from its counted number of rows that a group's ranks follow."""
+
+Numbers = NDArray[np.float64]
+
+
+class Aims(NamedTuple):
+    """The targets of a group of a counted size, by rising rank, and the number of rows that was counted."""
+
+    anchor: int
+    targets: tuple[Target, ...]
+
+    @property
+    def kinds(self) -> set[int]:
+        """The kinds of points that are reported."""
+        return {target.kind for target in self.targets}
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The ranks that the points aim at."""
+        return tuple(target.rank for target in self.targets)
+
+    def places(self, chosen: Any) -> dict[int, int]:
+        """Return the places of the limits and the point, by kind."""
+        ordered = np.sort(np.asarray(chosen)).tolist()
+        return {target.kind: place for target, place in zip(self.targets, ordered, strict=True)}
+
+
+@dataclass(frozen=True)
+class GroupQuantilesPlan(ReleasePlan):
+    """The plan of a `GroupQuantiles`.
+
+    Attributes
+    ----------
+    groups : tuple
+        The declared groups.
+    q : float
+    grid : Grid
+        The public points that are chosen among.
+    each : int
+        Number of points that are chosen in each group: the limits of an interval, a point, or both.
+    confidence_level : float or None
+    missing : {"error", "drop"}
+    """
+
+    groups: tuple[Any, ...]
+    q: float
+    grid: Grid
+    each: int
+    confidence_level: float | None
+    missing: str
+
+    @property
+    def choice(self) -> Choice:
+        """The stage that chooses points."""
+        stage = self.stages[-1]
+        assert isinstance(stage, Choice)
+        return stage
+
+    @property
+    def rank_scale(self) -> float:
+        """The scale of the choice, in rows."""
+        return self.choice.scale_steps / 2
+
+    @property
+    def rank_error(self) -> float:
+        """Standard deviation of the error of a chosen rank, if rows are evenly spaced."""
+        count = self.noise(ROWS).std * abs(self.q - _MIDDLE)
+        return float(np.max(np.hypot(count, group_rank_errors(self.each, self.rank_scale).std)))
+
+    @property
+    def count_std(self) -> float:
+        """Standard deviation of the noise in the number of rows of a group."""
+        return float(np.max(self.noise(ROWS).std))
+
+    @property
+    def least_rows(self) -> int:
+        """The least number of counted rows at which a group has an estimate and both limits of its interval."""
+        return _least_rows(self)
+
+    @property
+    def crowded_rows(self) -> int:
+        """The number of rows of a group below which coverage may be below the level."""
+        return math.ceil(self.rank_error / (CROWDED * min(self.q, 1 - self.q)))
+
+    def anchor(self, rows: Any) -> NDArray[np.int64]:
+        """Return the numbers of rows that ranks are about, for released numbers of rows."""
+        return as_int64(np.clip(np.rint(rows), 2, self.n_samples))
+
+    def aims(self, anchor: int) -> Aims:
+        """Return the ranks for a group with this counted number of rows."""
+        return _aims(self, anchor)
+
+    def facts(self) -> dict[str, Any]:
+        """Return the facts of the plan other than its stages."""
+        return {
+            "groups": [str(group) for group in self.groups],
+            "q": self.q,
+            "rank_error": self.rank_error,
+            "least_rows": self.least_rows,
+            "step": self.grid.spacing,
+        }
+
+    def notes(self) -> list[str]:
+        """Return the facts as sentences."""
+        least, each = self.least_rows, self.n_samples / len(self.groups)
+        found = [f"standard deviation of a rank's error: about {self.rank_error:.3g} rows of each group"]
+        what = (
+            "an estimate" if self.confidence_level is None else "an estimate and both limits of an interval"
+        )
+        if least > each:
+            found.append(
+                f"warning: a group needs about {least:,} rows for {what}, and n/{len(self.groups)} = {each:.6g} is "
+                "fewer. More rows, a larger epsilon, fewer groups or a coarser step help."
+            )
+        else:
+            found.append(f"a group of about {least:,} rows or more has {what}")
+        return found
+
+    def __str__(self) -> str:
+        return "\n".join([super().__str__(), *(f"  {note}" for note in self.notes())])
+
+
+def group_quantiles_plan(
+    groups: tuple[Any, ...],
+    n: int,
+    q: float,
+    grid: Grid,
+    epsilon: float,
+    level: float | None,
+    missing: str,
+) -> GroupQuantilesPlan:
+    """Return the plan of the sizes of declared groups and of the points that are chosen in each.
+
+    A replaced row may leave one group and enter another. It moves two counts by one. It moves the utility of each of
+    the two groups by half a row, or the utility of its group by one row if it stays.
+    """
+    share = _count_share(q)
+    rows = check_scale(max(quotient_up(2, share * epsilon), LEAST_SCALE))
+    scale = max(quotient_up(4, (1 - share) * epsilon * (1 - 2.0**-50)), LEAST_SCALE)
+    each = _points_of_each(n / len(groups), q, scale / 2, level, grid.declared)
+    nested_reach(scale, each, grid.points)  # refuses a scale that is too wide
+    words = (
+        "{size} of {candidates:,} points, exponential mechanism of scale {scale:.6g} in half rows of a group"
+    )
+    stages = (
+        Stage(ROWS, "laplace", len(groups), 1.0, 2, rows),
+        Choice(POINTS, each * len(groups), 4, scale, grid.points, words=words),
+    )
+    return GroupQuantilesPlan(stages, PrivacyGuarantee(epsilon), n, 1, groups, q, grid, each, level, missing)
+
+
+def _count_share(q: float) -> float:
+    """Return the part of epsilon for the counts that makes the error of a rank least, for two chosen points.
+
+    Its variance is 8 (q - 1/2)^2/share^2 + 16/(1 - share)^2, over epsilon^2.
+    """
+    ratio = math.exp(math.log((q - _MIDDLE) ** 2 / 2) / 3) if q != _MIDDLE else 0.0
+    return max(_LEAST_SHARE, ratio / (1 + ratio))
+
+
+def _points_of_each(n: float, q: float, scale: float, level: float | None, declared: bool) -> int:
+    """Return the number of points of a group: a separate point if it widens the interval by 1% at most."""
+    if level is None:
+        return 1
+    two, three = (group_rank_errors(size, scale).std ** 2 for size in (2, 3))
+    sampling = q * (1 - q) * n
+    return 3 if declared or sampling + three <= WIDER**2 * (sampling + two) else 2
+
+
+def _rank(q: float, n: int) -> int:
+    return math.floor(q * n + 0.5)
+
+
+@lru_cache(maxsize=1 << 14)
+def _aims(plan: GroupQuantilesPlan, anchor: int) -> Aims:
+    """Return the ranks for a group of a counted size.
+
+    Distances from the bounds allow for fewer rows than counted, and those from the quantile for more.
+    """
+    q, size = plan.q, plan.each
+    margin = math.ceil(_SURE * plan.count_std)
+    few, most = max(anchor - margin, 2), min(anchor + margin, plan.n_samples)
+    targets = [Target(_rank(q, few), POINT, 0)] if size != 2 else []
+    level = plan.confidence_level
+    if level is not None:
+        unknown = float(np.max(plan.noise(ROWS).scale)) * abs(q - _MIDDLE)
+        low, high = offset_ranks(q, most, size, plan.rank_scale, (1 - level) / 2, unknown, group_rank_errors)
+        # Ranks of more rows, moved to fewer. Rounding two ranks adds at most one.
+        change = _rank(q, most) - _rank(q, few)
+        targets.append(Target(-1 if low is None else low - change - 1, LOW, 0))
+        targets.append(Target(few + 1 if high is None else high - change + 1, HIGH, 0))
+    share = ESCAPED * (1 - (level or 0.5)) / size
+    least = least_group_distances(size, plan.rank_scale, plan.grid.points, share)
+    kept = _drop_close_targets(targets, few, least)
+    change = _rank(q, anchor) - _rank(q, few)
+    middle = anchor // 2
+    moved = [t._replace(rank=middle if t.kind == SPARE else t.rank + change) for t in kept]
+    return Aims(anchor, tuple(sorted(moved)))
+
+
+def _drop_close_targets(targets: list[Target], n: int, least: tuple[int, ...]) -> list[Target]:
+    """Return targets that the bounds do not draw to them: the others become spare points in the middle.
+
+    A lower limit near the upper bound moves inward, where it is still valid. So does an upper limit near the lower
+    bound.
+    """
+    spare = Target(n // 2, SPARE, 0)
+    while True:
+        found = _nearest_failure(targets, n, least)
+        if found is None:
+            return targets
+        target, side, distance = found
+        if target.kind == SPARE:
+            return [spare] * len(targets)
+        inward = target.kind == LOW + HIGH - side and distance <= n
+        moved = target._replace(rank=n - distance if side == HIGH else distance)
+        targets = [t for t in targets if t != target] + [moved if inward else spare]
+
+
+def _nearest_failure(targets: list[Target], n: int, least: tuple[int, ...]) -> tuple[Target, int, int] | None:
+    """Return a target that is too near to a bound, the side of that bound, and the distance that it needs."""
+    for side in (HIGH, LOW):
+        ordered = sorted((n - t.rank if side == HIGH else t.rank, t) for t in targets)
+        for (distance, target), needed in zip(ordered, least, strict=True):
+            if distance < needed:
+                return target, side, needed
+    return None
+
+
+@lru_cache(maxsize=64)
+def _least_rows(plan: GroupQuantilesPlan) -> int:
+    wanted = {POINT} if plan.confidence_level is None else {LOW, HIGH}
+    unlimited = replace(plan, n_samples=1 << 40)
+
+    def enough(rows: int) -> bool:
+        return wanted <= unlimited.aims(rows).kinds
+
+    low, high = 1, 4
+    while not enough(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
