@@ -45,6 +45,18 @@ def take(frame: Any, name: Any, places: Any) -> Any:
     return values.iloc[places].array if hasattr(values, "iloc") else values[places]
 
 
+def frame_like(X: Any, rows: Any, names: Sequence[Any] | None) -> Any:
+    """Return the array ``rows`` as a data frame of the library of ``X``, or unchanged if ``X`` is no data frame."""
+    if names is None or not hasattr(X, "columns"):
+        return rows
+    if hasattr(X, "iloc"):
+        return type(X)(rows, columns=names)
+    import narwhals as nw
+
+    columns = {name: rows[:, place] for place, name in enumerate(names)}
+    return nw.from_dict(columns, backend=nw.from_native(X).implementation).to_native()
+
+
 def in_memory(X: Any) -> Any:
     """Collect a lazy frame of polars, and return anything else unchanged."""
     polars = sys.modules.get("polars")

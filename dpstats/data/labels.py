@@ -45,6 +45,13 @@ def unit_of(X: Any) -> str:
     return word if same and isinstance(word, str) and word.strip() else "row"
 
 
+def declare_unit(X: Any, unit: str) -> Any:
+    """Return ``X`` with the name of its unit, which only a data frame of pandas can carry."""
+    if unit != "row" and isinstance(getattr(X, "attrs", None), dict):
+        X.attrs[UNIT] = (unit, len(X))
+    return X
+
+
 def by_name(name: str, value: Any, names: list[Any] | None) -> Any:
     """Return a public parameter with one entry per column, or a matrix, in the order of the columns ``names``.
 

@@ -133,7 +133,11 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], ABC):
         level = check_level("level", self.level)
         check_jobs(self.n_jobs)
         check_flag("progress", self.progress)
-        missing = check_missing(self.missing, ["error", "center"])
+        missing = check_missing(
+            self.missing,
+            ["error", "center"],
+            "For a test of the observed rows, put CompleteCases before it.",
+        )
         printed = self._uses_printed_constants()
         reference = Reference.build(self.mean, self.cov, self.null, d)
         design = self._design(n, d, reference)
