@@ -70,7 +70,7 @@ def _audit(options: argparse.Namespace) -> int:
 
 
 def _outputs(column: Any, name: str) -> Any:
-    """Return recorded outputs: numbers where all of them are, else words."""
+    """Return recorded outputs: as numbers if all of them are numbers, otherwise as text."""
     import numpy as np
 
     words = column.tolist()

@@ -63,7 +63,7 @@ class ColumnHistogram:
         return self
 
     def plan(self, n_samples: int, n_features: int = 1) -> ReleasePlan:
-        """Return what a release of so many rows consists of."""
+        """Return the plan of a release for a number of rows."""
         from dpstats.mechanisms import Histogram
         from dpstats.privacy import ReleasePlan
 

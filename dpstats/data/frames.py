@@ -46,7 +46,7 @@ def take(frame: Any, name: Any, places: Any) -> Any:
 
 
 def frame_like(X: Any, rows: Any, names: Sequence[Any] | None) -> Any:
-    """Return the array ``rows`` as a data frame of the library of ``X``, or unchanged if ``X`` is no data frame."""
+    """Return the array ``rows`` as a data frame of the library of ``X``, or unchanged if ``X`` is not a data frame."""
     if names is None or not hasattr(X, "columns"):
         return rows
     if hasattr(X, "iloc"):

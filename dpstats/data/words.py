@@ -76,7 +76,7 @@ FOREIGN = ("_", "+-", "(")
 def number_sql(word: str, otherwise: str = f"error('{NO_NUMBER}')", *, guarded: bool = True) -> str:
     """Return the SQL of the number for an expression of text, with NULL for a missing word.
 
-    ``otherwise`` is the SQL for a non-numeric word. Set ``guarded=False`` only if no word has a part in `FOREIGN`.
+    ``otherwise`` is the SQL for a non-numeric word. Use ``guarded=False`` only for words without parts of `FOREIGN`.
     """
     # Use an expression, because the cast of a bare column would move into the reader, which rejects non-numeric words.
     word = f"coalesce({word}, '')"

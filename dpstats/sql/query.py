@@ -98,7 +98,7 @@ class Measure:
     def moved(self, grouped: bool) -> int:
         """Return the l1 sensitivity of all integers to replacing one row.
 
-        Proof: docs/proofs/elastic-sensitivity.md, "What is counted".
+        Proof: docs/proofs/elastic-sensitivity.md, the section on counts.
         """
         if self.kind == "mean":
             return (4 if grouped else 2) * self.reach
