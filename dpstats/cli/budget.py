@@ -129,7 +129,7 @@ def _history(options: argparse.Namespace) -> None:
 
 
 def _on_one_line(text: Any) -> str:
-    """Return a text on one line, with line breaks escaped."""
+    """Return a printable text on one line."""
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 

@@ -187,7 +187,7 @@ MEAN = ReleaseCommand(
     name="mean",
     help="private means of the columns of a CSV or Parquet file",
     description="Release the private mean of each named column. The number of rows, the column names and "
-    "the bounds are public; two files of the same size that differ in one row are neighbours.",
+    "the bounds are public; two files of the same size that differ in one row are neighbors.",
     add_parameters=_add_parameters,
     build=_build,
     report=_report,

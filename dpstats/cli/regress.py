@@ -295,7 +295,7 @@ REGRESS = ReleaseCommand(
     help="private linear or logistic regression, with intervals that count the noise",
     description="Release the coefficients of a linear model, or a logistic one, with standard errors and intervals "
     "that count sampling error and noise. The number of rows, the names of columns, bounds and levels are public; two "
-    "files of the same size that differ in one row are neighbours.",
+    "files of the same size that differ in one row are neighbors.",
     add_parameters=_add_parameters,
     build=_build,
     report=_report,
