@@ -206,6 +206,7 @@ INSIDE = {
         "totals",
         "unit_totals",
         "contrasts",
+        "differences",
         "anova",
         "results",
         "units",
