@@ -208,6 +208,7 @@ INSIDE = {
         "totals",
         "unit_totals",
         "contrasts",
+        "differences",
         "anova",
         "results",
         "units",
