@@ -1,4 +1,4 @@
-"""From GROUP BY and SELECT to what is computed: declared cells, and one aggregate."""
+"""Parsing of GROUP BY and SELECT into declared cells and one aggregate."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def groups_of(tree: Any, scope: Scope, catalogue: Catalogue) -> Iterator[Group]:
                 f"GROUP BY {known.column.name}: its values must be declared, as they would show which there are: "
                 f"categories={{'{known.table}.{known.column.name}': [...]}}, or bins="
             )
-        # Declared values may be text, as those of a command are.
+        # Declared values may be text, for example from the command line.
         words = known.type.kind in ("text", "date", "time")
         values = catalogue.categories[key]
         literals = tuple(literal(value, words and isinstance(value, str), known) for value in values)
@@ -43,7 +43,7 @@ def groups_of(tree: Any, scope: Scope, catalogue: Catalogue) -> Iterator[Group]:
 def measure_of(
     tree: Any, scope: Scope, groups: tuple[Group, ...], catalogue: Catalogue
 ) -> tuple[Measure, str]:
-    """Return the one aggregate of SELECT, and what it is called."""
+    """Return the only aggregate of SELECT, and its label."""
     found: list[tuple[Measure, str]] = []
     for item in tree.expressions:
         name = ""
@@ -105,7 +105,7 @@ def _bounded(kind: str, known: Known, catalogue: Catalogue) -> Measure:
         and high == int(high)
         and max(abs(low), abs(high)) <= 2**FINEST
     )
-    # 2^-30 of the largest value or finer: what a value is rounded to, at least (see `Measure.of_bits`).
+    # Values are rounded to at most 2^-30 of the largest value (see `Measure.of_bits`).
     spacing = 1.0 if whole else 2.0 ** (math.frexp(max(abs(low), abs(high)))[1] - 30)
     return Measure(
         kind, known.column, known.type, math.floor(low / spacing), math.ceil(high / spacing), spacing

@@ -1,4 +1,4 @@
-"""A query that was understood: a relation, what is counted of its rows, and the categories they fall in."""
+"""A parsed query: a relation, a measure of its rows, and the groups of the rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FINEST = 32
 
 @dataclass(frozen=True)
 class Bin:
-    """Numbers from ``low`` up to ``high``, which the last bin has too."""
+    """Numbers from ``low`` up to ``high``. Only the last bin includes ``high``."""
 
     low: Literal
     high: Literal
@@ -23,7 +23,7 @@ class Bin:
 
     @property
     def value(self) -> str:
-        """What it is called."""
+        """Label of the bin."""
         return f"[{self.low.value:g}, {self.high.value:g}{']' if self.last else ')'}"
 
 
@@ -38,7 +38,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Measure:
-    """What is computed of the rows of a cell, in whole numbers.
+    """A measure of the rows of a cell, in integers.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Measure:
     column : Column, optional
         None for COUNT(*).
     type : ColumnType, optional
-        Of the column.
+        Type of the column.
     low, high : int
         Declared bounds of a value, in steps.
     spacing : float
@@ -62,19 +62,19 @@ class Measure:
 
     @property
     def middle(self) -> int:
-        """What is taken off every value of a mean."""
+        """Constant that is subtracted from every value of a mean."""
         return (self.low + self.high) // 2
 
     @property
     def reach(self) -> int:
-        """How large a value is at most: less its middle, of a mean."""
+        """Largest size of a value, after subtracting the middle for a mean."""
         if self.kind == "mean":
             return max(self.high - self.middle, self.middle - self.low)
         return max(abs(self.low), abs(self.high))
 
     @property
     def parts(self) -> int:
-        """How many numbers there are of a cell: of a mean the count, ``reach`` times, and the sum."""
+        """Number of integers per cell. A mean has two: the count times ``reach``, and the sum."""
         return 2 if self.kind == "mean" else 1
 
     @property
@@ -96,9 +96,9 @@ class Measure:
         )
 
     def moved(self, grouped: bool) -> int:
-        """Return how far all numbers together (l1) move at most where one row goes and another comes.
+        """Return the l1 sensitivity of all integers to replacing one row.
 
-        docs/proofs/elastic-sensitivity.md, "What is counted".
+        Proof: docs/proofs/elastic-sensitivity.md, the section on counts.
         """
         if self.kind == "mean":
             return (4 if grouped else 2) * self.reach
@@ -114,13 +114,13 @@ class Query:
     Attributes
     ----------
     relation : relation
-        Its conditions are those of `dpstats.sql.conditions`.
+        Relation with conditions from `dpstats.sql.conditions`.
     measure : Measure
     groups : tuple of Group
     label : str
-        What the measure is called.
+        Label of the measure.
     unit : tuple of Column
-        Columns that say whose a row of the relation is, all equal, where units are protected; else none.
+        Columns that identify the unit of a row of the relation, all with equal values. Empty if rows are protected.
     text : str
         The query as it was given, which is public.
     """
@@ -134,7 +134,7 @@ class Query:
 
     @property
     def cells(self) -> int:
-        """How many cells the groups have."""
+        """Number of cells of the groups."""
         count = 1
         for group in self.groups:
             count *= len(group.values)
