@@ -178,7 +178,7 @@ def check_release(
     work = _Work(estimator, known, outputs, n_trials, power, random_state)
     items = [work.guarantee()]
     if items[0].verdict == PASSED:
-        items += [work.sensitivity(), work.charge(), work.simulation(), work.audit()]
+        items += [work.sensitivity(), work.payment(), work.simulation(), work.audit()]
         items += [work.caught(name, made) for name, made in (broken or {}).items()]
     return ReleaseCheck(type(estimator).__name__, tuple(items))
 
@@ -248,7 +248,7 @@ class _Work:
             + ("" if attained else " Add worse pairs, or explain why it is less than 1."),
         )
 
-    def charge(self) -> CheckItem:
+    def payment(self) -> CheckItem:
         """Check that a fit charges its plan: a budget of its guarantee pays for one fit."""
         first, claim = self.pairs[0][0], self.claim
         budget = PrivacyBudget(claim.epsilon, claim.delta, neighbors=claim.neighbors)

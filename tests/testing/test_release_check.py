@@ -96,6 +96,13 @@ class AlwaysPrivate(PrivateTotal):
         self.privacy_ = replace(self.privacy_, simulated=False)
 
 
+class Unpaid(PrivateTotal):
+    """Planted bug: it charges no budget."""
+
+    def fit(self, X: Any, y: Any = None) -> Unpaid:
+        return super(Unpaid, self.set_params(budget=None)).fit(X, y)
+
+
 FAR = np.array([[9.0], [0.0], [0.5]]), np.array([[-9.0], [0.0], [0.5]])
 NEAR = np.array([[0.1], [0.0], [0.5]]), np.array([[0.2], [0.0], [0.5]])
 
@@ -119,6 +126,7 @@ def test_a_correct_release_passes_with_its_planted_bugs() -> None:
         (LittleNoise(), {"guarantee"}),
         (ExactBeside(), {"sensitivity", "audit"}),
         (AlwaysPrivate(), {"simulation"}),
+        (Unpaid(), {"charge"}),
     ],
     ids=lambda item: type(item).__name__ if isinstance(item, PrivateEstimator) else None,
 )
