@@ -209,6 +209,7 @@ INSIDE = {
         "totals",
         "unit_totals",
         "contrasts",
+        "differences",
         "anova",
         "results",
         "units",
