@@ -138,7 +138,7 @@ def moved(stage: Stage | JointStage, first: Steps, second: Steps) -> Fraction:
 
 
 def _raised_distance(first: Any, second: Any, power: int) -> int:
-    """Return the sum of the differences of two vectors of integers, raised to a power: exact."""
+    """Return the exact sum of the differences of two integer vectors, each raised to ``power``."""
     return sum(abs(int(x) - int(y)) ** power for x, y in zip(first, second, strict=True) if x != y)
 
 

@@ -64,7 +64,7 @@ def _message(error: BaseException) -> str:
     return str(error)
 
 
-# In the order of the help.
+# The order of commands in the help text
 RELEASES = (
     MEAN,
     SPARSE_MEAN,
@@ -86,7 +86,7 @@ EXTRAS = {
     "formulaic": "formula",
     "pyarrow": "parquet",
 }
-"""Which extra of dpstats installs a package."""
+"""The extra of dpstats that installs each package."""
 
 
 @contextlib.contextmanager
@@ -115,7 +115,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"dpstats {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    # In the order of the help.
+    # The order of commands in the help text
     add_demo(commands)
     plans = add_plans(commands, RELEASES)
     for release in RELEASES:

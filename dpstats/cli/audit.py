@@ -17,7 +17,7 @@ def add_audit(commands: Any) -> None:
     parser = commands.add_parser(
         "audit",
         help="what recorded outputs of a release prove about its epsilon",
-        description="Bound epsilon from below by recorded outputs of a release on two neighbouring datasets, "
+        description="Bound epsilon from below by recorded outputs of a release on two neighboring datasets, "
         "one run per line. The first half of the lines chooses the attack and the second half counts. A claim that is "
         f"proved false ends with exit status {VIOLATION}.",
         epilog=epilog(),
@@ -30,7 +30,7 @@ def add_audit(commands: Any) -> None:
         "--column",
         action="append",
         metavar="NAME",
-        help="the columns that hold the outputs: first of the dataset, then of its neighbour (default: dataset, "
+        help="the columns that hold the outputs: first of the dataset, then of its neighbor (default: dataset, "
         "neighbor)",
     )
     parser.add_argument("--columns", nargs=2, dest="column", help=argparse.SUPPRESS)  # its name until 0.1
@@ -70,7 +70,7 @@ def _audit(options: argparse.Namespace) -> int:
 
 
 def _outputs(column: Any, name: str) -> Any:
-    """Return recorded outputs: numbers where all of them are, else words."""
+    """Return recorded outputs: as numbers if all of them are numbers, otherwise as text."""
     import numpy as np
 
     words = column.tolist()

@@ -129,14 +129,14 @@ def _history(options: argparse.Namespace) -> None:
 
 
 def _on_one_line(text: Any) -> str:
-    """Return a text on one line, whatever it holds."""
+    """Return a printable text on one line."""
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def _results(options: argparse.Namespace) -> None:
     from dpstats.privacy import PrivacyBudget
 
-    PrivacyBudget.open(options.ledger)  # refuses what is no ledger
+    PrivacyBudget.open(options.ledger)  # raises an error if the file is not a ledger
     kept = KeptResults(options.ledger)
     found = kept.all()
     facts = [
@@ -155,7 +155,7 @@ def _results(options: argparse.Namespace) -> None:
 
 
 def _text(result: KeptResult) -> str:
-    """Return a result as it would have been printed; if there was no time for that, what was released."""
+    """Return the printed form of a result, or the released values if the result was not finished."""
     labels = ", ".join(str(release["label"]) for release in result.releases)
     head = f"Result {result.number}, released {_time(result.time)}: {labels}"
     if result.text is not None:

@@ -13,7 +13,7 @@ Pairs = list[Pair]
 
 
 def bounds_of(given: list[list[str]] | None) -> tuple[Pairs, dict[str, Pair]]:
-    """Return the bounds in the words of ``--bounds``: those without a name (LO HI), and those with (NAME=LO,HI)."""
+    """Parse the arguments of ``--bounds``: return the pair without a name (LO HI), and the named ones (NAME=LO,HI)."""
     pairs: Pairs = []
     named: dict[str, Pair] = {}
     for words in given or []:
@@ -39,7 +39,7 @@ def _pair(texts: list[str]) -> Pair:
 
 
 def levels_of(given: list[str] | None, option: str = "--levels") -> dict[str, list[str]]:
-    """Return the levels in the words of ``--levels``, NAME=A,B,...; one with a comma stands in double quotes."""
+    """Parse the arguments of ``--levels``, NAME=A,B,... A level with a comma is in double quotes."""
     found: dict[str, list[str]] = {}
     for text in given or []:
         name, equals, words = text.partition("=")
@@ -55,7 +55,7 @@ def levels_of(given: list[str] | None, option: str = "--levels") -> dict[str, li
 
 
 def by_column(columns: list[str], pairs: Pairs, named: dict[str, Pair]) -> Any:
-    """Return one pair for all columns, or a list of one per column.
+    """Return bounds as a single pair for all columns, or as a list with a pair per column.
 
     Pairs without a name are of the columns without one: one for all of these, or one for each in their order.
     """

@@ -1,4 +1,4 @@
-"""What the exit status of a command means. Which one an error has follows from its type."""
+"""The exit statuses of commands. The type of an error determines its status."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ VIOLATION = 5
 
 
 def status_of(error: BaseException) -> int:
-    """Return the exit status of an error: 1 for one that none is declared for."""
+    """Return the exit status of an error: 1 for an undeclared type."""
     return next((found.status for found in EXITS if isinstance(error, found.errors)), 1)
 
 
 def epilog() -> str:
-    """Return the statuses in words, for the end of a help text."""
+    """Return a description of the statuses, for the end of a help text."""
     return "exit status: " + ", ".join(f"{found.status} {found.word}" for found in EXITS)

@@ -17,7 +17,7 @@ from dpstats.data.labels import printable
 from dpstats.errors import InvalidParameter, NotDelivered
 
 Show = Callable[[Any, dict[str, Any]], None]
-"""Shows a result: what is printed, and the facts of the JSON."""
+"""Shows a result: takes the printed text, and the facts of the JSON output."""
 
 
 class TableFile(NamedTuple):
@@ -53,7 +53,7 @@ def keep_apart(options: argparse.Namespace) -> None:
 
 
 def _named_files(options: argparse.Namespace) -> Iterator[tuple[str, Path]]:
-    """Yield every file that the arguments of a command name, and the results beside a ledger."""
+    """Yield every file that the arguments of a command name, and the result file of a ledger."""
     for name, value in vars(options).items():
         for path in _paths(value):
             yield name if name in _POSITIONAL else f"--{name}", path
@@ -151,7 +151,7 @@ def command_of(options: argparse.Namespace) -> str:
 
 
 def notice(options: argparse.Namespace, text: str) -> None:
-    """Say something beside the result, on standard error; nothing with ``--quiet``."""
+    """Print a remark to standard error, in addition to the result. ``--quiet`` suppresses it."""
     if not options.quiet and sys.stderr is not None:
         print(printable(f"dpstats {command_of(options)}: {text}", lines=True), file=sys.stderr)
 

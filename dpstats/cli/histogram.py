@@ -63,7 +63,7 @@ class ColumnHistogram:
         return self
 
     def plan(self, n_samples: int, n_features: int = 1) -> ReleasePlan:
-        """Return what a release of so many rows consists of."""
+        """Return the plan of a release for a number of rows."""
         from dpstats.mechanisms import Histogram
         from dpstats.privacy import ReleasePlan
 
@@ -143,7 +143,7 @@ HISTOGRAM = ReleaseCommand(
     help="private counts of categories, or of bins of numbers with densities",
     description="Release how many rows are in each of declared categories, or in each bin of numbers between declared "
     "edges, there with densities and a band for all of them. The number of rows, the column's name, categories and "
-    "edges are public; two files of the same size that differ in one row are neighbours.",
+    "edges are public; two files of the same size that differ in one row are neighbors.",
     add_parameters=_add_parameters,
     build=_build,
     report=_report,

@@ -66,7 +66,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
 
 
 def _automatic(n: int, d: int, options: argparse.Namespace) -> str:
-    """Return what --test auto stands for."""
+    """Return the test that --test auto selects."""
     from dpstats.identity import RowDistanceTest
     from dpstats.identity.choice import automatic_test
 

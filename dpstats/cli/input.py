@@ -1,4 +1,4 @@
-"""The table that a command reads: delimited text, from a file or from standard input, or a Parquet file."""
+"""The input table of a command: delimited text from a file or from standard input, or a Parquet file."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from typing import Any, BinaryIO
 from dpstats.cli.files import path_or_dash
 from dpstats.errors import InvalidData, InvalidParameter
 
-_NAMES = 20  # of columns, in the label of a charge
+_NAMES = 20  # largest number of column names in the label of a charge
 _PARQUET = (".parquet", ".pq")
 _PACKED = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma"}
 _SEPARATORS = {"\\t": "\t", "tab": "\t"}
 
 
 def add_table(parser: argparse.ArgumentParser) -> None:
-    """Add the table, and how it is written."""
+    """Add the arguments for the table and its format."""
     parser.add_argument(
         "file", type=path_or_dash, help="CSV or Parquet file with a header; '-' is CSV from standard input"
     )
@@ -39,16 +39,16 @@ def add_table(parser: argparse.ArgumentParser) -> None:
 
 
 class InputTable:
-    """The table of a command, and which of its columns were read.
+    """The table of a command, and the columns that were read.
 
     Attributes
     ----------
     name : str
-        What errors call it.
+        Name of the table in errors.
     columns : list of str
-        What was read.
+        Names of the columns read so far.
     unusable : (int, str) or None
-        The line and the column of the first number that is missing or infinite, where lines are named.
+        Line and column of the first number that is missing or infinite, if errors have line numbers.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class InputTable:
     check : callable, optional
         ``check(rows, columns)`` is called when the rows are counted, before their entries are used.
     lines : bool, default=True
-        Errors name lines: not for a release that is charged, of which whoever sees the error learns something.
+        Whether errors have line numbers. A charged release sets False, because the error would reveal something.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class InputTable:
 
     @property
     def read(self) -> str:
-        """What was read: the public names of the table and of its columns; of very many, the first."""
+        """Public names of the table and of the columns that were read. A long list has the first names only."""
         more = [f"... {len(self.columns) - _NAMES} more"] if len(self.columns) > _NAMES else []
         return f"{self.name} ({', '.join([*self.columns[:_NAMES], *more])})"
 
@@ -95,7 +95,7 @@ class InputTable:
     def parts(
         self, columns: list[str], beside: str, option: str, text: Collection[str] = ()
     ) -> tuple[Any, ...]:
-        """Return the named columns and the one beside them, for estimators that add rows up: as a fit is given them."""
+        """Return the named columns and an additional column as arguments of a fit, for estimators that compute sums."""
         rows = self.rows([*columns, beside], option, text)
         return (rows.having(columns, beside),) if hasattr(rows, "having") else (rows[columns], rows[beside])
 
@@ -181,7 +181,7 @@ class InputTable:
         lacking = False
         with reading(self._path, self._refusal):
             try:
-                # An integer beside a missing one is no float, and its text no other.
+                # An integer stays an integer if another entry is missing, and its text does not change.
                 frame = pd.read_parquet(self._path, dtype_backend="numpy_nullable")
             except ImportError:
                 lacking = True
@@ -205,7 +205,7 @@ class InputTable:
 
 
 def text_format(options: argparse.Namespace) -> Any:
-    """Return how the options say that text is written."""
+    """Return the text format that the options declare."""
     from dpstats.data.text import TextFormat
 
     sep = _SEPARATORS.get(options.sep, options.sep)
@@ -225,7 +225,7 @@ def text_format(options: argparse.Namespace) -> Any:
 def reading(
     path: Path | None, refusal: str, kind: type[InvalidData | InvalidParameter] = InvalidData
 ) -> Iterator[None]:
-    """Refuse a file that cannot be read; whatever a parser says may quote it, and is not repeated."""
+    """Raise an error if a file cannot be read, without the message of the parser, which may quote data."""
     reason = None
     try:
         if path is not None:

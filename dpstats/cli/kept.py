@@ -1,6 +1,6 @@
-"""What was charged is kept beside the ledger until it was delivered: whatever happens in between, it is not lost.
+"""Storage of charged results next to the ledger until they are delivered, so that no error loses them.
 
-Only what was released is kept: what anyone may see who may see the answer. The file is the user's alone.
+Only released values are stored, which every reader of the answer may see. Only the user can read the file.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class KeptResult(NamedTuple):
     ----------
     number : int
     time : float
-        Of the release, in seconds since the epoch.
+        Time of the release, in seconds since the epoch.
     releases : list of dict
-        What was released, by the names of the stages, with its label, plan and guarantee.
+        Released values by the names of the stages, with their label, plan and guarantee.
     text : str or None
-        The table, if there was time to make it.
+        The printed table, if it was finished.
     facts : dict or None
-        The facts of the JSON, likewise.
+        The facts of the JSON output, if they were finished.
     """
 
     number: int
@@ -46,7 +46,7 @@ class KeptResult(NamedTuple):
 
 
 class KeptResults:
-    """The results of a ledger that were not delivered, in an SQLite file beside it.
+    """The undelivered results of a ledger, in an SQLite file next to it.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class KeptResults:
         self.path = results_path(ledger)
 
     def check(self) -> int:
-        """Refuse a file that cannot be written, make it if there is none, and return how many results it has."""
+        """Create the file if necessary and return its number of results. Raise an error if it cannot be written."""
         with self._connection(make=True) as connection:
             connection.execute(
                 "CREATE TABLE IF NOT EXISTS results (id INTEGER PRIMARY KEY AUTOINCREMENT, time REAL NOT NULL, "
@@ -68,7 +68,7 @@ class KeptResults:
             return int(count)
 
     def add(self, releases: list[dict[str, Any]]) -> int:
-        """Keep what was released, durably, and return its number."""
+        """Store a release durably, and return its number."""
         with self._connection() as connection:
             row = (time.time(), as_json(releases))
             number = connection.execute("INSERT INTO results (time, releases) VALUES (?, ?)", row).lastrowid
@@ -147,7 +147,7 @@ class Delivery:
             self._change("releases", as_json(self._releases))
 
     def report(self, text: str, facts: dict[str, Any]) -> None:
-        """Keep what is made of it."""
+        """Store the finished text and facts of the release."""
         if self._number is not None:
             with self._trying():
                 self._change("text", text)
@@ -168,7 +168,7 @@ class Delivery:
 
     @contextlib.contextmanager
     def _trying(self) -> Iterator[None]:
-        # Where keeping fails, for whatever reason, the answer can still be delivered.
+        # If storing fails for any reason, the answer can still be delivered.
         try:
             yield
         except Exception as error:
@@ -178,16 +178,18 @@ class Delivery:
 
 @contextlib.contextmanager
 def until_delivered(ledger: Path | None, what: str, warn: Callable[[str], None]) -> Iterator[Delivery | None]:
-    """Keep what is released within, until the end without an error; refuse, before anything is charged, what cannot.
+    """Store releases within the context until it ends without an error.
+
+    If the releases cannot be stored, it raises an error before anything is charged.
 
     Parameters
     ----------
     ledger : path, optional
-        None keeps nothing: nothing was charged.
+        Ledger of the charges. None stores nothing, because nothing is charged.
     what : str
-        The label of the charge.
+        Label of the charge.
     warn : callable
-        Says what the user has to know beside the result.
+        Prints remarks for the user.
     """
     if ledger is None:
         yield None

@@ -137,7 +137,7 @@ def _check_values(options: argparse.Namespace, d: int) -> None:
 
 
 def _std(given: list[str] | None, d: int, adaptive: bool) -> Any:
-    """Return the spread that an estimator is given: "private", None, or public numbers."""
+    """Return the ``std`` parameter of an estimator: "private", None, or public numbers."""
     if given in (None, ["private"]):
         return "private"
     if given == ["none"] and not adaptive:
@@ -176,7 +176,7 @@ def _report(mean: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]
 
 
 def _spread(mean: Any) -> Any:
-    """Return the spread that the fit goes by, where it does: released, or the public one."""
+    """Return the standard deviation that the fit uses, released or public, if there is one."""
     import numpy as np
 
     std = getattr(mean, "std_", mean.std)
@@ -187,7 +187,7 @@ MEAN = ReleaseCommand(
     name="mean",
     help="private means of the columns of a CSV or Parquet file",
     description="Release the private mean of each named column. The number of rows, the column names and "
-    "the bounds are public; two files of the same size that differ in one row are neighbours.",
+    "the bounds are public; two files of the same size that differ in one row are neighbors.",
     add_parameters=_add_parameters,
     build=_build,
     report=_report,

@@ -17,7 +17,7 @@ from dpstats.errors import InvalidParameter
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that says what is wrong in one line, without the usage."""
+    """A parser that reports an error in one line, without the usage."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {one_line(message)} (see '{self.prog} --help')\n")
@@ -31,7 +31,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def one_line(message: str) -> str:
-    """Return a message that fits one line, whatever names it quotes."""
+    """Return a message on one line, also if it quotes names with line breaks."""
     return printable(" ".join(message.splitlines()))
 
 
@@ -42,7 +42,7 @@ def plain_number(word: str) -> str:
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
-    """Add where the result goes, and what is said beside it."""
+    """Add the arguments for the output of the result and of remarks."""
     result = parser.add_argument_group("the result")
     result.add_argument(
         "--json",
@@ -100,7 +100,7 @@ _MISSING = {
 
 
 def check_ends(low: float, high: float) -> None:
-    """Refuse public bounds of which no middle or width can be told."""
+    """Raise an error for public bounds without a finite middle and width."""
     if not low < high:
         raise InvalidParameter(f"--bounds must be two numbers LO < HI, got {low:g} {high:g}")
     if not math.isfinite(high - low) or not math.isfinite(high + low):
@@ -108,7 +108,7 @@ def check_ends(low: float, high: float) -> None:
 
 
 def per_column(option: str, values: list[Any], d: int) -> Any:
-    """Return one value for all columns, or a list of one per column."""
+    """Return a single value for all columns, or a list with a value per column."""
     if len(values) not in (1, d):
         raise InvalidParameter(
             f"{option} must be given once, or once per column ({d}), got {len(values)} times"

@@ -88,7 +88,7 @@ def _plan(options: argparse.Namespace) -> None:
 
 
 def _samples(options: argparse.Namespace) -> None:
-    """Print how many rows are needed, and the plan of so many."""
+    """Print the required number of rows, and the plan for this number."""
     d = _planned_columns(options)
     found = options.target.find(options, d, options.build)
     _show_plan(options, found.estimator, found.rows, d, f"{found.words}\n", found.facts)
@@ -141,7 +141,7 @@ def _show_plan(
 
 
 def affordable(ledger: Path, plan: Any) -> tuple[str, dict[str, Any], BudgetExceeded | None]:
-    """Return whether a ledger could pay a plan, in words and as facts, and its refusal if not."""
+    """Return whether a ledger can pay for a plan, as text and as facts, and the error if not."""
     budget = ledger_budget(ledger)
     left, refusal = None, None
     try:

@@ -108,7 +108,7 @@ QUANTILE = ReleaseCommand(
     help="private quantiles of a column: one or many, with intervals",
     description="Release quantiles of a column, chosen together, with intervals for those of the population. The "
     "number of rows, the column's name, bounds and step are public; two files of the same size that differ in one row "
-    "are neighbours.",
+    "are neighbors.",
     add_parameters=_add_parameters,
     build=_build,
     report=_report,

@@ -75,9 +75,9 @@ class _Model(NamedTuple):
         Of the design and of the outcome.
     intercept : bool
     columns : list of str
-        What is read of a file.
+        Columns to read from a file.
     levels : dict
-        Of those that are categories.
+        Declared levels of the categorical columns.
     """
 
     formula: Formula | None
@@ -192,7 +192,7 @@ def _read(table: InputTable, options: argparse.Namespace) -> tuple[Any, ...]:
 
 
 def _kept(model: _Model, options: argparse.Namespace) -> dict[str, str]:
-    """Return what is kept of each column of a unit's rows."""
+    """Return the rule that combines the rows of a unit, for each column."""
     how = {name: "first" if name in model.levels else "mean" for name in model.columns}
     if options.logistic:
         how[str(options.outcome if model.formula is None else model.formula.response)] = "first"
@@ -231,7 +231,7 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
     return kind(**given)
 
 
-# What was released.
+# Reports
 
 
 def _report(model: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
@@ -280,7 +280,7 @@ def _params(model: Any, confidence: float) -> list[dict[str, Any]]:
         "identified": [
             *first,
             *model.identified_.tolist(),
-        ],  # null of the intercept, of which it is not asked
+        ],  # null for the intercept, which has no such test
     }
     if hasattr(model, "odds_ratios_"):
         ratios = {"odds_ratio": "estimate", "odds_ratio_low": "low", "odds_ratio_high": "high"}
@@ -295,7 +295,7 @@ REGRESS = ReleaseCommand(
     help="private linear or logistic regression, with intervals that count the noise",
     description="Release the coefficients of a linear model, or a logistic one, with standard errors and intervals "
     "that count sampling error and noise. The number of rows, the names of columns, bounds and levels are public; two "
-    "files of the same size that differ in one row are neighbours.",
+    "files of the same size that differ in one row are neighbors.",
     add_parameters=_add_parameters,
     build=_build,
     report=_report,

@@ -29,27 +29,28 @@ class ReleaseCommand(NamedTuple):
     ----------
     name, help, description : str
     add_parameters : callable
-        Adds the arguments that a plan has too.
+        Adds the arguments that release and plan share.
     build : callable
         (options, rows, columns) -> the estimator.
     report : callable
-        (fitted estimator, options) -> the table, and the facts of the JSON.
+        (fitted estimator, options) -> the table, and the facts of the JSON output.
     in_blocks : bool
-        Whether the estimator adds rows up, and may be given them block by block.
+        Whether the estimator computes sums, so that rows can be read block by block.
     all_columns : bool
-        Whether no ``--column`` means all; of Parquet, which declares types, those of numbers.
+        Whether a command without ``--column`` uses all columns. For Parquet, which declares types, it uses all columns
+        of numbers.
     intervals : bool
         Whether the report has a confidence level.
     read : callable, optional
-        (table, options) -> what a fit is given, rows first, where that is more than the rows of ``--column``.
+        (table, options) -> the arguments of a fit, rows first, if it needs more than the rows of ``--column``.
     width : callable, optional
-        options -> how many columns a plan is about, where the options say it; else None.
+        options -> the number of columns of a plan, if the options determine it, otherwise None.
     picture : (str, callable), optional
-        What ``--plot`` draws, in words; and (fitted estimator, options) -> the figure.
+        Description of the figure of ``--plot``, and (fitted estimator, options) -> the figure.
     target : Target, optional
-        What ``plan samples`` finds a number of rows for.
+        Target for which ``plan samples`` finds a number of rows.
     add_answers : callable, optional
-        Adds the arguments that only a release has: what is asked of it once it is made.
+        Adds the arguments that only a release has, such as questions about the result.
     """
 
     name: str
@@ -205,7 +206,7 @@ def _check_missing_words(options: argparse.Namespace) -> None:
 
 
 def _check_budget(options: argparse.Namespace, budget: Any, n: int, d: int) -> None:
-    """Refuse a release of so many rows and columns that the budget cannot pay, before an entry is looked at."""
+    """Raise an error if the budget cannot pay for a release of this size, before any entry is read."""
     if budget is None:
         return
     unit = getattr(options, "unit", None)
@@ -218,7 +219,7 @@ def _check_budget(options: argparse.Namespace, budget: Any, n: int, d: int) -> N
 
 @contextlib.contextmanager
 def delivering(options: argparse.Namespace, what: str) -> Iterator[Any]:
-    """Open where a result goes, and yield what shows it; what is charged within is kept until it was shown.
+    """Open the output of a result, and yield the function that shows it. Charged results are stored until shown.
 
     ``what`` is the label of the charge.
     """
@@ -239,7 +240,7 @@ def delivering(options: argparse.Namespace, what: str) -> Iterator[Any]:
 
 
 def charge_label(options: argparse.Namespace, what: str) -> str:
-    """Return what a charge is for: the label that was given, and the public names of what was read."""
+    """Return the label of a charge: the given label, and the public names of the table and columns."""
     return what if options.label is None else f"{options.label}: {what}"
 
 
@@ -254,7 +255,7 @@ _SPELLED = {
 
 @contextlib.contextmanager
 def _naming(table: InputTable, options: argparse.Namespace) -> Iterator[None]:
-    """Say of which table a refusal is, where in it, and parameters by the names of their options."""
+    """Add the table and the position to an error, and replace names of parameters with names of options."""
     try:
         yield
     except InvalidData as error:
@@ -280,7 +281,7 @@ def ledger_budget(ledger: Path | None) -> Any:
 
 
 def plan_facts(plan: Any) -> dict[str, Any]:
-    """Return what a plan consists of: its selections, and all its other stages."""
+    """Return the stages of a plan: its selections, and all other stages."""
     facts = plan.to_dict()
     return {key: facts[key] for key in ("selections", "stages")}
 
@@ -288,7 +289,7 @@ def plan_facts(plan: Any) -> dict[str, Any]:
 def estimates(
     names: Any, means: Any, errors: Any, interval: Any = None, stds: Any = None
 ) -> list[dict[str, Any]]:
-    """Return a record per column: estimate, noise, and where there are any the interval and the spread."""
+    """Return a record per column: estimate, noise, and optionally the interval and the standard deviation."""
     records: list[dict[str, Any]] = [
         {"name": str(name), "mean": value, "noise_std": error}
         for name, value, error in zip(names, means.tolist(), errors.tolist(), strict=True)

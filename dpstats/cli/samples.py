@@ -15,7 +15,7 @@ Build = Callable[[argparse.Namespace, int, int], Any]
 
 
 class Found(NamedTuple):
-    """The estimator and the rows it needs, in words and as facts of the JSON."""
+    """The estimator and its required number of rows, as text and as facts of the JSON output."""
 
     estimator: Any
     rows: int
@@ -24,21 +24,21 @@ class Found(NamedTuple):
 
 
 class Target(Protocol):
-    """What a number of rows is asked for."""
+    """The target of a required number of rows: an error or a power."""
 
     @property
     def help(self) -> str:
-        """Rows for what, in words."""
+        """Short description of the target."""
 
     @property
     def description(self) -> str:
-        """What is found."""
+        """Full description of the target."""
 
     def add_parameters(self, parser: argparse.ArgumentParser) -> None:
-        """Add the arguments that say how much of it."""
+        """Add the arguments for the size of the target."""
 
     def find(self, options: argparse.Namespace, d: int, build: Build) -> Found:
-        """Return the rows that are needed of so many columns."""
+        """Return the required number of rows for a number of columns."""
 
 
 class ErrorTarget(NamedTuple):
@@ -47,9 +47,9 @@ class ErrorTarget(NamedTuple):
     Attributes
     ----------
     words : str
-        Of what it is the error.
+        Quantity that has the error.
     share : callable
-        (options, columns) -> over how many numbers the plan's expected error is added up.
+        (options, columns) -> the number of numbers in the sum of the expected error of the plan.
     """
 
     words: str
@@ -90,7 +90,7 @@ class ErrorTarget(NamedTuple):
         target = check_real("--target-error", options.target_error, above=0)
         spread = None if options.spread is None else per_column("--spread", options.spread, d)
         share = self.share(options, d)
-        # Whatever is built for a number of rows goes by columns and parameters alone.
+        # The estimator depends on columns and parameters only, so any number of rows builds the same one.
         estimator = build(options, 2, d)
         try:
             n = required_samples(estimator, d, share * target**2, spread)
@@ -172,8 +172,8 @@ class PowerTarget(NamedTuple):
             raise InvalidParameter(
                 "--rho goes with --test row-distance only: which test 'auto' is depends on the number of rows"
             )
-        # "auto" is a choice by the number of rows, which is what is asked for here: first the test that is quick to
-        # simulate, and where "auto" would run another one on so many rows, that one, which is there as it needs fewer.
+        # "auto" chooses a test by the number of rows, which is the unknown here. Start with the test that is quick to
+        # simulate. If "auto" selects another test for the result, search again with this test, which needs fewer rows.
         named = self.chosen(2**32, d, options) if options.test == "auto" else options.test
         test, n = self._search(options, named, d, build)
         if options.test == "auto" and self.chosen(n, d, options) != named:

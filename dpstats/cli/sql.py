@@ -246,7 +246,7 @@ def _edge(word: str) -> float:
 
 
 def _unit(given: list[str] | None) -> Any:
-    """Return one column for all tables, or one for each table that is named."""
+    """Return a column for all tables, or a column for each named table."""
     if given is None:
         return None
     if len(given) == 1 and "." not in given[0]:

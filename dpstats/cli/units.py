@@ -1,4 +1,4 @@
-"""``--unit``: rows of one unit, a person say, become one before anything is released."""
+"""``--unit``: combines the rows of one unit, such as a person, into one row before the release."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dpstats.errors import InvalidParameter
 
 
 def add_unit(parser: argparse.ArgumentParser, kept: str) -> None:
-    """Add the option, which says what is kept of a unit's rows."""
+    """Add the option for combining the rows of a unit."""
     parser.add_argument(
         "--unit",
         metavar="NAME",
@@ -28,20 +28,20 @@ def read_rows(
     text: Collection[str] = (),
     changed: Callable[[Any], Any] | None = None,
 ) -> Any:
-    """Return the columns of a table, one row for each unit if one is asked for.
+    """Return the columns of a table, with one row per unit if requested.
 
     Parameters
     ----------
     table : InputTable
     options : argparse.Namespace
     how : mapping {column: what is kept of it}
-        As `dpstats.groups.one_row_per_unit` has it.
+        Rule for combining rows, as in `dpstats.groups.one_row_per_unit`.
     option : str
-        Where the columns come from.
+        Source of the columns.
     text : collection of str
         Columns that are read entry by entry as text.
     changed : callable, optional
-        Changes the table's rows one by one, before they are those of units.
+        Function that changes the rows of the table one by one, before they are combined.
     """
     columns, unit = list(how), options.unit
     change = changed or (lambda frame: frame)
@@ -52,6 +52,6 @@ def read_rows(
     from dpstats.groups import one_row_per_unit
 
     frame = change(table.frame([*columns, unit], f"{option} and --unit", text=[*text, unit]))
-    # In a file what is missing is an empty entry.
+    # In a file, a missing entry is empty.
     frame = frame.assign(**{unit: frame[unit].where(frame[unit] != "", None)})
     return one_row_per_unit(frame, unit, how)[columns]

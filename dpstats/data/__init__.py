@@ -1,4 +1,4 @@
-"""One door for private data: what a row is, is decided here and nowhere else."""
+"""The only entry point for private data. This package alone defines what a row is."""
 
 from __future__ import annotations
 

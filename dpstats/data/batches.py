@@ -1,8 +1,8 @@
-"""Rows that are not in memory: public names and sizes, and exact sums over blocks of rows; nothing else leaves.
+"""Out-of-core rows. An engine provides public names and sizes, and exact sums over blocks of rows, and nothing more.
 
-An engine reads every row once and in any order, converts each entry by itself, and adds up what a pure function of a
-block returns, in integers: so every engine, and every cut into blocks, gives the sums that one array in memory would.
-The simplest one reads a lazy frame of polars in batches.
+An engine reads every row once and in any order, and converts each entry independently. It adds up the integers that a
+pure function returns for each block. So every engine, and every partition into blocks, gives the same sums as one array
+in memory. The simplest engine reads a lazy frame of polars in batches.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dpstats.data.tables import Integers, Rows, Sums, Table, added
 from dpstats.errors import InvalidData
 
 Beside = str | tuple[str, ...] | None
-"""The name of the column beside the numbers, or several names."""
+"""Name of the additional column next to the numbers, or several names."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,7 +35,7 @@ class Part:
     ----------
     X : float64 array of shape (m, n_features)
     beside : sequence of sequences of length m
-        The entries of the columns that were asked for beside the numbers.
+        Entries of the requested additional columns.
     """
 
     X: NDArray[np.float64]
@@ -43,7 +43,7 @@ class Part:
 
 
 Work = Callable[[Part], Sums]
-"""A pure function of some rows, whose results add up over a cut of the rows."""
+"""A pure function of some rows. Its results add up over any partition of the rows."""
 
 
 class Engine(Source):
@@ -52,9 +52,9 @@ class Engine(Source):
     Attributes
     ----------
     columns : list of str, or None
-        The names of the columns of numbers, which are public; None where they have none.
+        Public names of the columns of numbers, or None if they have no names.
     beside : tuple of str
-        The names of more columns: outcomes or labels.
+        Names of additional columns: outcomes or labels.
     """
 
     columns: list[str] | None
@@ -67,11 +67,11 @@ class Engine(Source):
 
     @abstractmethod
     def having(self, columns: Sequence[str] | None, beside: Beside = None) -> Engine:
-        """Return the same rows with some columns as numbers (None: all but ``beside``), and others beside them."""
+        """Return the same rows with selected columns as numbers (None: all except ``beside``), and with ``beside``."""
 
     @abstractmethod
     def total(self, work: Work) -> dict[str, Integers]:
-        """Return the sums of what ``work`` returns for the rows, cut in any way.
+        """Return the sums of the results of ``work``, over any partition of the rows.
 
         Raises
         ------
@@ -85,7 +85,7 @@ class Engine(Source):
         return None if self.columns is None else list(dict.fromkeys([*self.columns, *self.beside]))
 
     def size(self, schema: Schema) -> tuple[int, int] | None:
-        return None  # rows are counted by reading them
+        return None  # counting the rows requires reading them
 
     def read(self, schema: Schema, given: Mapping[str, Any] | None = None) -> Rows:
         if schema.ordered:
@@ -103,7 +103,7 @@ class Engine(Source):
             if levels is not None and not schema.plain:
                 check_kind(parameter, self.kind(name), levels)
         rows = Stream(self._chosen(schema), schema)
-        # Which rows are of one unit, or of one undeclared label, takes all rows at once.
+        # Grouping rows by unit, or by undeclared label, requires all rows at the same time.
         at_once = any(part.role in ("labels", "units") for part in schema.beside)
         return rows.whole() if at_once else rows
 
@@ -118,13 +118,13 @@ class Engine(Source):
         return self.having([], (*(schema.numbers or ()), *beside))
 
     def collect(self, keep: Callable[[Part], Any]) -> None:
-        """Give all parts to a function that keeps them, in this process."""
+        """Pass all parts to a function that stores them, in this process."""
         self.total(keep)
 
     def aggregates(self, expressions: Sequence[str], of: Sequence[str]) -> list[int] | None:
         """Return the integers that SQL aggregates give; None from engines that do not speak SQL.
 
-        They are aggregates of c0, c1, ..., which ``of`` says what they are for a row.
+        They are aggregates of c0, c1, ... The expressions in ``of`` define these for a row.
         """
         return None
 
@@ -188,7 +188,7 @@ class _AsTable:
         return self.work(self.table(part))
 
     def table(self, part: Part) -> Table:
-        """Return some rows as the schema reads them, each by itself."""
+        """Return some rows as the schema reads them, each independently."""
         schema, entries = self.schema, iter(part.beside)
         X: Any = part.X
         if schema.levels is not None:
@@ -206,14 +206,14 @@ def _chained(columns: Sequence[Any]) -> Any:
 
 
 def names_of(beside: Beside) -> tuple[str, ...]:
-    """Return the names of the columns beside the numbers."""
+    """Return the names of the additional columns."""
     return () if beside is None else (beside,) if isinstance(beside, str) else beside
 
 
 def chosen_columns(
     given: Sequence[str], columns: Sequence[str] | None, beside: Beside
 ) -> tuple[list[str], tuple[str, ...]]:
-    """Return the names of the columns of numbers and of those beside them, or refuse names that are not there."""
+    """Return the names of the columns of numbers and of the additional columns, or raise an error for unknown names."""
     if len(set(given)) < len(given):
         raise InvalidData("X must have a different name for every column")
     others = names_of(beside)
@@ -227,7 +227,7 @@ def chosen_columns(
 
 
 def refusal() -> InvalidData:
-    """Return what is said where a library could not read the rows: its own words may show what is in them."""
+    """Return the error for rows that a library cannot read. The library's own message may quote data."""
     return InvalidData("X must be rows that can be read; read them without dpstats to see why they cannot")
 
 
@@ -314,7 +314,7 @@ def _numbers(frame: Any) -> Any:
 
 
 def _run(ask: Any) -> Any:
-    """Return what polars answers; what it says of an error may show data."""
+    """Run a query of polars. Replace its errors, because their messages may quote data."""
     failed = False
     try:
         return ask()

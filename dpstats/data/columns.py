@@ -1,7 +1,8 @@
-"""Private columns of any container, read item by item: what a row is depends on that row alone.
+"""Private columns of any container, read item by item, so that a row depends on this row only.
 
-``numpy.asarray`` of a list gives all its rows one type, so that a single row of text would turn every number into
-text. Here a container with one declared type, which is public, is read by that type; any other item by item.
+``numpy.asarray`` gives all rows of a list one type, so a single row of text would turn every number into text. This
+module reads a container with one declared type by that type, which is public. It reads any other container item by
+item.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from dpstats.errors import InvalidData
 
 
 def distinct(name: str, data: Any) -> tuple[Sequence[Any], NDArray[np.int64] | None]:
-    """Return values and which of them each row is; None for the second where the values are the rows.
+    """Return distinct values and the position of each row among them, or None as positions if the values are the rows.
 
-    ``data`` is 1-d: a list, a tuple or another iterable, an array, a column of pandas, polars or pyarrow. A masked
-    entry is None. How values are gathered never matters, only what each of them is.
+    ``data`` is 1-d: a list, a tuple or another iterable, an array, or a column of pandas, polars or pyarrow. A masked
+    entry is None. The result for a row depends on its value only, not on the way the values are gathered.
     """
     if isinstance(data, Words):
-        # A missing word is no value. That is all that is known of a word that no level is declared for.
+        # The empty word is missing. Without declared levels, every other word is text.
         return [word or None for word in data], None
     data = _only_column(in_memory(data))
     shape = getattr(data, "shape", None)
@@ -38,7 +39,7 @@ def distinct(name: str, data: Any) -> tuple[Sequence[Any], NDArray[np.int64] | N
         found = _distinct(data)
     except MemoryError:
         raise
-    except Exception as error:  # of a foreign container, which may say what is in it
+    except Exception as error:  # an error of a foreign container may quote data
         failure = type(error).__name__
     if failure:
         raise InvalidData(f"{name} must be a 1-d sequence of values, got a {failure} on reading it")
@@ -48,9 +49,9 @@ def distinct(name: str, data: Any) -> tuple[Sequence[Any], NDArray[np.int64] | N
 def _distinct(data: Any) -> tuple[Sequence[Any], NDArray[np.int64] | None]:
     if isinstance(data, list | tuple):
         return data, None
-    coded = getattr(data, "array", data)  # a pandas column, or what is in it
+    coded = getattr(data, "array", data)  # a pandas column, or its array
     if hasattr(coded, "categories") and hasattr(coded, "codes"):
-        # Its own items would be made of one array, in which an integer beside a missing value is a float.
+        # Iterating over its items would use one array, in which an integer becomes a float if another value is missing.
         return [*coded.categories, None], np.asarray(coded.codes, dtype=np.int64)
     if isinstance(data, np.ndarray):
         return _of_array(data)
@@ -59,13 +60,13 @@ def _distinct(data: Any) -> tuple[Sequence[Any], NDArray[np.int64] | None]:
     series = series_of(data)
     if series is not None:
         return _of_series(series)
-    if hasattr(data, "__array__") and not hasattr(data, "isna"):  # those of pandas read well item by item
+    if hasattr(data, "__array__") and not hasattr(data, "isna"):  # pandas arrays can be read item by item
         return _of_array(np.asarray(data))
     return list(data), None
 
 
 def _only_column(data: Any) -> Any:
-    """Return the column of a data frame of one; anything else as it is."""
+    """Return the column of a data frame with one column, and anything else unchanged."""
     frame = frame_of(data)
     return data if frame is None or frame.shape[1] != 1 else next(frame.iter_columns()).to_native()
 
@@ -79,7 +80,7 @@ def _of_series(series: Any) -> tuple[Sequence[Any], NDArray[np.int64] | None]:
 
     if not isinstance(series.dtype, nw.Datetime | nw.Duration):
         return series.to_list(), None
-    # Python's own times have no nanoseconds; those of numpy no zone, and are in UTC.
+    # Times of Python have no nanoseconds. Times of numpy have no zone, and are in UTC.
     values, where = _of_array(np.asarray(series.to_numpy()))
     if getattr(series.dtype, "time_zone", None) is not None:
         values = [value if np.isnat(value) else Instant(value) for value in values]
@@ -94,12 +95,12 @@ def _of_array(array: NDArray[Any]) -> tuple[Sequence[Any], NDArray[np.int64] | N
     if array.dtype.kind not in "biufcSUmM":
         if mask is None:
             return list(array), None
-        # A record has a mask for each field: with any of them it is missing.
+        # A record has a mask for each field. It is missing if any field is masked.
         hidden = [any(entry) if isinstance(entry, tuple) else entry for entry in mask.tolist()]
         return [None if gone else item for item, gone in zip(array, hidden, strict=True)], None
     values, where = np.unique(array, return_inverse=True)
     where = as_int64(where).reshape(array.shape)
-    # numpy's own times: as items of Python, nanoseconds would be integers.
+    # Keep times of numpy: nanoseconds would become integers as Python items.
     found: list[Any] = list(values) if array.dtype.kind in "mM" else values.tolist()
     if mask is not None:
         where[mask] = len(found)
@@ -122,7 +123,7 @@ _SAME = {"complex": "number", "instant": "time", "months": "duration"}
 
 
 def kind_of(data: Any) -> str | None:
-    """Return the kind of entries that the type of a column declares; None where it declares none."""
+    """Return the kind of entries that the type of a column declares, or None if it declares none."""
     dtype = getattr(data, "dtype", None)
     if isinstance(dtype, np.dtype):
         return _KINDS.get(dtype.kind)
@@ -143,7 +144,7 @@ def kind_of(data: Any) -> str | None:
 
 
 def check_kind(name: str, found: str | None, levels: Any) -> None:
-    """Refuse entries whose declared kind no declared level has: no entry could be at a level."""
+    """Raise an error if the declared kind of a column differs from the kinds of all levels: no entry could match."""
     kinds = {_SAME.get(kind, kind) for kind in getattr(levels, "kinds", ())}
     if found is None or not kinds or found in kinds or not kinds <= set(_KINDS.values()):
         return
@@ -154,7 +155,7 @@ def check_kind(name: str, found: str | None, levels: Any) -> None:
 
 
 def truths(name: str, data: Any) -> NDArray[np.bool_]:
-    """Return a 1-d container of booleans as an array; a missing one is not true."""
+    """Return a 1-d container of booleans as an array. A missing entry is False."""
     values, where = distinct(name, data)
     found = [bool_of(value) for value in values]
     if None in found:

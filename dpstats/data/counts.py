@@ -1,4 +1,4 @@
-"""Private counts of the points of a universe: given in place of rows, or counted from rows wherever they are."""
+"""Private counts of the points of a universe: given instead of rows, or counted from rows of any source."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ MOST_ROWS = 2**31
 
 
 def is_histogram(X: Any, schema: Schema) -> bool:
-    """Return whether X is counts of a universe: by the schema, or a flat array of whole numbers, one for each cell.
+    """Return whether X contains counts of a universe: by the schema, or a flat array of integers, one for each cell.
 
-    Of one attribute a flat array is always rows: as many as there are cells would look like counts, and neighbors
-    would differ in a number of rows that is taken for public.
+    With one attribute, a flat array always contains rows. Otherwise an array with one row per cell would look like
+    counts, and neighboring datasets would differ in a number of rows that is treated as public.
     """
     if schema.counted or schema.cells is None:
         return schema.counted
@@ -36,7 +36,7 @@ def read_counts(X: Any, cells: tuple[int, ...] | None = None) -> Counts:
     Raises
     ------
     InvalidData
-        If X is no histogram: whole counts, none negative, of 1 to 2^31 rows.
+        If X is not a histogram: integer counts, none negative, of 1 to 2^31 rows.
     """
     array = exact_numbers("X", X)
     if cells is not None:
@@ -64,19 +64,19 @@ _TALLY = "tally"
 
 @dataclass(frozen=True)
 class Tally:
-    """Counts of the cells of some attributes, and last of the rows that are at no level of one of them."""
+    """Counts of the cells of some attributes. The last count is the number of rows with an undeclared level."""
 
     shape: tuple[int, ...]
 
     def of_codes(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the counts (cells + 1,) of codes (n, k); -1 is no level."""
+        """Return the counts (cells + 1,) of codes (n, k). The code -1 is an undeclared level."""
         size = math.prod(self.shape)
         cells = np.ravel_multi_index(tuple(as_int64(np.maximum(codes, 0)).T), self.shape)
         outside = (codes < 0).any(axis=1)
         return as_int64(np.bincount(np.where(outside, size, cells), minlength=size + 1))
 
     def of(self, rows: Rows) -> NDArray[np.int64]:
-        """Return the counts (cells + 1,) of rows that were read as codes, wherever they are."""
+        """Return the counts (cells + 1,) of rows that were read as codes, for any source."""
         return rows.total(self)[_TALLY]
 
     def __call__(self, table: Table) -> dict[str, NDArray[np.int64]]:

@@ -1,6 +1,6 @@
-"""Rows of a Dask array or data frame: a pure task for each partition, on whatever scheduler Dask has.
+"""Rows of a Dask array or data frame: a pure task for each partition, on any scheduler of Dask.
 
-A task that is lost is run again by the scheduler and gives the same integers; what is charged is charged outside.
+The scheduler runs a lost task again, and it returns the same integers. Budgets are charged outside of tasks.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class DaskRows(Engine):
         return n, int(d)
 
     def size(self, schema: Schema) -> tuple[int, int] | None:
-        # The sizes of an array's blocks may be known; those of a frame are not.
+        # An array may know the sizes of its blocks. A frame does not.
         stated = self.columns is None and not np.isnan(self.collection.shape[0])
         return self.shape if stated else None
 
@@ -73,7 +73,7 @@ class DaskRows(Engine):
         from dask.delayed import delayed
 
         task = delayed(_on_block, pure=True)
-        # Rows of an array whole: in one chunk side by side.
+        # Put all columns of an array into one chunk, so that rows are complete.
         whole = self.collection.rechunk({1: -1}) if self.columns is None else self.collection
         blocks = np.ravel(whole.to_delayed())
         return [task(work, block, self.columns, self.beside) for block in blocks]
@@ -81,7 +81,7 @@ class DaskRows(Engine):
 
 @dataclass(frozen=True)
 class _Counted:
-    """Work, and how many rows it was about."""
+    """A function together with a count of the rows that it reads."""
 
     work: Work
 
@@ -102,7 +102,7 @@ def _on_block(work: Work, block: Any, columns: list[str] | None, beside: tuple[s
     if columns is None:
         return work(Part(_numbers(block)))
     others = [block[name] for name in beside]
-    # pandas takes a frame without columns for a sparse one.
+    # pandas treats a frame without columns as sparse.
     return work(Part(_numbers(block[columns]) if columns else np.empty((len(block), 0)), others))
 
 
@@ -130,7 +130,7 @@ def _run(tasks: list[Any]) -> dict[str, Any]:
 
 
 def _computed(tasks: list[Any]) -> tuple[Any, ...]:
-    """Return the results of tasks, or refuse rows that cannot be read."""
+    """Return the results of tasks, or raise an error if rows cannot be read."""
     from dask.base import compute
 
     failed: InvalidData | None = None
@@ -138,7 +138,7 @@ def _computed(tasks: list[Any]) -> tuple[Any, ...]:
         return tuple(compute(*tasks))
     except InvalidData as error:
         failed = InvalidData(*error.args)
-    except Exception:  # of the graph that makes the rows, and may show them
+    except Exception:  # an error of the graph may quote rows
         failed = refusal()
     raise failed
 

@@ -1,6 +1,6 @@
-"""Rows of a DuckDB relation, of a Parquet file, or of plain delimited text, which DuckDB reads: larger than memory.
+"""Out-of-core rows that DuckDB reads: of a relation, of a Parquet file, or of plain delimited text.
 
-Every number is cast to DOUBLE by itself. What DuckDB says of an error may quote rows, and is not passed on.
+Every number is cast to DOUBLE independently. Error messages of DuckDB may quote rows, so they are not passed on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _UNSIGNED = ("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT")
 _ENTRIES = 1 << 20  # of a block
 _NAMES = "coalesce isfinite sum count count_star greatest least + - * / // >> < > <= >= = ||"
 FUNCTIONS = frozenset(_NAMES.split())
-"""Functions and operators of the SQL that runs over a user's connection."""
+"""Functions and operators that this package uses in SQL on a user's connection."""
 _VECTOR = 2048  # rows of a chunk of DuckDB's
 
 
@@ -39,13 +39,13 @@ class DuckRows(Engine):
     Attributes
     ----------
     count : callable
-        ``count()`` returns the number of rows, and reads no entry.
+        ``count()`` returns the number of rows without reading an entry.
     source : callable
         ``source(expressions)`` returns an iterator over blocks of rows, tuples of their values or 2-d arrays.
     aggregate : callable
         ``aggregate(expressions, of)`` returns the only row of a query: see `Engine.aggregates`.
     types : dict
-        The type of every column, by its name; public.
+        Public types of the columns, by name.
     columns, beside
         See `Engine`.
     """
@@ -84,12 +84,12 @@ class DuckRows(Engine):
         return f"CAST({quoted(name)} AS DOUBLE)"
 
     def is_number(self, name: str) -> bool:
-        """Return whether the type of a column is one of numbers."""
+        """Return whether the type of a column is numeric."""
         kind = self.types[name]
         return kind.startswith((*_NUMBERS, *_UNSIGNED)) and not kind.endswith("]")
 
     def frame(self) -> Any:
-        """Return the rows as a pandas data frame: numbers as float64, columns beside them as objects."""
+        """Return the rows as a pandas data frame, with numbers as float64 and additional columns as objects."""
         import pandas as pd
 
         parts: list[Part] = []
@@ -127,9 +127,9 @@ class DuckRows(Engine):
         return total
 
     def _beside(self, name: str) -> list[str]:
-        """Return the SQL of the column beside, in its own type, and of what is missing of it.
+        """Return the SQL of an additional column in its own type, and of its missing entries.
 
-        Integers would become floats where one of them is missing: then one row would change how others are read.
+        Integers would become floats if one of them is missing. One row would then change how others are read.
         """
         kind = self.types[name]
         if kind == TEXT:
@@ -140,14 +140,14 @@ class DuckRows(Engine):
         return [quoted(name), f"{quoted(name)} IS NULL"]
 
     def _others(self, block: Sequence[Any]) -> list[Any]:
-        """Return what is beside the numbers in a block."""
+        """Return the additional columns of a block."""
         d = len(self.columns)
         return [
             self._entries(name, block[d + 2 * j], block[d + 2 * j + 1]) for j, name in enumerate(self.beside)
         ]
 
     def _entries(self, name: str, values: Any, missing: Any) -> Any:
-        """Return the entries of a column beside, None for what is missing."""
+        """Return the entries of an additional column, with None for missing entries."""
         if self.types[name] == TEXT:
             return Words(values)
         if any(list(missing)):
@@ -167,7 +167,7 @@ class DuckRows(Engine):
 
 
 def _asked(ask: Callable[[], Any]) -> Any:
-    """Return what DuckDB answers; what it says of an error may be of the rows, and is not passed on."""
+    """Run a query of DuckDB. Replace its errors, because their messages may quote rows."""
     failed, is_word = True, False
     try:
         found = ask()
@@ -182,11 +182,11 @@ def _asked(ask: Callable[[], Any]) -> Any:
 
 
 TEXT = "TEXT"
-"""The type of a column of delimited text, of which it is not known whether its words are numbers or labels."""
+"""Type of a column of delimited text. The words may be numbers or labels."""
 
 
 def _numbered(expressions: Sequence[str]) -> str:
-    """Return the list of a SELECT, with names that are not the user's."""
+    """Return the list of a SELECT with generated names."""
     return ", ".join(f"{sql} AS c{j}" for j, sql in enumerate(expressions))
 
 
@@ -196,7 +196,7 @@ def quoted(name: str) -> str:
 
 
 def check_duckdb() -> None:
-    """Refuse a DuckDB whose SQL has not been tried: an older one answers some of our questions otherwise."""
+    """Raise an error for an untested version of DuckDB: older versions answer some queries differently."""
     import duckdb
 
     found = str(duckdb.__version__)
@@ -205,7 +205,7 @@ def check_duckdb() -> None:
 
 
 def of_relation(relation: Any) -> DuckRows:
-    """Return the rows of a relation: each pass runs it again."""
+    """Return the rows of a relation. Each pass runs it again."""
     check_duckdb()
     types = {str(name): str(kind) for name, kind in zip(relation.columns, relation.types, strict=True)}
     if len(types) < len(relation.columns):
@@ -219,7 +219,7 @@ def of_relation(relation: Any) -> DuckRows:
             for batch in reader:
                 yield [_array_of(column) for column in batch.columns]
             return
-        # Without pyarrow, Python's numbers, which takes ten times as long.
+        # Without pyarrow, read numbers of Python, which takes ten times as long.
         values = asked.iter_rows()
         while block := list(islice(values, rows)):
             yield [_floats(column) for column in zip(*block, strict=True)]
@@ -236,7 +236,7 @@ def of_relation(relation: Any) -> DuckRows:
 
 
 def _check_functions(relation: Any) -> None:
-    """Refuse a connection whose own functions would give our SQL another meaning: a clip that does not clip, say."""
+    """Raise an error if the connection overrides functions that this package uses, such as a clip without effect."""
     name = overridden(lambda sql: relation.query("dpstats_relation", sql).fetchall(), FUNCTIONS)
     if name is not None:
         raise InvalidData(
@@ -246,7 +246,7 @@ def _check_functions(relation: Any) -> None:
 
 
 def supports_duckdb() -> bool:
-    """Return whether the DuckDB that is installed has been tried with our SQL."""
+    """Return whether the installed version of DuckDB is supported."""
     with suppress(InvalidData):
         check_duckdb()
         return True
@@ -267,17 +267,17 @@ def of_parquet(path: Path) -> DuckRows:
 def of_text(
     path: Path, names: Sequence[str], numbers: Collection[str], separator: str, longest: int, *, guarded: bool
 ) -> DuckRows:
-    """Return the rows of delimited text with these columns, of which some are numbers.
+    """Return the rows of delimited text with these columns. Some of the columns are numbers.
 
-    Lines of more bytes than ``longest`` are refused. ``guarded`` is that of `number_sql`.
+    A line of more than ``longest`` bytes raises an error. ``guarded`` has the same meaning as in `number_sql`.
     """
     columns = ", ".join(f"{text_literal(name)}: 'VARCHAR'" for name in names)
-    # In a query of its own, so that each number is computed once, however often it is used.
+    # Use a subquery, so that each number is computed only once.
     entries = ", ".join(
         f"{number_sql(quoted(name), guarded=guarded)} AS {quoted(name)}" if name in numbers else quoted(name)
         for name in names
     )
-    # Nothing is guessed from the rows, so that none changes how others are read.
+    # Declare all types, so that no row changes how others are read.
     reader = (
         f"read_csv({file_literal(path)}, auto_detect=false, header=true, delim={text_literal(separator)}, quote='\"', "
         f"escape='\"', columns={{{columns}}}, max_line_size={longest}, hive_partitioning=false, "
@@ -288,7 +288,7 @@ def of_text(
 
 
 def _of_reader(reader: str, table: str, types: dict[str, str] | None = None) -> DuckRows:
-    """Return the rows of a table of SQL that a reader of a file gives, whose types are known or described."""
+    """Return the rows of a SQL table function that reads a file. Its types are given or described."""
     import duckdb
 
     connection = duckdb.connect(config={"python_enable_replacements": False})
@@ -326,7 +326,7 @@ def file_literal(path: Path) -> str:
     Raises
     ------
     InvalidData
-        If the path has a backslash beside a character of a pattern, which DuckDB cannot be told to take literally.
+        If the path has a backslash next to a pattern character, because DuckDB cannot read such a name literally.
     """
     name = os.path.abspath(path)
     if "\\" in name and set("[]*?") & set(name):
@@ -338,7 +338,7 @@ def file_literal(path: Path) -> str:
 
 
 def compression(path: Path) -> str:
-    """Return the compression of a text file, by its name: DuckDB itself cuts a name at a question mark."""
+    """Return the compression of a text file by its name. DuckDB itself would cut the name at a question mark."""
     return "gzip" if path.suffix.lower() == ".gz" else "none"
 
 
@@ -347,7 +347,7 @@ def _arrow_reader(relation: Any, rows: int) -> Any:
 
 
 def _array_of(column: Any) -> Any:
-    """Return a column of a block: numbers as an array, with NaN for what is missing; anything else as a list."""
+    """Return a column of a block: numbers as an array with NaN for missing entries, and others as a list."""
     kind = str(getattr(column, "type", getattr(column, "dtype", "")))
     if kind in ("double", "float64"):
         values = column.to_numpy(zero_copy_only=False) if hasattr(column, "type") else column.to_numpy()
@@ -362,7 +362,7 @@ def _floats(column: Sequence[Any]) -> Any:
     return list(column)
 
 
-# Whatever the search path. A macro of another schema counts, too.
+# The query does not depend on the search path. A macro of another schema counts, too.
 _LISTED = (
     "SELECT lower(function_name), internal IS FALSE, CAST(parameter_types AS VARCHAR) "
     "FROM system.main.duckdb_functions() WHERE lower(function_name) IN ({})"
@@ -375,17 +375,17 @@ Signatures = frozenset[tuple[str, bool, str]]
 
 
 def overridden(ask: Callable[[str], Sequence[Sequence[Any]]], names: Collection[str]) -> str | None:
-    """Return a function of ``names`` that the connection gives another meaning, or None.
+    """Return a function of ``names`` that the connection overrides, or None.
 
-    A macro says that it is no internal function. A function registered from Python says that it is one, but has
-    parameter types that DuckDB's own lacks.
+    A macro is marked as not internal. A function registered from Python is marked as internal, but has parameter types
+    that the built-in function does not have.
 
     Parameters
     ----------
     ask : callable
         SQL -> its rows, on the connection.
     names : collection of str
-        In lower case.
+        Names of functions, in lower case.
     """
     asked = _LISTED.format(", ".join(f"'{name}'" for name in sorted(names)))
     added = {
@@ -402,7 +402,7 @@ def _signatures(rows: Sequence[Sequence[Any]]) -> Signatures:
 
 @lru_cache(maxsize=4)
 def _built_in(asked: str) -> Signatures:
-    """Return the functions of a connection to which nothing was added."""
+    """Return the functions of a new connection."""
     import duckdb
 
     with duckdb.connect(":memory:") as connection:

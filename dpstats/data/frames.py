@@ -1,4 +1,4 @@
-"""Columns and data frames of other libraries by one interface, and the columns of a frame by their names."""
+"""A common interface to columns and data frames of other libraries, and selection of columns by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpstats.errors import InvalidData, InvalidParameter
 
 
 def refuse_unknown(parameter: str, wanted: Sequence[Any], names: Sequence[Any]) -> None:
-    """Refuse names that are not those of columns, or that several columns have."""
+    """Raise an error for names that no column has, or that several columns have."""
     for name in wanted:
         if list(names).count(name) != 1:
             raise InvalidParameter(
@@ -22,7 +22,7 @@ def refuse_unknown(parameter: str, wanted: Sequence[Any], names: Sequence[Any]) 
 
 
 def select(frame: Any, names: list[Any]) -> Any:
-    """Return the data frame of some columns, of the same library, and with its attributes where it has any."""
+    """Return some columns as a data frame of the same library, with the attributes of the frame."""
     if hasattr(frame, "iloc"):
         return frame[names]
     import narwhals as nw
@@ -45,14 +45,26 @@ def take(frame: Any, name: Any, places: Any) -> Any:
     return values.iloc[places].array if hasattr(values, "iloc") else values[places]
 
 
+def frame_like(X: Any, rows: Any, names: Sequence[Any] | None) -> Any:
+    """Return the array ``rows`` as a data frame of the library of ``X``, or unchanged if ``X`` is not a data frame."""
+    if names is None or not hasattr(X, "columns"):
+        return rows
+    if hasattr(X, "iloc"):
+        return type(X)(rows, columns=names)
+    import narwhals as nw
+
+    columns = {name: rows[:, place] for place, name in enumerate(names)}
+    return nw.from_dict(columns, backend=nw.from_native(X).implementation).to_native()
+
+
 def in_memory(X: Any) -> Any:
-    """Return a lazy frame of polars collected; anything else as it is."""
+    """Collect a lazy frame of polars, and return anything else unchanged."""
     polars = sys.modules.get("polars")
     if polars is None or not isinstance(X, polars.LazyFrame):
         return X
     try:
         collected = X.collect()
-    except Exception:  # which may say what is in the rows
+    except Exception:  # the message may quote rows
         collected = None
     if collected is None:
         raise InvalidData("X must be a lazy frame that can be collected; collect it to see why it cannot")
@@ -60,7 +72,7 @@ def in_memory(X: Any) -> Any:
 
 
 def frame_of(X: Any) -> Any:
-    """Return a data frame in memory as a narwhals one; None for anything else, and for a sparse frame of pandas."""
+    """Return a data frame in memory as a narwhals frame, or None for anything else and for sparse pandas frames."""
     import narwhals as nw
 
     if isinstance(X, np.ndarray) or not hasattr(X, "shape") or hasattr(X, "sparse"):
@@ -70,7 +82,7 @@ def frame_of(X: Any) -> Any:
 
 
 def series_of(data: Any) -> Any:
-    """Return a column of pandas, polars or pyarrow as a narwhals one; None for anything else."""
+    """Return a column of pandas, polars or pyarrow as a narwhals column, or None for anything else."""
     import narwhals as nw
 
     pyarrow = sys.modules.get("pyarrow")

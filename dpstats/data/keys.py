@@ -1,4 +1,4 @@
-"""Labels that nobody declared: one spelling for each value, and an order, that depend on the value alone."""
+"""Undeclared labels: a canonical form of each value, and an order. Both depend on the value only."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 from dpstats.data.columns import distinct
 from dpstats.data.values import key_of
 
-_LONGEST = 400  # digits of a decimal number: a fraction of more would take too long to make
+_LONGEST = 400  # digits of a decimal number; a longer fraction would take too long
 _MICROSECOND = 10**12  # in attoseconds
 _START = datetime.datetime(1970, 1, 1)
 
 
 def read_labels(entries: Any, name: str = "y") -> NDArray[np.object_]:
-    """Return the label of each entry in its one spelling; None for an entry without a label.
+    """Return the canonical label of each entry, or None for an entry without a label.
 
-    Text is itself. Equal numbers of any type are one label. Dates and times without a zone are a
-    ``datetime``. Missing and infinite entries, and all others, have no label.
+    Text is unchanged. Equal numbers of any type have the same label. Dates and times without a zone become a
+    ``datetime``. Missing, infinite and all other entries have no label.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def read_labels(entries: Any, name: str = "y") -> NDArray[np.object_]:
 
 
 def in_order(labels: Iterable[Any]) -> list[Any]:
-    """Return distinct labels in their order: numbers, then times, then text."""
+    """Return distinct labels in order: numbers, then times, then text."""
     return sorted(labels, key=lambda label: (_kind(label), label))
 
 
@@ -61,7 +61,7 @@ def _label(value: Any) -> Any:
 
 
 def _number(number: Any) -> Any:
-    """Return an integer, a float or a fraction: the first that is exact."""
+    """Return a number as an integer, a float or a fraction: the first that is exact."""
     if isinstance(number, bool | int):
         return int(number)
     if isinstance(number, float):

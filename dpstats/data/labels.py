@@ -1,4 +1,4 @@
-"""The names of columns, which are public: parameters that are labelled go by them."""
+"""The names of columns, which are public. They match labeled parameters to columns."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ def column_names(X: Any) -> list[Any] | None:
     """Return the labels of a data frame's columns, or the name of a single one, which are public; None without any."""
     polars, pyarrow = sys.modules.get("polars"), sys.modules.get("pyarrow")
     if polars is not None and isinstance(X, polars.LazyFrame):
-        # From what it will be made of: the rows are not.
+        # The schema of a lazy frame has the names. This reads no rows.
         return list(X.collect_schema().names())
     if pyarrow is not None and isinstance(X, pyarrow.Table):
         return list(X.column_names)
     name = getattr(X, "name", None)
     if hasattr(X, "to_frame") and isinstance(name, str) and name:
         return [name]
-    # Without a shape it is no table yet.
+    # An object without a shape is not a table.
     return _labels(getattr(X, "columns", None)) if hasattr(X, "shape") else None
 
 
 UNIT = "dpstats.unit"
-"""The attribute of a pandas data frame that says what its rows are, and how many there are of these."""
+"""Attribute of a pandas data frame with the unit of its rows, and the number of rows."""
 
 
 def unit_of(X: Any) -> str:
-    """Return what a row of a data frame is declared to be (see `dpstats.groups.one_row_per_unit`), or "row".
+    """Return the declared unit of the rows of a data frame (see `dpstats.groups.one_row_per_unit`), or "row".
 
-    pandas hands attributes on to frames whose rows are others: repeated, stacked, drawn again, or of groups. So the
-    word is taken only where the rows are as many as they were, each with a place of its own.
+    pandas passes attributes on to frames with other rows: repeated, stacked, resampled, or grouped. So the unit is used
+    only if the number of rows is unchanged, and all rows have distinct index labels.
     """
     attributes = getattr(X, "attrs", None)
     found = attributes.get(UNIT) if isinstance(attributes, dict) else None
@@ -45,11 +45,18 @@ def unit_of(X: Any) -> str:
     return word if same and isinstance(word, str) and word.strip() else "row"
 
 
+def declare_unit(X: Any, unit: str) -> Any:
+    """Return ``X`` with the name of its unit, which only a data frame of pandas can carry."""
+    if unit != "row" and isinstance(getattr(X, "attrs", None), dict):
+        X.attrs[UNIT] = (unit, len(X))
+    return X
+
+
 def by_name(name: str, value: Any, names: list[Any] | None) -> Any:
     """Return a public parameter with one entry per column, or a matrix, in the order of the columns ``names``.
 
-    A parameter without labels is returned as it is; so is one with the labels 0, 1, ... that pandas gives where
-    none are given, unless these are the columns. Other labels have to be those of the columns.
+    A parameter without labels is returned unchanged. The same holds for the default labels 0, 1, ... of pandas, unless
+    the columns have these names. All other labels must match the columns.
     """
     import numpy as np
 
@@ -63,16 +70,16 @@ def by_name(name: str, value: Any, names: list[Any] | None) -> Any:
     if array.shape == (len(names),):
         return array[orders[0]]
     if array.shape == (len(names), len(names)):
-        # Labelled on one side, the other has the same order.
+        # If only one side has labels, the other has the same order.
         return array[np.ix_(orders[0], orders[-1])]
     return value
 
 
 def pairs_by_name(name: str, value: Any, names: list[Any] | None) -> Any:
-    """Return public pairs, one per column, in the order of the columns ``names``; what has no labels as it is.
+    """Return public pairs, one per column, in the order of the columns ``names``. Unlabeled pairs are unchanged.
 
-    Labelled are a mapping {column: (low, high)}, and a data frame whose index has the columns and whose two columns are
-    the ends, or the other way round.
+    Labeled pairs are a mapping {column: (low, high)}, or a data frame with columns as its index and the two bounds as
+    its columns, or transposed.
     """
     import numpy as np
 
@@ -98,7 +105,7 @@ def pairs_by_name(name: str, value: Any, names: list[Any] | None) -> Any:
 
 
 def _labels(axis: Any) -> list[Any] | None:
-    """Return the labels of a pandas index or of polars' columns; anything else might hold data."""
+    """Return the labels of a pandas index or of the columns of polars, or None, because anything else may hold data."""
     if hasattr(axis, "nlevels"):
         labels: list[Any] = axis.tolist()
         return labels
@@ -106,7 +113,7 @@ def _labels(axis: Any) -> list[Any] | None:
 
 
 def _order(name: str, labels: list[Any] | None, names: list[Any]) -> list[int] | None:
-    """Return at which place of ``labels`` every column is; None if they label nothing."""
+    """Return the position of every column in ``labels``, or None if they are not labels."""
     if labels is None:
         return None
     default = list(range(len(labels)))
@@ -124,9 +131,9 @@ def _order(name: str, labels: list[Any] | None, names: list[Any]) -> list[int] |
 
 
 def printable(text: str, *, lines: bool = False) -> str:
-    """Return a text whose control characters are escaped: names of columns come from files of others.
+    """Escape the control characters of a text, because names of columns may come from untrusted files.
 
-    With ``lines`` its lines stay.
+    With ``lines``, line breaks stay.
     """
 
     def escaped(found: re.Match[str]) -> str:
@@ -135,5 +142,5 @@ def printable(text: str, *, lines: bool = False) -> str:
     return _CONTROLS.sub(escaped, text)
 
 
-# Of terminals, and those that are not seen or that turn the direction of text.
+# Control characters of terminals, invisible characters, and characters that change the direction of text.
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")

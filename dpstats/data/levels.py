@@ -1,4 +1,4 @@
-"""Declared levels, which are public: which category or which bin each private row is in, by that row alone."""
+"""Declared public levels, and the category or bin of each private row. It depends on this row only."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from dpstats.errors import InvalidParameter
 
 
 class Levels(Protocol):
-    """Declared levels of a column, `Categories` or `Bins` say, and the code of each entry among them."""
+    """Declared levels of a column, such as `Categories` or `Bins`, and the code of each entry among them."""
 
     def codes(self, data: Any, name: str = "data") -> NDArray[np.int64]:
-        """Return the position of each entry's level, -1 for one in none."""
+        """Return the position of the level of each entry, or -1 for an undeclared level."""
 
 
 class Categories:
@@ -29,14 +29,14 @@ class Categories:
     Parameters
     ----------
     values : sequence
-        Hashable values; equal ones (`dpstats.data.values.key_of`) are refused.
+        Distinct hashable values. Equal values (`dpstats.data.values.key_of`) raise an error.
     name : str, default="categories"
-        What messages call them.
+        Name in error messages.
 
     Attributes
     ----------
     values : tuple
-        As they were declared; numpy's scalars as Python's, except for times.
+        Values as declared. Scalars of numpy become Python scalars, except times.
     """
 
     kind: ClassVar[str] = "categories"
@@ -54,7 +54,7 @@ class Categories:
                 raise InvalidParameter(f"{name} must be distinct, got {value!r} twice")
         if not self.values:
             raise InvalidParameter(f"{name} must not be empty")
-        # The same codes, for the commonest types, by the values themselves.
+        # A faster lookup for the most common types: the same codes, keyed by the values.
         self._plain = {key[1]: code for key, code in self._code.items() if key[0] in ("text", "number")}
 
     def __len__(self) -> int:
@@ -66,10 +66,10 @@ class Categories:
         return frozenset(key[0] for key in self._code)
 
     def codes(self, data: Any, name: str = "data") -> NDArray[np.int64]:
-        """Return the position of each row's category, -1 for a row in none.
+        """Return the position of the category of each row, or -1 for a row in no category.
 
-        What equals a category is in `dpstats.data.values.key_of`. A missing row is in the category that was declared
-        as None or NaN, if there is one. A row that cannot be a category, a list say, is in none.
+        `dpstats.data.values.key_of` defines equality. A missing row is in the category declared as None or NaN, if
+        there is one. A row that cannot be a category, such as a list, is in none.
 
         Parameters
         ----------
@@ -111,12 +111,14 @@ class Bins:
     Parameters
     ----------
     edges : sequence of two finite numbers or more, increasing
+        Public edges of the bins.
 
     Attributes
     ----------
     edges : ndarray
+        The edges.
     values : tuple of str
-        The bins in words: "[0, 10)", the last one closed.
+        The bins as text, such as "[0, 10)". The last bin is closed.
 
     Examples
     --------
@@ -147,17 +149,17 @@ class Bins:
         return self.edges.size - 1
 
     def codes(self, data: Any, name: str = "data") -> NDArray[np.int64]:
-        """Return the position of each number's bin; -1 for one outside all of them, or missing.
+        """Return the position of the bin of each number, or -1 for a number outside all bins or missing.
 
         Parameters
         ----------
         data : 1-d sequence of numbers
-            Private: as for `dpstats.data.rows.column_of`.
+            Private numbers, as in `dpstats.data.rows.column_of`.
 
         Raises
         ------
         InvalidData
-            If ``data`` is no sequence of numbers.
+            If ``data`` is not a sequence of numbers.
         """
         numbers = column_of(name, data)
         with np.errstate(invalid="ignore"):

@@ -1,6 +1,7 @@
-"""Rows in memory: an array, a list, a data frame, a column of one, a sparse table; read by their declared types.
+"""Rows in memory: an array, a list, a data frame, a column, or a sparse table, read by their declared types.
 
-Every message about data is written here, or is one of scikit-learn's that speaks of shapes and names only.
+This module writes every message about data. Messages of scikit-learn are used only if they mention just shapes and
+names.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Memory(Source):
 
     def size(self, schema: Schema) -> tuple[int, int] | None:
         if is_histogram(self._X, schema):
-            return None  # the number of rows is a sum of what is private
+            return None  # the number of rows is a sum of private counts
         shape = stated_shape(self._X)
         if shape is None:
             return None
@@ -85,7 +86,7 @@ class Memory(Source):
             raise InvalidData("X must not be a masked array: fill it, or use NaN and missing='center'")
         if self.names is not None and schema.numbers is not None and list(schema.numbers) != self.names:
             X = select(X, list(schema.numbers))
-        # scikit-learn would parse text, and give the rows of a list one type: it checks what was read here.
+        # Read the rows first: scikit-learn would parse text, and give the rows of a list one type. It only checks.
         read = _refusing(lambda: _plain(X, schema.sparse))
         rows = _refusing(lambda: _checked(read, schema.sparse), repeat=True)
         if rows.dtype.kind not in "fiub":
@@ -100,7 +101,7 @@ class Memory(Source):
         if not schema.plain and stated_shape(self._X) not in (
             (0,),
             (0, len(columns)),
-        ):  # an empty column has no type of its own
+        ):  # an empty column has no type
             for kind, entries in zip(levels, columns, strict=True):
                 check_kind("X", kind_of(entries), kind)
         name = "data" if schema.plain else "X"
@@ -130,7 +131,7 @@ class Memory(Source):
         if not hasattr(type(X), "__iter__"):
             raise InvalidData(refusal)
         if k == 1:
-            # By each row: another in its place must not change how the rest is read.
+            # Read each row separately: replacing one row must not change how others are read.
             return [[_alone(row) for row in X]]
         rows = [_entries(row) for row in X]
         if any(row is None or len(row) != k for row in rows):
@@ -139,7 +140,7 @@ class Memory(Source):
 
 
 def stated_shape(X: Any) -> tuple[int, ...] | None:
-    """Return the shape that a container states, of one or two dimensions, without looking into it; else None."""
+    """Return the stated shape of a container with one or two dimensions, without reading entries, or None."""
     shape = getattr(X, "shape", None)
     if isinstance(X, list | tuple) and X:
         return (len(X), len(X[0])) if _is_container(X[0]) else (len(X),)
@@ -161,12 +162,12 @@ def _is_container(item: Any) -> bool:
 
 
 def _plain(X: Any, sparse: bool) -> Any:
-    """Return a table as an array of numbers; one column of any container as a table of one."""
+    """Return a table as an array of numbers. A single column of any container becomes a table with one column."""
     from scipy.sparse import issparse
 
     if issparse(X):
         if sparse:
-            refuse_copies(X)  # before any conversion, which may add them up
+            refuse_copies(X)  # before any conversion, because a conversion may add copies up
         return X
     if isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype.kind in "biufc":
         return X[:, None]
@@ -177,7 +178,7 @@ def _plain(X: Any, sparse: bool) -> Any:
 
 
 def _checked(read: Any, sparse: bool) -> Any:
-    """Return a table of numbers by scikit-learn's own checks of its shape and kind."""
+    """Return a table of numbers after the checks of scikit-learn for shape and kind."""
     from scipy.sparse import issparse
     from sklearn.utils.validation import check_array
 
@@ -189,7 +190,7 @@ def _checked(read: Any, sparse: bool) -> Any:
 
 
 def _refusing(read: Callable[[], Any], *, repeat: bool = False) -> Any:
-    """Return what is read; in place of an error raise a refusal without data, outside of its context."""
+    """Call a reader. On any error, raise an error without data and without the original as its context."""
     refusal = None
     try:
         return read()
@@ -212,7 +213,7 @@ def _entries(row: Any) -> Sequence[Any] | None:
     return list(row) if isinstance(row, np.ndarray) and row.ndim == 1 else None
 
 
-# What scikit-learn says of shapes, names and containers holds no entry of the data.
+# These messages of scikit-learn about shapes, names and containers contain no data.
 _PUBLIC_MESSAGES = (
     "Found array with",
     "The feature names should match",
@@ -224,10 +225,10 @@ _PUBLIC_MESSAGES = (
 
 
 def _without_data(error: Exception, message: str) -> InvalidData:
-    """Return our refusal in place of an error; what scikit-learn said is repeated where it shows no entry."""
+    """Return an error without data to replace another. Repeat a message of scikit-learn if it contains no entry."""
     kind = InvalidType if isinstance(error, TypeError) else InvalidData
     if message.startswith(_PUBLIC_MESSAGES):
-        # The message about complex data goes on to print the array.
+        # The message about complex data continues with the array itself.
         return kind("X: Complex data not supported" if message.startswith("Complex") else message)
     if message.startswith(("Expected 2D array", "Expected a 2-dimensional")):
         return kind(
@@ -235,6 +236,6 @@ def _without_data(error: Exception, message: str) -> InvalidData:
             "with X.reshape(-1, 1) if it has a single column."
         )
     if isinstance(error, TypeError):
-        # scikit-learn's own wording for an object that is no number, less the object.
+        # This is the wording of scikit-learn for a non-numeric object, without the object.
         return kind("X must be a 2-d table of numbers; an entry's argument must be a string or a real number")
     return kind("X must be a 2-d table of numbers: at least one column holds text or other objects")

@@ -1,4 +1,4 @@
-"""Which source a container is opened as, by its type."""
+"""The source of a container, chosen by the type of the container."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ _OPENERS: dict[str | type, Opener] = {}
 
 
 def register(container: str | type, opener: Opener) -> None:
-    """Open containers of a type by a function.
+    """Register a function that opens containers of a type.
 
     Parameters
     ----------
     container : type, or str
-        The type, or the library that it is from: the first part of its module's name, of which nothing is imported.
+        The type, or its library: the first part of the name of its module. The library is not imported.
     opener : callable
-        Takes the container and returns its `Source`; None for one that it does not know, which is then read as rows in
-        memory. It must not look at an entry.
+        Takes the container and returns its `Source`, or None for an unknown container, which is then read as rows in
+        memory. It must not read an entry.
     """
     _OPENERS[container] = opener
 
 
 def open_source(X: Any) -> Source:
-    """Return the source of private rows, without looking at an entry.
+    """Return the source of private rows, without reading an entry.
 
     Raises
     ------
     InvalidData
-        If X is text, and not the path of a file of rows.
+        If X is text that is not the path of a file of rows.
     """
     if isinstance(X, Source):
         return X

@@ -1,6 +1,6 @@
 """Checks of parameters, which are public: their values appear in messages.
 
-numpy is imported where arrays are checked: a process that only charges a budget starts without it.
+numpy is imported only to check arrays, so a process that only charges a budget starts without it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def check_real(
     """Return ``value`` as a finite float inside the stated range, or raise `InvalidParameter`."""
 
     def refusal(shown: Any) -> InvalidParameter:
-        # Put in words where it is needed only: numbers are checked many times in a fit.
+        # Build the text only if needed, because a fit checks numbers many times.
         words = f"a finite number {_range_words(above, at_least, below, at_most)}".rstrip()
         return InvalidParameter(f"{name} must be {words}, got {shown}")
 
@@ -102,9 +102,9 @@ _MISSING = {
 
 
 def check_missing(value: Any, allowed: Sequence[str] = ("error",), instead: str = "") -> str:
-    """Return what a missing entry does: one of the words that have a meaning for the estimator.
+    """Return the treatment of missing entries if the estimator supports it, or raise an error.
 
-    ``instead`` is how to get what a word means that is known and not allowed.
+    ``instead`` is the advice for a known treatment that the estimator does not support.
     """
     if isinstance(value, str) and value in allowed:
         return value
@@ -132,12 +132,12 @@ def check_jobs(n_jobs: Any) -> int:
 
 
 def check_level(name: str, value: Any) -> float:
-    """Return a probability between 0 and 1; a numpy float shorter than 64 bits by its shortest decimal."""
+    """Return a probability between 0 and 1. A numpy float shorter than 64 bits is read as its shortest decimal."""
     import numpy as np
 
     level = check_real(name, value, above=0, below=1)
     if isinstance(value, np.floating) and value.itemsize < 8:
-        # What was meant: 0.05, and not the 0.05000000074505806 of 32 bits.
+        # The intended value is 0.05, and not the 0.05000000074505806 of 32 bits.
         level = float(str(value))
     return level
 
@@ -197,7 +197,7 @@ def check_privacy_parameters(epsilon: Any, delta: Any) -> tuple[float, float]:
 
 
 def check_random_state(random_state: Any) -> np.random.Generator | None:
-    """Return None (exact noise), or the Generator that a seed or a Generator stands for (simulation)."""
+    """Return None (exact noise), or the Generator for a seed or a Generator (simulation)."""
     if random_state is None:
         return None
     import numpy as np

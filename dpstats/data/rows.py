@@ -1,7 +1,8 @@
-"""Private rows of numbers of any container, read so that a row does not depend on those beside it.
+"""Private rows of numbers of any container, read so that a row does not depend on other rows.
 
-The float64 row that is read is the one that is read where the row stands alone in a table of the same kind. A type
-that a container declares (an array's, a column's) is public and read at once; anything else is read number by number.
+A row has the same float64 values as if it were the only row in a table of the same kind. If a container declares a type
+(of an array or a column), the type is public and all entries are converted together. Otherwise entries are read one by
+one.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from dpstats.data.words import numbers as read_words
 from dpstats.errors import InvalidData
 
 _PLAIN = {float, int, bool, type(None)}
-"""Types that numpy makes floats of one by one, as `float_of` does."""
+"""Types that numpy converts to floats one by one, with the same result as `float_of`."""
 
 
 class InvalidType(InvalidData, TypeError):
-    """Data of a wrong type: a TypeError, as scikit-learn's conventions have it."""
+    """Data of a wrong type. It is a TypeError by the conventions of scikit-learn."""
 
 
 def numbers_of(items: Sequence[Any], refusal: str) -> NDArray[np.float64]:
-    """Return the nearest float64 of each item, NaN for a missing one; ``refusal`` is said of anything else."""
+    """Return the nearest float64 of each item, NaN for a missing one. Anything else raises the error ``refusal``."""
     if set(map(type, items)) <= _PLAIN:
         array = _plain_floats(items)
         if array is not None:
@@ -38,7 +39,7 @@ def numbers_of(items: Sequence[Any], refusal: str) -> NDArray[np.float64]:
         if number is None and issubclass(type(item), str | bytes):
             raise InvalidData(f"{refusal}: at least one column holds text or other objects")
         if number is None:
-            # scikit-learn's own wording for an object that is no number, less the object.
+            # This is the wording of scikit-learn for a non-numeric object, without the object.
             raise InvalidType(f"{refusal}; an entry's argument must be a string or a real number")
     return np.array(numbers, dtype=np.float64)
 
@@ -51,7 +52,7 @@ def _plain_floats(items: Sequence[Any]) -> NDArray[np.float64] | None:
 
 
 def as_float64(rows: Any) -> Any:
-    """Return a table of numbers as float64; what is finite stays so, at the largest float64."""
+    """Return a table of numbers as float64. Finite numbers stay finite, at most the largest float64."""
     from scipy.sparse import csr_array, issparse
 
     if issparse(rows):
@@ -67,10 +68,10 @@ _BLOCK = 1 << 16  # entries
 
 
 def rows_of(X: Any) -> Any:
-    """Return a table as a numeric array, of float64 wherever the type of an entry is not declared.
+    """Return a table as a numeric array, of float64 if the type of entries is not declared.
 
-    What is no table (of another dimension, no container at all) comes back as something that scikit-learn refuses in
-    the same words as it would ``X``, without data in it.
+    An object that is not a table (other dimensions, or not a container) is replaced by an object without data. Checks
+    of scikit-learn reject it with the same message as ``X``.
     """
     frame = frame_of(X)
     if frame is not None:
@@ -88,7 +89,7 @@ def rows_of(X: Any) -> Any:
 
 
 def as_table(X: Any) -> Any:
-    """Return a column of pandas, polars or pyarrow as a table of one, under its name."""
+    """Return a column of pandas, polars or pyarrow as a table with one column of the same name."""
     series = None if hasattr(X, "sparse") else series_of(X)
     if series is None:
         return X
@@ -97,7 +98,7 @@ def as_table(X: Any) -> Any:
 
 
 def _of_frame(X: Any, frame: Any) -> NDArray[Any]:
-    # Where all types are numpy's: in place if they are one, else in the type that holds them all.
+    # If all types are types of numpy: without a copy for a single type, otherwise in their common type.
     if frame.implementation.is_pandas_like():
         dtypes = list(X.dtypes)
         if dtypes and all(isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in dtypes):
@@ -114,7 +115,7 @@ def _of_frame(X: Any, frame: Any) -> NDArray[Any]:
 
 
 def _is_plain(kind: Any) -> bool:
-    """Return whether numpy has a type for a narwhals type of numbers."""
+    """Return whether numpy has an equivalent of a numeric narwhals type."""
     import narwhals as nw
 
     return kind.is_numeric() and not kind.is_decimal() and kind not in (nw.Int128, nw.UInt128)
@@ -128,7 +129,7 @@ def _of_series(series: Any, refusal: str) -> NDArray[np.float64]:
         raise InvalidData(f"{refusal}: at least one column holds dates or times")
     if not _is_plain(kind) and kind != nw.Boolean:
         return numbers_of(series.to_list(), refusal)
-    # In its own type, so that an integer beside a missing value is rounded once, and the same.
+    # Keep the type of the column, so that an integer is rounded once and in the same way if another value is missing.
     values: NDArray[Any] = series.fill_null(False if kind == nw.Boolean else 0).to_numpy()
     return np.where(series.is_null().to_numpy(), np.nan, values.astype(np.float64))
 
@@ -162,7 +163,7 @@ def _items(row: Any) -> Sequence[Any]:
 
 
 def column_of(name: str, data: Any) -> NDArray[np.float64]:
-    """Return a 1-d container of numbers, or a table of a single column, as float64; NaN where one is missing."""
+    """Return a 1-d container of numbers, or a table with a single column, as float64 with NaN for missing entries."""
     refusal = f"{name} must be a 1-d sequence of numbers"
     if isinstance(data, Words):
         found, wrong = read_words(data)
@@ -194,9 +195,9 @@ def column_of(name: str, data: Any) -> NDArray[np.float64]:
 
 
 def canonical(table: Any) -> Any:
-    """Return a CSR table with sorted rows: the same arrays, or copies where a row has to be sorted.
+    """Return a CSR table with sorted rows: the same arrays, or copies if a row must be sorted.
 
-    The flags of the table that came in are not trusted: they go stale when its arrays are written to.
+    The flags of the given table are ignored, because they are wrong after its arrays are modified.
     """
     from scipy.sparse import csr_array
 
@@ -206,16 +207,16 @@ def canonical(table: Any) -> Any:
 
 
 def refuse_copies(table: Any) -> None:
-    """Refuse a sparse table that stores an entry twice, or one outside itself, and add nothing up.
+    """Raise an error for a sparse table that stores an entry twice or outside its shape, without adding entries up.
 
-    The formats that are left out (LIL, DOK) cannot hold copies, or convert to CSR without adding any up.
+    The other formats (LIL, DOK) cannot contain copies, or convert to CSR without adding them up.
     """
     from scipy.sparse import csr_array
 
     twice = False
     if table.format in ("csr", "csc", "bsr"):
         table.check_format(full_check=True)
-        # A pattern of its own, of entries or of blocks: sorting it leaves the table as it is.
+        # Sort a separate pattern of entries or blocks, so that the table stays unchanged.
         lines, width = table.indptr.size - 1, int(max(table.shape))
         pattern = csr_array(
             (np.empty(table.indices.size, np.int8), table.indices, table.indptr), (lines, width)

@@ -1,4 +1,4 @@
-"""What the columns of private rows are: public, declared, and known before an entry is looked at."""
+"""Schemas: declared public descriptions of the columns of private rows, known before any entry is read."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ ROLES = ("y", "groups", "labels", "units", "weight", "time", "event")
 
 @dataclass(frozen=True)
 class Column:
-    """A column beside the numbers, and how its entries are read.
+    """An additional column next to the numbers, and how its entries are read.
 
     Attributes
     ----------
     role : {"y", "groups", "labels", "units", "weight", "time", "event"}
-        What the column is to the estimator: the name of its field in a `Table`.
+        Role of the column in the estimator, and name of its field in a `Table`.
     name : column name, optional
-        Of a column of X; None where the entries are given beside X.
+        Name of a column of X. None if the entries are given separately.
     levels : Levels, optional
-        Declared: entries become codes, -1 for one at no level. Without, they are numbers; of labels
-        and units, whatever they are.
+        Declared levels. Entries become codes, with -1 for an undeclared level. Without levels, entries are numbers, and
+        labels and units may have any type.
     parameter : str
-        The parameter that errors name.
+        Name of the parameter in errors.
     convert : callable, optional
-        Applied to what was read, of each entry by itself; it may refuse it. Of units it is applied to all entries.
+        Function of each entry after reading, which may raise an error. For units it is a function of all entries.
     meaning : str
-        What an entry is, for the error that asks for it.
+        Description of an entry, for the error about a missing column.
 
     Examples
     --------
@@ -59,7 +59,7 @@ class Column:
             raise InvalidParameter(f"role must be one of {', '.join(ROLES)}, got {self.role!r}")
 
     def read(self, entries: Any, missing: str = "error") -> Any:
-        """Return what the entries are, each by itself; of units, which of them are equal."""
+        """Return the values of the entries, each read independently. For units, return codes of equal entries."""
         entries = self._flat(entries)
         if self.role == "units":
             return (self.convert or unit_codes)(entries)
@@ -75,7 +75,7 @@ class Column:
         return found if self.convert is None else self.convert(found)
 
     def _flat(self, entries: Any) -> Any:
-        """Return the column of an array or a frame of one, or refuse several."""
+        """Return the column of an array or a frame with one column, or raise an error for several."""
         shape = getattr(entries, "shape", ())
         if len(shape) < 2:
             return entries
@@ -97,33 +97,33 @@ class Column:
 
 @dataclass(frozen=True)
 class Schema:
-    """Which columns of private rows are numbers or labels, and what the columns beside them are.
+    """Roles of the columns of private rows: numbers or labels, and additional columns.
 
     Attributes
     ----------
     numbers : sequence of column names, optional
-        None: the columns that labeled bounds name, or else all that have no role.
+        Columns of numbers. None: the columns that labeled bounds name. Without those, all columns without a role.
     beside : tuple of Column
     levels : tuple of Levels, optional
-        The declared levels of every column: the columns are then labels, and are read as codes.
+        Declared levels of every column. The columns are then labels, and are read as codes.
     missing : {"error", "drop", "center"}
-        What a missing number does. A column beside the numbers is read by it; the numbers themselves stay missing, and
-        the estimator applies it.
+        Treatment of missing numbers. It applies to additional columns while they are read. Other missing numbers stay
+        missing, and the estimator treats them.
     bounds : mapping, optional
-        Labeled bounds, whose names choose the numbers where nothing else does.
+        Labeled bounds. Their names select the columns of numbers if ``numbers`` is None.
     n_features : int, optional
-        The width of the plan, where it is not the number of columns.
+        Number of features of the plan, if it differs from the number of columns.
     cells : tuple of int, optional
-        The shape of the universe. X may then be a histogram, a count for each of its points.
+        Shape of the universe. X may then be a histogram, with a count for each point.
     counted : bool
-        X is always a histogram.
+        Whether X is always a histogram.
     plain : bool
-        Of one column of labels, entries are taken as they stand: a list of one is no label, and an entry of another
-        type than the declared levels is at none of them.
+        Whether entries of a single column of labels are used unchanged. A list of one entry is then not a label, and an
+        entry with a type that differs from the declared levels has no level.
     sparse : bool
         Whether sparse tables of scipy are accepted.
     ordered : bool
-        Whether the estimator goes by the order of the rows, which databases do not promise.
+        Whether the estimator uses the order of the rows, which databases do not guarantee.
 
     Examples
     --------
@@ -146,7 +146,7 @@ class Schema:
     ordered: bool = False
 
     def resolve(self, names: Sequence[Any] | None) -> Schema:
-        """Return the schema of rows with these columns, every number named, or refuse names that are not there."""
+        """Return the schema of rows with these columns and named numbers, or raise an error for unknown names."""
         roles = {column.name: column.parameter for column in self.beside if column.name is not None}
         if names is None:
             needed = [*roles, *(() if self.levels is not None or self.counted else self.numbers or ())]
@@ -194,17 +194,17 @@ class Schema:
         return tuple(name for name in names if name not in roles)
 
     def width(self, columns: int) -> int:
-        """Return the number of features of a plan for so many columns."""
+        """Return the number of features of a plan for this number of columns."""
         return columns if self.n_features is None else self.n_features
 
     @property
     def open_columns(self) -> tuple[Column, ...]:
-        """The columns that are given beside X."""
+        """The columns that are given separately from X."""
         return tuple(column for column in self.beside if column.name is None)
 
     @property
     def named_columns(self) -> tuple[Column, ...]:
-        """The columns of X that are read beside the numbers."""
+        """The additional columns that are read from X."""
         return tuple(column for column in self.beside if column.name is not None)
 
 
@@ -216,11 +216,11 @@ def column_list(columns: Any) -> tuple[Any, ...] | None:
 
 
 def unit_codes(units: Any) -> Any:
-    """Return which rows belong to the same unit: equal codes, in order of first appearance, which is private."""
+    """Return equal codes for rows of the same unit, numbered in order of first appearance. The codes are private."""
     values, where = distinct("units", units)
     keys = [key_of(value) for value in values]
     if where is not None:
-        # An array of one type is gathered in order of value; only those that a row has.
+        # An array of one type has its distinct values in sorted order, and only values that occur.
         keys = [keys[place] for place in where]
     if any(key is None or key == MISSING or not is_built_in(key) for key in keys):
         raise InvalidData(
@@ -240,7 +240,7 @@ def record_columns(estimator: Any, names: list[Any] | None, n_features: int) -> 
 
 
 def check_names(names: list[Any] | None) -> None:
-    """Refuse names of which some are text and some are not, as scikit-learn does."""
+    """Raise an error for names of mixed types, text and others, like scikit-learn."""
     texts = {isinstance(name, str) for name in names or ()}
     if len(texts) > 1:
         raise InvalidType(
@@ -252,7 +252,7 @@ def check_names(names: list[Any] | None) -> None:
 def check_columns_again(
     estimator: Any, names: list[Any] | None, n_features: int, shape: tuple[int, ...] | None = None
 ) -> None:
-    """Refuse columns that are not those of the fit, in scikit-learn's words; ``shape`` is what the container states."""
+    """Raise the error of scikit-learn if columns differ from the fit; ``shape`` is the stated shape of the data."""
     if shape is not None and len(shape) == 1 and estimator.n_features_in_ != 1:
         raise InvalidData(
             f"X must be a 2-d table of {estimator.n_features_in_} columns, got an array of one dimension. Reshape your "

@@ -1,4 +1,4 @@
-"""Where private rows are: a source per container. Opening one looks at no entry."""
+"""Sources of private rows, one per kind of container. Opening a source reads no entry."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Source(ABC):
     Attributes
     ----------
     names : list, optional
-        The names of the columns, in their order; public.
+        Public names of the columns, in order.
     unit : str
-        What a row is declared to be; public.
+        Public unit of privacy of a row, as declared.
     ordered : bool
-        Whether the rows have an order, which entries that are given beside them go by.
+        Whether the rows have an order, which separately given entries follow.
     beside : tuple of column names
-        The columns that ``y`` is where a fit is given none.
+        Columns to use as ``y`` if a fit is called without one.
 
     See Also
     --------
@@ -56,22 +56,22 @@ class Source(ABC):
 
     @abstractmethod
     def size(self, schema: Schema) -> tuple[int, int] | None:
-        """Return the number of rows and of columns that the container states; None where it has to be counted."""
+        """Return the stated number of rows and of columns, or None if rows must be counted."""
 
     @abstractmethod
     def read(self, schema: Schema, given: Mapping[str, Any] | None = None) -> Rows:
-        """Return the rows as a schema reads them, or refuse them.
+        """Return the rows as a schema reads them, or raise an error.
 
         Parameters
         ----------
         schema : Schema
-            As `resolve` returned it.
+            Result of `resolve`.
         given : mapping of roles to sequences, optional
-            The entries of the columns that are given beside X.
+            Entries of the columns that are given separately from X.
         """
 
     def resolve(self, schema: Schema, y: Any) -> tuple[Schema, dict[str, Any]]:
-        """Return the schema of these rows, from public facts, and the entries that ``y`` gives beside them."""
+        """Return the schema of these rows, from public facts, and the entries that ``y`` contains."""
         open_columns = schema.open_columns
         if not open_columns:
             if schema.beside and y is not None:
@@ -82,7 +82,7 @@ class Source(ABC):
             return schema.resolve(self.names), {}
         named = self.beside if y is None else _named(y, len(open_columns))
         if y is None and len(self.beside) != len(open_columns):
-            # scikit-learn's checks ask for the words in the middle.
+            # The checks of scikit-learn require the middle part of this message.
             raise InvalidData(
                 f"y must be {open_columns[0].meaning}, or the name of a column of X: fit requires y to be passed, but "
                 "the target y is None"
@@ -101,7 +101,7 @@ class Source(ABC):
         return schema.resolve(self.names), self._entries_given(open_columns, y)
 
     def _entries_given(self, columns: tuple[Column, ...], y: Any) -> dict[str, Any]:
-        """Return the entries of each column that ``y`` gives."""
+        """Return the entries of each column in ``y``."""
         if len(columns) == 1:
             return {columns[0].role: y}
         parts = _split(y, len(columns))
@@ -114,12 +114,12 @@ class Source(ABC):
         return {column.role: part for column, part in zip(columns, parts, strict=True)}
 
     def kind(self, name: Any) -> str | None:
-        """Return the kind of entries that a column declares ("number" or "text", say); None where it declares none."""
+        """Return the kind of entries that a column declares, such as "number" or "text", or None."""
         return None
 
 
 def _named(y: Any, count: int) -> tuple[str, ...] | None:
-    """Return the names of columns that ``y`` gives; None where it holds entries."""
+    """Return the names of columns in ``y``, or None if it contains entries."""
     if isinstance(y, str):
         return (y,) if count == 1 else None
     if (

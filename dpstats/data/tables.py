@@ -1,4 +1,4 @@
-"""Private rows, as a schema reads them: in memory, or as a stream of blocks."""
+"""Private rows after reading by a schema: in memory, or as a stream of blocks."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Sums = Mapping[str, Integers]
 
 
 class Rows(ABC):
-    """Private rows, which an estimator adds up wherever they are.
+    """Private rows of any source. An estimator computes sums over them.
 
     Attributes
     ----------
     names : list, optional
-        The names of the columns of numbers or labels, which are public.
+        Public names of the columns of numbers or labels.
 
     Examples
     --------
@@ -44,7 +44,7 @@ class Rows(ABC):
 
     @abstractmethod
     def total(self, work: Callable[[Table], Sums]) -> dict[str, Integers]:
-        """Return the sums of what ``work``, a pure function of some rows, returns, over any cut of the rows.
+        """Return the sums of the results of ``work``, a pure function of some rows, over any partition of the rows.
 
         Raises
         ------
@@ -57,7 +57,7 @@ class Rows(ABC):
         """Return all rows in memory."""
 
     def aggregates(self, expressions: Sequence[str], of: Sequence[str]) -> list[int] | None:
-        """Return the integers that SQL aggregates of c0, c1, ... give, which ``of`` defines; None without SQL."""
+        """Return the integers of SQL aggregates of c0, c1, ..., which ``of`` defines, or None without SQL."""
         return None
 
     def expression(self, column: int) -> str | None:
@@ -67,24 +67,25 @@ class Rows(ABC):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Table(Rows):
-    """Private rows in memory; and where there are any, their responses, groups, protected units and other columns.
+    """Private rows in memory, with optional responses, groups, protected units and other columns.
 
     Attributes
     ----------
     X : array or CSR table of shape (n_samples, n_features)
-        Numbers, which may be NaN or infinite; or int64 codes of declared levels, -1 for an entry at none.
+        Numbers, which may be NaN or infinite. Or int64 codes of declared levels, with -1 for an undeclared level.
     y : float64 array of shape (n_samples,), optional
-        A number for each row.
+        Outcome of each row.
     groups : int64 array of shape (n_samples,), optional
-        The declared category of each row, by its position; -1 for a row in none.
+        Position of the declared category of each row, or -1 for a row in none.
     labels : object array of shape (n_samples,), optional
-        The label of each row, which nobody declared; None for a row without one.
+        Undeclared label of each row, or None for a row without one.
     units : int64 array of shape (n_samples,), optional
-        Which rows belong to the same protected unit (a person, say): equal codes from 0. The codes themselves are
-        private: one row may move those of others. They are never released.
+        Codes from 0, equal for rows of the same protected unit, such as a person. The codes are private and never
+        released, because one row may change the codes of others.
     names : list, optional
-        The names of the columns of ``X``, which are public.
+        Public names of the columns of ``X``.
     weight, time, event : float64 arrays of shape (n_samples,), optional
+        Weight, time and event indicator of each row.
 
     Examples
     --------
@@ -117,7 +118,7 @@ class Table(Rows):
             )
 
     def beside(self) -> dict[str, Any]:
-        """Return the columns beside ``X`` that there are, by their roles."""
+        """Return the additional columns by their roles."""
         columns = {
             "y": self.y,
             "groups": self.groups,
@@ -154,9 +155,9 @@ def _count_units(units: NDArray[np.int64]) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Counts(Table):
-    """Rows that were counted before: ``X`` of shape (size,), how many rows are at each point of a universe.
+    """Counted rows: ``X`` of shape (size,) is the number of rows at each point of a universe.
 
-    Its shape is that of the rows it stands for: their number, which is public, and the number of points.
+    ``shape`` describes the rows: their public number, and the number of points.
     """
 
     def __post_init__(self) -> None:
@@ -169,7 +170,7 @@ class Counts(Table):
 
 
 class Narrow(Rows):
-    """Numbers in memory of another type than float64: they become float64 block by block, never all at once."""
+    """Numbers in memory with a type other than float64. They are converted block by block, to save memory."""
 
     __slots__ = ("_table", "names")
     _ENTRIES = 1 << 20  # of a block

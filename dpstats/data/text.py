@@ -1,12 +1,11 @@
-"""Rows of delimited text, a CSV file say: of a stream, or of a file by its path.
+"""Rows of delimited text, such as a CSV file: from a stream, or from a file by its path.
 
-`read_delimited` defines what the rows are. It reads once, in blocks, each entry by itself, and keeps numbers. DuckDB
-reads the same rows from most files, several times as fast. It is not given a file that the two could read in different
-ways.
+`read_delimited` defines the rows. It reads once, in blocks, each entry independently, and stores numbers. DuckDB reads
+the same rows from most files, several times as fast. It does not get files that the two could read differently.
 
-Memory is that of a block: what is more than `_IN_MEMORY` goes to a temporary file, which has no name and ends with the
-process. What a row is never depends on another: no type is guessed from a column. An entry that cannot be used is never
-shown. It is refused when the rows are added up, so that their number is known before.
+Memory is limited to a block. Rows beyond `_IN_MEMORY` are stored in a temporary file, which has no name and disappears
+with the process. A row never depends on another, because no type is guessed from a column. An unusable entry is never
+shown. It raises an error when the rows are summed, so that the number of rows is known before.
 """
 
 from __future__ import annotations
@@ -46,15 +45,16 @@ _NUMBER = np.dtype(np.float64)
 
 
 class TextFormat(NamedTuple):
-    """How delimited text is written.
+    """Format of delimited text.
 
     Attributes
     ----------
     sep : str
-        One character.
+        Separator, one character.
     encoding : str
+        Encoding of the text.
     missing : frozenset of str
-        More words that mean a missing entry, in columns of numbers and of text alike.
+        Additional words for a missing entry, in columns of numbers and of text.
     """
 
     sep: str = ","
@@ -67,7 +67,7 @@ CSV = TextFormat()
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TextRows(Engine):
-    """Private rows that were read from delimited text.
+    """Private rows read from delimited text.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class TextRows(Engine):
     unusable : (int, str), optional
         The line and the column of the first number that is missing or infinite.
     wrong : str
-        Why the entries cannot be used, if they cannot.
+        Reason why the entries cannot be used, if any.
     """
 
     _spool: _Spool
@@ -118,7 +118,7 @@ class TextRows(Engine):
         self._check()
         (table,) = self._blocks(max(1, self._rows))
         columns = {name: self._column(name, table) for name in self.columns}
-        # Text as objects, whatever pandas makes of text: no entry becomes a missing one.
+        # Store text as objects, so that pandas does not turn an entry into a missing value.
         made = {
             name: pd.Series(found, dtype=object if name in self._words else None)
             for name, found in columns.items()
@@ -155,32 +155,32 @@ def read_delimited(
     option: str = "columns",
     lines: bool = True,
 ) -> TextRows:
-    """Return columns of delimited text, whose first line has their names.
+    """Return columns of delimited text. The first line has their names.
 
     Parameters
     ----------
     stream : binary file
-        Read once, to its end.
+        The text. It is read once and completely.
     name : str
-        What errors call it.
+        Name of the text in errors.
     columns : sequence of str, or None
-        None is all that have nothing but numbers in them: which these are is public.
+        Names of columns. None: all columns that contain only numbers. The set of these columns is public.
     text : collection of str
-        Those that are read as text. Every other entry is a number, one of the words true and false (1 and 0), or
-        missing.
+        Columns to read as text. Every other entry is a number, one of the words true and false (1 and 0), or missing.
     form : TextFormat
+        Format of the text.
     option : str
-        What errors call ``columns``.
+        Name of ``columns`` in errors.
     lines : bool, default=True
-        Name the line and the column of what is refused. Whoever sees the error learns where it is.
+        Whether errors have the line and the column of a rejected entry, which reveals its position.
 
     Raises
     ------
     InvalidParameter
         If a name is not in the first line.
     InvalidData
-        If the text cannot be read. An entry that is no number, or a line with more entries than there are names, is
-        refused where the rows are added up.
+        If the text cannot be read. A non-numeric entry, or a line with more entries than names, raises this error when
+        the rows are summed.
     """
     refusals = _Refusals(name, lines)
     read = _Lines(stream, form, refusals)
@@ -201,7 +201,7 @@ def read_header(stream: BinaryIO, name: str, form: TextFormat = CSV) -> list[str
 
 
 class _Refusals(NamedTuple):
-    """How errors name the text, and whether they name its lines."""
+    """Names of the text in errors, and whether errors have line numbers."""
 
     name: str
     lines: bool
@@ -239,7 +239,7 @@ class _Lines:
     """The header of a table, and blocks of its lines."""
 
     def __init__(self, stream: BinaryIO, form: TextFormat, refusals: _Refusals) -> None:
-        # What Excel puts before UTF-8 is no part of the first name.
+        # Excel writes a byte order mark before UTF-8. It does not belong to the first name.
         utf8 = form.encoding.lower().replace("_", "-") in ("utf-8", "utf8")
         text = io.TextIOWrapper(stream, encoding="utf-8-sig" if utf8 else form.encoding, newline="")
         self._text = text
@@ -258,7 +258,7 @@ class _Lines:
             yield block
 
     def close(self) -> None:
-        """Leave the stream open to whom it belongs."""
+        """Detach from the stream without closing it."""
         self._text.detach()
 
     def _next(self, count: int) -> _Block:
@@ -268,7 +268,7 @@ class _Lines:
         except UnicodeError:
             why = at.beyond(before, f"is no text in {self._encoding}", ": declare its encoding")
         except csv.Error:
-            # What the parser says may quote the line.
+            # The message of the parser may quote the line.
             why = at.at(
                 self._reader.line_num,
                 "a quote that is not closed or ends within an entry, or an entry of more than "
@@ -276,14 +276,14 @@ class _Lines:
             )
         except MemoryError:
             raise
-        except Exception as error:  # of a packed file: of several kinds, and perhaps with what is in it
+        except Exception as error:  # errors of a compressed file have several types, and may quote data
             reason = error.strerror if isinstance(error, OSError) else None
             why = at.beyond(before, "cannot be read", f" ({reason})" if reason else "")
         raise InvalidData(why)
 
 
 class _Store:
-    """What was read: numbers in a file, row after row; for text the place of its word among those seen."""
+    """Store of the rows read so far: numbers in a file, row after row. Text is stored as the position of its word."""
 
     def __init__(
         self,
@@ -305,7 +305,7 @@ class _Store:
 
     def add(self, block: _Block) -> None:
         """Keep the rows of a block; where one cannot be used, count them."""
-        # Of a single column a blank line is an entry, which is missing; else it is no row.
+        # In a table with one column, a blank line is a missing entry. Otherwise it is not a row.
         records = [record for record in block.records if record or self._width == 1]
         self._count += len(records)
         if not self._wrong:
@@ -343,7 +343,7 @@ class _Store:
         self._spool.write(table.tobytes())
 
     def rows(self) -> TextRows:
-        """Return what was kept."""
+        """Return the stored rows."""
         first = min(((line, name) for name, line in self._unusable.items()), default=None)
         places = {name: j for j, name in enumerate(self._columns)}
         words = {name: list(codes) for name, codes in self._words.items()}
@@ -355,13 +355,13 @@ class _Store:
         return [codes.setdefault(word, len(codes)) for word in words]
 
     def _notice(self, name: str, numbers: NDArray[np.float64], block: _Block) -> None:
-        """Remember where the first number is that is missing or infinite."""
+        """Store the position of the first number that is missing or infinite."""
         if name not in self._unusable and not np.isfinite(numbers).all():
             self._unusable[name] = block.line(int(np.argmin(np.isfinite(numbers))))
 
 
 class _Spool:
-    """Bytes in memory, or in a temporary file where there are many; gone when nobody has them any more."""
+    """Bytes in memory, or in a temporary file if there are many. They are deleted with the last reference."""
 
     def __init__(self) -> None:
         self._file: Any = io.BytesIO()
@@ -377,7 +377,7 @@ class _Spool:
         self._file.write(data)
 
     def seek(self, place: int) -> None:
-        """Go where the next bytes are read."""
+        """Set the position of the next read."""
         self._file.seek(place)
 
     def read(self, size: int) -> bytes:
@@ -387,7 +387,7 @@ class _Spool:
 
 
 def check_names(wanted: list[str], names: list[str], file: str, option: str) -> None:
-    """Refuse columns that are named twice, that are not there, or of which there are several."""
+    """Raise an error for columns that are named twice, unknown, or ambiguous."""
     if len(set(wanted)) < len(wanted):
         raise InvalidParameter(f"{option} must name each column once")
     count = Counter(names)
@@ -398,13 +398,13 @@ def check_names(wanted: list[str], names: list[str], file: str, option: str) -> 
 
 
 def some(names: Sequence[str]) -> str:
-    """Return names as they have to be given, spaces and all; of many, the first."""
+    """Return names as text, quoted including spaces. A long list shows the first names only."""
     more = [f"... {len(names) - _NAMES_SHOWN} more"] if len(names) > _NAMES_SHOWN else []
     return ", ".join([*map(repr, names[:_NAMES_SHOWN]), *more])
 
 
 def distinct_names(names: list[str]) -> list[str]:
-    """Return a name of its own for every column: numbered where the header has it twice, or has none."""
+    """Return a distinct name for every column. Duplicate and empty names in the header are numbered."""
     taken, found = set(names), []
     for place, name in enumerate(names):
         made, count = name or f"column {place + 1}", 0
@@ -459,7 +459,7 @@ class TextFile(Engine):
         return self._quick_rows() or self._defined_rows()
 
     def _quick_rows(self) -> Engine | None:
-        """Return the rows as DuckDB reads them; None where it might read them in another way."""
+        """Return the rows as DuckDB reads them, or None if it might read them differently."""
         if find_spec("duckdb") is None:
             return None
         from dpstats.data.duckdb_rows import of_text, supports_duckdb
@@ -474,7 +474,7 @@ class TextFile(Engine):
             sep = _format(self.path).sep
             rows = of_text(self.path, self.header, self.columns, sep, _LINE, guarded=seen.foreign)
             rows = rows.having(self.columns, self.beside)
-            if rows.shape[0] >= 0:  # counts the rows, and refuses lines that are too short or too long
+            if rows.shape[0] >= 0:  # counts the rows, and rejects lines that are too short or too long
                 return rows
         return None
 
@@ -489,7 +489,7 @@ class TextFile(Engine):
 
 
 def of_text_file(path: Path) -> TextFile:
-    """Return the rows of a file of delimited text, of which the first line alone is read."""
+    """Return the rows of a file of delimited text. This reads the first line only."""
     if not path.is_file():
         raise InvalidData(f"X must be a file that is there, got {str(path)!r}")
     with _reading(path) as stream:
@@ -501,15 +501,15 @@ def of_text_file(path: Path) -> TextFile:
 
 
 class Scan(NamedTuple):
-    """What the bytes of a text say about how it may be read.
+    """Properties of the bytes of a text that determine its readers.
 
     Attributes
     ----------
     plain : bool
-        DuckDB and `read_delimited` see the same entries where all lines have as many. They differ on bytes that are
-        no UTF-8, on blanks beside quotes, and where lines end in several ways.
+        Whether DuckDB and `read_delimited` read the same entries if all lines have the same length. They differ for
+        bytes that are not UTF-8, for blanks next to quotes, and for mixed line endings.
     foreign : bool
-        Below the first line there is a part of `dpstats.data.words.FOREIGN`.
+        Whether a part of `dpstats.data.words.FOREIGN` occurs below the first line.
     """
 
     plain: bool
@@ -517,14 +517,14 @@ class Scan(NamedTuple):
 
 
 def scan(stream: BinaryIO) -> Scan:
-    """Return what the bytes of a text say about how it may be read."""
+    """Return the properties of a text that determine its readers."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     last, newlines, returns, foreign = b"", False, False, False
     parts = [part.encode() for part in FOREIGN]
     below = len(stream.readline())
     stream.seek(0)
     while block := stream.read(_BYTES):
-        # A pattern of two bytes may begin with the last one of a block.
+        # A pattern of two bytes may begin with the last byte of a block.
         text, before = last + block, last == b"\n"
         start = 0 if last else below
         last = text[-1:]

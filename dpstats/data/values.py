@@ -1,7 +1,7 @@
-"""What a single private value is: whether it is missing, what it equals, which number it is.
+"""Properties of a single private value: whether it is missing, its equality, and its number.
 
-Nothing here raises where it looks at one value: what a foreign class says of its value in an exception may be data.
-Arrays of numbers lose no digit, and no message shows one.
+Functions of one value never raise an error, because an exception of a foreign class may quote data. Arrays of numbers
+lose no digit, and no message shows a number.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from dpstats.data.arithmetic import as_int64
 from dpstats.errors import InvalidData
 
 Key: TypeAlias = tuple[Any, ...]
-"""What two equal values share: a kind, and a built-in value that is hashable and compares exactly."""
+"""Key of a value, the same for equal values: a kind, and a hashable built-in value with exact equality."""
 
 MISSING: Key = ("missing",)
 OTHER = "other"
-"""The kind of the values whose equality is that of their own class."""
+"""Kind of the values with an equality defined by their own class."""
 
 
 def key_of(value: Any) -> Key | None:
-    """Return what ``value`` is equal by; None for what equals nothing (lists, dicts, what cannot be hashed).
+    """Return the equality key of ``value``, or None if it equals nothing (lists, dicts, unhashable values).
 
     * Missing values are equal: None, NaN of any type, NaT, pandas.NA, a masked entry.
-    * Numbers are equal by value, exactly, whatever their type: 1, 1.0, Decimal(1), Fraction(1), numpy.int8(1) and
-      True (bools are 0 and 1, as in Python and numpy); 2^53 + 1 is no float.
+    * Numbers of any type are equal by exact value: 1, 1.0, Decimal(1), Fraction(1), numpy.int8(1) and True. Booleans
+      are 0 and 1, as in Python and numpy. 2^53 + 1 does not equal any float.
     * Text equals text, and bytes equal bytes, never each other.
-    * Dates and times without a zone are equal by their place in the calendar, whatever their unit, a date being
-      where its day begins; those with a zone by their instant. Durations likewise.
+    * Dates and times without a zone are equal by their place in the calendar, for any unit. A date is the start of its
+      day. Times with a zone are equal by their instant. Durations are equal by length.
     * Tuples are equal entry by entry.
     * Anything else that is hashable is equal as its class says.
     """
@@ -50,7 +50,7 @@ def key_of(value: Any) -> Key | None:
 
 
 def is_built_in(key: Key) -> bool:
-    """Return whether a value, with all entries of a tuple, is equal by what it is and not as its class says."""
+    """Return whether the equality of a value, and of all entries of a tuple, is built in and not defined by a class."""
     return key[0] != OTHER and all(is_built_in(part) for part in key[1:] if isinstance(part, tuple))
 
 
@@ -60,9 +60,9 @@ def is_missing(value: Any) -> bool:
 
 
 def float_of(value: Any) -> float | None:
-    """Return the float64 nearest to a real number, NaN for a missing value, None for what is no number.
+    """Return the float64 nearest to a real number, NaN for a missing value, and None for non-numeric values.
 
-    A finite number beyond the largest float64 is that one. Text is no number, and neither is a time.
+    A finite number beyond the largest float64 becomes the largest float64. Text and times are not numbers.
     """
     try:
         return _float(value)
@@ -114,7 +114,7 @@ def _key(value: Any) -> Key:
 
 
 def _entry(value: Any) -> Any:
-    """Return the entry of an array of no dimension; anything else as it is."""
+    """Return the entry of a 0-d array, and anything else unchanged."""
     is_array = isinstance(value, np.ndarray) and value.ndim == 0 and value is not np.ma.masked
     return value[()] if is_array else value
 
@@ -127,7 +127,7 @@ def _is_missing_in_pandas(value: Any) -> bool:
 
 
 def _number_key(value: Any) -> Key | None:
-    # As built-in numbers, whose equality is exact, and which no subclass can make lie.
+    # Convert to built-in numbers. Their equality is exact, and no subclass can change it.
     if isinstance(value, bool | np.bool_):
         return ("number", bool(value))
     if isinstance(value, int):
@@ -173,7 +173,7 @@ _UNITS = {
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """A time of numpy's that is in UTC, where its column has a zone."""
+    """A time of numpy in UTC, from a column with a time zone."""
 
     time: np.datetime64
 
@@ -221,7 +221,7 @@ def _numpy_time_key(value: Any) -> Key:
 
 def _days_before(months: int) -> int:
     """Return the days from 1 January 1970 to the month that begins ``months`` months later, in any year."""
-    # Years that begin in March end with the day that leap years have more.
+    # If years begin in March, the additional day of leap years is the last one.
     years, month = divmod(months - 2, 12)
     years += 1970
     leaps = years // 4 - years // 100 + years // 400
@@ -265,16 +265,16 @@ _LARGEST = sys.float_info.max
 
 
 def _in_range(number: float, finite: bool) -> float:
-    """Return a number that was rounded to float64; what was finite stays so, at the largest there is."""
+    """Return a number after rounding to float64. Finite numbers stay finite, at most the largest float64."""
     return math.copysign(_LARGEST, number) if finite and math.isinf(number) else number
 
 
 def array_of(value: Any) -> NDArray[Any]:
-    """Return an array of one declared type as it is, and of anything else its items, as objects.
+    """Return an array with a declared type unchanged, and anything else as an array of objects.
 
-    In a list numpy would give all items one type: beside a float an integer beyond 2^53 would move, and beside text
-    a number would be text. What numpy cannot make an array of is an object, and so is what is masked, whose hidden
-    values numpy would show.
+    numpy would give all items of a list one type. An integer beyond 2^53 would change if another item is a float, and a
+    number would become text if another item is text. Values that numpy cannot convert are objects. So are masked
+    arrays, because numpy would show their hidden values.
     """
     if _is_masked(value):
         return np.array(None)
@@ -290,7 +290,7 @@ def array_of(value: Any) -> NDArray[Any]:
 
 
 def _is_masked(value: Any) -> bool:
-    kind = type(value)  # a class of its own may raise where it is asked for
+    kind = type(value)  # a foreign class may raise an error on attribute access
     return issubclass(kind, np.ma.MaskedArray) or (
         issubclass(kind, list | tuple) and any(map(_is_masked, value))
     )
@@ -299,8 +299,8 @@ def _is_masked(value: Any) -> bool:
 def exact_numbers(name: str, value: Any) -> NDArray[Any]:
     """Return private numbers as an array that lost no digit: floats, integers, or Python numbers.
 
-    Numbers have at most 64 bits each if they have a type of numpy's; integers and fractions of Python may be of any
-    size. Each is read alone, so that what it is does not depend on those beside it.
+    Numbers with a type of numpy have at most 64 bits. Integers and fractions of Python may have any size. Each number
+    is read independently of the others.
     """
 
     array = array_of(value)
@@ -317,12 +317,12 @@ def exact_numbers(name: str, value: Any) -> NDArray[Any]:
 
 
 def _python_number(item: Any) -> Any:
-    """Return a real number as Python's, exactly; None for anything else, missing values included."""
+    """Return a real number as an exact Python number, or None for anything else, including missing values."""
     kind = type(item)
     if kind is float or kind is int:
         return item
     if issubclass(kind, np.generic):
-        # Not times, which numpy would also give as integers, and no longer floats.
+        # Exclude times, which numpy would also convert to integers, and floats with more than 64 bits.
         whole = isinstance(item, np.bool_ | np.integer) and not isinstance(item, np.timedelta64)
         is_number = whole or (isinstance(item, np.floating) and item.itemsize <= 8)
         return item.item() if is_number else None
@@ -342,7 +342,7 @@ def _as_they_are(items: list[Any]) -> NDArray[Any]:
 
 
 def floats_among(array: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the entries that are floats, which alone can be infinite or NaN."""
+    """Return the entries that are floats. Only these can be infinite or NaN."""
     if array.dtype.kind == "O":
         return np.array([item for item in array.ravel() if isinstance(item, float)], dtype=np.float64)
     return array.ravel().astype(np.float64) if array.dtype.kind == "f" else np.empty(0)

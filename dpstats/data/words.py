@@ -1,7 +1,7 @@
-"""What one word of text stands for: a number, a missing entry, or itself. Python and SQL give the same result.
+"""The meaning of one word of text: a number, a missing entry, or text. Python and SQL give the same result.
 
-This is the rule for every reader of text. A word is a number if Python's ``float`` reads it, it is ASCII, and it has
-no underscore. The words true and false are 1 and 0, and `MISSING_WORDS` are missing.
+This is the rule for every reader of text. A word is a number if Python's ``float`` accepts it, if it is ASCII, and if
+it has no underscore. The words true and false are 1 and 0, and `MISSING_WORDS` are missing.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ _MISSING = "#N/A|#N/A N/A|#NA|-1.#IND|-1.#QNAN|1.#IND|1.#QNAN|<NA>|N/A|NA|NULL|N
 MISSING_WORDS = frozenset(["", *_MISSING.split("|")])
 """The words that stand for a missing number, with NaN. In a column of text only the empty word is missing."""
 NO_NUMBER = "an entry must be a number, true, false or missing"
-"""What errors say of any other word in a column of numbers. The SQL raises it too."""
+"""Message for any other word in a column of numbers. The SQL raises it too."""
 
 _TRUTHS = {"true": 1.0, "false": 0.0}
 _BLANKS = " \t\n\r\x0b\x0c"
-# Python takes these for blanks, and DuckDB does not.
+# Python treats these as blanks, and DuckDB does not.
 _SEPARATORS = "\x1c\x1d\x1e\x1f"
 
 
 class Words(list[str]):
-    """Entries of text, of which it is not yet known what they are: numbers, or labels."""
+    """Entries of text that may be numbers or labels."""
 
 
 def number(word: str, missing: Collection[str] = MISSING_WORDS) -> float | None:
-    """Return the number that a word stands for: NaN for a missing one, None for a word that is no number."""
+    """Return the number of a word, NaN for a missing word, and None for a non-numeric word."""
     word = word.strip(_BLANKS)
     if word in missing:
         return math.nan
@@ -45,8 +45,8 @@ def number(word: str, missing: Collection[str] = MISSING_WORDS) -> float | None:
 def numbers(
     words: Sequence[str], missing: Collection[str] = MISSING_WORDS
 ) -> tuple[NDArray[np.float64], int | None]:
-    """Return the numbers of words, NaN for a missing one, and the place of the first word that is no number."""
-    # The same result as `number` has, in a tenth of the time.
+    """Return the numbers of words, with NaN for missing words, and the position of the first non-numeric word."""
+    # This has the same result as `number`, in a tenth of the time.
     if missing is MISSING_WORDS and _is_plain("".join(words)):
         try:
             return np.array([*map(float, words)], dtype=np.float64), None
@@ -58,9 +58,9 @@ def numbers(
 
 
 def level(word: str, code: Callable[[Any], int]) -> int:
-    """Return the code of the level that a word is: the level of the same text, or else the one of its value.
+    """Return the code of the level of a word: the level with the same text, otherwise the level with its value.
 
-    ``code`` returns the code of an entry, -1 where no level equals it.
+    ``code`` returns the code of an entry, or -1 if no level equals it.
     """
     found = code(word)
     if found >= 0:
@@ -70,22 +70,22 @@ def level(word: str, code: Callable[[Any], int]) -> int:
 
 
 FOREIGN = ("_", "+-", "(")
-"""What only words have that DuckDB alone takes for numbers: 1_0, +-1, nan(1)."""
+"""Parts of words that only DuckDB accepts as numbers: 1_0, +-1, nan(1)."""
 
 
 def number_sql(word: str, otherwise: str = f"error('{NO_NUMBER}')", *, guarded: bool = True) -> str:
-    """Return the SQL of the number that an expression of text stands for: NULL for a missing word.
+    """Return the SQL of the number for an expression of text, with NULL for a missing word.
 
-    ``otherwise`` is the SQL of a word that is no number. Without ``guarded`` no word has a part in `FOREIGN`.
+    ``otherwise`` is the SQL for a non-numeric word. Use ``guarded=False`` only for words without parts of `FOREIGN`.
     """
-    # An expression: the cast of a bare column would move into the reader, which refuses words that are no number.
+    # Use an expression, because the cast of a bare column would move into the reader, which rejects non-numeric words.
     word = f"coalesce({word}, '')"
     cast, blanks = f"TRY_CAST({word} AS DOUBLE)", _text(_BLANKS)
     plain = f"{cast} IS NOT NULL"
     if guarded:
         plain += "".join(f" AND NOT contains({word}, '{part}')" for part in FOREIGN)
-    # Only a word that is no number is looked up. DuckDB would look all words up where two branches have a part in
-    # common, or where it makes a join of IN or of list_contains.
+    # Look up only non-numeric words. DuckDB would look up all words if two branches shared a part, or if it converted
+    # IN or list_contains to a join.
     missing = f"list_position([{', '.join(map(_text, sorted(MISSING_WORDS)))}], trim({word}, {blanks})) > 0"
     truth = f"list_position(['false', 'true'], lower(ltrim(rtrim({word}, {blanks}), {blanks})))"
     rest = f"coalesce(nullif({truth}, 0) - 1, {otherwise})"

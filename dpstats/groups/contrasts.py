@@ -10,14 +10,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
-from dpstats.inference import Estimates, Limits, ScoreErrors, Tail, Together, normal_quantile
+from dpstats.inference import Limits, ScoreErrors, Tail, Together, normal_quantile
 from dpstats.means.ratio import Ratio
 
 Floats = NDArray[np.float64]
@@ -66,19 +65,6 @@ class DifferenceErrors(ScoreErrors):
 
     def score(self, value: Floats) -> Floats:
         return difference_score(self.first, self.second, value / self.half)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Differences(Estimates):
-    """Differences of means of groups, with intervals and tests that count sampling error and noise.
-
-    `Estimates` whose usual null hypothesis is a difference of 0. ``labels`` have the two groups and the column of each.
-    """
-
-    @property
-    def pairs(self) -> tuple[tuple[Any, Any], ...]:
-        """The pairs of groups: the mean of the first less that of the second."""
-        return tuple(dict.fromkeys(zip(self.labels["first"], self.labels["second"], strict=True)))
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,8 @@ from dpstats.data.tables import Rows, Table
 from dpstats.errors import InvalidParameter
 from dpstats.groups import anova
 from dpstats.groups.base import RatioEstimator, place_of_group, rows_that_count
-from dpstats.groups.contrasts import DifferenceErrors, Differences, Tukey
+from dpstats.groups.contrasts import DifferenceErrors, Tukey
+from dpstats.groups.differences import Differences
 from dpstats.groups.discovered import (
     DISCOVER,
     DiscoveredMeansPlan,

@@ -17,7 +17,7 @@ from dpstats.data.schema import Column, Schema
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
 from dpstats.groups.base import place_of_group, rows_that_count
-from dpstats.groups.contrasts import Differences
+from dpstats.groups.differences import Differences
 from dpstats.groups.quantile_plan import ROWS, GroupQuantilesPlan, group_quantiles_plan
 from dpstats.inference import ChosenLimits, Estimates
 from dpstats.quantiles.column import OneColumn, check_sizes

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dpstats.data.columns import distinct
 from dpstats.data.frames import column, refuse_unknown, take
-from dpstats.data.labels import UNIT, column_names
+from dpstats.data.labels import column_names, declare_unit
 from dpstats.data.parameters import check_integer
 from dpstats.data.rows import column_of
 from dpstats.data.values import MISSING, is_built_in, is_missing, key_of
@@ -238,6 +238,4 @@ def _framed(made: Mapping[Any, Any], word: str) -> Any:
     """Return columns as a data frame that says what its rows are."""
     import pandas as pd
 
-    frame = pd.DataFrame(dict(made))
-    frame.attrs[UNIT] = (word, len(frame))
-    return frame
+    return declare_unit(pd.DataFrame(dict(made)), word)

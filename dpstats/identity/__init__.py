@@ -1,4 +1,4 @@
-"""Private identity tests: is the mean of the rows the public one?"""
+"""Private identity tests of the null hypothesis that rows have a public mean and covariance."""
 
 from dpstats.identity.by_extension import LipschitzExtensionTest
 from dpstats.identity.by_filtering import FilteringTest

@@ -1,4 +1,4 @@
-"""Alternatives to the null: in which direction the mean lies, and how far away it can be."""
+"""Alternatives to the null hypothesis: the direction of the mean, and its largest possible distance."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LARGEST_DISTANCE = 1e6
 
 
 def unit_vector(direction: Any, n_features: int) -> NDArray[np.float64]:
-    """Return the unit vector that a direction stands for."""
+    """Return the unit vector of a direction."""
     if isinstance(direction, str):
         if check_choice("direction", direction, ["dense", "sparse"]) == "dense":
             return np.full(n_features, 1 / math.sqrt(n_features))
@@ -46,7 +46,7 @@ def farthest_distance(reference: Reference, unit: NDArray[np.float64]) -> float:
 
 
 def norm_rate(distance: float, d: int, epsilon: float) -> float:
-    """Return the order of the number of rows at which a released norm of the sum can tell a distance.
+    """Return the order of the number of rows at which a released norm of the sum detects a distance.
 
     The rate of the tests that release one number of sensitivity sqrt(d): validation/rates/identity_tests.py.
     """

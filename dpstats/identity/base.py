@@ -1,7 +1,7 @@
-"""An identity test: what a fit releases and reports, and what every answer is charged.
+"""Base class of the identity tests: release, report and charge of a fit.
 
-The public side of a test, its plan and its calibration, is in `calibrated`; a test adds its exact integers, which are
-private. When to charge is `dpstats.release.estimator`'s.
+`calibrated` has the public side of a test: its plan and its calibration. A test adds its exact private integers.
+`dpstats.release.estimator` decides when to charge.
 """
 
 from __future__ import annotations
@@ -29,32 +29,37 @@ from dpstats.release.session import Released
 from dpstats.results import HasResult, about_missing
 
 _ATTAINABLE: dict[str, float] = {}
-"""Attainable powers by the distribution of the statistic: public, and the same for every fit of a size."""
+"""Attainable powers by the distribution of the statistic. They are public, and equal for all fits of one size."""
 
 
 class PrivateTest(HasResult[TestResult], PlannedTest, InvertedTest):
-    """Base of the identity tests: is the mean of the rows the public one?
+    """Base class of the identity tests.
 
-    What is private is the exact integers; the statistic is what is released of them, noise included.
+    The exact integers of a test are private. The statistic is computed from their noisy release.
 
     Every test has the parameters ``mean``, ``cov``, ``null``, ``epsilon``, ``level``, ``calibration``,
-    ``n_calibration``, ``missing``, ``cache_dir``, ``n_jobs``, ``progress``, ``random_state`` and ``budget``, and
-    declares its own beside them (`dpstats.release.parameters`).
+    ``n_calibration``, ``missing``, ``cache_dir``, ``n_jobs``, ``progress``, ``random_state`` and ``budget``. A test may
+    declare further parameters (`dpstats.release.parameters`).
 
     Attributes
     ----------
     statistic_, threshold_, pvalue_ : float
+        Noisy statistic, its critical value, and the p-value.
     reject_ : bool
+        Whether the test rejects.
     result_ : TestResult
+        Full result.
     privacy_ : PrivacyGuarantee
+        Guarantee of the fit.
     plan_ : IdentityPlan
+        The release plan.
     """
 
     _title: ClassVar[str]
 
     @abstractmethod
     def _exact(self, X: NDArray[Any], plan: IdentityPlan) -> Any:
-        """Return the exact integers of every stage, by its name, or refuse the data. Private."""
+        """Return the exact private integers of every stage by name, or raise an error for bad data."""
 
     def _prepare(self, plan: IdentityPlan) -> IdentityPlan:
         """Return the plan with its null distribution and its attainable power, once for every distribution."""
@@ -93,12 +98,12 @@ class PrivateTest(HasResult[TestResult], PlannedTest, InvertedTest):
         self.reject_ = self.result_.reject
 
     def predict(self, X: Any) -> int:
-        """Run the calibrated test on another dataset: a release of its own, charged again.
+        """Run the calibrated test on another dataset. This is a separate release, and is charged again.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Private rows, with the columns of the fit. One dataset, and one answer for it.
+            Private rows, with the columns of the fit. The test returns one answer for this dataset.
 
         Returns
         -------
@@ -112,8 +117,8 @@ class PrivateTest(HasResult[TestResult], PlannedTest, InvertedTest):
         stated = source.size(self._schema().resolve(source.names))
         n_features = self.n_features_in_ if stated is None else stated[1]
         check_columns_again(self, names, n_features, stated_shape(X))
-        # An array has the columns of the fit in their order, and so has a labeled mean. A copy shares the budget and
-        # the generator; the attributes of this fit stay as they are.
+        # An array has the columns of the fit in order, and so has a labeled mean. A copy shares the budget and the
+        # generator. The attributes of this fit stay unchanged.
         test = copy.copy(self._in_order(names if fitted is None else list(fitted)))
         return int(test.fit(source).reject_)
 

@@ -1,4 +1,4 @@
-"""One name for the two Lipschitz-extension tests: it builds the one that is meant.
+"""A common class for the two Lipschitz-extension tests. It builds the test that its parameters select.
 
 Proof: docs/proofs/lipschitz-extension.md.
 """
@@ -24,32 +24,33 @@ from dpstats.release.session import Released
 
 @parameters
 class LipschitzExtensionTest(PrivateTest):
-    """Private test of a mean by T = ||S||^2 - n d v, extended from data where it is stable.
+    """Private test of a mean by T = ||S||^2 - n d v, extended from data on which it is stable.
 
-    One name for two tests: it is `L1ExtensionTest` or `InnerProductTest`, by ``constraint``, with the same numbers.
+    This class is a common interface. By ``constraint`` it runs `L1ExtensionTest` or `InnerProductTest`, with the same
+    results.
 
     Parameters
     ----------
     mean : float or array of shape (n_features,), default=0.0
-        Mean of the null hypothesis; public. Labelled, as for `RowDistanceTest`.
+        Public mean under the null hypothesis. Labels work as in `RowDistanceTest`.
     cov : None, array of shape (n_features,) or (n_features, n_features), default=None
-        Covariance matrix, or variances; public. None is the identity.
+        Public covariance matrix, or variances. None is the identity.
     null : {"normal", "product"}, default="normal"
         "product": independent signs with ``mean``, or 0/1 columns; see `RowDistanceTest`.
     constraint : {"l1", "inner_product"}, default="l1"
-        T is stable where ``||S||_1`` is small ("l1": a closed form, one pass), or where all
-        ``|<x_j, S>|`` are (the set of algorithm 9.3.1, for signs, with the corrected constant).
+        Datasets on which T is stable. "l1": ``||S||_1`` is small; a closed form, in one pass. "inner_product": all
+        ``|<x_j, S>|`` are small; the set of algorithm 9.3.1, for signs, with the corrected constant.
     rows : {"whitened", "sign"}, default="whitened"
         For "l1": coordinates clipped to ``clip`` and rounded to an eighth of it, or signs.
     clip : float, optional
         For whitened rows, from 0.001 to 20; None is 1 for normal rows and the largest coordinate for signs.
     radius : float, default=0.8
-        At most 100. The radius A over the null mean of what it has to exceed for T to be unchanged; public. Smaller
-        ones favour alternatives with few nonzero coordinates: 0.4 for one or two.
+        Public radius, at most 100. T is unchanged if a quantity of the data is at most A. This number is A divided by
+        the null mean of the quantity. Smaller values favor alternatives with few nonzero coordinates: 0.4 for one or
+        two.
     solver : {"auto", "exact", "surrogate"}, default="auto"
-        For "inner_product". "exact" enumerates all datasets, or solves integer programs (small sizes only, and
-        slow); "surrogate" is a computable lower bound with the same privacy. "auto" decides by the
-        public size.
+        Method of "inner_product". "exact" enumerates all datasets, or solves integer programs (small sizes only, and
+        slow). "surrogate" is a computable lower bound with the same privacy. "auto" decides by the public size.
     staged : bool, default=False
         For "inner_product": algorithm 9.3.2, which shrinks the constraint in at most ceil(log n) stages.
     constants : None, "textbook" or three floats, default=None
@@ -62,22 +63,23 @@ class LipschitzExtensionTest(PrivateTest):
         Total.
     level : float, default=0.05
     calibration : {"monte_carlo", "textbook"}, default="monte_carlo"
-        "textbook" uses the printed thresholds: private, but with next to no power.
+        "textbook" uses the printed thresholds: private, but with almost no power.
     missing : {"error", "center"}, default="error"
         As for `RowDistanceTest`; "center" only for ``rows="whitened"`` with ``constraint="l1"``. An entry at
         its mean has sign +1.
     n_calibration, cache_dir, n_jobs, progress, random_state, budget
-        As for `RowDistanceTest`.
+        The same as in `RowDistanceTest`.
 
     Attributes
     ----------
     statistic_ : float
-        The noisy extension of T; infinite where an earlier stage rejected.
+        The noisy extension of T. Infinite if an earlier stage rejected.
     threshold_, pvalue_ : float
     reject_ : bool
     result_ : TestResult
     privacy_ : PrivacyGuarantee
-        Pure, for neighbours that differ in one row; n is public. Fewer stages than planned for spend less.
+        Pure guarantee for neighboring datasets that differ in one row; n is public. It is stronger than
+        ``epsilon`` if the schedule has fewer stages than its maximum.
     plan_ : IdentityPlan
     n_features_in_ : int
 
@@ -117,7 +119,7 @@ class LipschitzExtensionTest(PrivateTest):
         kind = L1ExtensionTest if constraint == "l1" else InnerProductTest
         return kind(**{name: getattr(self, name) for name in kind().get_params(deep=False)})
 
-    # Whatever a test adds is that of the one meant.
+    # Forward the methods to the selected test.
 
     def _design(self, n: int, d: int, reference: Reference) -> Any:
         return self._meant()._design(n, d, reference)

@@ -42,12 +42,12 @@ _LARGEST, _SUM, _COUNT, _SIGNS, _STATISTIC = (
     "T of the filtered rows",
 )
 
-_FAR_DATASETS = 200  # simulated for the attainable power
+_FAR_DATASETS = 200  # number of simulated datasets for the attainable power
 
 
 @dataclass(frozen=True)
 class FilteringDesign:
-    """The constants of algorithm 9.3.3, and how many steps of the sum's lattice make a unit."""
+    """The constants of algorithm 9.3.3, and the number of lattice steps per unit of the sum."""
 
     constants: FilteringConstants
     steps_per_unit: int
@@ -55,15 +55,15 @@ class FilteringDesign:
 
 @dataclass(frozen=True)
 class FilteringPlan(IdentityPlan):
-    """The plan of a `FilteringTest`: its stages share one proof, and cost what that proves.
+    """The plan of a `FilteringTest`. A joint proof gives the cost of its stages.
 
-    The last stage's sensitivity holds except with a probability that depends on the stages before,
-    so the stages' own events do not add up on their own (docs/proofs/filtering.md).
+    The sensitivity of the last stage holds except with a probability that depends on earlier stages. So the separate
+    events of the stages do not compose (docs/proofs/filtering.md).
     """
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
-        """One event: the total guarantee, which is that of the stages of the proof and of no others."""
+        """One event: the total guarantee. The proof covers exactly these stages."""
         n, d, total = self.n_samples, self.n_features, self.target
         # The larger noise first: where its lattice is too fine for 64 bits, so is the other's.
         proved = any(
@@ -81,19 +81,19 @@ class FilteringPlan(IdentityPlan):
 class FilteringTest(PrivateTest):
     """Private test of a mean by T of the rows that remain when unusual ones are replaced by noise.
 
-    The polynomial-time test of the source, algorithm 9.3.3, on signs. At moderate sizes its printed constants ask
-    for more noise than T with none of this does: use `RowDistanceTest`, or from n = 1e5 `SpatialSignTest`.
+    This is the polynomial-time test of the source, algorithm 9.3.3, on signs. At moderate sizes its printed constants
+    require more noise than T without filtering. Use `RowDistanceTest` instead, or `SpatialSignTest` from n = 1e5.
 
     Parameters
     ----------
     mean : float or array of shape (n_features,), default=0.0
-        Mean of the null hypothesis; public. Labelled, as for `RowDistanceTest`.
+        Public mean under the null hypothesis. Labels work as in `RowDistanceTest`.
     cov : None, array of shape (n_features,) or (n_features, n_features), default=None
-        Covariance matrix, or variances; public. None is the identity.
+        Public covariance matrix, or variances. None is the identity.
     null : {"normal", "product"}, default="normal"
-        "product": independent signs, or 0/1 columns; ``mean`` must be 0, the uniform law on the cube.
+        "product": independent signs, or 0/1 columns; ``mean`` must be 0, the uniform distribution on the cube.
     epsilon, delta : float, default=1.0, 1e-6
-        Total; a quarter and a fourteenth inside. delta is greater than 0.
+        Total privacy parameters; delta must be positive. The algorithm uses a quarter and a fourteenth of them inside.
     noise : {"exact", "textbook"}, default="exact"
         Line 4's noise: by the exact Gaussian curve, or as printed (larger). Both are private.
     distance : float, optional
@@ -105,7 +105,7 @@ class FilteringTest(PrivateTest):
     missing : {"error"}, default="error"
         A missing row has no signs. An entry at its mean counts as +1.
     n_calibration, cache_dir, n_jobs, progress, random_state, budget
-        As for `RowDistanceTest`.
+        The same as in `RowDistanceTest`.
 
     Attributes
     ----------
@@ -154,7 +154,7 @@ class FilteringTest(PrivateTest):
         return _stages_of(design, n, d)
 
     def _exact(self, X: NDArray[Any], plan: IdentityPlan) -> NDArray[Any]:
-        # What the later steps are about depends on earlier releases: the signs themselves.
+        # Return the signs themselves, because the input of later steps depends on earlier releases.
         return np.concatenate([signs_of(Z) for _, Z in plan.reference.blocks(X, plan.missing)])
 
     def _release(self, private: NDArray[Any], plan: IdentityPlan, session: Session) -> None:
@@ -190,7 +190,7 @@ class FilteringTest(PrivateTest):
     def _simulate(
         self, plan: IdentityPlan, size: int, generator: np.random.Generator, shift: Any = 0.0
     ) -> NDArray[np.float64]:
-        # Every dataset has a session of its own.
+        # Every dataset has a separate session.
         values = np.empty(size)
         for i in range(size):
             X = plan.reference.sample_signs(plan.n_samples, generator, shift)
@@ -216,8 +216,8 @@ class FilteringTest(PrivateTest):
 
 def _design_of(n: int, d: int, epsilon: float, delta: float, noise: str) -> FilteringDesign:
     constants = filtering_constants(n, d, epsilon, delta, noise)
-    # Discrete for continuous noise costs (1 + e^epsilon) TOTAL_VARIATION d/sigma^2, sigma in steps: at most a
-    # tenth of one delta, of which the proof leaves several over.
+    # Discrete instead of continuous noise costs (1 + e^epsilon) TOTAL_VARIATION d/sigma^2, with sigma in steps. This is
+    # at most a tenth of one delta, and the proof does not use several deltas.
     variation = (1 + math.exp(constants.epsilon)) * TOTAL_VARIATION * d / constants.sum_sigma**2
     bits = max(10, math.ceil(math.log2(10 * variation / constants.delta) / 2))
     if n * 2**bits >= 2**62:

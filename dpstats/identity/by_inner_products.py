@@ -31,7 +31,7 @@ from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
 
 AUTOMATIC_COUNT_VECTORS = 60_000
-"""solver='auto' is exact up to this many datasets of a size, up to order: 12 x 3 and 60 x 2, say."""
+"""solver='auto' is exact up to this number of unordered datasets of a size, for example 12 x 3 and 60 x 2."""
 
 _LARGEST_SQUARE = 2**51  # extensions of T stay below 4 n^2 d, exact as floats
 
@@ -52,21 +52,23 @@ class InnerProductDesign:
 
 @parameters
 class InnerProductTest(PrivateTest):
-    """Private test of a mean by T = ``||S||^2 - n d`` of signs, extended from where all ``|<x_j, S>|`` are small.
+    """Private test of a mean by T = ``||S||^2 - n d`` of signs, extended from datasets with small ``|<x_j, S>|``.
 
-    The set is that of algorithm 9.3.1, with the corrected constant. The exact extension is for small data only.
+    The set of these datasets comes from algorithm 9.3.1, with the corrected constant. The exact extension is for small
+    data only.
 
     Parameters
     ----------
     mean : float or array of shape (n_features,), default=0.0
-        Mean of the null hypothesis; public. Labelled, as for `RowDistanceTest`.
+        Public mean under the null hypothesis. Labels work as in `RowDistanceTest`.
     cov : None, array of shape (n_features,) or (n_features, n_features), default=None
-        Covariance matrix, or variances; public. None is the identity.
+        Public covariance matrix, or variances. None is the identity.
     null : {"normal", "product"}, default="normal"
-        "product": independent signs, or 0/1 columns; ``mean`` must be 0, the uniform law on the cube.
+        "product": independent signs, or 0/1 columns; ``mean`` must be 0, the uniform distribution on the cube.
     radius : float, default=0.8
-        At most 100. For the surrogate of a single stage, whose constant is at most 4 A: A over the null mean of what
-        it has to exceed for T to be unchanged, as for `L1ExtensionTest`; public.
+        Public radius for the surrogate of a single stage, at most 100. T is unchanged if a quantity of the data is at
+        most A. This number is A divided by the null mean of the quantity, as in `L1ExtensionTest`. The constant of the
+        stage is at most 4 A.
     solver : {"auto", "exact", "surrogate"}, default="auto"
         "exact" enumerates all datasets, or solves integer programs (small sizes only, and slow); "surrogate" is a
         computable lower bound with the same privacy. "auto" decides by the public size.
@@ -82,21 +84,22 @@ class InnerProductTest(PrivateTest):
         Total.
     level : float, default=0.05
     calibration : {"monte_carlo", "textbook"}, default="monte_carlo"
-        "textbook" uses the printed thresholds: private, but with next to no power.
+        "textbook" uses the printed thresholds: private, but with almost no power.
     missing : {"error"}, default="error"
         A missing row has no signs. An entry at its mean counts as +1.
     n_calibration, cache_dir, n_jobs, progress, random_state, budget
-        As for `RowDistanceTest`.
+        The same as in `RowDistanceTest`.
 
     Attributes
     ----------
     statistic_ : float
-        The noisy extension of T; infinite where an earlier stage rejected.
+        The noisy extension of T. Infinite if an earlier stage rejected.
     threshold_, pvalue_ : float
     reject_ : bool
     result_ : TestResult
     privacy_ : PrivacyGuarantee
-        Pure, for neighbours that differ in one row; n is public. Fewer stages than planned for spend less.
+        Pure guarantee for neighboring datasets that differ in one row; n is public. It is stronger than
+        ``epsilon`` if the schedule has fewer stages than its maximum.
     plan_ : IdentityPlan
     n_features_in_ : int
 
@@ -151,7 +154,7 @@ class InnerProductTest(PrivateTest):
         return staged_reduction(
             n,
             d,
-            # A sum of rounded shares may exceed the whole by a unit or two.
+            # A sum of rounded budget fractions may exceed the total by a unit or two in the last place.
             check_real("epsilon", self.epsilon, above=0) * (1 - 2.0**-50),
             distance,
             floor_constant=first,
@@ -160,16 +163,16 @@ class InnerProductTest(PrivateTest):
         )
 
     def _single(self, n: int, d: int, radius: float, exact: bool) -> list[LipschitzStage]:
-        """Return the one stage of algorithm 9.3.1."""
+        """Return a list with the single stage of algorithm 9.3.1."""
         epsilon = check_real("epsilon", self.epsilon, above=0)
         # About the null 0.99 quantile of the largest |<x_j, S>|: d + N(0, (n-1)d), n of them.
         Delta = min(n * d, math.ceil(d + math.sqrt((n - 1) * d) * float(ndtri(1 - 0.005 / n))))
         if exact:
             K = min(inner_product_constant(n, d, Delta), 4.0 * d * (n - 1))
         else:
-            # A row moves T by at most the second, anywhere.
+            # The second number bounds the sensitivity of T on all datasets.
             K = min(4.0 * l1_radius(radius, n, d, 1.0, 1.0), 4.0 * d * (n - 1))
-        # A calibrated test uses no printed threshold, and its law must not depend on the level.
+        # A calibrated test does not use the printed threshold. Its distribution must not depend on the level.
         threshold = math.inf
         if self.calibration == "textbook":
             threshold = 10 * n * math.sqrt(d) + K * math.log(1 / check_level("level", self.level)) / epsilon

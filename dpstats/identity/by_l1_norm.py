@@ -1,4 +1,4 @@
-"""The l1 extension test: release T extended from where the l1 norm of the sum is small; one pass, any size.
+"""The l1 extension test: release T, extended from datasets with a small l1 norm of the sum. One pass, any size.
 
 Proof: docs/proofs/lipschitz-extension.md.
 """
@@ -32,9 +32,9 @@ _FINE_STEPS = 1024  # for two-valued columns, whose null mean has to be zero on 
 
 @dataclass(frozen=True)
 class SumDesign:
-    """Public constants: the grid, what a row moves the extension and every column by in its steps, n d E[y^2] in units.
+    """Public constants: the grid, the sensitivities of the extension and of every column in steps, and n d E[y^2].
 
-    ``widths`` is one number where all columns have the same.
+    ``widths`` is a single number if all columns have the same width.
     """
 
     signs: bool
@@ -47,14 +47,17 @@ class SumDesign:
 
 @parameters
 class L1ExtensionTest(PrivateTest):
-    """Private test of a mean by T = ||S||^2 - n d v, extended from where ||S||_1 is small: a closed form, one pass.
+    """Private test of a mean by T = ||S||^2 - n d v, extended from datasets with small ||S||_1.
+
+    The statistic has a closed form and needs one pass over the rows. Use it with ``radius=0.4`` if only one or two
+    columns may differ from the null. If all columns may differ, use `RowDistanceTest` or `SpatialSignTest`.
 
     Parameters
     ----------
     mean : float or array of shape (n_features,), default=0.0
-        Mean of the null hypothesis; public. Labelled, as for `RowDistanceTest`.
+        Public mean under the null hypothesis. Labels work as in `RowDistanceTest`.
     cov : None, array of shape (n_features,) or (n_features, n_features), default=None
-        Covariance matrix, or variances; public. None is the identity.
+        Public covariance matrix, or variances. None is the identity.
     null : {"normal", "product"}, default="normal"
         "product": independent signs with ``mean``, or 0/1 columns; see `RowDistanceTest`.
     rows : {"whitened", "sign"}, default="whitened"
@@ -62,16 +65,17 @@ class L1ExtensionTest(PrivateTest):
     clip : float, optional
         For whitened rows, from 0.001 to 20; None is 1 for normal rows and the largest coordinate for signs.
     radius : float, default=0.8
-        At most 100. The radius A over the null mean of what it has to exceed for T to be unchanged; public. Smaller
-        ones favour alternatives with few nonzero coordinates: 0.4 for one or two.
+        Public radius, at most 100. T is unchanged if a quantity of the data is at most A. This number is A divided by
+        the null mean of the quantity. Smaller values favor alternatives with few nonzero coordinates: 0.4 for one or
+        two.
     epsilon : float, default=1.0
     level : float, default=0.05
     calibration : {"monte_carlo", "textbook"}, default="monte_carlo"
-        "textbook" uses the printed threshold: private, but with next to no power.
+        "textbook" uses the printed threshold: private, but with almost no power.
     missing : {"error", "center"}, default="error"
         As for `RowDistanceTest`; "center" only for whitened rows. An entry at its mean has sign +1.
     n_calibration, cache_dir, n_jobs, progress, random_state, budget
-        As for `RowDistanceTest`.
+        The same as in `RowDistanceTest`.
 
     Attributes
     ----------
@@ -81,14 +85,16 @@ class L1ExtensionTest(PrivateTest):
     reject_ : bool
     result_ : TestResult
     privacy_ : PrivacyGuarantee
-        Pure, for neighbours that differ in one row; n is public.
+        Pure guarantee for neighboring datasets that differ in one row; n is public.
     plan_ : IdentityPlan
     n_features_in_ : int
 
     Notes
     -----
-    A row moves the extension by at most 4 clip A (`l1_extension`); under a product null a column by the distance of its
-    two values, which may be far less than 2 clip. The detectable distance a obeys n of the order of
+    **Sensitivity.** Replacing a row changes the extension by at most 4 clip A (`l1_extension`). Under a product null,
+    it changes a column by the distance of its two values, which may be far less than 2 clip.
+
+    **Rate.** A distance a is detectable if n is of this order:
     sqrt(d)/a^2 + d^(2/3)/(a^(4/3) epsilon^(2/3)) + d^(1/2)/(a epsilon).
 
     Examples
@@ -124,7 +130,8 @@ class L1ExtensionTest(PrivateTest):
         clip = reference.largest if self.clip is None else self._clip()
         steps, largest = _FINE_STEPS / clip, _FINE_STEPS
         high, low = reference.sign_steps(steps, largest)
-        # A row moves a column from one of its two values to the other: often much less than twice the largest of all.
+        # A row changes a column from one of its two values to the other. This is often much less than twice the largest
+        # value.
         widths = (high - low).tolist()
         price = max(1, math.ceil(radius * sum(expected_saving(n * steps**2, width) for width in widths)))
         return SumDesign(False, steps, largest, price, tuple(widths), float(n * d))
@@ -161,7 +168,7 @@ class L1ExtensionTest(PrivateTest):
         return np.asarray(released[plan.stages[0].name][..., 0] - plan.design.offset)
 
     def _printed_threshold(self, design: SumDesign, n: int, d: int) -> float:
-        # Line 4 of algorithm 9.3.1, with this extension's constant in place of 4 Delta.
+        # Line 4 of algorithm 9.3.1, with the constant of this extension instead of 4 Delta
         unit = (design.largest / design.steps_per_unit) ** 2
         K = design.price / design.steps_per_unit**2
         return (

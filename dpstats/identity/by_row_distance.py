@@ -1,4 +1,4 @@
-"""The row-distance test: release how many rows must change before the data look like the null.
+"""The row-distance test: release the number of rows that must change before the data look like the null hypothesis.
 
 Proof: docs/proofs/row-distance.md.
 """
@@ -29,7 +29,7 @@ from dpstats.release.parameters import parameters
 
 _DISTANCE = "row distance"
 
-# The distance is an integer, its release a multiple of 2^-20: integer noise would tie, and lower the level.
+# The distance is an integer, and its release is a multiple of 2^-20. Integer noise would have ties and lower the level.
 _STEPS_OF_A_ROW = 2**20
 
 # a0 in standard deviations of a row sum of unclipped products. Public and data-free; any value is private. Larger
@@ -46,11 +46,11 @@ validation/results/identity_directions.md."""
 _STRONG = 0.5
 
 REPORTED_DELTA = 1e-6
-"""At which ``privacy_`` states what a release of zero-concentrated privacy guarantees."""
+"""Delta at which ``privacy_`` states the guarantee of a zero-concentrated release."""
 
 _SMALLEST_RHO, _LARGEST_RHO = 1e-16, 1e10
 
-# Whitened signs take two values a column, the smaller of which may be 1/14.
+# Whitened signs have two values per column. The smaller one may be 1/14.
 _FINE_STEPS = 2.0**8
 
 
@@ -58,8 +58,8 @@ _FINE_STEPS = 2.0**8
 class RowDistanceDesign:
     """Public constants: the grid of the coordinates, and `row_distance`'s arguments on it.
 
-    ``window`` is None where the null is symmetric; else products are centred by rows (`RowCentering`), which the null
-    and these constants determine.
+    ``window`` is None if the null is symmetric. Otherwise products are centered by rows (`RowCentering`). The null and
+    these constants determine the window.
     """
 
     signs: bool
@@ -73,48 +73,51 @@ class RowDistanceDesign:
 
 @parameters
 class RowDistanceTest(PrivateTest):
-    """Private test of a mean by the row distance: the most powerful here where many columns are off together.
+    """Private test of a mean by the row distance, the most powerful one here if many columns differ from the null.
 
-    For up to about 10,000 rows. With 20 columns and more it needs the least distance of the tests here if all of them
-    are off, with 8 about that of `SpatialSignTest`, and with fewer more than that; where a single column is off
-    `L1ExtensionTest` with ``radius=0.4`` needs less. The null hypothesis is the whole law of the rows: for their mean
-    alone use ``ClippedMean(...).fit(X).test(value=...)``.
+    It is for up to about 10,000 rows. If all columns differ, then with 20 or more columns it detects the smallest
+    distances of all tests in this package. With 8 columns it is similar to `SpatialSignTest`, and with fewer columns it
+    is worse. If a single column differs, `L1ExtensionTest` with ``radius=0.4`` detects smaller distances.
+
+    The null hypothesis is the whole distribution of the rows. For the mean alone, use
+    ``ClippedMean(...).fit(X).test(value=...)``.
 
     Parameters
     ----------
     mean : float or array of shape (n_features,), default=0.0
-        Mean of the null hypothesis; public. With labels (a pandas Series) it is fitted to the columns of a data
-        frame by name, and refused where the names differ; so is ``cov``. `plan` and `power` take it as it is.
+        Public mean under the null hypothesis. With labels (a pandas Series) it is matched to the columns of a data
+        frame by name, and different names raise an error. The same holds for ``cov``. `plan` and `power` use the given
+        order.
     cov : None, array of shape (n_features,) or (n_features, n_features), default=None
-        Covariance matrix, or variances; public. None is the identity.
+        Public covariance matrix, or variances. None is the identity.
     null : {"normal", "product"}, default="normal"
-        "product": entries are -1 and 1, independent, with ``mean``: identity of product distributions on
-        the cube, and with mean 0 uniformity. Whatever is positive counts as 1 and all else as -1, so that 0/1
-        columns of frequency p can be given as they are, with mean 2p - 1.
+        "product": entries are independent, -1 or 1, with ``mean``. This tests identity of product distributions on the
+        cube, and uniformity for mean 0. Positive entries count as 1 and all others as -1. So 0/1 columns with frequency
+        p can be used directly, with mean 2p - 1.
     rows : {"whitened", "sign"}, default="whitened"
-        Inner products of the whitened rows, clipped to +-4 and rounded to eighths; or of their signs,
-        which assumes less (medians and independence) and needs about 1.3 times the distance. An entry at
-        its mean has sign +1: data with many such ties are rejected.
+        "whitened" uses inner products of the whitened rows, clipped to +-4 and rounded to eighths. "sign" uses their
+        signs. It assumes only medians and independence, and needs about 1.3 times the distance. An entry equal to its
+        mean has sign +1, so data with many such ties are rejected.
     clip : float, optional
-        Inner products are clipped to +-clip sqrt(d); public, at most 100. Wide clips keep the power on skewed rows, at
-        the cost of more noise. None is 3 for whitened normal rows at epsilon 0.5 and more, and else 1; give 1 where
-        the rows are known to be normal.
+        Inner products are clipped to +-clip sqrt(d). Public, at most 100. A wide clip keeps the power on skewed rows,
+        but adds noise. None is 3 for whitened normal rows with epsilon of at least 0.5, and otherwise 1. Set 1 if the
+        rows are known to be normal.
     epsilon : float or None, default=1.0
-        None only with ``rho``.
+        Privacy parameter. Must be positive. None only with ``rho``.
     rho : float, optional
-        For budgets kept in zero-concentrated privacy: Gaussian noise that costs this rho, in place of Laplace noise,
-        and ``epsilon=None``. At small rho it needs less distance than Laplace noise of epsilon^2/2 = rho; for any
-        other budget Laplace noise is the better one, so that there is no ``delta``.
+        Cost in zero-concentrated privacy, for budgets with this method. Set ``epsilon=None``. The noise is then
+        Gaussian. At small rho it detects smaller distances than Laplace noise with epsilon^2/2 = rho. For all other
+        budgets Laplace noise is better, so there is no ``delta``.
     level : float, default=0.05
     calibration : {"monte_carlo"}, default="monte_carlo"
         Critical values and p-values from public simulation of the released statistic.
     n_calibration : int, optional
         Simulated datasets B, (B + 1) level an integer; None chooses 9999 to 999 by the public size.
     missing : {"error", "center"}, default="error"
-        A row with a NaN or infinite entry: refuse the data, or count the row as the null mean. "center" is
-        refused with ``rows="sign"``, where a row at the mean counts as (1, ..., 1).
+        Treatment of a row with a NaN or infinite entry. "error" raises `InvalidData`. "center" counts the row as the
+        null mean. It is not available with ``rows="sign"``, because a row at the mean would count as (1, ..., 1).
     cache_dir : path, optional
-        Keep calibrations there, for other processes.
+        Directory in which to store calibrations for other processes.
     n_jobs : int, optional
         Threads for calibrations, `power` and `distance_interval`; None is one, -1 one per core. No number depends
         on it.
@@ -123,32 +126,43 @@ class RowDistanceTest(PrivateTest):
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
-        Charged by every fit and every predict; shared by clones.
+        Budget that every call of ``fit`` and ``predict`` charges. Clones share it.
 
     Attributes
     ----------
     statistic_ : float
         The row distance D plus Laplace noise of scale 1/epsilon, or Gaussian noise of variance 1/(2 rho).
     threshold_, pvalue_ : float
+        Critical value of the statistic, and the p-value.
     reject_ : bool
+        Whether the test rejects.
     result_ : TestResult
+        Full result.
     privacy_ : PrivacyGuarantee
-        Pure, for neighbours that differ in one row; n is public. With ``rho`` what it implies at delta = 1e-6.
+        Pure guarantee for neighboring datasets that differ in one row; n is public. With ``rho``, the guarantee that it
+        implies at delta = 1e-6.
     plan_ : IdentityPlan
+        The release plan.
     n_features_in_ : int
+        Number of columns.
 
     Notes
     -----
-    D is the smallest k such that the statistic "with k rows left out", the sum of clipped inner products, is below its
-    null median by a margin that grows with k; a row moves it by at most one. Under a product null with means other than
-    0 each row's own average product is taken off. Everything before the noise is in integers. Time O(n^2 d), memory
-    that of a block beyond the rounded rows. The detectable distance a obeys n of the order of sqrt(d)/a^2
-    + d^(1/3)/(a^(4/3) epsilon^(2/3)) + d^(1/4)/(a epsilon) + 1/(a epsilon).
+    **Statistic.** Consider the sum of clipped inner products "with k rows left out". D is the smallest k such that this
+    sum is below its null median, by a margin that grows with k. Replacing a row changes D by at most one. Under a
+    product null with means other than 0, the average product of each row is subtracted. All arithmetic before the noise
+    uses integers.
 
-    On continuous skewed rows with the right mean this test turns conservative, and with a narrow clip it misses a mean
-    that moved towards the long tail; other tests reject such rows, and this one rejects those of few values
-    (docs/limitations.md). Average them first, in blocks of a public size m by position, and give cov/m: a
-    row is in one block only, so the guarantee per row stays (docs/proofs/identity-tests.md).
+    **Cost.** The time is O(n^2 d). The memory is a block in addition to the rounded rows.
+
+    **Rate.** A distance a is detectable if n is of this order:
+    sqrt(d)/a^2 + d^(1/3)/(a^(4/3) epsilon^(2/3)) + d^(1/4)/(a epsilon) + 1/(a epsilon).
+
+    **Skewed rows.** With continuous skewed rows and the correct mean, this test is conservative. With a narrow clip it
+    does not detect a mean that moved toward the long tail. Other tests reject such rows. This test rejects skewed rows
+    with few distinct values (docs/limitations.md). To avoid this, first average the rows in blocks of a public size m
+    by position, and give cov/m. A row is in one block only, so the guarantee per row is unchanged
+    (docs/proofs/identity-tests.md).
 
     References
     ----------
@@ -189,7 +203,7 @@ class RowDistanceTest(PrivateTest):
         if reference.uniform_signs:
             window, square = None, normal_clipped_square(d, rho, _variance(steps, largest, reference))
         else:
-            # Skewed columns make products that are about single rows more than about their mean.
+            # With skewed columns, products depend more on single rows than on their mean.
             found = _centering(reference, steps, largest, rho).window(n)
             window, square = (found.low, found.high), found.square
         tau0 = approximate_null_f0(n, a0, square)
@@ -199,12 +213,12 @@ class RowDistanceTest(PrivateTest):
         """Return the clip of inner products, over sqrt(d)."""
         if self.clip is not None:
             return check_real("clip", self.clip, above=0, at_most=100)
-        # Signs have no skewness that is not the null's.
+        # The null determines the skewness of signs.
         normal = reference.signs_mean is None and self.rows == "whitened"
         return WIDE_CLIP if normal and self._strength() >= _STRONG else 1.0
 
     def _strength(self) -> float:
-        """Return epsilon, or the one of which a zero-concentrated budget keeps rho."""
+        """Return epsilon, or the equivalent epsilon of a zero-concentrated rho."""
         return self.epsilon if self.rho is None else math.sqrt(2 * self.rho)
 
     def _check_privacy(self) -> None:
@@ -230,7 +244,7 @@ class RowDistanceTest(PrivateTest):
         statistic = Integers(_DISTANCE, 1, 1 / _STEPS_OF_A_ROW, _STEPS_OF_A_ROW, _STEPS_OF_A_ROW)
         if self.rho is None:
             return additive_stages([statistic], check_real("epsilon", self.epsilon, above=0), 0.0)
-        # A little less, so that rounding never makes it more.
+        # Use slightly less than rho, so that rounding never exceeds it.
         return (concentrated_stage(statistic, self.rho * (1 - 1e-12)),)
 
     def _exact(self, X: NDArray[Any], plan: IdentityPlan) -> Mapping[str, NDArray[Any]]:
@@ -268,7 +282,7 @@ def _steps(Z: NDArray[Any], design: RowDistanceDesign) -> NDArray[Any]:
 
 
 def _variance(steps: float, largest: int, reference: Reference) -> float:
-    """Return the null variance of a coordinate on the grid, in steps squared, where it is symmetric."""
+    """Return the null variance of a symmetric coordinate on the grid, in steps squared."""
     if largest == 1 or reference.signs_mean is not None:
         return steps**2
     points, weights = grid_law(steps, largest)

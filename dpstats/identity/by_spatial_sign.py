@@ -30,25 +30,28 @@ _NORM = "norm of the sum"
 
 @parameters
 class SpatialSignTest(PrivateTest):
-    """Private test of a mean by the norm of the sum of projected rows: one pass, any number of rows.
+    """Private test of a mean by the norm of the sum of projected rows, in one pass over any number of rows.
+
+    Use it for more than 10,000 rows, or for few columns. With up to 10,000 rows and 8 or more columns, compare with
+    `RowDistanceTest`.
 
     Parameters
     ----------
     mean : float or array of shape (n_features,), default=0.0
-        Mean of the null hypothesis; public. Labelled, as for `RowDistanceTest`.
+        Public mean under the null hypothesis. Labels work as in `RowDistanceTest`.
     cov : None, array of shape (n_features,) or (n_features, n_features), default=None
-        Covariance matrix, or variances; public. None is the identity.
+        Public covariance matrix, or variances. None is the identity.
     null : {"normal", "product"}, default="normal"
         "product": independent signs with ``mean``, or 0/1 columns; see `RowDistanceTest`.
     radius : float, optional
-        Whitened rows are projected on the ball of this radius; public. Small radii are the classical spatial
-        sign. None is, for normal rows, 0.75 sqrt(d) in more than 7 columns and else a radius that grows with
-        n epsilon^2, from 0.3 sqrt(d); signs are in a box already and are not projected.
+        Public radius of the ball onto which whitened rows are projected. A small radius gives the classical spatial
+        sign. None: for normal rows 0.75 sqrt(d) with more than 7 columns, otherwise a radius that grows with
+        n epsilon^2, from 0.3 sqrt(d). Signs are already in a box and are not projected.
     epsilon : float, default=1.0
     level : float, default=0.05
     calibration : {"monte_carlo"}, default="monte_carlo"
     n_calibration, missing, cache_dir, n_jobs, progress, random_state, budget
-        As for `RowDistanceTest`.
+        The same as in `RowDistanceTest`.
 
     Attributes
     ----------
@@ -58,16 +61,18 @@ class SpatialSignTest(PrivateTest):
     reject_ : bool
     result_ : TestResult
     privacy_ : PrivacyGuarantee
-        Pure, for neighbours that differ in one row; n is public.
+        Pure guarantee for neighboring datasets that differ in one row; n is public.
     plan_ : IdentityPlan
     n_features_in_ : int
 
     Notes
     -----
-    S moves by at most 2 radius when a row is replaced, in any dimension, and so does its norm: releasing the norm
-    alone is what makes pure privacy affordable. Rows are projected to integers whose norm is checked exactly. Whitened
-    signs are corners of a box, whose diagonal sqrt(sum 4/(1 - mean_j^2)) bounds what a row moves. The
-    detectable distance a obeys n of the order of sqrt(d)/a^2 + d^(2/3)/(a^(4/3) epsilon^(2/3)) + d^(1/2)/(a epsilon).
+    **Sensitivity.** Replacing a row changes S, and its norm, by at most 2 radius in any dimension. Only the norm is
+    released, which makes pure privacy affordable. Rows are projected to integers, and their norm is checked exactly.
+    Whitened signs are corners of a box. The diagonal of the box, sqrt(sum 4/(1 - mean_j^2)), is their sensitivity.
+
+    **Rate.** A distance a is detectable with n of the order of
+    sqrt(d)/a^2 + d^(2/3)/(a^(4/3) epsilon^(2/3)) + d^(1/2)/(a epsilon).
 
     Examples
     --------
@@ -90,7 +95,7 @@ class SpatialSignTest(PrivateTest):
             return spatial_sign_lattice(
                 n, d, default_radius(n, d, check_real("epsilon", self.epsilon, above=0))
             )
-        # Nothing is projected: the projections of unequal signs would not have mean zero.
+        # Do not project signs: the projections of unequal signs would not have mean zero.
         return SignBox.build(reference)
 
     def _stages(self, design: BallLattice | SignBox, n: int, d: int) -> tuple[Stage, ...]:
@@ -103,7 +108,7 @@ class SpatialSignTest(PrivateTest):
         reference = plan.reference
         white = reference.whitener is None and not np.any(reference.center)
         if isinstance(design, BallLattice) and white and plan.missing == "error":
-            # Already white: the sums read the data themselves, in one pass on all cores.
+            # The rows are already white, so the sums read the data in one pass on all cores.
             sums, _ = design.sums(X)
         else:
             sums = sum(

@@ -1,6 +1,6 @@
-"""The public side of an identity test: its plan, and what it would release, simulated, under null and alternatives.
+"""The public side of an identity test: its plan, and simulated releases under the null and alternatives.
 
-Nothing here sees data. A test adds the numbers of its design and the draw of its exact integers on simulated data.
+This module never sees data. A test adds its public constants, and draws its exact integers for simulated data.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
 
 LARGEST_N = 10**9
-_SMALLEST_EPSILON = 1e-16  # below, noise for a sensitivity of one step cannot be drawn
+_SMALLEST_EPSILON = 1e-16  # below it, noise for a sensitivity of one step cannot be drawn
 
 
 @parameters
 class CalibratedTest(PrivateEstimator[IdentityPlan], ABC):
-    """A test of public size whose critical value is simulated: the plan, the null distribution, the alternatives."""
+    """Base class of tests with a simulated critical value: plan, null distribution and alternatives."""
 
     mean: Any = 0.0
     cov: Any = None
@@ -55,17 +55,17 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], ABC):
     random_state: Any = None
     budget: Any = None
 
-    delta = 0.0  # of the tests that have no such parameter
+    delta = 0.0  # value of the tests without this parameter
     _per_column = ("mean", "cov")
     _plan_class: ClassVar[type[IdentityPlan]] = IdentityPlan
     _calibrations: ClassVar[tuple[str, ...]] = ("monte_carlo",)
     _remedy: ClassVar[str] = "level must be larger"
-    """What to change where early stages reject too many null data."""
+    """Advice for the error if early stages reject too many null datasets."""
 
     _calibrated_as: ClassVar[str]
-    """The name of a test that has the same law, and whose calibrations are therefore this one's as well."""
+    """Name of a test with the same distribution. Both tests share their calibrations."""
 
-    # What a test adds.
+    # Methods that a test implements
 
     @abstractmethod
     def _design(self, n: int, d: int, reference: Reference) -> Any:
@@ -83,45 +83,45 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], ABC):
 
     @abstractmethod
     def _seconds(self, n: int, d: int, design: Any) -> float:
-        """Return roughly what one simulated dataset costs; the default size of a calibration goes by it."""
+        """Return the approximate time of a simulated dataset. The default size of a calibration depends on it."""
 
     def _simulation_seconds(self, plan: IdentityPlan) -> float:
-        """Return what one simulated dataset costs, for the bound on a call's work."""
+        """Return the time of a simulated dataset, for the bound on the work of a call."""
         return self._seconds(plan.n_samples, plan.n_features, plan.design)
 
     def _rate(self, distance: float, d: int) -> float:
-        """Return the order of the number of rows that a distance asks for: less than the test needs.
+        """Return the order of the number of rows required for a distance. It is less than the test needs.
 
-        By default what every test needs: that of the chi-square test, and one answer of epsilon about a mean.
+        The default is the number that every test needs: for the chi-square test, and for one private mean.
         """
         return math.sqrt(d) / distance**2 + 1 / (distance * self.epsilon)
 
     def _cheaper(self) -> str:
-        """Return what to use where the simulations take too long."""
+        """Return the advice for the error if simulations take too long."""
         test = "SpatialSignTest" if self.null == "normal" else "L1ExtensionTest"
         return f"use {test}, whose simulations cost the same at any large number of rows"
 
     def _on_signs(self, design: Any) -> bool:
-        """Return whether the test reads the signs of the rows: a row at the centre has none."""
+        """Return whether the test uses the signs of the rows. A row at the center has no signs."""
         return False
 
     def _combine(self, released: Released, plan: IdentityPlan) -> NDArray[np.float64]:
-        """Return the test statistic from what was released, for one release or many. Public."""
+        """Return the test statistic of one or many releases. It is public."""
         return np.asarray(released[plan.stages[-1].name][..., 0])
 
     def _printed_threshold(self, design: Any, n: int, d: int) -> float:
         """Return the threshold of the printed constants."""
         return math.nan
 
-    # What all share.
+    # Common methods
 
     def plan(self, n_samples: int, n_features: int) -> IdentityPlan:
-        """Return what a fit on data of this size would release, and at which cost; sees no data.
+        """Return the release plan of a fit on data of this size. It sees no data.
 
         Parameters
         ----------
         n_samples, n_features : int
-            Public; at least 2 rows and 1 column.
+            Public sizes: at least 2 rows and 1 column.
 
         Returns
         -------
@@ -133,7 +133,11 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], ABC):
         level = check_level("level", self.level)
         check_jobs(self.n_jobs)
         check_flag("progress", self.progress)
-        missing = check_missing(self.missing, ["error", "center"])
+        missing = check_missing(
+            self.missing,
+            ["error", "center"],
+            "For a test of the observed rows, put CompleteCases before it.",
+        )
         printed = self._uses_printed_constants()
         reference = Reference.build(self.mean, self.cov, self.null, d)
         design = self._design(n, d, reference)
@@ -159,10 +163,9 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], ABC):
         )
 
     def calibration_seconds(self, n_samples: int, n_features: int) -> float:
-        """Return about how long a calibration takes, in seconds of one core; sees no data.
+        """Return the approximate CPU time of a calibration, in seconds. It sees no data.
 
-        Right to within a factor of a few, and 0 where the printed constants are used. A calibration that was made
-        before is looked up.
+        The result is accurate within a small factor, and 0 for printed constants. A stored calibration is not repeated.
         """
         plan = self.plan(n_samples, n_features)
         return plan.n_calibration * self._simulation_seconds(plan)
@@ -173,7 +176,7 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], ABC):
         check_real("epsilon", epsilon, at_least=_SMALLEST_EPSILON)
 
     def _target(self, stages: tuple[AnyStage, ...]) -> PrivacyGuarantee:
-        """Return what the stages are to cost together."""
+        """Return the total guarantee of the stages."""
         return PrivacyGuarantee(self.epsilon, self.delta)
 
     def _uses_printed_constants(self) -> bool:
@@ -187,7 +190,7 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], ABC):
         return True
 
     def _prepare(self, plan: IdentityPlan) -> IdentityPlan:
-        """Return the plan with its null distribution, simulated or from the cache; as it is with printed constants."""
+        """Return the plan with its null distribution, simulated or cached. With printed constants it is unchanged."""
         return plan if plan.n_calibration == 0 else plan.having(null=self._null_statistics(plan))
 
     def _simulate(
@@ -207,11 +210,11 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], ABC):
     def _null_statistics(self, plan: IdentityPlan) -> NDArray[np.float64]:
         """Return the sorted null statistics of a plan, simulated or from the cache.
 
-        Refused where the early stages reject so often that no last stage can have the level: the critical value
-        would be infinite, and an early rejection would not be one.
+        It raises an error if the early stages reject so often that no last stage can have the level. The critical value
+        would be infinite, and an early rejection would not count as a rejection.
         """
         null = null_statistics(
-            # A subclass may have another law, and has calibrations of its own.
+            # A subclass may have another distribution, and has separate calibrations.
             f"{vars(type(self)).get('_calibrated_as', type(self).__name__)} {plan.law}",
             plan.n_calibration,
             lambda size, generator: self._simulate(plan, size, generator),
@@ -228,7 +231,7 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], ABC):
         return null
 
     def _alternative(self, plan: IdentityPlan, shift: Any, size: int) -> NDArray[np.float64]:
-        # Its own stream, and the same one for every shift: power curves are smooth and reproducible.
+        # Use a separate stream, and the same one for every shift, so that power curves are smooth and reproducible.
         seed = np.random.default_rng([PUBLIC_SEED, 1, plan.n_samples, plan.n_features])
         return simulate_blocks(
             size,

@@ -1,4 +1,4 @@
-"""One call for a private identity test, chosen by public facts."""
+"""A single function for a private identity test, chosen by public facts."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from dpstats.identity.by_spatial_sign import SpatialSignTest
 from dpstats.identity.result import TestResult
 
 SMALL_DIMENSION = 7
-"""Up to here the spatial sign is the better of the two, or nearly: validation/results/identity_directions.md."""
+"""Largest number of columns for the spatial sign, up to which it is better or similar.
+
+See validation/results/identity_directions.md."""
 
 LARGEST_ROWS = 10_000
 LARGEST_WORK = 10**10
-"""n^2 d: beyond, calibrating the row-distance test takes more than a few minutes."""
+"""Largest n^2 d. Above it, calibrating the row-distance test takes more than a few minutes."""
 
 
 SMALL_BUDGET = 30.0
@@ -55,29 +57,30 @@ def identity_test(
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
-        Private rows. Their number is public: where rows were selected by a private label, the size of the
-        selection is private too, and not protected.
+        Private rows. Their number is public. If rows were selected by a private label, the number of selected rows is
+        private, and this test does not protect it.
     mean : float or array of shape (n_features,), default=0.0
+        Public mean under the null hypothesis.
     cov : None, array of shape (n_features,) or (n_features, n_features), default=None
         Covariance matrix, or variances; None is the identity.
     epsilon : float, default=1.0
-        Pure privacy, for neighbours that differ in one row.
+        Privacy parameter of a pure guarantee, for neighboring datasets that differ in one row.
     null : {"normal", "product"}, default="normal"
         "product": independent signs with ``mean``, or 0/1 columns.
     level, n_calibration, missing, cache_dir, n_jobs, progress, random_state, budget
-        As for `RowDistanceTest`.
+        The same as in `RowDistanceTest`.
 
     Returns
     -------
     TestResult
-        Of `RowDistanceTest` if d > 7, n <= 10,000, n^2 d <= 1e10 and n epsilon >= 30; otherwise of `SpatialSignTest`.
-        These are public facts.
+        Result of `RowDistanceTest` if d > 7, n <= 10,000, n^2 d <= 1e10 and n epsilon >= 30. Otherwise the result of
+        `SpatialSignTest`. These are public facts.
 
     Notes
     -----
-    The null hypothesis is the whole law of the rows. For their mean alone: ``ClippedMean(...).fit(X).test(value=...)``.
-    Where one column may be far off and the others are not, `L1ExtensionTest` with ``radius=0.4`` needs less distance
-    than either.
+    The null hypothesis is the whole distribution of the rows. For the mean alone, use
+    ``ClippedMean(...).fit(X).test(value=...)``. If one column may differ strongly and the others do not,
+    `L1ExtensionTest` with ``radius=0.4`` detects smaller distances than both tests.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Intervals for the distance of the mean from the null's: the test inverted, by public simulation."""
+"""Intervals for the distance between the mean and the null mean, by inverting the test with public simulation."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from dpstats.identity.result import TestResult
 from dpstats.results import ConfidenceInterval, with_missing
 
 _FEW_DATASETS = 100
-_SMALLEST_DISTANCE = 1e-9  # of a crossing that is looked for
+_SMALLEST_DISTANCE = 1e-9  # smallest distance of a crossing in the search
 
 
 class InvertedTest(CalibratedTest):
-    """A test that was run and is inverted: which distances make what it released likely."""
+    """A fitted test that can be inverted to an interval of distances."""
 
     statistic_: float
     result_: TestResult
@@ -30,26 +30,26 @@ class InvertedTest(CalibratedTest):
     def distance_interval(
         self, confidence_level: float = 0.95, *, direction: Any = "dense", n_simulations: int = 1000
     ) -> ConfidenceInterval:
-        """Return an interval for the distance of the mean from the null's, by inverting the test.
+        """Return an interval for the distance between the mean and the null mean, by inverting the test.
 
-        Post-processing of the released statistic and public simulation: costs no privacy. The work is bounded by
-        ``n_simulations``: each end takes about a dozen times as many datasets, of the size of the fit.
+        It uses the released statistic and public simulation, without additional privacy cost. ``n_simulations`` bounds
+        the work: each limit requires about 12 times this number of datasets, of the size of the fit.
 
         Parameters
         ----------
         confidence_level : float, default=0.95
         direction, n_simulations
-            As for `power`: the law of the statistic depends on where the mean lies as well (for the
-            spatial-sign test, on the distance alone).
+            The same as in `power`. The distribution of the statistic also depends on the direction of the mean. For the
+            spatial-sign test it depends on the distance only.
 
         Returns
         -------
         ConfidenceInterval
-            Distances at which the statistic is neither too large nor too small, each tail having half of
-            1 - ``confidence_level``; infinite above where an earlier stage rejected, or where the noise hides how far
-            the mean is. Ends are rounded outwards, by half a percent at most. Where the statistic is beyond what any
-            distance makes likely (by the noise, with probability at most 1 - ``confidence_level``) no distance is
-            in the confidence set: the interval is then the whole range, and its ``estimand`` says so.
+            Distances at which the statistic is neither too large nor too small. Each tail has half of
+            1 - ``confidence_level``. The upper limit is infinite if an earlier stage rejected, or if noise hides the
+            distance. Limits are rounded outward, by at most half a percent. With probability at most
+            1 - ``confidence_level``, noise makes the statistic unlikely under every distance. The confidence set is
+            then empty, the interval is the whole range, and its ``estimand`` states this.
         """
         from tqdm import tqdm
 
@@ -69,12 +69,12 @@ class InvertedTest(CalibratedTest):
             def larger(distance: float, datasets: int) -> float:
                 values = self._alternative(plan, distance * unit, datasets)
                 bar.update(datasets)
-                # Ties count half on either side, so that the two tails are treated alike.
+                # Count ties half on either side, so that both tails are treated equally.
                 return float(np.mean(values > self.statistic_) + np.mean(values == self.statistic_) / 2)
 
             limit = min(farthest, LARGEST_DISTANCE)
             low = crossing(larger, tail, limit, size)[0]
-            # Nothing is above a rejection by an earlier stage: no distance is too far.
+            # No statistic exceeds a rejection by an earlier stage, so there is no upper limit.
             high = math.inf if math.isinf(self.statistic_) else crossing(larger, 1 - tail, limit, size)[1]
         if math.isinf(low) or high == 0:
             side = "larger" if high > 0 else "smaller"
@@ -91,10 +91,11 @@ class InvertedTest(CalibratedTest):
 def crossing(
     curve: Callable[[float, int], float], target: float, farthest: float, size: int
 ) -> tuple[float, float]:
-    """Return distances around where a rising curve reaches ``target``: (0, 0) if at once, (inf, inf) if never.
+    """Return distances on both sides of the point where an increasing curve reaches ``target``.
 
-    ``curve(distance, datasets)`` is a simulation that remembers. A tenth of the datasets says where to look: only the
-    neighbourhood of the crossing is worth all of them.
+    The result is (0, 0) if the curve starts above the target, and (inf, inf) if it never reaches it.
+    ``curve(distance, datasets)`` is a cached simulation. A tenth of the datasets locates the crossing, and only points
+    close to it use all datasets.
     """
     if curve(0.0, size) >= target:
         return 0.0, 0.0
@@ -115,7 +116,7 @@ def crossing(
             low, high = (high / 2, high) if excess(high / 2) < 0 else (0.0, high / 2)
         if excess(low) < 0 <= excess(high):
             root = float(brentq(excess, low, high, xtol=tolerance * high))
-            # The root is within the tolerance: what is returned lies on either side of the crossing.
+            # The root is accurate to the tolerance, so the returned distances lie on both sides of the crossing.
             low, high = max(root - tolerance * high, 0.0), min(root + tolerance * high, farthest)
         elif datasets == size:
             return math.inf, math.inf

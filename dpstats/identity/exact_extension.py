@@ -1,6 +1,6 @@
 """The exact extension of T from C(Delta), by enumeration or by integer programs: for small data.
 
-What it is and why it is private: docs/proofs/lipschitz-extension.md.
+The proof page docs/proofs/lipschitz-extension.md defines it and proves its privacy.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dpstats.data.parameters import check_choice, check_real
 from dpstats.errors import InvalidParameter
 from dpstats.identity.inner_products import check_sign_rows
 
-# What the exact extension may cost; a rule about the public (n, d) alone.
+# Limit for the cost of the exact extension. The rule depends on the public (n, d) only.
 MAX_COUNT_VECTORS = 300_000
 MAX_SUMS = 2_000_000
 MAX_PATTERNS = 64
@@ -87,13 +87,13 @@ def exact_inner_product_extension(X: Any, Delta: float, constant: float, method:
 
 
 def count_vectors(n: int, d: int) -> float:
-    """Return how many datasets of n sign rows there are up to their order; infinite for d > 6."""
+    """Return the number of unordered datasets of n sign rows. It is infinite for d > 6."""
     patterns = 2**d
     return math.comb(n + patterns - 1, patterns - 1) if patterns <= MAX_PATTERNS else math.inf
 
 
 def check_solvable(n: int, d: int) -> None:
-    """Refuse sizes that `exact_inner_product_extension` refuses."""
+    """Raise an error for sizes that `exact_inner_product_extension` does not support."""
     if count_vectors(n, d) > MAX_COUNT_VECTORS and (2**d > MAX_PATTERNS or (n + 1) ** d > MAX_SUMS):
         raise InvalidParameter(
             f"solver='exact' needs small data, got n_samples = {n}, n_features = {d}; use solver='surrogate'"
@@ -134,13 +134,13 @@ def _by_enumeration(counts: NDArray[np.int64], d: int, Delta: float, constant: f
 
 
 def _by_programs(P: NDArray[np.int64], counts: NDArray[np.int64], Delta: float, constant: float) -> float:
-    """The same, best first over the sums S: given S, the nearest Y is an integer program."""
+    """Return the same minimum by best-first search over the sums S. Given S, an integer program finds the nearest Y."""
     n, d = int(counts.sum()), P.shape[1]
     lower = np.empty((n + 1) ** d)
     for start in range(0, lower.size, _SUMS_AT_ONCE):
         piece = np.arange(start, min(start + _SUMS_AT_ONCE, lower.size))
         sums = _sums_at(piece, n, d)
-        # Rows that must go: those outside the constraint of S, and half of what S has to move.
+        # Rows that must be replaced: rows outside the constraint of S, and half of the distance of S.
         must_go = (np.abs(sums @ P.T) > Delta) @ counts
         to_move = np.abs(sums - counts @ P).max(axis=1) // 2
         lower[piece] = (sums**2).sum(axis=1) + constant * np.maximum(must_go, to_move)
@@ -180,7 +180,7 @@ def _nearest(P: NDArray[np.int64], counts: NDArray[np.int64], S: NDArray[np.int6
     if result.x is None:
         raise RuntimeError(f"the integer program failed: {result.message}")
     y = as_int64(np.rint(result.x[:size]))
-    # The solver's floats are not trusted: the integers are checked.
+    # Do not trust the floats of the solver: check the integers.
     if y.sum() != n or np.any(y < 0) or np.any(y @ P != S):
         raise RuntimeError("the integer program returned an infeasible point. This is a defect")
     return float(n - np.minimum(y, counts).sum())

@@ -27,7 +27,7 @@ PARTS, DELTA_PARTS = 4, 14
 
 @dataclass(frozen=True)
 class FilteringConstants:
-    """Every number of algorithm 9.3.3, from public facts; line numbers are those of the text.
+    """All constants of algorithm 9.3.3, from public facts. Line numbers refer to the text.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ def filtering_constants(
     Raises
     ------
     NotPrivate
-        Where the printed noise of line 4 is not private, or another condition of the proof fails.
+        If the printed noise of line 4 is not private, or if another condition of the proof fails.
     """
     n, d = check_integer("n", n, at_least=2), check_integer("d", d, at_least=1)
     e = check_real("epsilon", epsilon, above=0) / PARTS
@@ -98,8 +98,8 @@ def filtering_constants(
             f"the printed noise of algorithm 9.3.3, line 4, is not private at epsilon = {epsilon:g}, "
             f"delta = {delta:g} in total: it needs a smaller epsilon"
         )
-    # Two conditions of the proof: 4 sum_margin >= (16d/e) log(1/f) + 4d, for rows that are kept, and the
-    # bound of line 5 for rows that are drawn anew.
+    # Two conditions of the proof: 4 sum_margin >= (16d/e) log(1/f) + 4d for kept rows, and the bound of line 5 for
+    # redrawn rows.
     if (log_f + 0.25 * e) ** 2 > log_gauss * log_nf or log_f < 0.61 * e:
         raise NotPrivate(
             f"the proof of algorithm 9.3.3 does not cover epsilon = {epsilon:g}, delta = {delta:g}: "
@@ -130,14 +130,14 @@ def filtering_constants(
 
 
 def largest_coordinate(X: NDArray[Any]) -> int:
-    """What line 2 is about, max_i |S_i| of sign rows; replacing a row moves it by at most 2."""
+    """Return max_i |S_i| of sign rows, for line 2. Its sensitivity is 2."""
     return int(np.abs(X.sum(axis=0, dtype=np.int64)).max())
 
 
 def rows_beyond(X: NDArray[Any], noisy_steps: NDArray[np.int64], threshold_steps: int) -> NDArray[np.bool_]:
-    """Lines 6 and 9: which rows have |<x_j, noisy sum>| > threshold, both in steps of a lattice.
+    """Select the rows with |<x_j, noisy sum>| > threshold, both in lattice steps, for lines 6 and 9.
 
-    In integers each row decides for itself, exactly: no other row can change how its product is rounded.
+    With integers, the result for a row is exact: no other row can change the rounding of its product.
     """
     largest = max(abs(int(step)) for step in noisy_steps)
     exact = largest * X.shape[1] < _EXACT_FLOAT64
@@ -148,7 +148,7 @@ def rows_beyond(X: NDArray[Any], noisy_steps: NDArray[np.int64], threshold_steps
 
 
 def replace_rows(X: NDArray[Any], beyond: NDArray[np.bool_], signs: NDArray[Any]) -> NDArray[Any]:
-    """Lines 8 to 12: the filtered data, with fresh uniform signs of shape (n, d) in the rows beyond."""
+    """Return the filtered data of lines 8 to 12: rows beyond the threshold get new uniform signs of shape (n, d)."""
     filtered: NDArray[Any] = np.where(beyond[..., None], signs, X)
     return filtered
 

@@ -1,4 +1,4 @@
-"""The stage of an integer whose release has to be finer than an integer, so that it does not tie."""
+"""The stage of an integer with a release on a finer lattice, to avoid ties."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _FINE_SCALE = 1e15  # steps; well inside what can be drawn
 def fine_stage(name: str, spacing: float, sensitivity: int, largest: int, epsilon: float) -> Stage:
     """Return the stage of an integer of size at most ``largest``, on a lattice up to 2^20 times finer.
 
-    Integer noise on an integer ties, which lowers the level. As fine as 62 bits and the noise's scale allow.
+    Integer noise on an integer causes ties, which lower the level. The lattice is as fine as 62 bits and the scale of
+    the noise allow.
     """
     room = math.floor(math.log2(_FINE_SCALE * min(epsilon, 1e9) / sensitivity))
     bits = max(0, min(_FINE_BITS, 61 - largest.bit_length(), room))

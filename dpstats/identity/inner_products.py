@@ -69,20 +69,20 @@ def inner_product_constant(n: int, d: int, Delta: float) -> float:
 def inner_product_surrogate(X: Any, Delta: float, constant: float) -> float:
     """Return a computable number, ``constant``-Lipschitz, never above the exact extension.
 
-    h = min over k >= q of sum_i max(|S_i| - 2k, m)^2 - n d + K k, m = n mod 2, where q is the smallest k
-    with at most k rows that have |<x_j, S>| > Delta + 2dk.
+    It is h = min over k >= q of sum_i max(|S_i| - 2k, m)^2 - n d + K k, with m = n mod 2. Here q is the smallest k with
+    at most k rows that have |<x_j, S>| > Delta + 2dk.
 
     Parameters
     ----------
     X : array of shape (n, d)
         Entries -1 and 1.
     Delta, constant : float
-        As for `exact_inner_product_extension`; *any* constant is private.
+        The same as in `exact_inner_product_extension`. The result is private for *any* constant.
 
     Returns
     -------
     float
-        Equal to T where all |<x_j, S>| <= Delta and sum_i psi(|S_i|) <= constant.
+        Equal to T if all |<x_j, S>| <= Delta and sum_i psi(|S_i|) <= constant.
     """
     X = check_sign_rows(X)
     n, d = X.shape

@@ -1,8 +1,9 @@
 """The l1 extension: T = ||S||^2 - n d v, with S the sum of the rows, extended from where ||S||_1 is small.
 
-T is stable on datasets with ||S||_1 <= A, and its extension to all datasets has a closed form that is 4cA-Lipschitz: a
-minimum over k of a cost g_k(X) + K k with g_{k+1}(X') <= g_k(X) for neighbours (docs/proofs/lipschitz-extension.md).
-Integers in give exact integers out.
+T is stable on datasets with ||S||_1 <= A. Its extension to all datasets has a closed form that is 4cA-Lipschitz. It is
+the minimum over k of a cost g_k(X) + K k, with g_{k+1}(X') <= g_k(X) for neighbors
+(docs/proofs/lipschitz-extension.md).
+Integer input gives exact integer output.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _MAX_INTEGER = 2**62
 def l1_extension(S: Any, n: int, A: float, c: float = 1.0, v: float = 1.0, parity: bool = True) -> float:
     """Return h, the extension of T from the datasets with ``||S||_1 <= A`` to all datasets.
 
-    ``h = min over k >= 0 of sum_i max(|S_i| - 2ck, m)^2 - n d v + 4cAk``, with m = n mod 2 for signs, else 0.
+    ``h = min over k >= 0 of sum_i max(|S_i| - 2ck, m)^2 - n d v + 4cAk``, with m = n mod 2 for signs, otherwise 0.
 
     Parameters
     ----------
@@ -68,7 +69,7 @@ def l1_extension(S: Any, n: int, A: float, c: float = 1.0, v: float = 1.0, parit
 
 
 def l1_cost(S: NDArray[Any], n: int, A: int, c: int = 1, parity: bool = True) -> int:
-    """Return h + n d v in integers: what is released, with sensitivity 4cA; the rest is public.
+    """Return h + n d v in integers, the private part of the statistic. Its sensitivity is 4cA.
 
     ``S``, ``A`` and ``c`` are integers, all in the same steps.
     """
@@ -87,9 +88,9 @@ def extended_squares(S: NDArray[Any], width: Any, price: int, floor: int = 0) ->
     ----------
     S : integer array of shape (size, d)
     width : int or int array of shape (d,)
-        What replacing a row moves S_i by, at most; in the steps of ``S``, at least 1.
+        Sensitivity of S_i to replacing a row, in the steps of ``S``, at least 1.
     price : int
-        What the result moves by, at most.
+        Sensitivity of the result.
     floor : int, default=0
     """
     a = _absolute_integers(S, extra=int(np.max(width)) + price)
@@ -132,7 +133,7 @@ def shrunk(a: NDArray[Any], floor: float, by: Any) -> NDArray[Any]:
 def first_stop(a: NDArray[Any], floor: float, step: Any, price: float) -> NDArray[Any]:
     """Return, for every row of ``a``, the smallest k >= 0 whose next step saves at most its price.
 
-    sum_i max(a_i - step_i k, floor)^2 is convex and decreasing in k, so this k minimises it plus price k.
+    sum_i max(a_i - step_i k, floor)^2 is convex and decreasing in k, so this k minimizes it plus price k.
     """
     low = np.zeros(len(a), dtype=np.int64)
     high = np.maximum(as_int64((-((floor - a) // step)).max(axis=1)), 0) + 1
@@ -160,7 +161,7 @@ def _is_integer(number: float) -> bool:
 
 
 def _absolute_integers(S: NDArray[Any], extra: int) -> NDArray[Any]:
-    """Return |S| of shape (datasets, d) as int64 where squares and their sum fit, else as Python integers."""
+    """Return |S| of shape (datasets, d) as int64 if squares and their sum fit, otherwise as Python integers."""
     largest = max(abs(int(S.min())), abs(int(S.max())))
     fits = S.shape[1] * largest**2 < _MAX_INTEGER and extra * (largest + 1) < _MAX_INTEGER
     if fits:

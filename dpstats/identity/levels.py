@@ -1,7 +1,7 @@
-"""What a calibration of B null statistics says: p-values, critical values, and the level that they have.
+"""p-values and critical values from a calibration of B null statistics, and their level.
 
-p = (1 + #{null >= observed})/(B + 1) is exactly valid on average over calibrations, and for one calibration the
-realised level has a Beta law (docs/proofs/identity-tests.md).
+p = (1 + #{null >= observed})/(B + 1) is exactly valid on average over calibrations. For one calibration, the realized
+level has a Beta distribution (docs/proofs/identity-tests.md).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def calibration_size(level: float, n_calibration: Any, seconds: float) -> int:
     ----------
     level : float
     n_calibration : None or int
-        None chooses 9999 to 999 by the time that one dataset takes, enlarged where the level asks for it.
+        None chooses 9999 to 999 by the time of one dataset, and more if the level requires it.
     seconds : float
-        What one null dataset costs; a function of public sizes.
+        Time of one null dataset, a function of public sizes.
     """
     exact = Fraction(repr(level))
     if n_calibration is not None:
@@ -49,7 +49,7 @@ def calibration_size(level: float, n_calibration: Any, seconds: float) -> int:
 
 
 def pvalue(null: NDArray[np.float64], observed: float) -> float:
-    """Return (1 + #{null >= observed})/(B + 1) for ascending ``null``; ties count against rejecting."""
+    """Return (1 + #{null >= observed})/(B + 1) for ascending ``null``. Ties count against rejection."""
     at_least = null.size - int(np.searchsorted(null, observed, side="left"))
     return (1 + at_least) / (null.size + 1)
 
@@ -61,7 +61,7 @@ def critical_value(null: NDArray[np.float64], level: float) -> float:
 
 
 def realised_level(size: int, level: float, coverage: float = 0.95) -> tuple[float, float]:
-    """Return the range that holds the level of one calibration with probability ``coverage``.
+    """Return the range that contains the level of one calibration with probability ``coverage``.
 
     With k = (B + 1) level, the chance that a new null statistic exceeds the k-th largest of B is
     Beta(k, B + 1 - k), of mean ``level``.

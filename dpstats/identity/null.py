@@ -1,7 +1,7 @@
-"""Null distributions are public: simulate the released statistic, noise included, once, and keep it.
+"""Public null distributions: simulate the released statistic, including noise, once, and store it.
 
-The seed is fixed and has nothing to do with a user's: the same test of the same public size has the same
-critical value everywhere.
+The seed is fixed and independent of any user's seed. The same test of the same public size has the same critical value
+everywhere.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from dpstats.errors import InvalidParameter
 from dpstats.parallel import cut, run_blocks
 
 PUBLIC_SEED = 20_200_613
-"""Root of all null simulations. A number, not a secret."""
+"""Public seed of all null simulations."""
 
 _BLOCK = 50  # datasets with one seed
 _KEPT = 256
 
-_SCHEMA = 2  # of keys and files; raise it where the same key comes to mean other numbers
+_SCHEMA = 2  # version of keys and files; raise it if the same key gets other numbers
 
 _memory: OrderedDict[tuple[str, str | None], NDArray[np.float64]] = OrderedDict()
-"""By key and cache directory: what was read from a directory serves no test that did not name it."""
+"""Null statistics by key and cache directory. A test uses only the directory that it names."""
 
 _lock = threading.Lock()
 
@@ -50,25 +50,25 @@ def null_statistics(
     progress: bool = False,
     infinite: bool = False,
 ) -> NDArray[np.float64]:
-    """Return ``size`` draws of a released statistic under the null, ascending; from a cache if it is known.
+    """Return ``size`` ascending draws of a released statistic under the null, from the cache if available.
 
     Parameters
     ----------
     key : str
-        Everything that the law depends on.
+        Everything that determines the distribution.
     size : int
     simulate : callable
         (size, generator) -> draws.
     cache_dir : path, optional
-        Also keep them there, in a file named after the key.
+        Directory in which to store them, in a file named after the key.
     n_jobs : int, optional
         Threads; None is one, -1 one per core. The draws do not depend on it.
     progress : bool
-        Whether to show a bar.
+        Whether to show a progress bar.
     infinite : bool
-        Whether draws may be infinite: where an earlier stage may reject.
+        Whether draws may be infinite, because an earlier stage may reject.
     """
-    # Before the cache: a calibration that is known uses neither.
+    # Check before the cache, because a cached calibration uses neither parameter.
     check_jobs(n_jobs)
     check_flag("progress", progress)
     directory = None if cache_dir is None else _directory(cache_dir)
@@ -112,7 +112,7 @@ def _remember(place: tuple[str, str | None], known: NDArray[np.float64]) -> None
 def _simulated(
     digest: str, size: int, simulate: Simulate, n_jobs: int | None, progress: bool
 ) -> NDArray[np.float64]:
-    # Each law has a stream of its own.
+    # Each distribution has a separate stream.
     seed = np.random.default_rng([PUBLIC_SEED, int(digest[:16], 16)])
     return simulate_blocks(size, simulate, seed, n_jobs, progress, "null distribution")
 
@@ -125,11 +125,12 @@ def simulate_blocks(
     progress: bool = False,
     description: str = "",
 ) -> NDArray[np.float64]:
-    """Return ``size`` draws in blocks, each with a seed of its own: fewer draws are the first of more."""
+    """Return ``size`` draws in blocks with separate seeds, so that fewer draws are the first of more."""
     from joblib import parallel_config
 
     blocks = [(block,) for block in cut(size, _BLOCK)]
-    # Threads, as the time goes into numpy; with one BLAS thread each, as theirs would wait for each other.
+    # Use threads, because numpy takes most of the time. Each has one BLAS thread, because BLAS threads would block each
+    # other.
     with threadpool_limits(1, "blas"), parallel_config(backend="threading"):
         parts = run_blocks(
             simulate,
@@ -152,7 +153,7 @@ def _directory(cache_dir: Any) -> Path:
 
 
 def _check_writable(directory: Path) -> None:
-    """Refuse a directory that no file can be written to: before the simulation, not after it."""
+    """Raise an error for a directory without write access, before the simulation starts."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory):
@@ -164,7 +165,7 @@ def _check_writable(directory: Path) -> None:
 
 
 def _read(path: Path, size: int, infinite: bool) -> NDArray[np.float64] | None:
-    """Return what a file keeps, or None if it is missing or not what it should be."""
+    """Return the statistics in a file, or None if it is missing or invalid."""
     try:
         known = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile):
@@ -179,7 +180,7 @@ def _read(path: Path, size: int, infinite: bool) -> NDArray[np.float64] | None:
 
 
 def _write(path: Path, known: NDArray[np.float64]) -> None:
-    """Write a file that other processes see whole or not at all."""
+    """Write a file atomically."""
     handle, name = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
     with os.fdopen(handle, "wb") as file:
         np.save(file, known)

@@ -1,4 +1,4 @@
-"""The plan of an identity test: its stages, and the public numbers that its statistic goes by."""
+"""The plan of an identity test: its stages, and the public constants of its statistic."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from dpstats.privacy.plan import ReleasePlan
 
 @dataclass(frozen=True)
 class IdentityPlan(ReleasePlan):
-    """The plan of an identity test, with the public numbers that its statistic goes by.
+    """The plan of an identity test, with the public constants of its statistic.
 
-    ``design`` holds the test's own constants, ``n_calibration`` is B (0 with printed constants).
+    ``design`` has the constants of the test. ``n_calibration`` is B (0 with printed constants).
     """
 
     reference: Reference = field(repr=False, compare=False)
@@ -28,13 +28,13 @@ class IdentityPlan(ReleasePlan):
     missing: str
     n_calibration: int
     threshold: float = math.nan
-    """Of the printed constants; NaN where it is calibrated."""
+    """Threshold of the printed constants, or NaN for a calibrated test."""
     null: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
-    """The simulated statistics under the null, ascending, of a plan that is prepared: public. None before, and with
-    printed constants. Not pickled: it may be a megabyte, and the same plan gives the same again."""
+    """Ascending simulated statistics under the null. They are public. None before preparation, and with printed
+    constants. They are not pickled, because they may have a megabyte and can be reproduced from the plan."""
 
     attainable_power: float = field(default=math.nan, compare=False)
-    """Power against the farthest mean, all columns alike, of a plan that is prepared; NaN before."""
+    """Power against the farthest mean with equal columns. NaN before preparation."""
 
     _free: ClassVar[frozenset[str]] = frozenset({"null", "attainable_power"})
 
@@ -53,13 +53,13 @@ class IdentityPlan(ReleasePlan):
 
     @property
     def law(self) -> str:
-        """Everything that the law of the released statistic under the null depends on."""
+        """Everything that determines the null distribution of the released statistic."""
         noise = [(stage.scale_steps, stage.spacing) for stage in self.additive]
         return f"{dpstats.__version__} {self.n_samples} {self.n_features} {noise} {self.design} {self.reference.law}"
 
     @property
     def critical_value(self) -> float:
-        """What the statistic must exceed to reject; of a plan with ``null``, or with printed constants."""
+        """Critical value that the statistic must exceed, for a plan with ``null`` or with printed constants."""
         return self.threshold if self.null is None else critical_value(self.null, self.level)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Power of a test at a public size, and the size at which it has a power: from public simulation."""
+"""Power of a test at a public size, and the size for a given power, from public simulation."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from dpstats.identity.null import PUBLIC_SEED
 from dpstats.identity.plan import IdentityPlan
 from dpstats.identity.workload import MAX_SECONDS, Workload
 
-_FIRST_N = 32  # searches double from here
+_FIRST_N = 32  # start of doubling searches
 _RELEASES, _SIGN_DATASETS = 10_000, 20  # simulated releases, and datasets of signs, for the attainable power
-_SMALLEST_DISTANCE = 1e-9  # for which no number of rows that a plan may have is enough
+_SMALLEST_DISTANCE = 1e-9  # no plan has enough rows for a smaller distance
 
 
 class PlannedTest(CalibratedTest):
-    """A test that is planned before there are data: its power, and how many rows it needs."""
+    """Base class with functions for planning a test: its power, and the required number of rows."""
 
     def power(
         self,
@@ -34,20 +34,20 @@ class PlannedTest(CalibratedTest):
         n_simulations: int = 1000,
         max_seconds: float | None = MAX_SECONDS,
     ) -> float:
-        """Return the probability to reject, from public simulation; costs no privacy.
+        """Return the probability of rejection, from public simulation, without privacy cost.
 
         Parameters
         ----------
         distance : float
-            Mahalanobis distance of the rows' mean from the one of the null hypothesis, at most 1e6.
+            Mahalanobis distance between the mean of the rows and the null mean, at most 1e6.
         n_samples, n_features : int
         direction : {"dense", "sparse"} or array of shape (n_features,), default="dense"
-            Where the whitened mean points: all coordinates equal, the first alone, or anything.
+            Direction of the whitened mean: all coordinates equal, only the first coordinate, or any vector.
         n_simulations : int, default=1000
-            Datasets; the standard error is at most 0.5/sqrt(n_simulations).
+            Number of datasets. The standard error is at most 0.5/sqrt(n_simulations).
         max_seconds : None or float, default=3600
-            Of one core: what all simulations of this call may take, those of the null distribution included, by an
-            estimate from public sizes. None is no bound.
+            Limit for the CPU time of all simulations of this call, including the null distribution. The time is
+            estimated from public sizes. None: no limit.
 
         Returns
         -------
@@ -56,7 +56,7 @@ class PlannedTest(CalibratedTest):
         Raises
         ------
         InvalidParameter
-            If a parameter is outside what is allowed, or the simulations would take longer than ``max_seconds``.
+            If a parameter is outside its allowed range, or if the simulations would take longer than ``max_seconds``.
         """
         plan = self.plan(n_samples, n_features)
         distance = check_real("distance", distance, at_least=0, at_most=LARGEST_DISTANCE)
@@ -74,7 +74,7 @@ class PlannedTest(CalibratedTest):
         return reached
 
     def attainable_power(self, n_samples: int, n_features: int, *, direction: Any = "dense") -> float:
-        """Return the probability to reject a mean that is as far away as possible; costs no privacy.
+        """Return the probability of rejecting a mean at the largest possible distance, without privacy cost.
 
         The noise does not shrink with the distance, so this power is below 1 if ``n_samples * epsilon`` is small. No
         distance gives a larger power in this direction.
@@ -83,12 +83,12 @@ class PlannedTest(CalibratedTest):
         ----------
         n_samples, n_features : int
         direction : {"dense", "sparse"} or array of shape (n_features,), default="dense"
-            As for `power`.
+            The same as in `power`.
 
         Returns
         -------
         float
-            From public simulation, with a standard error of at most 0.005.
+            Power from public simulation, with a standard error of at most 0.005.
 
         Examples
         --------
@@ -102,7 +102,7 @@ class PlannedTest(CalibratedTest):
     def _attainable_power(self, plan: IdentityPlan, unit: NDArray[np.float64]) -> float:
         """Return the power of a prepared plan at the farthest mean in the direction of a unit vector."""
         generator = np.random.default_rng([PUBLIC_SEED, 2, plan.n_samples, plan.n_features])
-        # Normal rows that far away give the same statistic every time, up to the noise.
+        # At this distance, normal rows always give the same statistic before noise.
         datasets = 1 if plan.reference.signs_mean is None else _SIGN_DATASETS
         steps = self._draw(plan, datasets, generator, self._farthest(plan, unit))
         values = self._noisy_statistics(plan, np.repeat(steps, _RELEASES // datasets, axis=0), generator)
@@ -122,7 +122,7 @@ class PlannedTest(CalibratedTest):
         n_simulations: int = 1000,
         max_seconds: float | None = MAX_SECONDS,
     ) -> int:
-        """Return a number of rows at which the test has this power, to within 2%.
+        """Return a number of rows at which the test has a given power, accurate to 2%.
 
         Parameters
         ----------
@@ -130,19 +130,19 @@ class PlannedTest(CalibratedTest):
             As for `power`.
         power : float, default=0.8
         max_seconds : None or float, default=3600
-            As for `power`, of the whole search.
+            The same as in `power`, for the whole search.
 
         Returns
         -------
         int
-            The end of a bisection at which the simulated power reaches ``power``. The search starts where the rate
-            of the test says, which is a third of what is needed or less.
+            Number of rows from a bisection, at which the simulated power reaches ``power``. The search starts at the
+            rate of the test, which is at most a third of the required number.
 
         Raises
         ------
         InvalidParameter
-            If a billion rows do not suffice, early stages reject too many null data for the level, or the search
-            would take longer than ``max_seconds``: at once, where the rate of the test shows it.
+            If a billion rows do not suffice, or if early stages reject too many null datasets for the level. Also if
+            the search would take longer than ``max_seconds``; this is raised at once if the rate of the test shows it.
         """
         power = check_real("power", power, above=0, below=1)
         distance = check_real("distance", distance, above=0, at_most=LARGEST_DISTANCE)
@@ -157,7 +157,7 @@ class PlannedTest(CalibratedTest):
 
             high = _first(self._rate(max(distance, _SMALLEST_DISTANCE), first.n_features))
             reached = enough(high)
-            # A rate is no promise: down again where it asks for more than is needed.
+            # The rate is not a bound. Go down again if it exceeds the required number.
             while reached and high > _FIRST_N and enough(high // 2):
                 high //= 2
             while not reached:
@@ -175,6 +175,6 @@ class PlannedTest(CalibratedTest):
 
 
 def _first(rows: float) -> int:
-    """Return the largest 32 * 2^k up to a number of rows, and to what a plan may have."""
+    """Return the largest 32 * 2^k up to a number of rows and up to the largest allowed number."""
     rows = min(max(rows, _FIRST_N), LARGEST_N)
     return int(_FIRST_N * 2 ** math.floor(math.log2(rows / _FIRST_N)))

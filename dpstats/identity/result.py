@@ -1,4 +1,4 @@
-"""What an identity test reports."""
+"""The result of an identity test."""
 
 from __future__ import annotations
 
@@ -15,36 +15,37 @@ _FULL_POWER = 0.99  # below, a note says that the power is bounded
 
 @dataclass(frozen=True, slots=True)
 class TestResult(Exported, Reported):
-    """The outcome of a private test: a released statistic, and what it means under the null.
+    """Result of a private identity test: a released statistic and its p-value.
 
-    The null hypothesis is the whole law of the rows, not only its mean. For the mean alone use the ``test`` of a mean,
-    ``ClippedMean(...).fit(X).test(value=...)``.
+    The null hypothesis is the whole distribution of the rows, not only the mean. For the mean alone, use the ``test``
+    of a mean, ``ClippedMean(...).fit(X).test(value=...)``.
 
     Attributes
     ----------
     test : str
         Name of the test.
     statistic : float
-        As released, noise included; infinite where an earlier stage of the test already rejected.
+        Released statistic including noise. Infinite if an earlier stage of the test rejected.
     pvalue : float
-        (1 + #{null >= statistic})/(n_calibration + 1), valid for sampling and privacy noise together; NaN
-        with the printed constants, which have none.
+        (1 + #{null >= statistic})/(n_calibration + 1). It includes sampling error and privacy noise. NaN with printed
+        constants, which have no p-value.
     threshold : float
-        Rejected if the statistic is above.
+        Critical value. The test rejects if the statistic is larger.
     level : float
+        Nominal level.
     null : str
-        The null hypothesis in words.
+        The null hypothesis as text.
     n_samples, n_features : int
     privacy : PrivacyGuarantee
     n_calibration : int
         Number of simulated null datasets; 0 for printed constants.
     level_range : tuple of float
-        Holds the level of this very calibration with probability 0.95.
+        Range that contains the level of this calibration with probability 0.95.
     attainable_power : float
-        Probability to reject a mean that is as far away as possible in all columns alike. The noise keeps it below 1 if
-        ``n_samples * epsilon`` is small; then a test that does not reject says little.
+        Probability of rejecting a mean at the largest possible distance, equal in all columns. Noise keeps it below 1
+        if ``n_samples * epsilon`` is small. A test that does not reject is then weak evidence.
     missing : str
-        In words, what missing entries counted as; empty where they are refused.
+        Treatment of missing entries as text. Empty if they raise an error.
 
     Examples
     --------

@@ -1,12 +1,14 @@
-"""The row-centred kernel of two-valued columns: clipped inner products less what each of the two rows does on average.
+"""The row-centered kernel of two-valued columns: clipped inner products minus the average product of each row.
 
     G(x, y) = K(x, y) - g(x) - g(y) + c,   K = clip(<x, y>, -rho, rho),   g(x) = E K(x, y) over y of the null, c = E g,
 
-all integers. Where columns are skewed g is not constant: the part of K that is a sum over single rows hides what the
-test is about, and towards the middle turns against it. g must be a function of the row alone, **bit for bit**, or one
-row would change the products of others: a matrix product with a vectorised exponential differed for 39 of 20,000 rows
-by their position in a block. Here it is a table of all rows, or additions and multiplications of single numbers in a
-fixed order. Proof: docs/proofs/row-distance.md.
+all integers. If columns are skewed, g is not constant. The part of K that is a sum over single rows then hides the
+effect that the test detects, and toward the middle counteracts it.
+
+g must be a function of the row only, **bit for bit**. Otherwise one row would change the products of others. A matrix
+product with a vectorized exponential differed for 39 of 20,000 rows by their position in a block. So g is a table of
+all rows, or consists of additions and multiplications of single numbers in a fixed order. Proof:
+docs/proofs/row-distance.md.
 """
 
 from __future__ import annotations
@@ -21,15 +23,16 @@ from numpy.typing import NDArray
 from dpstats.data.arithmetic import as_int64
 
 _TABLED_COLUMNS = 12
-"""Up to here g is a table of all 2^d rows."""
+"""Largest number of columns for which g is a table of all 2^d rows."""
 
-# Beyond, g is an integral over the characteristic function of <x, y>: up to this many over sqrt(d), at this many nodes.
+# For more columns, g is an integral over the characteristic function of <x, y>. These are its limit, over sqrt(d), and
+# the number of its nodes.
 _REACH, _NODES = 20.0, 64
 _REACH_OF_MEAN, _NODES_OF_MEAN = 400.0, 8192
 
 _ROWS_AT_ONCE = 1024
 _PAIRED_ROWS = 512
-"""Rows whose pairs show how far G reaches: all there are, or drawn from the null by a public seed."""
+"""Number of rows whose pairs estimate the range of G: all rows, or rows drawn from the null with a public seed."""
 
 _CUT_OFF = 0.1
 
@@ -38,7 +41,7 @@ _TABLES_KEPT = 8
 
 @dataclass(frozen=True)
 class Window:
-    """Public integers low <= 0 <= high that G is clipped to, and the null mean square of what is left."""
+    """Public integers low <= 0 <= high to which G is clipped, and the null mean square of the clipped G."""
 
     low: int
     high: int
@@ -46,7 +49,7 @@ class Window:
 
 
 class RowCentering:
-    """g, c and the reach of G for columns that are ``high`` with probability ``up``, else ``low``: all public.
+    """Public g, c and range of G, for columns that are ``high`` with probability ``up`` and otherwise ``low``.
 
     Parameters
     ----------
@@ -76,13 +79,13 @@ class RowCentering:
             self._group = 8 if high.size <= 256 else 4
             self._nodes = _Nodes.build(clip, _scale(high, low, up), _REACH, _NODES)
             self._real, self._imaginary = _factor_tables(high, low, up, self._nodes.places, self._group)
-            # E G = E K - 2 E g + c: what the few nodes miss of E K is taken off again, on average.
+            # E G = E K - 2 E g + c. This subtracts the average error of E K due to the small number of nodes.
             fine = _Nodes.build(clip, _scale(high, low, up), _REACH_OF_MEAN, _NODES_OF_MEAN)
             self.mean = round(2 * self._nodes.expected(high, low, up) - fine.expected(high, low, up))
         self._values, self._weights = self._pairs()
 
     def terms(self, steps: NDArray[np.float64] | NDArray[np.float32]) -> NDArray[np.int64]:
-        """Return g of every row: of its signs alone, by no other row, at no other place."""
+        """Return g of every row. It depends on the signs of this row only, not on other rows or positions."""
         positive: NDArray[np.bool_] = np.greater(steps, 0)
         if self._table is not None:
             place = 2 ** np.arange(positive.shape[1], dtype=np.int64)
@@ -103,20 +106,20 @@ class RowCentering:
         real, imaginary = self._real[0][codes[:, 0]], self._imaginary[0][codes[:, 0]]
         for group in range(1, groups):
             a, b = self._real[group][codes[:, group]], self._imaginary[group][codes[:, group]]
-            # Products and sums of two numbers, each rounded as IEEE says, on every machine and at every place.
+            # Products and sums of two numbers have IEEE rounding on every machine and at every position.
             real, imaginary = real * a - imaginary * b, real * b + imaginary * a
         terms = imaginary * self._nodes.weights
         while terms.shape[1] > 1:
             half = terms.shape[1] // 2
             terms = terms[:, :half] + terms[:, half:]
-        # No integral of the clip is beyond it but by rounding; the proof is about integers inside it.
+        # An integral of the clip exceeds it only by rounding errors. Clip it, because the proof requires this range.
         return np.asarray(as_int64(np.clip(np.rint(terms[:, 0]), -self._clip, self._clip)))
 
     def window(self, n: int) -> Window:
-        """Return the narrowest window that leaves the null statistic of n rows about where it is.
+        """Return the narrowest window that leaves the null statistic of n rows approximately unchanged.
 
-        What either end cuts off has a mean of at most a tenth of a standard deviation of G over n: for the sum of the
-        n^2 products, a fourteenth of its standard deviation.
+        The part beyond either limit has a mean of at most a tenth of the standard deviation of G over n. For the sum of
+        the n^2 products, this is a fourteenth of its standard deviation.
         """
         values, weights = self._values, self._weights
         allowed = _CUT_OFF * math.sqrt(float(weights @ values**2)) / n
@@ -131,7 +134,7 @@ class RowCentering:
             rows, chances = _all_rows(self._high, self._low, self._up)
             weights = np.outer(chances, chances)
         else:
-            # A seed of its own: constants that came from a calibration's draws would change its level.
+            # Use a separate seed: constants from the draws of a calibration would change its level.
             signs = np.random.default_rng(0).random((_PAIRED_ROWS, d)) < self._up
             rows = np.where(signs, self._high, self._low).astype(np.float64)
             weights = 1.0 - np.eye(_PAIRED_ROWS)
@@ -144,7 +147,7 @@ class RowCentering:
 def row_centering(
     high: NDArray[np.int64], low: NDArray[np.int64], up: NDArray[np.float64], clip: int
 ) -> RowCentering:
-    """Return the `RowCentering` of a null; kept, as its tables take up to a second."""
+    """Return the `RowCentering` of a null. It is cached, because its tables take up to a second."""
     return _row_centering(high.tobytes(), low.tobytes(), up.tobytes(), clip)
 
 
@@ -156,7 +159,7 @@ def _row_centering(high: bytes, low: bytes, up: bytes, clip: int) -> RowCenterin
 
 
 def _end(values: NDArray[np.float64], weights: NDArray[np.float64], allowed: float) -> float:
-    """Return the least value v >= 0 with E (V - v)_+ at most what is allowed."""
+    """Return the smallest value v >= 0 with E (V - v)_+ at most ``allowed``."""
     # From the largest down: E (V - v_i)_+ = sum over j > i of P(V >= v_j) (v_j - v_{j-1}).
     tail = np.cumsum(weights[::-1])[::-1]
     excess = np.concatenate([np.cumsum((tail[1:] * np.diff(values))[::-1])[::-1], [0.0]])
@@ -166,7 +169,7 @@ def _end(values: NDArray[np.float64], weights: NDArray[np.float64], allowed: flo
 def _all_rows(
     high: NDArray[np.int64], low: NDArray[np.int64], up: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return all rows, that of code k with column j high where bit j of k is set, and their probabilities."""
+    """Return all rows and their probabilities. In row k, column j is high if bit j of k is set."""
     bits = (np.arange(2**high.size)[:, None] >> np.arange(high.size)) & 1 == 1
     return np.where(bits, high, low).astype(np.float64), np.prod(np.where(bits, up, 1 - up), axis=1)
 
@@ -182,7 +185,7 @@ def _means_of_products(
 
 
 def _scale(high: NDArray[np.int64], low: NDArray[np.int64], up: NDArray[np.float64]) -> float:
-    """Return the standard deviation of <x, y>, roughly: means are zero but for the grid."""
+    """Return the approximate standard deviation of <x, y>. It ignores that the grid makes means nonzero."""
     return math.sqrt(float(np.sum((up * high**2 + (1 - up) * low**2) ** 2)))
 
 
@@ -221,7 +224,7 @@ def _factor_tables(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return real and imaginary parts of E exp(it<x, y>) over a group of columns, for each of its 2^group rows.
 
-    Shape (groups, 2^group, nodes). Public numbers: how they were rounded does not matter, only that they stay.
+    Shape (groups, 2^group, nodes). The numbers are public. Their rounding does not matter if they stay constant.
     """
     d = high.size
     groups = -(-d // group)

@@ -1,6 +1,6 @@
-"""Public constants of the row distance, from the null law of inner products; no data.
+"""Public constants of the row distance, from the null distribution of inner products, without data.
 
-Any constants are private. Good ones put tau0 at about the median of f0.
+Any constants are private. Good constants place tau0 near the median of f0.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from scipy.special import ndtr
 
 
 def normal_clipped_square(d: int, rho: int, variance: float) -> float:
-    """Return E min(<x, y>^2, rho^2) for rows of d columns with this ``variance``, by a normal law."""
+    """Return E min(<x, y>^2, rho^2) for rows of d columns with this ``variance``, by a normal approximation."""
     t = rho / (variance * math.sqrt(d))
     density = math.exp(-t * t / 2) / math.sqrt(2 * math.pi)
     square = (2 * float(ndtr(t)) - 1) - 2 * t * density + 2 * t * t * float(ndtr(-t))
@@ -21,8 +21,8 @@ def normal_clipped_square(d: int, rho: int, variance: float) -> float:
 def approximate_null_f0(n: int, a0: int, clipped_square: float) -> float:
     """Return a closed approximation of the null mean of `row_statistic_f0`.
 
-    Clipped inner products have mean zero and this mean square; row sums are taken as normal. Any public tau0 is
-    valid; this one costs no simulation.
+    Clipped inner products have mean zero and this mean square. Row sums are assumed to be normal. Any public tau0 is
+    valid, and this one needs no simulation.
     """
     spread = math.sqrt((n - 1) * clipped_square)
     if spread == 0:

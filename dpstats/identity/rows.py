@@ -1,17 +1,17 @@
-"""The row-distance statistic: how many rows must change before a clean statistic falls below its null median.
+"""The row-distance statistic: the number of rows that must change before a statistic falls below its null median.
 
-With G_ij a clipped inner product of two rows, or 0 where i = j, r = G 1, and a window of width w that holds 0 and
-every G_ij, put, for k = 0..n and a_k = a0 + w k,
+Let G_ij be a clipped inner product of two rows, or 0 if i = j, and r = G 1. Let w be the width of a window that
+contains 0 and every G_ij. For k = 0..n and a_k = a0 + w k, define
 
     f_k = sum_i r_i - 2 sum_{k largest} (r_i)_+ + 2 sum_i (-a_k - r_i)_+ ,
     D   = min{k : f_k <= tau0 + 2 a0 k + 2 w k (k - 1)}        (n if there is none).
 
-Replacing one row moves D by at most one. The proof (docs/proofs/row-distance.md) uses symmetry, the zero
-diagonal, the width of the window, and that G_ij is a function of its two rows, in exact arithmetic: in floating point
-ties break it. So rows are integers, their products are formed in floating point only where every partial sum is an
-exactly represented integer, and everything after the products is int64.
+Replacing one row changes D by at most one. The proof (docs/proofs/row-distance.md) uses symmetry, the zero diagonal,
+the width of the window, and that G_ij is a function of its two rows. It requires exact arithmetic, because ties in
+floating point break it. So rows are integers. Products use floating point only if every partial sum is an exactly
+represented integer, and everything after the products is int64.
 
-The window is [-rho, rho], or that of `Centering`.
+The window is [-rho, rho], or the window of `Centering`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _EXACT_FLOAT32, _EXACT_FLOAT64 = 2**24, 2**53
 _MAX_INTEGER = 2**62
 
 _MAX_THREADS = 8
-_WORK_OF_A_THREAD = 10**9  # multiplications, about 10 milliseconds: below, threads cost more than they save
+_WORK_OF_A_THREAD = 10**9  # multiplications, about 10 milliseconds; less work is not worth a thread
 
 
 def round_to_steps(
@@ -59,9 +59,9 @@ def round_to_steps(
     Parameters
     ----------
     Z : float array
-        Whitened rows. What is no number becomes a point of the grid like any other.
+        Whitened rows. NaN becomes a point of the grid.
     out : float array, optional
-        Where to write; may be ``Z`` itself.
+        Output array, which may be ``Z`` itself.
     steps_per_unit : float
     largest : int
         The largest number of steps.
@@ -74,8 +74,7 @@ def round_to_steps(
     with np.errstate(all="ignore"):
         out = np.multiply(Z, steps_per_unit, out=out)
     np.rint(out, out=out)
-    # Whatever the product overflowed to, and if it is a NaN (which np.clip lets through), the result is an
-    # integer of the grid.
+    # The result is an integer of the grid for any overflow, and for NaN, which np.clip would pass through.
     np.fmax(out, -largest, out=out)
     result: NDArray[Any] = np.fmin(out, largest, out=out)
     return result
@@ -83,12 +82,12 @@ def round_to_steps(
 
 @dataclass(frozen=True)
 class Centering:
-    """Centre the clipped inner products by rows: G_ij = clip(K_ij - g_i - g_j + mean, low, high).
+    """Row centering of clipped inner products: G_ij = clip(K_ij - g_i - g_j + mean, low, high).
 
     Attributes
     ----------
     terms : int64 array of shape (n,)
-        g of every row, from -rho to rho: a function of that row alone, bit for bit.
+        g of every row, from -rho to rho: a function of this row only, bit for bit.
     mean : int
     low, high : int
         The window, low <= 0 <= high. Public, like ``mean``.
@@ -121,10 +120,10 @@ def row_distance(
     a0 : int
         Clip of the negative row sums, at least 0, in the same units.
     tau0 : float
-        What counts as a small statistic: a public number, usually the null median of
-        `row_statistic_f0`. Only its integer part matters.
+        Public threshold for a small statistic, usually the null median of `row_statistic_f0`. Only its integer part
+        matters.
     centering : Centering, optional
-        For nulls that are not symmetric. Rows of zeros, which stand for missing ones, have G = 0 whatever it is.
+        Centering for nulls that are not symmetric. Rows of zeros represent missing rows, and have G = 0 in any case.
     bound : int, optional
         Public bound on the absolute entries. It decides between single and double precision, and with
         them the running time; the result is the same. None takes the largest entry.
@@ -139,7 +138,7 @@ def row_distance(
     Raises
     ------
     InvalidParameter
-        If n, ``rho``, ``a0`` and ``tau0`` leave no room for exact 64-bit arithmetic, whatever the rows are.
+        If exact 64-bit arithmetic is impossible for n, ``rho``, ``a0`` and ``tau0``, for any rows.
     InvalidData
         If an entry is not an integer, or exceeds ``bound``.
 
@@ -167,9 +166,9 @@ def row_sums(
     bound: int | None = None,
     threads: int | None = None,
 ) -> NDArray[np.int64]:
-    """Return the exact row sums of G: inner products clipped to +-rho and centred, zero on the diagonal.
+    """Return the exact row sums of G: inner products clipped to +-rho and centered, with zero diagonal.
 
-    Parameters and errors are those of `row_distance`.
+    Parameters and errors are the same as in `row_distance`.
 
     Returns
     -------
@@ -182,7 +181,7 @@ def row_sums(
     if n == 0 or d == 0:
         return np.zeros(n, dtype=np.int64)
     product = largest**2 * d
-    # A larger clip than the products reach changes nothing; this one is exact in the dtype.
+    # A clip beyond the largest product has no effect. This clip is exact in the dtype.
     clip = min(rho, product)
     if centering is None:
         dtype = _dtype(product, clip)
@@ -191,17 +190,18 @@ def row_sums(
         low, high = check_window(centering.low, centering.high)
         _check_terms(centering.terms, n, rho)
         dtype = _dtype(max(product, 3 * rho + abs(centering.mean)), max(-low, high))
-    # A copy, checked again: another process may write to the caller's memory, and products are read many times.
+    # Copy the rows and check them again: another process may write to the caller's memory, and products are read many
+    # times.
     with np.errstate(all="ignore"):
         X = np.array(X, dtype=dtype, order="C")
     _check_integer_rows(X, largest)
-    # A list iterator hands out each tile once, to whichever thread is free: a busy core delays no other.
+    # A list iterator gives each tile once to the next free thread, so a busy core does not delay others.
     tiles = list(_upper_tiles(n))
     queue = iter(tiles)
     workers = min(len(tiles), _threads(n * n * d) if threads is None else threads)
     if workers <= 1:
         return _sum_tiles(X, clip, centering, queue)
-    # One BLAS thread in each of ours: its own threads would wait for each other after every tile.
+    # Use one BLAS thread per worker, because BLAS threads would wait for each other after every tile.
     with ThreadpoolController().limit(limits=1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
         totals = list(pool.map(lambda _: _sum_tiles(X, clip, centering, queue), range(workers)))
     total: NDArray[np.int64] = np.stack(totals).sum(axis=0)
@@ -211,7 +211,7 @@ def row_sums(
 def _sum_tiles(
     X: NDArray[Any], clip: int, centering: Centering | None, tiles: Iterator[tuple[slice, slice]]
 ) -> NDArray[np.int64]:
-    """Return what some tiles of G, and their mirror images, add to its row sums."""
+    """Return the contribution of some tiles of G, and of their mirror images, to its row sums."""
     n = len(X)
     total = np.zeros(n, dtype=np.int64)
     tile = np.empty(min(n, _TILE_ROWS) * min(n, _TILE_COLUMNS), dtype=X.dtype)
@@ -256,7 +256,7 @@ def distance_of_row_sums(
 ) -> int:
     """Return the row distance D from the row sums, in O(n log n); see `row_distance`.
 
-    ``window`` is what the products were clipped to: (-rho, rho), unless they were centred.
+    ``window`` has the limits of the clipped products: (-rho, rho), unless they were centered.
     """
     rho = check_integer("rho", rho, at_least=0)
     a0 = check_integer("a0", a0, at_least=0)
@@ -266,7 +266,7 @@ def distance_of_row_sums(
     tau = math.floor(check_real("tau0", tau0))
     r = np.sort(np.asarray(row_sums, dtype=np.int64))
     n = r.size
-    # What n - 1 products can add up to: a refusal that looked at the sums themselves would tell of the rows.
+    # Use the largest possible sum of n - 1 products. A check of the sums themselves would reveal the rows.
     others = max(n - 1, 0)
     # Every integer below is at most this: sums of r, a_k times a count, and the thresholds.
     if 4 * n * (others * max(-low, high) + a0 + width * (n + 1)) + abs(tau) >= _MAX_INTEGER:
@@ -335,7 +335,7 @@ def _threads(multiplications: int) -> int:
 
 
 def _upper_tiles(n: int) -> Iterator[tuple[slice, slice]]:
-    """Yield tiles that cover the upper triangle: the diagonal blocks, and what is right of each."""
+    """Yield tiles that cover the upper triangle: the diagonal blocks, and the tiles to their right."""
     for start in range(0, n, _TILE_ROWS):
         stop = min(start + _TILE_ROWS, n)
         yield slice(start, stop), slice(start, stop)

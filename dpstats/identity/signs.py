@@ -32,11 +32,14 @@ def sign_reduction(X: Any, mean: Any = 0.0, cov: Any = None) -> NDArray[np.int8]
 
     Notes
     -----
-    If cov^(-1/2) (x - mean) has mean a, column i of the signs has mean erf(a_i/sqrt 2), about sqrt(2/pi) a_i: a
-    test on signs needs pi/2 times as many rows as one on the whitened rows, for small a and without
-    privacy. The text's chain has the sign and the constants of this step wrong (docs/errata.md). The map acts on
-    each row alone by public numbers, so neighbours stay neighbours. Entries at their centre have sign +1, so
-    that data with many such ties (counts, rounded or imputed numbers) do not have uniform signs.
+    **Mean.** If cov^(-1/2) (x - mean) has mean a, column i of the signs has mean erf(a_i/sqrt 2), which is close to
+    sqrt(2/pi) a_i. For small a and without privacy, a test on signs needs pi/2 times as many rows as a test on the
+    whitened rows. The chain in the text has a wrong sign and wrong constants in this step (docs/errata.md).
+
+    **Privacy.** The map uses public numbers and acts on each row separately, so neighbors stay neighbors.
+
+    **Ties.** Entries at their center have sign +1. Data with many such ties (counts, rounded or imputed numbers)
+    therefore do not have uniform signs.
 
     Examples
     --------

@@ -23,10 +23,10 @@ _FEW = 7
 def default_radius(n: int, d: int, epsilon: float) -> float:
     """Return a radius B at which the test detects nearly the smallest distance, for whitened normal rows.
 
-    A smaller radius needs less noise, and a larger one loses less of the rows. Which one counts depends on
-    ``n epsilon^2``, the ratio of the sampling variance to that of the noise: B / sqrt(d) is 0.3 where noise
-    dominates and grows with the logarithm. The distance that is detected with power 0.8 is then at most 3% above
-    the least over all radii, for up to 7 columns.
+    A smaller radius needs less noise, and a larger radius loses less information. The balance depends on
+    ``n epsilon^2``, the ratio of the sampling variance to the noise variance. B / sqrt(d) is 0.3 if noise dominates,
+    and grows with the logarithm of this ratio. For up to 7 columns, the distance detected with power 0.8 is at most 3%
+    above the minimum over all radii.
     """
     if d > _FEW:
         return DEFAULT_RADIUS * math.sqrt(d)

@@ -1,8 +1,8 @@
 """The sum of two-valued rows: its sensitivity is the diagonal of the box that the rows are corners of.
 
-Whitened signs of column j are one of two integers, high_j and low_j, so replacing a row moves the sum by at most
-sqrt(sum_j (high_j - low_j)^2): far less than twice the longest row where columns are skewed, for no two rows are both
-that long and opposite. Proof: docs/proofs/spatial-sign.md.
+Whitened signs of column j are one of two integers, high_j and low_j. So replacing a row changes the sum by at most
+sqrt(sum_j (high_j - low_j)^2). For skewed columns this is far less than twice the longest row, because no two rows are
+both this long and opposite. Proof: docs/proofs/spatial-sign.md.
 """
 
 from __future__ import annotations
@@ -48,5 +48,5 @@ class SignBox:
     def simulated(
         self, reference: Reference, n: int, size: int, generator: np.random.Generator, shift: object
     ) -> NDArray[np.int64]:
-        """Return the column sums of n rows, for ``size`` datasets, from their exact law."""
+        """Return the column sums of n rows, for ``size`` datasets, from their exact distribution."""
         return reference.sums(n, size, generator, shift, self.steps_per_unit, _LARGEST)

@@ -4,8 +4,8 @@ For x ~ N(a e, I) and any h, with u_k noncentral chi-square of k degrees and non
 
     E[<x, e> h(|x|^2)] = a E h(u_{d+2}),    E[x_j^2 h(|x|^2)] = E h(u_{d+2}) + a^2 e_j^2 E h(u_{d+4}),
 
-so that the moments of x min(1, radius/|x|) are integrals over a line. They have to be exact: what is wrong of the mean
-of a row is n times as wrong of the sum.
+so that the moments of x min(1, radius/|x|) are integrals over a line. They must be exact, because the error in the mean
+of a row is multiplied by n in the sum.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2, ncx2, norm
 
-# From here on the sum of simulated rows is drawn from its normal limit. The rows are bounded, and
-# symmetric under the null, so that probabilities of balls are off by O(1/n), less than a calibration is,
-# where Cramer's condition holds: not for one column and a tiny radius, where rows are nearly two-valued.
+# From this number of rows, the sum of simulated rows is drawn from its normal limit. The rows are bounded, and
+# symmetric under the null. So the error in the probability of a ball is O(1/n), less than the error of a calibration.
+# This requires Cramer's condition, which fails for one column and a tiny radius, because rows are nearly two-valued.
 NORMAL_LIMIT = 10_000
 
 _TAIL = 12.0  # standard deviations of a length, or more: beyond there is nothing that counts

@@ -81,8 +81,8 @@ def staged_reduction(
             break
         K = min(constant(n, d, Delta), anywhere)
         schedule.append(LipschitzStage(Delta, K, e, null_constant * n * math.sqrt(d) + K * log_b / e))
-        # Delta = nd bounds nothing: a step that would enlarge it is not taken. And no dataset may be left with
-        # an odd number of rows below d, where rows in opposite pairs and one more have |<x_j, S>| = d.
+        # Every dataset satisfies Delta = nd, so skip a step that would enlarge Delta. Below d, C(Delta) may be empty
+        # for an odd number of rows. At d it is not: opposite pairs and one more row have |<x_j, S>| = d.
         reduced = step_constant * (d + math.sqrt(n * d) + Delta / (n * e) + math.sqrt(Delta / e)) * log_b
         Delta = max(float(d), min(Delta, reduced))
     last = LipschitzStage(Delta, min(constant(n, d, Delta), anywhere), e, n * (n - 1) * distance**2 / 4)

@@ -1,8 +1,8 @@
 """The null hypothesis in whitened coordinates: public numbers, a row map, and how to simulate both.
 
-A test of "the rows are N(mean, cov)" works on z = cov^(-1/2) (x - mean), a map of each row on its own by
-public numbers: it changes no neighbouring relation, and under the null z is standard normal, whatever the
-mean and the covariance. Proof: docs/proofs/identity-tests.md.
+A test of "the rows are N(mean, cov)" uses z = cov^(-1/2) (x - mean). This map applies public numbers to each row
+separately, so it does not change the neighboring relation. Under the null, z is standard normal for any mean and
+covariance. Proof: docs/proofs/identity-tests.md.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Reference:
         Symmetric square root of the inverse covariance: z = (x - center) W. A vector is a diagonal; None
         is the identity.
     signs_mean : None or array of shape (n_features,)
-        For independent signs: their means. None: normal rows.
+        Means of independent signs, or None for normal rows.
     """
 
     n_features: int
@@ -63,7 +63,7 @@ class Reference:
 
     @property
     def law(self) -> str:
-        """What the law of whitened rows depends on, in full: part of the key of a calibration."""
+        """Everything that determines the distribution of whitened rows: part of the key of a calibration."""
         return "normal" if self.signs_mean is None else f"product {self.signs_mean.tolist()}"
 
     @property
@@ -81,7 +81,7 @@ class Reference:
     def blocks(self, X: NDArray[Any], missing: str) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         """Yield the whitened rows of ``X`` in blocks, never copying it whole.
 
-        A row with a NaN or infinite entry is refused, or counts as the centre: all its z are 0.
+        A row with a NaN or infinite entry raises an error, or counts as the center: all its z are 0.
         """
         rows = max(1, _BLOCK // self.n_features)
         for start in range(0, len(X), rows):
@@ -103,7 +103,7 @@ class Reference:
                 )
             X = np.where(finite[:, None], X, self.center)
         if self.signs_mean is not None:
-            # Rows coded as 0 and 1 mean what they say; 0 is no sign of its own here.
+            # Rows may be coded as 0 and 1, so 0 is the sign -1.
             X = np.where(X > 0, 1.0, -1.0)
         with np.errstate(all="ignore"):
             Z = X - self.center
@@ -112,7 +112,7 @@ class Reference:
                 Z = Z * self.whitener if self.whitener.ndim == 1 else np.ascontiguousarray(Z) @ self.whitener
             overflow = not np.isfinite(Z.sum())
         if overflow:
-            # A finite row may overflow; 1e300 is far beyond any clip, and an undecided entry is the centre.
+            # A finite row may overflow. 1e300 is far beyond any clip, and NaN becomes the center.
             Z = np.nan_to_num(Z, copy=False, nan=0.0, posinf=1e300, neginf=-1e300)
         if not finite.all():
             Z[~finite] = 0.0
@@ -137,7 +137,7 @@ class Reference:
         steps_per_unit: float,
         largest: int,
     ) -> NDArray[np.int64]:
-        """Return column sums of n rows rounded to a grid, for ``size`` datasets, from their exact law.
+        """Return column sums of n rows rounded to a grid, for ``size`` datasets, from their exact distribution.
 
         Shape (size, n_features). How often each point of the grid occurs in a column is multinomial: no row
         is drawn, and n may be anything.
@@ -157,20 +157,20 @@ class Reference:
         return total
 
     def sign_steps(self, steps_per_unit: float, largest: int) -> NDArray[np.int64]:
-        """Return what the signs 1 and -1 of every column are on a grid: (2, n_features)."""
+        """Return the whitened values of the signs 1 and -1 of every column on a grid: (2, n_features)."""
         pair = self.whiten(np.stack([np.ones(self.n_features), -np.ones(self.n_features)]))
         return as_int64(np.rint(np.clip(pair * steps_per_unit, -largest, largest)))
 
     def sign_rows(self, Z: NDArray[Any], steps_per_unit: float, largest: int) -> NDArray[np.int64]:
-        """Return whitened signs on a grid: one of `sign_steps`' two values, whatever Z holds, and 0 for a missing row.
+        """Return whitened signs on a grid: one of the two values of `sign_steps` for any Z, and 0 for a missing row.
 
-        The box of these values, in which the missing row is, is what sensitivities go by.
+        Sensitivities use the box of these values, which includes the missing row.
         """
         high, low = self.sign_steps(steps_per_unit, largest)
         return np.where(Z > 0, high, np.where(Z < 0, low, 0))
 
     def sign_sums(self, n: int, size: int, generator: np.random.Generator, shift: Any) -> NDArray[np.int64]:
-        """Return column sums of the signs of n rows, for ``size`` datasets, from their exact law."""
+        """Return column sums of the signs of n rows, for ``size`` datasets, from their exact distribution."""
         count = generator.binomial(n, self._positive(shift), size=(size, self.n_features))
         result: NDArray[np.int64] = 2 * as_int64(count) - n
         return result

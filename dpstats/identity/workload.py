@@ -46,7 +46,7 @@ class Workload:
         self._bar.close()
 
     def add(self, datasets: int, seconds: float, n_samples: int) -> None:
-        """Add simulations that are about to run, of so many seconds each, or refuse them."""
+        """Add the time of planned simulations, or raise an error if the total exceeds the limit."""
         self._seconds += datasets * seconds
         if self._seconds > self._bound:
             raise InvalidParameter(

@@ -263,7 +263,7 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         missing = check_missing(
             self.missing,
             ["error", "center"],
-            "For the mean of the observed rows, use ClippedMean(missing='drop').",
+            "For the mean of the observed rows, put CompleteCases before it, or use ClippedMean(missing='drop').",
         )
         middle, bound, hard = self._declared(d)
         private_std = isinstance(self.std, str)

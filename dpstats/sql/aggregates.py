@@ -1,4 +1,4 @@
-"""Read GROUP BY and SELECT: declared cells, and aggregates."""
+"""Parsing of GROUP BY and SELECT into declared cells and aggregates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpstats.sensitivity.relations import Column
 from dpstats.sql.catalogue import Catalogue
 from dpstats.sql.conditions import Literal
 from dpstats.sql.predicates import literal
-from dpstats.sql.query import FINEST, Asked, Bin, Group, Measure, Several
+from dpstats.sql.query import FINEST, Aggregate, Bin, Group, Measure, Several
 from dpstats.sql.scope import Known, Scope, column_of
 from dpstats.sql.syntax import allow_only, kind_of, name_of, refuse
 
@@ -37,14 +37,14 @@ def groups_of(tree: Any, scope: Scope, catalogue: Catalogue) -> Iterator[Group]:
                 f"GROUP BY {known.column.name}: its values must be declared, as they would show which there are: "
                 f"categories={{'{known.table}.{known.column.name}': [...]}}, or bins="
             )
-        # Declared values may be text, as in a command.
+        # Declared values may be text, for example from the command line.
         words = known.type.kind in ("text", "date", "time")
         values = catalogue.categories[key]
         literals = tuple(literal(value, words and isinstance(value, str), known) for value in values)
         yield Group(known.column, known.column.name, literals)
 
 
-def measure_of(
+def read_measure(
     tree: Any, scope: Scope, groups: tuple[Group, ...], catalogue: Catalogue
 ) -> tuple[Measure | Several, str]:
     """Return the aggregates of SELECT as one measure, and its label."""
@@ -87,7 +87,7 @@ def _several(found: list[tuple[Measure, str]], groups: tuple[Group, ...]) -> Sev
             columns[measure.column] = shares
     places = {column: i for i, column in enumerate(columns)}
     asked = [
-        Asked(
+        Aggregate(
             measure.kind,
             None if measure.column is None else places[measure.column],
             name or "_".join([measure.kind, *([measure.column.name] if measure.column else [])]),
@@ -106,7 +106,7 @@ def _several(found: list[tuple[Measure, str]], groups: tuple[Group, ...]) -> Sev
     every, rows = any(each.column is None for each in asked), 0
     if every and not shared:
         shared = (Measure("count"),)
-    # COUNT(*) is what a column without missing values adds up to, of as few numbers as there are.
+    # COUNT(*) is the sum over a column without missing values, with as few numbers as possible.
     full = [i for i, one in enumerate(shared) if one.type is None or one.type.required]
     rows = min(full or range(len(shared)), key=lambda i: shared[i].kind != "count")
     missing = rows if every and not full else None
@@ -133,10 +133,10 @@ def _aggregate(node: Any, scope: Scope, catalogue: Catalogue) -> Measure:
         known = column_of(inner, scope)
         return Measure("count", known.column, known.type)
     known = column_of(inner, scope)
-    return _bounded("sum" if kind == "Sum" else "mean", known, catalogue)
+    return _read_bounds("sum" if kind == "Sum" else "mean", known, catalogue)
 
 
-def _bounded(kind: str, known: Known, catalogue: Catalogue) -> Measure:
+def _read_bounds(kind: str, known: Known, catalogue: Catalogue) -> Measure:
     bounds = catalogue.bounds.get((known.table.lower(), known.column.name.lower()))
     word = "SUM" if kind == "sum" else "AVG"
     if known.type.kind not in ("whole", "real"):
@@ -153,7 +153,7 @@ def _bounded(kind: str, known: Known, catalogue: Catalogue) -> Measure:
         and high == int(high)
         and max(abs(low), abs(high)) <= 2**FINEST
     )
-    # 2^-30 of the largest value or finer: what a value is rounded to, at least (see `Measure.of_bits`).
+    # Values are rounded to at most 2^-30 of the largest value (see `Measure.of_bits`).
     spacing = 1.0 if whole else 2.0 ** (math.frexp(max(abs(low), abs(high)))[1] - 30)
     return Measure(
         kind, known.column, known.type, math.floor(low / spacing), math.ceil(high / spacing), spacing

@@ -1,4 +1,4 @@
-"""Answers: numbers with noise, and what they are off by. Post-processing of what was released."""
+"""Answers: noisy numbers and their errors, by post-processing of the release."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from dpstats.sql.query import Measure, Query, Several
 Numbers = NDArray[np.float64]
 
 _LEAST_MISSED = 1e-15
-"""Below, a level of 1 less it cannot be told from 1: nothing is known."""
+"""Smallest error probability. Below it, the confidence level rounds to 1, and the interval is infinite."""
 
 
 @dataclass(frozen=True)
 class Off:
-    """How far off the numbers of an answer are, in steps.
+    """Errors of the numbers of an answer, in steps.
 
     Attributes
     ----------
     scales : tuple of float
-        Scales of Laplace noise that were added up; none where the scale is private.
+        Scales of the added Laplace noise. Empty if the scale is private.
     stage : Smooth, optional
-        That of noise of a private scale, whose level was released with noise of ``level_scale`` as ``level``.
+        The stage of noise with a private scale. Its level was released as ``level``, with noise of ``level_scale``.
     law : {"laplace", "gaussian"}
-        The distribution of noise with a known scale.
+        Distribution of noise with a known scale.
     """
 
     scales: tuple[float, ...] = ()
@@ -52,7 +52,7 @@ class Off:
         return self.stage is None or self.level is not None
 
     def describe(self, measure: Measure) -> str:
-        """Describe the noise."""
+        """Return a description of the noise."""
         if self.stage is None:
             unit = 1 / measure.reach if measure.kind == "mean" else measure.spacing
             words = "Laplace of scale " + " and ".join(f"{scale * unit:.4g}" for scale in self.scales)
@@ -65,7 +65,7 @@ class Off:
         return f"{law}, of a private scale (smooth sensitivity)"
 
     def half(self, missed: float) -> float:
-        """Return the width that the error of a number exceeds with this probability at most."""
+        """Return a width that the error of a number exceeds with at most this probability."""
         if self.stage is None:
             tail = missed / len(self.scales)
             return sum(noise_width("laplace", scale, tail) for scale in self.scales)
@@ -80,20 +80,20 @@ class Off:
 
     @property
     def std(self) -> float:
-        """Standard deviation of the noise; NaN where its scale is private."""
+        """Standard deviation of the noise. NaN if its scale is private."""
         return math.sqrt(sum(CountNoise("laplace", scale).variance for scale in self.scales) or math.nan)
 
 
 @dataclass(frozen=True, eq=False)
 class AnswerErrors(ErrorDistribution):
-    """Errors of answers: noise alone.
+    """Errors of answers, from the noise only.
 
     Attributes
     ----------
     values : array of shape (n_cells,), or a number
-        Values in the units of the data.
+        Answers in the units of the data.
     raw : array of shape (n_cells, parts)
-        In steps: the count and the sum of a mean.
+        Released numbers in steps: the count and the sum of a mean.
     measure : Measure
     off : Off
     race : bool
@@ -131,7 +131,7 @@ class AnswerErrors(ErrorDistribution):
 
     def limits(self, tail: Tail) -> Limits:
         measure = self.measure
-        # Each of the two ends of an interval has half of what its level leaves, and noise is symmetric.
+        # Each limit of an interval has half of the error probability, and the noise is symmetric.
         parts = 2 if measure.kind == "mean" else 1
         widths = [self.off.half(2 * float(each) / parts) for each in np.ravel(tail)]
         width = np.reshape(widths, np.shape(tail))
@@ -142,7 +142,7 @@ class AnswerErrors(ErrorDistribution):
         most, least = (np.maximum((count + sign * width) / measure.reach, 1.0) for sign in (1, -1))
         low, high = total - width, total + width
         ends = np.where(low < 0, low / least, low / most), np.where(high > 0, high / least, high / most)
-        # A mean of rounded values is half a step from that of the values, at most.
+        # The mean of rounded values differs from the mean of the values by at most half a step.
         half = 0.5 if measure.rounded else 0.0
         ends = ends[0] - half, ends[1] + half
         return (
@@ -158,18 +158,20 @@ class PrivateTable(HasEstimates, Exported):
     Attributes
     ----------
     names : tuple of str
-        Names of the columns in GROUP BY.
+        Names of the GROUP BY columns.
     cells : tuple of tuple
-        Their declared values.
+        Declared values of these columns in each cell.
     values : ndarray of shape (n_cells,)
-        In the units of the data; counts may be negative.
+        Noisy answers in the units of the data. Counts may be negative.
     label : str
-        Name of the values.
+        Label of the values.
     guarantee : PrivacyGuarantee
+        Guarantee of the answer.
     method : {"public", "smooth", "threshold", "race"}
-        What the noise is scaled by: a public bound, the smooth sensitivity, or a threshold for every unit.
+        Basis for the scale of the noise: a public bound, the smooth sensitivity, or a threshold for every unit.
     thresholds : tuple of float
-        What a unit adds at most, in the units of the data: chosen privately, for positive and for negative values.
+        Largest contributions of a unit, in the units of the data, for positive and for negative values. They are
+        chosen privately.
 
     Examples
     --------
@@ -197,7 +199,7 @@ class PrivateTable(HasEstimates, Exported):
 
     @property
     def estimand(self) -> str:
-        """Description of the covered quantities."""
+        """Estimand of the intervals, as text."""
         what = {"count": "count", "distinct": "number of different values", "sum": "sum", "mean": "mean"}[
             self.measure.kind
         ]
@@ -213,7 +215,7 @@ class PrivateTable(HasEstimates, Exported):
         return f"the {what}{bounded} in these data, of a {unit} at most {most}"
 
     def estimates(self) -> Estimates:
-        """Return the values with the distribution of their errors, from the noise alone, whatever the data are."""
+        """Return the values with the distribution of their errors. It includes the noise only, for any data."""
         values = self.values if self.names else np.asarray(self.values[0])
         errors = AnswerErrors(values, self.raw, self.measure, self.off, self.method == "race")
         plain = self.measure.kind != "mean" and errors.known
@@ -254,7 +256,7 @@ class PrivateTable(HasEstimates, Exported):
         return notes
 
     def records(self, confidence_level: float = 0.95) -> list[dict[str, Any]]:
-        """Return the rows as mappings: the cell, the value, and the interval where there is one."""
+        """Return the rows as mappings with the cell, the value, and the interval if there is one."""
         found = [
             {**dict(zip(self.names, cell, strict=True)), self.label: float(value)}
             for cell, value in zip(self.cells, self.values, strict=True)
@@ -292,14 +294,14 @@ class PrivateAnswer(PrivateTable):
 
     @property
     def value(self) -> float:
-        """The number."""
+        """The noisy answer."""
         return float(self.values[0])
 
     def lower_bound(self, confidence_level: float = 0.95) -> float:
-        """Return what the whole count, or sum of values that are not negative, is above, with this probability.
+        """Return a lower confidence bound for the full count, or for a sum of values that are not negative.
 
-        Values of a sum are as they are rounded (see `estimand`). Of a sum over units, which leaves out what they add
-        beyond a threshold, this is all that can be said of the whole.
+        The sum uses rounded values (see `estimand`). A sum over units omits contributions beyond a threshold. For such
+        a sum, only this lower bound holds for the full sum.
         """
         level = check_level("confidence_level", confidence_level)
         if self.measure.kind == "mean" or self.measure.low < 0:

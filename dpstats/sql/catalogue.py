@@ -1,4 +1,4 @@
-"""What tables and columns there are, and which are public: all that a query is checked against."""
+"""The catalogue of tables and columns, and of public declarations. Queries are checked against it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WHOLE = {
 
 @dataclass(frozen=True)
 class ColumnType:
-    """A column's type in DuckDB, and what kind of values it has.
+    """The DuckDB type of a column, and the kind of its values.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class ColumnType:
 
     @property
     def shown(self) -> str:
-        """The name without what stands in brackets: those of an ENUM are values of the data."""
+        """The name without its part in brackets, because the brackets of an ENUM contain values of the data."""
         return self.name.partition("(")[0]
 
     @classmethod
@@ -64,7 +64,7 @@ class BaseTable:
         The name and the type, by the name in lower case.
     public : bool
     unit : str, optional
-        The column that says whose a row is.
+        The column that identifies the unit of a row.
     """
 
     name: str
@@ -76,13 +76,13 @@ class BaseTable:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """The tables that queries may be about, by their names in lower case; and what was declared of columns.
+    """The tables that queries may use, by names in lower case, and the declarations of columns.
 
     Attributes
     ----------
     tables : mapping of str to BaseTable
     views : frozenset of str
-        Names of what is no table.
+        Names of views.
     categories : mapping of (str, str) to tuple
         Declared values, by table and column in lower case.
     bins : mapping of (str, str) to tuple of float
@@ -108,7 +108,7 @@ class Catalogue:
     def columns_of(self, parameter: str, keys: Iterable[Any]) -> dict[Any, tuple[str, str]]:
         """Return the table and the column, in lower case, of names as "table.column".
 
-        A name that has a dot may make a key mean two columns; it is refused then.
+        A name with a dot may make a key ambiguous. This raises an error.
         """
         found: dict[Any, tuple[str, str]] = {}
         for key in keys:
@@ -129,7 +129,7 @@ class Catalogue:
 
 
 def quoted(name: str) -> str:
-    """Return an identifier that means itself, whatever is in it."""
+    """Return a quoted identifier, so that all of its characters are literal."""
     if "\0" in name:
         raise InvalidParameter("a name must not have a zero character")
     return '"' + name.replace('"', '""') + '"'

@@ -1,4 +1,4 @@
-"""From a relation to DuckDB's SQL: quoted names, bound literals, exact integers out."""
+"""Compilation of a relation to SQL for DuckDB, with quoted names, bound literals and exact integer results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ duckdb_tables duckdb_views greatest isnan least lower max mod round_even sign su
 ~~ like like_escape + - * / // % = <> != < <= > >= and or not between in cast try_cast
 """
 FUNCTIONS = frozenset(_NAMES.split())
-"""Functions and operators of the SQL that runs: a macro of one of these names would change what it computes."""
+"""Functions and operators of the compiled SQL. A macro with one of these names would change the results."""
 
 
 class Compiled:
@@ -26,7 +26,7 @@ class Compiled:
     ----------
     query : Query
     tables : mapping of str to BaseTable
-        By their names as they are.
+        Tables by their original names.
     """
 
     def __init__(self, query: Query, tables: Mapping[str, BaseTable]) -> None:
@@ -36,26 +36,26 @@ class Compiled:
         self._literals: list[Any] = []
 
     def cells(self) -> tuple[str, list[Any]]:
-        """Return the statement of (cell, exact integers of the measure ...), one row for each cell that has any."""
+        """Return the statement for (cell, exact integers of the measure ...), with one row per nonempty cell."""
         self._literals = []
         inner = self._rows(units=False)
         sums = ", ".join(_sums(self._query.measure))
         return f"SELECT cell, {sums} FROM ({inner}) WHERE cell IS NOT NULL GROUP BY cell", self._literals
 
     def units_above(self, part: str, powers: Iterable[int]) -> tuple[str, list[Any]]:
-        """Return the statement of how many units add more than 2^j in all, for each power j.
+        """Return the statement for the number of units with a total contribution above 2^j, for each power j.
 
-        ``part`` is "all", or "positive" or "negative" for values of one sign, by their size.
+        ``part`` is "all", or "positive" or "negative" for the sizes of values with one sign.
         """
         self._literals = []
         counts = ", ".join(f"count(*) FILTER (t > {1 << j})" for j in powers)
         return f"SELECT {counts} FROM ({_totals(self._of_units(part))})", self._literals
 
     def units_cut(self, part: str, powers: Iterable[int], finer: int = 1) -> tuple[str, list[Any]]:
-        """Return the statement of (cell, exact integers ...): what units add cut to a total of 2^j, for each power j.
+        """Return the statement for (cell, exact integers ...), with contributions of units cut to a total of 2^j.
 
-        Each of a unit's numbers is cut in proportion and rounded towards 0, in ``finer`` parts of one: it depends on
-        the unit alone.
+        The numbers of a unit are cut in proportion and rounded toward 0, in ``finer`` parts of one. The result for a
+        unit depends on this unit only.
         """
         self._literals = []
         numbers = [f"w{i}" for i in range(self._query.measure.parts)]
@@ -77,13 +77,14 @@ class Compiled:
         ), self._literals
 
     def _of_units(self, part: str) -> str:
-        """Return (unit, cell, exact integers ..., what counts towards the threshold)."""
+        """Return (unit, cell, exact integers ..., contribution that is compared with the threshold)."""
         kind = self._query.measure.kind
         value = {"all": "v", "positive": "greatest(v, 0)", "negative": "greatest(-v, 0)"}[part]
         values = "*" if kind == "several" else f"unit, cell, {value} AS v"
         inner = f"SELECT {values} FROM ({self._rows(units=True)}) WHERE cell IS NOT NULL"
         sums = [f"CAST({text} AS HUGEINT) AS w{i}" for i, text in enumerate(_sums(self._query.measure))]
-        # Means and several aggregates cut units by their number of rows, others by their sum.
+        # For a mean or several aggregates, units are cut by their number of rows. Otherwise they are cut by their
+        # contribution.
         total = {"mean": "count(v)", "several": "count(*)"}.get(kind, "sum(v)")
         listed = f"unit, cell, {', '.join(sums)}, CAST({total} AS HUGEINT) AS part"
         return f"SELECT {listed} FROM ({inner}) GROUP BY unit, cell"
@@ -124,7 +125,7 @@ class Compiled:
         return f"{name} >= {self._bind(value.low)} AND {name} {below} {self._bind(value.high)}"
 
     def _value(self, measure: Measure, names: Mapping[Column, str]) -> tuple[str, list[str]]:
-        """Return a value in steps, and what its row must meet to count."""
+        """Return a value in steps, and the condition for its row to count."""
         if measure.column is None:
             return "1", []
         assert measure.type is not None
@@ -140,7 +141,7 @@ class Compiled:
             number = f"CAST({name} AS DOUBLE)"
             kept.append(f"NOT isnan({number})")
         if measure.spacing != 1 or measure.type.kind == "real":
-            # Within the bounds before it is an integer, which it then can be; and once more as an integer.
+            # Clip to the bounds before the conversion, so that it cannot overflow, and again as an integer.
             low, high = (f"CAST({end * measure.spacing!r} AS DOUBLE)" for end in (measure.low, measure.high))
             inside = f"least(greatest({number}, {low}), {high})"
             number = f"CAST(round_even({inside} / CAST({measure.spacing!r} AS DOUBLE), 0) AS BIGINT)"
@@ -158,10 +159,10 @@ class Compiled:
             listed.append(f"CASE WHEN {' AND '.join(kept) or 'TRUE'} THEN {share} END AS v{place}")
         return ", ".join(listed)
 
-    # Sources of rows.
+    # FROM clauses
 
     def _from(self, relation: Relation, names: dict[Column, str]) -> tuple[list[str], list[str]]:
-        """Return what to select from, and the conditions; ``names`` gets the columns in SQL."""
+        """Return the FROM items and the conditions, and fill ``names`` with the SQL of the columns."""
         if isinstance(relation, Table):
             table, alias = self._tables[relation.name], self._alias()
             for own, _ in table.columns.values():
@@ -170,7 +171,7 @@ class Compiled:
         if isinstance(relation, Join):
             left, conditions = self._from(relation.left, names)
             right, more = self._from(relation.right, names)
-            # Joins are inner ones: all conditions are of the whole.
+            # All joins are inner joins, so all conditions can be in the WHERE clause.
             return [*left, *right], [
                 *conditions,
                 *more,

@@ -1,4 +1,4 @@
-"""Conditions on rows: what WHERE and ON may say, as a tree that is compiled with every literal bound."""
+"""Conditions on rows for WHERE and ON, as a tree. Compilation binds every literal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 
 @dataclass(frozen=True)
 class Literal:
-    """A value of the query, and the type of DuckDB's that it is bound as."""
+    """A value of the query, and its DuckDB type for binding."""
 
     value: Any
     kind: str
@@ -30,7 +30,7 @@ class Compare:
 
 @dataclass(frozen=True)
 class Between:
-    """A column between two literals, which are in."""
+    """A column between two literals, both included."""
 
     column: Column
     low: Literal
@@ -76,7 +76,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Not:
-    """The opposite, as SQL has it: of what is unknown it is unknown."""
+    """Negation, with the logic of SQL: the negation of an unknown value is unknown."""
 
     of: Condition
 
@@ -129,7 +129,7 @@ def written(condition: Condition, name: Callable[[Column], str], bind: Callable[
 
 
 def conjuncts(condition: Condition) -> Iterator[Condition]:
-    """Yield what all has to hold."""
+    """Yield the conditions that must all hold."""
     if isinstance(condition, All):
         for part in condition.of:
             yield from conjuncts(part)

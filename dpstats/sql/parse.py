@@ -1,6 +1,6 @@
-"""From SQL to a relation: what is not listed is refused, by the name of its clause.
+"""Parsing of SQL into a relation. A clause that is not listed raises an error with its name.
 
-The text itself never runs: what runs is compiled from the relation (`dpstats.sql.compile`).
+The text of a query never runs. The statements that run are compiled from the relation (`dpstats.sql.compile`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 from dpstats.errors import InvalidParameter
 from dpstats.sensitivity.relations import Column, Distinct, Relation, Table
-from dpstats.sql.aggregates import groups_of, measure_of
+from dpstats.sql.aggregates import groups_of, read_measure
 from dpstats.sql.catalogue import Catalogue
 from dpstats.sql.conditions import Compare, conjuncts
 from dpstats.sql.predicates import condition_of
@@ -24,7 +24,7 @@ _MOST_INSTANCES = 12
 
 
 def parse(text: str, catalogue: Catalogue, *, units: bool = False) -> Query:
-    """Return the query that a text asks, or refuse it.
+    """Parse the text of a query, or raise an error.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def parse(text: str, catalogue: Catalogue, *, units: bool = False) -> Query:
         One SELECT, in DuckDB's dialect.
     catalogue : Catalogue
     units : bool, default=False
-        Whether every row of the result must be one unit's.
+        Whether every row of the result must belong to one unit.
     """
     tree = tree_of(text)
     return _Reader(catalogue, units).query(tree, text)
@@ -54,13 +54,13 @@ class _Reader:
         scope = self._from(tree, {}, top=True)
         relation = scope.joined()
         groups = tuple(groups_of(tree, scope, self._catalogue))
-        measure, label = measure_of(tree, scope, groups, self._catalogue)
+        measure, label = read_measure(tree, scope, groups, self._catalogue)
         unit = unit_columns(relation, self._units) if self._protects_units else ()
         if isinstance(measure, Measure) and measure.kind == "distinct":
             assert measure.column is not None
             for group in groups:
                 if any(isinstance(value, Bin) for value in group.values):
-                    # A value may be in a bin with several numbers, and is to be counted once.
+                    # A bin contains several numbers, and a distinct value must be counted once.
                     refuse(
                         f"COUNT(DISTINCT ...) with GROUP BY {group.name}, which has bins",
                         "declare categories of the column, or count rows",
@@ -117,7 +117,7 @@ class _Reader:
                     f"WITH {name}",
                     "a name that a table or another WITH has (names ignore case) means two things",
                 )
-            # As it was where it stands: it sees what was named before.
+            # A WITH clause sees only the names that were defined before it.
             ctes[name.lower()] = (cte.this, dict(ctes))
 
     def _item(self, node: Any, scope: Scope, ctes: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What an answer will release: public, and fixed before any private row is read.
+"""Plans of answers. They are public, and fixed before any private row is read.
 
 Proofs: docs/proofs/elastic-sensitivity.md, docs/proofs/truncated-sums.md.
 """
@@ -18,14 +18,14 @@ from dpstats.sql.truncation import Truncation
 
 ANSWER = "answer"
 _FINER = 1 << 10
-"""Parts of a whole number that noise with heavy tails is drawn in, whose least scale is a few of them."""
+"""Parts of an integer in which noise with heavy tails is drawn. Its smallest scale is a few parts."""
 _LARGEST_SCALE = 2.0**52
 _LARGEST_ANSWER = 2**60
 
 
 @dataclass(frozen=True)
 class SQLPlan(Plan):
-    """Plan of the answer to a query.
+    """The plan of the answer to a query.
 
     Attributes
     ----------
@@ -33,9 +33,9 @@ class SQLPlan(Plan):
     finer : int
         Parts of a step of the answer that noise is drawn in.
     largest : int
-        Numbers beyond this, in steps, are cut to it: a public bound of all sensitivities.
+        Public limit of numbers in steps. Larger numbers are clipped to it. It also bounds all sensitivities.
     truncations : tuple of Truncation
-        Of sums over units, one for each sign.
+        Truncations of sums over units, one for each sign.
     """
 
     query: Query
@@ -59,7 +59,7 @@ class SQLPlan(Plan):
 
 
 def public_plan(query: Query, moved: int, guarantee: PrivacyGuarantee) -> SQLPlan:
-    """Return the plan of an answer that one row moves by at most ``moved`` steps, whatever the private tables hold."""
+    """Return the plan of an answer with a sensitivity of at most ``moved`` steps, for any private tables."""
     size = query.cells * query.measure.parts
     pure = replace(guarantee, delta=0.0)
     stages = additive_stages(
@@ -111,7 +111,7 @@ def smooth_plan(query: Query, guarantee: PrivacyGuarantee, interval: bool) -> SQ
 def unit_plan(query: Query, guarantee: PrivacyGuarantee, method: str, rows: int) -> SQLPlan:
     """Return the plan of sums over units, cut at a threshold of up to 2^rows rows of the largest value."""
     measure, grouped = query.measure, bool(query.groups)
-    # From a sixteenth of the largest value on: smaller thresholds would leave out next to all.
+    # Start at a sixteenth of the largest value. Smaller thresholds would remove almost everything.
     bits, parts, moved = 0, ["all"], 2 if grouped else 1
     if isinstance(measure, Several):
         moved = measure.moved(grouped)
@@ -130,7 +130,7 @@ def unit_plan(query: Query, guarantee: PrivacyGuarantee, method: str, rows: int)
             (max(bits - 4, 0), rows + bits),
             moved,
             query.cells * measure.parts,
-            # A unit beyond the threshold is shared out among its cells: of few rows little but parts would be left.
+            # The threshold is divided among the cells of a unit. With few rows, most of the result would be fractions.
             _FINER if (grouped or measure.kind == "mean") and measure.reach < _FINER else 1,
         )
         for part in parts

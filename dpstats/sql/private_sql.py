@@ -47,8 +47,8 @@ _COARSEST = 17
 class _Private(NamedTuple):
     """Exact numbers of an answer, in steps of its noise: all private.
 
-    ``level`` is that of the noise by the smooth sensitivity; of sums over units there are, by their names, how many
-    units are above each threshold, and the numbers cut at each.
+    ``level`` is the level of noise by the smooth sensitivity. For sums over units, ``above`` has the number of units
+    above each threshold, and ``cut`` the numbers after cutting at each threshold. Both are keyed by part.
     """
 
     numbers: NDArray[Any] | None = None
@@ -58,52 +58,57 @@ class _Private(NamedTuple):
 
 
 class PrivateSQL(Releasing):
-    """Answer SQL over private tables: every answer is one release, with noise for how far joins can carry one row.
+    """Private answers to SQL queries over private tables, with noise for the effect of one row through all joins.
+
+    Every answer is a separate release. Queries compute a COUNT, a SUM or an AVG, and may have joins, conditions and
+    GROUP BY over declared values.
 
     Parameters
     ----------
     connection : DuckDB connection, or mapping of str to path or data frame
-        The tables. A connection is read by a second one, as it was when this object was made (`refresh` reads it
-        again). Files of CSV or Parquet are read in place.
+        The tables. A second connection reads the database as it was at the creation of this object (`refresh` reads it
+        again). CSV and Parquet files are read in place.
     epsilon : float
-        Privacy parameter of each answer, greater than 0.
+        Privacy parameter of each answer. Must be positive.
     delta : float, default=0.0
-        0, the default, is pure privacy. Above 0 noise of a private scale is Laplace's, as in the textbook, which is
-        mostly more of it.
+        Privacy parameter of each answer, in [0, 0.5]. 0 gives pure differential privacy. With a positive value, noise
+        with a private scale is Laplace noise, as in the textbook. This is usually more noise.
     public_tables : sequence of str, default=()
-        Tables that anybody may know: they are the same for all neighbours.
+        Public tables. They are the same for all neighboring databases.
     unit : str, or mapping of str to str, optional
-        The column that says whose a row is: of every private table, or by table. None protects one row of one
-        private table; a unit protects a person with all rows in all tables.
+        Column that identifies the unit of a row, for all private tables or by table. None protects one row of one
+        private table. A unit protects a person with all rows in all tables.
     categories : mapping of str to sequence, optional
-        Declared values of columns that queries may group by, as {"table.column": [...]}. Rows of other values count
-        nowhere.
+        Declared values of columns for GROUP BY, as {"table.column": [...]}. Rows with other values are ignored.
     bins : mapping of str to sequence of float, optional
-        Declared edges of bins of numbers to group by: a bin has its lower edge and not its upper one, but for the last.
+        Declared edges of bins of numbers for GROUP BY. A bin includes its lower edge. Only the last bin includes its
+        upper edge.
     bounds : mapping of str to (float, float), optional
-        Declared bounds of columns that queries may sum, as {"table.column": (low, high)}; what is beyond counts as
-        the nearer one, and NaN as missing.
+        Declared bounds of columns for SUM and AVG, as {"table.column": (low, high)}. Values outside count as the nearer
+        bound, and NaN as missing.
     types : mapping of str to str, optional
         Declared types of columns of CSV files, as {"table.column": "BIGINT"}: BIGINT, DOUBLE, VARCHAR, BOOLEAN, DATE or
-        TIMESTAMP. Other columns are text; an entry that is not of its column's type is missing.
+        TIMESTAMP. Other columns are text. An entry that does not have the declared type is missing.
     truncation : {"threshold", "race"}, default="threshold"
-        How it is chosen privately how much a unit may add: the first power of two that few units exceed, or (Dong
-        et al. 2022, with more noise) the best of several answers.
+        Private choice of the largest contribution of a unit. "threshold" uses the first power of two that few units
+        exceed. "race" uses the best of several answers (Dong et al. 2022), with more noise.
     unit_limit : int, default=2**20
-        Public: no threshold above so many rows is tried. Never taken from the data.
+        Public limit for thresholds, in rows. Never take it from the data.
     interval : bool, default=True
-        Whether a part of epsilon is spent on how large noise of a private scale is, for intervals: a fifth for
-        Laplace noise, else two fifths.
+        Whether to spend a part of epsilon on a bound for a private noise scale, which intervals need: a fifth with
+        Laplace noise, otherwise two fifths.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
-        Charged by every answer, before noise is drawn.
+        Budget that every answer charges before it draws noise.
 
     Notes
     -----
-    Names of tables and columns, types, and what is declared are public; sizes of private tables are the same for all
-    neighbours. The text of a query never runs: it is parsed, checked against what can be bounded, and compiled from
-    what was understood, literals bound. Everything else is refused before anything is charged.
+    **Public facts.** Names of tables and columns, types and declarations are public. Neighboring databases have private
+    tables of the same sizes.
+
+    **Queries.** The text of a query never runs. It is parsed, checked for a bounded sensitivity, and compiled to a new
+    statement with bound literals. An unsupported query raises an error before anything is charged.
 
     References
     ----------
@@ -166,11 +171,11 @@ class PrivateSQL(Releasing):
         super().__init__(PrivacyGuarantee(epsilon, delta, unit=name), random_state, budget)
 
     def _found(self) -> Catalogue:
-        """Return what there is in the snapshot, with what is declared of it."""
+        """Return the catalogue of the snapshot with its declarations."""
         return _with_columns(Catalogue(self._declared(*self._declares), self._data.views()), *self._columns)
 
     def _declared(self, public_tables: Iterable[str], unit: Any) -> dict[str, BaseTable]:
-        """Return the tables, with what is declared of them."""
+        """Return the tables with their declarations."""
         found = self._data.tables()
         for name in public_tables:
             if str(name).lower() not in found:
@@ -194,7 +199,7 @@ class PrivateSQL(Releasing):
                 raise InvalidParameter(f"unit must name a column of {table.name}, got {column!r}")
         return found
 
-    # What users call.
+    # Public methods
 
     def count(self, sql: str) -> PrivateAnswer:
         """Release the answer to a query with one COUNT and no GROUP BY.
@@ -216,7 +221,7 @@ class PrivateSQL(Releasing):
     def query(self, sql: str) -> PrivateTable | PrivateAnswers:
         """Release the answer to a query with COUNT, SUM and AVG; with GROUP BY one number for each cell.
 
-        Several aggregates are one release: COUNT, SUM and AVG of one column cost what the sum costs.
+        Several aggregates are one release, with all of epsilon for each answer.
 
         Returns
         -------
@@ -225,13 +230,14 @@ class PrivateSQL(Releasing):
         return self._answer(self._parsed(sql))
 
     def plan_for(self, sql: str) -> SQLPlan:
-        """Return what an answer would release, and at which cost: of public facts only, charged nothing."""
+        """Return the release plan of an answer, from public facts only. This charges nothing."""
         return self._planned(self._parsed(sql))
 
     def explain(self, sql: str) -> str:
-        """Say how far one row (or unit) moves the answer, part by part, in symbols: numbers would be private.
+        """Return the sensitivity of the answer to one row (or unit) as text, part by part, in symbols.
 
-        mf(t.c, k) is how often the most frequent value of a column occurs, of data that differ in k rows.
+        Numbers would be private. mf(t.c, k) is the frequency of the most frequent value of a column, for data that
+        differ in k rows.
         """
         query = self._parsed(sql)
         if not self._units:
@@ -250,7 +256,7 @@ class PrivateSQL(Releasing):
         )
 
     def refresh(self) -> None:
-        """Read the tables as they are now, and forget frequencies of what they were.
+        """Read the current tables, and discard cached frequencies of the old ones.
 
         Raises
         ------
@@ -268,7 +274,7 @@ class PrivateSQL(Releasing):
                 )
         self._catalogue = self._found()
 
-    # How.
+    # Internal steps
 
     def _parsed(self, sql: str) -> Query:
         query = parse(sql, self._catalogue, units=self._units)
@@ -418,7 +424,7 @@ def _with_columns(
     bins: Mapping[str, Iterable[float]],
     bounds: Mapping[str, tuple[float, float]],
 ) -> Catalogue:
-    """Return a catalogue with what is declared of columns."""
+    """Return a catalogue with the declarations of columns."""
     keys = catalogue.columns_of("categories", categories)
     declared: dict[tuple[str, str], tuple[Any, ...]] = {}
     for key, values in categories.items():

@@ -1,4 +1,4 @@
-"""A query that was understood: a relation, what is counted of its rows, and the categories they fall in."""
+"""A parsed query: a relation, a measure of its rows, and the groups of the rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SPARE = 4
 
 @dataclass(frozen=True)
 class Bin:
-    """Numbers from ``low`` up to ``high``, which the last bin has too."""
+    """Numbers from ``low`` up to ``high``. Only the last bin includes ``high``."""
 
     low: Literal
     high: Literal
@@ -25,7 +25,7 @@ class Bin:
 
     @property
     def value(self) -> str:
-        """Name of the bin."""
+        """Label of the bin."""
         return f"[{self.low.value:g}, {self.high.value:g}{']' if self.last else ')'}"
 
 
@@ -40,7 +40,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Measure:
-    """What is computed of the rows of a cell, in whole numbers.
+    """A measure of the rows of a cell, in integers.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Measure:
     column : Column, optional
         None for COUNT(*).
     type : ColumnType, optional
-        Of the column.
+        Type of the column.
     low, high : int
         Declared bounds of a value, in steps.
     spacing : float
@@ -64,19 +64,19 @@ class Measure:
 
     @property
     def middle(self) -> int:
-        """The center of the bounds, which is subtracted from every value of a mean."""
+        """Constant that is subtracted from every value of a mean."""
         return (self.low + self.high) // 2
 
     @property
     def reach(self) -> int:
-        """How large a value is at most: less its middle, of a mean."""
+        """Largest size of a value, after subtracting the middle for a mean."""
         if self.kind == "mean":
             return max(self.high - self.middle, self.middle - self.low)
         return max(abs(self.low), abs(self.high))
 
     @property
     def parts(self) -> int:
-        """Number of released numbers in a cell: a mean has the count, ``reach`` times, and the sum."""
+        """Number of integers per cell. A mean has two: the count times ``reach``, and the sum."""
         return 2 if self.kind == "mean" else 1
 
     @property
@@ -98,9 +98,9 @@ class Measure:
         )
 
     def moved(self, grouped: bool) -> int:
-        """Return how far all numbers together (l1) move at most where one row goes and another comes.
+        """Return the l1 sensitivity of all integers to replacing one row.
 
-        docs/proofs/elastic-sensitivity.md, "What is counted".
+        Proof: docs/proofs/elastic-sensitivity.md, the section on counts.
         """
         if self.kind == "mean":
             return (4 if grouped else 2) * self.reach
@@ -109,7 +109,7 @@ class Measure:
         return max(self.high, 0) - min(self.low, 0)
 
 
-class Asked(NamedTuple):
+class Aggregate(NamedTuple):
     """One of several aggregates: its kind, the place of its column (None for COUNT(*)), and its label."""
 
     kind: str
@@ -127,7 +127,7 @@ class Several:
 
     Attributes
     ----------
-    asked : tuple of Asked
+    asked : tuple of Aggregate
     columns : tuple of Measure
         One for each column: a "mean" has shares of both bounds, a "count" has one share.
     missing : int, optional
@@ -138,7 +138,7 @@ class Several:
         The whole R is at most 2^bits, and nearly as large.
     """
 
-    asked: tuple[Asked, ...]
+    asked: tuple[Aggregate, ...]
     columns: tuple[Measure, ...]
     missing: int | None = None
     rows: int = 0
@@ -197,13 +197,13 @@ class Query:
     Attributes
     ----------
     relation : relation
-        Its conditions are those of `dpstats.sql.conditions`.
+        Relation with conditions from `dpstats.sql.conditions`.
     measure : Measure or Several
     groups : tuple of Group
     label : str
-        Name of the measure.
+        Label of the measure.
     unit : tuple of Column
-        Columns that say whose a row of the relation is, all equal, where units are protected; else none.
+        Columns that identify the unit of a row of the relation, all with equal values. Empty if rows are protected.
     text : str
         The query as it was given, which is public.
     """
@@ -217,7 +217,7 @@ class Query:
 
     @property
     def cells(self) -> int:
-        """Number of cells."""
+        """Number of cells of the groups."""
         count = 1
         for group in self.groups:
             count *= len(group.values)

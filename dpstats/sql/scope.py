@@ -106,7 +106,7 @@ def column_of(node: Any, scope: Scope) -> Known:
 
 
 def same_type(where: str, left: Known, right: Known) -> None:
-    """Refuse columns of two types beside each other."""
+    """Raise an error for a comparison of columns with different types."""
     if left.type.name != right.type.name or left.type.kind == "other":
         raise InvalidParameter(
             f"{where}: {left.column.name} and {right.column.name} must have the same type, got {left.type.shown} and "

@@ -24,7 +24,7 @@ from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.results import Exported
 from dpstats.sql.answers import Off, read_numbers
 from dpstats.sql.plan import SQLPlan
-from dpstats.sql.query import Asked, Measure, Query, Several
+from dpstats.sql.query import Aggregate, Measure, Query, Several
 
 Numbers = NDArray[np.float64]
 
@@ -400,7 +400,7 @@ def all_answered(query: Query, plan: SQLPlan, released: Any, guarantee: PrivacyG
     )
 
 
-def _errors(item: Asked, several: Several, raw: Numbers, shaken: Shaken) -> LinearErrors | MeanErrors:
+def _errors(item: Aggregate, several: Several, raw: Numbers, shaken: Shaken) -> LinearErrors | MeanErrors:
     """Return the distribution of the errors of one aggregate, which has the answer as its start."""
     place = several.rows if item.column is None else item.column
     column, whole = several.columns[place], several.whole(place)

@@ -1,6 +1,6 @@
-"""The data: one snapshot of a database, asked in compiled SQL only. What it says of them is private.
+"""The data: one snapshot of a database. It runs compiled SQL only, and its results are private.
 
-Frequencies are of the same snapshot as answers, and are asked once for each column.
+Frequencies come from the same snapshot as answers, and are queried once per column.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _PROBES = {
 
 Listed = tuple[tuple[str, str], ...]
 TYPES = ("BIGINT", "DOUBLE", "VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP")
-"""What a column of a CSV file can be declared as."""
+"""Allowed types of a column of a CSV file."""
 
 
 class Source:
@@ -68,10 +68,10 @@ class Source:
     Parameters
     ----------
     data : DuckDB connection, or mapping of str to path or data frame
-        The connection is left as it is: a second one reads, in a transaction that begins now. Files of CSV or Parquet
-        are read in place, and must not change; data frames are copied.
+        The connection stays unchanged. A second connection reads, in a transaction that begins now. CSV and Parquet
+        files are read in place, and must not change. Data frames are copied.
     types : mapping of str to str, optional
-        Of columns of CSV files, by "table.column": see `PrivateSQL`. Others are text.
+        Types of columns of CSV files, by "table.column": see `PrivateSQL`. Other columns are text.
     """
 
     def __init__(self, data: Any, types: Mapping[str, str] | None = None) -> None:
@@ -97,7 +97,7 @@ class Source:
         self.refresh()
 
     def refresh(self) -> None:
-        """Begin a new transaction, and forget what was known of the old one. Tables are to be read anew.
+        """Begin a new transaction, and discard cached facts of the old one. Tables must be read again.
 
         It begins with the first look at what tables there are, which is here: DuckDB's own begins no sooner.
         """
@@ -213,7 +213,7 @@ class Source:
         return found
 
     def views(self) -> frozenset[str]:
-        """Return the names of what is no base table."""
+        """Return the names of views."""
         return (
             frozenset(name.lower() for (name,) in self._ask(_VIEWS))
             if not self._views_are_tables
@@ -246,7 +246,7 @@ class Source:
         return list(result)
 
     def frequency(self, table: BaseTable, column: str) -> int:
-        """Return how often the most frequent value of a column occurs, missing ones apart: private."""
+        """Return the private frequency of the most frequent nonmissing value of a column."""
         key = table.name, column
         if key not in self._known:
             name = quoted(column)
@@ -286,7 +286,7 @@ def _columns_of_file(connection: Any, path: Path) -> Listed:
             found = tuple((str(row[0]), str(row[1])) for row in rows)
         else:
             opened = gzip.open if path.suffix.lower() == ".gz" else open
-            # Bytes that are no text, in the rows that are read with the first line, are for DuckDB to leave out.
+            # Accept invalid bytes in rows that are read together with the first line. DuckDB ignores them later.
             with opened(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
                 found = tuple((name, "") for name in next(csv.reader(file, delimiter=_delimiter(path)), []))
     if (
@@ -301,9 +301,9 @@ def _columns_of_file(connection: Any, path: Path) -> Listed:
 def _read(path: Path, listed: Listed, types: Mapping[str, str]) -> str:
     """Return the SELECT of a file.
 
-    Nothing is guessed from the rows of a CSV file, so that none changes how others are read: an entry that is not of
-    the type of its column is missing, and so are those that a short row lacks. An entry is cast as a part of an
-    expression, as the cast of a bare column would move into the reader, which refuses what it cannot cast.
+    No type is guessed from the rows of a CSV file, so that no row changes how others are read. An entry without the
+    declared type is missing, and so are the absent entries of a short row. An entry is cast within an expression,
+    because the cast of a bare column would move into the reader, which rejects invalid entries.
     """
     if _is_parquet(path):
         return f"SELECT * FROM read_parquet({file_literal(path)}, hive_partitioning=false)"
@@ -341,7 +341,7 @@ def _unreadable(path: Path) -> InvalidData:
 
 
 def _forms(given: Any) -> Iterator[Any]:
-    """Yield a data frame as it is, and as one of pandas': DuckDB needs pyarrow for others."""
+    """Yield a data frame unchanged, and as a pandas data frame, because DuckDB needs pyarrow for others."""
     yield given
     with contextlib.suppress(Exception):
         import narwhals as nw
@@ -356,7 +356,7 @@ def _copied(connection: Any, name: str, frame: Any) -> bool:
         given = f"dpstats frame of {name}"
         connection.register(given, frame)
         columns = connection.execute(f"DESCRIBE SELECT * FROM {quoted(given)}").fetchall()
-        # Categories of a data frame are text: as a type, their values would be what there is to be seen of it.
+        # Convert categories of a data frame to text, because the type of an ENUM lists its values.
         listed = ", ".join(
             f"CAST({quoted(column)} AS VARCHAR) AS {quoted(column)}"
             if kind.startswith("ENUM")

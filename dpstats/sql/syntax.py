@@ -64,7 +64,7 @@ def tree_of(text: Any) -> Any:
 
 
 def _depths(node: Any) -> Iterator[int]:
-    """Yield how deep every node lies; refuse what recursion could not follow."""
+    """Yield the depth of every node, and raise an error if the tree is too deep for recursion."""
     left = [(node, 0)]
     while left:
         one, depth = left.pop()
@@ -82,7 +82,7 @@ def refuse(
 
 
 def allow_only(node: Any, *allowed: str) -> None:
-    """Refuse a node with arguments beside those allowed: by (class, arguments), as classes alone mean too much."""
+    """Raise an error for a node with arguments that are not allowed, because a class alone may have many meanings."""
     for name, value in node.args.items():
         key = name.rstrip("_")
         if key not in allowed and value not in (None, False, [], ""):

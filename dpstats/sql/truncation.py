@@ -37,7 +37,7 @@ class Truncation:
     moved : int
         How far (l1) all numbers together move at most, where every unit adds at most 1, in multiples of the threshold.
     size : int
-        How many numbers.
+        Number of released numbers.
     finer : int
         Parts of one that numbers which are cut in proportion are rounded to.
     """
@@ -93,7 +93,7 @@ class Truncation:
                 session.add(f"{self.name} cut at 2^{j}", cut)
             return
         stream = session.stream(self.choice)
-        # The last threshold is what is left where none is passed.
+        # If no threshold passes, use the last one.
         place = next((i for i, n in enumerate(above[:-1]) if stream.ask(-n) is not None), len(above) - 1)
         session.add_one(self.name, sums[place], place)
 

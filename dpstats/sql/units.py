@@ -49,7 +49,7 @@ def _parts(relation: Relation) -> Iterator[Relation]:
 
 
 def _equal(relation: Relation) -> dict[Column, Column]:
-    """Return a representative of every column that some other is equal to in all rows that are left."""
+    """Return a representative of every column that equals another column in all remaining rows."""
     found: dict[Column, Column] = {}
 
     def root(column: Column) -> Column:

@@ -76,7 +76,7 @@ class SimulatedErrors:
     Attributes
     ----------
     each : array of shape (draws, bins)
-        Of each usable bin.
+        Values in each usable bin.
     largest : array of shape (draws,)
         The largest over the usable bins.
     """
@@ -110,8 +110,9 @@ class SimulatedErrors:
 def _quantiles(ordered: Floats, levels: Floats) -> Floats:
     """Return the quantiles of sorted draws, on straight lines between them: shape (levels..., ordered[0]...).
 
-    Few draws are left at the highest levels. There the tail falls exponentially, at the rate of the largest draws:
-    normal and Laplace errors and their sums have log-concave densities, so that their tails fall at least as fast.
+    At the highest levels there are few draws. There the tail falls exponentially, at the rate of the largest draws.
+    This is conservative: normal and Laplace errors and their sums have log-concave densities, with tails that fall at
+    least as fast.
     """
     draws = len(ordered)
     last = draws + 1 - _FEW_DRAWS

@@ -38,9 +38,9 @@ from dpstats.survival.residuals import RESIDUALS, Residuals, residual_integers
 Floats = NDArray[np.float64]
 
 FIRST_SHARE = 0.3
-"""The share of the privacy of the table."""
+"""Budget fraction of the table."""
 _BINS = 10
-_FINER = 8  # bits of a residual, beyond those of a row of the table
+_FINER = 8  # additional bits of a residual, compared with a row of the table
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class LogRankPlan(ReleasePlan):
     groups : tuple
         The declared groups.
     rho, gamma : float
-        Of the weights.
+        Parameters of the weights.
     """
 
     cells: Cells = field(repr=False)
@@ -74,7 +74,7 @@ class LogRankPlan(ReleasePlan):
 
     @cached_property
     def least_squares(self) -> LeastSquares:
-        """What makes cells of the sums of the first stage."""
+        """The function that converts the sums of the first stage to cells."""
         std = np.asarray(self._stage(TABLE).noise_std)[: len(self.levels.weights)]
         return LeastSquares.build(self.levels, std, self.cells.n_groups)
 
@@ -84,7 +84,7 @@ class LogRankPlan(ReleasePlan):
         return Reference(cells, self.least_squares, self.rho, self.gamma)
 
     def residuals(self, reference: Reference) -> Residuals:
-        """Return what the second stage adds up, given a reference."""
+        """Return the summands of the second stage, given a reference."""
         stage = self._stage(RESIDUALS)
         return Residuals(
             reference, np.asarray(self.cells.edges), self.cells.bits + _FINER, stage.noise == "laplace"
@@ -166,7 +166,7 @@ class LogRankTest(_Fitted):
     """Private log-rank test: do the survival curves of two or more groups differ?
 
     A first stage releases the pooled hazard in a few bins, and a second stage the sums of the residuals from it. The
-    test has a privacy cost of its own, and far more power than `PrivateSurvival.log_rank`.
+    test has a separate privacy cost, and far more power than `PrivateSurvival.log_rank`.
 
     Parameters
     ----------
@@ -294,7 +294,7 @@ class LogRankTest(_Fitted):
         session.add(RESIDUALS, sums[0] if session.size is None else sums)
 
     def _residuals(self, plan: LogRankPlan, released: Floats) -> Residuals:
-        """Return what the second stage adds up, given what the first one released."""
+        """Return the summands of the second stage, given the release of the first one."""
         return plan.residuals(plan.reference(released))
 
     def _report(self, released: Released, plan: LogRankPlan) -> None:

@@ -258,7 +258,7 @@ def choose_edges(
 
 
 def expected_cells(alive: Floats, free: Floats, *, discrete: bool = False) -> Floats:
-    """Return the expected cells of a row, from the survival and the share not censored at each edge."""
+    """Return the expected cells of a row, from the survival and the uncensored proportion at each edge."""
     middle = (free[1:] + free[:-1]) / 2
     events = -np.diff(alive) * (free[:-1] if discrete else middle)
     left = -np.diff(free) * (alive[1:] if discrete else (alive[1:] + alive[:-1]) / 2)

@@ -24,12 +24,12 @@ _LEAST_SHARE = 0.005
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """What a released table says of all groups together.
+    """Estimates from a released table for all groups together.
 
     Attributes
     ----------
     cells : array of shape (releases, groups, cells)
-        Of one cause.
+        Cells of one cause.
     noise : LeastSquares
         The covariance of the noise of the cells.
     rho, gamma : float

@@ -1,7 +1,7 @@
-"""Residuals of a log-rank test in integers: what a row adds, given the public reference of the first stage.
+"""Residuals of a log-rank test in integers: the contribution of a row, given the public reference of the first stage.
 
-With two groups the statistic is one number: a row adds (1 - p) r in the first group and -p r in the second one, where r
-is its residual and p the share of the first group. With more groups each has a sum of residuals.
+With two groups the statistic is a single number. Let r be the residual of a row, and p the proportion of the first
+group. A row adds (1 - p) r in the first group, and -p r in the second. With more groups, each has a sum of residuals.
 Proof: docs/proofs/survival.md.
 """
 
@@ -25,7 +25,7 @@ _LEAST_RANGE = 0.05
 
 
 def residual_integers(n_groups: int, bits: int, share: float) -> Integers:
-    """Return what a stage states of the sums: divided by their sensitivity, they move by 2^bits steps."""
+    """Return the stage parameters of the sums. In units of their sensitivity, a change has 2^bits steps."""
     size = 1 if n_groups == 2 else n_groups
     return Integers(RESIDUALS, size, 2.0**-bits, 1 << bits, 1 << bits, share)
 

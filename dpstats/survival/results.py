@@ -48,7 +48,7 @@ class CurveErrors(ErrorDistribution):
 
     @property
     def box(self) -> Limits:
-        """The ends of a probability."""
+        """The bounds of a probability, 0 and 1."""
         return np.zeros(self.estimate.shape), np.ones(self.estimate.shape)
 
     def limits(self, tail: Tail) -> Limits:
@@ -97,7 +97,7 @@ class TableErrors(ErrorDistribution):
 
     @property
     def box(self) -> Limits:
-        """The public ends between which the estimands lie."""
+        """The public bounds of the estimands."""
         shape = np.shape(self.estimate)
         return np.full(shape, self.range[0]), np.full(shape, self.range[1])
 
@@ -176,7 +176,7 @@ class SurvivalDifferenceErrors(TableErrors):
     def _tails(self, value: float) -> tuple[float, float]:
         inside, outside = 0.0, _FAR
         low, high = self._at(0.0)
-        if low <= value <= high and low < high:  # not usable: nothing is known
+        if low <= value <= high and low < high:  # an unusable value has no information
             return 1.0, 1.0
         for _ in range(_HALVINGS):
             middle = (inside + outside) / 2
@@ -249,7 +249,7 @@ class LogRankResult(Exported, Reported):
     n, observed, expected, difference : arrays of shape (n_groups,)
         Rows, events, expected events, and weighted observed less expected events; with noise.
     weights : str
-        The weights in words.
+        Description of the weights.
     simulated : bool
         Whether the noise of the release was simulated.
 

@@ -379,12 +379,12 @@ class PrivateSurvival(_Fitted):
         group: Any = None,
         simultaneous: bool | None = None,
     ) -> Test:
-        """Test whether the survival at times is ``value``, from what was released: it costs no privacy.
+        """Test whether the survival at times is ``value``, without additional privacy cost.
 
         Parameters
         ----------
         value : float or array, default=0.0
-            From 0 to 1.
+            Survival probability under the null hypothesis, from 0 to 1.
         alternative : {"two-sided", "less", "greater"}, default="two-sided"
             What speaks against it: that the survival is not, is less than, or is greater than the value.
         t, group
@@ -516,7 +516,7 @@ class PrivateSurvival(_Fitted):
         )
 
     def rmst_difference(self, a: Any, b: Any, until: float | None = None) -> SurvivalEstimate:
-        """Return the restricted mean of group ``a`` minus the one of ``b``, with an interval.
+        """Return the restricted mean of group ``a`` minus the restricted mean of ``b``, with an interval.
 
         Parameters
         ----------
@@ -531,7 +531,7 @@ class PrivateSurvival(_Fitted):
         return self._compare(errors, f"the restricted mean time up to {end:g} of {a!r} minus {b!r}")
 
     def difference(self, a: Any, b: Any, t: float) -> SurvivalEstimate:
-        """Return the survival of group ``a`` minus the one of ``b`` at a time, with an interval.
+        """Return the survival of group ``a`` minus the survival of ``b`` at a time, with an interval.
 
         Parameters
         ----------
@@ -576,7 +576,7 @@ class PrivateSurvival(_Fitted):
     def log_rank(self, rho: float = 0.0, gamma: float = 0.0) -> LogRankResult:
         """Test whether the groups have the same curve, from the released table.
 
-        `LogRankTest` has far more power, at a privacy cost of its own.
+        `LogRankTest` has far more power, but a separate privacy cost.
 
         Parameters
         ----------

@@ -36,7 +36,7 @@ from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
 from dpstats.results import ConfidenceInterval, Summary
 from dpstats.tables.cells import Cells
-from dpstats.tables.effects import DIFFERENCE, ODDS_RATIO, RISK_RATIO, Measure, effect
+from dpstats.tables.effects import COHENS_H, DIFFERENCE, ODDS_RATIO, RISK_RATIO, Measure, effect
 from dpstats.tables.equations import (
     CommonErrors,
     Strata,
@@ -447,6 +447,13 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
     ) -> Estimates:
         """Return the ratio of the odds of an outcome in two groups. Parameters as in `difference`."""
         return self._effect(ODDS_RATIO, groups, outcome, attributes, strata)
+
+    def cohens_h(self, groups: Any = None, outcome: Any = None, attributes: Any = None) -> Estimates:
+        """Return the standardized difference of proportions in two groups, as Cohen's h. Parameters as in `difference`.
+
+        It is 2 arcsin(sqrt(p)) - 2 arcsin(sqrt(q)), between -pi and pi: 0.2 is small, 0.5 medium and 0.8 large.
+        """
+        return self._effect(COHENS_H, groups, outcome, attributes, None)
 
     def number_needed_to_treat(
         self, groups: Any = None, outcome: Any = None, attributes: Any = None, *, strata: Any = None

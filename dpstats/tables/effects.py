@@ -74,9 +74,20 @@ def _share_of_odds(a: Any, value: Any) -> Any:
     return 1 - _ratio(1.0, 1 + _ratio(_ratio(a, 1 - a), value))
 
 
+def _arcsine_difference(a: Any, b: Any) -> Any:
+    return 2 * (np.arcsin(np.sqrt(a)) - np.arcsin(np.sqrt(b)))
+
+
+def _share_of_arcsine(a: Any, value: Any) -> Any:
+    angle = np.arcsin(np.sqrt(a)) - value / 2
+    # No proportion has an angle outside the quarter circle.
+    return np.where((angle >= 0) & (angle <= np.pi / 2), np.sin(angle) ** 2, -1.0)
+
+
 DIFFERENCE = Measure("difference", 0.0, -1.0, _difference, _difference)
 RISK_RATIO = Measure("risk ratio", 1.0, 0.0, _ratio, _ratio)
 ODDS_RATIO = Measure("odds ratio", 1.0, 0.0, _odds_ratio, _share_of_odds)
+COHENS_H = Measure("Cohen's h", 0.0, -np.pi, _arcsine_difference, _share_of_arcsine)
 
 
 @dataclass(frozen=True, eq=False)

@@ -50,6 +50,8 @@ HANDED_ON = {
     "Mechanism._session",
     "Session.__enter__",
 }
+FREE = {"draw_orders"}
+"""What draws orders, which depend on no row, and releases nothing."""
 
 
 def calls(source: str, module: str = "") -> Iterator[tuple[Place, ast.Call]]:
@@ -93,7 +95,7 @@ def modules() -> list[Any]:
 def all_places() -> list[Place]:
     """Return every place of the package where a session is made or opened."""
     found = (places(inspect.getsource(module), module.__name__) for module in modules())
-    return sorted(place for place in set().union(*found) if place.name not in HANDED_ON)
+    return sorted(place for place in set().union(*found) if place.name not in HANDED_ON | FREE)
 
 
 @contextmanager

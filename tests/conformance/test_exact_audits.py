@@ -35,6 +35,7 @@ NAMES = (
     "variance, Laplace",
     "covariance",
     "adaptive mean, Laplace",
+    "complete cases, Laplace",
     "sparse mean, peeling",
     "row distance, whitened rows",
     "spatial sign",

@@ -25,7 +25,7 @@ from scipy import sparse
 from dpstats.cli import main
 from dpstats.data.tables import Table
 from dpstats.errors import InvalidData
-from dpstats.means import ClippedMean, SparseMean
+from dpstats.means import ClippedMean, CompleteCases, SparseMean
 from dpstats.privacy import PrivacyBudget
 from dpstats.release.noise import ExactNoise
 
@@ -139,7 +139,9 @@ def test_refused_rows_are_not_shown(entry: Entry) -> None:
     found = outcomes(made, np.zeros((6, 1)))
     outcome = () if found is None else (found,)
     bad = bad_rows(6, width(entry))
-    for data in bad.values():
+    for name, data in bad.items():
+        if isinstance(made, CompleteCases) and name.startswith(("NaN", "infinite", "None")):
+            continue  # what it is for
         with nothing_shown(InvalidData):
             made.fit(data, *outcome)
     assert budget.history() == ()

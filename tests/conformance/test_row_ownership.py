@@ -24,7 +24,8 @@ from dpstats.identity import FilteringTest
 from dpstats.identity.base import PrivateTest
 from dpstats.lattice import BoxLattice
 from dpstats.lattice import sums as lattice_sums
-from dpstats.means import ClippedMean, PrivateVariance, SparseMean
+from dpstats.means import ClippedMean, CompleteCases, PrivateVariance, SparseMean
+from dpstats.means.complete_cases import ROWS as COMPLETE
 from dpstats.means.moments import CUBES, FOURTHS, MEAN, OUTSIDE, SQUARES
 from dpstats.means.moments import ROWS as OBSERVED
 from dpstats.mechanisms import Count, Histogram
@@ -57,6 +58,8 @@ def check_every_row_counts(estimator: Any, n: int, d: int) -> None:
     for part in [range(cut), range(cut, n)] if cut else [range(n)]:
         moves = 0
         for rest, row, other in rows_and_one_more(n, d, equal=cut > 0):
+            if isinstance(estimator, CompleteCases):
+                other = np.full(d, np.nan)
             before = given(estimator, plan, np.vstack([row, rest]))
             after = [given(estimator, plan, np.insert(rest, i, other, axis=0)) for i in part]
             assert all(one == after[0] for one in after), (
@@ -106,7 +109,9 @@ def check_rows_add_up(estimator: Any, n: int, d: int) -> None:
                 moving.add(name)
     # Units that have one row each, whatever it is, are as many rows.
     same = (
-        {ROWS, ROWS_SQUARED} if isinstance(estimator, MeanPerRow) else {OBSERVED, COUNTED} & everything.keys()
+        {ROWS, ROWS_SQUARED}
+        if isinstance(estimator, MeanPerRow)
+        else {OBSERVED, COUNTED, COMPLETE} & everything.keys()
     )
     assert moving | same == everything.keys() or plan.disjoint
 

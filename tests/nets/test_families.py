@@ -201,7 +201,7 @@ def test_without_noise_cells_have_clopper_and_pearsons_intervals() -> None:
         assert (low, high) == pytest.approx((exact.low, exact.high), abs=1e-9)
 
 
-@pytest.mark.parametrize("kind", ["difference", "risk_ratio", "odds_ratio"])
+@pytest.mark.parametrize("kind", ["difference", "risk_ratio", "odds_ratio", "cohens_h"])
 def test_two_groups_in_the_other_order_have_the_opposite_effect(kind: str) -> None:
     # In some tables no row has an outcome, or all have it: 0/0 may be anything, both ways.
     for counts in ([40, 60, 20, 80], [0, 30, 0, 25], [30, 0, 25, 0], [3, 0, 0, 4]):
@@ -212,13 +212,13 @@ def test_two_groups_in_the_other_order_have_the_opposite_effect(kind: str) -> No
             for groups in ((0, 1), (1, 0))
         )
         with np.errstate(divide="ignore"):
-            opposite = -other[::-1] if kind == "difference" else 1 / other[::-1]
+            opposite = -other[::-1] if kind in ("difference", "cohens_h") else 1 / other[::-1]
         assert np.allclose(one, opposite, rtol=1e-2), (counts, one, opposite)
 
 
-@pytest.mark.parametrize("kind", ["difference", "risk_ratio", "odds_ratio"])
+@pytest.mark.parametrize("kind", ["difference", "risk_ratio", "odds_ratio", "cohens_h"])
 def test_an_effect_and_its_interval_are_one(kind: str) -> None:
-    none, asked = (0.0 if kind == "difference" else 1.0), 0
+    none, asked = (0.0 if kind in ("difference", "cohens_h") else 1.0), 0
     for seed, counts in enumerate(
         ([40, 60, 30, 70], [200, 100, 180, 120], [10, 200, 16, 190], [5, 9, 3, 20])
     ):

@@ -30,7 +30,7 @@ from dpstats.identity import (
     SpatialSignTest,
 )
 from dpstats.inference import HasEstimates
-from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
+from dpstats.means import AdaptiveMean, ClippedMean, CompleteCases, PrivateVariance, SparseMean
 from dpstats.quantiles import PrivateDistribution, PrivateMedian, PrivateQuantile
 from dpstats.queries import (
     IterativeConstruction,
@@ -117,6 +117,7 @@ OTHERWISE = {
         ],
         _TEST,
     ),
+    "CompleteCases": "a first step, whose release is the number of rows of the next",
     "LogRankTest": _STAGES,
     **dict.fromkeys(
         [
@@ -179,6 +180,7 @@ QUERIES = RNG.integers(0, 2, size=(6, 4))
 COUNTS = np.array([300, 200, 100, 400])
 
 OTHERS: dict[str, Callable[[], Any]] = {
+    "CompleteCases": lambda: CompleteCases(random_state=0).fit(X),
     "LogRankTest": lambda: LogRankTest(groups=[0, 1, 2], horizon=4.0, random_state=0).fit(
         RNG.exponential(5.0, 3000), np.ones(3000), LABELS
     ),

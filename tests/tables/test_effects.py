@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from dpstats.noisy_counts import CountNoise
-from dpstats.tables.effects import DIFFERENCE, ODDS_RATIO, RISK_RATIO, effect
+from dpstats.tables.effects import COHENS_H, DIFFERENCE, ODDS_RATIO, RISK_RATIO, effect
 from dpstats.tables.shares import NoisyShare
 
-MEASURES = (DIFFERENCE, RISK_RATIO, ODDS_RATIO)
+MEASURES = (DIFFERENCE, RISK_RATIO, ODDS_RATIO, COHENS_H)
 
 
 def pair(counts: np.ndarray, scale: float) -> list[NoisyShare]:
@@ -27,11 +27,11 @@ def pair(counts: np.ndarray, scale: float) -> list[NoisyShare]:
     ],
 )
 def test_intervals_cover(n: int, epsilon: float, first: float, shares: tuple[float, float]) -> None:
-    # 30 tables of three effects; five standard errors: a false alarm below 1e-6 each.
+    # 30 tables of four effects; five standard errors: a false alarm below 1e-6 each.
     rng, (a, b) = np.random.default_rng(3), shares
     table = np.array([first * a, first * (1 - a), (1 - first) * b, (1 - first) * (1 - b)])
-    truths = (a - b, a / b, a * (1 - b) / (b * (1 - a)))
-    hits = np.zeros(3)
+    truths = (a - b, a / b, a * (1 - b) / (b * (1 - a)), COHENS_H.of(a, b))
+    hits = np.zeros(4)
     for _ in range(30):
         counts = rng.multinomial(n, table) + CountNoise("laplace", 2 / epsilon).draw(rng, (4,))
         for j, measure in enumerate(MEASURES):
@@ -43,7 +43,12 @@ def test_intervals_cover(n: int, epsilon: float, first: float, shares: tuple[flo
 def test_much_data_and_little_noise_are_the_plain_estimates() -> None:
     counts = np.array([[3000.0, 7000.0], [2000.0, 8000.0]])
     found = [effect(*pair(counts, 0.05), measure, "") for measure in MEASURES]
-    assert [round(one.estimate, 6) for one in found] == [0.1, 1.5, round(12 / 7, 6)]
+    assert [round(one.estimate, 6) for one in found] == [
+        0.1,
+        1.5,
+        round(12 / 7, 6),
+        round(float(COHENS_H.of(0.3, 0.2)), 6),
+    ]
     low, high = found[0].confidence_interval()
     half = 1.959964 * np.sqrt(0.21 / 10_000 + 0.16 / 10_000)
     # A grid of 150 points is rounded outward.
@@ -77,3 +82,13 @@ def test_what_noise_leaves_nothing_of() -> None:
     assert found[2].confidence_interval().high == np.inf
     text = str(effect(*pair(np.array([[-3.0, -2.0], [4.0, 6.0]]), 20.0), RISK_RATIO, "words").summary())
     assert "nan" in text and "inf" in text and "words" in text
+
+
+def test_cohens_h_is_exchanged_and_inverted() -> None:
+    for a, b in ((0.1, 0.3), (0.9, 0.2), (0.0, 1.0), (0.5, 0.5)):
+        h = COHENS_H.of(a, b)
+        assert h == pytest.approx(2 * np.arcsin(np.sqrt(a)) - 2 * np.arcsin(np.sqrt(b)))
+        assert COHENS_H.of(b, a) == pytest.approx(COHENS_H.exchanged(h))
+        assert float(COHENS_H.second(a, h)) == pytest.approx(b, abs=1e-9)
+    # No second proportion is further away than 1.
+    assert float(COHENS_H.second(0.9, -3.0)) == -1.0

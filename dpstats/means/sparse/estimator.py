@@ -245,7 +245,7 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         missing = check_missing(
             self.missing,
             ["error", "center"],
-            "For the mean of the observed rows, use ClippedMean(missing='drop').",
+            "For the mean of the observed rows, put CompleteCases before it, or use ClippedMean(missing='drop').",
         )
         target = PrivacyGuarantee(*check_privacy_parameters(self.epsilon, self.delta))
         private, std = self._spread(d)
