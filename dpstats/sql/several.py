@@ -271,6 +271,7 @@ class PrivateAnswers(HasEstimates, Exported):
     several: Several = field(repr=False)
     raw: Numbers = field(repr=False)
     off: Off = field(repr=False)
+    most_rows: int | None = field(default=None, repr=False)
 
     def __getitem__(self, label: str) -> Numbers:
         """Return the numbers of one aggregate, one for each cell."""
@@ -350,6 +351,10 @@ class PrivateAnswers(HasEstimates, Exported):
             )
         else:
             notes.append("The scale of the noise is private: digits are not those that it leaves.")
+        if self.most_rows is not None:
+            notes.append(
+                f"Numbers are cut at {self.most_rows:,} rows for each cell, because the scale of the noise is private."
+            )
         if self.thresholds:
             notes.append(
                 f"A {self.guarantee.unit} with more rows than the threshold is cut: of the whole there is no interval."
@@ -397,6 +402,7 @@ def all_answered(query: Query, plan: SQLPlan, released: Any, guarantee: PrivacyG
         several,
         raw,
         off,
+        plan.largest // several.reach if plan.method == "smooth" else None,
     )
 
 

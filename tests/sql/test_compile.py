@@ -112,7 +112,14 @@ def test_every_function_that_runs_is_known(connection: Any, monkeypatch: pytest.
     options: dict[str, Any] = {"bounds": BOUNDS, "categories": CATEGORIES, "random_state": 0}
     for unit in (None, "u"):
         made = PrivateSQL(connection, epsilon=1.0, unit=unit, **options)
-        for what in ("COUNT(*)", "SUM(x)", "AVG(m)", "AVG(n)", "COUNT(DISTINCT u)"):
+        for what in (
+            "COUNT(*)",
+            "SUM(x)",
+            "AVG(m)",
+            "AVG(n)",
+            "COUNT(DISTINCT u)",
+            "COUNT(*), AVG(x), SUM(n)",
+        ):
             made.query(f'SELECT {what} FROM "r s" {where}')
             made.query(f'SELECT "a b", {what} FROM "r s" {where} GROUP BY "a b"')
         if unit is None:

@@ -173,6 +173,12 @@ def test_without_an_interval_nothing_is_said_of_the_noise(connection: Any) -> No
         answer.confidence_interval()
 
 
+def test_the_largest_number_of_rows_under_a_private_scale_is_stated(connection: Any) -> None:
+    (smooth,), (public,) = answers(connection, "smooth", 1), answers(connection, "cells", 1)
+    assert smooth.most_rows is not None and smooth.most_rows > 1e6 and public.most_rows is None
+    assert f"cut at {smooth.most_rows:,} rows" in str(smooth) and "are cut at" not in str(public)
+
+
 def test_a_mean_of_next_to_no_rows_is_anything() -> None:
     connection = duckdb.connect()
     connection.execute("CREATE TABLE v AS SELECT 1.0::DOUBLE AS x, 0 AS g FROM range(3) t(i)")
