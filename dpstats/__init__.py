@@ -34,6 +34,7 @@ _SUBPACKAGES = (
     "statistic",
     "survival",
     "tables",
+    "testing",
 )
 _NAMES = {
     "ClippedMean": "dpstats.means",

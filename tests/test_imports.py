@@ -47,6 +47,7 @@ ORDER = [
     "sql",
     "simulation",
     "auditing",
+    "testing",
     "plots",
     "demo",
     "doctor",

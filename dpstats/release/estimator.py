@@ -224,6 +224,12 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         parameters, _ = told_parameters(self)
         return write_methods(type(self).__name__, self.plan_, self.privacy_, parameters, estimand, null)
 
+    def summary(self) -> Any:
+        """Return a table of the released stages; prints as text, shows as HTML in a notebook."""
+        check_is_fitted(self)
+        facts = [("Estimator", type(self).__name__), ("Privacy", str(self.privacy_))]
+        return replace(self.plan_.summary(), title="Release", facts=facts)
+
     def _conclusions(self) -> tuple[str | None, str | None]:
         """Return the estimand of the intervals, and the null hypothesis of the test, of those that the fit has."""
         estimates = self.estimates() if hasattr(self, "estimates") else None

@@ -42,6 +42,15 @@ def test_layouts_give_the_same_statistic() -> None:
     assert np.array_equal(huge.whiten(np.ldexp(NULL_ROWS, 500)), Z)
 
 
+def test_a_missing_row_of_signs_is_the_mean_of_the_null() -> None:
+    reference = Reference.build([0.5, -0.2], None, "product", 2)
+    signs = np.array([[1.0, -1.0], [1.0, 1.0]])
+    missing = np.array([[np.nan, -1.0], [1.0, np.inf]])
+    assert reference.whiten(missing, "center").tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    both = reference.whiten(np.vstack([signs, missing]), "center")
+    assert np.array_equal(both[:2], reference.whiten(signs)) and (both[:2] != 0).all()
+
+
 def test_uniformity_and_identity_of_product_distributions() -> None:
     rng = np.random.default_rng(0)
     rng.standard_normal((60, 3))
