@@ -371,11 +371,17 @@ class PrivacyBudget(Reported):
         if not self._filter.admits(after):
             epsilon, delta = self._filter.spent(spent)
             fits = self._filter.remaining(spent)
+            lacks_delta = cost.guarantee.epsilon <= fits[0] and cost.guarantee.delta > fits[1]
+            advice = (
+                " Too little delta remains: set delta=0, or a smaller delta, in the release."
+                if lacks_delta
+                else ""
+            )
             raise BudgetExceeded(
                 f"asked for {cost.guarantee}; spent is (epsilon = {epsilon:.6g}, delta = {delta:.6g}) of "
                 f"(epsilon = {self._total.epsilon:.6g}, delta = {self._total.delta:.6g}) by method {self.method!r}, "
                 f"and {self._filter.largest} is (epsilon = {fits[0]:.6g}, delta = {fits[1]:.6g})."
-                f"{self._filter.second_exceeded(after)} Nothing was charged."
+                f"{self._filter.second_exceeded(after)}{advice} Nothing was charged."
             )
         return after
 
