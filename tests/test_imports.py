@@ -308,6 +308,7 @@ INSIDE = {
         "truncation",
         "plan",
         "answers",
+        "several",
         "private_sql",
         "__init__",
     ],

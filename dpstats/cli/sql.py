@@ -28,9 +28,9 @@ def add_sql(commands: Any, plans: Any) -> None:
     parser = commands.add_parser(
         "sql",
         help="a private answer to one query with joins",
-        description="Release the answer to a query: one COUNT, SUM or AVG, joins by equal columns, conditions, and "
-        "GROUP BY declared values. Names, types and what is declared are public. What cannot be bounded is refused, "
-        "and costs nothing.",
+        description="Release the answer to a query: COUNT, SUM and AVG, joins by equal columns, conditions, and "
+        "GROUP BY declared values. Several aggregates are one release. Names, types and declarations are public. A "
+        "query without a known bound is refused, and costs nothing.",
         epilog=epilog(),
     )
     _add_parameters(parser)

@@ -2,8 +2,9 @@
 
 from dpstats.sql.answers import PrivateAnswer, PrivateTable
 from dpstats.sql.private_sql import PrivateSQL
+from dpstats.sql.several import PrivateAnswers
 
-__all__ = ["PrivateAnswer", "PrivateSQL", "PrivateTable"]
+__all__ = ["PrivateAnswer", "PrivateAnswers", "PrivateSQL", "PrivateTable"]
 
 
 def __dir__() -> list[str]:

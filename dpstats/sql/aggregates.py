@@ -1,19 +1,23 @@
-"""Parsing of GROUP BY and SELECT into declared cells and one aggregate."""
+"""Parsing of GROUP BY and SELECT into declared cells and aggregates."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 from dpstats.errors import InvalidParameter
+from dpstats.sensitivity.relations import Column
 from dpstats.sql.catalogue import Catalogue
 from dpstats.sql.conditions import Literal
 from dpstats.sql.predicates import literal
-from dpstats.sql.query import FINEST, Bin, Group, Measure
+from dpstats.sql.query import FINEST, Aggregate, Bin, Group, Measure, Several
 from dpstats.sql.scope import Known, Scope, column_of
 from dpstats.sql.syntax import allow_only, kind_of, name_of, refuse
+
+_MOST_AGGREGATES = 50
 
 
 def groups_of(tree: Any, scope: Scope, catalogue: Catalogue) -> Iterator[Group]:
@@ -40,10 +44,10 @@ def groups_of(tree: Any, scope: Scope, catalogue: Catalogue) -> Iterator[Group]:
         yield Group(known.column, known.column.name, literals)
 
 
-def measure_of(
+def read_measure(
     tree: Any, scope: Scope, groups: tuple[Group, ...], catalogue: Catalogue
-) -> tuple[Measure, str]:
-    """Return the only aggregate of SELECT, and its label."""
+) -> tuple[Measure | Several, str]:
+    """Return the aggregates of SELECT as one measure, and its label."""
     found: list[tuple[Measure, str]] = []
     for item in tree.expressions:
         name = ""
@@ -59,10 +63,54 @@ def measure_of(
                 )
             continue
         found.append((_aggregate(item, scope, catalogue), name))
-    if len(found) != 1:
-        raise InvalidParameter(f"SELECT must have one aggregate: ask one query for each, got {len(found)}")
+    if not found:
+        raise InvalidParameter("SELECT must have an aggregate, got none: COUNT, SUM and AVG are answered")
+    if len(found) > 1:
+        return _several(found, groups), "answers"
     measure, name = found[0]
     return measure, name or {"distinct": "count", "mean": "mean"}.get(measure.kind, measure.kind)
+
+
+def _several(found: list[tuple[Measure, str]], groups: tuple[Group, ...]) -> Several:
+    """Return several aggregates as one measure: aggregates of one column use the same numbers."""
+    if len(found) > _MOST_AGGREGATES:
+        raise InvalidParameter(f"SELECT must have at most {_MOST_AGGREGATES} aggregates, got {len(found)}")
+    if any(measure.kind == "distinct" for measure, _ in found):
+        refuse(
+            "COUNT(DISTINCT ...) beside other aggregates",
+            "it counts values and not rows; write a separate query for it",
+        )
+    columns: dict[Column, Measure] = {}
+    for measure, _ in found:
+        if measure.column is not None and (measure.column not in columns or measure.kind != "count"):
+            shares = measure if measure.kind == "count" else replace(measure, kind="mean")
+            columns[measure.column] = shares
+    places = {column: i for i, column in enumerate(columns)}
+    asked = [
+        Aggregate(
+            measure.kind,
+            None if measure.column is None else places[measure.column],
+            name or "_".join([measure.kind, *([measure.column.name] if measure.column else [])]),
+        )
+        for measure, name in found
+    ]
+    labels = [*(each.label for each in asked), *(group.name for group in groups)]
+    if len({label.lower() for label in labels}) < len(labels):
+        repeated = next(
+            label for i, label in enumerate(labels) if label.lower() in map(str.lower, labels[:i])
+        )
+        raise InvalidParameter(
+            f"SELECT must give each column a name of its own, got {repeated!r} twice: name aggregates with AS"
+        )
+    shared = tuple(columns.values())
+    every, rows = any(each.column is None for each in asked), 0
+    if every and not shared:
+        shared = (Measure("count"),)
+    # COUNT(*) is the sum over a column without missing values, with as few numbers as possible.
+    full = [i for i, one in enumerate(shared) if one.type is None or one.type.required]
+    rows = min(full or range(len(shared)), key=lambda i: shared[i].kind != "count")
+    missing = rows if every and not full else None
+    return Several(tuple(asked), shared, missing, rows).of_bits(FINEST)
 
 
 def _aggregate(node: Any, scope: Scope, catalogue: Catalogue) -> Measure:
@@ -85,10 +133,10 @@ def _aggregate(node: Any, scope: Scope, catalogue: Catalogue) -> Measure:
         known = column_of(inner, scope)
         return Measure("count", known.column, known.type)
     known = column_of(inner, scope)
-    return _bounded("sum" if kind == "Sum" else "mean", known, catalogue)
+    return _read_bounds("sum" if kind == "Sum" else "mean", known, catalogue)
 
 
-def _bounded(kind: str, known: Known, catalogue: Catalogue) -> Measure:
+def _read_bounds(kind: str, known: Known, catalogue: Catalogue) -> Measure:
     bounds = catalogue.bounds.get((known.table.lower(), known.column.name.lower()))
     word = "SUM" if kind == "sum" else "AVG"
     if known.type.kind not in ("whole", "real"):

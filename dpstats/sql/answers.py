@@ -18,7 +18,7 @@ from dpstats.privacy.stages import Smooth, Stage
 from dpstats.results import Exported
 from dpstats.sensitivity.levels import LEVEL, half_width, noise_width
 from dpstats.sql.plan import ANSWER, SQLPlan
-from dpstats.sql.query import Measure, Query
+from dpstats.sql.query import Measure, Query, Several
 
 Numbers = NDArray[np.float64]
 
@@ -36,12 +36,15 @@ class Off:
         Scales of the added Laplace noise. Empty if the scale is private.
     stage : Smooth, optional
         The stage of noise with a private scale. Its level was released as ``level``, with noise of ``level_scale``.
+    law : {"laplace", "gaussian"}
+        Distribution of noise with a known scale.
     """
 
     scales: tuple[float, ...] = ()
     stage: Smooth | None = None
     level: float | None = None
     level_scale: float = 0.0
+    law: str = "laplace"
 
     @property
     def known(self) -> bool:
@@ -315,8 +318,8 @@ class PrivateAnswer(PrivateTable):
         )
 
 
-def answered(query: Query, plan: SQLPlan, released: Any, guarantee: PrivacyGuarantee) -> PrivateTable:
-    """Return the answer to a query from its release."""
+def read_numbers(query: Query, plan: SQLPlan, released: Any) -> tuple[Numbers, Off, tuple[float, ...]]:
+    """Return the numbers of all cells in steps, their noise, and the thresholds of units."""
     measure, size = query.measure, query.cells
     thresholds: list[float] = []
     if plan.truncations:
@@ -328,7 +331,8 @@ def answered(query: Query, plan: SQLPlan, released: Any, guarantee: PrivacyGuara
             total += sign * numbers
             scales.append(scale)
             if power is not None:
-                thresholds.append(2.0**power * (1 if measure.kind == "mean" else measure.spacing))
+                step = measure.spacing if isinstance(measure, Measure) and measure.kind != "mean" else 1.0
+                thresholds.append(2.0**power * step)
         off = Off(tuple(scales))
     else:
         total = released[ANSWER]
@@ -343,8 +347,15 @@ def answered(query: Query, plan: SQLPlan, released: Any, guarantee: PrivacyGuara
             )
         else:
             assert isinstance(stage, Stage)
-            off = Off((stage.scale_steps,))
-    raw = np.reshape(total, (size, measure.parts))
+            off = Off((stage.scale_steps,), law=stage.noise)
+    return np.reshape(total, (size, measure.parts)), off, tuple(thresholds)
+
+
+def answered(query: Query, plan: SQLPlan, released: Any, guarantee: PrivacyGuarantee) -> PrivateTable:
+    """Return the answer to a query from its release."""
+    measure, size = query.measure, query.cells
+    assert isinstance(measure, Measure)
+    raw, off, thresholds = read_numbers(query, plan, released)
     kind = PrivateTable if query.groups else PrivateAnswer
     return kind(
         tuple(group.name for group in query.groups),
@@ -353,7 +364,7 @@ def answered(query: Query, plan: SQLPlan, released: Any, guarantee: PrivacyGuara
         query.label,
         guarantee,
         plan.method,
-        tuple(thresholds),
+        thresholds,
         query.text,
         measure,
         raw,
@@ -361,8 +372,8 @@ def answered(query: Query, plan: SQLPlan, released: Any, guarantee: PrivacyGuara
     )
 
 
-def _only_negative(measure: Measure) -> bool:
-    return measure.kind == "sum" and measure.high <= 0 and measure.low < 0
+def _only_negative(measure: Measure | Several) -> bool:
+    return isinstance(measure, Measure) and measure.kind == "sum" and measure.high <= 0 and measure.low < 0
 
 
 def _values(raw: Numbers, measure: Measure) -> Numbers:

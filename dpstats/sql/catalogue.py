@@ -29,10 +29,13 @@ class ColumnType:
     ----------
     name : str
     kind : {"whole", "real", "text", "truth", "date", "time", "other"}
+    required : bool
+        Whether the table refuses rows without a value: NOT NULL, and no type that has NaN.
     """
 
     name: str
     kind: str
+    required: bool = False
 
     @property
     def shown(self) -> str:
@@ -40,11 +43,12 @@ class ColumnType:
         return self.name.partition("(")[0]
 
     @classmethod
-    def of(cls, name: str) -> ColumnType:
+    def of(cls, name: str, nullable: bool = True) -> ColumnType:
         """Return the type of DuckDB's name for it."""
         kinds = {"FLOAT": "real", "DOUBLE": "real", "VARCHAR": "text", "BOOLEAN": "truth", "DATE": "date"}
         kind = "whole" if name in _WHOLE else kinds.get(name, "time" if name == "TIMESTAMP" else "other")
-        return cls(name, "real" if name.startswith("DECIMAL(") else kind)
+        required = not nullable and name not in ("FLOAT", "DOUBLE")
+        return cls(name, "real" if name.startswith("DECIMAL(") else kind, required)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 from dpstats.sensitivity.relations import Column, Distinct, Join, Relation, Select, Table
 from dpstats.sql.catalogue import BaseTable, quoted
 from dpstats.sql.conditions import Condition, Literal, written
-from dpstats.sql.query import Bin, Measure, Query
+from dpstats.sql.query import Bin, Measure, Query, Several
 
 _NAMES = """
 abs coalesce count count_star current_database current_schema current_setting duckdb_columns duckdb_functions
@@ -78,11 +78,14 @@ class Compiled:
 
     def _of_units(self, part: str) -> str:
         """Return (unit, cell, exact integers ..., contribution that is compared with the threshold)."""
+        kind = self._query.measure.kind
         value = {"all": "v", "positive": "greatest(v, 0)", "negative": "greatest(-v, 0)"}[part]
-        inner = f"SELECT unit, cell, {value} AS v FROM ({self._rows(units=True)}) WHERE cell IS NOT NULL"
+        values = "*" if kind == "several" else f"unit, cell, {value} AS v"
+        inner = f"SELECT {values} FROM ({self._rows(units=True)}) WHERE cell IS NOT NULL"
         sums = [f"CAST({text} AS HUGEINT) AS w{i}" for i, text in enumerate(_sums(self._query.measure))]
-        # For a mean, units are cut by their number of rows. Otherwise they are cut by their contribution.
-        total = "count(v)" if self._query.measure.kind == "mean" else "sum(v)"
+        # For a mean or several aggregates, units are cut by their number of rows. Otherwise they are cut by their
+        # contribution.
+        total = {"mean": "count(v)", "several": "count(*)"}.get(kind, "sum(v)")
         listed = f"unit, cell, {', '.join(sums)}, CAST({total} AS HUGEINT) AS part"
         return f"SELECT {listed} FROM ({inner}) GROUP BY unit, cell"
 
@@ -92,12 +95,17 @@ class Compiled:
         query = self._query
         names: dict[Column, str] = {}
         sources, where = self._from(query.relation, names)
-        value, kept = self._value(query.measure, names)
+        kept: list[str] = []
+        if isinstance(query.measure, Several):
+            value = self._shares(query.measure, names)
+        else:
+            value, kept = self._value(query.measure, names)
+            value = f"{value} AS v"
         unit = "NULL"
         if units:
             unit = next(names[column] for column in query.unit if column in names)
             kept.append(f"{unit} IS NOT NULL")
-        listed = f"{unit} AS unit, {self._cell(names)} AS cell, {value} AS v"
+        listed = f"{unit} AS unit, {self._cell(names)} AS cell, {value}"
         return _selected(listed, sources, [*where, *kept])
 
     def _cell(self, names: Mapping[Column, str]) -> str:
@@ -139,6 +147,17 @@ class Compiled:
             number = f"CAST(round_even({inside} / CAST({measure.spacing!r} AS DOUBLE), 0) AS BIGINT)"
         cut = f"CAST(least(greatest({number}, {measure.low}), {measure.high}) AS BIGINT)"
         return (f"({cut} - ({measure.middle}))" if measure.kind == "mean" else cut), kept
+
+    def _shares(self, several: Several, names: Mapping[Column, str]) -> str:
+        """Return a number for every column: the part of the upper bound, or the whole; NULL if missing."""
+        listed = []
+        for place, column in enumerate(several.columns):
+            value, kept = self._value(column, names)
+            share = f"{several.whole(place)}"
+            if column.kind == "mean":
+                share = f"{several.times(place)} * ({value} + {column.middle - column.low})"
+            listed.append(f"CASE WHEN {' AND '.join(kept) or 'TRUE'} THEN {share} END AS v{place}")
+        return ", ".join(listed)
 
     # FROM clauses
 
@@ -192,8 +211,17 @@ def _selected(listed: str, sources: list[str], where: list[str]) -> str:
     return f"{text} WHERE {' AND '.join(where)}" if where else text
 
 
-def _sums(measure: Measure) -> list[str]:
+def _sums(measure: Measure | Several) -> list[str]:
     """Return the exact integers of a cell, from its values v."""
+    if isinstance(measure, Several):
+        found = []
+        for place, column in enumerate(measure.columns):
+            v, whole = f"v{place}", f"CAST({measure.whole(place)} AS HUGEINT)"
+            found += (
+                [f"sum({v})", f"{whole} * count({v}) - sum({v})"] if column.kind == "mean" else [f"sum({v})"]
+            )
+            found += [f"{whole} * (count(*) - count({v}))"] if place == measure.missing else []
+        return found
     if measure.kind == "mean":
         # As a BIGINT the product would overflow at 2^32 rows.
         return [f"CAST({measure.reach} AS HUGEINT) * count(v)", "sum(v)"]

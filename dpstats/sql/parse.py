@@ -10,11 +10,11 @@ from typing import Any
 
 from dpstats.errors import InvalidParameter
 from dpstats.sensitivity.relations import Column, Distinct, Relation, Table
-from dpstats.sql.aggregates import groups_of, measure_of
+from dpstats.sql.aggregates import groups_of, read_measure
 from dpstats.sql.catalogue import Catalogue
 from dpstats.sql.conditions import Compare, conjuncts
 from dpstats.sql.predicates import condition_of
-from dpstats.sql.query import Bin, Query
+from dpstats.sql.query import Bin, Measure, Query
 from dpstats.sql.scope import Known, Scope, column_of, no_reals, same_type
 from dpstats.sql.syntax import allow_only, argument, kind_of, name_of, refuse, tree_of
 from dpstats.sql.units import unit_columns
@@ -54,9 +54,9 @@ class _Reader:
         scope = self._from(tree, {}, top=True)
         relation = scope.joined()
         groups = tuple(groups_of(tree, scope, self._catalogue))
-        measure, label = measure_of(tree, scope, groups, self._catalogue)
+        measure, label = read_measure(tree, scope, groups, self._catalogue)
         unit = unit_columns(relation, self._units) if self._protects_units else ()
-        if measure.kind == "distinct":
+        if isinstance(measure, Measure) and measure.kind == "distinct":
             assert measure.column is not None
             for group in groups:
                 if any(isinstance(value, Bin) for value in group.values):

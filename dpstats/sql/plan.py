@@ -5,6 +5,7 @@ Proofs: docs/proofs/elastic-sensitivity.md, docs/proofs/truncated-sums.md.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -12,7 +13,7 @@ from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import Smooth, Stage
 from dpstats.release.additive import Integers, additive_stages
 from dpstats.sensitivity.levels import LEVEL_SHARE, level_stage, smooth_stage
-from dpstats.sql.query import Query
+from dpstats.sql.query import Query, Several
 from dpstats.sql.truncation import Truncation
 
 ANSWER = "answer"
@@ -64,6 +65,15 @@ def public_plan(query: Query, moved: int, guarantee: PrivacyGuarantee) -> SQLPla
     stages = additive_stages(
         [Integers(ANSWER, size, 1.0, max(moved, 1), max(moved, 1))], guarantee.epsilon, 0.0
     )
+    if guarantee.delta and isinstance(query.measure, Several):
+        # In l2 columns move less than they add up to: many of them have less Gaussian noise.
+        times = max(moved // query.measure.moved(bool(query.groups)), 1)
+        far = math.isqrt(times**2 * query.measure.moved_squared - 1) + 1
+        normal = additive_stages(
+            [Integers(ANSWER, size, 1.0, max(moved, 1), far)], guarantee.epsilon, guarantee.delta
+        )
+        if normal[0].noise_std < stages[0].noise_std:
+            return SQLPlan(normal, guarantee, query)
     return SQLPlan(stages, pure, query)
 
 
@@ -102,10 +112,15 @@ def unit_plan(query: Query, guarantee: PrivacyGuarantee, method: str, rows: int)
     """Return the plan of sums over units, cut at a threshold of up to 2^rows rows of the largest value."""
     measure, grouped = query.measure, bool(query.groups)
     # Start at a sixteenth of the largest value. Smaller thresholds would remove almost everything.
-    bits = max(measure.high, -measure.low, 1).bit_length() if measure.kind == "sum" else 0
-    signs = [word for word, end in (("positive", measure.high), ("negative", -measure.low)) if end > 0]
-    parts = signs if measure.kind == "sum" and signs else ["all"]
-    moved = (2 if grouped else 1) * (2 * measure.reach if measure.kind == "mean" else 1)
+    bits, parts, moved = 0, ["all"], 2 if grouped else 1
+    if isinstance(measure, Several):
+        moved = measure.moved(grouped)
+    elif measure.kind == "mean":
+        moved = (2 if grouped else 1) * (2 * measure.reach)
+    elif measure.kind == "sum":
+        bits = max(measure.high, -measure.low, 1).bit_length()
+        ends = (("positive", measure.high), ("negative", -measure.low))
+        parts = [word for word, end in ends if end > 0] or parts
     epsilon = guarantee.epsilon if len(parts) == 1 else guarantee.epsilon / 2 * (1 - 2.0**-50)
     truncations = tuple(
         Truncation(

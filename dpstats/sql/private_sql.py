@@ -1,6 +1,6 @@
 """Private SQL: counts, sums and means of queries with joins, each one release.
 
-Proofs: docs/proofs/elastic-sensitivity.md, docs/proofs/truncated-sums.md.
+Proofs: docs/proofs/elastic-sensitivity.md, docs/proofs/truncated-sums.md, docs/proofs/several-aggregates.md.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ from dpstats.sql.catalogue import BaseTable, Catalogue
 from dpstats.sql.compile import Compiled
 from dpstats.sql.parse import parse
 from dpstats.sql.plan import ANSWER, SQLPlan, public_plan, smooth_plan, unit_plan
-from dpstats.sql.query import FINEST, Query
+from dpstats.sql.query import FINEST, Measure, Query, Several
+from dpstats.sql.several import PrivateAnswers, all_answered
 from dpstats.sql.source import Source
 
 _COARSEST = 17
@@ -217,12 +218,14 @@ class PrivateSQL(Releasing):
         assert isinstance(answer, PrivateAnswer)
         return answer
 
-    def query(self, sql: str) -> PrivateTable:
-        """Release the answer to a query with one COUNT, SUM or AVG; with GROUP BY one number for each cell.
+    def query(self, sql: str) -> PrivateTable | PrivateAnswers:
+        """Release the answer to a query with COUNT, SUM and AVG; with GROUP BY one number for each cell.
+
+        Several aggregates are one release, with all of epsilon for each answer.
 
         Returns
         -------
-        PrivateTable, or PrivateAnswer where there is no GROUP BY
+        PrivateTable, or PrivateAnswer where there is no GROUP BY; PrivateAnswers for several aggregates
         """
         return self._answer(self._parsed(sql))
 
@@ -242,7 +245,9 @@ class PrivateSQL(Releasing):
         unit = self._guarantee.unit
         if _own_distinct(query):
             return f"{query.measure.kind}: 1, as a {unit} is counted once"
-        what = {"count": "rows", "mean": "rows"}.get(query.measure.kind, "values, in steps")
+        what = {"count": "rows", "mean": "rows", "several": "rows"}.get(
+            query.measure.kind, "values, in steps"
+        )
         first, last = self._planned(query).truncations[0].powers
         return (
             f"{query.measure.kind}: 2^j, j chosen privately\n"
@@ -273,12 +278,22 @@ class PrivateSQL(Releasing):
 
     def _parsed(self, sql: str) -> Query:
         query = parse(sql, self._catalogue, units=self._units)
-        if self._units and query.measure.kind == "distinct" and query.measure.column not in query.unit:
+        measure = query.measure
+        if (
+            isinstance(measure, Measure)
+            and self._units
+            and measure.kind == "distinct"
+            and measure.column not in query.unit
+        ):
             raise InvalidParameter(
-                f"COUNT(DISTINCT {query.measure.column and query.measure.column.name}): where units are protected, "
+                f"COUNT(DISTINCT {measure.column and measure.column.name}): where units are protected, "
                 "only units can be counted so: another value may be of several"
             )
-        if self._units and self._truncation == "race" and (query.groups or query.measure.kind == "mean"):
+        if (
+            self._units
+            and self._truncation == "race"
+            and (query.groups or measure.kind in ("mean", "several"))
+        ):
             raise InvalidParameter("truncation='race' needs one count or sum; use 'threshold'")
         return query
 
@@ -303,8 +318,9 @@ class PrivateSQL(Releasing):
         if self._constant(query):
             return public_plan(query, moved * self._elastic(query, public=True).at_distance(0), self._bare)
         # The longer the steps, the larger the answer may be.
-        kind = query.measure.type and query.measure.type.kind
-        query = replace(query, measure=query.measure.of_bits(20 if kind == "whole" else _COARSEST))
+        measure = query.measure
+        kind = "whole" if isinstance(measure, Several) else measure.type and measure.type.kind
+        query = replace(query, measure=measure.of_bits(20 if kind == "whole" else _COARSEST))
         return smooth_plan(query, self._bare, self._interval)
 
     @property
@@ -326,14 +342,15 @@ class PrivateSQL(Releasing):
     def _constant(self, query: Query) -> bool:
         return self._elastic(query, symbols=True).constant
 
-    def _answer(self, query: Query) -> PrivateTable:
+    def _answer(self, query: Query) -> PrivateTable | PrivateAnswers:
         plan = self._planned(query)
         session = self._session_of(plan)
         session.check()
         private = self._read(query, plan)
         with session:
             self._release(private, plan, session)
-        return answered(plan.query, plan, session.released, plan.guarantee)
+        answer = all_answered if isinstance(query.measure, Several) else answered
+        return answer(plan.query, plan, session.released, plan.guarantee)
 
     def _read(self, query: Query, plan: SQLPlan) -> _Private:
         query = plan.query
@@ -343,8 +360,9 @@ class PrivateSQL(Releasing):
             for truncation in plan.truncations:
                 part = truncation.name
                 if part == ANSWER:
-                    signed = query.measure.kind == "sum"
-                    part = ("positive" if query.measure.high > 0 else "negative") if signed else "all"
+                    measure, part = query.measure, "all"
+                    if isinstance(measure, Measure) and measure.kind == "sum":
+                        part = "positive" if measure.high > 0 else "negative"
                 rows = self._data.run(*compiled.units_above(part, truncation.each))
                 above[truncation.name] = [int(n) for n in rows[0]]
                 rows = self._data.run(*compiled.units_cut(part, truncation.each, truncation.finer))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from dpstats.sensitivity.relations import Column, Relation
 from dpstats.sql.catalogue import ColumnType
@@ -11,6 +11,8 @@ from dpstats.sql.conditions import Literal
 
 FINEST = 32
 """Values have at most two to this power of steps."""
+_SPARE = 4
+"""Bits that wholes have beyond values: so wholes of different columns are nearly equal."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,87 @@ class Measure:
         return max(self.high, 0) - min(self.low, 0)
 
 
+class Aggregate(NamedTuple):
+    """One of several aggregates: its kind, the place of its column (None for COUNT(*)), and its label."""
+
+    kind: str
+    column: int | None
+    label: str
+
+
+@dataclass(frozen=True)
+class Several:
+    """Several aggregates that one release answers: each row adds one whole to its cell, in parts.
+
+    A value at k of R steps of its bounds adds k and R - k, and a value that is only counted adds R. If missing values
+    are counted, a row without a value adds R to a third number. All these numbers are at least 0 and add up to R,
+    for each column. docs/proofs/several-aggregates.md has the proof.
+
+    Attributes
+    ----------
+    asked : tuple of Aggregate
+    columns : tuple of Measure
+        One for each column: a "mean" has shares of both bounds, a "count" has one share.
+    missing : int, optional
+        The place of the column whose missing values are counted.
+    rows : int
+        The place of the column that COUNT(*) is taken from.
+    bits : int
+        The whole R is at most 2^bits, and nearly as large.
+    """
+
+    asked: tuple[Aggregate, ...]
+    columns: tuple[Measure, ...]
+    missing: int | None = None
+    rows: int = 0
+    bits: int = FINEST
+    kind: str = "several"
+
+    def times(self, place: int) -> int:
+        """Return the factor that converts steps of a column into parts of its whole."""
+        return (1 << self.bits) // self._range(place)
+
+    def whole(self, place: int) -> int:
+        """Return R: the sum of the numbers that one row adds."""
+        return self.times(place) * self._range(place)
+
+    def _range(self, place: int) -> int:
+        column = self.columns[place]
+        return column.high - column.low if column.kind == "mean" else 1
+
+    def shares(self, place: int) -> range:
+        """Return the places of a column's numbers within a cell."""
+        sizes = [
+            (2 if column.kind == "mean" else 1) + (i == self.missing) for i, column in enumerate(self.columns)
+        ]
+        first = sum(sizes[:place])
+        return range(first, first + sizes[place])
+
+    @property
+    def parts(self) -> int:
+        """Number of released numbers in a cell."""
+        return self.shares(len(self.columns) - 1).stop
+
+    @property
+    def reach(self) -> int:
+        """How much a row adds to one number at most."""
+        return max(map(self.whole, range(len(self.columns))))
+
+    def of_bits(self, bits: int) -> Several:
+        """Return the same with shares of at most 2^bits, and with values of fewer bits than these."""
+        columns = tuple(column.of_bits(bits - _SPARE) for column in self.columns)
+        return replace(self, columns=columns, bits=bits)
+
+    def moved(self, grouped: bool) -> int:
+        """Return the l1 sensitivity of all numbers together, if one row is replaced."""
+        return 2 * sum(map(self.whole, range(len(self.columns))))
+
+    @property
+    def moved_squared(self) -> int:
+        """The square of the l2 sensitivity of all numbers together."""
+        return 2 * sum(self.whole(place) ** 2 for place in range(len(self.columns)))
+
+
 @dataclass(frozen=True)
 class Query:
     """A query over a catalogue.
@@ -115,7 +198,7 @@ class Query:
     ----------
     relation : relation
         Relation with conditions from `dpstats.sql.conditions`.
-    measure : Measure
+    measure : Measure or Several
     groups : tuple of Group
     label : str
         Label of the measure.
@@ -126,7 +209,7 @@ class Query:
     """
 
     relation: Relation
-    measure: Measure
+    measure: Measure | Several
     groups: tuple[Group, ...]
     label: str
     unit: tuple[Column, ...]

@@ -29,7 +29,7 @@ SELECT table_name FROM system.main.duckdb_tables() WHERE NOT internal AND NOT te
 AND NOT (database_name = system.main.current_database() AND schema_name = system.main.current_schema()) LIMIT 1
 """
 _COLUMNS = """
-SELECT table_name, column_name, data_type FROM system.main.duckdb_columns()
+SELECT table_name, column_name, data_type, is_nullable FROM system.main.duckdb_columns()
 WHERE NOT internal AND database_name = current_database() AND schema_name = current_schema() ORDER BY column_index
 """
 
@@ -203,8 +203,8 @@ class Source:
             current = self._ask("SELECT current_database(), current_schema()")[0]
             texts |= {(*current, name): "" for (name,) in self._ask(_VIEWS)}
         columns: dict[str, dict[str, tuple[str, ColumnType]]] = {}
-        for table, column, kind in self._ask(_COLUMNS):
-            columns.setdefault(table, {})[column.lower()] = (column, ColumnType.of(kind))
+        for table, column, kind, nullable in self._ask(_COLUMNS):
+            columns.setdefault(table, {})[column.lower()] = (column, ColumnType.of(kind, nullable))
         for (database, schema, name), text in texts.items():
             if "collate" in (text or "").lower():
                 continue  # equal to DuckDB would not be equal to a join

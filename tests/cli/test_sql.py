@@ -75,6 +75,33 @@ def test_options_arrive(files: list[str], capsys: pytest.CaptureFixture[str]) ->
     assert private["privacy"]["delta"] == 1e-6 and "low" not in private["cells"][0]
 
 
+def test_several_aggregates_are_a_table_and_json(
+    files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    query = "SELECT kind, COUNT(*), SUM(cost) AS total, AVG(cost) FROM visit GROUP BY kind"
+    command = [
+        "sql",
+        query,
+        *files,
+        "--seed",
+        "1",
+        "--levels",
+        "visit.kind=new,old",
+        "--type",
+        "visit.cost=DOUBLE",
+    ]
+    command += ["--bounds", "visit.cost=0,10", "--epsilon", "3"]
+    found = json_of(command, capsys)
+    assert [cell["kind"] for cell in found["cells"]] == ["new", "old"] and len(found["plan"]["stages"]) == 1
+    for cell, rows in zip(found["cells"], (266, 134), strict=True):
+        for name, truth in (("count", rows), ("total", 7.5 * rows), ("mean_cost", 7.5)):
+            assert cell[f"{name}_low"] <= cell[name] <= cell[f"{name}_high"]
+            assert cell[name] == pytest.approx(truth, rel=0.1)
+    assert main(command) == 0
+    out = capsys.readouterr().out
+    assert "mean_cost: new" in out and "each aggregate in these data" in out
+
+
 def test_a_database_is_read_and_a_ledger_charged(
     files: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -174,6 +174,8 @@ class Question:
         Whether a private source has the column that says whose a row is.
     mixed : str
         Counts the rows that private sources say to be different units'.
+    several : tuple of (str, str)
+        The kind and the column of each of several aggregates; of COUNT(*) the column is "".
     """
 
     text: str
@@ -183,6 +185,7 @@ class Question:
     groups: tuple[str, ...] = ()
     has_unit: bool = False
     mixed: str = "SELECT 0"
+    several: tuple[tuple[str, str], ...] = ()
 
 
 def random_question(rng: random.Random, *, grouped: bool = True) -> Question:
@@ -195,20 +198,28 @@ def random_question(rng: random.Random, *, grouped: bool = True) -> Question:
         groups = rng.sample(declared, min(rng.choice([0, 0, 1, 1, 2]), len(declared)))
     kind, column = rng.choice(["count", "count", "column", "distinct"]), None
     amounts = [(source, name) for source, name in columns if name in VALUES]
-    if grouped and amounts and rng.random() < 0.5:
+    several: list[tuple[str, str]] = []
+    if grouped and rng.random() < 0.3:
+        kind = "several"
+        for each in rng.choices(["count", "column", "sum", "mean"], k=rng.choice([2, 2, 3, 4])):
+            among = amounts if each in ("sum", "mean") else columns
+            place = rng.choice(among) if among and each != "count" else None
+            several.append((each if place else "count", f"{place[0].alias}.{place[1]}" if place else ""))
+    if kind == "several":
+        pass
+    elif grouped and amounts and rng.random() < 0.5:
         kind, column = rng.choice(["sum", "sum", "mean"]), rng.choice(amounts)
     elif kind == "distinct":
         column = rng.choice([pair for pair in columns if pair[1] != "w" and (grouped or pair[1] != "v")])
     elif kind == "column":
         column = rng.choice(columns)
     written = "" if column is None else f"{column[0].alias}.{column[1]}"
-    what = {
-        "count": "COUNT(*)",
-        "column": f"COUNT({written})",
-        "distinct": f"COUNT(DISTINCT {written})",
-        "sum": f"SUM({written})",
-        "mean": f"AVG({written})",
-    }[kind]
+    words = {"column": "COUNT({})", "distinct": "COUNT(DISTINCT {})", "sum": "SUM({})", "mean": "AVG({})"}
+    asked = several or [(kind, written)]
+    what = ", ".join(words.get(each, "COUNT(*)").format(of) for each, of in asked)
+    if several:
+        what = ", ".join(f"{each} AS q{i}" for i, each in enumerate(what.split(", ")))
+        written = ", ".join(dict.fromkeys(of for _, of in several if of))
     units = [f"{source.alias}.a" for source in sources if source.table != "p" and "a" in source.keys]
     differ = " OR ".join(f"{unit} <> {units[0]}" for unit in units[1:]) or "FALSE"
     by = [f"{source.alias}.{name}" for source, name in groups]
@@ -221,6 +232,7 @@ def random_question(rng: random.Random, *, grouped: bool = True) -> Question:
         tuple(f"{source.table}.{name}" for source, name in groups),
         bool(units),
         f"{with_clause}SELECT count(*) FROM (SELECT {differ} AS mixed FROM {body}) WHERE mixed",
+        tuple(several),
     )
 
 
@@ -340,6 +352,45 @@ def steps_in_cells(question: Question, rows: list[tuple[Any, ...]], plan: Any) -
     return found
 
 
+def shares_in_cells(
+    question: Question, rows: list[tuple[Any, ...]], plan: Any
+) -> list[list[tuple[Any, list[int]]]]:
+    """Return (unit, what it adds to each number) of every row, cell by cell, for several aggregates."""
+    several, groups = plan.query.measure, len(question.groups)
+    columns = list(dict.fromkeys(of for _, of in question.several if of)) or [""]
+    bounded = [{("sum", of), ("mean", of)} & set(question.several) != set() for of in columns]
+
+    def shares(entries: tuple[Any, ...]) -> list[int]:
+        found = []
+        for i, (entry, both) in enumerate(zip(entries, bounded, strict=True)):
+            missing = entry is None or (both and math.isnan(entry))
+            whole = several.whole(i)
+            if both:
+                measure = several.columns[i]
+                up = (
+                    0
+                    if missing
+                    else several.times(i) * (_steps(entry, replace(measure, kind="sum")) - measure.low)
+                )
+                found += [up, 0 if missing else whole - up]
+            else:
+                found.append(0 if missing else whole)
+            if i == several.missing:
+                found.append(whole if missing else 0)
+            if i == several.rows and ("count", "") in question.several:
+                assert sum(found[j] for j in several.shares(i)) == whole, "COUNT(*) leaves a row out"
+        return found
+
+    return [
+        [
+            (unit, shares(entries[groups:]))
+            for unit, *entries in rows
+            if all(inside(each) for inside, each in zip(cell, entries[:groups], strict=True))
+        ]
+        for cell in _cells(question.groups)
+    ]
+
+
 def _steps(entry: float, measure: Any) -> int:
     """Return a value cut to its bounds and rounded to steps; of a mean from its middle on."""
     near = entry if math.isfinite(entry) else math.copysign(2.0**60, entry)
@@ -347,17 +398,19 @@ def _steps(entry: float, measure: Any) -> int:
     return steps - measure.middle if measure.kind == "mean" else steps
 
 
-def totals(values: list[int], measure: Any) -> list[int]:
+def totals(values: list[Any], measure: Any) -> list[int]:
     """Return the numbers of a cell, from its values."""
+    if measure.kind == "several":
+        return [sum(numbers) for numbers in zip(*values, strict=True)] if values else [0] * measure.parts
     return [measure.reach * len(values), sum(values)] if measure.kind == "mean" else [sum(values)]
 
 
 def cut_units(
-    cells: list[list[tuple[Any, int]]], part: str, power: int, measure: Any, finer: int
+    cells: list[list[tuple[Any, Any]]], part: str, power: int, measure: Any, finer: int
 ) -> tuple[int, list[int]]:
     """Return how many units add more than 2^power, and all numbers where each adds no more."""
     sign = {"positive": 1, "negative": -1}.get(part)
-    held: dict[Any, list[list[int]]] = {}
+    held: dict[Any, list[list[Any]]] = {}
     for place, cell in enumerate(cells):
         for unit, value in cell:
             if unit is not None:
@@ -365,7 +418,8 @@ def cut_units(
                 held.setdefault(unit, [[] for _ in cells])[place].append(own)
     above, found = 0, [0] * (len(cells) * measure.parts)
     for values in held.values():
-        total = sum(len(own) if measure.kind == "mean" else sum(own) for own in values)
+        by_rows = measure.kind in ("mean", "several")
+        total = sum(len(own) if by_rows else sum(own) for own in values)
         share = min(Fraction(2**power, max(total, 1)), 1)
         above += total > 2**power
         for i, number in enumerate(number for own in values for number in totals(own, measure)):
@@ -471,9 +525,10 @@ class Databases:
                 self.insert(table, [(new, *row[1:]) for row in rows])
             yield
 
-    def cells(self, question: Question, plan: Any) -> list[list[tuple[Any, int]]]:
+    def cells(self, question: Question, plan: Any) -> list[list[tuple[Any, Any]]]:
         """Return the values of every cell by brute force, in steps, with their units."""
-        return steps_in_cells(question, self.connection.execute(question.rows).fetchall(), plan)
+        of = shares_in_cells if question.several else steps_in_cells
+        return of(question, self.connection.execute(question.rows).fetchall(), plan)
 
     def exact(self, question: Question | str, plan: Any) -> list[int]:
         """Return the numbers of a query by brute force, in steps; text is of one count."""
@@ -532,7 +587,12 @@ def check(
             assert other.at_distance(k) <= elastic.at_distance(k + 1), f"not smooth: {text}"
             assert elastic.at_distance(k) <= other.at_distance(k + 1), f"not smooth: {text}"
         if plan.method == "public":
-            assert far <= plan.stages[0].sensitivity_steps, f"planned wrongly: {text}"
+            stage = plan.stages[0]
+            if stage.noise == "gaussian":
+                far = math.isqrt(
+                    sum((x - y) ** 2 for x, y in zip(_integers(here), _integers(near), strict=True))
+                )
+            assert far <= stage.sensitivity_steps, f"planned wrongly: {text}"
         else:
             # The noise of either level hides the move, and the levels themselves are next to each other.
             assert abs(here.level - near.level) <= 1, f"the level moves too far: {text}"
@@ -579,7 +639,7 @@ def _check_cut(truncation: Any, here: Any, near: Any, text: str) -> None:
 
 
 def _check_units(
-    truncation: Any, near: Any, cells: list[list[tuple[Any, int]]], plan: Any, text: str
+    truncation: Any, near: Any, cells: list[list[tuple[Any, Any]]], plan: Any, text: str
 ) -> None:
     """Fail where units are cut otherwise than by brute force."""
     measure = plan.query.measure

@@ -105,7 +105,12 @@ REFUSED = {
     # Clauses.
     "SELECT a FROM r": "the column a in SELECT",
     "SELECT * FROM r": "STAR in SELECT",
-    "SELECT COUNT(*), COUNT(*) FROM r": "one aggregate",
+    "SELECT COUNT(*), COUNT(*) FROM r": "a name of its own",
+    "SELECT b FROM r GROUP BY b": "an aggregate, got none",
+    "SELECT COUNT(*), COUNT(DISTINCT a) FROM r": "beside other aggregates",
+    "SELECT b, SUM(b) AS b, COUNT(*) FROM r GROUP BY b": "a name of its own",
+    "SELECT COUNT(*), MAX(a) FROM r": "MAX in SELECT",
+    "SELECT COUNT(*), SUM(a) FROM r": "bounds of its values must be declared",
     "SELECT MAX(a) FROM r": "MAX in SELECT",
     "SELECT COUNT(*) + 1 FROM r": "ADD in SELECT",
     "SELECT COUNT(*) FILTER (WHERE a = 1) FROM r": "FILTER in SELECT",

@@ -152,6 +152,61 @@ class FromTheData(Asked):
     made = CutAtTheLargest
 
 
+class SharesApart(Asked):
+    """Planted bug: both shares of a value are rounded up, and add up to more than the whole."""
+
+    def read(self, data: Database) -> tuple[SQLPlan, Any, PrivateSQL]:
+        plan, private, sql = super().read(data)
+        numbers = np.asarray(private.numbers)
+        return plan, private._replace(numbers=numbers + numbers // 4), sql
+
+
+def several_entries(first: Database) -> Iterator[Entry]:
+    """Yield several aggregates of one query: of one column with COUNT(*), and of two under Gaussian noise."""
+    declared = {"categories": {"r.b": [0, 1]}, "bounds": {"r.a": (0, 3), "r.b": (0, 1)}}
+    rows = [(0, 0), (3, 1), (1, 1), (None, 1), (2, 2)]
+    texts = {
+        "Laplace": ("SELECT b, COUNT(*), SUM(a), AVG(a) FROM r GROUP BY b", {"epsilon": 1.0}),
+        "Gaussian": ("SELECT COUNT(b), SUM(a), SUM(b) FROM r", {"epsilon": 1.0, "delta": 1e-2}),
+    }
+    for law, (text, options) in texts.items():
+        asked = Asked(text, **options, **declared)
+        plan = asked.read(first)[0]
+        stage = plan.stages[0]
+        assert isinstance(stage, Stage) and stage.noise == law.lower()
+        half = replace(plan, stages=(replace(stage, sensitivity_steps=stage.sensitivity_steps // 2),))
+        pair = first, replaced(first, "r", 0, (3, 1))
+        yield entry(
+            asked,
+            f"SQL, several aggregates, {law}",
+            pair,
+            0.2,
+            proof="several-aggregates.md",
+            integers=numbers(asked),
+            pairs=lambda: small(rows, 2, "r"),
+            understated=(
+                Understated(
+                    "one row goes and none comes", half, numbers(asked), lambda pair=pair: iter([pair])
+                ),
+                Understated(
+                    "shares that add up to more than the whole",
+                    plan,
+                    numbers(SharesApart(text, **options, **declared)),
+                    lambda: small(rows, 2, "r"),
+                ),
+            ),
+            bugs=(
+                PlantedBug(
+                    "a quarter of the noise",
+                    LessNoise(text, **options, **declared).draw,
+                    *pair,
+                    1.0,
+                    options.get("delta", 0.0),
+                ),
+            ),
+        )
+
+
 def entries() -> Iterator[Entry]:
     elastic = "elastic-sensitivity.md"
     rows = [(0, 0), (1, 1), (None, 1)]
@@ -202,6 +257,7 @@ def entries() -> Iterator[Entry]:
             ),
         ),
     )
+    yield from several_entries(first)
     for law, options in (
         ("pure", {"epsilon": 1.0, "interval": False}),
         ("Laplace", {"epsilon": 2.0, "delta": 1e-2}),

@@ -1,0 +1,194 @@
+"""Several aggregates of one query: what they cost, what they answer, and intervals that cover."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+
+from dpstats.errors import DPStatsError, InvalidParameter
+from dpstats.release.session import Session
+from dpstats.sql import PrivateAnswers, PrivateSQL
+from dpstats.sql.several import all_answered
+from tests.nets.statements import wrong_rates
+
+DECLARED: dict[str, Any] = {
+    "bounds": {"r.x": (-2, 8), "r.y": (1, 3), "r.n": (0, 4)},
+    "categories": {"r.g": [0, 1, 2, 3]},
+}
+TEXT = "SELECT g, COUNT(*), COUNT(y), SUM(x), AVG(x), SUM(n) AS total FROM r GROUP BY g"
+
+
+@pytest.fixture(scope="module")
+def connection() -> Any:
+    made = duckdb.connect()
+    made.execute("CREATE TABLE r (u INTEGER, g INTEGER, x DOUBLE, y INTEGER, n INTEGER NOT NULL, k INTEGER)")
+    made.execute(
+        "INSERT INTO r SELECT i % 60, i % 3, (i % 13) - 3.0, CASE WHEN i % 5 > 0 THEN i % 4 END, i % 6, i % 17 "
+        "FROM range(900) t(i)"
+    )
+    made.execute("CREATE TABLE s AS SELECT i::INTEGER AS k FROM range(17) t(i)")
+    return made
+
+
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "cells": (TEXT, {}),
+    "one cell": (TEXT.replace("SELECT g, ", "SELECT ").replace(" GROUP BY g", ""), {"epsilon": 0.05}),
+    "Gaussian": (TEXT, {"delta": 1e-2}),
+    "smooth": ("SELECT COUNT(*), SUM(n) AS total, AVG(n) FROM r JOIN s USING (k)", {"epsilon": 20.0}),
+    "smooth, Laplace": ("SELECT COUNT(*), AVG(n) FROM r JOIN s USING (k)", {"epsilon": 20.0, "delta": 1e-3}),
+    "units": (TEXT, {"unit": "u", "public_tables": ["s"], "epsilon": 8.0}),
+    "hardly any noise": (TEXT, {"epsilon": 1e5}),
+}
+
+
+def answers(connection: Any, name: str, times: int, **options: Any) -> list[PrivateAnswers]:
+    """Return answers to one query with simulated noise, read once."""
+    text, more = CASES[name]
+    made = PrivateSQL(connection, **{"epsilon": 1.0, **DECLARED, **more, **options})
+    query = made._parsed(text)
+    plan = made._planned(query)
+    private, rng, found = made._read(query, plan), np.random.default_rng(len(name)), []
+    for _ in range(times):
+        with Session.simulated(plan, rng) as session:
+            made._release(private, plan, session)
+        found.append(all_answered(plan.query, plan, session.released, plan.guarantee))
+    return found
+
+
+def truth(connection: Any, name: str, answer: PrivateAnswers) -> np.ndarray:
+    """Return what intervals are for; NaN for means of no rows. Units have 15 rows each, in one cell."""
+    text = CASES[name][0]
+    for column, (low, high) in (("x", (-2, 8)), ("n", (0, 4))):
+        text = text.replace(f"({column})", f"(least(greatest({column}, {low}), {high}))")
+    rows = connection.execute(text).fetchall()
+    if not answer.names:
+        return np.array(rows[0], dtype=float)
+    by_cell = {row[0]: row[1:] for row in rows}
+    empty = [math.nan if "mean" in label else 0.0 for label in answer.labels]
+    found = np.array([by_cell.get(cell, empty) for (cell,) in answer.cells], dtype=float)
+    if answer.thresholds:
+        means = ["mean" in label for label in answer.labels]
+        found = np.where(means, found, found * min(answer.thresholds[0] / 15, 1.0))
+    return found.T.ravel()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_intervals_miss_as_often_as_they_state(connection: Any, name: str) -> None:
+    misses = []
+    for answer in answers(connection, name, 10 if name.startswith("smooth") else 40):
+        true = truth(connection, name, answer)
+        low, high = answer.confidence_interval(0.8)
+        # A sum has values that are rounded, and the parts of units are whole numbers.
+        allowed = 1e-4 if answer.method != "smooth" else 0.2
+        misses.append([low > true + allowed, high < true - allowed])
+        if name == "hardly any noise":
+            assert np.nanmax(np.abs(np.ravel(answer.values.T) - true)) < 0.02
+    # Fewer misses are right for means, and for noise of a private scale.
+    assert wrong_rates(misses, 0.1, 0.0) == []
+    rates = np.mean(misses, axis=(0, 1))
+    if answer.method == "public" and name != "hardly any noise":
+        assert np.all(rates[["mean" not in label for label in answer.labels for _ in answer.cells]] > 0.005)
+
+
+def test_three_aggregates_have_the_noise_of_the_sum() -> None:
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE v (g INTEGER, x INTEGER NOT NULL)")
+    connection.execute("INSERT INTO v SELECT i % 2, i % 3 FROM range(100) t(i)")
+    declared: dict[str, Any] = {"bounds": {"v.x": (0, 2)}, "categories": {"v.g": [0, 1]}, "random_state": 0}
+    sql = PrivateSQL(connection, epsilon=1.0, **declared)
+    answer = sql.query("SELECT g, COUNT(*), SUM(x), AVG(x) FROM v GROUP BY g")
+    assert isinstance(answer, PrivateAnswers) and answer.raw.shape == (2, 2)
+    # In half-widths of the bounds a sum has the figure 4 sqrt(2).
+    error = answer.standard_error_[::2]
+    assert error[:2] == pytest.approx([4.0, 4 * math.sqrt(2)], rel=1e-3) and 0.01 < error[2] < 1
+    alone = sql.query("SELECT g, SUM(x) FROM v GROUP BY g").standard_error_[0]
+    assert error[1] == pytest.approx(alone, rel=5e-3)
+    assert answer.guarantee == sql.plan_for("SELECT COUNT(*) FROM v").guarantee
+
+
+def test_count_of_all_rows_needs_a_third_number_where_values_may_be_missing(connection: Any) -> None:
+    sql = PrivateSQL(connection, epsilon=1.0, random_state=0, **DECLARED)
+    nullable = sql.plan_for("SELECT COUNT(*), SUM(y) FROM r").query.measure
+    assert (nullable.parts, nullable.missing) == (3, 0)
+    required = sql.plan_for("SELECT SUM(y), COUNT(*), AVG(n) FROM r").query.measure
+    assert (required.parts, required.missing, required.rows) == (4, None, 1)
+    real = sql.plan_for("SELECT SUM(x), COUNT(*) FROM r").query.measure
+    assert real.missing == 0
+    assert sql.plan_for("SELECT SUM(y), AVG(y), COUNT(y) FROM r").query.measure.parts == 2
+    assert "NOT NULL in the table" in str(sql.query("SELECT COUNT(*), SUM(y) FROM r"))
+
+
+def test_gaussian_noise_is_taken_where_it_is_smaller(connection: Any) -> None:
+    laplace = PrivateSQL(connection, epsilon=1.0, delta=1e-9, **DECLARED).plan_for(
+        "SELECT SUM(n), AVG(n) FROM r"
+    )
+    assert laplace.stages[0].noise == "laplace" and laplace.guarantee.delta == 0
+    (answer,) = answers(connection, "Gaussian", 1)
+    assert answer.off.law == "gaussian" and answer.guarantee.delta == 1e-2 and "Gaussian" in str(answer)
+
+
+def test_wholes_of_columns_are_nearly_equal(connection: Any) -> None:
+    for epsilon in (1.0, 1e-7):
+        made = PrivateSQL(connection, epsilon=epsilon, **DECLARED).plan_for(TEXT).query.measure
+        wholes = [made.whole(i) for i in range(len(made.columns))]
+        assert max(wholes) <= 2**made.bits and min(wholes) > 0.85 * max(wholes)
+
+
+@pytest.mark.parametrize("name", ["cells", "one cell", "Gaussian", "smooth", "units"])
+def test_answers_have_every_form_and_tests_that_agree_with_intervals(connection: Any, name: str) -> None:
+    (answer,) = answers(connection, name, 1)
+    found = answer.estimates()
+    low, high = answer.confidence_interval(0.9)
+    step = np.maximum(np.abs(high - low) * 1e-3, 1e-7)
+    ends = found.distribution.box
+    for at, beyond in ((low - step, "low"), (high + step, "high")):
+        inside = np.clip(at, *ends)
+        out = inside < low if beyond == "low" else inside > high
+        assert np.all(answer.test(inside).pvalue[out] <= 0.1 * (1 + 1e-2))
+    assert np.all(answer.test(found.estimate).pvalue > 0.1)
+    wide = answer.confidence_interval(0.9, simultaneous=True)
+    assert np.all(wide.low <= low) and np.all(wide.high >= high)
+    frame, said = answer.to_frame(0.9), json.loads(json.dumps(answer.to_dict(0.9)))
+    np.testing.assert_allclose(frame["low"], low)
+    assert list(dict.fromkeys(frame["aggregate"])) == list(answer.labels)
+    assert len(said["rows"]) == answer.values.size
+    assert pickle.loads(pickle.dumps(found)).to_dict() == found.to_dict()
+    records = answer.records(0.9)
+    assert len(records) == len(answer.cells) and records[0][f"{answer.labels[0]}_low"] == low[0]
+    assert answer[answer.labels[-1]].tolist() == answer.values[:, -1].tolist()
+    with pytest.raises(InvalidParameter, match="label must be one of count"):
+        answer["nothing"]
+
+
+def test_without_an_interval_nothing_is_said_of_the_noise(connection: Any) -> None:
+    (answer,) = answers(connection, "smooth", 1, interval=False)
+    assert set(answer.records()[0]) == set(answer.labels) and "95%" not in str(answer)
+    with pytest.raises(DPStatsError, match="interval=False"):
+        answer.confidence_interval()
+
+
+def test_a_mean_of_next_to_no_rows_is_anything() -> None:
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE v AS SELECT 1.0::DOUBLE AS x, 0 AS g FROM range(3) t(i)")
+    declared: dict[str, Any] = {"bounds": {"v.x": (0, 1)}, "categories": {"v.g": [0, 1]}}
+    covered = 0
+    sql = PrivateSQL(connection, epsilon=0.1, random_state=np.random.default_rng(0), **declared)
+    for _ in range(60):
+        answer = sql.query("SELECT g, COUNT(x), AVG(x) FROM v GROUP BY g")
+        interval = answer.confidence_interval(0.9)
+        covered += bool(interval.low[2] <= 1.0 <= interval.high[2])
+        assert 0 <= interval.low[2] <= answer.values[0, 1] <= interval.high[2] <= 1
+    # At least 90%: fewer than 46 of 60 has a probability of 0.001.
+    assert covered >= 46
+
+
+def test_a_race_is_refused(connection: Any) -> None:
+    made = PrivateSQL(connection, epsilon=1.0, unit="u", public_tables=["s"], truncation="race", **DECLARED)
+    with pytest.raises(InvalidParameter, match="race"):
+        made.query("SELECT COUNT(*), SUM(n) FROM r")
