@@ -124,7 +124,8 @@ def test_whatever_has_a_summary_is_a_page(name: str, tmp_path: Path) -> None:
     made = MADE[name](3)
     text = made.to_html(tmp_path / "page.html").read_text()
     # Simulated noise is said where it is, at the top or in a note.
-    assert SIMULATED in text
+    # As a notice, beside what the summary says of it.
+    assert f'<p class="notice" role="note">{SIMULATED}</p>' in text
     assert check_page(text) == []
     assert made.summary().title in text
     for note in getattr(getattr(made, "plan_", None), "notes", list)():

@@ -46,7 +46,7 @@ _MOST_TOGETHER = 20
 """Number of quantiles from which halving has the smaller errors."""
 _MOST_POINTS = 200
 
-_ANY = "coverage='any' holds for every distribution."
+_ANY = "For any distribution, set coverage='any'."
 _ANY_DROPPED = "PrivateDistribution(missing='drop') has intervals for every distribution."
 
 Numbers = NDArray[np.float64]
@@ -341,30 +341,32 @@ class PrivateQuantile(OneColumn[QuantilePlan]):
             plan = observed_plan(plan, int(plan.anchor(self.rows_)))
         if plan.halving:
             notes.append(
-                "Chosen level by level: where many rows are tied at one value, quantiles above it come out too high."
+                "Quantiles are chosen level by level. If many rows are tied at one value, quantiles above it are too "
+                "high."
             )
         notes += plan.unseparated_note()
         if plan.confidence_level is None:
             return notes
         if plan.coverage == "any":
             notes.append(
-                "Intervals hold for independent rows of any law. An end at a bound failed its check, or could not pass."
+                "Intervals hold for independent rows of any distribution. A limit at a bound failed its check, or "
+                "could not pass it."
             )
         else:
             notes.append(
-                "Intervals hold for independent rows of a law without a gap beside the quantile, such as between two "
-                f"groups of rows far apart; {_ANY_DROPPED if plan.dropped else _ANY}"
+                "Intervals assume independent rows and no gap in the distribution near the quantile, such as between "
+                f"two clusters. {_ANY_DROPPED if plan.dropped else _ANY}"
             )
         if plan.crowded:
             where = ", ".join(f"{q:g}" for q in plan.crowded)
             notes.append(
-                f"Few rows for this epsilon about q = {where}: a rank is off by more than {100 * CROWDED:g}% of the "
-                "rows on the nearer side. Intervals there may cover less than they say."
+                f"Few rows for this epsilon about q = {where}: a rank error exceeds {100 * CROWDED:g}% of the rows on "
+                "the nearer side. Intervals there may undercover."
             )
         if len(plan.q) > 1:
-            notes.append("Each interval covers on its own.")
+            notes.append("Intervals are not simultaneous.")
         if np.any((self.low_ == plan.grid.low) | (self.high_ == plan.grid.high)):
-            notes.append("An end that is a bound says no more than that.")
+            notes.append("A limit that equals a bound has no further information.")
         return notes
 
 

@@ -142,3 +142,10 @@ def test_a_huge_epsilon_runs_or_is_refused(epsilon: float) -> None:
     for level in (None, 0.95):
         with pytest.raises(InvalidParameter, match="epsilon is too large"):
             PrivateMedian(bounds=(0, 100), epsilon=epsilon, delta=0, confidence_level=level).fit(x)
+
+
+@pytest.mark.parametrize("missing", [0, 1, 100, 900])
+def test_without_noise_the_median_of_observed_rows_is_that_of_the_sample(missing: int) -> None:
+    rows = np.concatenate([np.arange(101.0), np.full(missing, np.nan)])
+    made = PrivateMedian(epsilon=1e4, bounds=(0, 100), missing="drop", random_state=0).fit(rows)
+    assert made.median_ == pytest.approx(50.0, abs=0.1)

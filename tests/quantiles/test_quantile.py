@@ -172,7 +172,7 @@ def test_halving_has_no_point_near_a_bound() -> None:
 def test_ends_without_rows_for_them_are_bounds() -> None:
     made = PrivateQuantile(bounds=(0, 9), random_state=0).fit([1.0, 2.0, 3.0, 4.0])
     assert (made.low_, made.high_) == (0.0, 9.0)
-    assert "An end that is a bound says no more than that." in made.summary().notes
+    assert "A limit that equals a bound has no further information." in made.summary().notes
 
 
 def test_intervals_are_of_the_planned_level() -> None:
@@ -201,8 +201,8 @@ def test_the_summary_says_what_it_rests_on() -> None:
     def notes(**options: object) -> str:
         return str(PrivateQuantile(bounds=(-5, 5), random_state=0, **options).fit(x).summary())
 
-    assert "without a gap" in " ".join(notes().split())
-    assert "of any law" in " ".join(notes(coverage="any").split())
+    assert "no gap in the distribution" in " ".join(notes().split())
+    assert "of any distribution" in " ".join(notes(coverage="any").split())
     assert "Few rows for this epsilon about q = 0.5" in " ".join(notes(epsilon=0.2, step=1).split())
     assert "Too few rows lie between q = 0.5 and a bound" in " ".join(notes(epsilon=0.05).split())
     assert "tied" in " ".join(notes(q=[0.3, 0.6], method="halving", confidence_level=None).split())

@@ -10,6 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "validation" / "studies"))
 import group_means as study
+import group_quantiles
 
 # Two hundred runs: a standard error of .015 for a level, and less for coverage over groups.
 RUNS = 200
@@ -53,3 +54,17 @@ def test_the_report_has_every_cell() -> None:
     cells = study.study((2,), (500,), (1.0,), 40)
     report = study.as_markdown(cells, 40, 1e-6, "command")
     assert report.count("\n| ") == 1 + len(cells) == 7 and "Over cells" in report
+
+
+def test_the_study_of_quantiles_of_groups_counts_coverage(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = group_quantiles.cell("lognormal", (1000, 300), 0.5, 1.0, 40, 0)
+    # 80 intervals: fewer than 65 cover with probability below 1e-5.
+    assert found.groups > 0.8 and found.difference > 0.75 and found.missing == 0.0
+    assert 0.9 < found.length < 1.6
+    few = group_quantiles.cell("lognormal", (300, 300), 0.9, 0.5, 4, 0)
+    assert (few.groups, few.missing, few.warned) == (1.0, 1.0, 1.0)
+    monkeypatch.setattr(group_quantiles, "SIZES", ((300, 300),))
+    page = group_quantiles.report(2, 0, ["Poisson(4)"])
+    assert page.count("| Poisson(4) |") == len(group_quantiles.CASES)
+    # Order statistics of 1, ..., 100 without privacy.
+    assert group_quantiles.without_privacy(np.arange(1.0, 101.0), 0.5) == 20.0

@@ -40,7 +40,6 @@ def test_naive_tests_are_scipys_and_have_power() -> None:
 def test_the_study_of_tables_runs_and_goes_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tables, "SIMULATIONS", 99)
     monkeypatch.setattr(tables, "DEFAULT", 199)
-    monkeypatch.setattr(tables, "POWERS", tables.POWERS[2:])
     monkeypatch.setattr(tables, "EFFECTS", tables.EFFECTS[:9])
     kept = tmp_path / "cells"
     found = tables.study(12, small=True, kept=kept)
@@ -60,6 +59,16 @@ def test_the_study_of_tables_runs_and_goes_on(monkeypatch: pytest.MonkeyPatch, t
     # 48 groups a cell, at .95: fewer than 36 with probability below 1e-7.
     assert min(row[0] for row in found["shares"].values()) > 0.7
     assert max(row[0] for row in found["level"].values()) < 0.6
+
+
+def test_powers_are_beside_their_levels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "SIMULATIONS", 99)
+    page = tables.powers(8, cells=[((2, 2), "uniform", 2000, 1.0, 0.6)])
+    row = page.splitlines()[-1]
+    found = [tuple(map(float, cell.rstrip(")").split(" ("))) for cell in row.strip("| ").split(" | ")[5:]]
+    assert len(found) == len(tables.TESTS)
+    # Without noise and with little of it, a strong dependence is found; of eight independent tables five are not.
+    assert all(found[place][0] == 1.0 for place in (0, 1, 3)) and all(level <= 0.5 for _, level in found)
 
 
 def test_levels_powers_and_coverage_of_proportions_are_computed() -> None:

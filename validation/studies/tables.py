@@ -16,6 +16,7 @@ import argparse
 import itertools
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -133,8 +134,18 @@ def levels_block(
     return found.tolist()
 
 
+TESTS = (
+    "ours",
+    "naive, simulated",
+    "ours, Gaussian noise",
+    "not private",
+    "ours, stated proportions",
+    "Pearson's, simulated",
+)
 POWERS = (
+    ((3, 3), "uniform", 200, 0.5, 0.35),
     ((3, 3), "uniform", 1000, 0.1, 0.35),
+    ((2, 2), "uniform", 200, 0.1, 0.4),
     ((4, 5), "sparse", 1000, 1.0, 0.35),
     ((2, 2), "skewed", 200, 0.5, 0.4),
 )
@@ -149,11 +160,11 @@ def power_block(
     size: int,
     rng: np.random.Generator,
 ) -> list[float]:
-    """Return how many false null hypotheses are rejected: by ours, the naive statistic simulated, ours with Gaussian
-    noise, the test of the exact table, ours of the stated shares of independence, and plain chi-square of these."""
-    shares, null = dependent(shape, kind, strength), independent(shape, kind)
-    noise, other, found = laplace(epsilon), gaussian(epsilon), np.zeros(6)
-    for _ in range(size):
+    """Return how many null hypotheses are rejected: false ones by each of `TESTS`, then true ones by each of them."""
+    null = independent(shape, kind)
+    noise, other, found = laplace(epsilon), gaussian(epsilon), np.zeros((2, len(TESTS)))
+    for row, _ in itertools.product((0, 1), range(size)):
+        shares = null if row else dependent(shape, kind, strength)
         exact, counts = released(shares, n, noise, rng)
         cells = cells_of(counts, n, noise)
         normal = cells_of(exact + other.draw(rng, shape), n, other)
@@ -165,8 +176,8 @@ def power_block(
             fit_pvalue(cells, null, SIMULATIONS)[1],
             _plain_fit(counts, n, noise, null, rng),
         )
-        found += np.array(pvalues) <= LEVEL
-    return found.tolist()
+        found[row] += np.array(pvalues) <= LEVEL
+    return found.ravel().tolist()
 
 
 def _plain_fit(counts: Floats, n: int, noise: CountNoise, shares: Floats, rng: np.random.Generator) -> float:
@@ -229,7 +240,6 @@ def study(
     grid = list(itertools.product(SHAPES, KINDS, SIZES, EPSILONS))
     parts: dict[str, tuple[Any, list[tuple], int]] = {
         "level": (levels_block, grid, replications),
-        "power": (power_block, list(POWERS), replications),
         "shares": (share_block, list(SHARES), 4 * replications),
         "effects": (effect_block, list(EFFECTS), max(replications // 4, 2)),
     }
@@ -301,15 +311,8 @@ def as_markdown(found: dict[str, dict[tuple, Floats]], replications: int, comman
             for (shape, kind, n, epsilon), row in found["again"].items()
         ),
         "",
-        "## Power",
-        "",
-        "| table | margins | n | epsilon | strength | ours | naive, simulated | ours, Gaussian noise | not private | "
-        "ours, stated proportions | Pearson's, simulated |",
-        "|---" * 11 + "|",
+        "Power: [table_powers.md](table_powers.md).",
     ]
-    for (shape, kind, n, epsilon, strength), row in found["power"].items():
-        numbers = " | ".join(f"{value:.3f}" for value in row)
-        lines.append(f"| {_size(shape)} | {kind} | {n} | {epsilon:g} | {strength:g} | {numbers} |")
     least = min(shares, key=lambda cell: shares[cell][0])
     few = np.sqrt(0.05 * 0.95 / (4 * replications))
     lines += [
@@ -341,6 +344,31 @@ def as_markdown(found: dict[str, dict[tuple, Floats]], replications: int, comman
     return "\n".join([*lines, ""])
 
 
+def powers(replications: int, *, seed: int = 2026, jobs: int = 1, cells: Sequence[tuple] = POWERS) -> str:
+    """Return the report of the powers and levels of all tests."""
+    command = f"python validation/studies/tables.py --power --replications {replications} --seed {seed}"
+    lines = [
+        "# Contingency tables: power of tests, and their level",
+        "",
+        f"{time.strftime('%Y-%m-%d')}, dpstats {dpstats.__version__}, numpy {np.__version__}; simulated noise; "
+        f"{replications} tables a cell, {SIMULATIONS} simulations a test.",
+        "",
+        f"    {command}",
+        "",
+        f"Power of tests at .05, and in brackets their level on independent tables (one standard error of a level of "
+        f".05: {np.sqrt(0.05 * 0.95 / replications):.4f}). A power beside a level above .05 is no merit.",
+        "",
+        "| table | margins | n | epsilon | strength | " + " | ".join(TESTS) + " |",
+        "|---" * (5 + len(TESTS)) + "|",
+    ]
+    for place, cell in enumerate(cells):
+        (shape, kind, n, epsilon, strength) = cell
+        found = rates(power_block, cell, replications, (seed, *b"power", place), jobs).reshape(2, -1)
+        numbers = " | ".join(f"{power:.3f} ({level:.3f})" for power, level in found.T)
+        lines.append(f"| {_size(shape)} | {kind} | {n} | {epsilon:g} | {strength:g} | {numbers} |")
+    return "\n".join([*lines, ""])
+
+
 def _range(rows: dict[tuple, Floats], place: int) -> str:
     values = [row[place] for row in rows.values()]
     return f"{min(values):.3f} to {max(values):.3f}"
@@ -364,7 +392,14 @@ def main() -> None:
         "--kept", type=Path, help="a file of cells that are done: a run that was stopped goes on"
     )
     parser.add_argument("--no-write", action="store_true")
+    parser.add_argument("--power", action="store_true", help="power and level of all tests, alone")
     options = parser.parse_args()
+    if options.power:
+        text = powers(options.replications, seed=options.seed, jobs=options.jobs)
+        print(text)
+        if not options.no_write:
+            RESULTS.with_name("table_powers.md").write_text(text, encoding="utf-8")
+        return
     found = study(options.replications, seed=options.seed, jobs=options.jobs, kept=options.kept)
     asked = f"--replications {options.replications} --seed {options.seed}"
     text = as_markdown(found, options.replications, f"python validation/studies/tables.py {asked}")
