@@ -257,7 +257,7 @@ class PrivateAnswers(HasEstimates, Exported):
     >>> answers.labels
     ('count_days', 'sum_days', 'mean_days')
     >>> answers["mean_days"].round(1)
-    array([4.5, 4.5, 4.5])
+    array([4.5, 4.6, 4.3])
     """
 
     names: tuple[str, ...]

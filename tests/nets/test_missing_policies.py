@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 import dpstats.groups
 import dpstats.means
-from dpstats.groups import GroupMeans, MeanPerRow
+from dpstats.groups import GroupMeans, GroupQuantiles, MeanPerRow
 from dpstats.identity import L1ExtensionTest, RowDistanceTest, SpatialSignTest
 from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
 from dpstats.release.estimator import PrivateEstimator
@@ -84,6 +84,21 @@ def test_estimates_without_the_rows_that_have_missing_entries_say_so(name: str) 
         assert about_missing("drop") in text
 
 
+def test_quantiles_of_groups_without_missing_rows_say_so() -> None:
+    made = GroupQuantiles(groups=["a", "b"], bounds=(-3, 7), epsilon=20.0, missing="drop", **SEED)
+    fitted = made.fit(HOLES[:, 0], LABELS)
+    between = fitted.difference("a", "b").confidence_interval().estimand
+    for text in (
+        fitted.estimand_,
+        fitted.confidence_interval().estimand,
+        between,
+        one_line(fitted.summary()),
+    ):
+        assert about_missing("drop") in text
+    complete = clone(made).set_params(missing="error").fit(X[:, 0], LABELS)
+    assert "issing" not in complete.estimand_ and "issing" not in str(complete.summary())
+
+
 @pytest.mark.parametrize("name", TESTS)
 def test_identity_tests_with_missing_rows_say_so(name: str) -> None:
     fitted = clone(TESTS[name]).set_params(missing="center").fit(HOLES)
@@ -100,7 +115,7 @@ def test_nothing_is_said_where_missing_entries_are_refused(name: str) -> None:
 
 
 def test_every_estimator_with_a_choice_is_in_the_table() -> None:
-    known = {type(made).__name__ for made, _ in [*CENTERED.values(), *DROPPED.values()]}
+    known = {type(made).__name__ for made, _ in [*CENTERED.values(), *DROPPED.values()]} | {"GroupQuantiles"}
     found = {
         kind.__name__
         for module in (dpstats.means, dpstats.groups)
