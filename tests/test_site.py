@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import re
@@ -99,6 +100,35 @@ def test_public_things_have_docstrings_and_classes_examples(package: str) -> Non
         assert thing.__doc__, f"{package}.{name} has no docstring"
         if inspect.isclass(thing) and name != "DPStatsError":  # a base that is never raised
             assert ">>> " in thing.__doc__, f"{package}.{name} has no example"
+
+
+def unindented(text: str) -> list[str]:
+    """Return the lines of a docstring that go on with an item of a list, and stand no further in than its bullet."""
+    found, bullet = [], None
+    for line in text.splitlines():
+        inset = len(line) - len(line.lstrip())
+        if line.lstrip().startswith("* "):
+            bullet = inset
+        elif not line.strip():
+            bullet = None
+        elif bullet is not None and inset <= bullet:
+            # A parameter after its list stands further out.
+            found += [line.strip()] if inset == bullet else []
+            bullet = None
+    return found
+
+
+def test_items_of_lists_in_docstrings_are_indented() -> None:
+    assert unindented("Two:\n\n* one\nline\n* two\n  lines\n\nText.") == ["line"]
+    package = Path(dpstats.__file__).parent
+    found = {
+        f"{path.relative_to(package)}: {line}"
+        for path in package.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        for line in unindented(ast.get_docstring(node) or "")
+    }
+    assert found == set()
 
 
 @pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)

@@ -161,8 +161,8 @@ class CompleteCases(TransformerMixin, PrivateEstimator[ReleasePlan]):
 
         Returns
         -------
-        ndarray or data frame of shape (n_rows_, n_features)
-            Private rows of float64, in the container of ``X``.
+        ndarray or data frame
+            Private rows of float64, in the container of ``X``: ``n_rows_`` rows of n_features columns.
 
         Raises
         ------

@@ -120,7 +120,7 @@ class PrivateVariance(ColumnEstimator[PrivateVariancePlan]):
         Treatment of NaN and infinite entries:
 
         * "error": raise `InvalidData`. The error reveals that such an entry exists, which the guarantee does
-        not cover.
+          not cover.
         * "drop": leave out the row. The number of remaining rows is private. It is released together with the sums,
           without additional noise, and the estimate is a ratio of the two. Not available
           with ``interval="normal"``.
