@@ -124,6 +124,10 @@ def _aggregate(node: Any, scope: Scope, catalogue: Catalogue) -> Measure:
             if inner is not None:
                 allow_only(inner)
             return Measure("count")
+        if kind_of(inner) == "Literal":
+            # COUNT(1) counts every row: a literal is never missing.
+            allow_only(inner, "this", "is_string")
+            return Measure("count")
         if kind_of(inner) == "Distinct":
             allow_only(inner, "expressions")
             if len(inner.expressions) != 1:

@@ -82,6 +82,14 @@ class Not:
 
 
 @dataclass(frozen=True)
+class Holds:
+    """A condition that is TRUE, or FALSE: an unknown one is neither."""
+
+    of: Condition
+    value: bool
+
+
+@dataclass(frozen=True)
 class All:
     """All of several."""
 
@@ -95,7 +103,7 @@ class Either:
     of: tuple[Condition, ...]
 
 
-Condition = Compare | Between | Among | Like | Missing | Flag | Constant | Not | All | Either
+Condition = Compare | Between | Among | Like | Missing | Flag | Constant | Not | Holds | All | Either
 
 
 def written(condition: Condition, name: Callable[[Column], str], bind: Callable[[Literal], str]) -> str:
@@ -122,6 +130,8 @@ def written(condition: Condition, name: Callable[[Column], str], bind: Callable[
             return "TRUE" if value else "FALSE"
         case Not(of):
             return f"(NOT ({inner(of)}))"
+        case Holds(of, value):
+            return f"(({inner(of)}) IS {'TRUE' if value else 'FALSE'})"
         case All(parts):
             return "(" + " AND ".join(f"({inner(part)})" for part in parts) + ")"
         case Either(parts):

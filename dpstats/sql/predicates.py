@@ -16,6 +16,7 @@ from dpstats.sql.conditions import (
     Constant,
     Either,
     Flag,
+    Holds,
     Like,
     Literal,
     Missing,
@@ -50,8 +51,11 @@ def condition_of(node: Any, scope: Scope) -> Condition:
         return Flag(known.column)
     if kind == "Is":
         allow_only(node, "this", "expression")
+        if kind_of(node.expression) == "Boolean":
+            allow_only(node.expression, "this")
+            return Holds(condition_of(node.this, scope), bool(node.expression.this))
         if kind_of(node.expression) != "Null":
-            refuse("IS", "only IS NULL and IS NOT NULL are read")
+            refuse("IS", "only IS NULL, IS TRUE, IS FALSE and their negations are read")
         return Missing(column_of(node.this, scope).column)
     if kind == "Between":
         allow_only(node, "this", "low", "high")

@@ -298,7 +298,7 @@ def condition(rng: random.Random, names: list[tuple[str, tuple[str, ...]]], dept
     """Return a condition on keys of some sources."""
     alias, columns = rng.choice(names)
     column = f"{alias}.{rng.choice(columns)}" if alias else rng.choice(columns)
-    kind = rng.randrange(9 if depth < 2 else 6)
+    kind = rng.randrange(10 if depth < 2 else 6)
     if kind == 0:
         return f"{column} IS {rng.choice(['', 'NOT '])}NULL"
     if kind == 1:
@@ -313,6 +313,8 @@ def condition(rng: random.Random, names: list[tuple[str, tuple[str, ...]]], dept
         return f"{column} {rng.choice(['=', '<>', '<=', '>'])} {rng.choice([0, 1])}"
     if kind == 6:
         return f"NOT ({condition(rng, names, depth + 1)})"
+    if kind == 7:
+        return f"({condition(rng, names, depth + 1)}) IS {rng.choice(['', 'NOT '])}{rng.choice(['TRUE', 'FALSE'])}"
     return (
         f"({condition(rng, names, depth + 1)} {rng.choice(['AND', 'OR'])} {condition(rng, names, depth + 1)})"
     )

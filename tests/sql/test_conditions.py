@@ -11,6 +11,7 @@ from dpstats.sql.conditions import (
     Constant,
     Either,
     Flag,
+    Holds,
     Like,
     Literal,
     Missing,
@@ -32,6 +33,8 @@ def test_every_form_is_written() -> None:
             Flag(A),
             Constant(True),
             Constant(False),
+            Holds(Flag(A), True),
+            Not(Holds(Flag(A), False)),
         )
     )
     bound: list[object] = []
@@ -43,7 +46,7 @@ def test_every_form_is_written() -> None:
     text = written(whole, lambda column: column.name.upper(), bind)
     assert text == (
         "((((A <> B) AND ((NOT (A IS NULL))))) OR (A BETWEEN $1 AND $2) OR (B IN ($3)) OR (B LIKE $4) OR (A) "
-        "OR (TRUE) OR (FALSE))"
+        "OR (TRUE) OR (FALSE) OR (((A) IS TRUE)) OR ((NOT (((A) IS FALSE)))))"
     )
     assert bound == [1, 2, "x'--", "%"] and "x'" not in text
 

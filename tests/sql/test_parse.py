@@ -12,7 +12,7 @@ from dpstats.errors import InvalidParameter
 from dpstats.sensitivity.relations import Column, Distinct, Join, Select, Table
 from dpstats.sql import PrivateSQL
 from dpstats.sql.catalogue import BaseTable, Catalogue, ColumnType
-from dpstats.sql.conditions import All, Among, Between, Compare, Literal, Missing, Not
+from dpstats.sql.conditions import All, Among, Between, Compare, Holds, Literal, Missing, Not
 from dpstats.sql.parse import parse
 
 
@@ -101,6 +101,23 @@ def test_literals_are_converted_here() -> None:
     assert turned == All((Compare(">=", Column("r", "x"), Literal(-1.5, "DOUBLE")),))
 
 
+def test_a_condition_may_be_asked_to_be_true_or_false() -> None:
+    positive = Compare(">", Column("r", "x"), Literal(0.0, "DOUBLE"))
+    for text, expected in (
+        ("IS TRUE", Holds(positive, True)),
+        ("IS FALSE", Holds(positive, False)),
+        ("IS NOT TRUE", Not(Holds(positive, True))),
+    ):
+        found = read(f"{COUNT}r WHERE (x > 0) {text}").relation.condition
+        assert found in (expected, All((expected,)))
+
+
+@pytest.mark.parametrize("inner", ["1", "'x'", "*"])
+def test_a_count_of_a_literal_counts_rows(inner: str) -> None:
+    measure = read(f"SELECT COUNT({inner}) FROM r").measure
+    assert (measure.kind, measure.column) == ("count", None)
+
+
 REFUSED = {
     # Clauses.
     "SELECT a FROM r": "the column a in SELECT",
@@ -180,7 +197,10 @@ REFUSED = {
     COUNT + "r WHERE name ILIKE 'x'": "ILIKE",
     COUNT + "r WHERE name LIKE 'x' ESCAPE '!'": "ESCAPE",
     COUNT + "r WHERE a LIKE 'x'": "must be VARCHAR",
-    COUNT + "r WHERE a IS TRUE": "only IS NULL",
+    COUNT + "r WHERE a IS TRUE": "must be a BOOLEAN",
+    COUNT + "r WHERE (x > 0) IS DISTINCT FROM NULL": "",
+    COUNT + "r JOIN s ON (r.a = s.a) IS TRUE": "",
+    "SELECT COUNT(NULL) FROM r": "NULL where a column",
     COUNT + "r WHERE a = 'x'": "literal of its type INTEGER",
     COUNT + "r WHERE a = 1.5": "literal of its type",
     COUNT + "r WHERE a = 99999999999999999999": "literal of its type",
