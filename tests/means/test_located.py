@@ -97,3 +97,28 @@ def test_a_private_spread() -> None:
     # Rows between hard ends need no statement of a spread.
     hard = AdaptiveMean(bounds=(-10, 10), bounds_are="hard", std="private", random_state=0).fit(rows)
     assert hard.plan_.std == 10.0
+
+
+def test_a_spread_that_the_rows_refute_is_not_believed() -> None:
+    rows = np.random.default_rng(0).normal(3.0, 1.6, (20_000, 1))
+    made = AdaptiveMean(epsilon=5.0, bound=50.0, std=1.0, random_state=0).fit(rows)
+    # 1.6 less what the last ball cuts off.
+    assert 1.5 < made.std_[0] < 1.65
+    assert AdaptiveMean(epsilon=5.0, bound=50.0, std=1.7, random_state=0).fit(rows).std_[0] == 1.7
+
+
+@pytest.mark.parametrize(
+    ("n", "epsilon", "share"), [(1000, 10.0, 0.1), (1000, 1.0, 0.5), (20_000, 10.0, 0.1)]
+)
+def test_the_bias_in_hard_bounds_is_the_share_of_clipped_rows_at_the_far_end(
+    n: int, epsilon: float, share: float
+) -> None:
+    rows = (np.random.default_rng(0).random((n, 1)) < share).astype(float)
+    std = math.sqrt(share * (1 - share))
+    made = AdaptiveMean(epsilon=epsilon, bounds=(0, 1), bounds_are="hard", std=std, random_state=0).fit(rows)
+    clipped = made.plan_.screen.share(made.clipped_rows_)
+    # A clipped row may be as far from the center as the further end: half of the box at least, and all of it at most.
+    bias = made._found.safe.bias[0] * std
+    assert 0.5 * clipped <= bias <= clipped
+    if share < 0.5:
+        assert bias > 0.8 * clipped  # the center is near the lower end
