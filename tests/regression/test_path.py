@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from dpstats.regression import PrivateLinearRegression
 from dpstats.regression.design import Design
 from dpstats.regression.engine import first_path
-from dpstats.regression.plan import LAST_NORMS, LENGTHS, NORMS, regression_plan
+from dpstats.regression.plan import LAST_NORMS, LENGTHS, NORMS, ROWS, regression_plan
 
 
 def test_a_question_is_public_and_asking_changes_nothing() -> None:
@@ -66,3 +67,14 @@ def test_short_rows_count_for_less_in_directions_where_noise_leaves_their_shape(
     assert least[60_000] > least[5000]
     few = regression_plan("linear", design, 2000, 1.0, 1e-6)
     assert LENGTHS not in [stage.name for stage in few.stages]
+
+
+def test_all_that_is_released_is_per_observed_row() -> None:
+    plan = PrivateLinearRegression(x_bounds=(-1, 1), y_bounds=(-1, 1), missing="drop").plan(4000, 2)
+    path = first_path(plan)
+    path.take(ROWS, np.array([0.25]))
+    assert (path.n, path.each) == (1000.0, 4.0)
+    numbers = np.array([0.5, -0.25])
+    assert (
+        path._rescale(numbers).tolist() == path._rescale({"block": numbers})["block"].tolist() == [2.0, -1.0]
+    )
