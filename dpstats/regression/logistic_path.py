@@ -89,10 +89,7 @@ class LogisticPath(Path):
             self.separated |= name == step_name(STEPS)
 
     def _sized(self, part: Curvature, now: Curvature) -> Curvature:
-        # Allow for noise: reduce the earlier curvature only if the decrease exceeds the noise.
-        noise = 2 * math.sqrt(float(np.trace(part.variance + now.variance)))
-        ratio = (float(np.trace(now.mean)) + noise) / max(float(np.trace(part.mean)), 1e-9)
-        return part.scaled(min(max(ratio, 0.25), 1.0))
+        return part.no_larger_than(now)
 
     def _stretch(self, inverse: Inverse) -> None:
         """Lengthen the first step to the length that normal log odds imply.

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.regression.curvature import Curvature, Inverse, pooled, positive, symmetric
+from dpstats.regression.design import Design
 from dpstats.regression.movement import CURVATURE
 from dpstats.regression.plan import (
     CENTRE,
@@ -57,8 +58,6 @@ _SEEN = 4.5
 _LEVERAGES = np.geomspace(1.0, 64.0, 121)
 _CATALAN = (1, 1, 2, 5, 14)
 """Even moments of a random symmetric matrix. Repeated steps with the same curvature error accumulate like these."""
-_MODEL_ERROR = 0.02
-"""Assumed misspecification, in residual standard deviations. It limits how many long rows the radius may shorten."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +87,12 @@ class Estimate:
         Whether the coefficients of a logistic regression diverged.
     uneven : bool
         Whether the mean of the clipped residuals differs from the mean of all residuals.
+    unsettled : bool
+        Whether the last step of a log-linear regression was longer than it may be.
+    dispersion : (float, float)
+        phi and alpha of the variance phi mu + alpha mu^2 of a log-linear regression.
+    width : float
+        Clipping threshold of the residuals in the last step, in standard deviations. Only for a log-linear regression.
     """
 
     params: Floats
@@ -101,6 +106,9 @@ class Estimate:
     rows: float
     separated: bool = False
     uneven: bool = False
+    unsettled: bool = False
+    dispersion: tuple[float, float] = (math.nan, math.nan)
+    width: float = math.nan
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +131,8 @@ class Path(ABC):
 
     _changes = 0.0
     _model_off = 0.1
+    _model_error = 0.02
+    """Assumed misspecification, in residual standard deviations. It limits how many long rows the radius may shorten."""
 
     def __init__(self, plan: RegressionPlan) -> None:
         self.plan = plan
@@ -306,7 +316,7 @@ class Path(ABC):
         seen = np.where((counts > _SEEN * noise) & looked_at, counts, 0.0)
         cut = np.array([seen @ np.maximum(middles**2 - factor**2, 0.0) for factor in factors])
         information = self.n * plan.mu**2 * plan.share(step_name(STEPS))
-        costs = self.p * (16 * factors**2 / information + self.n * (_MODEL_ERROR * cut) ** 2)
+        costs = self.p * (16 * factors**2 / information + self.n * (self._model_error * cut) ** 2)
         self.leverage = float(factors[np.argmin(costs)])
         self.radius = self.leverage * (math.sqrt(self.p) if name == NORMS else typical)
 
@@ -419,13 +429,18 @@ class Path(ABC):
     def estimate(self) -> Estimate:
         """Return the estimate after all stages."""
 
+    @property
+    def _units(self) -> Design:
+        """The design that maps coefficients to the units of the data."""
+        return self.plan.design
+
     def _in_units(
         self, b: Floats, covariances: list[Floats], scale: float = math.nan, outside: float = math.nan
     ) -> Estimate:
         """Return an estimate in the units of the data, of covariances (robust, model, privacy, left)."""
         inverse = self.inverse
         assert inverse is not None
-        matrix, offset = self.plan.design.to_units(np.rint(self.shift * 2.0**X_BITS) * 2.0**-X_BITS)
+        matrix, offset = self._units.to_units(np.rint(self.shift * 2.0**X_BITS) * 2.0**-X_BITS)
         params = matrix @ b + offset
         robust, model, privacy, left = (matrix @ cov @ matrix.T for cov in covariances)
         condition = float(inverse.raised.max() / inverse.raised.min())
