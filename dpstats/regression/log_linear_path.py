@@ -245,7 +245,9 @@ class LogLinearPath(Path):
         ahead, behind = (
             family.clipped_mean(mean * math.exp(sign * step), mean, clip, dispersion) for sign in (1, -1)
         )
-        slope = np.maximum((ahead - behind) / (2 * step) / clip, 1e-9)  # of the clipped residual, in thresholds
+        slope = np.maximum(
+            (ahead - behind) / (2 * step) / clip, 1e-9
+        )  # of the clipped residual, in thresholds
         size = weight * clip
         self.curves = Curves(
             low, spacing, mean, family.std(mean, dispersion), clip, pull, size, np.zeros(points)
@@ -333,10 +335,14 @@ class LogLinearPath(Path):
         sample = positive(around @ mixed @ around)
         left = self.left + np.eye(self.p) * (_MODEL_BIAS * self.bias) ** 2
         theta = self.whitening.T @ self.b
-        sample, noise, left = (self.whitening.T @ part @ self.whitening for part in (sample, self.noise, left))
+        sample, noise, left = (
+            self.whitening.T @ part @ self.whitening for part in (sample, self.noise, left)
+        )
         theta, left = self._calibrated(theta, left)
         privacy = noise + left
-        found = self._in_units(theta, [sample + privacy, sample + privacy, privacy, left], outside=self.outside)
+        found = self._in_units(
+            theta, [sample + privacy, sample + privacy, privacy, left], outside=self.outside
+        )
         return replace(
             found,
             separated=self.separated,

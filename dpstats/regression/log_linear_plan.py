@@ -78,8 +78,7 @@ class LogLinearPlan(RegressionPlan):
 
 def rate_ends() -> NDArray[np.float64]:
     """Return the ends of the bins of rates: powers of 2, up to the largest allowed outcome, which is 1."""
-    ends: NDArray[np.float64] = 2.0 ** np.arange(-_BINS, 1)
-    return ends
+    return np.exp2(np.arange(-_BINS, 1, dtype=np.float64))
 
 
 def shares(n: int, mu: float, missing: str) -> list[tuple[str, float]]:

@@ -66,7 +66,8 @@ class Curves:
 
     def points(self) -> Floats:
         """Return the grid."""
-        return self.low + self.spacing * np.arange(self.mean.size)
+        found: Floats = np.asarray(self.low + self.spacing * np.arange(self.mean.size), dtype=np.float64)
+        return found
 
     def at(self, linear: Floats, *names: str) -> list[Floats]:
         """Return some of the functions at values of the linear predictor."""

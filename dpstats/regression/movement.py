@@ -85,7 +85,7 @@ def last_integers(name: str, p: int, n: int, bits: int, share: float) -> JointIn
 
 
 def weighted_integers(name: str, p: int, n: int, bits: int, share: float, last: bool) -> JointIntegers:
-    """Return the integers of a step whose rows have any curvature in [0, 1]: gradient, Hessian, and at last the meat."""
+    """Return the integers of a step with curvatures of rows in [0, 1]: gradient, Hessian, and in the last the meat."""
     steps, weight = 2**bits, LAST_WEIGHT if last else STEP_WEIGHT
     matrices = (CURVATURE, MEAT) if last else (CURVATURE,)
     blocks = [_gradient(p, n, steps)]

@@ -132,7 +132,7 @@ class Path(ABC):
     _changes = 0.0
     _model_off = 0.1
     _model_error = 0.02
-    """Assumed misspecification, in residual standard deviations. It limits how many long rows the radius may shorten."""
+    """Assumed misspecification, in residual standard deviations. It limits how many rows the radius may shorten."""
 
     def __init__(self, plan: RegressionPlan) -> None:
         self.plan = plan

@@ -297,4 +297,6 @@ def _moments(name: str, n: int, share: float) -> JointIntegers:
     """
     weight = free_weight(FREE_SQUARES, UNIT_BITS)
     moved = math.sqrt(box_movement((1.0, weight), 2**UNIT_BITS, "l2")) / 2**UNIT_BITS * (1 + 1e-12)
-    return JointIntegers(name, (unit_block(MEAN, n, 1.0), unit_block(SQUARES, n, 1 / weight)), math.inf, moved, share)
+    return JointIntegers(
+        name, (unit_block(MEAN, n, 1.0), unit_block(SQUARES, n, 1 / weight)), math.inf, moved, share
+    )

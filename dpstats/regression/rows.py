@@ -113,7 +113,9 @@ class Blocks:
             np.clip(z, -reach, reach, out=z)
         np.rint(z, out=z)
         y = (self.y[where] - design.y_center) / design.y_half
-        exposure = None if self.exposure is None else np.clip(self.exposure[where], *design.exposure)
+        exposure = None
+        if self.exposure is not None and design.exposure is not None:
+            exposure = np.clip(self.exposure[where], *design.exposure)
         return Block(z, np.clip(y, -1.0, 1.0), np.abs(y) > 1.0, far, exposure)
 
     def answer(self, question: Question) -> Sums:
@@ -135,7 +137,7 @@ class _Asked:
         X, y, exposure = table.X, table.y, table.exposure
         if self.drops and exposure is None:
             X, y = observed_pairs(X, y)
-        elif self.drops:
+        elif self.drops and exposure is not None:
             both, y = observed_pairs(np.column_stack([X, exposure]), y)
             X, exposure = both[:, :-1], both[:, -1]
         return Blocks(X, y, self.design, exposure).answer(self.question)
