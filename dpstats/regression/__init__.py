@@ -1,4 +1,4 @@
-"""Private regression: linear, logistic, of counts and of amounts, with standard errors, intervals and tests that count the noise."""
+"""Private regression: linear, logistic, of counts and of amounts, with intervals and tests that count the noise."""
 
 from dpstats.regression import pictures as pictures  # what pages draw
 from dpstats.regression.count_regression import PrivateCountRegression

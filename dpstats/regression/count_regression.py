@@ -15,6 +15,9 @@ from dpstats.regression.plan import RegressionPlan
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
 
+_RARE = 0.25
+"""Mean count below which most positive counts are 1."""
+
 
 @parameters
 class PrivateCountRegression(LogLinearRegression):
@@ -69,6 +72,8 @@ class PrivateCountRegression(LogLinearRegression):
         The same as in `PrivateLinearRegression`.
     identified_, privacy_share_, intercept_privacy_share_, condition_ : ndarrays
         The same as in `PrivateLinearRegression`.
+    mean_ : float
+        Mean count over rows, from the released coefficients.
     clip_width_ : float
         Clipping threshold of the residuals in the last step, in standard deviations of the outcome.
     unsettled_ : bool
@@ -120,6 +125,15 @@ class PrivateCountRegression(LogLinearRegression):
     def _report(self, released: Released, plan: RegressionPlan) -> None:
         super()._report(released, plan)
         self.dispersion_: NDArray[np.float64] = np.array([self._phi, self._alpha])
+
+    def _notes(self) -> list[str]:
+        notes = super()._notes()
+        if self.mean_ < _RARE:
+            notes.append(
+                f"Counts are rare (mean {self.mean_:.2g}). The intercept depends on how often counts exceed 1, which "
+                "clipping hides, and its interval may cover less often than stated. Slopes are not affected."
+            )
+        return notes
 
     def _variance(self) -> str:
         return f"about {self.dispersion_[0]:.2g} mean + {self.dispersion_[1]:.2g} mean^2"

@@ -74,11 +74,11 @@ class Family(ABC):
         under = self.shortfall(mean, dispersion, at - clip)
         return mean - at - over + under
 
-    def absolute(self, mean: Floats, dispersion: Dispersion, most: Floats) -> Floats:
-        """Return the expected absolute residual, clipped at ``most``."""
-        whole = 2 * self.excess(mean, dispersion, mean)
-        over = self.excess(mean, dispersion, mean + most)
-        return whole - over - self.shortfall(mean, dispersion, mean - most)
+    def absolute(self, mean: Floats, at: Floats, dispersion: Dispersion, most: Floats) -> Floats:
+        """Return the expected absolute residual y - at, clipped at ``most``, for outcomes of mean ``mean``."""
+        whole = 2 * self.excess(mean, dispersion, at) + at - mean
+        over = self.excess(mean, dispersion, at + most)
+        return whole - over - self.shortfall(mean, dispersion, at - most)
 
 
 class Counts(Family):

@@ -40,7 +40,7 @@ class PrivateGammaRegression(LogLinearRegression):
         The same as in `PrivateLinearRegression`.
     identified_, privacy_share_, intercept_privacy_share_, condition_ : ndarrays
         The same as in `PrivateLinearRegression`.
-    clip_width_, unsettled_, clipped_share_, clipped_share_std_, rows_, rows_noise_std_
+    mean_, clip_width_, unsettled_, clipped_share_, clipped_share_std_, rows_, rows_noise_std_
         The same as in `PrivateCountRegression`.
     privacy_ : PrivacyGuarantee
         Guarantee of the fit, for neighboring datasets that differ in one row. The number of rows is public.

@@ -144,7 +144,7 @@ class LogLinearRegression(BoundedOutcome[RegressionPlan], NewtonSteps):
         self.identified_ = known & (not found.separated)
         self._set_outside(found.outside, found.rows)
         self._phi, self._alpha = found.dispersion
-        self.clip_width_ = found.width
+        self.clip_width_, self.mean_ = found.width, found.typical
         self.unsettled_ = found.unsettled | found.separated
 
     def predict(self, X: Any, exposure: Any = None) -> Floats:

@@ -46,6 +46,8 @@ _MODEL_BIAS = 0.06
 """Standard deviation of the error of the expected clipped residual, as a fraction of its effect on the log mean."""
 _LEVEL_BIAS, _SLOPE_BIAS = 1.0, 0.25
 """Prior standard deviations of that error before the calibration, as fractions of the same effect."""
+_UNSEEN = 0.3
+"""Excess beyond the reach of the calibration, as a fraction of the unexpected excess within, for lognormal tails."""
 _TILT = 2.0
 """The tilt of the calibration reaches 1 at this many standard deviations of the linear predictor."""
 _CAPS = (1.5, 1.0, 1.0, 0.5)
@@ -54,6 +56,8 @@ _FARTHEST = 4.0
 """Largest standard deviation of the linear predictor."""
 _SEEN = 4.0
 """A bin of rates counts from this many standard deviations of its noise."""
+_START_ERROR = 0.3
+"""Standard deviation of the error of the log mean at the start."""
 _POINTS = 241
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
@@ -167,7 +171,9 @@ class LogLinearPath(Path):
         ends = rate_ends()
         middles = np.concatenate([[0.0], ends[1:] / math.sqrt(2), [1.0]])
         kept = np.where(counts > _SEEN * noise, counts, 0.0)
-        mean = max(float(kept @ middles) / max(float(kept.sum()), 0.1), 1e-4, noise / largest)
+        # Rarer outcomes than one in the noise are not seen. An outcome is at least one count.
+        least = max(noise * self.family.least_clip / largest, ends[0])
+        mean = max(float(kept @ middles) / max(float(kept.sum()), 0.1), least)
         # Rates are outcomes per unit of exposure, in units of the largest allowed outcome.
         self.b[0] = math.log(mean * largest) / self.whitening[0, 0]
         self._tabulate()
@@ -179,14 +185,15 @@ class LogLinearPath(Path):
         block = (name, SIZE) if isinstance(released, Mapping) else None
         sizes = np.asarray(released[SIZE] if isinstance(released, Mapping) else released)
         noise = max(self._std(*block) if block else self._std_of(name), 1e-4)
-        mean = np.exp(self._nodes)
-        std = self.family.std(mean, self.dispersion)
         linear, quadratic = np.meshgrid(self.family.linear, self.family.quadratic, indexing="ij")
-        of_nodes = self.family.absolute(mean, (linear[..., None], quadratic[..., None]), SIZE_CLIP * std)
-        share = of_nodes / std / SIZE_CLIP
-        below, above = share @ (_WEIGHTS * (1 - _UP)), share @ (_WEIGHTS * _UP)
-        off = (below - sizes[0]) ** 2 + (above - sizes[1]) ** 2
-        fitness = off / (noise**2 + (0.01 * float(sizes.sum())) ** 2)
+        expected = self._expected_sizes((linear[..., None], quadratic[..., None]))
+        # A wrong level of the mean changes the sizes too.
+        ahead, behind = (self._expected_sizes(self.dispersion, sign * self._level_error) for sign in (1, -1))
+        blur = noise**2 + (0.01 * float(sizes.sum())) ** 2
+        fitness = sum(
+            (expected[half] - sizes[half]) ** 2 / (blur + ((ahead[half] - behind[half]) / 2) ** 2)
+            for half in (0, 1)
+        )
         if self.family.linear.size > 1:
             # A weak preference for Poisson, which rare counts cannot tell from others.
             fitness = fitness + np.log(linear) ** 2 + np.log1p(quadratic) ** 2
@@ -196,6 +203,21 @@ class LogLinearPath(Path):
         best = np.unravel_index(int(np.argmin(fitness)), fitness.shape)
         self.dispersion = float(linear[best]), float(quadratic[best])
         self._tabulate() if name == size_name(1) else self._choose_width()
+
+    def _expected_sizes(self, dispersion: Any, off: float = 0.0) -> tuple[Any, Any]:
+        """Return the expected sizes of residuals below and above the middle, if the log mean is higher by ``off``."""
+        at = np.exp(self._nodes)
+        most = SIZE_CLIP * self.family.std(at, self.dispersion)
+        share = self.family.absolute(at * math.exp(off), at, dispersion, most) / most
+        return share @ (_WEIGHTS * (1 - _UP)), share @ (_WEIGHTS * _UP)
+
+    @property
+    def _level_error(self) -> float:
+        """Standard deviation of the error of the linear predictor at the center."""
+        if not self.found and not self.noise.any():
+            return _START_ERROR
+        error = self.whitening[:, 0] @ (self.left + self.noise) @ self.whitening[:, 0]
+        return math.sqrt(float(error))
 
     def _bound(self, counts: Floats, name: str) -> None:
         super()._bound(counts, name)
@@ -349,6 +371,7 @@ class LogLinearPath(Path):
             unsettled=self.unsettled,
             dispersion=self.dispersion,
             width=self.width,
+            typical=float(_WEIGHTS @ np.exp(self._nodes)),
         )
 
     @property
@@ -389,6 +412,10 @@ class LogLinearPath(Path):
         gain = prior @ np.linalg.inv(prior + error)
         level, slope = gain @ inverse @ off
         after = prior - gain @ prior
+        # Long tails go on beyond the longer reach.
+        beyond = _UNSEEN * max(level - 2 * math.sqrt(float(error[0, 0])), 0.0)
+        level += beyond
+        after[0, 0] += beyond**2
         slope, slope_variance = slope / (_TILT * sd), after[1, 1] / (_TILT * sd) ** 2
         direction: Floats = np.append(0.0, theta[1:])
         left = left + slope_variance * np.outer(direction, direction)

@@ -81,7 +81,7 @@ class Curves:
 
 @dataclass(frozen=True, eq=False)
 class Rates(Question):
-    """Counts of rows by their outcome over their exposure, between given ends, in units of the largest allowed outcome."""
+    """Counts of rows by their outcome over their exposure, between given ends, in units of the largest outcome."""
 
     name: str
     ends: Floats

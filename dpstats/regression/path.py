@@ -93,6 +93,8 @@ class Estimate:
         phi and alpha of the variance phi mu + alpha mu^2 of a log-linear regression.
     width : float
         Clipping threshold of the residuals in the last step, in standard deviations. Only for a log-linear regression.
+    typical : float
+        Mean outcome over rows. Only for a log-linear regression.
     """
 
     params: Floats
@@ -109,6 +111,7 @@ class Estimate:
     unsettled: bool = False
     dispersion: tuple[float, float] = (math.nan, math.nan)
     width: float = math.nan
+    typical: float = math.nan
 
 
 @dataclass(frozen=True, eq=False)

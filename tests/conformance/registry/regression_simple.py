@@ -47,7 +47,7 @@ def opposite(d: int = 2) -> Pair:
 
 
 def read(estimator: Any, plan: Any, data: Dataset) -> dict[str, np.ndarray]:
-    return dict(estimator._read(table(data), plan)[STAGE])
+    return dict(estimator._read(table(estimator, data), plan)[STAGE])
 
 
 def likelihood(estimator: Any, pair: Pair) -> Draw:
