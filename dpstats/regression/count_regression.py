@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 from dpstats.data.parameters import check_real
 from dpstats.regression.families import COUNTS
 from dpstats.regression.log_linear import LogLinearRegression
-from dpstats.regression.plan import RegressionPlan
 from dpstats.release.parameters import parameters
-from dpstats.release.session import Released
 
 _RARE = 0.25
 """Mean count below which most positive counts are 1."""
@@ -122,9 +120,8 @@ class PrivateCountRegression(LogLinearRegression):
     def _family(self) -> tuple[str, float]:
         return COUNTS, check_real("overdispersion", self.overdispersion, at_least=0)
 
-    def _report(self, released: Released, plan: RegressionPlan) -> None:
-        super()._report(released, plan)
-        self.dispersion_: NDArray[np.float64] = np.array([self._phi, self._alpha])
+    def _set_dispersion(self, linear: float, quadratic: float) -> None:
+        self.dispersion_: NDArray[np.float64] = np.array([linear, quadratic])
 
     def _notes(self) -> list[str]:
         notes = super()._notes()

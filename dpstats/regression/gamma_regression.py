@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from dpstats.regression.families import GAMMA
 from dpstats.regression.log_linear import LogLinearRegression
-from dpstats.regression.plan import RegressionPlan
 from dpstats.release.parameters import parameters
-from dpstats.release.session import Released
 
 
 @parameters
@@ -77,9 +75,8 @@ class PrivateGammaRegression(LogLinearRegression):
     def _family(self) -> tuple[str, float]:
         return GAMMA, 1.0
 
-    def _report(self, released: Released, plan: RegressionPlan) -> None:
-        super()._report(released, plan)
-        self.dispersion_ = self._alpha
+    def _set_dispersion(self, linear: float, quadratic: float) -> None:
+        self.dispersion_ = quadratic
 
     def _variance(self) -> str:
         return f"about {self.dispersion_:.2g} mean^2"

@@ -47,6 +47,10 @@ class LogLinearRegression(BoundedOutcome[RegressionPlan], NewtonSteps):
         """Return the name of the family, and the overdispersion in its weights."""
 
     @abstractmethod
+    def _set_dispersion(self, linear: float, quadratic: float) -> None:
+        """Set ``dispersion_`` from the coefficients of the variance: linear mu + quadratic mu^2."""
+
+    @abstractmethod
     def _variance(self) -> str:
         """Return the fitted variance of the outcome as text."""
 
@@ -143,7 +147,7 @@ class LogLinearRegression(BoundedOutcome[RegressionPlan], NewtonSteps):
         known = told_apart(found.left, found.robust, plan, found.rows)
         self.identified_ = known & (not found.separated)
         self._set_outside(found.outside, found.rows)
-        self._phi, self._alpha = found.dispersion
+        self._set_dispersion(*found.dispersion)
         self.clip_width_, self.mean_ = found.width, found.typical
         self.unsettled_ = found.unsettled | found.separated
 

@@ -48,6 +48,7 @@ _LEVEL_BIAS, _SLOPE_BIAS = 1.0, 0.25
 """Prior standard deviations of that error before the calibration, as fractions of the same effect."""
 _UNSEEN = 0.3
 """Excess beyond the reach of the calibration, as a fraction of the unexpected excess within, for lognormal tails."""
+_NO_BIAS = 1e-16
 _TILT = 2.0
 """The tilt of the calibration reaches 1 at this many standard deviations of the linear predictor."""
 _CAPS = (1.5, 1.0, 1.0, 0.5)
@@ -274,7 +275,7 @@ class LogLinearPath(Path):
         self.curves = Curves(
             low, spacing, mean, family.std(mean, dispersion), clip, pull, size, np.zeros(points)
         )
-        sd = min(self.spread, 2.5)
+        sd, center = min(self.spread, 2.5), min(max(center, low), high)
         self.scale = float(self.curves.at(np.array([center]), "weight")[0][0])
         curves = replace(self.curves, weight=size / self.scale, curved=slope)
         at_weight, at_slope, at_pull = curves.at(self._nodes, "weight", "curved", "pull")
@@ -298,7 +299,7 @@ class LogLinearPath(Path):
         costs = []
         for width in _WIDTHS:
             self.width = width
-            self._tabulate(61)
+            self._tabulate(31)
             unit = self.scale * (1 + self.most_pull) / self.curvature
             noise = 2.06 * self.leverage * math.sqrt(self.p) * unit / (self.n * self.plan.mu)
             costs.append(noise**2 / share + (_MODEL_BIAS * self.bias) ** 2)
@@ -324,12 +325,10 @@ class LogLinearPath(Path):
             self.meat = meat * unit**2, meat_std * unit**2
         move = inverse(gradient)
         far = float(np.linalg.norm(move)) / _CAPS[t - 1]
-        if far > 1:
-            gradient = gradient / far
-            if t == STEPS:
-                self.unsettled = True
-                self.left = self.left + (1 - 1 / far) ** 2 * np.outer(move, move)
-        self._step(name, gradient, noise, inverse)
+        self._step(name, gradient / max(far, 1.0), noise, inverse)
+        if t == STEPS and far > 1:
+            self.unsettled = True
+            self.left = self.left + (1 - 1 / far) ** 2 * np.outer(move, move)
         reach = self.spread
         if reach > _FARTHEST:
             self.b = self.b * _FARTHEST / reach
@@ -406,14 +405,12 @@ class LogLinearPath(Path):
         lever = mean / clip / (reach - 1)
         cross = float(_WEIGHTS @ (lever * tilt))
         effect = np.array([[_WEIGHTS @ lever, cross], [cross, _WEIGHTS @ (lever * tilt**2)]])
-        inverse = np.linalg.inv(effect)
-        error = inverse @ np.diag((units * stds) ** 2) @ inverse.T
-        prior = np.diag([(_LEVEL_BIAS * self.bias) ** 2, (_SLOPE_BIAS * self.bias * _TILT) ** 2])
-        gain = prior @ np.linalg.inv(prior + error)
-        level, slope = gain @ inverse @ off
-        after = prior - gain @ prior
+        prior = np.array([_LEVEL_BIAS * self.bias, _SLOPE_BIAS * self.bias * _TILT]) ** 2
+        weighed = effect.T / (units * stds) ** 2
+        after = np.linalg.inv(np.diag(1 / np.maximum(prior, _NO_BIAS)) + weighed @ effect)
+        level, slope = after @ weighed @ off
         # Long tails go on beyond the longer reach.
-        beyond = _UNSEEN * max(level - 2 * math.sqrt(float(error[0, 0])), 0.0)
+        beyond = _UNSEEN * max(level - 2 * float(units[0] * stds[0] / effect[0, 0]), 0.0)
         level += beyond
         after[0, 0] += beyond**2
         slope, slope_variance = slope / (_TILT * sd), after[1, 1] / (_TILT * sd) ** 2

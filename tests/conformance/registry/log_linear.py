@@ -65,10 +65,10 @@ class Counted(PrivateCountRegression):
 
 
 class LittleNoise(Counted):
-    """Planted bug: half the noise that the guarantee needs."""
+    """Planted bug: a quarter of the noise that the guarantee needs."""
 
     def plan(self, n_samples: int, n_features: int) -> Any:
-        return less_noise(super().plan(n_samples, n_features))
+        return less_noise(super().plan(n_samples, n_features), 0.25)
 
 
 class _Unclipped(Blocks):
@@ -102,10 +102,10 @@ class Amounts(PrivateGammaRegression):
 
 
 class LittleAmounts(Amounts):
-    """Planted bug: half the noise."""
+    """Planted bug: a quarter of the noise."""
 
     def plan(self, n_samples: int, n_features: int) -> Any:
-        return less_noise(super().plan(n_samples, n_features))
+        return less_noise(super().plan(n_samples, n_features), 0.25)
 
 
 def far_apart(estimator: Any, n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
@@ -136,7 +136,7 @@ def entries() -> Iterator[Entry]:
         unattained=unattained,
         unattained_reason=STEEP,
         bugs=(
-            planted("half the noise", on_one_way(LittleNoise(**tight), pair), pair, tight, 20_000),
+            planted("a quarter of the noise", on_one_way(LittleNoise(**tight), pair), pair, tight, 20_000),
             planted(
                 "residuals not clipped", on_one_way(ResidualsNotClipped(**tight), pair), pair, tight, 20_000
             ),
@@ -162,7 +162,7 @@ def entries() -> Iterator[Entry]:
         unattained_reason=STEEP,
         bugs=(
             planted(
-                "half the noise",
+                "a quarter of the noise",
                 on_one_way(LittleNoise(**EXPOSED | TIGHT), (with_exposure[0], with_exposure[1])),
                 (with_exposure[0], with_exposure[1]),
                 EXPOSED | TIGHT,
@@ -183,5 +183,7 @@ def entries() -> Iterator[Entry]:
         rows=worst_rows,
         unattained=unattained,
         unattained_reason=STEEP,
-        bugs=(planted("half the noise", on_one_way(LittleAmounts(**tight), pair), pair, tight, 20_000),),
+        bugs=(
+            planted("a quarter of the noise", on_one_way(LittleAmounts(**tight), pair), pair, tight, 20_000),
+        ),
     )

@@ -240,6 +240,9 @@ def regression_entry(
                     yield first[None], np.append(second[:-1], np.nan)[None]
                     yield np.append([np.inf], first[1:])[None], second[None]
 
+    given = {**estimator.get_params(), "epsilon": 200.0, "random_state": 0}
+    if "exposure_bounds" in given:
+        given["exposure_bounds"] = None  # whole-package nets give outcomes only
     return Entry(
         name=name,
         covers=type(estimator),
@@ -256,7 +259,7 @@ def regression_entry(
         understated=understated,
         unattained=unattained or {},
         unattained_reason=unattained_reason,
-        estimator=type(estimator)(**{**estimator.get_params(), "epsilon": 200.0, "random_state": 0}),
+        estimator=type(estimator)(**given),
     )
 
 
