@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,10 @@ class BoundedOutcome(RegressorMixin, Regression[SomePlan]):
                 "clipped outcomes, and may be too small. Widen y_bounds."
             )
         return notes
+
+    @classmethod
+    def _of_formula(cls, described: Any, given: dict[str, Any]) -> Self:
+        return super()._of_formula(described, {"y_bounds": described.y_bounds, **given})
 
     def _determination(self, X: Any, fitted: Floats, outcomes: Floats) -> float:
         """Return a private R^2 of fitted outcomes: a charged release of their squared residuals."""

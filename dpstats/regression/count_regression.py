@@ -22,7 +22,7 @@ class PrivateCountRegression(LogLinearRegression):
     """Private regression of counts with a logarithmic link, with intervals that include sampling error and noise.
 
     Use this estimator for visits, events, claims or other counts: Poisson, quasi-Poisson and negative binomial models.
-    Standard errors are robust, so that the variance of the outcome need not be that of a model.
+    Standard errors are robust, so that the variance of the outcome need not follow a model.
 
     Parameters
     ----------

@@ -84,7 +84,7 @@ class Family(ABC):
 class Counts(Family):
     """Counts: negative binomial with variance phi mu + alpha mu^2, which includes Poisson.
 
-    The weight is 1 / (1 + overdispersion mu). With 0 it is that of Poisson regression.
+    The weight is 1 / (1 + overdispersion mu): 1 if ``overdispersion`` is 0, as in Poisson regression.
     """
 
     least_clip = 1.0
@@ -126,7 +126,7 @@ class Gamma(Family):
 COUNTS, GAMMA = "counts", "gamma"
 
 
-def family_of(name: str, overdispersion: float = 1.0) -> Family:
+def make_family(name: str, overdispersion: float = 1.0) -> Family:
     """Return the family of a plan."""
     if name == COUNTS:
         return Counts(overdispersion)

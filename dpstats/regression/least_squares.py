@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,7 +96,3 @@ class LeastSquares(BoundedOutcome[SomePlan]):
         table["privacy"] = [f"{100 * share:.0f}%" for share in self._all_shares()]
         rows = list(zip(*table.values(), strict=True))
         return Summary(self._title, facts, list(table), rows, [*self._notes(), *self._simulated_note()])
-
-    @classmethod
-    def _of_formula(cls, described: Any, given: dict[str, Any]) -> Self:
-        return super()._of_formula(described, {"y_bounds": described.y_bounds, **given})

@@ -219,7 +219,7 @@ class LogLinearRegression(BoundedOutcome[RegressionPlan], NewtonSteps):
     def _notes(self) -> list[str]:
         notes = super()._notes()
         notes.append(
-            "Coefficients are those of a weighted fit with bounded rows and clipped residuals. If the model does not "
+            "Coefficients describe a weighted fit with bounded rows and clipped residuals. If the model does not "
             "hold for the largest outcomes, they describe the other rows."
         )
         if self.unsettled_:
@@ -246,7 +246,3 @@ class LogLinearRegression(BoundedOutcome[RegressionPlan], NewtonSteps):
         ]
         rows = list(zip(*table.values(), strict=True))
         return Summary(self._title, facts, list(table), rows, [*self._notes(), *self._simulated_note()])
-
-    @classmethod
-    def _of_formula(cls, described: Any, given: dict[str, Any]) -> Self:
-        return super()._of_formula(described, {"y_bounds": described.y_bounds, **given})

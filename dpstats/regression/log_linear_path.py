@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dpstats.regression.curvature import Curvature, positive
 from dpstats.regression.design import Design
-from dpstats.regression.families import family_of
+from dpstats.regression.families import make_family
 from dpstats.regression.log_linear_plan import CALIBRATION, RATES, LogLinearPlan, rate_ends
 from dpstats.regression.log_linear_rows import (
     EXCESS,
@@ -52,7 +52,7 @@ _NO_BIAS = 1e-16
 _TILT = 2.0
 """The tilt of the calibration reaches 1 at this many standard deviations of the linear predictor."""
 _CAPS = (1.5, 1.0, 1.0, 0.5)
-"""Largest change of a typical row's linear predictor in each step. The exponential is no parabola beyond."""
+"""Largest change of a typical row's linear predictor in each step. Longer Newton steps are inaccurate."""
 _FARTHEST = 4.0
 """Largest standard deviation of the linear predictor."""
 _SEEN = 4.0
@@ -76,7 +76,7 @@ class LogLinearPath(Path):
 
     def __init__(self, plan: LogLinearPlan) -> None:
         super().__init__(plan)
-        self.family = family_of(plan.family, plan.overdispersion)
+        self.family = make_family(plan.family, plan.overdispersion)
         self.dispersion = self.family.start
         self.fitness: Any = 0.0
         self.width = _FIRST_WIDTH
@@ -90,11 +90,11 @@ class LogLinearPath(Path):
     def _least_size(self) -> float:
         return 0.05
 
-    def _corrected(self, likely: Curvature) -> Curvature:
-        # The estimating equations change from step to step, so a move says nothing about the curvature.
+    def _correct(self, likely: Curvature) -> Curvature:
+        # The estimating equations change from step to step, so a move does not show the curvature.
         return likely
 
-    def _sized(self, part: Curvature, now: Curvature) -> Curvature:
+    def _resize(self, part: Curvature, now: Curvature) -> Curvature:
         return part.no_larger_than(now)
 
     @property
@@ -196,7 +196,7 @@ class LogLinearPath(Path):
             for half in (0, 1)
         )
         if self.family.linear.size > 1:
-            # A weak preference for Poisson, which rare counts cannot tell from others.
+            # A weak preference for Poisson counts, because rare counts of all distributions look alike.
             fitness = fitness + np.log(linear) ** 2 + np.log1p(quadratic) ** 2
         if name in (size_name(3), size_name(4)):
             fitness = fitness + self.fitness
@@ -276,9 +276,9 @@ class LogLinearPath(Path):
             low, spacing, mean, family.std(mean, dispersion), clip, pull, size, np.zeros(points)
         )
         sd, center = min(self.spread, 2.5), min(max(center, low), high)
-        self.scale = float(self.curves.at(np.array([center]), "weight")[0][0])
+        self.scale = float(self.curves.evaluate(np.array([center]), "weight")[0][0])
         curves = replace(self.curves, weight=size / self.scale, curved=slope)
-        at_weight, at_slope, at_pull = curves.at(self._nodes, "weight", "curved", "pull")
+        at_weight, at_slope, at_pull = curves.evaluate(self._nodes, "weight", "curved", "pull")
         # Expected curvature of a typical row, in its units
         self.curvature = self.scale * float(_WEIGHTS @ (at_weight * at_slope))
         ratio = slope / size * self.scale**2
@@ -359,7 +359,7 @@ class LogLinearPath(Path):
         sample, noise, left = (
             self.whitening.T @ part @ self.whitening for part in (sample, self.noise, left)
         )
-        theta, left = self._calibrated(theta, left)
+        theta, left = self._calibrate(theta, left)
         privacy = noise + left
         found = self._in_units(
             theta, [sample + privacy, sample + privacy, privacy, left], outside=self.outside
@@ -379,18 +379,18 @@ class LogLinearPath(Path):
         farthest = float(np.clip(5 * (self.n * self.plan.mu / 4700) ** (1 / 3), 4.0, 12.0))
         return max(farthest / self.width, 1.5)
 
-    def _calibrated(self, theta: Floats, left: Floats) -> tuple[Floats, Floats]:
+    def _calibrate(self, theta: Floats, left: Floats) -> tuple[Floats, Floats]:
         """Correct level and slope of the linear predictor by the excess of residuals over the threshold.
 
-        The working distribution predicts the excess. What is released beyond it shows that the log mean is off by
-        a0 + a1 t, for the tilt t. Both are shrunk by the noise.
+        The working distribution predicts the excess. The difference from the released excess estimates the error
+        a0 + a1 t of the log mean, for the tilt t. Noise shrinks both numbers.
         """
         assert self.calibration is not None
         family, dispersion, reach = self.family, self.dispersion, self._reach
         longer = 1 + WIDER * (reach - 1)
         sd, nodes = self._calibrated_spread, self._nodes
         tilt = np.clip((nodes - self.middle) / (_TILT * sd), -1.0, 1.0)
-        mean, clip = self.curves.at(nodes, "mean", "clip")
+        mean, clip = self.curves.evaluate(nodes, "mean", "clip")
 
         def above(ends: float) -> Floats:
             return family.excess(mean, dispersion, mean + ends * clip) / clip

@@ -77,7 +77,7 @@ class LogLinearPlan(RegressionPlan):
 
 
 def rate_ends() -> NDArray[np.float64]:
-    """Return the ends of the bins of rates: powers of 2, up to the largest allowed outcome, which is 1."""
+    """Return the limits of the bins of rates: powers of 2, up to the largest allowed outcome, which is 1."""
     return np.exp2(np.arange(-_BINS, 1, dtype=np.float64))
 
 

@@ -39,7 +39,7 @@ WIDER = 2.0
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """Functions of the linear predictor: values on an even grid, linear in between and constant beyond its ends.
+    """Functions of the linear predictor: values on an even grid, linear in between and constant outside.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Curves:
         found: Floats = np.asarray(self.low + self.spacing * np.arange(self.mean.size), dtype=np.float64)
         return found
 
-    def at(self, linear: Floats, *names: str) -> list[Floats]:
+    def evaluate(self, linear: Floats, *names: str) -> list[Floats]:
         """Return some of the functions at values of the linear predictor."""
         last = self.mean.size - 1
         place = np.clip((linear - self.low) / self.spacing, 0.0, float(last))
@@ -86,7 +86,7 @@ class Rates(Question):
     name: str
     ends: Floats
 
-    def of(self, block: Block) -> Sums:
+    def sum_rows(self, block: Block) -> Sums:
         shares = (block.y + 1) / 2
         rates = shares if block.exposure is None else shares / block.exposure
         places = np.searchsorted(self.ends, rates)
@@ -100,7 +100,7 @@ class LogLinear(Model):
     curves: Curves
     half: float
 
-    def predicted(self, block: Block) -> Floats:
+    def predict(self, block: Block) -> Floats:
         """Return the linear predictors of rows, with their offsets."""
         found: Floats = self.fitted(block) + block.offset
         return found
@@ -117,9 +117,9 @@ class Spread(LogLinear):
     middle: float
     counts: bool
 
-    def of(self, block: Block) -> Sums:
-        linear = self.predicted(block)
-        mean, std = self.curves.at(linear, "mean", "std")
+    def sum_rows(self, block: Block) -> Sums:
+        linear = self.predict(block)
+        mean, std = self.curves.evaluate(linear, "mean", "std")
         sizes = np.minimum(np.abs((block.y + 1) * self.half - mean) / (SIZE_CLIP * std), 1.0)
         sizes = np.where(block.far, 0.0, sizes)
         above = linear > self.middle
@@ -137,8 +137,8 @@ class WeightedNorms(LogLinear):
     whitening: Floats
     ends: Floats
 
-    def of(self, block: Block) -> Sums:
-        (weight,) = self.curves.at(self.predicted(block), "weight")
+    def sum_rows(self, block: Block) -> Sums:
+        (weight,) = self.curves.evaluate(self.predict(block), "weight")
         rows = block.rows(self.shift, self.intercept) @ self.whitening.T
         squares = squared_norms(rows * weight[:, None])
         counts = np.bincount(np.searchsorted(self.ends**2, squares), minlength=self.ends.size + 1)
@@ -160,10 +160,10 @@ class LogLinearStep(Step):
     most_pull: float
     last: bool
 
-    def of(self, block: Block) -> Sums:
+    def sum_rows(self, block: Block) -> Sums:
         names = "mean", "clip", "pull", "weight", "curved"
         linear: Floats = self.fitted(block) + block.offset
-        mean, clip, pull, weight, curved = self.curves.at(linear, *names)
+        mean, clip, pull, weight, curved = self.curves.evaluate(linear, *names)
         white = block.rows(self.shift, self.intercept) @ self.whitening.T * weight[:, None]
         longest = np.maximum(np.sqrt(squared_norms(white)), self.radius)
         rows = inside_ball(white, longest, 2**self.bits)
@@ -193,9 +193,9 @@ class Excess(LogLinear):
     middle: float
     spread: float
 
-    def of(self, block: Block) -> Sums:
-        linear = self.predicted(block)
-        mean, clip = self.curves.at(linear, "mean", "clip")
+    def sum_rows(self, block: Block) -> Sums:
+        linear = self.predict(block)
+        mean, clip = self.curves.evaluate(linear, "mean", "clip")
         beyond = np.maximum(((block.y + 1) * self.half - mean) / clip - 1.0, 0.0) / (self.reach - 1.0)
         beyond = np.where(block.far, 0.0, beyond)
         tilt = np.clip((linear - self.middle) / self.spread, -1.0, 1.0)

@@ -336,7 +336,7 @@ class Path(ABC):
     def _std(self, stage: str, block: str) -> float:
         return self.each * self.plan.noise_of[stage, block]
 
-    def _believed(self) -> Curvature:
+    def _estimate_curvature(self) -> Curvature:
         """Return the estimated curvature, from the steps and from the expected shape scaled to their size."""
         # If the curvature changes with the coefficients, earlier estimates have lower weight.
         late = range(len(self.found) - 1, -1, -1)
@@ -344,14 +344,14 @@ class Path(ABC):
             self._changes * age * float(np.trace(part.mean)) / self.p
             for age, part in zip(late, self.found, strict=True)
         ]
-        steps = pooled([self._sized(part, self.found[-1]) for part in self.found], doubts)
+        steps = pooled([self._resize(part, self.found[-1]) for part in self.found], doubts)
         size = float(
             np.clip(np.trace(steps.mean) / max(float(np.trace(self.shape)), 1e-9), self._least_size, 1.5)
         )
         likely = steps.toward(size * self.shape)
-        return self._corrected(likely)
+        return self._correct(likely)
 
-    def _corrected(self, likely: Curvature) -> Curvature:
+    def _correct(self, likely: Curvature) -> Curvature:
         """Return the curvature, corrected by the change of the gradient along the moves so far."""
         for before, after in itertools.pairwise(self.seen):
             likely = likely.along(*self._change(likely, before, after))
@@ -374,13 +374,13 @@ class Path(ABC):
         average = before.curvature.averaged(after.curvature)
         return average.mistake(*self._change(average, before, after))
 
-    def _sized(self, part: Curvature, now: Curvature) -> Curvature:
+    def _resize(self, part: Curvature, now: Curvature) -> Curvature:
         """Return an earlier curvature rescaled to its present size, if the size changes."""
         return part
 
     def _inverse(self) -> Inverse:
         """Return the inverse that the next step applies."""
-        return self._believed().inverted(self._least_size, self._common_size)
+        return self._estimate_curvature().inverted(self._least_size, self._common_size)
 
     def _whiten_again(self) -> None:
         """Change to coordinates in which the estimated curvature is close to a multiple of the identity.

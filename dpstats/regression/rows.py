@@ -121,7 +121,7 @@ class Blocks:
     def answer(self, question: Question) -> Sums:
         """Return the sums that a question is about."""
         n, d = self.X.shape
-        return summed(lambda where: question.of(self.block(where)), n, d)
+        return summed(lambda where: question.sum_rows(self.block(where)), n, d)
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class Question(ABC):
     """A sum over rows: public parameters, and the map from a row to integers."""
 
     @abstractmethod
-    def of(self, block: Block) -> Sums:
+    def sum_rows(self, block: Block) -> Sums:
         """Return the sums over some rows, by the names of the releases."""
 
 
@@ -157,7 +157,7 @@ class Observed(Question):
 
     name: str
 
-    def of(self, block: Block) -> Sums:
+    def sum_rows(self, block: Block) -> Sums:
         return {self.name: np.array([block.y.size << UNIT_BITS])}
 
 
@@ -169,7 +169,7 @@ class Centre(Question):
     outcome: bool
     offsets: tuple[float, float] | None = None  # center and half-width of their range
 
-    def of(self, block: Block) -> Sums:
+    def sum_rows(self, block: Block) -> Sums:
         inside = np.clip(block.z, -(2.0**X_BITS), 2.0**X_BITS).sum(axis=0)
         if self.outcome:
             inside = np.append(inside, np.rint(block.y * 2.0**X_BITS).sum())
@@ -188,7 +188,7 @@ class Directions(Question):
     least: float
     bits: int
 
-    def of(self, block: Block) -> Sums:
+    def sum_rows(self, block: Block) -> Sums:
         rows = block.rows(self.shift, intercept=False)
         norms = np.sqrt(squared_norms(rows))
         return triangle(CURVATURE, gram(inside_ball(rows, np.maximum(norms, self.least), 2**self.bits)))
@@ -204,7 +204,7 @@ class Norms(Question):
     whitening: Floats
     ends: Floats
 
-    def of(self, block: Block) -> Sums:
+    def sum_rows(self, block: Block) -> Sums:
         rows = block.rows(self.shift, self.intercept) @ self.whitening.T
         squares = squared_norms(rows)
         places = np.searchsorted(self.ends**2, squares)
@@ -218,7 +218,7 @@ class Outcome(Question):
 
     name: str
 
-    def of(self, block: Block) -> Sums:
+    def sum_rows(self, block: Block) -> Sums:
         return {self.name: np.array([np.count_nonzero(block.y > 0) << UNIT_BITS])}
 
 
@@ -236,7 +236,7 @@ class SecondMoments(Question):
     norm: str
     bits: int
 
-    def of(self, block: Block) -> Sums:
+    def sum_rows(self, block: Block) -> Sums:
         m, d = block.z.shape
         rows = np.empty((m, d + 2))
         rows[:, 0], rows[:, 1:-1], rows[:, -1] = self.constant, block.z, self.outcome
@@ -277,7 +277,7 @@ class Size(Model):
     most: float
     counts: bool
 
-    def of(self, block: Block) -> Sums:
+    def sum_rows(self, block: Block) -> Sums:
         parts = np.minimum(np.abs(self.residuals(block)) / self.most, 1.0)
         found = {SIZE if self.counts else self.name: scalar_sum(parts)}
         return {**found, OUTSIDE: scalar_sum(block.outside)} if self.counts else found
@@ -291,7 +291,7 @@ class Moments(Model):
     squares: str
     most: float
 
-    def of(self, block: Block) -> Sums:
+    def sum_rows(self, block: Block) -> Sums:
         parts = np.clip(self.residuals(block) / self.most, -1.0, 1.0)
         steps = as_int64(np.rint(parts * 2.0**UNIT_BITS))
         return {
@@ -323,7 +323,7 @@ class LinearStep(Step):
     width: float
     last: bool
 
-    def of(self, block: Block) -> Sums:
+    def sum_rows(self, block: Block) -> Sums:
         rows, factors, fitted = self.bounded(block)
         r = (block.y - fitted) / self.width
         v = np.rint(np.clip(r, -1.0, 1.0) * factors * 2.0**self.bits)
@@ -343,7 +343,7 @@ class Tail(Step):
     width: float
     most: float
 
-    def of(self, block: Block) -> Sums:
+    def sum_rows(self, block: Block) -> Sums:
         rows, factors, fitted = self.bounded(block)
         r = block.y - fitted
         beyond = np.clip((r - np.clip(r, -self.width, self.width)) / self.most, -1.0, 1.0)
@@ -354,7 +354,7 @@ class Tail(Step):
 class LogisticStep(Step):
     """Gradient and Hessian of the logistic log-likelihood."""
 
-    def of(self, block: Block) -> Sums:
+    def sum_rows(self, block: Block) -> Sums:
         rows, factors, fitted = self.bounded(block)
         p = expit(fitted)
         v = np.rint(((block.y > 0) - p) * factors * 2.0**self.bits)

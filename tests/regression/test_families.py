@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from dpstats.errors import InvalidParameter
-from dpstats.regression.families import COUNTS, GAMMA, Counts, Gamma, family_of
+from dpstats.regression.families import COUNTS, GAMMA, Counts, Gamma, make_family
 
 MEANS = np.array([0.05, 0.7, 3.0, 40.0])
 
@@ -70,6 +70,6 @@ def test_weights_and_least_clips() -> None:
 
 
 def test_families_by_name() -> None:
-    assert isinstance(family_of(COUNTS), Counts) and isinstance(family_of(GAMMA), Gamma)
+    assert isinstance(make_family(COUNTS), Counts) and isinstance(make_family(GAMMA), Gamma)
     with pytest.raises(InvalidParameter, match="family must be 'counts' or 'gamma', got 'linear'"):
-        family_of("linear")
+        make_family("linear")

@@ -137,4 +137,4 @@ def test_earlier_curvatures_count_at_their_size_now() -> None:
     design = Design.check((-1, 1), (0, 9), 1, True)
     path = first_path(log_linear_plan("counts", 1.0, design, 1000, 1.0, 1e-6))
     before, now = Curvature.noisy(np.eye(2), 1e-3), Curvature.noisy(np.eye(2) / 2, 1e-3)
-    assert np.allclose(path._sized(before, now).mean, now.mean, rtol=0.02)
+    assert np.allclose(path._resize(before, now).mean, now.mean, rtol=0.02)

@@ -145,7 +145,7 @@ def test_sizes_rates_and_excesses_are_what_their_formulas_say() -> None:
 def test_tables_are_linear_between_points_and_constant_beyond() -> None:
     at = np.array([-np.inf, -9.0, -5.0, -4.9, 0.0, 0.125, 4.99, 5.0, 40.0, np.inf])
     for name in ("mean", "curved"):
-        found = CURVES.at(at, name)[0]
+        found = CURVES.evaluate(at, name)[0]
         assert np.allclose(found, np.interp(at, POINTS, getattr(CURVES, name)), rtol=1e-12)
     assert np.allclose(CURVES.points(), POINTS)
 

@@ -79,7 +79,7 @@ class _Unclipped(Blocks):
         if isinstance(question, LogLinearStep):
             block = self.block(slice(None))
             linear = question.fitted(block) + block.offset
-            mean, clip = question.curves.at(linear, "mean", "clip")
+            mean, clip = question.curves.evaluate(linear, "mean", "clip")
             rows, factors, _ = question.bounded(block)
             v = np.rint(((block.y + 1) * question.half - mean) / clip * factors * 2.0**question.bits)
             found[GRADIENT] = (v @ rows).astype(np.int64)
