@@ -217,7 +217,9 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
         raise InvalidParameter(f"--{families[0]} cannot be used with --{families[1]}. Remove one of them")
     method = families[0] if families else options.method
     if families and options.method != "newton":
-        raise InvalidParameter(f"--method {options.method} cannot be used with --{method}. Remove one of them")
+        raise InvalidParameter(
+            f"--method {options.method} cannot be used with --{method}. Remove one of them"
+        )
     if options.cov_type is not None and method != "newton":
         raise InvalidParameter(f"--cov-type goes with linear regression by newton only, got {method}")
     if options.delta is not None and method == "functional":

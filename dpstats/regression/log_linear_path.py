@@ -53,12 +53,16 @@ _TILT = 2.0
 """The tilt of the calibration reaches 1 at this many standard deviations of the linear predictor."""
 _CAPS = (1.5, 1.0, 1.0, 0.5)
 """Largest change of a typical row's linear predictor in each step. Longer Newton steps are inaccurate."""
+_NOT_NORMAL = 0.5
+"""Relative error of the first correction of the intercept, because linear predictors are not normal."""
 _FARTHEST = 4.0
 """Largest standard deviation of the linear predictor."""
 _SEEN = 4.0
 """A bin of rates counts from this many standard deviations of its noise."""
 _START_ERROR = 0.3
 """Standard deviation of the error of the log mean at the start."""
+_NEAR = 2.5
+"""Rows within this many standard deviations of the center have their own curvature and expected residual."""
 _POINTS = 241
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
@@ -153,8 +157,10 @@ class LogLinearPath(Path):
             return
         super().take(name, released)
         if name == NORMS:
-            # The coordinates of the first step, in which typical rows have entries of size 1.
-            self.first, self.first_shape = self.whitening.copy(), self.shape[1:, 1:].copy()
+            # The coordinates of the first step, in which typical rows have entries of size 1, and their covariance.
+            counts = np.asarray(self._rescale(released))
+            ratio = self._root_mean_square(counts, NORMS) / self._typical(counts, NORMS)
+            self.first, self.first_shape = self.whitening.copy(), ratio**2 * self.shape[1:, 1:]
 
     def _take_own(self, name: str, released: Any) -> None:
         if name == RATES:
@@ -282,7 +288,7 @@ class LogLinearPath(Path):
         # Expected curvature of a typical row, in its units
         self.curvature = self.scale * float(_WEIGHTS @ (at_weight * at_slope))
         ratio = slope / size * self.scale**2
-        near = np.abs(curves.points() - center) <= max(2 * sd, 0.1) + spacing
+        near = np.abs(curves.points() - center) <= max(_NEAR * sd, 0.1) + spacing
         self.most_curved = float(ratio[near].max())
         self.most_pull = float(np.abs(pull[near]).max())
         self.curves = replace(
@@ -326,6 +332,8 @@ class LogLinearPath(Path):
         move = inverse(gradient)
         far = float(np.linalg.norm(move)) / _CAPS[t - 1]
         self._step(name, gradient / max(far, 1.0), noise, inverse)
+        if t == 1:
+            self._center()
         if t == STEPS and far > 1:
             self.unsettled = True
             self.left = self.left + (1 - 1 / far) ** 2 * np.outer(move, move)
@@ -334,6 +342,16 @@ class LogLinearPath(Path):
             self.b = self.b * _FARTHEST / reach
             self.separated = t == STEPS
         self._tabulate()
+
+    def _center(self) -> None:
+        """Lower the intercept from the logarithm of the mean outcome to the mean of its logarithm.
+
+        A normal linear predictor with standard deviation s has E exp(s z) = exp(s^2/2).
+        """
+        shift = min(self.spread, _FARTHEST / 2) ** 2 / 2
+        constant = np.linalg.solve(self.whitening.T, np.eye(self.p)[0])
+        self.b = self.b - shift * constant
+        self.left = self.left + (_NOT_NORMAL * shift) ** 2 * np.outer(constant, constant)
 
     def _second_order(self, inverse: Any) -> Floats:
         """Return the gradient that the errors of the coefficients add.

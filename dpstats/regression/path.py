@@ -282,11 +282,14 @@ class Path(ABC):
 
     def _typical(self, counts: Floats, name: str) -> float:
         """Return the upper quartile of the row norms, or their root mean square if that is larger."""
+        return max(self._quantile(counts), self._root_mean_square(counts, name))
+
+    def _root_mean_square(self, counts: Floats, name: str) -> float:
+        """Return the root mean square of the row norms."""
         ends = self.plan.norm_ends
         seen = np.where(counts > _SEEN * self._std_of(name), counts, 0.0)
         middles = np.append(ends[0], ends * math.sqrt(ends[1] / ends[0]))
-        rms = math.sqrt(float(seen @ middles**2) / max(float(seen.sum()), 0.5))
-        return max(self._quantile(counts), rms)
+        return math.sqrt(float(seen @ middles**2) / max(float(seen.sum()), 0.5))
 
     def _quantile(self, counts: Floats) -> float:
         """Return the upper quartile of the row norms."""
