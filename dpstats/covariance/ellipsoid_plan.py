@@ -68,6 +68,12 @@ class Step(NamedTuple):
 Walk = Callable[[Step], BallProducts]
 
 
+class PrivateRows(NamedTuple):
+    """Private: the checked rows, which every stage reads."""
+
+    rows: Rows
+
+
 @dataclass(frozen=True)
 class EllipsoidPlan(ReleasePlan):
     """Base class of the plans whose first stages find an ellipsoid.
@@ -143,13 +149,13 @@ class EllipsoidEstimator(PrivateEstimator[Plan], ABC):
     def _walk(self, plan: Plan, release: Walk) -> Any:
         """Go through all stages of the plan, in order."""
 
-    def _read(self, rows: Rows, plan: Plan) -> Rows:
+    def _read(self, rows: Rows, plan: Plan) -> PrivateRows:
         check_finite_rows(rows)
-        return rows
+        return PrivateRows(rows)
 
-    def _release(self, private: Rows, plan: Plan, session: Session) -> None:
+    def _release(self, private: PrivateRows, plan: Plan, session: Session) -> None:
         def release(step: Step) -> BallProducts:
-            released = session.add(step.name, shrunk_sums(private, plan.frame, step))
+            released = session.add(step.name, shrunk_sums(private.rows, plan.frame, step))
             return step.extension.read(step.name, released, plan)
 
         self._walk(plan, release)

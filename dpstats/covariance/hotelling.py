@@ -20,6 +20,7 @@ from dpstats.covariance.ellipsoid_plan import (
     EllipsoidEstimator,
     EllipsoidPlan,
     Frame,
+    PrivateRows,
     Step,
     Walk,
 )
@@ -247,7 +248,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
         >>> from dpstats.covariance import HotellingTest
         >>> plan = HotellingTest(bounds=(-5, 5)).plan(5_000, 10)
         >>> round(plan.noise_ratio, 2)  # noise over the sampling error of a mean
-        0.49
+        0.52
         """
         n, d, guarantee = self._sizes(n_samples, n_features)
         assume = check_choice("assume", self.assume, ASSUMED)
@@ -300,7 +301,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
         column = Column("groups", levels=kinds, meaning="the label of each row's sample")
         return replace(super()._schema(), beside=(column,))
 
-    def _read(self, rows: Rows, plan: HotellingPlan) -> Rows:
+    def _read(self, rows: Rows, plan: HotellingPlan) -> PrivateRows:
         if plan.two_samples:
             rows.total(_check_labels)
         return super()._read(rows, plan)
@@ -378,8 +379,8 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
             )
         if errors.degrees < plan.n_features:
             notes.append(
-                "The released covariance has too few degrees of freedom for a test, so the p-value is 1. Use more rows, "
-                "fewer columns or a larger epsilon."
+                "The released covariance has too few degrees of freedom for a test, so the p-value is 1. Use more "
+                "rows, fewer columns or a larger epsilon."
             )
         if not found.split(plan):
             notes.append(
