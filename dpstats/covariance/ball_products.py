@@ -69,7 +69,7 @@ class Extension:
         return math.sqrt(2 + signed) * _SAFE
 
     def integers(self, name: str, n: int, share: float) -> JointIntegers:
-        """Return what the stage of n rows needs to know."""
+        """Return the blocks of the stage for n rows."""
         parts = [(name, self.size, 1.0)]
         if self.sign:
             parts.append((f"{name}, signed", self.n_features, math.sqrt(SIGNED_WEIGHT)))
@@ -93,10 +93,10 @@ class Extension:
             assert signs is not None
             extended[..., 1] = self.constants[1] * signs
         extended[..., len(self.constants) :] = inside
-        found = _split(name, np.swapaxes(extended, -1, -2) @ extended)
+        found = _split_matrix(name, np.swapaxes(extended, -1, -2) @ extended)
         if self.sign:
             assert signs is not None
-            found |= _split(f"{name}, signed", np.swapaxes(inside * signs[:, None], -1, -2) @ inside)
+            found |= _split_matrix(f"{name}, signed", np.swapaxes(inside * signs[:, None], -1, -2) @ inside)
         return found
 
     def read(self, name: str, released: Mapping[str, Floats], plan: ReleasePlan) -> BallProducts:
@@ -179,8 +179,8 @@ def _integer_rows(rows: Floats, steps: int) -> Floats:
     return np.asarray(rounded)
 
 
-def _split(name: str, matrix: Floats) -> Sums:
-    """Return the parts of symmetric matrices that are released: their diagonals, and what is above them."""
+def _split_matrix(name: str, matrix: Floats) -> Sums:
+    """Return the released parts of symmetric matrices: the diagonals, and the entries above them."""
     d = matrix.shape[-1]
     parts = {f"{name}, diagonal": as_int64(np.diagonal(matrix, axis1=-2, axis2=-1))}
     if d > 1:

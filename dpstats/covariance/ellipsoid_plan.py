@@ -1,7 +1,7 @@
 """Plans and estimators whose first stages find an ellipsoid around most rows, in rounds.
 
 The ellipsoid of a stage depends on earlier releases only. One walk through the stages serves the release, which
-computes sums of rows, and the report, which reads what was released.
+computes sums of rows, and the report, which reads released sums.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class EllipsoidEstimator(PrivateEstimator[Plan], ABC):
             )
         return n, d, PrivacyGuarantee(epsilon, delta)
 
-    def _staged(
+    def _calibrate(
         self,
         n: int,
         guarantee: PrivacyGuarantee,
@@ -186,7 +186,7 @@ class EllipsoidEstimator(PrivateEstimator[Plan], ABC):
     ) -> Plan:
         """Return the plan of the rounds and of the last stages, on the finest lattice that serves."""
 
-        def at(bits: int) -> Plan:
+        def calibrate(bits: int) -> Plan:
             d = last(bits)[0][1].n_features
             rounds = [
                 round_extension(d, bits).integers(name, n, share)
@@ -196,4 +196,4 @@ class EllipsoidEstimator(PrivateEstimator[Plan], ABC):
             stages = additive_stages([*rounds, *items], guarantee.epsilon, guarantee.delta)
             return made(tuple(s for s in stages if isinstance(s, JointStage)), bits)
 
-        return finest(at, row_bits(n))
+        return finest(calibrate, row_bits(n))

@@ -16,22 +16,22 @@ from dpstats.covariance.ball_products import BallProducts, Extension
 Floats = NDArray[np.float64]
 
 ROUND_SHARES = (0.05, 0.05, 0.05)
-"""The share of the privacy that each round gets."""
+"""Fraction of the squared mu for each round."""
 ROUND_MEAN = 0.5
 """The constant of an extended row in a round, over the radius of the ball."""
 _MOST = 1e6
-"""Rows are moved to within so many half-widths of the center, so that products stay in floating point."""
+"""Limit in half-widths. Entries further from the center are moved to it, so that products stay in floating point."""
 _WIDER, _LEAST = 1.6, 0.3
 
 
 @dataclass(frozen=True, eq=False)
 class Ellipsoid:
-    """Public: a center, a whitening matrix, and the share of the whitened variance that is not noise.
+    """Public center, whitening matrix and expected size of the white rows.
 
     Attributes
     ----------
     center : array of shape (..., d)
-        In half-widths about the public center.
+        Center in half-widths about the public center.
     whitening, unwhitening : arrays of shape (..., d, d)
         A white row is whitening (z - center).
     signal : array of shape (...)
@@ -62,7 +62,7 @@ class Ellipsoid:
         return np.asarray(shifted @ np.swapaxes(self.whitening, -1, -2) / radius[..., None, None])
 
     def follow(self, found: BallProducts, radius: Floats, fixed: bool) -> Ellipsoid:
-        """Return the ellipsoid of what a round released; ``fixed`` keeps the center."""
+        """Return the next ellipsoid, from the products that a round released; ``fixed`` keeps the center."""
         d, square = self.n_features, radius[..., None, None] ** 2
         matrix = (found.products if fixed else found.covariance) * square
         values, vectors = np.linalg.eigh(matrix)
@@ -84,7 +84,7 @@ class Ellipsoid:
 
 
 def round_extension(d: int, bits: int) -> Extension:
-    """Return how rows are extended in a round."""
+    """Return the extension of rows in a round."""
     return Extension(d, ROUND_MEAN, 0.0, bits)
 
 

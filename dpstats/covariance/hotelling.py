@@ -6,6 +6,7 @@ Proof: docs/proofs/ball-products.md.
 from __future__ import annotations
 
 import math
+import reprlib
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -69,7 +70,7 @@ class HotellingPlan(EllipsoidPlan):
 
     @property
     def extension(self) -> Extension:
-        """How rows are extended in the last stage."""
+        """Extension of rows in the last stage."""
         return last_extension(self.n_features, self.two_samples, self.bits)
 
     @property
@@ -89,9 +90,7 @@ class HotellingPlan(EllipsoidPlan):
         """Return the facts as text, one line each."""
         if math.isnan(self.noise_ratio):
             return []
-        return [
-            f"for normal rows the noise of a mean is about {self.noise_ratio:.2g} times its sampling error"
-        ]
+        return [f"for normal rows the noise of a mean is {self.noise_ratio:.2g} times its sampling error"]
 
     def last_step(self, found: Ellipsoid) -> Step:
         """Return the step of the last stage, for the ellipsoid that the rounds found."""
@@ -111,7 +110,7 @@ class HotellingPlan(EllipsoidPlan):
 
 
 class _Found(NamedTuple):
-    """Public: the last ellipsoid, its radius, and what was released of the rows in it."""
+    """Public: the last ellipsoid, its radius, and the released products of the rows in it."""
 
     ellipsoid: Ellipsoid
     radius: Floats
@@ -120,24 +119,24 @@ class _Found(NamedTuple):
     def errors(self, plan: HotellingPlan) -> MeanErrors:
         """Return the mean that is tested, in units of the ball."""
         if plan.two_samples:
-            return MeanErrors.of_signs(self.products)
-        return MeanErrors.of_rows(self.products, self.ellipsoid.whitening @ plan.null / self.radius)
+            return MeanErrors.from_signs(self.products)
+        return MeanErrors.from_rows(self.products, self.ellipsoid.whitening @ plan.null / self.radius)
 
-    def split(self, plan: HotellingPlan) -> bool:
+    def has_both(self, plan: HotellingPlan) -> bool:
         """Return whether two samples are large enough for a difference to have an interval."""
         sign = self.products.sign
         return sign is None or bool(1 - sign**2 > _LEAST_SPLIT * self.products.sign_std)
 
     def units(self, plan: HotellingPlan) -> Floats:
-        """Return the matrix that takes what is tested to the units of the data."""
+        """Return the matrix from the units of the ball to the units of the data."""
         units = plan.frame.half[:, None] * self.ellipsoid.unwhitening * self.radius
         sign = self.products.sign
         # The covariance of rows and signs is (1 - s^2)/2 times the difference.
-        return np.asarray(units if sign is None or not self.split(plan) else units * 2 / (1 - sign**2))
+        return np.asarray(units if sign is None or not self.has_both(plan) else units * 2 / (1 - sign**2))
 
 
 def last_extension(d: int, two_samples: bool, bits: int) -> Extension:
-    """Return how rows of d columns are extended in the last stage."""
+    """Return the extension of rows of d columns in the last stage."""
     return Extension(d, _TWO_SAMPLES_MEAN, 1.0, bits) if two_samples else Extension(d, 1.0, 0.0, bits)
 
 
@@ -169,7 +168,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
           Skewed rows with the right mean can be rejected.
         * "mean": none. The test is of the means of rows clipped to their bounds. The noise is larger.
     bounds : (low, high), or array of shape (n_features, 2)
-        Public ends of every column, known without the data. With "symmetric" they set the scale of the first round
+        Public bounds of every column, known without the data. With "symmetric" they set the scale of the first round
         only, and rows may lie outside. Labeled bounds choose columns by name.
     bounds_are : {"clip", "hard"}, default="clip"
         "hard" declares that rows lie inside the bounds by nature, so that clipping changes no row.
@@ -205,11 +204,11 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
 
     Notes
     -----
-    **Privacy.** A shrunk row u is extended by constants. The sum of the matrices v v' of extended rows v of norm at
-    most R moves by at most sqrt(2) R^2, and holds the sums and the products of u.
+    **Privacy.** A shrunk row u is extended by constants to v, of norm at most R. The sum of the matrices v v' moves by
+    at most sqrt(2) R^2. It holds the sums and the products of u.
 
-    **Test.** The statistic is m' V^{-1} m, where V adds the covariance of sampling and of noise. Its distribution is
-    that of Hotelling's, with as many degrees of freedom as the released covariance has relative error.
+    **Test.** The statistic is m' V^{-1} m, where V adds the covariance of sampling and of noise. It is compared with
+    Hotelling's distribution. The degrees of freedom follow from the relative error of the released covariance.
 
     **Assumptions.** Independent rows, and enough of them for means of shrunk rows to be nearly normal.
 
@@ -254,7 +253,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
         assume = check_choice("assume", self.assume, ASSUMED)
         two = self._kinds() is not None
         frame, null = self._frame(d, assume, two)
-        return self._staged(
+        return self._calibrate(
             n,
             guarantee,
             lambda bits: [(STAGE, last_extension(d, two, bits), LAST_SHARE)],
@@ -270,7 +269,8 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
         if two:
             if self.mean is not None:
                 raise InvalidParameter(
-                    "mean must be None with groups, because the test is of the difference of two means. Leave it out."
+                    f"mean must be None with groups, got {reprlib.repr(self.mean)}. Leave it out, because the test is "
+                    "of a difference."
                 )
             return Frame(center, half, assume == "mean", False, hard), np.zeros(d)
         mean = np.full(d, 0.0 if self.mean is None else check_columns("mean", self.mean, d))
@@ -319,7 +319,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
             self.statistic_, self.pvalue_, 0.0, "two-sided", self.estimates(), joint="all columns together"
         )
 
-    def _tested(self) -> tuple[str, str]:
+    def _hypotheses(self) -> tuple[str, str]:
         """Return the estimand and the null hypothesis."""
         plan = self.plan_
         if plan.assume == "mean":
@@ -337,7 +337,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
         return what, "rows are symmetric about the mean of the null hypothesis"
 
     def _conclusions(self) -> tuple[str | None, str | None]:
-        return self._tested()
+        return self._hypotheses()
 
     def estimates(self) -> Estimates:
         """Return the differences from the null hypothesis with the distribution of their errors: one per column."""
@@ -346,10 +346,10 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
         errors, units = found.errors(plan), found.units(plan)
         estimate = units @ errors.mean
         error = np.sqrt(np.diagonal(units @ errors.covariance @ units.T))
-        if not found.split(plan):
+        if not found.has_both(plan):
             estimate, error = np.zeros(plan.n_features), np.full(plan.n_features, np.inf)
         names = getattr(self, "feature_names_in_", None)
-        covered, null = self._tested()
+        covered, null = self._hypotheses()
         facts = [
             ("Rows, columns", f"{plan.n_samples:,}, {plan.n_features:,} (public)"),
             ("Null hypothesis", null),
@@ -382,7 +382,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
                 "The released covariance has too few degrees of freedom for a test, so the p-value is 1. Use more "
                 "rows, fewer columns or a larger epsilon."
             )
-        if not found.split(plan):
+        if not found.has_both(plan):
             notes.append(
                 "One sample may be empty: there are no estimates of the difference. Use more rows or a larger epsilon."
             )

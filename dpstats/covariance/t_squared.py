@@ -24,7 +24,7 @@ class MeanErrors:
     ----------
     mean : array of shape (d,)
     spread : array of shape (d, d)
-        Covariance of what a row adds, with noise.
+        Covariance of the contribution of a row, with noise.
     spread_std : float
         Standard deviation of the noise of ``spread`` above the diagonal.
     noise : array of shape (d, d)
@@ -39,13 +39,13 @@ class MeanErrors:
     n: int
 
     @classmethod
-    def of_rows(cls, found: BallProducts, null: Floats) -> MeanErrors:
-        """Return the mean of all rows, less that of the null hypothesis."""
+    def from_rows(cls, found: BallProducts, null: Floats) -> MeanErrors:
+        """Return the mean of all rows, less the mean under the null hypothesis."""
         noise = found.mean_std**2 * np.eye(len(found.mean))
         return cls(found.mean - null, found.covariance, found.products_std, noise, found.n)
 
     @classmethod
-    def of_signs(cls, found: BallProducts) -> MeanErrors:
+    def from_signs(cls, found: BallProducts) -> MeanErrors:
         """Return the covariance of rows and signs, which is 0 if both samples have one mean.
 
         What a row adds is (s - average of s)(u - average of u): samples may differ in size and in covariance.
@@ -82,7 +82,7 @@ class MeanErrors:
 
     @property
     def degrees(self) -> float:
-        """Degrees of freedom of the covariance, as that of normal rows with the same relative errors."""
+        """Degrees of freedom of a covariance of normal rows with the same relative errors."""
         noise = float(np.trace(self.noise)) / len(self.mean)
         total = self._size / self.n + noise
         sampled, error = self._size / self.n / total, self.spread_std / self.n / total

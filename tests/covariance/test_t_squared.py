@@ -14,7 +14,7 @@ def test_without_noise_it_is_the_test_of_the_textbooks() -> None:
     rng = np.random.default_rng(0)
     n, d = 60, 3
     U = rng.normal(size=(n, d)) * [0.1, 0.2, 0.15] + 0.02
-    errors = MeanErrors.of_rows(BallProducts(n, U.mean(axis=0), U.T @ U / n, 0.0, 0.0), np.zeros(d))
+    errors = MeanErrors.from_rows(BallProducts(n, U.mean(axis=0), U.T @ U / n, 0.0, 0.0), np.zeros(d))
     expected = n * U.mean(axis=0) @ np.linalg.solve(np.cov(U.T, bias=True), U.mean(axis=0))
     assert errors.statistic == pytest.approx(expected, rel=1e-9)
     assert errors.degrees == pytest.approx(n - 1)
@@ -37,7 +37,7 @@ def test_signs_give_the_difference_of_two_means_with_unequal_covariances() -> No
         signs @ U / n,
         (U * signs[:, None]).T @ U / n,
     )
-    errors = MeanErrors.of_signs(found)
+    errors = MeanErrors.from_signs(found)
     scale = 2 / (1 - signs.mean() ** 2)
     first, second = U[signs > 0], U[signs < 0]
     np.testing.assert_allclose(scale * errors.mean, first.mean(axis=0) - second.mean(axis=0), rtol=1e-9)
