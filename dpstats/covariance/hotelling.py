@@ -269,8 +269,7 @@ class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
         if two:
             if self.mean is not None:
                 raise InvalidParameter(
-                    f"mean must be None with groups, got {reprlib.repr(self.mean)}. Leave it out, because the test is "
-                    "of a difference."
+                    f"mean must be None with groups, got {reprlib.repr(self.mean)}. Leave it out for two samples."
                 )
             return Frame(center, half, assume == "mean", False, hard), np.zeros(d)
         mean = np.full(d, 0.0 if self.mean is None else check_columns("mean", self.mean, d))
