@@ -60,7 +60,18 @@ ORDER = [
 ]
 # Inside the subpackages that have a stated order.
 INSIDE = {
-    "covariance": ["box_moments", "central_moments", "error_distributions", "private_covariance", "__init__"],
+    "covariance": [
+        "box_moments",
+        "central_moments",
+        "error_distributions",
+        "private_covariance",
+        "ball_products",
+        "ellipsoids",
+        "ellipsoid_plan",
+        "t_squared",
+        "hotelling",
+        "__init__",
+    ],
     "statistic": [
         "blocks",
         "isolation",

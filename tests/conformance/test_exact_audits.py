@@ -34,6 +34,7 @@ NAMES = (
     "second moment, Laplace",
     "variance, Laplace",
     "covariance",
+    "Hotelling, one sample",
     "adaptive mean, Laplace",
     "complete cases, Laplace",
     "sparse mean, peeling",
