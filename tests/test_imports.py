@@ -22,6 +22,7 @@ PACKAGE = Path(dpstats.__file__).parent
 ORDER = [
     "errors",
     "renames",
+    "checks",
     "data",
     "parallel",
     "report",
@@ -31,6 +32,7 @@ ORDER = [
     "inference",
     "noisy_counts",
     "privacy",
+    "receipts",
     "lattice",
     "release",
     "mechanisms",
@@ -481,6 +483,7 @@ INSIDE = {
         "budget",
         "demo",
         "doctor",
+        "verify",
         "__init__",
     ],
 }
