@@ -78,6 +78,11 @@ class ErrorDistribution(ABC):
         """Values that no tail refutes: the estimates, inside the box."""
 
     @property
+    def standard_error(self) -> Any:
+        """Standard errors of the estimates, NaN where these are not known."""
+        return np.full(self.start.shape, np.nan)
+
+    @property
     def known(self) -> bool:
         """Whether there are intervals."""
         return True
@@ -123,10 +128,10 @@ class ErrorDistribution(ABC):
         less, greater = self.tails(value)
         return np.asarray(np.minimum(1.0, 2 * np.minimum(less, greater)))
 
-    def statistic(self, estimate: Floats, error: Floats, value: Floats) -> Floats:
+    def statistic(self, estimates: Estimates, value: Floats) -> Floats:
         """Return the statistics of tests: distances of estimates from their values in standard errors."""
         with np.errstate(all="ignore"):
-            return np.asarray((estimate - value) / error)
+            return np.asarray((estimates.estimate - value) / estimates.error)
 
 
 class ScoreErrors(ErrorDistribution):
@@ -143,7 +148,7 @@ class ScoreErrors(ErrorDistribution):
     def two_sided(self, value: Floats) -> Floats:
         return np.asarray(2 * ndtr(-np.abs(self.score(value))))
 
-    def statistic(self, estimate: Floats, error: Floats, value: Floats) -> Floats:
+    def statistic(self, estimates: Estimates, value: Floats) -> Floats:
         return self.score(value)
 
 
@@ -303,6 +308,20 @@ class Holm(Bonferroni):
 SIDAK, BONFERRONI, HOLM = Together(), Bonferroni(), Holm()
 
 
+class StandardErrors:
+    """Field of `Estimates` that is computed when it is first read, where None was given: tests may not need it."""
+
+    def __get__(self, estimates: Estimates, owner: type[Estimates]) -> Floats:
+        state = estimates.__dict__
+        if state["_error"] is None:
+            state["_error"] = estimates.distribution.standard_error
+        error: Floats = state["_error"]
+        return error
+
+    def __set__(self, estimates: Estimates, error: Floats | None) -> None:
+        estimates.__dict__["_error"] = error
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Estimates(Exported, Reported):
     """Estimates with the distribution of their errors.
@@ -310,7 +329,8 @@ class Estimates(Exported, Reported):
     Attributes
     ----------
     estimate, error : arrays of one shape
-        Estimates and their standard errors, NaN where these are not known.
+        Estimates and their standard errors, NaN where these are not known. Give None as ``error`` for the standard
+        errors of the distribution, which are computed when they are first read.
     names : tuple of str
         A name for each estimate, in the order of ``numpy.ravel``.
     estimand : str
@@ -361,7 +381,7 @@ class Estimates(Exported, Reported):
     """
 
     estimate: Floats
-    error: Floats
+    error: Any
     names: tuple[str, ...]
     estimand: str
     distribution: ErrorDistribution
@@ -487,7 +507,7 @@ class Estimates(Exported, Reported):
             pvalue = self.distribution.two_sided(at)
         else:
             pvalue = self.distribution.tails(at)[0 if side == "less" else 1]
-        statistic = self.distribution.statistic(self.estimate, self.error, at)
+        statistic = self.distribution.statistic(self, at)
         adjusted = self._adjusted(pvalue) if adjust else pvalue
         return Test(plain(statistic), plain(adjusted), plain(at), side, self, adjust)
 
@@ -575,6 +595,10 @@ class Estimates(Exported, Reported):
         return str(self.summary())
 
 
+# Set here, because a dataclass takes what stands in its body for a default.
+Estimates.error = StandardErrors()
+
+
 @dataclass(frozen=True, eq=False)
 class Test(Exported, Reported):
     """Test of the value of each estimand, without additional privacy cost.
@@ -590,6 +614,8 @@ class Test(Exported, Reported):
     estimates : Estimates
     adjusted : bool
         Whether p-values are adjusted for all tests together.
+    joint : str
+        Name of the one test of all estimates together. Empty if each estimate has its own test.
 
     Examples
     --------
@@ -609,6 +635,7 @@ class Test(Exported, Reported):
     alternative: str
     estimates: Estimates = field(repr=False)
     adjusted: bool = False
+    joint: str = ""
 
     @property
     def estimand(self) -> str:
@@ -617,8 +644,8 @@ class Test(Exported, Reported):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the tested estimates."""
-        return self.estimates.names
+        """The names of the tests: of the tested estimates, or of the one joint test."""
+        return (self.joint,) if self.joint else self.estimates.names
 
     @property
     def simulated(self) -> bool:
@@ -628,7 +655,7 @@ class Test(Exported, Reported):
     def confidence_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
         """Return the interval of the values that are not rejected; one-sided for a one-sided alternative."""
         return self.estimates.confidence_interval(
-            confidence_level, simultaneous=self.adjusted, alternative=self.alternative
+            confidence_level, simultaneous=self.adjusted or bool(self.joint), alternative=self.alternative
         )
 
     def summary(self) -> Summary:
@@ -648,7 +675,7 @@ class Test(Exported, Reported):
             ],
             [
                 FREE,
-                together if self.adjusted else "Each column on its own.",
+                *([] if self.joint else [together if self.adjusted else "Each column on its own."]),
                 *[SIMULATED] * self.simulated,
             ],
         )

@@ -93,18 +93,20 @@ def furthest(
     start: NDArray[np.float64],
     end: NDArray[np.float64],
     kept: Callable[[NDArray[np.float64]], NDArray[np.bool_]],
+    precision: int = _BITS,
 ) -> NDArray[np.float64]:
     """Return for each column how far from ``start`` towards ``end`` values are kept, which ``start`` is.
 
     By division: the values that are kept lie side by side. ``kept`` is asked of several values of each column at
-    once, of shape (values, columns), since for few columns a call costs the same as for one.
+    once, of shape (values, columns), since for few columns a call costs the same as for one. ``precision`` is in bits
+    of the distance.
     """
     inside, outside = np.array(start, dtype=np.float64), np.array(end, dtype=np.float64)
     bits = max(1, 6 - inside.size.bit_length() // 2)  # by which a round narrows
     shares = (np.arange(1, 2**bits) / 2**bits)[:, None]
     columns = np.arange(inside.size)
     reached = kept(outside[None])[0]
-    for _ in range(-(-_BITS // bits)):
+    for _ in range(-(-precision // bits)):
         steps = np.vstack([inside, inside + (outside - inside) * shares, outside])
         last = np.logical_and.accumulate(kept(steps[1:-1])).sum(axis=0)
         inside, outside = steps[last, columns], steps[last + 1, columns]

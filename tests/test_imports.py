@@ -8,7 +8,9 @@ import pkgutil
 import re
 import subprocess
 import sys
+from collections.abc import Collection
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -20,6 +22,7 @@ PACKAGE = Path(dpstats.__file__).parent
 ORDER = [
     "errors",
     "renames",
+    "checks",
     "data",
     "parallel",
     "report",
@@ -29,6 +32,7 @@ ORDER = [
     "inference",
     "noisy_counts",
     "privacy",
+    "receipts",
     "lattice",
     "release",
     "mechanisms",
@@ -56,7 +60,19 @@ ORDER = [
 ]
 # Inside the subpackages that have a stated order.
 INSIDE = {
-    "covariance": ["box_moments", "central_moments", "error_distributions", "private_covariance", "__init__"],
+    "covariance": [
+        "box_moments",
+        "central_moments",
+        "error_distributions",
+        "private_covariance",
+        "ball_products",
+        "ellipsoids",
+        "ellipsoid_plan",
+        "t_squared",
+        "hotelling",
+        "principal_components",
+        "__init__",
+    ],
     "statistic": [
         "blocks",
         "isolation",
@@ -475,16 +491,26 @@ INSIDE = {
         "budget",
         "demo",
         "doctor",
+        "verify",
         "__init__",
     ],
 }
+Offenders = dict[str, dict[str, Collection[str]]]
+"""What rules find, by the rule and by the file."""
+
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
 
 
-def imported(path: Path) -> set[str]:
+def parsed(path: Path) -> list[ast.AST]:
+    """Return the nodes of a file that the rules look at: imports, and attributes."""
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    return [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom | ast.Attribute)]
+
+
+def imported(nodes: list[ast.AST]) -> set[str]:
     """Return the dotted names of the dpstats modules that a file imports, anywhere in it."""
     names = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("dpstats."):
             folder = PACKAGE.joinpath(*node.module.split(".")[1:])
             inner = {item.name for item in node.names if (folder / f"{item.name}.py").exists()}
@@ -514,10 +540,13 @@ def backward_arrows(parts: tuple[str, ...], names: set[str]) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_arrows_point_to_earlier_entries(path: Path) -> None:
-    parts = path.relative_to(PACKAGE).with_suffix("").parts
-    assert backward_arrows(parts, imported(path)) == []
+def backward_arrows_of(path: Path, nodes: list[ast.AST]) -> list[str]:
+    """Return which imports of a module point to a later entry than its own."""
+    return backward_arrows(path.relative_to(PACKAGE).with_suffix("").parts, imported(nodes))
+
+
+def test_arrows_point_to_earlier_entries(found: Offenders) -> None:
+    assert found["arrows"] == {}
 
 
 def test_the_rule_can_fail(tmp_path: Path) -> None:
@@ -525,7 +554,7 @@ def test_the_rule_can_fail(tmp_path: Path) -> None:
     module.write_text(
         "def f():\n    from dpstats.means.clipped import ClippedMean\n    import dpstats.errors\n"
     )
-    assert backward_arrows(("lattice",), imported(module)) == ["dpstats.means.clipped"]
+    assert backward_arrows(("lattice",), imported(parsed(module))) == ["dpstats.means.clipped"]
     assert backward_arrows(("privacy", "events"), {"dpstats.privacy.plan"}) == ["dpstats.privacy.plan"]
     inner = ("means", "sparse", "peeling")
     assert backward_arrows(inner, {"dpstats.means.sparse.plan", "dpstats.means.base"}) == []
@@ -540,24 +569,41 @@ def test_the_rule_can_fail(tmp_path: Path) -> None:
         "dpstats.means.sparse",
     ):
         assert backward_arrows(inner, {late}) == [late]
-    assert imported(PACKAGE / "means" / "clipped.py") >= {"dpstats.release.session", "dpstats.lattice"}
+    assert imported(parsed(PACKAGE / "means" / "clipped.py")) >= {
+        "dpstats.release.session",
+        "dpstats.lattice",
+    }
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_no_private_modules_of_others(path: Path) -> None:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module and not node.module.startswith("dpstats"):
-            assert not any(part.startswith("_") for part in node.module.split(".") if part != "__future__")
+def private_modules_of_others(nodes: list[ast.AST]) -> list[str]:
+    """Return the private modules of other packages that a file imports from."""
+    modules = [node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
+    return [
+        module
+        for module in modules
+        if not module.startswith("dpstats")
+        and any(part.startswith("_") for part in module.split(".") if part != "__future__")
+    ]
+
+
+def test_no_private_modules_of_others(found: Offenders) -> None:
+    assert found["private modules"] == {}
+
+
+def test_private_modules_of_others_are_found(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text("from __future__ import annotations\nfrom scipy.stats._qmc import Sobol\n")
+    assert private_modules_of_others(parsed(module)) == ["scipy.stats._qmc"]
 
 
 # What may be said of noise outside release/: which scales can be drawn.
 PUBLIC_ABOUT_NOISE = {"check_scale", "MAX_SCALE", "MIN_SCALE"}
 
 
-def names_a_source(path: Path) -> set[str]:
+def names_a_source(nodes: list[ast.AST]) -> set[str]:
     """Return how a file could reach noise but through a session: the sources, OpenDP, the system's entropy."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module == "dpstats.release.noise":
             found |= {item.name for item in node.names} - PUBLIC_ABOUT_NOISE
         elif isinstance(node, ast.ImportFrom | ast.Import):
@@ -573,18 +619,13 @@ def names_a_source(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize(
-    "path",
-    # A ledger's identity is random, and no noise; the doctor asks whether the system's entropy answers.
-    [
-        path
-        for path in MODULES
-        if path.parent.name != "release" and path.name not in ("ledger.py", "doctor.py")
-    ],
-    ids=lambda path: str(path.relative_to(PACKAGE)),
-)
-def test_noise_is_reached_through_a_session_only(path: Path) -> None:
-    assert names_a_source(path) == set()
+def may_name_a_source(path: Path) -> bool:
+    """Return whether a module may: a ledger's identity is random, and the doctor asks the system's entropy."""
+    return path.parent.name == "release" or path.name in ("ledger.py", "doctor.py")
+
+
+def test_noise_is_reached_through_a_session_only(found: Offenders) -> None:
+    assert found["sources of noise"] == {}
 
 
 def test_a_source_would_be_noticed(tmp_path: Path) -> None:
@@ -598,14 +639,13 @@ def test_a_source_would_be_noticed(tmp_path: Path) -> None:
         ("session._noise.laplace(1.0, 3)", "_noise"),
     ):
         module.write_text(line)
-        assert names_a_source(module) == {name}
+        assert names_a_source(parsed(module)) == {name}
 
 
-def private_names_of_others(path: Path) -> list[str]:
+def private_names_of_others(nodes: list[ast.AST]) -> list[str]:
     """Return what a file takes from other modules by a private name: imported, or as an attribute of a module."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
     found, modules = [], set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module != "__future__":
             names = [item.name for item in node.names]
             found += [f"{node.module}.{name}" for name in names if is_private(name)]
@@ -615,7 +655,7 @@ def private_names_of_others(path: Path) -> list[str]:
         elif isinstance(node, ast.Import):
             found += [item.name for item in node.names if any(map(is_private, item.name.split(".")))]
             modules |= {(item.asname or item.name).split(".")[0] for item in node.names}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and is_private(node.attr):
             found += [f"{node.value.id}.{node.attr}"] * (node.value.id in modules)
     return found
@@ -634,10 +674,29 @@ TOLERATED = {
 }
 
 
-@pytest.mark.parametrize("path", [*MODULES, *SCRIPTS], ids=lambda path: str(path.relative_to(PACKAGE.parent)))
-def test_no_private_names_of_other_modules(path: Path) -> None:
-    tolerated = TOLERATED.get(str(path.relative_to(PACKAGE.parent)), [])
-    assert private_names_of_others(path) == tolerated
+@pytest.fixture(scope="module")
+def found() -> Offenders:
+    """Return what each rule finds in the files that it is about, by the file; every file is read once."""
+    rules: Offenders = {
+        rule: {} for rule in ("arrows", "private modules", "sources of noise", "private names")
+    }
+    for path in [*MODULES, *SCRIPTS]:
+        name, nodes = str(path.relative_to(PACKAGE.parent)), parsed(path)
+        rules["private names"][name] = private_names_of_others(nodes)
+        if path in SCRIPTS:
+            continue
+        rules["arrows"][name] = backward_arrows_of(path, nodes)
+        rules["private modules"][name] = private_modules_of_others(nodes)
+        if not may_name_a_source(path):
+            rules["sources of noise"][name] = names_a_source(nodes)
+    assert all(len(files) > 300 for files in rules.values())
+    return {
+        rule: {name: offense for name, offense in files.items() if offense} for rule, files in rules.items()
+    }
+
+
+def test_no_private_names_of_other_modules(found: Offenders) -> None:
+    assert found["private names"] == TOLERATED
 
 
 def test_private_names_of_others_are_found(tmp_path: Path) -> None:
@@ -647,7 +706,7 @@ def test_private_names_of_others_are_found(tmp_path: Path) -> None:
         "import _timing\nfrom dpstats.identity import null\nimport dpstats.plots as plots\n"
         "null._memory.clear()\nplots._new_figure()\nself._mine = null.__name__\n"
     )
-    assert sorted(private_names_of_others(module)) == [
+    assert sorted(private_names_of_others(parsed(module))) == [
         "_timing",
         "dpstats.identity.base._crossing",
         "null._memory",
@@ -697,17 +756,21 @@ def test_the_top_level_has_the_subpackages_and_the_classes_used_most() -> None:
 PUBLIC = [name for name in dpstats.__all__ if inspect.ismodule(getattr(dpstats, name))]
 
 
-@pytest.mark.parametrize("name", PUBLIC)
-def test_completion_shows_public_names_only(name: str) -> None:
-    package = getattr(dpstats, name)
-    assert dir(package) == sorted(package.__all__)
+def test_completion_shows_public_names_only() -> None:
+    packages = [getattr(dpstats, name) for name in PUBLIC]
+    wrong = {package.__name__ for package in packages if dir(package) != sorted(package.__all__)}
+    assert len(packages) > 15 and wrong == set()
 
 
-@pytest.mark.parametrize("name", PUBLIC)
-def test_no_module_has_the_name_of_a_test_or_an_estimator(name: str) -> None:
-    # Who looks for a function `spatial_sign_test` is not to find a module.
-    package = getattr(dpstats, name)
+def modules_like_tests(package: ModuleType) -> set[str]:
+    """Return the modules of a package with the name of one of its tests."""
     words = {re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", public).lower() for public in package.__all__}
     modules = {module.name for module in pkgutil.iter_modules(package.__path__)}
     functions = {public for public in package.__all__ if inspect.isfunction(getattr(package, public))}
-    assert not {word for word in words if word.endswith("_test")} & (modules - functions)
+    return {word for word in words if word.endswith("_test")} & (modules - functions)
+
+
+def test_no_module_has_the_name_of_a_test_or_an_estimator() -> None:
+    # Who looks for a function `spatial_sign_test` is not to find a module.
+    wrong = {name: modules_like_tests(getattr(dpstats, name)) for name in PUBLIC}
+    assert {name: modules for name, modules in wrong.items() if modules} == {}

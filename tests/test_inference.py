@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -231,3 +231,22 @@ def test_a_plot_is_drawn_into_given_axes() -> None:
 def test_an_interval_without_names_counts_them() -> None:
     frame = ConfidenceInterval(np.zeros(2), np.ones(2)).to_frame()
     assert list(frame.index) == ["0", "1"]
+
+
+def test_standard_errors_are_computed_when_they_are_read() -> None:
+    asked = []
+
+    @dataclass(frozen=True, eq=False)
+    class Slow(ByTails):
+        @property
+        def standard_error(self) -> Any:
+            asked.append(True)
+            return 2 * self.error
+
+    made = Estimates(np.zeros(2), None, ("a", "b"), "numbers", Slow(np.zeros(2), np.ones(2)))
+    assert made.confidence_interval().low.tolist() == pytest.approx([-1.959964] * 2) and not asked
+    assert made.error.tolist() == made.error.tolist() == [2.0, 2.0] and asked == [True]
+    # What computes none knows none, and what was given is kept.
+    none = Estimates(np.zeros(2), None, ("a", "b"), "numbers", ByTails(np.zeros(2), np.ones(2)))
+    assert np.isnan(pickle.loads(pickle.dumps(none)).error).all()
+    assert replace(made, error=np.ones(2)).error.tolist() == [1.0, 1.0]

@@ -23,9 +23,9 @@ def test_no_group_has_more_findings_than_the_table() -> None:
     assert not loose, f"lower the counts of {loose}: python tests/prose.py --lower"
 
 
-@pytest.mark.parametrize("group", prose.NEVER)
-def test_what_everybody_reads_has_no_finding(group: str) -> None:
-    assert prose.allowed()[group] == 0
+def test_what_everybody_reads_has_no_finding() -> None:
+    allowed = prose.allowed()
+    assert prose.NEVER and [group for group in prose.NEVER if allowed[group]] == []
 
 
 BREACHES = {

@@ -57,7 +57,7 @@ class RatioEstimator(HasEstimates, PrivateEstimator[Plan]):
         errors = self._errors()
         return Estimates(
             errors.start,
-            errors.standard_error,
+            None,
             tuple(self._all_names()),
             self.estimand_,
             errors,

@@ -176,7 +176,7 @@ class Differences(Estimates):
         return replace(
             self,
             estimate=standardized.estimate,
-            error=standardized.standard_error,
+            error=None,
             estimand=f"{self.estimand}, over the standard deviation within both groups",
             distribution=standardized,
             title="Private standardized differences",

@@ -401,7 +401,7 @@ class GroupMeans(_Fitted):
         }
         return Differences(
             errors.start,
-            errors.standard_error,
+            None,
             tuple(names),
             self._covered(estimand),
             errors,

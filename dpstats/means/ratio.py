@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dpstats.inference import Limits, ScoreErrors, Tail, normal_quantile
-from dpstats.intervals import laplace_sum_tails
+from dpstats.intervals import furthest, laplace_sum_tails
 
 Floats = NDArray[np.float64]
 
-_GRID, _HALVINGS = 48, 28
+_GRID = 48
+_BITS = 28
+"""Precision of the ends between two values of the grid."""
 _RAISED = 1.0
 """By how many standard deviations of its noise a released spread is raised: it is as often too small as too large."""
 _LEAST_TAIL = 1e-300
@@ -213,7 +215,7 @@ class RatioErrors(ScoreErrors):
 
 
 def hull(ratio: Ratio, z: Floats) -> tuple[Floats, Floats]:
-    """Return the ends of the values whose score is at most z in size: found on a grid, and then by halving."""
+    """Return the ends of the values whose score is at most z in size, found on a grid, and then by division."""
     shape = np.broadcast_shapes(ratio.shape, z.shape)
     start = np.broadcast_to(ratio.estimate, shape)
     z = np.broadcast_to(z, shape)
@@ -227,8 +229,9 @@ def hull(ratio: Ratio, z: Floats) -> tuple[Floats, Floats]:
     inside = np.take_along_axis(grid, np.stack([first, last]), axis=0)
     beyond = np.stack([np.maximum(first - 1, 0), np.minimum(last + 1, len(grid) - 1)])
     outside = np.take_along_axis(grid, beyond, axis=0)
-    for _ in range(_HALVINGS):
-        middle = (inside + outside) / 2
-        keep = np.abs(ratio.score(middle)) <= z
-        inside, outside = np.where(keep, middle, inside), np.where(keep, outside, middle)
-    return inside[0], inside[1]
+
+    def keep(values: Floats) -> NDArray[np.bool_]:
+        return np.reshape(np.abs(ratio.score(values.reshape(len(values), *inside.shape))) <= z, values.shape)
+
+    low, high = furthest(inside.ravel(), outside.ravel(), keep, _BITS).reshape(inside.shape)
+    return low, high

@@ -143,7 +143,7 @@ class Cells:
         )
         return Estimates(
             errors.estimate,
-            errors.standard_error,
+            None,
             tuple(", ".join(map(str, row)) for row in zip(*levels, strict=True)),
             words,
             errors,

@@ -12,9 +12,11 @@ import copy
 import importlib
 import inspect
 import pkgutil
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -79,6 +81,8 @@ def named(call: ast.Call) -> str:
 
 def places(source: str, module: str = "") -> set[Place]:
     """Return where a module makes or opens a session; a file is opened by a function, or with arguments."""
+    if OPENING.isdisjoint(re.findall(r"\w+", source)):
+        return set()  # of most modules, whose calls need not be looked at
     return {
         place
         for place, call in calls(source, module)
@@ -92,6 +96,7 @@ def modules() -> list[Any]:
     return [importlib.import_module(name) for name in names if name != "dpstats.__main__"]
 
 
+@cache
 def all_places() -> list[Place]:
     """Return every place of the package where a session is made or opened."""
     found = (places(inspect.getsource(module), module.__name__) for module in modules())
@@ -134,28 +139,34 @@ def near(place: Place) -> list[Entry]:
     return sorted(by_class.values(), key=lambda entry: entry.method == "fit")
 
 
-def check_registered(place: Place) -> None:
-    """Fail unless the public call of an entry makes a session in this place."""
-    for entry in near(place):
-        with followed() as found:
-            entry.public(entry.dataset, None)  # type: ignore[misc]
-        lines = {line for *where, line in found if tuple(where) == place[:2]}
-        if any(place.first <= line <= place.last for line in lines):
-            return
-    pytest.fail(
-        f"{place.module}, {place.name}: opens a session, and no entry of the registry goes through it"
+@cache
+def lines_of(name: str) -> frozenset[tuple[str, str, int]]:
+    """Return the lines that run when the public call of an entry makes or opens a session."""
+    (entry,) = (entry for entry in ENTRIES if entry.name == name)
+    with followed() as found:
+        entry.public(entry.dataset, None)  # type: ignore[misc]
+    return frozenset(found)
+
+
+def is_registered(place: Place) -> bool:
+    """Return whether the public call of an entry makes a session in this place."""
+    return any(
+        (module, name) == place[:2] and place.first <= line <= place.last
+        for entry in near(place)
+        for module, name, line in lines_of(entry.name)
     )
 
 
-@pytest.mark.parametrize("place", all_places(), ids=lambda place: f"{place.name}, {place.module}")
-def test_what_opens_a_session_is_registered(place: Place) -> None:
-    check_registered(place)
+def test_what_opens_a_session_is_registered() -> None:
+    unregistered = [place for place in all_places() if not is_registered(place)]
+    assert len(all_places()) > 5 and not unregistered, "no entry of the registry goes through these"
 
 
 def test_budgets_are_charged_by_sessions_alone() -> None:
     found = set()
     for module in modules():
-        for node in ast.walk(ast.parse(inspect.getsource(module))):
+        source = inspect.getsource(module)
+        for node in ast.walk(ast.parse(source)) if "charge" in source else ():
             if isinstance(node, ast.Attribute) and node.attr == "charge":
                 found.add(module.__name__)
     # A ledger's own is that of its budget.
@@ -181,9 +192,8 @@ def test_a_session_anywhere_else_would_be_noticed() -> None:
 
 def test_a_second_session_of_a_method_would_be_noticed() -> None:
     (place,) = (place for place in all_places() if place.name == "PrivateLogisticRegression.score")
-    check_registered(place)
-    with pytest.raises(pytest.fail.Exception, match="no entry of the registry"):
-        check_registered(place._replace(first=10**6, last=10**6))
+    assert is_registered(place)
+    assert not is_registered(place._replace(first=10**6, last=10**6))
 
 
 # What releases by fitting: `predict` of a test, of other rows.
@@ -199,6 +209,8 @@ def fitting() -> set[str]:
     for module in modules():
         kinds = {name for name, kind in vars(module).items() if inspect.isclass(kind)}
         kinds = {name for name in kinds if issubclass(getattr(module, name), PrivateEstimator)}
+        if not kinds:
+            continue
         for place, call in calls(inspect.getsource(module), module.__name__):
             above = isinstance(call.func, ast.Attribute) and "super" in ast.dump(call.func.value)
             if named(call) in ("fit", "fit_predict") and place.name.partition(".")[0] in kinds and not above:

@@ -36,6 +36,8 @@ NAMES = (
     "second moment, Laplace",
     "variance, Laplace",
     "covariance",
+    "Hotelling, one sample",
+    "principal components",
     "adaptive mean, Laplace",
     "complete cases, Laplace",
     "sparse mean, peeling",

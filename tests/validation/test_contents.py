@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 VALIDATION = ROOT / "validation"
@@ -17,6 +16,7 @@ SCRIPTS = sorted(
 RESULTS = sorted(path.name for path in (VALIDATION / "results").iterdir())
 
 
+@cache
 def table() -> dict[str, list[str]]:
     """Return the other cells of every line, by script."""
     text = (VALIDATION / "README.md").read_text(encoding="utf-8")
@@ -49,16 +49,30 @@ def test_commands_of_the_table_run_the_script() -> None:
             assert named == script or re.search(rf"\b{stem}\b", (VALIDATION / named).read_text())
 
 
-@pytest.mark.parametrize("name", RESULTS)
-def test_every_result_names_the_command_that_made_it(name: str) -> None:
-    owners = [script for script, (_, _, results, _) in table().items() if f"`{name}`" in results]
-    owners = [script for script in owners if f"in `{name}`" not in table()[script][2]]
-    assert len(owners) == 1, f"{name} must have one script in the table, it has {owners}"
+def fault(name: str, text: str) -> str:
+    """Return why a result is not of one script of the table, which its text names; empty if it is."""
+    results = {script: cells[2] for script, cells in table().items() if f"`{name}`" in cells[2]}
+    parts = {script for script, cell in results.items() if f"in `{name}`" in cell}
+    owners = results.keys() - parts
+    if len(owners) != 1:
+        return f"must have one script in the table, it has {sorted(owners)}"
     if name.endswith(".png"):
-        return  # of the script that writes the page of the same name
-    named = set(scripts_in((VALIDATION / "results" / name).read_text(encoding="utf-8")))
-    parts = {script for script, (_, _, results, _) in table().items() if f"in `{name}`" in results}
-    assert set(owners) <= named <= {*owners, *parts}  # a part may have been measured again by itself
+        return ""  # of the script that writes the page of the same name
+    # A part may have been measured again by itself.
+    if owners <= (named := set(scripts_in(text))) <= owners | parts:
+        return ""
+    return f"names {sorted(named)}, and is of {sorted(owners)}"
+
+
+def test_every_result_names_the_command_that_made_it() -> None:
+    files = [VALIDATION / "results" / name for name in RESULTS]
+    found = {
+        path.name: fault(path.name, "" if path.suffix == ".png" else path.read_text(encoding="utf-8"))
+        for path in files
+    }
+    assert len(found) > 50 and {name: wrong for name, wrong in found.items() if wrong} == {}
+    page = next(path for path in files if path.suffix == ".md")
+    assert "names []" in fault(page.name, "") and "one script" in fault("nothing.md", "")
 
 
 def test_files_without_a_command_of_their_own_are_imported_by_scripts() -> None:
