@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -35,6 +37,18 @@ def test_exposures_by_every_way_in_are_the_same() -> None:
     for other in (named, called, formula):
         assert np.array_equal(other.params_, one.params_)
     assert named.feature_names_in_.tolist() == ["a", "b"]
+
+
+def test_exposures_of_a_file_are_columns(tmp_path: Path) -> None:
+    path = tmp_path / "visits.csv"
+    FRAME.to_csv(path, index=False)
+    one = PrivateCountRegression(**EXPOSED).fit(X, Y, exposure=EXPOSURE)
+    for given in (("visits", "years"), ["visits", "years"]):
+        other = PrivateCountRegression(**EXPOSED).fit(str(path), given)
+        assert np.array_equal(other.params_, one.params_)
+    relation = duckdb.read_csv(str(path))
+    named = PrivateCountRegression(**EXPOSED, exposure="years").fit(relation, "visits")
+    assert np.array_equal(named.params_, one.params_)
 
 
 def test_exposures_outside_their_bounds_are_clipped() -> None:
