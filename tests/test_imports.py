@@ -70,6 +70,7 @@ INSIDE = {
         "ellipsoid_plan",
         "t_squared",
         "hotelling",
+        "principal_components",
         "__init__",
     ],
     "statistic": [

@@ -23,6 +23,8 @@ Floats = NDArray[np.float64]
 
 SIGNED_WEIGHT = 0.1
 """Squared weight of the signed products s u u': only the errors of a difference need them."""
+FOURTHS_WEIGHT = 0.1
+"""Squared weight of the fourth powers of u: only the errors of variances need them."""
 _SAFE = 1 + 1e-12
 
 
@@ -38,12 +40,15 @@ class Extension:
     sign : float
         The constant b, over the radius of the ball. 0 without signs.
     bits : int
+    fourths : bool
+        Whether the fourth powers of the entries are released too.
     """
 
     n_features: int
     mean: float
     sign: float
     bits: int
+    fourths: bool = False
 
     @property
     def constants(self) -> tuple[int, ...]:
@@ -65,8 +70,12 @@ class Extension:
     @property
     def movement(self) -> float:
         """How far replacing one row moves all blocks together, in l2, in units of 4^bits."""
-        signed = 4 * SIGNED_WEIGHT * (self.radius / 2**self.bits) ** 4 if self.sign else 0.0
-        return math.sqrt(2 + signed) * _SAFE
+        unit = 2.0**self.bits
+        signed = 4 * SIGNED_WEIGHT * (self.radius / unit) ** 4 if self.sign else 0.0
+        # The squares of a row, in units of 2^bits, are rounded to integers.
+        squares = (self.radius / unit) ** 2 + self.n_features / 2 / unit
+        fourths = 2 * FOURTHS_WEIGHT * squares**4 if self.fourths else 0.0
+        return math.sqrt(2 + signed + fourths) * _SAFE
 
     def integers(self, name: str, n: int, share: float) -> JointIntegers:
         """Return the blocks of the stage for n rows."""
@@ -82,6 +91,9 @@ class Extension:
                 blocks.append(
                     Block(f"{label}, above the diagonal", above, 1 / unit / n, unit / weight / math.sqrt(2))
                 )
+        if self.fourths:
+            weight = math.sqrt(FOURTHS_WEIGHT)
+            blocks.append(Block(f"{name}, fourths", self.n_features, 1 / unit / n, unit / weight))
         return JointIntegers(name, tuple(blocks), math.inf, self.movement, share)
 
     def sums(self, name: str, rows: Floats, signs: Floats | None = None) -> Sums:
@@ -97,6 +109,9 @@ class Extension:
         if self.sign:
             assert signs is not None
             found |= _split_matrix(f"{name}, signed", np.swapaxes(inside * signs[:, None], -1, -2) @ inside)
+        if self.fourths:
+            squares = np.rint(inside**2 * 2.0**-self.bits)
+            found[f"{name}, fourths"] = as_int64((squares**2).sum(axis=-2))
         return found
 
     def read(self, name: str, released: Mapping[str, Floats], plan: ReleasePlan) -> BallProducts:
@@ -126,6 +141,8 @@ class Extension:
             above / (parts[0] * parts[1]) if self.sign else 0.0,
             above / (parts[1] * ball) if self.sign else 0.0,
             signed_std or 0.0,
+            np.asarray(released[f"{name}, fourths"]) / ball**4 if self.fourths else None,
+            float(np.asarray(plan.noise(f"{name}, fourths").std)) / ball**4 if self.fourths else 0.0,
         )
 
 
@@ -145,6 +162,9 @@ class BallProducts:
     sign, signed_mean, signed_products : array, array and array, optional
         Averages of s, s u and s u u'.
     sign_std, signed_mean_std, signed_products_std : float
+    fourths : array of shape (..., d), optional
+        Averages of the fourth powers of u.
+    fourths_std : float
     """
 
     n: int
@@ -158,6 +178,8 @@ class BallProducts:
     sign_std: float = 0.0
     signed_mean_std: float = 0.0
     signed_products_std: float = 0.0
+    fourths: Floats | None = None
+    fourths_std: float = 0.0
 
     @property
     def covariance(self) -> Floats:

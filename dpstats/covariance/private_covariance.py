@@ -148,7 +148,7 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
         center, half, coarse = low / 2 + high / 2, high / 2 - low / 2, coarse_bits(n)
         check_region(half, center)
 
-        def made(bits: int) -> CovariancePlan:
+        def calibrate(bits: int) -> CovariancePlan:
             stages = additive_stages([moment_integers(d, n, bits, coarse)], epsilon, delta)
             return CovariancePlan(
                 stages,
@@ -162,7 +162,7 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
                 coarse=coarse,
             )
 
-        return finest(made, fine_bits(n))
+        return finest(calibrate, fine_bits(n))
 
     def _read(self, rows: Rows, plan: CovariancePlan) -> Mapping[str, Any]:
         check_finite_rows(rows)

@@ -35,6 +35,7 @@ NAMES = (
     "variance, Laplace",
     "covariance",
     "Hotelling, one sample",
+    "principal components",
     "adaptive mean, Laplace",
     "complete cases, Laplace",
     "sparse mean, peeling",

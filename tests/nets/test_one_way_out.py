@@ -18,7 +18,7 @@ from sklearn import config_context
 from sklearn.base import clone
 
 import dpstats
-from dpstats.covariance import HotellingTest, PrivateCovariance
+from dpstats.covariance import HotellingTest, PrivateCovariance, PrivatePCA
 from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.groups import GroupMeans, GroupQuantiles, MeanPerRow
 from dpstats.identity import (
@@ -95,6 +95,7 @@ FITTED: dict[str, Callable[[], Any]] = {
         RNG.exponential(5.0, 3000), np.ones(3000), LABELS
     ),
     "HotellingTest": lambda: HotellingTest(bounds=(-4, 4), random_state=0).fit(X),
+    "PrivatePCA": lambda: PrivatePCA(bounds=(-4, 4), random_state=0).fit(X),
     "PrivateCovariance": lambda: PrivateCovariance(bounds=(-4, 4), random_state=0).fit(X),
     "PrivateStatistic": lambda: PrivateStatistic(np.std, bounds=(0, 4), random_state=0).fit(X),
 }
