@@ -11,10 +11,10 @@ import os
 import platform
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from dpstats import __version__
+from dpstats.checks import Check
 
 REQUIRED = (
     "numpy",
@@ -42,23 +42,6 @@ OPTIONAL = {
 
 _DRAWS = 1000
 _FALSE_ALARM = 1e-9
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One checked fact of an installation.
-
-    Attributes
-    ----------
-    name : str
-    passed : bool
-    found : str
-        In words.
-    """
-
-    name: str
-    passed: bool
-    found: str
 
 
 def diagnose(folder: Path | str = ".") -> list[Check]:

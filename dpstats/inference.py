@@ -614,6 +614,8 @@ class Test(Exported, Reported):
     estimates : Estimates
     adjusted : bool
         Whether p-values are adjusted for all tests together.
+    joint : str
+        Name of the one test of all estimates together. Empty if each estimate has its own test.
 
     Examples
     --------
@@ -633,6 +635,7 @@ class Test(Exported, Reported):
     alternative: str
     estimates: Estimates = field(repr=False)
     adjusted: bool = False
+    joint: str = ""
 
     @property
     def estimand(self) -> str:
@@ -641,8 +644,8 @@ class Test(Exported, Reported):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the tested estimates."""
-        return self.estimates.names
+        """The names of the tests: of the tested estimates, or of the one joint test."""
+        return (self.joint,) if self.joint else self.estimates.names
 
     @property
     def simulated(self) -> bool:
@@ -652,7 +655,7 @@ class Test(Exported, Reported):
     def confidence_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
         """Return the interval of the values that are not rejected; one-sided for a one-sided alternative."""
         return self.estimates.confidence_interval(
-            confidence_level, simultaneous=self.adjusted, alternative=self.alternative
+            confidence_level, simultaneous=self.adjusted or bool(self.joint), alternative=self.alternative
         )
 
     def summary(self) -> Summary:
@@ -672,7 +675,7 @@ class Test(Exported, Reported):
             ],
             [
                 FREE,
-                together if self.adjusted else "Each column on its own.",
+                *([] if self.joint else [together if self.adjusted else "Each column on its own."]),
                 *[SIMULATED] * self.simulated,
             ],
         )

@@ -34,6 +34,7 @@ from dpstats.cli.sql import add_sql
 from dpstats.cli.statistic import STATISTIC
 from dpstats.cli.survival import SURVIVAL
 from dpstats.cli.table import TABLE
+from dpstats.cli.verify import add_verify
 from dpstats.errors import DPStatsError
 
 
@@ -125,4 +126,5 @@ def _parser() -> argparse.ArgumentParser:
     add_simulate(commands)
     add_budget(commands)
     add_doctor(commands)
+    add_verify(commands)
     return parser

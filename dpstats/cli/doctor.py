@@ -7,6 +7,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
+from dpstats.checks import as_text
 from dpstats.cli.exits import epilog
 from dpstats.cli.files import tell
 
@@ -39,6 +40,5 @@ def _doctor(options: argparse.Namespace) -> int:
     if options.json:
         tell(json.dumps([asdict(check) for check in checks], indent=2))
     else:
-        width = max(len(check.name) for check in checks)
-        tell("\n".join(f"{'ok' if c.passed else 'FAILED':8}{c.name:{width}}  {c.found}" for c in checks))
+        tell(as_text(checks))
     return 0 if all(check.passed for check in checks) else _BROKEN

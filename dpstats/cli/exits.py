@@ -30,7 +30,7 @@ EXITS = (
     Exit(2, "usage", "an option or an argument is outside of what is allowed", (InvalidParameter,)),
     Exit(3, "data", "the table cannot be read, or its rows cannot be used as they are", (InvalidData,)),
     Exit(4, "budget", "the budget cannot pay; nothing was charged", (BudgetExceeded, Exhausted)),
-    Exit(5, "violation", "'audit' proves that the claim is false"),
+    Exit(5, "violation", "'audit' proves that the claim is false, or 'verify' that a receipt is"),
     Exit(
         6,
         "environment",

@@ -1,8 +1,10 @@
-"""Private covariance and correlation matrices, with intervals for every pair of columns."""
+"""Private covariance and correlation matrices with intervals, tests of mean vectors, and principal components."""
 
+from dpstats.covariance.hotelling import HotellingTest
+from dpstats.covariance.principal_components import PrivatePCA
 from dpstats.covariance.private_covariance import PrivateCovariance
 
-__all__ = ["PrivateCovariance"]
+__all__ = ["HotellingTest", "PrivateCovariance", "PrivatePCA"]
 
 
 def __dir__() -> list[str]:

@@ -54,11 +54,11 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
     Parameters
     ----------
     bounds : (low, high), or array of shape (n_features, 2)
-        Public ends of every column, known without the data. With labels (a mapping {column: (low, high)}, or a data
+        Public bounds of every column, known without the data. With labels (a mapping {column: (low, high)}, or a data
         frame with a row per column) a fit takes them by the names of a data frame's columns.
     bounds_are : {"clip", "hard"}, default="clip"
-        What the bounds are: "clip", chosen ends, beyond which entries are moved to them; or "hard", ends by nature,
-        so that clipping changes no row.
+        "clip": entries outside the bounds are moved to them. "hard": rows lie inside the bounds by nature, so that
+        clipping changes no row.
     epsilon : float, default=1.0
         Privacy parameter. Must be positive.
     delta : float, default=1e-6
@@ -91,10 +91,10 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
     -----
     **Privacy.** In half-widths a row lies in the box [-1, 1]^d. Its values, their products and the squares of these
     products move together by at most sqrt(2) (w^2 + d), which the products alone nearly need. The squares cost
-    nothing beside them.
+    nothing in addition.
 
     **Estimand.** The covariance of the population if its rows were clipped to the bounds. If no row is clipped, it is
-    that of the population.
+    the covariance of the population.
 
     **Assumptions.** Intervals assume independent rows, and enough of them for averages of products to be nearly normal.
     They assume no distribution. The sampling errors follow from the released fourth moments.
@@ -148,7 +148,7 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
         center, half, coarse = low / 2 + high / 2, high / 2 - low / 2, coarse_bits(n)
         check_region(half, center)
 
-        def made(bits: int) -> CovariancePlan:
+        def calibrate(bits: int) -> CovariancePlan:
             stages = additive_stages([moment_integers(d, n, bits, coarse)], epsilon, delta)
             return CovariancePlan(
                 stages,
@@ -162,7 +162,7 @@ class PrivateCovariance(HasEstimates, PrivateEstimator[CovariancePlan]):
                 coarse=coarse,
             )
 
-        return finest(made, fine_bits(n))
+        return finest(calibrate, fine_bits(n))
 
     def _read(self, rows: Rows, plan: CovariancePlan) -> Mapping[str, Any]:
         check_finite_rows(rows)

@@ -29,6 +29,7 @@ from dpstats.errors import InvalidData
 from dpstats.privacy.budget import PrivacyBudget, check_budget
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
+from dpstats.receipts import Receipt, make_receipt
 from dpstats.release.methods_text import write_methods
 from dpstats.release.noise import noise_source
 from dpstats.release.session import Released, Session
@@ -223,6 +224,36 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         estimand, null = self._conclusions()
         parameters, _ = told_parameters(self)
         return write_methods(type(self).__name__, self.plan_, self.privacy_, parameters, estimand, null)
+
+    def receipt(self, key: bytes | str | None = None) -> Receipt:
+        """Return a receipt of the fit, which `dpstats.receipts.verify_receipt` checks without the data.
+
+        It states the plan, the privacy cost, the released numbers, the versions and the hashes of the proof pages.
+
+        Parameters
+        ----------
+        key : bytes or str, optional
+            Secret key of a signature, at least 16 bytes. The signature proves that a holder of the key made the
+            receipt. It does not show that the data or the declared bounds were right.
+
+        Returns
+        -------
+        Receipt
+            ``to_json()`` is the text of its file.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dpstats.tables import PrivateProportion
+        >>> fit = PrivateProportion(epsilon=0.5, random_state=0).fit(np.arange(100) < 30)
+        >>> fit.receipt().content["guarantee"]["epsilon"]
+        0.5
+        """
+        check_is_fitted(self)
+        numbers = getattr(self, "to_dict", None)
+        return make_receipt(
+            type(self), self.plan_, self.privacy_, None if numbers is None else numbers(), key
+        )
 
     def summary(self) -> Any:
         """Return a table of the released stages; prints as text, shows as HTML in a notebook."""

@@ -19,6 +19,8 @@ from dpstats.auditing.movement import noisy
 from dpstats.lattice import BallLattice, isqrt_up
 from dpstats.lattice.joint import FREE_SQUARES
 from dpstats.privacy import JointStage, Stage
+from dpstats.receipts import named_files, proof_hashes
+from dpstats.release.estimator import PrivateEstimator
 
 ROOT = Path(__file__).resolve().parents[2]
 PROOFS = ROOT / "docs" / "proofs"
@@ -47,17 +49,8 @@ def missing_from(text: str) -> set[str]:
 
 
 def absent_files(text: str) -> set[str]:
-    """Return the files that a page names and that are not there; one without a folder is in that before it."""
-    absent, folder = set(), ROOT / "dpstats"
-    for name in re.findall(r"`([\w/.-]+\.py|[\w.-]+(?:/[\w.-]+)*/)`", text):
-        if "/" in name.rstrip("/"):
-            path = ROOT / name
-            folder = path if name.endswith("/") else path.parent
-        else:
-            path = folder / name
-        if not path.exists():
-            absent.add(name)
-    return absent
+    """Return the files that a page names and that are not there."""
+    return {name for name in named_files(text) if not (ROOT / name).exists()}
 
 
 class Row(NamedTuple):
@@ -142,10 +135,19 @@ def test_a_page_without_a_part_would_be_noticed(part: str) -> None:
     assert [page for page, text in less.items() if part not in missing_from(text)] == []
 
 
+def test_receipts_have_the_hash_of_a_proof_of_every_estimator() -> None:
+    proofs: dict[type, set[str]] = {}
+    for entry in ENTRIES:
+        if issubclass(entry.covers, PrivateEstimator):
+            proofs.setdefault(entry.covers, set()).add(entry.proof)
+    without = [kind for kind, pages in proofs.items() if pages.isdisjoint(proof_hashes(kind.__module__))]
+    assert len(proofs) > 30 and not without, "let a proof page of these name the file of their class"
+
+
 def test_a_file_that_is_gone_would_be_noticed() -> None:
     assert absent_files("`dpstats/release/noise.py`, `additive.py`, `tests/conformance/`") == set()
     assert absent_files("`dpstats/release/noise.py`, `sampling.py`, `tests/nowhere/`") == {
-        "sampling.py",
+        "dpstats/release/sampling.py",
         "tests/nowhere/",
     }
 

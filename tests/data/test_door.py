@@ -23,7 +23,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from dpstats.covariance import PrivateCovariance
+from dpstats.covariance import HotellingTest, PrivateCovariance, PrivatePCA
 from dpstats.data.levels import Categories
 from dpstats.data.opening import open_source
 from dpstats.data.schema import Column, Schema
@@ -235,6 +235,11 @@ POLICIES: dict[str, dict[str, Family]] = {
         lambda m: FunctionalMechanismRegression(x_bounds=BOUNDS, y_bounds=BOUNDS, missing=m), DROP, OUTCOMES
     ),
     "covariance": with_policies(lambda m: PrivateCovariance(bounds=BOUNDS), ONLY),
+    "components": with_policies(lambda m: PrivatePCA(bounds=BOUNDS), ONLY),
+    "mean vector": with_policies(lambda m: HotellingTest(bounds=BOUNDS), ONLY),
+    "two mean vectors": with_policies(
+        lambda m: HotellingTest(groups=["u", "v"], bounds=BOUNDS), ONLY, ["u", "v"] * 6
+    ),
     "logistic": with_policies(
         lambda m: PrivateLogisticRegression(x_bounds=BOUNDS, missing=m), DROP, OUTCOMES > 0
     ),

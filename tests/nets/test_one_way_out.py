@@ -18,7 +18,7 @@ from sklearn import config_context
 from sklearn.base import clone
 
 import dpstats
-from dpstats.covariance import PrivateCovariance
+from dpstats.covariance import HotellingTest, PrivateCovariance, PrivatePCA
 from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.groups import GroupMeans, GroupQuantiles, MeanPerRow
 from dpstats.identity import (
@@ -43,6 +43,8 @@ from dpstats.queries import (
 from dpstats.ranks import KruskalWallisTest, MannWhitneyTest, SignedRankTest
 from dpstats.regression import (
     FunctionalMechanismRegression,
+    PrivateCountRegression,
+    PrivateGammaRegression,
     PrivateLinearRegression,
     PrivateLogisticRegression,
     SufficientStatisticsRegression,
@@ -73,6 +75,12 @@ FITTED: dict[str, Callable[[], Any]] = {
     ),
     "PrivateLinearRegression": lambda: PrivateLinearRegression(y_bounds=(-6, 6), **DESIGN).fit(X, Y),
     "PrivateLogisticRegression": lambda: PrivateLogisticRegression(**DESIGN).fit(X, Y > 0),
+    "PrivateCountRegression": lambda: PrivateCountRegression(y_bounds=(0, 50), **DESIGN).fit(
+        X, np.floor(np.exp(Y / 2))
+    ),
+    "PrivateGammaRegression": lambda: PrivateGammaRegression(y_bounds=(0, 50), **DESIGN).fit(
+        X, np.exp(Y / 2)
+    ),
     "SufficientStatisticsRegression": lambda: SufficientStatisticsRegression(y_bounds=(-6, 6), **DESIGN).fit(
         X, Y
     ),
@@ -94,6 +102,8 @@ FITTED: dict[str, Callable[[], Any]] = {
     "PrivateSurvival": lambda: PrivateSurvival(horizon=4.0, bins=8, groups=[0, 1, 2], random_state=0).fit(
         RNG.exponential(5.0, 3000), np.ones(3000), LABELS
     ),
+    "HotellingTest": lambda: HotellingTest(bounds=(-4, 4), random_state=0).fit(X),
+    "PrivatePCA": lambda: PrivatePCA(bounds=(-4, 4), random_state=0).fit(X),
     "PrivateCovariance": lambda: PrivateCovariance(bounds=(-4, 4), random_state=0).fit(X),
     "PrivateStatistic": lambda: PrivateStatistic(np.std, bounds=(0, 4), random_state=0).fit(X),
 }

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dpstats.covariance import HotellingTest
 from dpstats.data.keys import read_labels
 from dpstats.data.tables import Table
 from dpstats.groups import GroupMeans, GroupQuantiles, MeanPerRow
@@ -106,6 +107,8 @@ def table_of(estimator: Any, X: Any) -> Table:
         return Table((np.asarray(X) > 0).astype(np.int64))
     if isinstance(estimator, GroupRankTest):
         return Table(np.floor(X), groups=beside)
+    if isinstance(estimator, HotellingTest):
+        return Table(X, groups=beside)
     if isinstance(estimator, GroupMeans) and estimator.groups == "discover":
         return Table(X, labels=read_labels(beside))
     if isinstance(estimator, GroupMeans | GroupQuantiles):
@@ -124,13 +127,16 @@ def outcomes(estimator: Any, X: Any) -> np.ndarray | None:
         _, codes, groups = subjects(estimator, X)
         events = np.array(estimator._event_kinds().values)[codes]
         return np.column_stack([events, np.array(estimator.groups)[groups]])
-    if not isinstance(estimator, Regression | GroupMeans | GroupQuantiles | GroupRankTest):
+    two_samples = isinstance(estimator, HotellingTest) and estimator.groups is not None
+    if not two_samples and not isinstance(
+        estimator, Regression | GroupMeans | GroupQuantiles | GroupRankTest
+    ):
         return None
     first = np.asarray(X, dtype=np.float64)[:, 0]
     if isinstance(estimator, GroupRankTest):
         # Of digits behind the point, which ranks of whole parts do not depend on.
         return np.floor(1000 * (np.abs(first) % 1)).astype(np.int64) % len(estimator.groups)
-    if isinstance(estimator, GroupMeans | GroupQuantiles):
+    if two_samples or isinstance(estimator, GroupMeans | GroupQuantiles):
         return (first > 0).astype(int)
     return (first > 0).astype(float) if isinstance(estimator, PrivateLogisticRegression) else 0.5 * first
 

@@ -1,0 +1,199 @@
+"""Plans and estimators whose first stages find an ellipsoid around most rows, in rounds.
+
+The ellipsoid of a stage depends on earlier releases only. One walk through the stages serves the release, which
+computes sums of rows, and the report, which reads released sums.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.covariance.ball_products import BallProducts, Extension
+from dpstats.covariance.ellipsoids import ROUND_SHARES, Ellipsoid, round_extension, round_names
+from dpstats.data.parameters import check_integer, check_privacy_parameters
+from dpstats.data.tables import Rows, Table
+from dpstats.errors import InvalidParameter
+from dpstats.lattice import check_finite_rows
+from dpstats.lattice.base import check_region
+from dpstats.lattice.products import Sums, row_bits, summed
+from dpstats.means.region import Region
+from dpstats.privacy.guarantee import PrivacyGuarantee
+from dpstats.privacy.plan import ReleasePlan
+from dpstats.privacy.stages import JointStage
+from dpstats.regression.design_plan import finest
+from dpstats.release.additive import additive_stages
+from dpstats.release.estimator import PrivateEstimator
+from dpstats.release.session import Released, Session
+
+Floats = NDArray[np.float64]
+LAST_SHARE = 1 - sum(ROUND_SHARES)
+
+
+class Frame(NamedTuple):
+    """Public: the center and the half-widths in which rows are measured, and how they are treated.
+
+    Attributes
+    ----------
+    center, half : arrays of shape (n_features,)
+    clipped : bool
+        Whether rows are first clipped to the bounds, which are then ``center`` plus and minus ``half``.
+    fixed : bool
+        Whether ellipsoids stay at ``center``.
+    hard : bool
+        Whether rows lie inside the bounds by nature.
+    """
+
+    center: Floats
+    half: Floats
+    clipped: bool
+    fixed: bool
+    hard: bool
+
+
+class Step(NamedTuple):
+    """A stage of a walk: its name, how rows are extended, and the ellipsoid and the radius they are shrunk to."""
+
+    name: str
+    extension: Extension
+    ellipsoid: Ellipsoid
+    radius: Floats
+
+
+Walk = Callable[[Step], BallProducts]
+
+
+class PrivateRows(NamedTuple):
+    """Private: the checked rows, which every stage reads."""
+
+    rows: Rows
+
+
+@dataclass(frozen=True)
+class EllipsoidPlan(ReleasePlan):
+    """Base class of the plans whose first stages find an ellipsoid.
+
+    Attributes
+    ----------
+    frame : Frame
+        Public center and half-widths of the rows.
+    bits : int
+        Extended rows have norms of at most 2^bits steps.
+    """
+
+    frame: Frame = field(repr=False, compare=False)
+    bits: int
+
+    def find(self, release: Walk) -> Ellipsoid:
+        """Return the ellipsoid of the rounds; ``release`` returns what the stage of a step releases."""
+        found = Ellipsoid.first(self.n_features)
+        extension = round_extension(self.n_features, self.bits)
+        for name in round_names():
+            radius = np.sqrt(found.squared_radius())
+            found = found.follow(release(Step(name, extension, found, radius)), radius, self.frame.fixed)
+        return found
+
+    def reading(self, released: Released) -> Walk:
+        """Return the walk of a report."""
+        return lambda step: step.extension.read(step.name, released[step.name], self)
+
+
+Made = TypeVar("Made", bound=EllipsoidPlan)
+
+
+@dataclass(frozen=True, eq=False)
+class _ShrunkRows:
+    """The sums of a step over some rows."""
+
+    frame: Frame
+    step: Step
+
+    def __call__(self, table: Table) -> Sums:
+        X, codes = table.X, table.groups
+        signs = None if codes is None else np.where(codes == 0, 1.0, -1.0)
+
+        def block(where: slice) -> Sums:
+            own = None if signs is None else signs[where]
+            return self._block(np.asarray(X[where], dtype=np.float64), own)
+
+        return summed(block, *X.shape)
+
+    def _block(self, X: Floats, signs: Floats | None) -> Sums:
+        frame, step = self.frame, self.step
+        Z = (X - frame.center) / frame.half
+        if frame.clipped:
+            Z = np.clip(Z, -1.0, 1.0)
+        return step.extension.sums(step.name, step.ellipsoid.white_rows(Z, step.radius), signs)
+
+
+def shrunk_sums(rows: Rows, frame: Frame, step: Step) -> Sums:
+    """Return the integers that the stage of a step releases."""
+    return rows.total(_ShrunkRows(frame, step))
+
+
+Plan = TypeVar("Plan", bound=EllipsoidPlan)
+
+
+class EllipsoidEstimator(PrivateEstimator[Plan], ABC):
+    """Base class of the estimators whose first stages find an ellipsoid."""
+
+    bounds: Any
+    bounds_are: str
+
+    @abstractmethod
+    def _walk(self, plan: Plan, release: Walk) -> Any:
+        """Go through all stages of the plan, in order."""
+
+    def _read(self, rows: Rows, plan: Plan) -> PrivateRows:
+        check_finite_rows(rows)
+        return PrivateRows(rows)
+
+    def _release(self, private: PrivateRows, plan: Plan, session: Session) -> None:
+        def release(step: Step) -> BallProducts:
+            released = session.add(step.name, shrunk_sums(private.rows, plan.frame, step))
+            return step.extension.read(step.name, released, plan)
+
+        self._walk(plan, release)
+
+    def _region(self, d: int) -> tuple[Floats, Floats, bool]:
+        """Return the public bounds of the columns, and whether they are hard."""
+        region = Region.check(self.bounds, self.bounds_are, None, 0.0, d)
+        low, high = region.ends(d)
+        check_region(high / 2 - low / 2, low / 2 + high / 2)
+        return low, high, region.hard
+
+    def _sizes(self, n_samples: Any, n_features: Any) -> tuple[int, int, PrivacyGuarantee]:
+        n = check_integer("n_samples", n_samples, at_least=2)
+        d = check_integer("n_features", n_features, at_least=1)
+        epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
+        if delta == 0:
+            raise InvalidParameter(
+                "delta must be greater than 0 for Gaussian noise, got 0. Set delta=1e-6, for example."
+            )
+        return n, d, PrivacyGuarantee(epsilon, delta)
+
+    def _calibrate(
+        self,
+        n: int,
+        guarantee: PrivacyGuarantee,
+        last: Callable[[int], Sequence[tuple[str, Extension, float]]],
+        made: Callable[[tuple[JointStage, ...], int], Plan],
+    ) -> Plan:
+        """Return the plan of the rounds and of the last stages, on the finest lattice that serves."""
+
+        def calibrate(bits: int) -> Plan:
+            d = last(bits)[0][1].n_features
+            rounds = [
+                round_extension(d, bits).integers(name, n, share)
+                for name, share in zip(round_names(), ROUND_SHARES, strict=True)
+            ]
+            items = [extension.integers(name, n, share) for name, extension, share in last(bits)]
+            stages = additive_stages([*rounds, *items], guarantee.epsilon, guarantee.delta)
+            return made(tuple(s for s in stages if isinstance(s, JointStage)), bits)
+
+        return finest(calibrate, row_bits(n))

@@ -1,0 +1,93 @@
+"""Ellipsoids around most rows, found in rounds: each round releases products of rows shrunk into the last ellipsoid.
+
+All of it follows from released numbers and public ones. Proof: docs/proofs/ball-products.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.covariance.ball_products import BallProducts, Extension
+
+Floats = NDArray[np.float64]
+
+ROUND_SHARES = (0.05, 0.05, 0.05)
+"""Fraction of the squared mu for each round."""
+ROUND_MEAN = 0.5
+"""The constant of an extended row in a round, over the radius of the ball."""
+_MOST = 1e6
+"""Limit in half-widths. Entries further from the center are moved to it, so that products stay in floating point."""
+_WIDER, _LEAST = 1.6, 0.3
+
+
+@dataclass(frozen=True, eq=False)
+class Ellipsoid:
+    """Public center, whitening matrix and expected size of the white rows.
+
+    Attributes
+    ----------
+    center : array of shape (..., d)
+        Center in half-widths about the public center.
+    whitening, unwhitening : arrays of shape (..., d, d)
+        A white row is whitening (z - center).
+    signal : array of shape (...)
+        Estimate of the expected squared norm of a white row.
+    """
+
+    center: Floats
+    whitening: Floats
+    unwhitening: Floats
+    signal: Floats
+
+    @classmethod
+    def first(cls, d: int) -> Ellipsoid:
+        """Return the ball that holds the box of the bounds."""
+        return cls(np.zeros(d), np.eye(d), np.eye(d), np.asarray(d / _WIDER))
+
+    @property
+    def n_features(self) -> int:
+        return int(self.center.shape[-1])
+
+    def squared_radius(self, factor: float = _WIDER) -> Floats:
+        """Return the squared radius of a ball for white rows: ``factor`` times their expected squared norm."""
+        return np.asarray(factor * np.maximum(self.signal, _LEAST * self.n_features))
+
+    def white_rows(self, Z: Floats, radius: Floats) -> Floats:
+        """Return rows as white rows in units of ``radius``: shape (..., rows, d)."""
+        shifted = np.clip(Z, -_MOST, _MOST) - self.center[..., None, :]
+        return np.asarray(shifted @ np.swapaxes(self.whitening, -1, -2) / radius[..., None, None])
+
+    def follow(self, found: BallProducts, radius: Floats, fixed: bool) -> Ellipsoid:
+        """Return the next ellipsoid, from the products that a round released; ``fixed`` keeps the center."""
+        d, square = self.n_features, radius[..., None, None] ** 2
+        matrix = (found.products if fixed else found.covariance) * square
+        values, vectors = np.linalg.eigh(matrix)
+        positive = np.maximum(values, 0.0)
+        # Directions that only noise fills keep the size of the noise.
+        size = positive + math.sqrt(2 * d) * found.products_std * radius[..., None] ** 2
+        root = np.sqrt(size)
+        turned = np.swapaxes(vectors, -1, -2)
+        center = self.center
+        if not fixed:
+            moved = self.unwhitening @ (found.mean * radius[..., None])[..., None]
+            center = np.clip(center + moved[..., 0], -1.0, 1.0)
+        return Ellipsoid(
+            center,
+            turned / root[..., :, None] @ self.whitening,
+            self.unwhitening @ vectors * root[..., None, :],
+            np.asarray((positive / size).sum(axis=-1)),
+        )
+
+
+def round_extension(d: int, bits: int) -> Extension:
+    """Return the extension of rows in a round."""
+    return Extension(d, ROUND_MEAN, 0.0, bits)
+
+
+def round_names() -> tuple[str, ...]:
+    """Return the names of the stages of the rounds."""
+    return tuple(f"round {t + 1}" for t in range(len(ROUND_SHARES)))

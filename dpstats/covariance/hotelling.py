@@ -1,0 +1,400 @@
+"""Private form of Hotelling's test: one mean vector, or two, by the statistic T squared.
+
+Proof: docs/proofs/ball-products.md.
+"""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtri
+from sklearn.utils.validation import check_is_fitted
+
+from dpstats.covariance.ball_products import BallProducts, Extension
+from dpstats.covariance.ellipsoid_plan import (
+    LAST_SHARE,
+    EllipsoidEstimator,
+    EllipsoidPlan,
+    Frame,
+    PrivateRows,
+    Step,
+    Walk,
+)
+from dpstats.covariance.ellipsoids import Ellipsoid
+from dpstats.covariance.t_squared import MeanErrors
+from dpstats.data import Column, Schema
+from dpstats.data.levels import Categories
+from dpstats.data.parameters import check_choice, check_columns
+from dpstats.data.tables import Rows, Table
+from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.inference import BONFERRONI, Estimates, HasEstimates, NormalErrors, Test
+from dpstats.release.parameters import parameters
+from dpstats.release.session import Released
+
+Floats = NDArray[np.float64]
+
+STAGE = "products of shrunk rows"
+ASSUMED = ("symmetric", "mean")
+_SHARE_INSIDE = 0.9
+"""Fraction of normal rows that the last ellipsoid holds."""
+_TWO_SAMPLES_MEAN = math.sqrt(0.15)
+_LEAST_SPLIT = 20.0
+"""Least 1 - s^2 of two samples, in standard deviations of its noise, for intervals of a difference."""
+_ROWS_PER_COLUMN = 10
+
+
+@dataclass(frozen=True)
+class HotellingPlan(EllipsoidPlan):
+    """The release plan of a `HotellingTest`: rounds that find an ellipsoid, and one stage for the test.
+
+    Attributes
+    ----------
+    frame : Frame
+        Public center and half-widths of the rows.
+    bits : int
+        Extended rows have norms of at most 2^bits steps.
+    null : array of shape (n_features,)
+        The mean under the null hypothesis less the center, in half-widths.
+    assume : {"symmetric", "mean"}
+    two_samples : bool
+    """
+
+    null: Floats = field(repr=False, compare=False)
+    assume: str
+    two_samples: bool
+
+    @property
+    def extension(self) -> Extension:
+        """Extension of rows in the last stage."""
+        return last_extension(self.n_features, self.two_samples, self.bits)
+
+    @property
+    def noise_ratio(self) -> float:
+        """Ratio of the noise of a mean to its sampling error, for normal rows that are well whitened."""
+        if self.assume == "mean":
+            return math.nan
+        noise = float(np.asarray(self.noise(f"{STAGE}, diagonal").std)) / math.sqrt(2)
+        scale = self.extension.constants[-1] * self.extension.radius / 4.0**self.bits
+        return noise / scale * math.sqrt(_normal_radius2(self.n_features) * self.n_samples)
+
+    def facts(self) -> dict[str, Any]:
+        """Return facts about the plan that its stages do not show, by name."""
+        return {} if math.isnan(self.noise_ratio) else {"noise_ratio": self.noise_ratio}
+
+    def notes(self) -> list[str]:
+        """Return the facts as text, one line each."""
+        if math.isnan(self.noise_ratio):
+            return []
+        return [f"for normal rows the noise of a mean is {self.noise_ratio:.2g} times its sampling error"]
+
+    def last_step(self, found: Ellipsoid) -> Step:
+        """Return the step of the last stage, for the ellipsoid that the rounds found."""
+        d = self.n_features
+        if self.assume == "symmetric":
+            radius = np.sqrt(found.squared_radius(_normal_radius2(d) / d))
+            return Step(STAGE, self.extension, found, radius)
+        # Only scales are used, so that the ellipsoid that holds the whole box is not much larger than the box.
+        scale = np.sqrt((found.unwhitening**2).sum(axis=-1))
+        ellipsoid = Ellipsoid(
+            np.zeros_like(found.center),
+            np.eye(d) / scale[..., None],
+            np.eye(d) * scale[..., None],
+            found.signal,
+        )
+        return Step(STAGE, self.extension, ellipsoid, np.sqrt((1 / scale**2).sum(axis=-1)))
+
+
+class _Found(NamedTuple):
+    """Public: the last ellipsoid, its radius, and the released products of the rows in it."""
+
+    ellipsoid: Ellipsoid
+    radius: Floats
+    products: BallProducts
+
+    def errors(self, plan: HotellingPlan) -> MeanErrors:
+        """Return the mean that is tested, in units of the ball."""
+        if plan.two_samples:
+            return MeanErrors.from_signs(self.products)
+        return MeanErrors.from_rows(self.products, self.ellipsoid.whitening @ plan.null / self.radius)
+
+    def has_both(self, plan: HotellingPlan) -> bool:
+        """Return whether two samples are large enough for a difference to have an interval."""
+        sign = self.products.sign
+        return sign is None or bool(1 - sign**2 > _LEAST_SPLIT * self.products.sign_std)
+
+    def units(self, plan: HotellingPlan) -> Floats:
+        """Return the matrix from the units of the ball to the units of the data."""
+        units = plan.frame.half[:, None] * self.ellipsoid.unwhitening * self.radius
+        sign = self.products.sign
+        # The covariance of rows and signs is (1 - s^2)/2 times the difference.
+        return np.asarray(units if sign is None or not self.has_both(plan) else units * 2 / (1 - sign**2))
+
+
+def last_extension(d: int, two_samples: bool, bits: int) -> Extension:
+    """Return the extension of rows of d columns in the last stage."""
+    return Extension(d, _TWO_SAMPLES_MEAN, 1.0, bits) if two_samples else Extension(d, 1.0, 0.0, bits)
+
+
+def _normal_radius2(d: int) -> float:
+    return float(chdtri(d, 1 - _SHARE_INSIDE))
+
+
+@parameters
+class HotellingTest(HasEstimates, EllipsoidEstimator[HotellingPlan]):
+    """Private form of Hotelling's T-squared test of a mean vector, or of the difference of two.
+
+    The release finds an ellipsoid around most rows, shrinks rows into it, and tests the mean of the shrunk rows. The
+    covariance of the rows is private too. For one column, use `dpstats.means.ClippedMean`. If the whole distribution
+    under the null hypothesis is known, use the tests of `dpstats.identity`.
+
+    Parameters
+    ----------
+    mean : float or array of shape (n_features,), optional
+        Mean under the null hypothesis, inside the bounds. Default: 0 for one sample. Leave it out for two samples. A
+        pandas Series is matched to the columns of ``X`` by name.
+    groups : pair of labels, optional
+        Declared public labels of two samples. ``y`` then holds the label of each row, which is private. Default: one
+        sample.
+    assume : {"symmetric", "mean"}, default="symmetric"
+        Assumption about the rows:
+
+        * "symmetric": with one sample, rows are symmetric about ``mean`` under the null hypothesis. With two samples,
+          their rows have the same distribution under it. Rows are shrunk into an ellipsoid, which has little noise.
+          Skewed rows with the right mean can be rejected.
+        * "mean": none. The test is of the means of rows clipped to their bounds. The noise is larger.
+    bounds : (low, high), or array of shape (n_features, 2)
+        Public bounds of every column, known without the data. With "symmetric" they set the scale of the first round
+        only, and rows may lie outside. Labeled bounds choose columns by name.
+    bounds_are : {"clip", "hard"}, default="clip"
+        "hard" declares that rows lie inside the bounds by nature, so that clipping changes no row.
+    epsilon : float, default=1.0
+        Privacy parameter. Must be positive.
+    delta : float, default=1e-6
+        Privacy parameter, in (0, 1).
+    random_state : None, int or numpy.random.Generator, default=None
+        None draws exact noise. Any other value simulates noise: the result is then not private.
+    budget : PrivacyBudget, optional
+        Budget that every call of ``fit`` charges. Clones share it.
+
+    Attributes
+    ----------
+    result_ : Test
+        The test of all columns together: ``statistic``, ``pvalue``, ``summary()``.
+    statistic_ : float
+        Hotelling's statistic, with the covariance of sampling error and noise.
+    pvalue_ : float
+        p-value, which accounts for the noise.
+    difference_ : ndarray of shape (n_features,)
+        Estimated mean of the shrunk rows less ``mean``, or difference of the means of both samples, the first less the
+        second, in the units of the data.
+    degrees_ : float
+        Degrees of freedom of the released covariance.
+    privacy_ : PrivacyGuarantee
+        For neighbors that differ in one row, with its label; n is public.
+    plan_ : HotellingPlan
+        The release plan: every released quantity and its noise.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Column names. Only if ``X`` has column names.
+
+    Notes
+    -----
+    **Privacy.** A shrunk row u is extended by constants to v, of norm at most R. The sum of the matrices v v' moves by
+    at most sqrt(2) R^2. It holds the sums and the products of u.
+
+    **Test.** The statistic is m' V^{-1} m, where V adds the covariance of sampling and of noise. It is compared with
+    Hotelling's distribution. The degrees of freedom follow from the relative error of the released covariance.
+
+    **Assumptions.** Independent rows, and enough of them for means of shrunk rows to be nearly normal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.covariance import HotellingTest
+    >>> X = np.random.default_rng(0).multivariate_normal([0.1, 0], [[1, 0.6], [0.6, 1]], size=20_000)
+    >>> test = HotellingTest(bounds=(-5, 5), random_state=0).fit(X)
+    >>> bool(test.pvalue_ < 1e-6)
+    True
+    """
+
+    mean: Any = None
+    groups: Any = None
+    assume: str = "symmetric"
+    bounds: Any = None
+    bounds_are: str = "clip"
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    random_state: Any = None
+    budget: Any = None
+
+    _per_column = ("bounds", "mean")
+
+    def plan(self, n_samples: int, n_features: int) -> HotellingPlan:
+        """Return the release plan of a fit on data of this size.
+
+        Parameters
+        ----------
+        n_samples, n_features : int
+            Public sizes.
+
+        Examples
+        --------
+        >>> from dpstats.covariance import HotellingTest
+        >>> plan = HotellingTest(bounds=(-5, 5)).plan(5_000, 10)
+        >>> round(plan.noise_ratio, 2)  # noise over the sampling error of a mean
+        0.52
+        """
+        n, d, guarantee = self._sizes(n_samples, n_features)
+        assume = check_choice("assume", self.assume, ASSUMED)
+        two = self._kinds() is not None
+        frame, null = self._frame(d, assume, two)
+        return self._calibrate(
+            n,
+            guarantee,
+            lambda bits: [(STAGE, last_extension(d, two, bits), LAST_SHARE)],
+            lambda stages, bits: HotellingPlan(
+                stages, guarantee, n, d, frame=frame, bits=bits, null=null, assume=assume, two_samples=two
+            ),
+        )
+
+    def _frame(self, d: int, assume: str, two: bool) -> tuple[Frame, Floats]:
+        """Return the frame of the rows, and the mean under the null hypothesis in it."""
+        low, high, hard = self._region(d)
+        center, half = low / 2 + high / 2, high / 2 - low / 2
+        if two:
+            if self.mean is not None:
+                raise InvalidParameter(
+                    f"mean must be None with groups, got {reprlib.repr(self.mean)}. Leave it out for two samples."
+                )
+            return Frame(center, half, assume == "mean", False, hard), np.zeros(d)
+        mean = np.full(d, 0.0 if self.mean is None else check_columns("mean", self.mean, d))
+        outside = np.flatnonzero((mean < low) | (mean > high))
+        if outside.size:
+            j = int(outside[0])
+            raise InvalidParameter(
+                f"mean must be inside the bounds, got {mean[j]:g} for bounds of {low[j]:g} and {high[j]:g} at position "
+                f"{j}. Give other bounds, or another mean."
+            )
+        if assume == "mean":
+            return Frame(center, half, True, False, hard), (mean - center) / half
+        # Shrinking towards the mean keeps rows symmetric about it.
+        return Frame(mean, np.maximum(high - mean, mean - low), False, True, hard), np.zeros(d)
+
+    def _kinds(self) -> Categories | None:
+        if self.groups is None:
+            return None
+        kinds = Categories(self.groups, "groups")
+        if len(kinds) != 2:
+            raise InvalidParameter(f"groups must be a pair of labels, got {len(kinds)}")
+        return kinds
+
+    def _schema(self) -> Schema:
+        kinds = self._kinds()
+        if kinds is None:
+            return super()._schema()
+        column = Column("groups", levels=kinds, meaning="the label of each row's sample")
+        return replace(super()._schema(), beside=(column,))
+
+    def _read(self, rows: Rows, plan: HotellingPlan) -> PrivateRows:
+        if plan.two_samples:
+            rows.total(_check_labels)
+        return super()._read(rows, plan)
+
+    def _walk(self, plan: HotellingPlan, release: Walk) -> _Found:
+        step = plan.last_step(plan.find(release))
+        return _Found(step.ellipsoid, step.radius, release(step))
+
+    def _report(self, released: Released, plan: HotellingPlan) -> None:
+        found = self._found = self._walk(plan, plan.reading(released))
+        errors = found.errors(plan)
+        self.statistic_, self.pvalue_, self.degrees_ = errors.statistic, errors.pvalue, errors.degrees
+        self.difference_ = found.units(plan) @ errors.mean
+        self.result_ = Test(
+            self.statistic_, self.pvalue_, 0.0, "two-sided", self.estimates(), joint="all columns together"
+        )
+
+    def _hypotheses(self) -> tuple[str, str]:
+        """Return the estimand and the null hypothesis."""
+        plan = self.plan_
+        if plan.assume == "mean":
+            rows = "rows" if plan.frame.hard else "rows clipped to the bounds"
+        else:
+            rows = "rows shrunk into a released ellipsoid"
+        if plan.two_samples:
+            what = f"the difference of the means of {rows}, the first sample less the second"
+        else:
+            what = f"the mean of {rows}, less the mean of the null hypothesis"
+        if plan.assume == "mean":
+            return what, f"{what}, is 0 in every column"
+        if plan.two_samples:
+            return what, "rows of both samples have the same distribution"
+        return what, "rows are symmetric about the mean of the null hypothesis"
+
+    def _conclusions(self) -> tuple[str | None, str | None]:
+        return self._hypotheses()
+
+    def estimates(self) -> Estimates:
+        """Return the differences from the null hypothesis with the distribution of their errors: one per column."""
+        check_is_fitted(self, "plan_")
+        plan, found = self.plan_, self._found
+        errors, units = found.errors(plan), found.units(plan)
+        estimate = units @ errors.mean
+        error = np.sqrt(np.diagonal(units @ errors.covariance @ units.T))
+        if not found.has_both(plan):
+            estimate, error = np.zeros(plan.n_features), np.full(plan.n_features, np.inf)
+        names = getattr(self, "feature_names_in_", None)
+        covered, null = self._hypotheses()
+        facts = [
+            ("Rows, columns", f"{plan.n_samples:,}, {plan.n_features:,} (public)"),
+            ("Null hypothesis", null),
+            ("T squared, p-value", f"{errors.statistic:.4g}, {errors.pvalue:.4g} (all columns together)"),
+            ("Privacy", str(self.privacy_)),
+        ]
+        return Estimates(
+            estimate,
+            error,
+            tuple(f"x{j}" if names is None else str(names[j]) for j in range(plan.n_features)),
+            covered,
+            NormalErrors(estimate, error),
+            title="Private Hotelling test",
+            header="difference",
+            facts=facts,
+            notes=self._notes(errors, found),
+            together=BONFERRONI,
+            simulated=self.privacy_.simulated,
+        )
+
+    def _notes(self, errors: MeanErrors, found: _Found) -> list[str]:
+        plan, notes = self.plan_, []
+        if plan.n_samples < _ROWS_PER_COLUMN * plan.n_features:
+            notes.append(
+                f"Warning: below {_ROWS_PER_COLUMN} rows per column, means may not be normal, and the level may be "
+                "above the stated one."
+            )
+        if errors.degrees < plan.n_features:
+            notes.append(
+                "The released covariance has too few degrees of freedom for a test, so the p-value is 1. Use more "
+                "rows, fewer columns or a larger epsilon."
+            )
+        if not found.has_both(plan):
+            notes.append(
+                "One sample may be empty: there are no estimates of the difference. Use more rows or a larger epsilon."
+            )
+        if plan.assume == "symmetric":
+            skewed = "rows of unequal spread" if plan.two_samples else "skewed rows"
+            notes.append(
+                f"The test may reject {skewed} with equal means. For a test of means alone, set assume='mean'."
+            )
+        return notes
+
+
+def _check_labels(table: Table) -> dict[str, NDArray[np.int64]]:
+    """Raise `InvalidData` if a row has an undeclared label."""
+    if table.groups is None or (table.groups < 0).any():
+        raise InvalidData("y must hold declared groups only, got at least one label outside them, or missing")
+    return {}

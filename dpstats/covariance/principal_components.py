@@ -1,0 +1,353 @@
+"""Private principal components, with intervals of the variances along them.
+
+Proof: docs/proofs/ball-products.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtri
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from dpstats.covariance.ball_products import BallProducts, Extension
+from dpstats.covariance.ellipsoid_plan import LAST_SHARE, EllipsoidEstimator, EllipsoidPlan, Frame, Step, Walk
+from dpstats.covariance.ellipsoids import Ellipsoid
+from dpstats.covariance.error_distributions import BoundedErrors
+from dpstats.data.parameters import check_choice, check_integer
+from dpstats.errors import InvalidData
+from dpstats.figures import new_figure
+from dpstats.inference import BONFERRONI, Estimates, HasEstimates
+from dpstats.release.parameters import parameters
+from dpstats.release.session import Released
+
+Floats = NDArray[np.float64]
+
+PRODUCTS, SCORES = "products of rows", "products of scores"
+_SCORES_SHARE = 0.3
+_MEAN = 1 / 3
+"""The constant of an extended row, over the radius of the ball."""
+_OUTSIDE = 0.001
+"""Fraction of normal scores outside the last ball."""
+_WIDER = 1.6
+"""Squared radius of the ball of the rows, over the expected squared norm of a row."""
+_LEAST_SPREAD = 0.3
+"""Least variance of a squared score, over its squared mean: noise can make a released one negative."""
+_FEW_ROWS = 50
+
+
+class _Found(NamedTuple):
+    """Public: what the stages released, and the maps between rows and scores.
+
+    Attributes
+    ----------
+    values : array of shape (..., d)
+        Released eigenvalues, in decreasing order.
+    values_std : float
+        Bound on the noise of an eigenvalue, as the standard deviation of an entry times the root of 2 d.
+    vectors : array of shape (..., d, n_components)
+    center : array of shape (..., d)
+        Mean of the rows, in half-widths.
+    sizes : array of shape (..., n_components)
+        Variances of the components that the last stage assumes.
+    weights : array of shape (..., d)
+        Factors of the columns, in half-widths.
+    scores : BallProducts
+    """
+
+    values: Floats
+    values_std: Floats
+    vectors: Floats
+    center: Floats
+    sizes: Floats
+    weights: Floats
+    scores: BallProducts
+
+
+@dataclass(frozen=True)
+class PCAPlan(EllipsoidPlan):
+    """The release plan of a `PrivatePCA`: rounds that find a scale, products of rows, and products of scores.
+
+    Attributes
+    ----------
+    frame : Frame
+        Public center and half-widths of the rows.
+    bits : int
+        Extended rows have norms of at most 2^bits steps.
+    n_components : int
+    scale : {None, "std"}
+    """
+
+    n_components: int
+    scale: str | None
+
+    @property
+    def unit(self) -> float:
+        """Unit of white rows without a scale: the largest half-width."""
+        return float(self.frame.half.max())
+
+    @property
+    def score_radius(self) -> float:
+        """Radius of the ball of the scores, in their standard deviations."""
+        return math.sqrt(float(chdtri(self.n_components, _OUTSIDE)))
+
+    def product_step(self, found: Ellipsoid) -> Step:
+        """Return the step that releases the products of rows, after the rounds."""
+        d = self.n_features
+        variances = (found.unwhitening**2).sum(axis=-1)
+        if self.scale is None:
+            weights = np.broadcast_to(self.frame.half / self.unit, variances.shape)
+        else:
+            weights = 1 / np.sqrt(variances)
+        radius = np.sqrt(_WIDER * (weights**2 * variances).sum(axis=-1))
+        eye = np.eye(d)
+        ellipsoid = Ellipsoid(found.center, weights[..., None] * eye, eye / weights[..., None], found.signal)
+        return Step(PRODUCTS, Extension(d, _MEAN, 0.0, self.bits), ellipsoid, radius)
+
+    def score_step(self, step: Step, found: BallProducts) -> tuple[Step, _Found]:
+        """Return the step that releases the products of scores, and what the stages before it give."""
+        d, square = self.n_features, step.radius**2
+        values, vectors = np.linalg.eigh(found.covariance * square[..., None, None])
+        values, vectors = values[..., ::-1], vectors[..., ::-1][..., : self.n_components]
+        # The entry of largest size is positive, so that signs do not depend on the arithmetic.
+        largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=-2)[..., None, :], axis=-2)
+        vectors = vectors * np.where(largest < 0, -1.0, 1.0)
+        noise = math.sqrt(2 * d) * found.products_std * square
+        sizes = np.maximum(values[..., : self.n_components], noise[..., None])
+        moved = step.ellipsoid.unwhitening @ (found.mean * step.radius[..., None])[..., None]
+        center = np.clip(step.ellipsoid.center + moved[..., 0], -1.0, 1.0)
+        whitening = np.swapaxes(vectors, -1, -2) @ step.ellipsoid.whitening / np.sqrt(sizes)[..., None]
+        back = np.swapaxes(whitening, -1, -2)
+        ellipsoid = Ellipsoid(center, whitening, back, step.ellipsoid.signal)
+        radius = np.full(step.radius.shape, self.score_radius)
+        after = Step(SCORES, score_extension(self.n_components, self.bits), ellipsoid, radius)
+        weights = np.diagonal(step.ellipsoid.whitening, axis1=-2, axis2=-1)
+        return after, _Found(values, noise, vectors, center, sizes, weights, found)
+
+
+def score_extension(n_components: int, bits: int) -> Extension:
+    """Return the extension of the scores in the last stage."""
+    return Extension(n_components, _MEAN, 0.0, bits, fourths=True)
+
+
+@parameters
+class PrivatePCA(
+    HasEstimates, ClassNamePrefixFeaturesOutMixin, TransformerMixin, EllipsoidEstimator[PCAPlan]
+):
+    """Private principal components of bounded columns: a transformer, with intervals of the variances along them.
+
+    The release finds the scale of the rows, then their covariance matrix, and then the variances along its leading
+    eigenvectors. The noise depends on the size of the rows, and little
+    on the bounds.
+
+    Parameters
+    ----------
+    n_components : int, default=1
+        Number of components, at most the number of columns.
+    bounds : (low, high), or array of shape (n_features, 2)
+        Public bounds of every column, known without the data. Labeled bounds choose columns by name.
+    bounds_are : {"clip", "hard"}, default="clip"
+        "hard" declares that rows lie inside the bounds by nature, so that clipping changes no row.
+    scale : {None, "std"}, default=None
+        Components of the covariance matrix, or of rows divided by released standard deviations.
+    epsilon : float, default=1.0
+        Privacy parameter. Must be positive.
+    delta : float, default=1e-6
+        Privacy parameter, in (0, 1).
+    random_state : None, int or numpy.random.Generator, default=None
+        None draws exact noise. Any other value simulates noise: the result is then not private.
+    budget : PrivacyBudget, optional
+        Budget that every call of ``fit`` charges. Clones share it.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        Released directions of length one, by decreasing variance, for columns divided by ``scale_``.
+    mean_ : ndarray of shape (n_features,)
+        Released mean, which `transform` subtracts.
+    scale_ : ndarray of shape (n_features,)
+        Divisors of the columns: 1, or released standard deviations.
+    explained_variance_ : ndarray of shape (n_components,)
+        Released variances along the components.
+    noise_std_ : ndarray of shape (n_components,)
+        Standard deviations of the noise in ``explained_variance_``.
+    privacy_ : PrivacyGuarantee
+        For neighbors that differ in one row; n is public.
+    plan_ : PCAPlan
+        The release plan: every released quantity and its noise.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Column names. Only if ``X`` has column names.
+
+    Notes
+    -----
+    **Privacy.** The fit is private. `transform` computes scores of the rows that it is given: these are not private.
+
+    **Estimand.** Intervals cover the variance along each released direction, of scores shrunk into a ball that holds
+    0.999 of normal scores. They do not cover the eigenvalues of the population.
+
+    **Assumptions.** Independent rows, and enough of them for averages of squared scores to be nearly normal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.covariance import PrivatePCA
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(20_000, 1)) * [2.0, 1.0, 0.0] + rng.normal(size=(20_000, 3))
+    >>> pca = PrivatePCA(n_components=1, bounds=(-8, 8), random_state=0).fit(X)
+    >>> pca.transform(X).shape
+    (20000, 1)
+    >>> low, high = pca.confidence_interval()
+    >>> bool(low[0] < 6 < high[0])
+    True
+    """
+
+    n_components: int = 1
+    bounds: Any = None
+    bounds_are: str = "clip"
+    scale: str | None = None
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    random_state: Any = None
+    budget: Any = None
+
+    _per_column = ("bounds",)
+
+    def plan(self, n_samples: int, n_features: int) -> PCAPlan:
+        """Return the release plan of a fit on data of this size.
+
+        Parameters
+        ----------
+        n_samples, n_features : int
+            Public sizes.
+        """
+        n, d, guarantee = self._sizes(n_samples, n_features)
+        k = check_integer("n_components", self.n_components, at_least=1, at_most=d)
+        scale = None if self.scale is None else check_choice("scale", self.scale, ["std"])
+        low, high, hard = self._region(d)
+        frame = Frame(low / 2 + high / 2, high / 2 - low / 2, True, False, hard)
+        return self._calibrate(
+            n,
+            guarantee,
+            lambda bits: [
+                (PRODUCTS, Extension(d, _MEAN, 0.0, bits), LAST_SHARE - _SCORES_SHARE),
+                (SCORES, score_extension(k, bits), _SCORES_SHARE),
+            ],
+            lambda stages, bits: PCAPlan(
+                stages, guarantee, n, d, frame=frame, bits=bits, n_components=k, scale=scale
+            ),
+        )
+
+    def _walk(self, plan: PCAPlan, release: Walk) -> _Found:
+        step = plan.product_step(plan.find(release))
+        last, found = plan.score_step(step, release(step))
+        return found._replace(scores=release(last))
+
+    def _report(self, released: Released, plan: PCAPlan) -> None:
+        found = self._found = self._walk(plan, plan.reading(released))
+        self.components_ = found.vectors.T.copy()
+        self.mean_ = plan.frame.center + plan.frame.half * found.center
+        self.scale_ = np.ones(plan.n_features) if plan.scale is None else plan.frame.half / found.weights
+        self.explained_variance_, _, self.noise_std_ = self._variances()
+
+    def _variances(self) -> tuple[Floats, Floats, Floats]:
+        """Return the variances along the components, their standard errors, and the part of noise in these."""
+        plan, found = self.plan_, self._found
+        scores = found.scores
+        assert scores.fourths is not None
+        unit = found.sizes * plan.score_radius**2 * (plan.unit**2 if plan.scale is None else 1.0)
+        variance = np.diagonal(scores.covariance)
+        noise = np.sqrt(2 * scores.products_std**2 + 4 * scores.mean**2 * scores.mean_std**2)
+        raised = scores.fourths + scores.fourths_std
+        spread = np.maximum(raised - variance**2, _LEAST_SPREAD * variance**2)
+        error = np.sqrt(spread / plan.n_samples + noise**2)
+        return variance * unit, error * unit, noise * unit
+
+    @property
+    def _n_features_out(self) -> int:
+        """Number of columns of transformed rows."""
+        return len(self.components_)
+
+    def transform(self, X: Any) -> Any:
+        """Return the scores of rows along the components. They are not private: they are numbers of these rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows with the columns of the fit.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
+        check_is_fitted(self, "components_")
+        rows = self._again(X).whole().X
+        if not np.isfinite(rows).all():
+            raise InvalidData("X must be finite, got at least one NaN or infinite entry")
+        return (rows - self.mean_) / self.scale_ @ self.components_.T
+
+    def estimates(self) -> Estimates:
+        """Return the variances along the components with the distribution of their errors."""
+        check_is_fitted(self, "components_")
+        plan = self.plan_
+        estimate, error, _ = self._variances()
+        rows = "rows" if plan.frame.hard else "rows clipped to the bounds"
+        return Estimates(
+            estimate,
+            error,
+            tuple(f"component {k + 1}" for k in range(plan.n_components)),
+            f"the variance of {rows} along each released component, of scores shrunk into a ball of radius "
+            f"{plan.score_radius:.3g}",
+            BoundedErrors(estimate, error, np.zeros(len(estimate)), np.full(len(estimate), np.inf)),
+            title="Private principal components",
+            header="variance",
+            facts=[
+                ("Rows, columns", f"{plan.n_samples:,}, {plan.n_features:,} (public)"),
+                ("Privacy", str(self.privacy_)),
+            ],
+            notes=self._notes(),
+            together=BONFERRONI,
+            simulated=self.privacy_.simulated,
+        )
+
+    def _notes(self) -> list[str]:
+        plan, found = self.plan_, self._found
+        notes = []
+        gaps = -np.diff(found.values)[: plan.n_components]
+        close = [str(k + 1) for k in np.flatnonzero(gaps < found.values_std)]
+        if close:
+            notes.append(
+                f"Not separated from the next component by more than noise: {', '.join(close)}. The order of these may "
+                "be different. Use more rows, fewer columns or a larger epsilon."
+            )
+        if plan.n_samples < _FEW_ROWS:
+            notes.append(f"Warning: below {_FEW_ROWS} rows, intervals may cover less than stated.")
+        return notes
+
+    def scree_plot(self, ax: Any = None, confidence_level: float | None = None) -> Any:
+        """Draw the variances along the components with their intervals, and return the Axes.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Default: one of a new figure.
+        confidence_level : float, optional
+            Default: 0.95.
+        """
+        interval = self.confidence_interval(confidence_level)
+        values = np.clip(self.explained_variance_, 0.0, None)
+        if ax is None:
+            ax = new_figure(figsize=(4.8, 3.2)).add_subplot()
+        places = np.arange(1, len(values) + 1)
+        errors = np.maximum(np.stack([values - interval.low, interval.high - values]), 0.0)
+        ax.errorbar(places, values, yerr=errors, marker="o", capsize=3)
+        ax.set_xticks(places)
+        ax.set_xlabel("component")
+        ax.set_ylabel("variance")
+        ax.set_ylim(bottom=0)
+        return ax

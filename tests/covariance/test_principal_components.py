@@ -1,0 +1,125 @@
+"""Private principal components: directions, intervals of variances, the transformer, and printed statements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from dpstats.covariance import PrivatePCA
+from dpstats.errors import InvalidData, InvalidParameter
+
+SPREAD = np.array([3.0, 1.5, 0.7, 0.7])
+TURN, _ = np.linalg.qr(np.random.default_rng(3).normal(size=(4, 4)))
+DRAWS = {
+    "normal": lambda rng, n: rng.normal(size=(n, 4)),
+    "skewed": lambda rng, n: rng.exponential(size=(n, 4)) - 1,
+    "heavy": lambda rng, n: rng.standard_t(4, size=(n, 4)) / np.sqrt(2),
+}
+
+
+def rows(kind: str, rng: np.random.Generator, n: int) -> np.ndarray:
+    return (DRAWS[kind](rng, n) * SPREAD) @ TURN.T + 1.0
+
+
+def shrunk_variance(pca: PrivatePCA, X: np.ndarray) -> np.ndarray:
+    """Return the variances that intervals are about, of many rows: straight from the definition."""
+    scores = pca.transform(np.clip(X, -14, 16)) / np.sqrt(pca._found.sizes) / pca.plan_.unit
+    norms = np.linalg.norm(scores, axis=1) / pca.plan_.score_radius
+    unit = pca._found.sizes * pca.plan_.unit**2
+    return np.asarray((scores / np.maximum(norms, 1.0)[:, None]).var(axis=0) * unit)
+
+
+@pytest.mark.parametrize("kind", DRAWS)
+def test_intervals_cover(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Of 150 independent intervals at 0.95 fewer than 132 cover with probability 2e-4.
+    options = {"n_components": 2, "bounds": (-14, 16)}
+    plan = PrivatePCA(**options).plan(4000, 4)
+    monkeypatch.setattr(PrivatePCA, "plan", lambda self, n_samples, n_features: plan)
+    rng = np.random.default_rng(4)
+    many = rows(kind, rng, 50_000)
+    covered = []
+    for seed in range(75):
+        made = PrivatePCA(**options, random_state=seed).fit(rows(kind, rng, 4000))
+        true = shrunk_variance(made, many)
+        interval = made.confidence_interval()
+        covered.append((interval.low <= true) & (true <= interval.high))
+    assert np.sum(covered) >= 132
+
+
+def test_directions_and_means_are_those_of_the_rows() -> None:
+    X = rows("normal", np.random.default_rng(0), 30_000)
+    made = PrivatePCA(n_components=2, bounds=(-14, 16), random_state=0).fit(X)
+    assert np.all(np.abs(np.diagonal(made.components_ @ TURN[:, :2])) > 0.99)
+    np.testing.assert_allclose(made.components_ @ made.components_.T, np.eye(2), atol=1e-12)
+    np.testing.assert_allclose(made.mean_, 1.0, atol=0.1)
+    np.testing.assert_allclose(made.explained_variance_, SPREAD[:2] ** 2, rtol=0.1)
+    assert np.all(made.noise_std_ < made.standard_error_)
+
+
+def test_columns_of_other_units_and_a_scale() -> None:
+    X = rows("normal", np.random.default_rng(1), 30_000) * [1.0, 100.0, 0.01, 1.0]
+    bounds = np.array([[-14, 16], [-1400, 1600], [-0.14, 0.16], [-14, 16]])
+    plain = PrivatePCA(bounds=bounds, random_state=0).fit(X)
+    # The second column has all the variance.
+    assert abs(plain.components_[0, 1]) > 0.99 and np.all(plain.scale_ == 1)
+    assert plain.explained_variance_[0] == pytest.approx(X[:, 1].var(), rel=0.1)
+    scaled = PrivatePCA(bounds=bounds, scale="std", random_state=0).fit(X)
+    np.testing.assert_allclose(scaled.scale_, X.std(axis=0), rtol=0.35)
+    expected = np.linalg.eigvalsh(np.cov((X / scaled.scale_).T))[-1]
+    assert scaled.explained_variance_[0] == pytest.approx(expected, rel=0.15)
+    scores = scaled.transform(X)
+    assert scores[:, 0].var() == pytest.approx(expected, rel=0.02)
+
+
+def test_a_step_of_a_pipeline() -> None:
+    X = pd.DataFrame(rows("normal", np.random.default_rng(2), 2000), columns=list("abcd"))
+    pipe = make_pipeline(FunctionTransformer(), PrivatePCA(n_components=2, bounds=(-14, 16), random_state=0))
+    scores = pipe.set_output(transform="pandas").fit_transform(X)
+    assert list(scores.columns) == ["privatepca0", "privatepca1"] and len(scores) == 2000
+    with pytest.raises(InvalidData, match="finite"):
+        pipe[-1].transform(X.where(X > 0))
+
+
+def test_what_is_printed() -> None:
+    X = rows("normal", np.random.default_rng(0), 400)
+    made = PrivatePCA(n_components=4, bounds=(-14, 16), random_state=0).fit(X)
+    text = str(made.summary())
+    assert "Not separated" in text and "clipped to the bounds" in text and "component 4" in text
+    hard = PrivatePCA(bounds=(-50, 50), bounds_are="hard", random_state=0).fit(X)
+    assert "clipped to the bounds" not in hard.estimand_
+    few = PrivatePCA(bounds=(-14, 16), epsilon=0.05, random_state=0).fit(X[:5])
+    assert "below 50 rows" in str(few.summary()) and np.isfinite(few.standard_error_).all()
+    assert np.all(few.confidence_interval().low >= 0)
+
+
+def test_a_scree_plot() -> None:
+    pytest.importorskip("matplotlib")
+    X = rows("normal", np.random.default_rng(0), 2000)
+    ax = PrivatePCA(n_components=3, bounds=(-14, 16), random_state=0).fit(X).scree_plot()
+    assert ax.get_xlabel() == "component" and len(ax.get_xticks()) == 3
+
+
+def test_constant_columns_have_no_variance() -> None:
+    X = np.random.default_rng(0).normal(size=(3000, 1)) * [1.0, 0.0]
+    made = PrivatePCA(n_components=2, bounds=(-4, 4), random_state=0, epsilon=1e4).fit(X)
+    assert made.explained_variance_[1] == pytest.approx(0.0, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"n_components": 0}, "n_components"),
+        ({"n_components": 5}, "n_components must be"),
+        ({"scale": "max"}, "scale must be"),
+        ({"delta": 0.0}, "delta must be greater than 0"),
+        ({"bounds": None}, "bounds must be given"),
+    ],
+)
+def test_bad_parameters(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidParameter, match=words):
+        PrivatePCA(**{"bounds": (-1, 1), **options}).plan(100, 4)
