@@ -166,7 +166,7 @@ def test_one_column_covers_however_large_its_slope_is() -> None:
 
 @noises
 def test_the_variance_of_residuals_counts_what_the_fit_took_from_it(noise: MatrixNoise) -> None:
-    # Coefficients fit the noise, which lowers the residual moment by a tenth here.
+    # Coefficients fit the noise, which lowers the residual moment by 3% here: without the correction 0.976 is left.
     p, rng, residual = 8, np.random.default_rng(9), 0.2
     exact = moments(matrix(p, 3), np.linspace(-0.5, 0.5, p), residual)
     found = [
@@ -174,4 +174,4 @@ def test_the_variance_of_residuals_counts_what_the_fit_took_from_it(noise: Matri
         for N in drawn(p + 1, noise, 400, rng)
     ]
     share = exact[0, 0]
-    assert np.mean(found) * share == pytest.approx(residual, rel=0.05)
+    assert 0.99 < np.mean(found) * share / residual < 1.03
