@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 DOCS := $(VENV)/.docs
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-quick test-slow test-oldest test-kernels dist lint bench validate validate-fast validate-identity validate-regression validate-groups validate-tables validate-sql validate-statistic real searches audit audit-peers mutants docs examples clean
+.PHONY: demo test test-quick test-slow test-oldest test-kernels dist paper lint bench validate validate-fast validate-identity validate-regression validate-groups validate-tables validate-sql validate-statistic real searches audit audit-peers mutants docs examples clean
 
 # A stamp for what users have, and one for what tests need beside: both are made anew when their description changes.
 $(PLAIN): pyproject.toml
@@ -155,6 +155,10 @@ dist:
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || echo 315532800) .venv-dist/bin/python -m build -o dist .
 	.venv-dist-clean/bin/python -m pip --disable-pip-version-check -q install dist/*.whl
 	cd dist && ../.venv-dist-clean/bin/python -I ../tests/installed.py
+
+# Tables and a figure from validation/results; the PDF where LaTeX is installed.
+paper: $(INSTALLED)
+	$(BIN)/python docs/paper/make.py docs/_build/paper
 
 clean:
 	rm -rf $(VENV) build dist demo-output docs/_build docs/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis
