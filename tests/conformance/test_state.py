@@ -31,6 +31,7 @@ from dpstats.privacy import PrivacyBudget
 from dpstats.quantiles import PrivateDistribution
 from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
 from dpstats.regression.from_moments import FromMoments
+from dpstats.regression.log_linear import LogLinearRegression
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.mechanism import Mechanism
 from dpstats.release.session import Session
@@ -264,6 +265,7 @@ UNDECLARED = {
     FromMoments: {"_counted": "how many rows count, as released, for degrees of freedom"},
     PrivateLinearRegression: {"_counted": "the released number of observed rows, for standard errors"},
     PrivateLogisticRegression: {"_counted": "the released number of observed rows, for standard errors"},
+    LogLinearRegression: {"_counted": "the released number of observed rows, for standard errors"},
     PrivateProportion: {"_zeros": "the released number of observed rows without the property, for intervals"},
     GroupMeans: {"_ratio": "what was released of the groups, for intervals and tests"},
     LogRankTest: {"_reference": "what was released of the first stage, for the summary"},

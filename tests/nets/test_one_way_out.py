@@ -43,6 +43,8 @@ from dpstats.queries import (
 from dpstats.ranks import KruskalWallisTest, MannWhitneyTest, SignedRankTest
 from dpstats.regression import (
     FunctionalMechanismRegression,
+    PrivateCountRegression,
+    PrivateGammaRegression,
     PrivateLinearRegression,
     PrivateLogisticRegression,
     SufficientStatisticsRegression,
@@ -73,6 +75,12 @@ FITTED: dict[str, Callable[[], Any]] = {
     ),
     "PrivateLinearRegression": lambda: PrivateLinearRegression(y_bounds=(-6, 6), **DESIGN).fit(X, Y),
     "PrivateLogisticRegression": lambda: PrivateLogisticRegression(**DESIGN).fit(X, Y > 0),
+    "PrivateCountRegression": lambda: PrivateCountRegression(y_bounds=(0, 50), **DESIGN).fit(
+        X, np.floor(np.exp(Y / 2))
+    ),
+    "PrivateGammaRegression": lambda: PrivateGammaRegression(y_bounds=(0, 50), **DESIGN).fit(
+        X, np.exp(Y / 2)
+    ),
     "SufficientStatisticsRegression": lambda: SufficientStatisticsRegression(y_bounds=(-6, 6), **DESIGN).fit(
         X, Y
     ),
