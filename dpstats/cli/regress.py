@@ -1,4 +1,4 @@
-"""``dpstats regress``: coefficients of a linear or logistic model, with intervals that count the noise."""
+"""``dpstats regress``: coefficients of a linear or generalized linear model, with intervals that count the noise."""
 
 from __future__ import annotations
 
@@ -40,6 +40,16 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--logistic", action="store_true", help="the outcome is 0 or 1; coefficients are log odds ratios"
+    )
+    parser.add_argument(
+        "--counts",
+        action="store_true",
+        help="the outcome is a count, with bounds 0,HI; coefficients are log rate ratios",
+    )
+    parser.add_argument(
+        "--gamma",
+        action="store_true",
+        help="the outcome is a cost or another positive amount, with bounds 0,HI; coefficients are logs of mean ratios",
     )
     parser.add_argument(
         "--method",
@@ -202,10 +212,13 @@ def _kept(model: _Model, options: argparse.Namespace) -> dict[str, str]:
 def _build(options: argparse.Namespace, n: int, d: int) -> Any:
     from dpstats import regression
 
-    method = "logistic" if options.logistic else options.method
-    if options.logistic and options.method != "newton":
+    families = [name for name in ("logistic", "counts", "gamma") if getattr(options, name)]
+    if len(families) > 1:
+        raise InvalidParameter(f"--{families[0]} cannot be used with --{families[1]}. Remove one of them")
+    method = families[0] if families else options.method
+    if families and options.method != "newton":
         raise InvalidParameter(
-            f"--method {options.method} cannot be used with --logistic. Remove one of them"
+            f"--method {options.method} cannot be used with --{method}. Remove one of them"
         )
     if options.cov_type is not None and method != "newton":
         raise InvalidParameter(f"--cov-type goes with linear regression by newton only, got {method}")
@@ -216,6 +229,8 @@ def _build(options: argparse.Namespace, n: int, d: int) -> Any:
     kind = {
         "newton": regression.PrivateLinearRegression,
         "logistic": regression.PrivateLogisticRegression,
+        "counts": regression.PrivateCountRegression,
+        "gamma": regression.PrivateGammaRegression,
         "sufficient": regression.SufficientStatisticsRegression,
         "functional": regression.FunctionalMechanismRegression,
     }[method]
@@ -243,6 +258,8 @@ def _report(model: Any, options: argparse.Namespace) -> tuple[Any, dict[str, Any
         "clipped_share_",
         "clipped_share_std_",
         "outcome_rate_",
+        "clip_width_",
+        "unsettled_",
         "separated_",
     )
     facts = {
@@ -282,18 +299,18 @@ def _params(model: Any, confidence: float) -> list[dict[str, Any]]:
             *model.identified_.tolist(),
         ],  # null for the intercept, which has no such test
     }
-    if hasattr(model, "odds_ratios_"):
-        ratios = {"odds_ratio": "estimate", "odds_ratio_low": "low", "odds_ratio_high": "high"}
-        for ratio, name in ratios.items():
-            with np.errstate(over="ignore"):
-                table[ratio] = np.exp(table[name]).tolist()
+    for ratio in ("odds_ratio", "rate_ratio"):
+        if hasattr(model, f"{ratio}s_"):
+            for end, name in (("", "estimate"), ("_low", "low"), ("_high", "high")):
+                with np.errstate(over="ignore"):
+                    table[f"{ratio}{end}"] = np.exp(table[name]).tolist()
     return [dict(zip(table, record, strict=True)) for record in zip(*table.values(), strict=True)]
 
 
 REGRESS = ReleaseCommand(
     name="regress",
-    help="private linear or logistic regression, with intervals that count the noise",
-    description="Release the coefficients of a linear model, or a logistic one, with standard errors and intervals "
+    help="private linear, logistic, count or gamma regression, with intervals that count the noise",
+    description="Release the coefficients of a linear or generalized linear model, with standard errors and intervals "
     "that count sampling error and noise. The number of rows, the names of columns, bounds and levels are public; two "
     "files of the same size that differ in one row are neighbors.",
     add_parameters=_add_parameters,

@@ -84,8 +84,8 @@ class Table(Rows):
         released, because one row may change the codes of others.
     names : list, optional
         Public names of the columns of ``X``.
-    weight, time, event : float64 arrays of shape (n_samples,), optional
-        Weight, time and event indicator of each row.
+    weight, time, event, exposure : float64 arrays of shape (n_samples,), optional
+        Weight, time, event indicator and exposure of each row.
 
     Examples
     --------
@@ -105,6 +105,7 @@ class Table(Rows):
     time: NDArray[np.float64] | None = None
     event: NDArray[np.float64] | None = None
     labels: NDArray[np.object_] | None = None
+    exposure: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         for name, column in self.beside().items():
@@ -127,6 +128,7 @@ class Table(Rows):
             "weight": self.weight,
             "time": self.time,
             "event": self.event,
+            "exposure": self.exposure,
         }
         return {role: column for role, column in columns.items() if column is not None}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Self, TypeVar
 
@@ -18,7 +18,7 @@ from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.inference import BONFERRONI, Estimates, HasEstimates, Test
 from dpstats.lattice import check_finite
 from dpstats.regression.design_plan import DesignPlan
-from dpstats.regression.error_laws import NORMAL, ErrorLaw, ScaledErrors
+from dpstats.regression.error_laws import NORMAL, ErrorLaw, MappedErrors, ScaledErrors
 from dpstats.regression.hypotheses import Hypotheses
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.parameters import parameters
@@ -33,6 +33,7 @@ from dpstats.results import (
 )
 
 Floats = NDArray[np.float64]
+Transform = Callable[[Any], Any]
 SomePlan = TypeVar("SomePlan", bound=DesignPlan)
 
 INTERCEPT = "Intercept"
@@ -384,6 +385,33 @@ class Regression(HasEstimates, _Fitted[SomePlan]):
         found = self._combined(rows, [str(label) for label in index])
         words = "the mean outcome of such rows"
         return replace(found, estimand=words, title="Private predictions", header="mean", index=list(index))
+
+    def _transformed_prediction(
+        self, X: Any, forward: Transform, backward: Transform, slope: Transform, words: str, header: str
+    ) -> Estimates:
+        """Return an increasing function of the linear predictor of each row. ``slope`` is its derivative."""
+        linear = Regression.get_prediction(self, X)
+        return replace(
+            linear,
+            estimate=np.asarray(forward(linear.estimate)),
+            error=np.asarray(slope(linear.estimate)) * linear.error,
+            estimand=words,
+            distribution=MappedErrors(linear.distribution, forward, backward),
+            header=header,
+        )
+
+    def _ratios(self, words: str, confidence_level: float | None, simultaneous: bool) -> ConfidenceInterval:
+        """Return an interval for the exponential of each of ``coef_``."""
+        found = self.confidence_interval(confidence_level, simultaneous=simultaneous)
+        with np.errstate(over="ignore"):
+            low, high = np.exp(found.low), np.exp(found.high)
+        return ConfidenceInterval(low, high, found.confidence_level, words, found.simultaneous)
+
+    def _ratio_column(self) -> list[str]:
+        """Return the exponential of each parameter as text."""
+        with np.errstate(over="ignore"):
+            ratios = np.exp(self.params_)
+        return [significant(r, r * e) for r, e in zip(ratios, self._errors(), strict=True)]
 
     def _linear_predictor(self, X: Any) -> tuple[Floats, Floats]:
         """Return the checked rows with the constant column, and their linear predictor."""

@@ -35,6 +35,12 @@ class Curvature:
         """Return the curvature multiplied by ``factor``."""
         return Curvature(self.mean * factor, self.variance * factor**2)
 
+    def no_larger_than(self, now: Curvature) -> Curvature:
+        """Return the curvature, reduced to the size of a later one if the decrease exceeds the noise of both."""
+        noise = 2 * math.sqrt(float(np.trace(self.variance + now.variance)))
+        ratio = (float(np.trace(now.mean)) + noise) / max(float(np.trace(self.mean)), 1e-9)
+        return self.scaled(min(max(ratio, 0.25), 1.0))
+
     def toward(self, likely: Floats) -> Curvature:
         """Return the curvature shrunk toward ``likely``: the more, the larger the noise is within the difference.
 
@@ -133,6 +139,17 @@ class Inverse:
     def remainder(self) -> Floats:
         """Fraction of the earlier error that remains after a step, I - h^{-1} e, for known eigenvalues e."""
         return (self.vectors * ((self.raised - self.known) / self.raised)) @ self.vectors.T
+
+    def likely_meat(self, meat: Floats, std: float) -> tuple[Floats, Floats]:
+        """Return a noisy meat matrix, pulled toward a multiple of the curvature where noise is large, and the multiple.
+
+        ``std`` is the standard deviation of the noise on its diagonal.
+        """
+        p, size = len(meat), float(np.trace(meat))
+        curvature = (self.vectors * self.known) @ self.vectors.T
+        even = curvature * max(size, std * p) / max(float(self.known.sum()), 1e-9)
+        doubt = 4 * (std * p / max(size, 1e-12)) ** 2
+        return (meat + doubt * even) / (1 + doubt), even
 
     def unknown(self, spread: float) -> Floats:
         """Return the covariance of unknown coefficients whose linear predictor has this standard deviation."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +33,8 @@ class Design:
     y_center, y_half : float
         The same for the outcome.
     intercept : bool
+    exposure : (float, float), optional
+        Bounds of the exposure of a row, the factor of its mean outcome. None: every row has exposure 1.
     """
 
     center: Floats
@@ -39,6 +42,7 @@ class Design:
     y_center: float
     y_half: float
     intercept: bool
+    exposure: tuple[float, float] | None = None
 
     @classmethod
     def check(cls, x_bounds: Any, y_bounds: Any, d: int, intercept: bool) -> Design:
@@ -82,6 +86,14 @@ class Design:
     def size(self) -> int:
         """Number of coefficients, including the intercept."""
         return self.center.size + self.intercept
+
+    @property
+    def offsets(self) -> tuple[float, float] | None:
+        """Center and half-width of the range of the logarithm of the exposure."""
+        if self.exposure is None:
+            return None
+        low, high = (math.log(end) for end in self.exposure)
+        return low / 2 + high / 2, high / 2 - low / 2
 
     def to_units(self, shift: Floats) -> tuple[Floats, Floats]:
         """Return L and o: coefficients in the units of the data are L theta + o.

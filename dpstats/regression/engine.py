@@ -13,6 +13,8 @@ from dpstats.lattice import check_finite_rows
 from dpstats.regression.base import Regression
 from dpstats.regression.design_plan import DesignPlan
 from dpstats.regression.linear_path import LinearPath
+from dpstats.regression.log_linear_path import LogLinearPath
+from dpstats.regression.log_linear_plan import LogLinearPlan
 from dpstats.regression.logistic_path import LogisticPath
 from dpstats.regression.path import Estimate, Path
 from dpstats.regression.plan import ROWS, RegressionPlan
@@ -53,6 +55,8 @@ class NewtonSteps(Regression[RegressionPlan]):
 
 def first_path(plan: RegressionPlan) -> Path:
     """Return the path of a plan before the first release."""
+    if isinstance(plan, LogLinearPlan):
+        return LogLinearPath(plan)
     return (LinearPath if plan.family == "linear" else LogisticPath)(plan)
 
 

@@ -4,29 +4,24 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import RegressorMixin
 
-from dpstats.data.arithmetic import quiet
 from dpstats.data.parameters import check_choice, check_flag, check_integer
 from dpstats.errors import InvalidParameter
-from dpstats.regression.base import Regression, SomePlan
+from dpstats.regression.base import SomePlan
+from dpstats.regression.bounded_outcome import BoundedOutcome
 from dpstats.regression.design import Design
-from dpstats.regression.rows import OUTSIDE
-from dpstats.regression.scoring import determination, release_variation, variation_plan
 from dpstats.release.parameters import parameters
 from dpstats.results import ConfidenceInterval, Summary, significant
 
 Floats = NDArray[np.float64]
 
-_MANY_OUTSIDE = 0.02
-
 
 @parameters
-class LeastSquares(RegressorMixin, Regression[SomePlan]):
+class LeastSquares(BoundedOutcome[SomePlan]):
     """Base class of the linear regressions. The outcome is a number within public bounds."""
 
     y_bounds: Any = None
@@ -41,13 +36,6 @@ class LeastSquares(RegressorMixin, Regression[SomePlan]):
             raise InvalidParameter("y_bounds must be given: a pair (low, high)")
         intercept = check_flag("fit_intercept", self.fit_intercept)
         return n, Design.check(self.x_bounds, self.y_bounds, d, intercept)
-
-    def _set_outside(self, share: float, rows: float | None = None) -> None:
-        plan = self.plan_
-        self.clipped_share_ = share
-        self.clipped_share_std_ = (
-            float(np.max(plan.noise(OUTSIDE).std)) * plan.n_samples / (rows or plan.n_samples)
-        )
 
     def predict(self, X: Any) -> Floats:
         """Return the predicted outcomes of rows, of shape (n_samples,). Releases nothing new."""
@@ -84,28 +72,10 @@ class LeastSquares(RegressorMixin, Regression[SomePlan]):
         """
         if sample_weight is not None:
             raise InvalidParameter("sample_weight must be None: rows have one weight")
-        fitted, outcomes = self._scored(X, y)
-        design = self.plan_.design
-        plan = variation_plan(fitted.size, self.epsilon, getattr(self, "delta", 0.0))
-        session = self._session(plan, f"{type(self).__name__} score", X)
-        with quiet():
-            inside = np.clip((outcomes - design.y_center) / design.y_half, -1.0, 1.0)
-            residuals = (inside - (fitted - design.y_center) / design.y_half) / 2
-        with session:
-            release_variation(plan, session, residuals, inside)
-        return determination(session.released)
+        return self._determination(X, *self._scored(X, y))
 
     def _noise_only(self) -> bool:
         return self.plan_.noise_only
-
-    def _notes(self) -> list[str]:
-        notes = super()._notes()
-        if self.clipped_share_ - 2 * self.clipped_share_std_ > _MANY_OUTSIDE:
-            notes.append(
-                f"More than {100 * _MANY_OUTSIDE:.0f}% of the outcomes lie outside y_bounds. Coefficients describe the "
-                "clipped outcomes, and may be too small. Widen y_bounds."
-            )
-        return notes
 
     @abstractmethod
     def _method(self) -> list[tuple[str, str]]:
@@ -126,7 +96,3 @@ class LeastSquares(RegressorMixin, Regression[SomePlan]):
         table["privacy"] = [f"{100 * share:.0f}%" for share in self._all_shares()]
         rows = list(zip(*table.values(), strict=True))
         return Summary(self._title, facts, list(table), rows, [*self._notes(), *self._simulated_note()])
-
-    @classmethod
-    def _of_formula(cls, described: Any, given: dict[str, Any]) -> Self:
-        return super()._of_formula(described, {"y_bounds": described.y_bounds, **given})

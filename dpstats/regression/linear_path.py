@@ -155,12 +155,7 @@ class LinearPath(Path):
         inverse, n = self.inverse, self.n
         assert inverse is not None and self.meat is not None
         meat, meat_std = self.meat
-        curvature = (inverse.vectors * inverse.known) @ inverse.vectors.T
-        even = (
-            curvature * max(float(np.trace(meat)), meat_std * self.p) / max(float(inverse.known.sum()), 1e-9)
-        )
-        doubt = 4 * (meat_std * self.p / max(float(np.trace(meat)), 1e-12)) ** 2
-        mixed = (meat + doubt * even) / (1 + doubt)
+        mixed, even = inverse.likely_meat(meat, meat_std)
         # HC1 divides by n - p, for p coefficients.
         rows = max(n - self.p, 1)
         around = inverse.of_sampling / (math.sqrt(rows) * self.kept)

@@ -5,7 +5,6 @@ Proof: docs/proofs/regression.md.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,12 +20,12 @@ from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.inference import Estimates
 from dpstats.regression.design import Design
 from dpstats.regression.engine import NewtonSteps, told_apart
-from dpstats.regression.error_laws import MappedErrors
+from dpstats.regression.log_odds import derivative
 from dpstats.regression.plan import RATE, RegressionPlan, regression_plan
 from dpstats.regression.scoring import CORRECT, accuracy_plan, release_accuracy
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
-from dpstats.results import ConfidenceInterval, Summary, significant
+from dpstats.results import ConfidenceInterval, Summary
 
 Floats = NDArray[np.float64]
 
@@ -193,16 +192,8 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps):
             One estimate per row. If ``X`` is a data frame, estimates carry its index, which ``to_frame()`` keeps.
             Intervals are computed for the log odds and transformed.
         """
-        odds = super().get_prediction(X)
-        p = np.asarray(expit(odds.estimate))
-        return replace(
-            odds,
-            estimate=p,
-            error=p * (1 - p) * odds.error,
-            estimand="the probability of the second class for such rows",
-            distribution=MappedErrors(odds.distribution, expit, logit),
-            header="probability",
-        )
+        words = "the probability of the second class for such rows"
+        return self._transformed_prediction(X, expit, logit, derivative, words, "probability")
 
     @property
     def odds_ratios_(self) -> Floats:
@@ -214,22 +205,12 @@ class PrivateLogisticRegression(ClassifierMixin, NewtonSteps):
         self, confidence_level: float | None = None, *, simultaneous: bool = False
     ) -> ConfidenceInterval:
         """Return an interval for each of ``odds_ratios_``."""
-        found = self.confidence_interval(confidence_level, simultaneous=simultaneous)
-        with np.errstate(over="ignore"):
-            return ConfidenceInterval(
-                np.exp(found.low),
-                np.exp(found.high),
-                found.confidence_level,
-                "odds ratios",
-                found.simultaneous,
-            )
+        return self._ratios("odds ratios", confidence_level, simultaneous)
 
     def summary(self, confidence_level: float | None = None) -> Summary:
         """Return a table in the layout of statsmodels' Logit, with odds ratios and a privacy block."""
         table = self._table_of(confidence_level)
-        with np.errstate(over="ignore"):
-            ratios = np.exp(self.params_)
-        table["odds ratio"] = [significant(r, r * e) for r, e in zip(ratios, self._errors(), strict=True)]
+        table["odds ratio"] = self._ratio_column()
         table["privacy"] = [f"{100 * share:.0f}%" for share in self._all_shares()]
         rate = (
             []

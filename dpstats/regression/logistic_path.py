@@ -48,7 +48,7 @@ class LogisticPath(Path):
     def _least_size(self) -> float:
         return _LEAST_SHARE * self._common_size
 
-    def _corrected(self, likely: Curvature) -> Curvature:
+    def _correct(self, likely: Curvature) -> Curvature:
         # The curvature changes along a move, so a move reveals little about the curvature at its endpoint.
         return likely
 
@@ -88,11 +88,8 @@ class LogisticPath(Path):
             self.b = self.b * _MOST_LOG_ODDS / reached
             self.separated |= name == step_name(STEPS)
 
-    def _sized(self, part: Curvature, now: Curvature) -> Curvature:
-        # Allow for noise: reduce the earlier curvature only if the decrease exceeds the noise.
-        noise = 2 * math.sqrt(float(np.trace(part.variance + now.variance)))
-        ratio = (float(np.trace(now.mean)) + noise) / max(float(np.trace(part.mean)), 1e-9)
-        return part.scaled(min(max(ratio, 0.25), 1.0))
+    def _resize(self, part: Curvature, now: Curvature) -> Curvature:
+        return part.no_larger_than(now)
 
     def _stretch(self, inverse: Inverse) -> None:
         """Lengthen the first step to the length that normal log odds imply.

@@ -8,6 +8,7 @@ for Gram matrices alone docs/proofs/sufficient-statistics.md and docs/proofs/fun
 * ||vu - v'u'||^2 + ||uu' - u'u''||^2/2 <= 4, the value for the gradient alone.
 * With the meat: ||vu - v'u'||^2 + (||Iuu' - ..||^2 + ||v^2 uu' - ..||^2)/4 <= 4.25.
   Here I is 0 only if |v| equals its clipping threshold. If I is 1 for all rows, the bound is 4.
+* With any q in [0, 1] for I, y included; the first line then is at most 4.5: ||vu - v'u'||^2 + ||quu' - ..||^2/2.
 * Logistic: ||vu - v'u'||^2 + 1.5 ||huu' - ..||^2 <= 4 where h = 4p(1-p) and |v| <= |y - p|.
 
 If u, v are integers divided by 2^bits, the first bound is exact. For rows that are rounded again, the rounding error
@@ -30,6 +31,8 @@ LOGISTIC_WEIGHT = 1.5
 """Squared weights of the matrices released with the gradient."""
 
 LAST_MOVEMENT = 4.25
+ANY_MOVEMENT = 4.5
+"""Squared sensitivities: of the last step, and of a gradient with a matrix whose weights may have any values."""
 
 _SAFE = 1 + 1e-12
 _ROUNDING = 0.51  # rounding error of an entry, in steps: half a step plus floating-point error
@@ -79,6 +82,19 @@ def last_integers(name: str, p: int, n: int, bits: int, share: float) -> JointIn
     )
     moved = math.sqrt(LAST_MOVEMENT) + 2 * math.sqrt(LAST_WEIGHT) * _gram_rounding(p, steps)
     return JointIntegers(name, blocks, math.inf, moved * _SAFE, share)
+
+
+def weighted_integers(name: str, p: int, n: int, bits: int, share: float, last: bool) -> JointIntegers:
+    """Return the integers of a step with curvatures of rows in [0, 1]: gradient, Hessian, and in the last the meat."""
+    steps, weight = 2**bits, LAST_WEIGHT if last else STEP_WEIGHT
+    matrices = (CURVATURE, MEAT) if last else (CURVATURE,)
+    blocks = [_gradient(p, n, steps)]
+    for matrix in matrices:
+        blocks += gram_blocks(matrix, p, n, steps, weight)
+    # Two rows are rounded, in each matrix.
+    rounding = 2 * math.sqrt(weight * len(matrices)) * _gram_rounding(p, steps)
+    moved = math.sqrt(LAST_MOVEMENT if last else ANY_MOVEMENT) + rounding
+    return JointIntegers(name, tuple(blocks), math.inf, moved * _SAFE, share)
 
 
 def logistic_integers(name: str, p: int, n: int, bits: int, share: float) -> JointIntegers:

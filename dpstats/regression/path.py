@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.regression.curvature import Curvature, Inverse, pooled, positive, symmetric
+from dpstats.regression.design import Design
 from dpstats.regression.movement import CURVATURE
 from dpstats.regression.plan import (
     CENTRE,
@@ -57,8 +58,6 @@ _SEEN = 4.5
 _LEVERAGES = np.geomspace(1.0, 64.0, 121)
 _CATALAN = (1, 1, 2, 5, 14)
 """Even moments of a random symmetric matrix. Repeated steps with the same curvature error accumulate like these."""
-_MODEL_ERROR = 0.02
-"""Assumed misspecification, in residual standard deviations. It limits how many long rows the radius may shorten."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +87,14 @@ class Estimate:
         Whether the coefficients of a logistic regression diverged.
     uneven : bool
         Whether the mean of the clipped residuals differs from the mean of all residuals.
+    unsettled : bool
+        Whether the last step of a log-linear regression was longer than it may be.
+    dispersion : (float, float)
+        phi and alpha of the variance phi mu + alpha mu^2 of a log-linear regression.
+    width : float
+        Clipping threshold of the residuals in the last step, in standard deviations. Only for a log-linear regression.
+    typical : float
+        Mean outcome over rows. Only for a log-linear regression.
     """
 
     params: Floats
@@ -101,6 +108,10 @@ class Estimate:
     rows: float
     separated: bool = False
     uneven: bool = False
+    unsettled: bool = False
+    dispersion: tuple[float, float] = (math.nan, math.nan)
+    width: float = math.nan
+    typical: float = math.nan
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +134,8 @@ class Path(ABC):
 
     _changes = 0.0
     _model_off = 0.1
+    _model_error = 0.02
+    """Assumed misspecification, in residual standard deviations. It limits how many rows the radius may shorten."""
 
     def __init__(self, plan: RegressionPlan) -> None:
         self.plan = plan
@@ -269,11 +282,14 @@ class Path(ABC):
 
     def _typical(self, counts: Floats, name: str) -> float:
         """Return the upper quartile of the row norms, or their root mean square if that is larger."""
+        return max(self._quantile(counts), self._root_mean_square(counts, name))
+
+    def _root_mean_square(self, counts: Floats, name: str) -> float:
+        """Return the root mean square of the row norms."""
         ends = self.plan.norm_ends
         seen = np.where(counts > _SEEN * self._std_of(name), counts, 0.0)
         middles = np.append(ends[0], ends * math.sqrt(ends[1] / ends[0]))
-        rms = math.sqrt(float(seen @ middles**2) / max(float(seen.sum()), 0.5))
-        return max(self._quantile(counts), rms)
+        return math.sqrt(float(seen @ middles**2) / max(float(seen.sum()), 0.5))
 
     def _quantile(self, counts: Floats) -> float:
         """Return the upper quartile of the row norms."""
@@ -306,7 +322,7 @@ class Path(ABC):
         seen = np.where((counts > _SEEN * noise) & looked_at, counts, 0.0)
         cut = np.array([seen @ np.maximum(middles**2 - factor**2, 0.0) for factor in factors])
         information = self.n * plan.mu**2 * plan.share(step_name(STEPS))
-        costs = self.p * (16 * factors**2 / information + self.n * (_MODEL_ERROR * cut) ** 2)
+        costs = self.p * (16 * factors**2 / information + self.n * (self._model_error * cut) ** 2)
         self.leverage = float(factors[np.argmin(costs)])
         self.radius = self.leverage * (math.sqrt(self.p) if name == NORMS else typical)
 
@@ -323,7 +339,7 @@ class Path(ABC):
     def _std(self, stage: str, block: str) -> float:
         return self.each * self.plan.noise_of[stage, block]
 
-    def _believed(self) -> Curvature:
+    def _estimate_curvature(self) -> Curvature:
         """Return the estimated curvature, from the steps and from the expected shape scaled to their size."""
         # If the curvature changes with the coefficients, earlier estimates have lower weight.
         late = range(len(self.found) - 1, -1, -1)
@@ -331,14 +347,14 @@ class Path(ABC):
             self._changes * age * float(np.trace(part.mean)) / self.p
             for age, part in zip(late, self.found, strict=True)
         ]
-        steps = pooled([self._sized(part, self.found[-1]) for part in self.found], doubts)
+        steps = pooled([self._resize(part, self.found[-1]) for part in self.found], doubts)
         size = float(
             np.clip(np.trace(steps.mean) / max(float(np.trace(self.shape)), 1e-9), self._least_size, 1.5)
         )
         likely = steps.toward(size * self.shape)
-        return self._corrected(likely)
+        return self._correct(likely)
 
-    def _corrected(self, likely: Curvature) -> Curvature:
+    def _correct(self, likely: Curvature) -> Curvature:
         """Return the curvature, corrected by the change of the gradient along the moves so far."""
         for before, after in itertools.pairwise(self.seen):
             likely = likely.along(*self._change(likely, before, after))
@@ -361,13 +377,13 @@ class Path(ABC):
         average = before.curvature.averaged(after.curvature)
         return average.mistake(*self._change(average, before, after))
 
-    def _sized(self, part: Curvature, now: Curvature) -> Curvature:
+    def _resize(self, part: Curvature, now: Curvature) -> Curvature:
         """Return an earlier curvature rescaled to its present size, if the size changes."""
         return part
 
     def _inverse(self) -> Inverse:
         """Return the inverse that the next step applies."""
-        return self._believed().inverted(self._least_size, self._common_size)
+        return self._estimate_curvature().inverted(self._least_size, self._common_size)
 
     def _whiten_again(self) -> None:
         """Change to coordinates in which the estimated curvature is close to a multiple of the identity.
@@ -419,13 +435,18 @@ class Path(ABC):
     def estimate(self) -> Estimate:
         """Return the estimate after all stages."""
 
+    @property
+    def _units(self) -> Design:
+        """The design that maps coefficients to the units of the data."""
+        return self.plan.design
+
     def _in_units(
         self, b: Floats, covariances: list[Floats], scale: float = math.nan, outside: float = math.nan
     ) -> Estimate:
         """Return an estimate in the units of the data, of covariances (robust, model, privacy, left)."""
         inverse = self.inverse
         assert inverse is not None
-        matrix, offset = self.plan.design.to_units(np.rint(self.shift * 2.0**X_BITS) * 2.0**-X_BITS)
+        matrix, offset = self._units.to_units(np.rint(self.shift * 2.0**X_BITS) * 2.0**-X_BITS)
         params = matrix @ b + offset
         robust, model, privacy, left = (matrix @ cov @ matrix.T for cov in covariances)
         condition = float(inverse.raised.max() / inverse.raised.min())

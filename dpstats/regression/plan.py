@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +52,7 @@ _LEVERAGE = 1.2  # bound over length of rows with equal lengths, in planning
 _EARLY = (0.08, 0.10, 0.15)
 _SHARES = {ROWS: 0.01, CENTRE: 0.04, DIRECTIONS: 0.10, RATE: 0.01, RESIDUALS: 0.04, TAIL: 0.05}
 """Fractions of mu^2. The remainder is for the last step."""
-_MANY = 1000.0  # rows times mu, from which the lengths of rows are counted before their directions
+MANY = 1000.0  # rows times mu, from which the lengths of rows are counted before their directions
 _NORMS = 0.01  # smallest fraction of mu^2 for each count of norms
 
 OUTSIDE_WEIGHT = 0.5
@@ -95,8 +96,12 @@ class RegressionPlan(DesignPlan):
     def noise_ratio(self) -> float:
         """Ratio of noise to sampling error of a coefficient, for columns of one scale and normal residuals."""
         last = self.mu * math.sqrt(self.share(step_name(STEPS)))
-        width = 1.5 if self.family == "linear" else 2.0
-        return 2 * _LEVERAGE * width * math.sqrt(self.size / self.n_samples) / last
+        return 2 * _LEVERAGE * self._width * math.sqrt(self.size / self.n_samples) / last
+
+    @property
+    def _width(self) -> float:
+        """Bound of a gradient over its standard deviation, for a row of typical length."""
+        return 1.5 if self.family == "linear" else 2.0
 
     @property
     def blur(self) -> float:
@@ -136,17 +141,26 @@ def norm_ends(n: int, d: int, mu: float) -> Floats:
     return ends
 
 
+def norms_share(n: int, mu: float) -> float:
+    """Return the fraction of mu^2 for each count of norms."""
+    return min(max(_NORMS * (1000 / (n * mu)) ** 2, _NORMS), 5 * _NORMS)
+
+
+def scalar_share(n: int, mu: float) -> float:
+    """Return the fraction of mu^2 for each size of residuals."""
+    return min(max(30 * (20 / (n * mu)) ** 2, 0.03), 0.2) / (STEPS + 1)
+
+
 def shares(
     family: str, n: int, mu: float, intercept: bool, missing: str = "error"
 ) -> list[tuple[str, float]]:
     """Return the stages in order with the fraction of mu^2 of each. They depend on sizes and mu only."""
     parts = [(ROWS, _SHARES[ROWS])] if missing == "drop" else []
     parts += [(CENTRE, _SHARES[CENTRE])] if intercept else []
-    norms = min(max(_NORMS * (1000 / (n * mu)) ** 2, _NORMS), 5 * _NORMS)
-    if n * mu >= _MANY:
+    norms, scalar = norms_share(n, mu), scalar_share(n, mu)
+    if n * mu >= MANY:
         parts.append((LENGTHS, norms))
     parts += [(DIRECTIONS, _SHARES[DIRECTIONS]), (NORMS, norms)]
-    scalar = min(max(30 * (20 / (n * mu)) ** 2, 0.03), 0.2) / (STEPS + 1)
     if family == "logistic" and intercept:
         parts.append((RATE, _SHARES[RATE]))
     for t, share in enumerate((*_EARLY, 0.0), 1):
@@ -167,63 +181,110 @@ def regression_plan(
     family: str, design: Design, n: int, epsilon: float, delta: float, missing: str = "error"
 ) -> RegressionPlan:
     """Return the plan of a regression of n rows on declared columns."""
+    d, p = design.center.size, design.size
+
+    def integers(name: str, share: float, bits: int) -> Integers | JointIntegers:
+        if name == CENTRE:
+            return centre_integers(d + (family == "linear"), n, share)  # also one number for the outcome
+        if name == RATE:
+            return scalar_integers(name, n, share)
+        if name == TAIL:
+            return gradient_integers(name, p, n, bits, share)
+        if name == RESIDUALS:
+            return _moments(name, n, share)
+        if name == size_name(1):
+            return size_integers(name, n, 1, share)
+        if name.startswith("residual size"):
+            return scalar_integers(name, n, share)
+        if family == "logistic":
+            return logistic_integers(name, p, n, bits, share)
+        return (last_integers if name == step_name(STEPS) else step_integers)(name, p, n, bits, share)
+
+    def parts(mu: float) -> list[tuple[str, float]]:
+        return shares(family, n, mu, design.intercept, missing)
+
+    return made_plan(RegressionPlan, parts, integers, design, n, epsilon, delta, missing, family=family)
+
+
+SomePlan = TypeVar("SomePlan", bound=RegressionPlan)
+
+
+def made_plan(
+    kind: type[SomePlan],
+    parts: Callable[[float], list[tuple[str, float]]],
+    integers: Callable[[str, float, int], Integers | JointIntegers],
+    design: Design,
+    n: int,
+    epsilon: float,
+    delta: float,
+    missing: str,
+    **facts: Any,
+) -> SomePlan:
+    """Return a plan on the finest lattice: its stages with the fractions ``parts(mu)`` of mu^2.
+
+    ``integers`` describes a stage by its name, its fraction and the bits of a row. Stages that all plans share are
+    described here.
+    """
     if delta == 0:
         raise InvalidParameter(
             "delta must be greater than 0 for Gaussian noise, got 0. For delta = 0, use "
             "FunctionalMechanismRegression"
         )
-    mu, d, p = 1 / gaussian_sigma(epsilon, delta), design.center.size, design.size
+    mu, d = 1 / gaussian_sigma(epsilon, delta), design.center.size
 
-    def made(bits: int) -> RegressionPlan:
-        def integers(name: str, share: float) -> Integers | JointIntegers:
-            if name == CENTRE:
-                size = d + (family == "linear")  # also one number for the outcome
-                moved = box_integers(size, 2**X_BITS)
-                return Integers(name, size, 2.0**-X_BITS / n, 2 * size * 2**X_BITS, moved, share)
-            if name == DIRECTIONS:
-                return gram_integers(name, d, n, 2**bits, share)
-            if name in (LENGTHS, NORMS, LAST_NORMS):
-                # Replacing a row lowers one count and raises another.
-                moved = math.isqrt(2 * 4**COUNT_BITS) + 1
-                bins = norm_ends(n, d, mu).size + 1
-                return Integers(name, bins, 2.0**-COUNT_BITS / n, 2 << COUNT_BITS, moved, share)
-            if name in (ROWS, RATE):
-                return _scalar(name, n, share)
-            if name == TAIL:
-                return gradient_integers(name, p, n, bits, share)
-            if name == RESIDUALS:
-                return _moments(name, n, share)
-            if name == size_name(1):
-                blocks = (_unit(SIZE, n, 1.0), _unit(OUTSIDE, n, 1 / OUTSIDE_WEIGHT))
-                moved_both = math.sqrt(1 + OUTSIDE_WEIGHT**2) * (1 + 1e-12)
-                return JointIntegers(name, blocks, math.inf, moved_both, share)
-            if name.startswith("residual size"):
-                return _scalar(name, n, share)
-            if family == "logistic":
-                return logistic_integers(name, p, n, bits, share)
-            return (last_integers if name == step_name(STEPS) else step_integers)(name, p, n, bits, share)
+    def described(name: str, share: float, bits: int) -> Integers | JointIntegers:
+        if name == DIRECTIONS:
+            return gram_integers(name, d, n, 2**bits, share)
+        if name in (LENGTHS, NORMS, LAST_NORMS):
+            return bin_integers(name, norm_ends(n, d, mu).size + 1, n, share)
+        if name == ROWS:
+            return scalar_integers(name, n, share)
+        return integers(name, share, bits)
 
-        items = [integers(*part) for part in shares(family, n, mu, design.intercept, missing)]
-        return RegressionPlan(
-            additive_stages(items, epsilon, delta),
+    def made(bits: int) -> SomePlan:
+        return kind(
+            additive_stages([described(*part, bits) for part in parts(mu)], epsilon, delta),
             PrivacyGuarantee(epsilon, delta),
             n,
             d,
             design=design,
-            family=family,
             bits=bits,
             mu=mu,
             missing=missing,
+            **facts,
         )
 
     return finest(made, row_bits(n))
 
 
-def _unit(name: str, n: int, weight: float) -> Block:
-    return Block(name, 1, 2.0**-UNIT_BITS / n, weight * 2.0**UNIT_BITS)
+def centre_integers(size: int, n: int, share: float) -> Integers:
+    """Return the integers of a stage for the mean of ``size`` numbers in [-1, 1] of each row."""
+    moved = box_integers(size, 2**X_BITS)
+    return Integers(CENTRE, size, 2.0**-X_BITS / n, 2 * size * 2**X_BITS, moved, share)
 
 
-def _scalar(name: str, n: int, share: float) -> Integers:
+def bin_integers(name: str, bins: int, n: int, share: float) -> Integers:
+    """Return the integers of a stage for counts of rows by bins. Replacing a row lowers one and raises another."""
+    moved = math.isqrt(2 * 4**COUNT_BITS) + 1
+    return Integers(name, bins, 2.0**-COUNT_BITS / n, 2 << COUNT_BITS, moved, share)
+
+
+def size_integers(name: str, n: int, sizes: int, share: float) -> JointIntegers:
+    """Return the integers of a stage for the size of residuals, and the fraction of outcomes outside their bounds.
+
+    A row adds a number in [0, 1] to one of ``sizes`` sums, of one or two groups of rows.
+    """
+    blocks = (unit_block(SIZE, n, 1.0, sizes), unit_block(OUTSIDE, n, 1 / OUTSIDE_WEIGHT))
+    moved = math.sqrt(min(sizes, 2) + OUTSIDE_WEIGHT**2) * (1 + 1e-12)
+    return JointIntegers(name, blocks, math.inf, moved, share)
+
+
+def unit_block(name: str, n: int, weight: float, size: int = 1) -> Block:
+    """Return the block of sums of numbers in [-1, 1]."""
+    return Block(name, size, 2.0**-UNIT_BITS / n, weight * 2.0**UNIT_BITS)
+
+
+def scalar_integers(name: str, n: int, share: float) -> Integers:
     """Return the integers of a stage for the mean of numbers in [0, 1]."""
     moved = 1 << UNIT_BITS
     return Integers(name, 1, 2.0**-UNIT_BITS / n, moved, moved, share)
@@ -236,4 +297,6 @@ def _moments(name: str, n: int, share: float) -> JointIntegers:
     """
     weight = free_weight(FREE_SQUARES, UNIT_BITS)
     moved = math.sqrt(box_movement((1.0, weight), 2**UNIT_BITS, "l2")) / 2**UNIT_BITS * (1 + 1e-12)
-    return JointIntegers(name, (_unit(MEAN, n, 1.0), _unit(SQUARES, n, 1 / weight)), math.inf, moved, share)
+    return JointIntegers(
+        name, (unit_block(MEAN, n, 1.0), unit_block(SQUARES, n, 1 / weight)), math.inf, moved, share
+    )

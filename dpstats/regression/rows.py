@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, xlogy
 
 from dpstats.data.arithmetic import as_int64
 from dpstats.data.tables import Rows, Table
@@ -61,6 +61,12 @@ class Block:
     y: Floats  # in half-widths, shape (m,)
     outside: NDArray[np.bool_]  # whether the outcome is outside its bounds
     far: NDArray[np.bool_]  # whether the row is too far away to have weight
+    exposure: Floats | None = None  # within its bounds, shape (m,)
+
+    @property
+    def offset(self) -> Floats | float:
+        """Logarithm of the exposure, of each row."""
+        return 0.0 if self.exposure is None else np.asarray(xlogy(1.0, self.exposure))
 
     def rows(self, shift: Floats, intercept: bool) -> Floats:
         """Return integer rows minus a shift, in steps, after a constant column if there is an intercept."""
@@ -93,6 +99,7 @@ class Blocks:
     X: Floats
     y: Floats
     design: Design
+    exposure: Floats | None = None
 
     def block(self, where: slice) -> Block:
         """Return some rows."""
@@ -106,12 +113,15 @@ class Blocks:
             np.clip(z, -reach, reach, out=z)
         np.rint(z, out=z)
         y = (self.y[where] - design.y_center) / design.y_half
-        return Block(z, np.clip(y, -1.0, 1.0), np.abs(y) > 1.0, far)
+        exposure = None
+        if self.exposure is not None and design.exposure is not None:
+            exposure = np.clip(self.exposure[where], *design.exposure)
+        return Block(z, np.clip(y, -1.0, 1.0), np.abs(y) > 1.0, far, exposure)
 
     def answer(self, question: Question) -> Sums:
         """Return the sums that a question is about."""
         n, d = self.X.shape
-        return summed(lambda where: question.of(self.block(where)), n, d)
+        return summed(lambda where: question.sum_rows(self.block(where)), n, d)
 
 
 @dataclass(frozen=True)
@@ -124,15 +134,20 @@ class _Asked:
 
     def __call__(self, table: Table) -> Sums:
         assert table.y is not None
-        X, y = observed_pairs(table.X, table.y) if self.drops else (table.X, table.y)
-        return Blocks(X, y, self.design).answer(self.question)
+        X, y, exposure = table.X, table.y, table.exposure
+        if self.drops and exposure is None:
+            X, y = observed_pairs(X, y)
+        elif self.drops and exposure is not None:
+            both, y = observed_pairs(np.column_stack([X, exposure]), y)
+            X, exposure = both[:, :-1], both[:, -1]
+        return Blocks(X, y, self.design, exposure).answer(self.question)
 
 
 class Question(ABC):
     """A sum over rows: public parameters, and the map from a row to integers."""
 
     @abstractmethod
-    def of(self, block: Block) -> Sums:
+    def sum_rows(self, block: Block) -> Sums:
         """Return the sums over some rows, by the names of the releases."""
 
 
@@ -142,21 +157,26 @@ class Observed(Question):
 
     name: str
 
-    def of(self, block: Block) -> Sums:
+    def sum_rows(self, block: Block) -> Sums:
         return {self.name: np.array([block.y.size << UNIT_BITS])}
 
 
 @dataclass(frozen=True, eq=False)
 class Centre(Question):
-    """The sum of the rows, clipped to the declared bounds, and optionally of their outcomes."""
+    """The sum of the rows, clipped to the declared bounds, and optionally of their outcomes or offsets."""
 
     name: str
     outcome: bool
+    offsets: tuple[float, float] | None = None  # center and half-width of their range
 
-    def of(self, block: Block) -> Sums:
+    def sum_rows(self, block: Block) -> Sums:
         inside = np.clip(block.z, -(2.0**X_BITS), 2.0**X_BITS).sum(axis=0)
         if self.outcome:
             inside = np.append(inside, np.rint(block.y * 2.0**X_BITS).sum())
+        if self.offsets is not None:
+            middle, half = self.offsets
+            offsets = np.clip((block.offset - middle) / half, -1.0, 1.0)
+            inside = np.append(inside, np.rint(offsets * 2.0**X_BITS).sum())
         return {self.name: as_int64(inside)}
 
 
@@ -168,10 +188,10 @@ class Directions(Question):
     least: float
     bits: int
 
-    def of(self, block: Block) -> Sums:
+    def sum_rows(self, block: Block) -> Sums:
         rows = block.rows(self.shift, intercept=False)
         norms = np.sqrt(squared_norms(rows))
-        return _triangle(CURVATURE, gram(inside_ball(rows, np.maximum(norms, self.least), 2**self.bits)))
+        return triangle(CURVATURE, gram(inside_ball(rows, np.maximum(norms, self.least), 2**self.bits)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +204,7 @@ class Norms(Question):
     whitening: Floats
     ends: Floats
 
-    def of(self, block: Block) -> Sums:
+    def sum_rows(self, block: Block) -> Sums:
         rows = block.rows(self.shift, self.intercept) @ self.whitening.T
         squares = squared_norms(rows)
         places = np.searchsorted(self.ends**2, squares)
@@ -198,7 +218,7 @@ class Outcome(Question):
 
     name: str
 
-    def of(self, block: Block) -> Sums:
+    def sum_rows(self, block: Block) -> Sums:
         return {self.name: np.array([np.count_nonzero(block.y > 0) << UNIT_BITS])}
 
 
@@ -216,7 +236,7 @@ class SecondMoments(Question):
     norm: str
     bits: int
 
-    def of(self, block: Block) -> Sums:
+    def sum_rows(self, block: Block) -> Sums:
         m, d = block.z.shape
         rows = np.empty((m, d + 2))
         rows[:, 0], rows[:, 1:-1], rows[:, -1] = self.constant, block.z, self.outcome
@@ -225,7 +245,7 @@ class SecondMoments(Question):
         rows[:, -1] = np.rint(block.y * self.outcome)
         inside = inside_ball(rows, longest, 2**self.bits, self.norm)
         outside = np.array([np.count_nonzero(block.outside) << COUNT_BITS])
-        return {**_triangle(MOMENTS, gram(inside)), OUTSIDE: outside}
+        return {**triangle(MOMENTS, gram(inside)), OUTSIDE: outside}
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,10 +277,10 @@ class Size(Model):
     most: float
     counts: bool
 
-    def of(self, block: Block) -> Sums:
+    def sum_rows(self, block: Block) -> Sums:
         parts = np.minimum(np.abs(self.residuals(block)) / self.most, 1.0)
-        found = {SIZE if self.counts else self.name: _scalar(parts)}
-        return {**found, OUTSIDE: _scalar(block.outside)} if self.counts else found
+        found = {SIZE if self.counts else self.name: scalar_sum(parts)}
+        return {**found, OUTSIDE: scalar_sum(block.outside)} if self.counts else found
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,7 +291,7 @@ class Moments(Model):
     squares: str
     most: float
 
-    def of(self, block: Block) -> Sums:
+    def sum_rows(self, block: Block) -> Sums:
         parts = np.clip(self.residuals(block) / self.most, -1.0, 1.0)
         steps = as_int64(np.rint(parts * 2.0**UNIT_BITS))
         return {
@@ -303,16 +323,16 @@ class LinearStep(Step):
     width: float
     last: bool
 
-    def of(self, block: Block) -> Sums:
+    def sum_rows(self, block: Block) -> Sums:
         rows, factors, fitted = self.bounded(block)
         r = (block.y - fitted) / self.width
         v = np.rint(np.clip(r, -1.0, 1.0) * factors * 2.0**self.bits)
         found = {GRADIENT: weighted(v, rows)}
         if not self.last:
-            return {**found, **_triangle(CURVATURE, gram(rows))}
+            return {**found, **triangle(CURVATURE, gram(rows))}
         pulls = np.rint(rows * (v * 2.0**-self.bits)[:, None])
         kept = np.where((np.abs(r) < 1.0)[:, None], rows, 0.0)
-        return {**found, **_triangle(CURVATURE, gram(kept)), **_triangle(MEAT, gram(pulls))}
+        return {**found, **triangle(CURVATURE, gram(kept)), **triangle(MEAT, gram(pulls))}
 
 
 @dataclass(frozen=True, eq=False)
@@ -323,7 +343,7 @@ class Tail(Step):
     width: float
     most: float
 
-    def of(self, block: Block) -> Sums:
+    def sum_rows(self, block: Block) -> Sums:
         rows, factors, fitted = self.bounded(block)
         r = block.y - fitted
         beyond = np.clip((r - np.clip(r, -self.width, self.width)) / self.most, -1.0, 1.0)
@@ -334,12 +354,12 @@ class Tail(Step):
 class LogisticStep(Step):
     """Gradient and Hessian of the logistic log-likelihood."""
 
-    def of(self, block: Block) -> Sums:
+    def sum_rows(self, block: Block) -> Sums:
         rows, factors, fitted = self.bounded(block)
         p = expit(fitted)
         v = np.rint(((block.y > 0) - p) * factors * 2.0**self.bits)
         curved = np.rint(rows * np.sqrt(4 * p * (1 - p))[:, None])
-        return {GRADIENT: weighted(v, rows), **_triangle(CURVATURE, gram(curved))}
+        return {GRADIENT: weighted(v, rows), **triangle(CURVATURE, gram(curved))}
 
 
 def coordinates(whitening: Floats, p: int) -> Floats:
@@ -350,11 +370,13 @@ def coordinates(whitening: Floats, p: int) -> Floats:
     return dyadic(whitening * 2.0**-X_BITS, factor_bits(p, X_BITS + REACH + 1))
 
 
-def _scalar(values: Any) -> NDArray[np.int64]:
+def scalar_sum(values: Any) -> NDArray[np.int64]:
+    """Return the sum of numbers in [-1, 1], in steps."""
     return np.array([as_int64(np.rint(values * 2.0**UNIT_BITS)).sum()])
 
 
-def _triangle(name: str, matrix: NDArray[np.int64]) -> Sums:
+def triangle(name: str, matrix: NDArray[np.int64]) -> Sums:
+    """Return the diagonal of a symmetric matrix, and the entries above it, by the names of their blocks."""
     p = matrix.shape[0]
     found = {f"{name}, diagonal": np.diagonal(matrix).copy()}
     if p > 1:

@@ -41,6 +41,7 @@ CLIPPED = ["--bounds", "0", "1"]
 SPARSE = ["--nonzero", "1", "--clip", "6", "--std", "1"]
 LINEAR = ["--outcome", "b", "--bounds", "-4", "4", "b=0,5"]
 LOGISTIC = ["--outcome", "b", "--bounds", "-4", "4", "--logistic"]
+COUNTS = [*LINEAR, "--counts"]
 FUNCTIONAL = [*LINEAR, "--method", "functional"]
 SUFFICIENT = [*LINEAR, "--method", "sufficient"]
 NAMED = ["--bounds", "a=0,1", "b=0,5", "c=0,7"]
@@ -119,6 +120,8 @@ OPTIONS: dict[str, tuple[ReleaseCommand, Changes]] = {
                 ["--formula", "b ~ a + c", *NAMED[:3], "--levels", "c=x,y,z"],
                 {"x_bounds": [[0.0, 1.0]] * 3},
             ),
+            "counts": (LINEAR, COUNTS, {"class": "PrivateCountRegression"}),
+            "gamma": (LINEAR, [*LINEAR, "--gamma"], {"class": "PrivateGammaRegression"}),
             "logistic": (LINEAR, LOGISTIC, {"class": "PrivateLogisticRegression"}),
             "method": (LINEAR, FUNCTIONAL, {"class": "FunctionalMechanismRegression"}),
             "no_intercept": (LINEAR, [*LINEAR, "--no-intercept"], {"fit_intercept": False}),
@@ -155,6 +158,14 @@ OPTIONS: dict[str, tuple[ReleaseCommand, Changes]] = {
             "no_intercept": (LOGISTIC, [*LOGISTIC, "--no-intercept"], {"fit_intercept": False}),
             "epsilon": (LOGISTIC, [*LOGISTIC, "--epsilon", "0.3"], {"epsilon": 0.3}),
             "delta": (LOGISTIC, [*LOGISTIC, "--delta", "1e-5"], {"delta": 1e-5}),
+        },
+    ),
+    "regress, counts": (
+        REGRESS,
+        {
+            "bounds": (COUNTS, [*COUNTS[:5], "b=0,9", "--counts"], {"y_bounds": [0.0, 9.0]}),
+            "epsilon": (COUNTS, [*COUNTS, "--epsilon", "0.3"], {"epsilon": 0.3}),
+            "missing": (COUNTS, [*COUNTS, "--missing", "drop"], {"missing": "drop"}),
         },
     ),
     "group-means": (

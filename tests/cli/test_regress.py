@@ -12,7 +12,7 @@ import pytest
 
 from dpstats.cli import main
 from dpstats.privacy import PrivacyBudget
-from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
+from dpstats.regression import PrivateGammaRegression, PrivateLinearRegression, PrivateLogisticRegression
 from tests.cli.commands import failed, json_of
 
 PLANS = ["free", "paid", "NA"]
@@ -111,6 +111,19 @@ def test_the_json_of_a_logistic_regression(costs: Path, capsys: pytest.CaptureFi
     assert (age["odds_ratio_low"], age["odds_ratio_high"]) == pytest.approx((ratio.low[0], ratio.high[0]))
     assert near(age, 0.1) and result["family"] == "logistic" and not result["separated"]
     assert result["outcome_rate"] == model.outcome_rate_ and "scale" not in result
+
+
+def test_the_json_of_a_regression_of_amounts(costs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--gamma", "--outcome", "cost", "--column", "age", "--bounds", "age=0,80", "cost=0,40"]
+    result = json_of(["regress", str(costs), *arguments, "--seed", "3"], capsys)
+    rows = pd.read_csv(costs)
+    model = PrivateGammaRegression(x_bounds=(0, 80), y_bounds=(0, 40), random_state=3)
+    model.fit(rows[["age"]], rows["cost"])
+    age, ratio = result["params"][1], model.rate_ratio_interval()
+    assert age["rate_ratio"] == pytest.approx(model.rate_ratios_[0], rel=1e-12)
+    assert (age["rate_ratio_low"], age["rate_ratio_high"]) == pytest.approx((ratio.low[0], ratio.high[0]))
+    assert result["family"] == "gamma" and result["unsettled"] == model.unsettled_
+    assert result["clipped_share"] == model.clipped_share_ and "odds_ratio" not in age
 
 
 @pytest.mark.parametrize(
@@ -233,6 +246,11 @@ BAD = {
         "--cov-type goes with linear regression by newton only, got sufficient",
     ),
     "a method": ([*LOGISTIC, "--method", "functional"], "--method functional cannot be used with --logistic"),
+    "two families": ([*LINEAR, "--counts", "--gamma"], "--counts cannot be used with --gamma"),
+    "a method of counts": (
+        [*LINEAR, "--counts", "--method", "sufficient"],
+        "--method sufficient cannot be used with --counts",
+    ),
     "delta of what is pure": (
         [*LINEAR, "--method", "functional", "--delta", "1e-6"],
         "--delta cannot be used with --method functional, which is pure",

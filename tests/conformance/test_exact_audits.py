@@ -12,8 +12,10 @@ from registry import ENTRIES, Entry
 from test_exact_path import half_on_the_way_to_opendp, half_where_nothing_is_simulated, one_draw_too_few
 
 from dpstats.auditing import audit_outputs
+from dpstats.regression.engine import NewtonSteps
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.sql import PrivateSQL
+from dpstats.statistic import PrivateStatistic
 
 RELEASES = 1000
 # One release of each class, the quickest, and joint ones; tests/conformance/test_exact_path.py has all.
@@ -36,6 +38,7 @@ NAMES = (
     "covariance",
     "Hotelling, one sample",
     "principal components",
+    "rank correlation",
     "adaptive mean, Laplace",
     "complete cases, Laplace",
     "sparse mean, peeling",
@@ -49,6 +52,8 @@ NAMES = (
     "distribution, Laplace",
     "linear regression",
     "logistic regression",
+    "regression of counts",
+    "regression of amounts",
     "regression from sufficient statistics",
     "regression by the functional mechanism",
     "means of groups, Laplace",
@@ -125,7 +130,7 @@ def test_every_class_has_an_exact_audit() -> None:
 def test_real_releases_are_not_accused(entry: Entry) -> None:
     # A fit takes ten to a hundred times as long as a mechanism's one draw, and is attacked as often below; a query too.
     releases = RELEASES // 5 if issubclass(entry.covers, PrivateEstimator | PrivateSQL) else RELEASES
-    if entry.name in ("linear regression", "logistic regression", "any statistic"):
+    if issubclass(entry.covers, NewtonSteps | PrivateStatistic):
         releases //= 2  # of some thirty milliseconds each
     result = audited(entry, entry.dataset, entry.neighbor, releases)
     assert not result.violated

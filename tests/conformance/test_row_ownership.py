@@ -16,6 +16,7 @@ from registry import ENTRIES, Entry
 from registry.reading import Integers, given, settings, width
 from scipy import sparse
 
+from dpstats.covariance import PrivateCorrelation
 from dpstats.data.tables import Table
 from dpstats.errors import InvalidData
 from dpstats.groups import GroupQuantiles, MeanPerRow
@@ -32,6 +33,8 @@ from dpstats.mechanisms import Count, Histogram
 from dpstats.quantiles import PrivateMedian, PrivateQuantile
 from dpstats.queries import MarginalMWEM
 from dpstats.ranks.rank_tests import RankTest
+from dpstats.regression import PrivateCountRegression
+from dpstats.regression.log_linear_rows import EXCESS, TILT
 from dpstats.regression.plan import ROWS as COUNTED
 from dpstats.survival import LogRankTest
 
@@ -60,6 +63,8 @@ def check_every_row_counts(estimator: Any, n: int, d: int) -> None:
         for rest, row, other in rows_and_one_more(n, d, equal=cut > 0):
             if isinstance(estimator, CompleteCases):
                 other = np.full(d, np.nan)
+            if isinstance(estimator, PrivateCorrelation):
+                other = 3 * other  # of a rank beyond those of the others
             before = given(estimator, plan, np.vstack([row, rest]))
             after = [given(estimator, plan, np.insert(rest, i, other, axis=0)) for i in part]
             assert all(one == after[0] for one in after), (
@@ -88,7 +93,8 @@ ADDITIVE = [
         | PrivateMedian
         | PrivateQuantile
         | GroupQuantiles
-        | MarginalMWEM,
+        | MarginalMWEM
+        | PrivateCorrelation,
     )
 ]
 
@@ -113,6 +119,8 @@ def check_rows_add_up(estimator: Any, n: int, d: int) -> None:
         if isinstance(estimator, MeanPerRow)
         else {OBSERVED, COUNTED, COMPLETE} & everything.keys()
     )
+    if isinstance(estimator, PrivateCountRegression):
+        same |= {EXCESS, TILT}  # none of so few counts exceeds its threshold
     assert moving | same == everything.keys() or plan.disjoint
 
 

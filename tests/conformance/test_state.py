@@ -22,7 +22,7 @@ from registry import ENTRIES, Entry
 from registry.calls import CALLS
 from registry.reading import ends_of, fit_rows, settings, width
 
-from dpstats.covariance import HotellingTest, PrivateCovariance, PrivatePCA
+from dpstats.covariance import HotellingTest, PrivateCorrelation, PrivateCovariance, PrivatePCA
 from dpstats.data.tables import Table
 from dpstats.groups import GroupMeans, MeanPerRow
 from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
@@ -31,6 +31,7 @@ from dpstats.privacy import PrivacyBudget
 from dpstats.quantiles import PrivateDistribution
 from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
 from dpstats.regression.from_moments import FromMoments
+from dpstats.regression.log_linear import LogLinearRegression
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.mechanism import Mechanism
 from dpstats.release.session import Session
@@ -254,6 +255,7 @@ UNDECLARED = {
     },
     HotellingTest: {"_found": "the last ellipsoid, and what was released of rows in it"},
     PrivatePCA: {"_found": "what was released of the scores, for intervals"},
+    PrivateCorrelation: {"_sums": "the released sums, before correlations are cut to their range"},
     PrivateCovariance: {"_sums": "the released sums over n, which the moments of higher order are for"},
     PrivateVariance: {
         "_score": "the same of the released variance, before it is cut to its range",
@@ -263,6 +265,7 @@ UNDECLARED = {
     FromMoments: {"_counted": "how many rows count, as released, for degrees of freedom"},
     PrivateLinearRegression: {"_counted": "the released number of observed rows, for standard errors"},
     PrivateLogisticRegression: {"_counted": "the released number of observed rows, for standard errors"},
+    LogLinearRegression: {"_counted": "the released number of observed rows, for standard errors"},
     PrivateProportion: {"_zeros": "the released number of observed rows without the property, for intervals"},
     GroupMeans: {"_ratio": "what was released of the groups, for intervals and tests"},
     LogRankTest: {"_reference": "what was released of the first stage, for the summary"},

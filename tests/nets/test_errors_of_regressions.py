@@ -9,6 +9,7 @@ import pytest
 
 from dpstats.regression import (
     FunctionalMechanismRegression,
+    PrivateCountRegression,
     PrivateLinearRegression,
     PrivateLogisticRegression,
     SufficientStatisticsRegression,
@@ -55,6 +56,24 @@ def outcomes(n: int) -> Draw:
     return draw
 
 
+def counts(n: int) -> Draw:
+    """Return what draws n rows of a negative binomial model."""
+
+    def draw(rng: np.random.Generator) -> tuple[Any, ...]:
+        X = MIDDLE + SPREADS * rng.normal(size=(n, 3))
+        index = 0.5 + (X - MIDDLE) @ [0.4, -0.15, 0.5]
+        return X, rng.poisson(np.exp(index) * rng.gamma(2.0, 0.5, n)).astype(float)
+
+    return draw
+
+
+def rates(fitted: Any) -> Numbers:
+    """Return the scores of the intercept and the slopes of a regression of counts."""
+    slopes = np.array([0.4, -0.15, 0.5])
+    asked = [("Intercept", 0.5 - MIDDLE @ slopes), *enumerate(slopes)]
+    return scores([fitted.test(j, value, "greater").pvalue[0] for j, value in asked])
+
+
 def slopes(fitted: Any) -> Numbers:
     """Return the scores of a logistic regression's slopes."""
     return scores([fitted.test(j, value, "greater").pvalue[0] for j, value in enumerate([0.8, -0.3, 1.0])])
@@ -93,6 +112,18 @@ def logistic(place: str, n: int, epsilon: float, count: int, **more: Any) -> Cel
     )
 
 
+def count_regression(place: str, n: int, epsilon: float, count: int, **more: Any) -> Cell:
+    """Return a cell of a regression of counts."""
+    return Cell(
+        f"counts, {place}",
+        lambda: PrivateCountRegression(x_bounds=X_BOUNDS, y_bounds=(0, 100), epsilon=epsilon),
+        counts(n),
+        rates,
+        count,
+        **more,
+    )
+
+
 # Where noise dominates errors are taken at the worse end of an interval, and what steps or a ridge leave is bounded.
 CELLS = [
     linear(SUFFICIENT, "sampling", 1000, 50.0, 300),
@@ -109,6 +140,9 @@ CELLS = [
     logistic("sampling", 2000, 50.0, 150, power=0.8),
     logistic("both", 4000, 2.0, 150, least=0.8, power=0.7),
     logistic("noise", 4000, 0.7, 150, least=0.6, power=0.7),
+    count_regression("sampling", 2000, 50.0, 150, power=0.8),
+    count_regression("both", 4000, 2.0, 150, least=0.8, power=0.7),
+    count_regression("noise", 4000, 0.7, 150, least=0.6, power=0.6),
 ]
 
 

@@ -23,6 +23,7 @@ from dpstats.queries.counts import ROW
 from dpstats.ranks import kruskal_wallis, mann_whitney, wilcoxon_signed_rank
 from dpstats.regression import (
     FunctionalMechanismRegression,
+    PrivateCountRegression,
     PrivateLinearRegression,
     PrivateLogisticRegression,
     SufficientStatisticsRegression,
@@ -53,9 +54,12 @@ FITTED: dict[str, Callable[[], Any]] = {
     "linear": lambda: PrivateLinearRegression(**LINEAR).fit(ROWS, OUTCOME),
     "sufficient": lambda: SufficientStatisticsRegression(**LINEAR).fit(ROWS, OUTCOME),
     "functional": lambda: FunctionalMechanismRegression(**LINEAR).fit(ROWS, OUTCOME),
+    "counts": lambda: PrivateCountRegression(x_bounds=(-4, 4), y_bounds=(0, 50), random_state=0).fit(
+        ROWS, np.floor(np.exp(OUTCOME / 2))
+    ),
     "logistic": lambda: PrivateLogisticRegression(x_bounds=(-4, 4), random_state=0).fit(ROWS, OUTCOME > 0),
 }
-REGRESSIONS = ("linear", "sufficient", "functional", "logistic")
+REGRESSIONS = ("linear", "sufficient", "functional", "logistic", "counts")
 INSIDE = {"variance": 1.0, "proportion": 0.5}
 """Values that may be asked about, where 0 may not."""
 
@@ -86,7 +90,7 @@ def together() -> list[tuple[str, Any, Any]]:
     domain = Domain({"group": 3, "positive": 2})
     answers = WorkloadAnswers(domain=domain, workload=[1, 2], random_state=0).fit(PAIRS)
     sidak = {"groups": 9, "groups, Laplace": 9, "rows of units": 3, "clipped mean": 3}
-    bonferroni = {"adaptive mean": 3, "linear": 3, "functional": 3, "logistic": 3}
+    bonferroni = {"adaptive mean": 3, "linear": 3, "functional": 3, "logistic": 3, "counts": 3}
     asked: list[tuple[str, Any, Any, dict[str, Any]]] = [
         *((name, FITTED[name](), simultaneous_level(0.9, count), {}) for name, count in sidak.items()),
         *((name, FITTED[name](), 1 - 0.1 / count, {}) for name, count in bonferroni.items()),

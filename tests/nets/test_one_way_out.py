@@ -18,7 +18,7 @@ from sklearn import config_context
 from sklearn.base import clone
 
 import dpstats
-from dpstats.covariance import HotellingTest, PrivateCovariance, PrivatePCA
+from dpstats.covariance import HotellingTest, PrivateCorrelation, PrivateCovariance, PrivatePCA
 from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.groups import GroupMeans, GroupQuantiles, MeanPerRow
 from dpstats.identity import (
@@ -43,6 +43,8 @@ from dpstats.queries import (
 from dpstats.ranks import KruskalWallisTest, MannWhitneyTest, SignedRankTest
 from dpstats.regression import (
     FunctionalMechanismRegression,
+    PrivateCountRegression,
+    PrivateGammaRegression,
     PrivateLinearRegression,
     PrivateLogisticRegression,
     SufficientStatisticsRegression,
@@ -73,6 +75,12 @@ FITTED: dict[str, Callable[[], Any]] = {
     ),
     "PrivateLinearRegression": lambda: PrivateLinearRegression(y_bounds=(-6, 6), **DESIGN).fit(X, Y),
     "PrivateLogisticRegression": lambda: PrivateLogisticRegression(**DESIGN).fit(X, Y > 0),
+    "PrivateCountRegression": lambda: PrivateCountRegression(y_bounds=(0, 50), **DESIGN).fit(
+        X, np.floor(np.exp(Y / 2))
+    ),
+    "PrivateGammaRegression": lambda: PrivateGammaRegression(y_bounds=(0, 50), **DESIGN).fit(
+        X, np.exp(Y / 2)
+    ),
     "SufficientStatisticsRegression": lambda: SufficientStatisticsRegression(y_bounds=(-6, 6), **DESIGN).fit(
         X, Y
     ),
@@ -96,6 +104,7 @@ FITTED: dict[str, Callable[[], Any]] = {
     ),
     "HotellingTest": lambda: HotellingTest(bounds=(-4, 4), random_state=0).fit(X),
     "PrivatePCA": lambda: PrivatePCA(bounds=(-4, 4), random_state=0).fit(X),
+    "PrivateCorrelation": lambda: PrivateCorrelation(random_state=0).fit(X[:500]),
     "PrivateCovariance": lambda: PrivateCovariance(bounds=(-4, 4), random_state=0).fit(X),
     "PrivateStatistic": lambda: PrivateStatistic(np.std, bounds=(0, 4), random_state=0).fit(X),
 }

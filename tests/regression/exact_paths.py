@@ -17,11 +17,15 @@ def exact(family: str, X: np.ndarray, y: np.ndarray, n_public: int = 10**7) -> P
     """Return the path of a fit without noise; the plan is that of many more rows, as if noise were small."""
     design = Design.check((-4, 4), None if family == "logistic" else (-6, 8), X.shape[1], True)
     plan = regression_plan(family, design, n_public, 1.0, 1e-6)
-    rows, path = Blocks(X, y, design), first_path(plan)
-    for stage in plan.stages:
+    return walked(first_path(plan), Blocks(X, y, design), len(X))
+
+
+def walked(path: Path, rows: Blocks, n: int) -> Path:
+    """Return a path after the exact answers of n rows, as averages over as many rows as its plan has."""
+    for stage in path.plan.stages:
         found = rows.answer(path.question(stage.name))
         blocks: Any = getattr(stage, "blocks", None)
-        scale = n_public / len(X)
+        scale = path.plan.n_samples / n
         if blocks:
             path.take(stage.name, {b.name: found[b.name] * b.spacing * scale for b in blocks})
         else:

@@ -41,10 +41,10 @@ def test_earlier_curvatures_count_at_their_size_now() -> None:
     design = Design.check((-1, 1), None, 1, True)
     path = LogisticPath(regression_plan("logistic", design, 1000, 1.0, 1e-6))
     before, now = Curvature.noisy(np.eye(2), 1e-3), Curvature.noisy(np.eye(2) / 2, 1e-3)
-    assert np.allclose(path._sized(before, now).mean, now.mean, rtol=0.02)
+    assert np.allclose(path._resize(before, now).mean, now.mean, rtol=0.02)
     # A size that noise could have made is not believed.
     loud = Curvature.noisy(np.eye(2) / 2, 1.0)
-    assert np.allclose(path._sized(before, loud).mean, before.mean)
+    assert np.allclose(path._resize(before, loud).mean, before.mean)
 
 
 def test_separated_rows_are_said() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from dpstats.regression.movement import (
+    ANY_MOVEMENT,
     LAST_MOVEMENT,
     LAST_WEIGHT,
     LOGISTIC_WEIGHT,
@@ -19,6 +20,7 @@ from dpstats.regression.movement import (
     last_integers,
     logistic_integers,
     step_integers,
+    weighted_integers,
 )
 
 
@@ -97,6 +99,25 @@ def test_a_logistic_step(d: int) -> None:
     assert (gradient + LOGISTIC_WEIGHT * gram_distance(u, h, w, g)).max() <= 4
 
 
+@pytest.mark.parametrize("d", [1, 2, 4])
+@pytest.mark.parametrize("last", [False, True])
+def test_a_step_whose_rows_have_any_curvature(d: int, last: bool) -> None:
+    rng = np.random.default_rng(30 + d)
+    n = 200_000
+    u, w = random_rows(d, n, rng), random_rows(d, n, rng)
+    w[::2] = u[::2]
+    v, z = (np.clip(rng.normal(scale=2, size=n), -1, 1) for _ in range(2))
+    q, p = (np.clip(rng.normal(0.5, 1, n), 0, 1) for _ in range(2))
+    total = ((v[:, None] * u - z[:, None] * w) ** 2).sum(-1)
+    total += (LAST_WEIGHT if last else STEP_WEIGHT) * gram_distance(u, q, w, p)
+    if last:
+        total += LAST_WEIGHT * gram_distance(u, v**2, w, z**2)
+    stated = LAST_MOVEMENT if last else ANY_MOVEMENT
+    assert total.max() <= stated
+    # What curvatures that differ cost: it is not free, as one curvature for all rows is.
+    assert total.max() > 4 + (stated - 4) / 2
+
+
 def upper_bound(values: np.ndarray, step: float, slope: float) -> float:
     """Return an upper bound of a function on an interval, from its values on a grid and its largest slope."""
     return float(values.max() + slope * step / 2)
@@ -121,6 +142,12 @@ def test_stated_sensitivities_are_the_lemmas_with_room_for_rounding(made: object
     assert exact < item.l2 < exact * (1 + 1e-4)
     coarse = made("step", 5, 1000, 10, 1.0)  # type: ignore[operator]
     assert coarse.l2 >= item.l2
+
+
+@pytest.mark.parametrize(("last", "square"), [(False, ANY_MOVEMENT), (True, LAST_MOVEMENT)])
+def test_the_stated_sensitivity_of_any_curvature_has_room_for_rounding(last: bool, square: float) -> None:
+    fine, coarse = (weighted_integers("step", 5, 1000, bits, 1.0, last).l2 for bits in (20, 10))
+    assert math.sqrt(square) < fine < math.sqrt(square) * (1 + 1e-4) < coarse
 
 
 def test_a_gradient_alone_moves_by_twice_the_radius() -> None:

@@ -72,7 +72,7 @@ class Table:
     """
 
     def __init__(self, declared: Declared, data: Any) -> None:
-        self._declared, self._read = declared, _reader(data)
+        self._declared, self._read = declared, reader(data)
         self._length: int | None = None
         self.number = functools.cache(self._number)
         self.codes = functools.cache(self._codes)
@@ -109,7 +109,7 @@ class Table:
         self._length = length
 
 
-def _reader(data: Any) -> Callable[[str], Any]:
+def reader(data: Any) -> Callable[[str], Any]:
     """Return the function that reads a column of a table by name."""
     data = in_memory(data)
     names = list(data) if isinstance(data, Mapping) else column_names(data) or []

@@ -11,6 +11,7 @@ from dpstats.data.schema import Schema
 from dpstats.data.source import Source
 from dpstats.data.tables import Rows, Table
 from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.regression.formula.declared import reader
 from dpstats.regression.formula.model import Formula
 
 
@@ -50,4 +51,9 @@ class FormulaRows(Source):
 
     def read(self, schema: Schema, given: Mapping[str, Any] | None = None) -> Rows:
         X, response = self._formula.rows(self._data)
-        return Table(X, **{column.role: column.read(response, schema.missing) for column in schema.beside})
+        named = reader(self._data)
+        beside = {
+            part.role: part.read(response if part.name is None else named(part.name), schema.missing)
+            for part in schema.beside
+        }
+        return Table(X, **beside)

@@ -16,6 +16,7 @@ from dpstats.data.tables import Table
 from dpstats.privacy import JointStage, Plan
 from dpstats.regression import PrivateLinearRegression, PrivateLogisticRegression
 from dpstats.regression.engine import first_path, release
+from dpstats.regression.log_linear import LogLinearRegression
 from dpstats.regression.movement import GRADIENT
 from dpstats.regression.plan import step_name
 from dpstats.regression.rows import Blocks, LinearStep, LogisticStep, Question, Step, Tail
@@ -28,11 +29,20 @@ WHOLE = 800
 LINEAR = {"x_bounds": (-1.0, 1.0), "y_bounds": (-1.0, 1.0), "epsilon": 3.0, "delta": 1e-2}
 LOGISTIC = {"x_bounds": (-1.0, 1.0), "epsilon": 3.0, "delta": 1e-2}
 TIGHT = {"epsilon": 1.0}
+MIDDLING = "probabilities on this path are far from 0 and 1, where gradient and Hessian move most"
 
 
-def table(data: Dataset) -> Table:
-    """Return rows whose last column is the outcome as a table."""
-    return Table(data[:, :-1], y=data[:, -1])
+def split(estimator: Any, data: Dataset) -> tuple[Dataset, ...]:
+    """Return rows and outcomes, which are the last column, and exposures, if the estimator takes them after that."""
+    if getattr(estimator, "exposure_bounds", None) is None:
+        return data[:, :-1], data[:, -1]
+    return data[:, :-2], data[:, -2], data[:, -1]
+
+
+def table(estimator: Any, data: Dataset) -> Table:
+    """Return rows as a table."""
+    X, y, *exposure = split(estimator, data)
+    return Table(X, y=y, exposure=exposure[0] if exposure else None)
 
 
 def given(private: Any) -> tuple[Any, Any, Any]:
@@ -42,7 +52,7 @@ def given(private: Any) -> tuple[Any, Any, Any]:
 
 
 def plan_of(estimator: Any, data: Dataset) -> Any:
-    return estimator.plan(data.shape[0], data.shape[1] - 1)
+    return estimator.plan(*split(estimator, data)[0].shape)
 
 
 def background(n: int, outcome: float = 0.0) -> Dataset:
@@ -67,7 +77,7 @@ def whole_fits(estimator: Any, seen: Callable[..., np.ndarray]) -> Any:
     def draw(data: Dataset, rng: np.random.Generator, size: int) -> np.ndarray:
         plan = plan_of(estimator, data)
         with Session.simulated(plan, rng, size) as session:
-            estimator._release(estimator._read(table(data), plan), plan, session)
+            estimator._release(estimator._read(table(estimator, data), plan), plan, session)
         return seen(plan, session.released)
 
     return draw
@@ -79,11 +89,11 @@ def on_one_way(estimator: Any, pair: tuple[Dataset, Dataset]) -> Any:
     An attacker knows both datasets: what tells them apart is the sum of what each stage released along the difference
     of its answers, over the noise's variance.
     """
-    plan, asked = questions(estimator, len(pair[0]), pair[0].shape[1] - 1)
+    plan, asked = questions(estimator, *split(estimator, pair[0])[0].shape)
 
     def answers(data: Dataset) -> list[Any]:
         # As the estimator reads and answers, bugs included.
-        rows = estimator._bent(estimator._read(table(data), plan))
+        rows = estimator._bent(estimator._read(table(estimator, data), plan))
         return [rows.answer(question) for question in asked]
 
     first, second = (answers(data) for data in pair)
@@ -106,7 +116,7 @@ def on_one_way(estimator: Any, pair: tuple[Dataset, Dataset]) -> Any:
 def public(estimator: Any) -> Any:
     def call(data: Dataset, budget: Any) -> tuple[Plan, np.ndarray]:
         made = type(estimator)(**{**estimator.get_params(), "random_state": None, "budget": budget})
-        made.fit(data[:, :-1], data[:, -1])
+        made.fit(*split(estimator, data))
         return made.plan_, made.params_
 
     return call
@@ -117,13 +127,16 @@ def questions(estimator: Any, n: int, d: int) -> tuple[Any, list[Question]]:
     rng = np.random.default_rng(3)
     X = rng.uniform(-0.8, 0.8, (n, d))
     y = X @ np.full(d, 0.4) + rng.normal(scale=0.05, size=n)
-    data = np.column_stack(
-        [X, (y > 0).astype(float) if isinstance(estimator, PrivateLogisticRegression) else y]
-    )
+    if isinstance(estimator, PrivateLogisticRegression):
+        y = (y > 0).astype(float)
+    elif isinstance(estimator, LogLinearRegression):
+        y = rng.poisson(np.exp(1 + y)).astype(float)
+    exposures = [] if getattr(estimator, "exposure_bounds", None) is None else [rng.uniform(0.5, 2.0, n)]
+    data = np.column_stack([X, y, *exposures])
     plan = estimator.plan(n, d)
     asked: list[Question] = []
     path = first_path(plan)
-    rows = estimator._read(table(data), plan)
+    rows = estimator._read(table(estimator, data), plan)
     with Session.simulated(plan, rng) as session:
         for stage in plan.stages:
             question = path.question(stage.name)
@@ -190,7 +203,7 @@ def fit_of(question: Any, design: Any, x: np.ndarray) -> float:
     return float(row @ question.theta)
 
 
-def _entry(
+def regression_entry(
     name: str,
     estimator: Any,
     pair: tuple[Dataset, Dataset],
@@ -201,11 +214,14 @@ def _entry(
     bugs: tuple[PlantedBug, ...],
     understated: tuple[Understated, ...] = (),
     unattained: Mapping[str, float] | None = None,
+    unattained_reason: str = "",
+    rows: Callable[..., Iterator[tuple[np.ndarray, np.ndarray]]] = worst_rows,
+    proof: str = "regression.md",
 ) -> Entry:
     plan, asked = questions(estimator, len(pair[0]), d)
 
     def integers(data: Dataset) -> Asked:
-        rows = estimator._read(table(data), plan)
+        rows = estimator._read(table(estimator, data), plan)
 
         def answer(stage: Any, question: Question) -> Any:
             found = rows.answer(question)
@@ -215,7 +231,7 @@ def _entry(
 
     def pairs() -> Iterator[tuple[Dataset, Dataset]]:
         seen = set()
-        for first, second in chain.from_iterable(worst_rows(question, plan.design, d) for question in asked):
+        for first, second in chain.from_iterable(rows(question, plan.design, d) for question in asked):
             # Several stages have the same worst rows.
             if (pair := (first.tobytes(), second.tobytes())) not in seen:
                 seen.add(pair)
@@ -224,10 +240,13 @@ def _entry(
                     yield first[None], np.append(second[:-1], np.nan)[None]
                     yield np.append([np.inf], first[1:])[None], second[None]
 
+    given = {**estimator.get_params(), "epsilon": 200.0, "random_state": 0}
+    if "exposure_bounds" in given:
+        given["exposure_bounds"] = None  # whole-package nets give outcomes only
     return Entry(
         name=name,
         covers=type(estimator),
-        proof="regression.md",
+        proof=proof,
         plan=plan,
         integers=integers,
         pairs=pairs,
@@ -239,10 +258,8 @@ def _entry(
         bugs=bugs,
         understated=understated,
         unattained=unattained or {},
-        unattained_reason="probabilities on this path are far from 0 and 1, where gradient and Hessian move most"
-        if unattained
-        else "",
-        estimator=type(estimator)(**{**estimator.get_params(), "epsilon": 200.0, "random_state": 0}),
+        unattained_reason=unattained_reason,
+        estimator=type(estimator)(**given),
     )
 
 
@@ -380,7 +397,7 @@ def product_clip() -> Understated:
     return Understated("Gram matrix free beside a product clip", one, integers, pairs)
 
 
-def _bug(
+def planted(
     name: str, draw: Any, pair: tuple[Dataset, Dataset], options: dict[str, Any], trials: int
 ) -> PlantedBug:
     return PlantedBug(name, draw, *pair, options["epsilon"], options["delta"], trials)
@@ -404,7 +421,7 @@ def entries() -> Iterator[Entry]:
     rows = background(200)
     beside = with_row(rows, 0.5, 1.0), rows  # a row that others look like, and one that they do not
 
-    yield _entry(
+    yield regression_entry(
         "linear regression",
         estimator,
         pair,
@@ -412,42 +429,46 @@ def entries() -> Iterator[Entry]:
         d=2,
         power=0.35,
         bugs=(
-            _bug("half the noise", on_one_way(LittleNoise(**tight), pair), pair, tight, 20_000),
-            _bug(
+            planted("half the noise", on_one_way(LittleNoise(**tight), pair), pair, tight, 20_000),
+            planted(
                 "every step at the full budget",
                 on_one_way(EveryStepInFull(**tight), pair),
                 pair,
                 tight,
                 20_000,
             ),
-            _bug("only x scaled and not y", on_one_way(OnlyRowsScaled(**tight), pair), pair, tight, 20_000),
-            _bug("non-private covariance", non_private_covariance, beside, tight, 20_000),
-            _bug(
+            planted(
+                "only x scaled and not y", on_one_way(OnlyRowsScaled(**tight), pair), pair, tight, 20_000
+            ),
+            planted("non-private covariance", non_private_covariance, beside, tight, 20_000),
+            planted(
                 "clip from unreleased residuals",
                 whole_fits(WidthFromTheResiduals(**tight), raw),
                 (with_row(background(200, 0.3), 0.5, 1.0), background(200, 0.3)),
                 tight,
                 WHOLE,
             ),
-            _bug("bounds from the data", whole_fits(BoundsFromTheData(**tight), raw), beside, tight, WHOLE),
+            planted(
+                "bounds from the data", whole_fits(BoundsFromTheData(**tight), raw), beside, tight, WHOLE
+            ),
         ),
         understated=(product_clip(),),
     )
     observed, tight = LINEAR | {"missing": "drop"}, LINEAR | TIGHT | {"missing": "drop"}
     pair = pulling(PrivateLinearRegression(**observed), 200, 2)
     gone = pair[0], with_row(pair[0], *pair[0][0, :-1], np.nan)
-    yield _entry(
+    yield regression_entry(
         "linear regression of observed rows",
         PrivateLinearRegression(**observed),
         gone,
         on_one_way(Linear(**observed), gone),
         d=2,
         power=0.1,
-        bugs=(_bug("half the noise", on_one_way(LittleNoise(**tight), pair), pair, tight, 20_000),),
+        bugs=(planted("half the noise", on_one_way(LittleNoise(**tight), pair), pair, tight, 20_000),),
     )
     logistic = PrivateLogisticRegression(**LOGISTIC)
     both, tight = pulling(logistic, 200, 2), LOGISTIC | TIGHT
-    yield _entry(
+    yield regression_entry(
         "logistic regression",
         logistic,
         both,
@@ -455,8 +476,9 @@ def entries() -> Iterator[Entry]:
         d=2,
         power=0.15,
         unattained={step_name(t): 0.84 for t in range(1, 5)},
+        unattained_reason=MIDDLING,
         bugs=(
-            _bug(
+            planted(
                 "a quarter of the noise", on_one_way(LittleLogisticNoise(**tight), both), both, tight, 20_000
             ),
         ),
@@ -464,7 +486,7 @@ def entries() -> Iterator[Entry]:
     observed, tight = LOGISTIC | {"missing": "drop"}, LOGISTIC | TIGHT | {"missing": "drop"}
     both = pulling(PrivateLogisticRegression(**observed), 200, 2)
     gone = both[0], with_row(both[0], *both[0][0, :-1], np.nan)
-    yield _entry(
+    yield regression_entry(
         "logistic regression of observed rows",
         PrivateLogisticRegression(**observed),
         gone,
@@ -472,8 +494,9 @@ def entries() -> Iterator[Entry]:
         d=2,
         power=0.05,
         unattained={step_name(t): 0.84 for t in range(1, 5)},
+        unattained_reason=MIDDLING,
         bugs=(
-            _bug(
+            planted(
                 "a quarter of the noise", on_one_way(LittleLogisticNoise(**tight), both), both, tight, 20_000
             ),
         ),

@@ -47,7 +47,7 @@ def opposite(d: int = 2) -> Pair:
 
 
 def read(estimator: Any, plan: Any, data: Dataset) -> dict[str, np.ndarray]:
-    return dict(estimator._read(table(data), plan)[STAGE])
+    return dict(estimator._read(table(estimator, data), plan)[STAGE])
 
 
 def likelihood(estimator: Any, pair: Pair) -> Draw:
@@ -171,8 +171,8 @@ class LowerBoundTwice(FromMoments):
 class _Unscaled(SecondMoments):
     """Rows whose columns are scaled into the ball, and the outcome is not."""
 
-    def of(self, block: Block) -> Any:
-        found = super().of(block)
+    def sum_rows(self, block: Block) -> Any:
+        found = super().sum_rows(block)
         m, d = block.z.shape
         rows = np.column_stack([np.full(m, self.constant), block.z, np.full(m, self.outcome)])
         norms = np.linalg.norm(rows, axis=1) if self.norm == "l2" else np.abs(rows).sum(axis=1)

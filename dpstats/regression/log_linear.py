@@ -1,0 +1,248 @@
+"""Base class of the log-linear regressions: the mean outcome is exp(linear predictor), times an exposure.
+
+Proof: docs/proofs/log-linear.md.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.data.parameters import check_flag, check_integer, check_privacy_parameters
+from dpstats.data.rows import column_of
+from dpstats.data.schema import Column, Schema
+from dpstats.errors import InvalidData, InvalidParameter
+from dpstats.inference import Estimates
+from dpstats.means.region import check_bounds
+from dpstats.regression.bounded_outcome import BoundedOutcome
+from dpstats.regression.design import Design
+from dpstats.regression.engine import NewtonSteps, told_apart
+from dpstats.regression.log_linear_plan import LogLinearPlan, log_linear_plan
+from dpstats.regression.plan import RegressionPlan
+from dpstats.release.parameters import parameters
+from dpstats.release.session import Released
+from dpstats.results import ConfidenceInterval, Summary, significant
+
+Floats = NDArray[np.float64]
+
+
+@parameters
+class LogLinearRegression(BoundedOutcome[RegressionPlan], NewtonSteps):
+    """Base class of the regressions with a logarithmic link."""
+
+    y_bounds: Any = None
+    exposure: Any = None
+    exposure_bounds: Any = None
+
+    _title: ClassVar[str]
+    _ratio: ClassVar[str]
+    """Name of the exponential of a coefficient."""
+
+    @abstractmethod
+    def _family(self) -> tuple[str, float]:
+        """Return the name of the family, and the overdispersion in its weights."""
+
+    @abstractmethod
+    def _set_dispersion(self, linear: float, quadratic: float) -> None:
+        """Set ``dispersion_`` from the coefficients of the variance: linear mu + quadratic mu^2."""
+
+    @abstractmethod
+    def _variance(self) -> str:
+        """Return the fitted variance of the outcome as text."""
+
+    def plan(self, n_samples: int, n_features: int) -> LogLinearPlan:
+        """Return the release plan of a fit on data of this size.
+
+        Parameters
+        ----------
+        n_samples, n_features : int
+            Public sizes.
+        """
+        n = check_integer("n_samples", n_samples, at_least=2)
+        d = check_integer("n_features", n_features, at_least=1)
+        epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
+        design = self._design(d)
+        return log_linear_plan(*self._family(), design, n, epsilon, delta, self._policy())
+
+    def _design(self, d: int) -> Design:
+        if not check_flag("fit_intercept", self.fit_intercept):
+            raise InvalidParameter(
+                f"fit_intercept must be True for {type(self).__name__}: the level of the outcome is not known"
+            )
+        if self.y_bounds is None:
+            raise InvalidParameter("y_bounds must be given: a pair (0, high)")
+        design = Design.check(self.x_bounds, self.y_bounds, d, True)
+        if design.y_center != design.y_half:
+            raise InvalidParameter(f"y_bounds must be a pair (0, high), got {self.y_bounds!r}")
+        return replace(design, exposure=self._exposure_ends())
+
+    def _exposure_ends(self) -> tuple[float, float] | None:
+        if self.exposure_bounds is None:
+            if self.exposure is not None:
+                raise InvalidParameter("exposure_bounds must be given with exposure: a pair (low, high)")
+            return None
+        ends = check_bounds("exposure_bounds", self.exposure_bounds, 1)
+        low, high = (float(np.ravel(end)[0]) for end in ends)
+        if low <= 0:
+            raise InvalidParameter(
+                f"exposure_bounds must be greater than 0, got {self.exposure_bounds!r}. Give the smallest exposure "
+                "that can occur"
+            )
+        return low, high
+
+    # Reading rows
+
+    def fit(self, X: Any, y: Any = None, exposure: Any = None) -> Self:
+        """Release the coefficients from the rows of ``X``.
+
+        Bad parameters and bad data raise before anything is charged.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or container of rows
+            Private rows, as for every estimator.
+        y : sequence of length n_samples, or column name
+            Private: the outcome of each row.
+        exposure : sequence of length n_samples, or column name, optional
+            Private: the exposure of each row, such as a time or a population. The mean outcome is proportional to it.
+            It needs ``exposure_bounds``. Not given if the estimator names a column of ``X`` by ``exposure``.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidParameter
+            If a parameter has a value that is not allowed.
+        InvalidData
+            If X, y or the exposure cannot be read.
+        BudgetExceeded
+            If the budget cannot pay.
+        """
+        if exposure is None:
+            return super().fit(X, y)
+        if self.exposure_bounds is None:
+            raise InvalidParameter("exposure_bounds must be given with exposure: a pair (low, high)")
+        if self.exposure is not None:
+            raise InvalidParameter("exposure must not be given twice: the estimator names its column")
+        return super().fit(X, (y, exposure))
+
+    def _schema(self) -> Schema:
+        schema = super()._schema()
+        if self.exposure_bounds is None:
+            return schema
+        meaning = "an exposure for each row"
+        column = Column("exposure", self.exposure, parameter="exposure", meaning=meaning)
+        return replace(schema, beside=(*schema.beside, column))
+
+    # Results
+
+    def _report(self, released: Released, plan: RegressionPlan) -> None:
+        found = self._report_estimate(released, plan, "robust")
+        known = told_apart(found.left, found.robust, plan, found.rows)
+        self.identified_ = known & (not found.separated)
+        self._set_outside(found.outside, found.rows)
+        self._set_dispersion(*found.dispersion)
+        self.clip_width_, self.mean_ = found.width, found.typical
+        self.unsettled_ = found.unsettled | found.separated
+
+    def predict(self, X: Any, exposure: Any = None) -> Floats:
+        """Return the predicted mean outcomes of rows, of shape (n_samples,). Releases nothing new.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict for.
+        exposure : sequence of length n_samples, optional
+            Exposures of the rows. The default is 1 for each.
+        """
+        with np.errstate(over="ignore"):
+            means: Floats = np.exp(self._linear_predictor(X)[1])
+        return means if exposure is None else means * self._exposures(exposure, means.size)
+
+    def _exposures(self, exposure: Any, n: int) -> Floats:
+        found = column_of("exposure", exposure)
+        if found.shape != (n,) or not (np.isfinite(found) & (found > 0)).all():
+            raise InvalidData(f"exposure must be {n} numbers greater than 0, one for each row of X")
+        return found
+
+    def get_prediction(self, X: Any) -> Estimates:
+        """Return the mean outcome per unit of exposure of each row with intervals, without additional privacy cost.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict for, in the units of the data.
+
+        Returns
+        -------
+        Estimates
+            One estimate per row. If ``X`` is a data frame, estimates carry its index, which ``to_frame()`` keeps.
+            Intervals are computed for the logarithm of the mean and transformed.
+        """
+        words = "the mean outcome of such rows, per unit of exposure"
+        with np.errstate(over="ignore"):
+            return self._transformed_prediction(X, np.exp, np.log, np.exp, words, "mean")
+
+    def score(self, X: Any, y: Any, sample_weight: None = None, exposure: Any = None) -> float:
+        """Return a private R^2 on private rows. This is a separate release with the same privacy cost as the fit.
+
+        Outcomes are clipped to ``y_bounds``, and residuals at twice the half-width of these bounds. The result is NaN
+        if noise makes the variance of the outcomes 0 or negative. ``exposure`` has the exposures of the rows.
+        """
+        if sample_weight is not None:
+            raise InvalidParameter("sample_weight must be None: rows have one weight")
+        linear, outcomes = self._scored(X, y)
+        with np.errstate(over="ignore"):
+            fitted = np.exp(linear)
+        if exposure is not None:
+            fitted = fitted * self._exposures(exposure, fitted.size)
+        return self._determination(X, fitted, outcomes)
+
+    @property
+    def rate_ratios_(self) -> Floats:
+        """Factor by which the mean outcome changes if a column increases by one unit, ``exp(coef_)``."""
+        with np.errstate(over="ignore"):
+            return np.exp(self.coef_)
+
+    def rate_ratio_interval(
+        self, confidence_level: float | None = None, *, simultaneous: bool = False
+    ) -> ConfidenceInterval:
+        """Return an interval for each of ``rate_ratios_``."""
+        return self._ratios(f"{self._ratio}s", confidence_level, simultaneous)
+
+    def _notes(self) -> list[str]:
+        notes = super()._notes()
+        notes.append(
+            "Coefficients describe a weighted fit with bounded rows and clipped residuals. If the model does not "
+            "hold for the largest outcomes, they describe the other rows."
+        )
+        if self.unsettled_:
+            notes.insert(
+                0,
+                "Warning: the last step was still long, and intervals may miss. Use tighter bounds, more rows or a "
+                "larger epsilon.",
+            )
+        return notes
+
+    def summary(self, confidence_level: float | None = None) -> Summary:
+        """Return a table in the layout of statsmodels' GLM, with ratios of means and a privacy block."""
+        table = self._table_of(confidence_level)
+        table[self._ratio] = self._ratio_column()
+        table["privacy"] = [f"{100 * share:.0f}%" for share in self._all_shares()]
+        width = significant(self.clip_width_, self.clip_width_ / 10)
+        facts = [
+            *self._facts(),
+            ("Link, covariance", "log; robust (HC)"),
+            ("Method", f"noisy Newton steps; residuals clipped at {width} standard deviations"),
+            ("Variance of the outcome", self._variance()),
+            ("Outcomes outside bounds", self._in_percent(self.clipped_share_, self.clipped_share_std_)),
+            ("Condition of the Hessian", f"{self.condition_:.3g} (released, whitened)"),
+        ]
+        rows = list(zip(*table.values(), strict=True))
+        return Summary(self._title, facts, list(table), rows, [*self._notes(), *self._simulated_note()])

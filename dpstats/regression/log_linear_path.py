@@ -1,0 +1,438 @@
+"""The path of a log-linear regression: estimating equations with bounded rows and clipped residuals.
+
+The mean is exp(linear predictor). The working distribution of a family gives weights, clipping thresholds, the expected
+clipped residual, which a step subtracts, and the curvature. Everything is public: it depends on released values only.
+
+Source: breadth.md of the design, section 3.3. Proof: docs/proofs/log-linear.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.regression.curvature import Curvature, positive
+from dpstats.regression.design import Design
+from dpstats.regression.families import make_family
+from dpstats.regression.log_linear_plan import CALIBRATION, RATES, LogLinearPlan, rate_ends
+from dpstats.regression.log_linear_rows import (
+    EXCESS,
+    SIZE_CLIP,
+    TILT,
+    WIDER,
+    Curves,
+    Excess,
+    LogLinearStep,
+    Rates,
+    Spread,
+    WeightedNorms,
+)
+from dpstats.regression.movement import CURVATURE, GRADIENT, MEAT
+from dpstats.regression.path import Estimate, Path
+from dpstats.regression.plan import CENTRE, LAST_NORMS, NORMS, STEPS, size_name, step_name
+from dpstats.regression.rows import OUTSIDE, SIZE, Centre, Question, coordinates
+
+Floats = NDArray[np.float64]
+
+_WIDTHS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0)
+"""Clipping thresholds that a step chooses from, in standard deviations."""
+_FIRST_WIDTH = 2.0
+_MODEL_BIAS = 0.06
+"""Standard deviation of the error of the expected clipped residual, as a fraction of its effect on the log mean."""
+_LEVEL_BIAS, _SLOPE_BIAS = 1.0, 0.25
+"""Prior standard deviations of that error before the calibration, as fractions of the same effect."""
+_UNSEEN = 0.3
+"""Excess beyond the reach of the calibration, as a fraction of the unexpected excess within, for lognormal tails."""
+_NO_BIAS = 1e-16
+_TILT = 2.0
+"""The tilt of the calibration reaches 1 at this many standard deviations of the linear predictor."""
+_CAPS = (1.5, 1.0, 1.0, 0.5)
+"""Largest change of a typical row's linear predictor in each step. Longer Newton steps are inaccurate."""
+_NOT_NORMAL = 0.5
+"""Relative error of the first correction of the intercept, because linear predictors are not normal."""
+_FARTHEST = 4.0
+"""Largest standard deviation of the linear predictor."""
+_SEEN = 4.0
+"""A bin of rates counts from this many standard deviations of its noise."""
+_START_ERROR = 0.3
+"""Standard deviation of the error of the log mean at the start."""
+_NEAR = 2.5
+"""Rows within this many standard deviations of the center have their own curvature and expected residual."""
+_POINTS = 241
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+_UP = np.where(np.abs(_NODES) < 1e-9, 0.5, _NODES > 0)
+"""Part of each node that belongs to rows above the center."""
+
+
+class LogLinearPath(Path):
+    """Estimating equations of a log-linear model with bounded rows and clipped residuals."""
+
+    _changes = 0.3
+    _model_off = 0.3
+    _model_error = 0.01
+    plan: LogLinearPlan
+
+    def __init__(self, plan: LogLinearPlan) -> None:
+        super().__init__(plan)
+        self.family = make_family(plan.family, plan.overdispersion)
+        self.dispersion = self.family.start
+        self.fitness: Any = 0.0
+        self.width = _FIRST_WIDTH
+        self.outside = math.nan
+        self.offset = 0.0 if plan.design.offsets is None else plan.design.offsets[0]
+        self.unsettled = self.separated = False
+        self.meat: tuple[Floats, float] | None = None
+        self.calibration: Mapping[str, Floats] | None = None
+
+    @property
+    def _least_size(self) -> float:
+        return 0.05
+
+    def _correct(self, likely: Curvature) -> Curvature:
+        # The estimating equations change from step to step, so a move does not show the curvature.
+        return likely
+
+    def _resize(self, part: Curvature, now: Curvature) -> Curvature:
+        return part.no_larger_than(now)
+
+    @property
+    def _half(self) -> float:
+        return self.plan.design.y_half
+
+    @property
+    def _units(self) -> Design:
+        # Coefficients are of the logarithm of the mean, which has no unit.
+        return replace(self.plan.design, y_center=0.0, y_half=1.0)
+
+    # Queries
+
+    def question(self, name: str) -> Question:
+        if name == CENTRE:
+            return Centre(name, False, self.plan.design.offsets)
+        if name == LAST_NORMS:
+            return WeightedNorms(
+                *self._model(),
+                self.curves,
+                self._half,
+                name,
+                coordinates(self.whitening, self.p),
+                self.plan.norm_ends,
+            )
+        return super().question(name)
+
+    def _own_question(self, name: str) -> Question:
+        model = self._model()
+        if name == RATES:
+            return Rates(name, rate_ends())
+        if name == CALIBRATION:
+            reach, spread = self._reach, _TILT * self._calibrated_spread
+            return Excess(*model, self.curves, self._half, reach, self.middle, spread)
+        for t in range(1, STEPS + 1):
+            if name == size_name(t):
+                return Spread(*model, self.curves, self._half, name, self.middle, t == 1)
+        return LogLinearStep(
+            *model,
+            coordinates(self.whitening, self.p),
+            self.radius,
+            self.plan.bits,
+            self.curves,
+            self._half,
+            self.most_pull,
+            name == step_name(STEPS),
+        )
+
+    # Updates
+
+    def take(self, name: str, released: Any) -> None:
+        if name == CENTRE and self.plan.design.offsets is not None:
+            middle, half = self.plan.design.offsets
+            self.offset = middle + half * float(np.clip(self._rescale(released)[-1], -1.0, 1.0))
+            self.shift = np.clip(self._rescale(released)[:-1], -1.0, 1.0)
+            return
+        super().take(name, released)
+        if name == NORMS:
+            # The coordinates of the first step, in which typical rows have entries of size 1, and their covariance.
+            counts = np.asarray(self._rescale(released))
+            ratio = self._root_mean_square(counts, NORMS) / self._typical(counts, NORMS)
+            self.first, self.first_shape = self.whitening.copy(), ratio**2 * self.shape[1:, 1:]
+
+    def _take_own(self, name: str, released: Any) -> None:
+        if name == RATES:
+            self._take_rates(np.asarray(released))
+        elif name == CALIBRATION:
+            self.calibration = released
+        elif name.startswith("residual size"):
+            self._take_size(name, released)
+        else:
+            self._take_step(name, released)
+
+    def _take_rates(self, counts: Floats) -> None:
+        """Start the intercept at the logarithm of the mean rate, from counts between powers of 2."""
+        noise, largest = self._std_of(RATES), 2 * self._half
+        ends = rate_ends()
+        middles = np.concatenate([[0.0], ends[1:] / math.sqrt(2), [1.0]])
+        kept = np.where(counts > _SEEN * noise, counts, 0.0)
+        # Rarer outcomes than one in the noise are not seen. An outcome is at least one count.
+        least = max(noise * self.family.least_clip / largest, ends[0])
+        mean = max(float(kept @ middles) / max(float(kept.sum()), 0.1), least)
+        # Rates are outcomes per unit of exposure, in units of the largest allowed outcome.
+        self.b[0] = math.log(mean * largest) / self.whitening[0, 0]
+        self._tabulate()
+
+    def _take_size(self, name: str, released: Any) -> None:
+        """Fit the dispersion of the working distribution to the sizes of residuals below and above the middle."""
+        if isinstance(released, Mapping):
+            self.outside = float(released[OUTSIDE][0])
+        block = (name, SIZE) if isinstance(released, Mapping) else None
+        sizes = np.asarray(released[SIZE] if isinstance(released, Mapping) else released)
+        noise = max(self._std(*block) if block else self._std_of(name), 1e-4)
+        linear, quadratic = np.meshgrid(self.family.linear, self.family.quadratic, indexing="ij")
+        expected = self._expected_sizes((linear[..., None], quadratic[..., None]))
+        # A wrong level of the mean changes the sizes too.
+        ahead, behind = (self._expected_sizes(self.dispersion, sign * self._level_error) for sign in (1, -1))
+        blur = noise**2 + (0.01 * float(sizes.sum())) ** 2
+        fitness = sum(
+            (expected[half] - sizes[half]) ** 2 / (blur + ((ahead[half] - behind[half]) / 2) ** 2)
+            for half in (0, 1)
+        )
+        if self.family.linear.size > 1:
+            # A weak preference for Poisson counts, because rare counts of all distributions look alike.
+            fitness = fitness + np.log(linear) ** 2 + np.log1p(quadratic) ** 2
+        if name in (size_name(3), size_name(4)):
+            fitness = fitness + self.fitness
+        self.fitness = fitness
+        best = np.unravel_index(int(np.argmin(fitness)), fitness.shape)
+        self.dispersion = float(linear[best]), float(quadratic[best])
+        self._tabulate() if name == size_name(1) else self._choose_width()
+
+    def _expected_sizes(self, dispersion: Any, off: float = 0.0) -> tuple[Any, Any]:
+        """Return the expected sizes of residuals below and above the middle, if the log mean is higher by ``off``."""
+        at = np.exp(self._nodes)
+        most = SIZE_CLIP * self.family.std(at, self.dispersion)
+        share = self.family.absolute(at * math.exp(off), at, dispersion, most) / most
+        return share @ (_WEIGHTS * (1 - _UP)), share @ (_WEIGHTS * _UP)
+
+    @property
+    def _level_error(self) -> float:
+        """Standard deviation of the error of the linear predictor at the center."""
+        if not self.found and not self.noise.any():
+            return _START_ERROR
+        error = self.whitening[:, 0] @ (self.left + self.noise) @ self.whitening[:, 0]
+        return math.sqrt(float(error))
+
+    def _bound(self, counts: Floats, name: str) -> None:
+        super()._bound(counts, name)
+        if name == LAST_NORMS:
+            self._choose_width()
+
+    # Public functions of the linear predictor
+
+    @property
+    def middle(self) -> float:
+        """The linear predictor of a row at the center, with the average offset."""
+        return float(self.whitening[:, 0] @ self.b) + self.offset
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the linear predictor over rows, without its offset."""
+        back = np.linalg.solve(self.first.T, self.whitening.T)
+        slopes = (back @ self.b)[1:]
+        error = (back @ (self.noise + self.left) @ back.T)[1:, 1:]
+        raw = float(slopes @ self.first_shape @ slopes)
+        return math.sqrt(max(raw - float(np.einsum("ij,ij->", error, self.first_shape)), 0.1 * raw, 0.0))
+
+    @property
+    def _calibrated_spread(self) -> float:
+        return max(self.spread, 0.05)
+
+    @property
+    def _nodes(self) -> Floats:
+        offsets = self.plan.design.offsets
+        sd = math.hypot(self.spread, 0.0 if offsets is None else min(offsets[1] / 2, 1.0))
+        grid = self.curves
+        end = grid.low + grid.spacing * (grid.mean.size - 1)
+        found: Floats = np.clip(self.middle + min(sd, 2.5) * _NODES, grid.low, end)
+        return found
+
+    def _tabulate(self, points: int = _POINTS) -> None:
+        """Tabulate the public functions for the present coefficients, dispersion and threshold."""
+        family, dispersion, center = self.family, self.dispersion, self.middle
+        largest = math.log(2 * self._half)
+        low = max(center - 6, largest - 25)
+        high = max(min(center + 5, largest), low + 1)
+        spacing = (high - low) / (points - 1)
+        mean = np.exp(low + spacing * np.arange(points))
+        clip, weight = family.clip(mean, self.width, dispersion), family.weight(mean)
+        pull = family.clipped_mean(mean, mean, clip, dispersion) / clip
+        step = 0.02
+        ahead, behind = (
+            family.clipped_mean(mean * math.exp(sign * step), mean, clip, dispersion) for sign in (1, -1)
+        )
+        slope = np.maximum(
+            (ahead - behind) / (2 * step) / clip, 1e-9
+        )  # of the clipped residual, in thresholds
+        size = weight * clip
+        self.curves = Curves(
+            low, spacing, mean, family.std(mean, dispersion), clip, pull, size, np.zeros(points)
+        )
+        sd, center = min(self.spread, 2.5), min(max(center, low), high)
+        self.scale = float(self.curves.evaluate(np.array([center]), "weight")[0][0])
+        curves = replace(self.curves, weight=size / self.scale, curved=slope)
+        at_weight, at_slope, at_pull = curves.evaluate(self._nodes, "weight", "curved", "pull")
+        # Expected curvature of a typical row, in its units
+        self.curvature = self.scale * float(_WEIGHTS @ (at_weight * at_slope))
+        ratio = slope / size * self.scale**2
+        near = np.abs(curves.points() - center) <= max(_NEAR * sd, 0.1) + spacing
+        self.most_curved = float(ratio[near].max())
+        self.most_pull = float(np.abs(pull[near]).max())
+        self.curves = replace(
+            curves,
+            curved=np.minimum(ratio / self.most_curved, 1.0),
+            pull=np.clip(pull, -self.most_pull, self.most_pull),
+        )
+        # Error of the log mean if the expected clipped residual were left out
+        self.bias = float(_WEIGHTS @ (np.abs(at_pull) / at_slope))
+
+    def _choose_width(self) -> None:
+        """Choose the clipping threshold that minimizes the planned noise and the error of the working distribution."""
+        share = self.plan.share(step_name(STEPS))
+        costs = []
+        for width in _WIDTHS:
+            self.width = width
+            self._tabulate(31)
+            unit = self.scale * (1 + self.most_pull) / self.curvature
+            noise = 2.06 * self.leverage * math.sqrt(self.p) * unit / (self.n * self.plan.mu)
+            costs.append(noise**2 / share + (_MODEL_BIAS * self.bias) ** 2)
+        self.width = _WIDTHS[int(np.argmin(costs))]
+        self._tabulate()
+
+    # Steps
+
+    def _take_step(self, name: str, released: Mapping[str, Floats]) -> None:
+        t = next(t for t in range(1, STEPS + 1) if name == step_name(t))
+        unit = self.radius * self.scale * (1 + self.most_pull) / self.curvature
+        gradient, noise = released[GRADIENT] * unit, self._std(name, GRADIENT) * unit
+        matrix, std = self._matrix(name, CURVATURE, released, self.p)
+        size = self.radius**2 * self.most_curved / self.curvature
+        self.found.append(Curvature.noisy(matrix * size, std * size))
+        inverse = self._inverse()
+        if t == 1:
+            self.left = inverse.unknown(1.0)
+        else:
+            gradient = gradient - self._second_order(inverse)
+        if t == STEPS:
+            meat, meat_std = self._matrix(name, MEAT, released, self.p)
+            self.meat = meat * unit**2, meat_std * unit**2
+        move = inverse(gradient)
+        far = float(np.linalg.norm(move)) / _CAPS[t - 1]
+        self._step(name, gradient / max(far, 1.0), noise, inverse)
+        if t == 1:
+            self._center()
+        if t == STEPS and far > 1:
+            self.unsettled = True
+            self.left = self.left + (1 - 1 / far) ** 2 * np.outer(move, move)
+        reach = self.spread
+        if reach > _FARTHEST:
+            self.b = self.b * _FARTHEST / reach
+            self.separated = t == STEPS
+        self._tabulate()
+
+    def _center(self) -> None:
+        """Lower the intercept from the logarithm of the mean outcome to the mean of its logarithm.
+
+        A normal linear predictor with standard deviation s has E exp(s z) = exp(s^2/2).
+        """
+        shift = min(self.spread, _FARTHEST / 2) ** 2 / 2
+        constant = np.linalg.solve(self.whitening.T, np.eye(self.p)[0])
+        self.b = self.b - shift * constant
+        self.left = self.left + (_NOT_NORMAL * shift) ** 2 * np.outer(constant, constant)
+
+    def _second_order(self, inverse: Any) -> Floats:
+        """Return the gradient that the errors of the coefficients add.
+
+        An error e of the linear predictor multiplies the mean by exp(e), which is on average 1 + E[e^2]/2.
+        """
+        before = inverse.vectors.T @ (self.left + self.noise) @ inverse.vectors
+        variance = float(inverse.known @ np.diagonal(before)) / 2
+        constant = np.linalg.solve(self.whitening.T, np.eye(self.p)[0]) * variance
+        found: Floats = inverse.vectors @ (inverse.raised * (inverse.vectors.T @ constant))
+        return found
+
+    # Estimate
+
+    def estimate(self) -> Estimate:
+        inverse = self.inverse
+        assert inverse is not None and self.meat is not None
+        mixed, _ = inverse.likely_meat(*self.meat)
+        around = inverse.of_sampling / math.sqrt(max(self.n - self.p, 1))
+        sample = positive(around @ mixed @ around)
+        left = self.left + np.eye(self.p) * (_MODEL_BIAS * self.bias) ** 2
+        theta = self.whitening.T @ self.b
+        sample, noise, left = (
+            self.whitening.T @ part @ self.whitening for part in (sample, self.noise, left)
+        )
+        theta, left = self._calibrate(theta, left)
+        privacy = noise + left
+        found = self._in_units(
+            theta, [sample + privacy, sample + privacy, privacy, left], outside=self.outside
+        )
+        return replace(
+            found,
+            separated=self.separated,
+            unsettled=self.unsettled,
+            dispersion=self.dispersion,
+            width=self.width,
+            typical=float(_WEIGHTS @ np.exp(self._nodes)),
+        )
+
+    @property
+    def _reach(self) -> float:
+        """The shorter reach of the excess, in thresholds."""
+        farthest = float(np.clip(5 * (self.n * self.plan.mu / 4700) ** (1 / 3), 4.0, 12.0))
+        return max(farthest / self.width, 1.5)
+
+    def _calibrate(self, theta: Floats, left: Floats) -> tuple[Floats, Floats]:
+        """Correct level and slope of the linear predictor by the excess of residuals over the threshold.
+
+        The working distribution predicts the excess. The difference from the released excess estimates the error
+        a0 + a1 t of the log mean, for the tilt t. Noise shrinks both numbers.
+        """
+        assert self.calibration is not None
+        family, dispersion, reach = self.family, self.dispersion, self._reach
+        longer = 1 + WIDER * (reach - 1)
+        sd, nodes = self._calibrated_spread, self._nodes
+        tilt = np.clip((nodes - self.middle) / (_TILT * sd), -1.0, 1.0)
+        mean, clip = self.curves.evaluate(nodes, "mean", "clip")
+
+        def above(ends: float) -> Floats:
+            return family.excess(mean, dispersion, mean + ends * clip) / clip
+
+        short = (above(1.0) - above(reach)) / (reach - 1)
+        long = (above(1.0) - above(longer)) / (longer - 1)
+        rows = np.array([_WEIGHTS @ long, _WEIGHTS @ (short * tilt)])
+        released = np.array([float(self.calibration[EXCESS][0]), float(self.calibration[TILT][0])])
+        stds = np.array([self._std(CALIBRATION, EXCESS), self._std(CALIBRATION, TILT)])
+        units = np.array([WIDER, 1.0])
+        off = units * (released - rows)
+        lever = mean / clip / (reach - 1)
+        cross = float(_WEIGHTS @ (lever * tilt))
+        effect = np.array([[_WEIGHTS @ lever, cross], [cross, _WEIGHTS @ (lever * tilt**2)]])
+        prior = np.array([_LEVEL_BIAS * self.bias, _SLOPE_BIAS * self.bias * _TILT]) ** 2
+        weighed = effect.T / (units * stds) ** 2
+        after = np.linalg.inv(np.diag(1 / np.maximum(prior, _NO_BIAS)) + weighed @ effect)
+        level, slope = after @ weighed @ off
+        # Long tails go on beyond the longer reach.
+        beyond = _UNSEEN * max(level - 2 * float(units[0] * stds[0] / effect[0, 0]), 0.0)
+        level += beyond
+        after[0, 0] += beyond**2
+        slope, slope_variance = slope / (_TILT * sd), after[1, 1] / (_TILT * sd) ** 2
+        direction: Floats = np.append(0.0, theta[1:])
+        left = left + slope_variance * np.outer(direction, direction)
+        left[0, 0] += after[0, 0]
+        return theta + slope * direction + level * np.eye(self.p)[0], left

@@ -1,0 +1,152 @@
+"""The plan of a log-linear regression: its stages and their fractions of the privacy budget."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpstats.privacy.stages import Block
+from dpstats.regression.design import Design
+from dpstats.regression.log_linear_rows import EXCESS, TILT, WIDER
+from dpstats.regression.movement import weighted_integers
+from dpstats.regression.plan import (
+    CENTRE,
+    DIRECTIONS,
+    LAST_NORMS,
+    LENGTHS,
+    MANY,
+    NORMS,
+    ROWS,
+    STEPS,
+    RegressionPlan,
+    bin_integers,
+    centre_integers,
+    made_plan,
+    norms_share,
+    scalar_share,
+    size_integers,
+    size_name,
+    step_name,
+)
+from dpstats.regression.rows import UNIT_BITS
+from dpstats.release.additive import Integers, JointIntegers
+
+RATES, CALIBRATION = "rates", "calibration"
+
+_SHARES = {ROWS: 0.01, CENTRE: 0.03, DIRECTIONS: 0.08, CALIBRATION: 0.05}
+_EARLY = (0.05, 0.06, 0.10)
+"""Fractions of mu^2. The remainder is for the last step."""
+
+TILT_WEIGHT = math.sqrt((1 - (1 - 1 / WIDER) ** 2) / 3)
+"""Weight of the tilt of the excess. Up to this weight a row moves both by no more than sqrt(1 + weight^2)."""
+
+_BINS = 24
+_ROUNDING = 0.51  # rounding error of a number, in steps: half a step plus floating-point error
+
+
+@dataclass(frozen=True)
+class LogLinearPlan(RegressionPlan):
+    """The plan of a log-linear regression. All of it is public.
+
+    Attributes
+    ----------
+    design, bits, missing, family, mu
+        As for `RegressionPlan`. The family is "counts" or "gamma".
+    overdispersion : float
+        Public constant in the weights of counts.
+    """
+
+    overdispersion: float
+
+    @property
+    def _width(self) -> float:
+        return 3.5
+
+    @cached_property
+    def _shares(self) -> dict[str, float]:
+        return dict(shares(self.n_samples, self.mu, self.missing))
+
+    def facts(self) -> dict[str, Any]:
+        """Return facts about the plan that its stages do not show, by name."""
+        return {**super().facts(), "overdispersion": self.overdispersion}
+
+
+def rate_ends() -> NDArray[np.float64]:
+    """Return the limits of the bins of rates: powers of 2, up to the largest allowed outcome, which is 1."""
+    return np.exp2(np.arange(-_BINS, 1, dtype=np.float64))
+
+
+def shares(n: int, mu: float, missing: str) -> list[tuple[str, float]]:
+    """Return the stages in order with the fraction of mu^2 of each. They depend on sizes and mu only."""
+    parts = [(ROWS, _SHARES[ROWS])] if missing == "drop" else []
+    norms, scalar = norms_share(n, mu), scalar_share(n, mu)
+    parts.append((CENTRE, _SHARES[CENTRE]))
+    if n * mu >= MANY:
+        parts.append((LENGTHS, norms))
+    parts += [(DIRECTIONS, _SHARES[DIRECTIONS]), (NORMS, norms), (RATES, norms)]
+    for t, share in enumerate((*_EARLY, 0.0), 1):
+        parts.append((size_name(t), scalar))
+        if t == STEPS:
+            parts.append((LAST_NORMS, norms))
+        parts.append((step_name(t), share))
+    parts.append((CALIBRATION, _SHARES[CALIBRATION]))
+    rest = 1 - math.fsum(share for _, share in parts)
+    return [(name, rest if name == step_name(STEPS) else share) for name, share in parts]
+
+
+def log_linear_plan(
+    family: str,
+    overdispersion: float,
+    design: Design,
+    n: int,
+    epsilon: float,
+    delta: float,
+    missing: str = "error",
+) -> LogLinearPlan:
+    """Return the plan of a log-linear regression of n rows on declared columns."""
+    d, p = design.center.size, design.size
+
+    def integers(name: str, share: float, bits: int) -> Integers | JointIntegers:
+        if name == CENTRE:
+            return centre_integers(d + (design.exposure is not None), n, share)  # also the offset
+        if name == RATES:
+            return bin_integers(name, rate_ends().size + 1, n, share)
+        if name == size_name(1):
+            return size_integers(name, n, 2, share)
+        if name.startswith("residual size"):
+            return _sizes(name, n, share)
+        if name == CALIBRATION:
+            return _calibration(name, n, share)
+        return weighted_integers(name, p, n, bits, share, name == step_name(STEPS))
+
+    return made_plan(
+        LogLinearPlan,
+        lambda mu: shares(n, mu, missing),
+        integers,
+        design,
+        n,
+        epsilon,
+        delta,
+        missing,
+        family=family,
+        overdispersion=overdispersion,
+    )
+
+
+def _sizes(name: str, n: int, share: float) -> Integers:
+    """Return the integers of a stage for two means. A row adds a number in [0, 1] to one of the two sums."""
+    moved = math.isqrt(2 * 4**UNIT_BITS) + 1
+    return Integers(name, 2, 2.0**-UNIT_BITS / n, 2 << UNIT_BITS, moved, share)
+
+
+def _calibration(name: str, n: int, share: float) -> JointIntegers:
+    """Return the integers of a stage for the excess of residuals, and for its tilt."""
+    step, unit = 2.0**-UNIT_BITS / n, 2.0**UNIT_BITS
+    blocks = (Block(EXCESS, 1, step, unit), Block(TILT, 1, step, unit / TILT_WEIGHT))
+    moved = math.sqrt(1 + TILT_WEIGHT**2) * (1 + 2 * _ROUNDING / unit)
+    return JointIntegers(name, blocks, math.inf, moved * (1 + 1e-12), share)

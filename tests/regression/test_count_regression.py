@@ -1,0 +1,90 @@
+"""Private regression of counts: intervals that hold, and clear statements where they may not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpstats.regression import PrivateCountRegression
+
+BETA = np.array([0.3, -0.3, 0.0])
+
+
+def outcomes(law: str, mean: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    spread = {"poisson": np.ones_like(mean), "overdispersed": rng.gamma(1.0, 1.0, mean.size)}
+    spread["zeros"] = (rng.random(mean.size) < 0.6) / 0.6
+    return rng.poisson(mean * spread[law]).astype(float)
+
+
+# Too few intervals of level 0.95 cover with probability below 1e-4 where 0.93 is true.
+@pytest.mark.parametrize(
+    ("law", "overdispersion"), [("poisson", 0.0), ("poisson", 1.0), ("overdispersed", 1.0), ("zeros", 1.0)]
+)
+def test_intervals_cover(law: str, overdispersion: float) -> None:
+    rng, hits, fits = np.random.default_rng(7), 0, 30
+    for _ in range(fits):
+        X = rng.normal(size=(5000, 3))
+        y = outcomes(law, np.exp(0.4 + X @ BETA), rng)
+        made = PrivateCountRegression(
+            x_bounds=(-4, 4), y_bounds=(0, 500), overdispersion=overdispersion, random_state=rng
+        ).fit(X, y)
+        low, high = made.confidence_interval()
+        hits += int(((low <= BETA) & (high >= BETA)).sum())
+    assert stats.binom.cdf(hits, 3 * fits, 0.93) > 1e-4
+
+
+def test_beside_statsmodels_at_no_noise() -> None:
+    import statsmodels.api as sm
+
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(50_000, 3))
+    y = outcomes("overdispersed", np.exp(1 + X @ BETA), rng)
+    made = PrivateCountRegression(x_bounds=(-4, 4), y_bounds=(0, 500), epsilon=1e4, random_state=0).fit(X, y)
+    mle = sm.GLM(y, sm.add_constant(X), family=sm.families.NegativeBinomial(alpha=1.0)).fit(cov_type="HC0")
+    assert np.abs((made.params_ - mle.params) / mle.bse).max() < 0.25
+    assert np.allclose(made.bse, mle.bse, rtol=0.05)
+
+
+def test_the_dispersion_is_reported() -> None:
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(20_000, 2))
+    made = PrivateCountRegression(x_bounds=(-4, 4), y_bounds=(0, 100), random_state=0)
+    made.fit(X, rng.poisson(np.exp(1 + X @ [0.2, 0.2])).astype(float))
+    assert made.dispersion_.shape == (2,) and made.dispersion_[0] < 1.3 and made.dispersion_[1] < 0.1
+    assert made.mean_ == pytest.approx(np.exp(1.04), rel=0.1)
+    assert "mean + " in str(made.summary())
+
+
+@pytest.mark.parametrize(
+    "case", ["all 0", "all at the bound", "one count", "few rows", "huge bounds", "constant x"]
+)
+def test_rows_with_nothing_to_estimate_give_finite_numbers(case: str) -> None:
+    rng = np.random.default_rng(3)
+    n, high = (12 if case == "few rows" else 3000), (1e9 if case == "huge bounds" else 50.0)
+    X, y = rng.normal(size=(n, 2)), rng.poisson(2.0, n).astype(float)
+    if case == "all 0":
+        y[:] = 0
+    elif case == "all at the bound":
+        y[:] = high
+    elif case == "one count":
+        y[:] = 0
+        y[5] = 50
+    elif case == "constant x":
+        X[:] = 1.0
+    for epsilon in (0.05, 1.0, 1e5):
+        options: dict[str, Any] = {"x_bounds": (-4, 4), "y_bounds": (0, high), "random_state": 0}
+        made = PrivateCountRegression(epsilon=epsilon, **options).fit(X, y)
+        assert np.isfinite(made.params_).all() and (made.standard_errors_ > 0).all()
+        assert str(made.summary())
+
+
+def test_rare_counts_are_said() -> None:
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(60_000, 2))
+    options: dict[str, Any] = {"x_bounds": (-4, 4), "y_bounds": (0, 20), "random_state": 0}
+    rare = PrivateCountRegression(**options).fit(X, rng.poisson(0.05, 60_000).astype(float))
+    common = PrivateCountRegression(**options).fit(X, rng.poisson(1.0, 60_000).astype(float))
+    assert "Counts are rare" in str(rare.summary()) and "Counts are rare" not in str(common.summary())
