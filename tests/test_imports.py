@@ -71,6 +71,7 @@ INSIDE = {
         "t_squared",
         "hotelling",
         "principal_components",
+        "rank_correlation",
         "__init__",
     ],
     "statistic": [

@@ -3,8 +3,9 @@
 from dpstats.covariance.hotelling import HotellingTest
 from dpstats.covariance.principal_components import PrivatePCA
 from dpstats.covariance.private_covariance import PrivateCovariance
+from dpstats.covariance.rank_correlation import PrivateCorrelation
 
-__all__ = ["HotellingTest", "PrivateCovariance", "PrivatePCA"]
+__all__ = ["HotellingTest", "PrivateCorrelation", "PrivateCovariance", "PrivatePCA"]
 
 
 def __dir__() -> list[str]:

@@ -69,9 +69,10 @@ Walk = Callable[[Step], BallProducts]
 
 
 class PrivateRows(NamedTuple):
-    """Private: the checked rows, which every stage reads."""
+    """Private: the checked rows, and the sums of the first round, whose ellipsoid is public."""
 
     rows: Rows
+    first: Sums
 
 
 @dataclass(frozen=True)
@@ -89,13 +90,21 @@ class EllipsoidPlan(ReleasePlan):
     frame: Frame = field(repr=False, compare=False)
     bits: int
 
+    @property
+    def first_step(self) -> Step:
+        """The step of the first round, which no release precedes."""
+        return self._round(round_names()[0], Ellipsoid.first(self.n_features))
+
+    def _round(self, name: str, found: Ellipsoid) -> Step:
+        radius = np.sqrt(found.squared_radius())
+        return Step(name, round_extension(self.n_features, self.bits), found, radius)
+
     def find(self, release: Walk) -> Ellipsoid:
         """Return the ellipsoid of the rounds; ``release`` returns what the stage of a step releases."""
         found = Ellipsoid.first(self.n_features)
-        extension = round_extension(self.n_features, self.bits)
         for name in round_names():
-            radius = np.sqrt(found.squared_radius())
-            found = found.follow(release(Step(name, extension, found, radius)), radius, self.frame.fixed)
+            step = self._round(name, found)
+            found = found.follow(release(step), step.radius, self.frame.fixed)
         return found
 
     def reading(self, released: Released) -> Walk:
@@ -151,11 +160,13 @@ class EllipsoidEstimator(PrivateEstimator[Plan], ABC):
 
     def _read(self, rows: Rows, plan: Plan) -> PrivateRows:
         check_finite_rows(rows)
-        return PrivateRows(rows)
+        return PrivateRows(rows, shrunk_sums(rows, plan.frame, plan.first_step))
 
     def _release(self, private: PrivateRows, plan: Plan, session: Session) -> None:
         def release(step: Step) -> BallProducts:
-            released = session.add(step.name, shrunk_sums(private.rows, plan.frame, step))
+            first = step.name == plan.first_step.name
+            sums = private.first if first else shrunk_sums(private.rows, plan.frame, step)
+            released = session.add(step.name, sums)
             return step.extension.read(step.name, released, plan)
 
         self._walk(plan, release)

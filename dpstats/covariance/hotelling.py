@@ -45,7 +45,7 @@ _SHARE_INSIDE = 0.9
 _TWO_SAMPLES_MEAN = math.sqrt(0.15)
 _LEAST_SPLIT = 20.0
 """Least 1 - s^2 of two samples, in standard deviations of its noise, for intervals of a difference."""
-_ROWS_PER_COLUMN = 10
+_ROWS_PER_COLUMN = 50
 
 
 @dataclass(frozen=True)

@@ -102,6 +102,10 @@ class BallLattice(NormedLattice):
         return ~(norms <= self.radius * (1 + self._norm_error()))[:, None]
 
     def _round_block(self, rows: NDArray[Any], out: NDArray[np.float64]) -> None:
+        self._round_normed(rows, out)
+        np.add(out, SHIFT, out=out)
+
+    def _round_normed(self, rows: NDArray[Any], out: NDArray[np.float64]) -> NDArray[np.float64]:
         if np.any(self.center):
             np.subtract(rows, self.center, out=out, dtype=np.float64)
             np.multiply(out, 1 / self.spacing, out=out)
@@ -120,10 +124,9 @@ class BallLattice(NormedLattice):
             out *= factors[:, None]
         elif moved.size:
             out[moved] *= factors[moved, None]
-        np.add(out, SHIFT, out=out)
-        np.subtract(out, SHIFT, out=out)
+        np.rint(out, out=out)
         self._enforce(out)
-        np.add(out, SHIFT, out=out)
+        return norms
 
     def _project_huge(
         self, out: NDArray[np.float64], rows: NDArray[np.intp], factors: NDArray[np.float64], inside: float

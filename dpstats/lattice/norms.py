@@ -8,6 +8,7 @@ Proof: docs/proofs/lattice.md, "Squared norms and rows outside".
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,7 +20,7 @@ from dpstats.data.arithmetic import as_int64
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
 from dpstats.lattice.base import RowLattice
-from dpstats.lattice.rounding import isqrt_up
+from dpstats.lattice.rounding import SHIFT, isqrt_up, squared_norms
 from dpstats.lattice.sums import BLOCK, Reading, default_threads, rounded, summed_by, sums_by_rows
 from dpstats.privacy.rounding import up
 
@@ -51,6 +52,25 @@ class NormSums(NamedTuple):
 @dataclass(frozen=True, eq=False)
 class NormedLattice(RowLattice):
     """A lattice whose points have an l2 norm of at most 2^bits steps."""
+
+    @abstractmethod
+    def _round_normed(self, rows: NDArray[Any], out: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Write the lattice points of rows to ``out``, as floats, and return the norms of the rows in steps.
+
+        These have a relative error of at most three times `_norm_error`.
+        """
+
+    @property
+    def _same_anywhere(self) -> bool:
+        """Whether a row becomes the same numbers at every place of a table.
+
+        If not, part of a table is never looked at alone: the places in it would depend on other rows.
+        """
+        return True
+
+    @abstractmethod
+    def _norm_error(self) -> float:
+        """Return a bound on the relative error of a computed norm."""
 
     def norm_sums(
         self,
@@ -143,11 +163,30 @@ class _WithNorms:
     def _round_block(self, rows: NDArray[Any], out: NDArray[np.float64]) -> None:
         d, zero = self.lattice.n_features, self._zero_pattern
         points = np.empty((rows.shape[0], d))
-        self.lattice._round_block(rows, points)
+        norms = self.lattice._round_normed(rows, points)
         patterns = out.view(np.int64)
-        patterns[:, :d] = points.view(np.int64)
-        steps = patterns[:, :d] - zero
+        patterns[:, d] = self._square_steps(points) + zero
+        patterns[:, d + 1] = (self._counts(rows, norms) << self.bits) + zero
+        np.add(points, SHIFT, out=out[:, :d])
+
+    def _square_steps(self, points: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the squared norms of integer points over 2^bits, rounded down: exact."""
+        squares, error = squared_norms(points), 2 * self.lattice._norm_error()
+        low, high = (np.floor(squares * (1 + sign * error) * 2.0**-self.bits) for sign in (-1, 1))
+        found = as_int64(low)
+        # Floats decide all rows but those whose quotient is within the error of an integer.
+        unclear = np.flatnonzero(low != high)
+        steps = as_int64(points[unclear])
         # At most 2^(2 bits) <= 2^60: exact.
-        patterns[:, d] = (np.einsum("ij,ij->i", steps, steps) >> self.bits) + zero
-        outside = as_int64(self.lattice._outside(rows)[:, 0])
-        patterns[:, d + 1] = (outside << self.bits) + zero
+        found[unclear] = np.einsum("ij,ij->i", steps, steps) >> self.bits
+        return found
+
+    def _counts(self, rows: NDArray[Any], norms: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return 1 for each row that `_outside` calls outside. Only rows that are not clearly inside are looked at."""
+        unclear = np.flatnonzero(~(norms <= self.lattice.largest * (1 - 8 * self.lattice._norm_error())))
+        found = np.zeros(len(rows), dtype=np.int64)
+        if self.lattice._same_anywhere:
+            found[unclear] = self.lattice._outside(rows[unclear])[:, 0]
+        elif unclear.size:
+            found[:] = self.lattice._outside(rows)[:, 0]
+        return found

@@ -23,7 +23,8 @@ from dpstats.lattice.finite import finite_or_center
 if TYPE_CHECKING:
     from dpstats.data.parameters import Columns
 
-BLOCK = 1 << 19  # entries of a block: four megabytes, so that its passes stay in cache
+BLOCK = 1 << 17  # entries of a block: one megabyte, so that its passes stay in the cache of a core
+_SHARE = 1 << 19  # entries that are worth a thread
 _RUN = 1 << 13  # entries side by side in memory from which numpy's loops need no copy to be fast
 _STORED_BLOCK = 1 << 20  # stored entries of a sparse table: 2^20 of 2^30 steps add up exactly as floats
 _MAX_THREADS = 8
@@ -114,10 +115,10 @@ class Reading:
 
 def default_threads(entries: int) -> int:
     """Return how many threads a table of this many entries is worth here."""
-    if entries < 2 * BLOCK:
+    if entries < 2 * _SHARE:
         return 1
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(available, _MAX_THREADS, entries // BLOCK))
+    return max(1, min(available, _MAX_THREADS, entries // _SHARE))
 
 
 def summed_by(rows: Rows, work: Callable[[NDArray[Any]], Sequence[Integers]]) -> list[Integers]:

@@ -52,6 +52,16 @@ class WhitenedBall(NormedLattice):
     def _round_block(self, rows: NDArray[Any], out: Numbers) -> None:
         self.ball._round_block(self._whitened(rows, out), out)
 
+    def _round_normed(self, rows: NDArray[Any], out: Numbers) -> Numbers:
+        return self.ball._round_normed(self._whitened(rows, out), out)
+
+    def _norm_error(self) -> float:
+        return self.ball._norm_error()
+
+    @property
+    def _same_anywhere(self) -> bool:
+        return self.whitening.ndim == 1
+
     def _whitened(self, rows: NDArray[Any], out: Numbers) -> Numbers:
         np.subtract(rows, self.center, out=out, dtype=np.float64)
         if self.whitening.ndim == 1:

@@ -38,6 +38,7 @@ NAMES = (
     "covariance",
     "Hotelling, one sample",
     "principal components",
+    "rank correlation",
     "adaptive mean, Laplace",
     "complete cases, Laplace",
     "sparse mean, peeling",

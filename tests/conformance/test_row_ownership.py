@@ -16,6 +16,7 @@ from registry import ENTRIES, Entry
 from registry.reading import Integers, given, settings, width
 from scipy import sparse
 
+from dpstats.covariance import PrivateCorrelation
 from dpstats.data.tables import Table
 from dpstats.errors import InvalidData
 from dpstats.groups import GroupQuantiles, MeanPerRow
@@ -62,6 +63,8 @@ def check_every_row_counts(estimator: Any, n: int, d: int) -> None:
         for rest, row, other in rows_and_one_more(n, d, equal=cut > 0):
             if isinstance(estimator, CompleteCases):
                 other = np.full(d, np.nan)
+            if isinstance(estimator, PrivateCorrelation):
+                other = 3 * other  # of a rank beyond those of the others
             before = given(estimator, plan, np.vstack([row, rest]))
             after = [given(estimator, plan, np.insert(rest, i, other, axis=0)) for i in part]
             assert all(one == after[0] for one in after), (
@@ -90,7 +93,8 @@ ADDITIVE = [
         | PrivateMedian
         | PrivateQuantile
         | GroupQuantiles
-        | MarginalMWEM,
+        | MarginalMWEM
+        | PrivateCorrelation,
     )
 ]
 

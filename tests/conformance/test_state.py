@@ -22,7 +22,7 @@ from registry import ENTRIES, Entry
 from registry.calls import CALLS
 from registry.reading import ends_of, fit_rows, settings, width
 
-from dpstats.covariance import HotellingTest, PrivateCovariance, PrivatePCA
+from dpstats.covariance import HotellingTest, PrivateCorrelation, PrivateCovariance, PrivatePCA
 from dpstats.data.tables import Table
 from dpstats.groups import GroupMeans, MeanPerRow
 from dpstats.means import AdaptiveMean, ClippedMean, PrivateVariance, SparseMean
@@ -255,6 +255,7 @@ UNDECLARED = {
     },
     HotellingTest: {"_found": "the last ellipsoid, and what was released of rows in it"},
     PrivatePCA: {"_found": "what was released of the scores, for intervals"},
+    PrivateCorrelation: {"_sums": "the released sums, before correlations are cut to their range"},
     PrivateCovariance: {"_sums": "the released sums over n, which the moments of higher order are for"},
     PrivateVariance: {
         "_score": "the same of the released variance, before it is cut to its range",

@@ -116,3 +116,38 @@ def test_stated_sensitivities():
     coarse = BallLattice.build(1.0, 0.0, 3, bits=8)
     assert coarse.free_weight("l2") == 1.6
     assert coarse.norm_sensitivity("l2", 1.6) ** 2 - 4**9 < 36
+
+
+def test_squared_norms_at_an_integer_are_exact():
+    # The float quotient is within its error of an integer: integers decide, one step below as well as at it.
+    lattice = BallLattice.build(1.0, 0.0, 4)
+    # The second is one below a multiple of 2^30, and as a float it is that multiple.
+    steps = np.array([[1 << 28] * 4, [(1 << 29) - 1, 32767, 213, 142], [3 << 20, 4 << 20, 0, 1]])
+    near = [[(1 << 28) + i, (1 << 27) - i, 12345 * i, 1] for i in range(200)]
+    steps = np.concatenate([steps, near])
+    found = lattice.norm_rows(steps * lattice.spacing)
+    assert found[:, :4].tolist() == steps.tolist()
+    assert found[:, 4].tolist() == [sum(k * k for k in row) >> 30 for row in steps.tolist()]
+    assert found[0, 4] == 1 << 28 and found[1, 4] == (1 << 28) - 1
+
+
+@pytest.mark.parametrize(
+    "lattice",
+    [BallLattice.build(1.5, 0.0, 2), CrossLattice.build(1.5, 0.0, 2), WHITENED],
+    ids=["l2", "l1", "whitened"],
+)
+def test_only_rows_that_are_not_clearly_inside_are_looked_at_again(lattice, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(300, 2)) * 0.1, rng.normal(size=(5, 2)) * 100])
+    kind, looked = type(lattice), []
+    whole = kind._outside
+
+    def outside(self, rows):
+        looked.append(len(rows))
+        return whole(self, rows)
+
+    monkeypatch.setattr(kind, "_outside", outside)
+    assert (lattice.norm_rows(X)[:, 3] >> lattice.bits).tolist() == [0] * 300 + [1] * 5
+    # Where a matrix product may round a row differently at another place, places must not depend on other rows.
+    assert looked == ([305] if lattice is WHITENED else [5])
+    assert lattice.norm_rows(X[:300])[:, 3].tolist() == [0] * 300

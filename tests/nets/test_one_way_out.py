@@ -18,7 +18,7 @@ from sklearn import config_context
 from sklearn.base import clone
 
 import dpstats
-from dpstats.covariance import HotellingTest, PrivateCovariance, PrivatePCA
+from dpstats.covariance import HotellingTest, PrivateCorrelation, PrivateCovariance, PrivatePCA
 from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.groups import GroupMeans, GroupQuantiles, MeanPerRow
 from dpstats.identity import (
@@ -104,6 +104,7 @@ FITTED: dict[str, Callable[[], Any]] = {
     ),
     "HotellingTest": lambda: HotellingTest(bounds=(-4, 4), random_state=0).fit(X),
     "PrivatePCA": lambda: PrivatePCA(bounds=(-4, 4), random_state=0).fit(X),
+    "PrivateCorrelation": lambda: PrivateCorrelation(random_state=0).fit(X[:500]),
     "PrivateCovariance": lambda: PrivateCovariance(bounds=(-4, 4), random_state=0).fit(X),
     "PrivateStatistic": lambda: PrivateStatistic(np.std, bounds=(0, 4), random_state=0).fit(X),
 }

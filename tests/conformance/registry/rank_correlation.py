@@ -1,0 +1,86 @@
+"""PrivateCorrelation: sums of products of signs over pairs of rows, and squared sums of each row."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dpstats.covariance import PrivateCorrelation
+from dpstats.covariance.rank_correlation import STAGE
+from registry.entry import (
+    Dataset,
+    Entry,
+    PlantedBug,
+    Understated,
+    core,
+    exact_integers,
+    fitted,
+    less_noise,
+)
+
+OPTIONS = {"epsilon": 2.0, "delta": 1e-2}
+
+
+def crossed(n: int = 5) -> tuple[Dataset, Dataset]:
+    """Return the neighbors that are furthest apart: a row above all others, in both columns or in one."""
+    X, Y = np.zeros((n, 2)), np.zeros((n, 2))
+    X[0], Y[0] = (1.0, 1.0), (1.0, -1.0)
+    return X, Y
+
+
+def pairs() -> Iterator[tuple[Dataset, Dataset]]:
+    yield crossed()
+    rng = np.random.default_rng(0)
+    for row, other in itertools.product(itertools.product((-1.0, 0.0, 1.0), repeat=2), repeat=2):
+        rest = rng.integers(-1, 2, size=(4, 2)).astype(float)
+        yield np.vstack([row, rest]), np.vstack([other, rest])
+    for _ in range(200):
+        rest = rng.integers(0, 3, size=(4, 2)).astype(float)
+        yield tuple(np.vstack([rng.integers(-1, 4, size=(1, 2)).astype(float), rest]) for _ in range(2))  # type: ignore[misc]
+
+
+class HalfNoise(PrivateCorrelation):
+    """Planted bug: half the noise that the guarantee needs."""
+
+    def plan(self, n_samples: int, n_features: int) -> Any:
+        return less_noise(super().plan(n_samples, n_features))
+
+
+class OnePair(PrivateCorrelation):
+    """Planted bug: a row is charged as if its pairs moved by one and not by two."""
+
+    def plan(self, n_samples: int, n_features: int) -> Any:
+        plan = super().plan(n_samples, n_features)
+        (stage,) = plan.stages
+        fewer = replace(stage, sensitivity=stage.sensitivity / 2, scale=stage.scale / 2)
+        return replace(plan, stages=(fewer,))
+
+
+def entries() -> Iterator[Entry]:
+    estimator, pair = PrivateCorrelation(**OPTIONS), crossed()
+    plan = estimator.plan(5, 2)
+    wrong = OnePair(**OPTIONS).plan(5, 2)
+    yield Entry(
+        name="rank correlation",
+        covers=PrivateCorrelation,
+        proof="kendall.md",
+        plan=plan,
+        integers=exact_integers(estimator, plan),
+        pairs=pairs,
+        draw=core(estimator),
+        dataset=pair[0],
+        neighbor=pair[1],
+        power=0.4,
+        public=fitted(estimator, lambda made: made.correlation_),
+        unattained={STAGE: 0.94},
+        unattained_reason="correlations and squares are furthest apart at different neighbors",
+        bugs=(PlantedBug("half the noise", core(HalfNoise(**OPTIONS)), *pair, 2.0, 1e-2),),
+        understated=(
+            Understated("one in place of two for a pair", wrong, exact_integers(estimator, wrong), pairs),
+        ),
+        estimator=PrivateCorrelation(**OPTIONS),
+    )

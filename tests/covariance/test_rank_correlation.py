@@ -1,0 +1,127 @@
+"""Private rank correlations: their sums, how far a row moves them, intervals, and parameters."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import kendalltau
+
+from dpstats.covariance import PrivateCorrelation
+from dpstats.covariance.rank_correlation import CONCORDANCE, SQUARES, concordance_sums
+from dpstats.errors import InvalidData, InvalidParameter
+
+
+def slowly(X: np.ndarray) -> tuple[list[int], list[int]]:
+    """Return the sums from their definition."""
+    n, d = X.shape
+    total, squares = [], []
+    for i in range(d):
+        for j in range(i + 1, d):
+            own = [
+                sum(int(np.sign(X[k, i] - X[m, i]) * np.sign(X[k, j] - X[m, j])) for m in range(n))
+                for k in range(n)
+            ]
+            total.append(sum(own) // 2)
+            squares.append(sum(value**2 for value in own))
+    return total, squares
+
+
+@pytest.mark.parametrize("n", [2, 7, 40])
+def test_sums_are_those_of_the_definition(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpstats.covariance.rank_correlation._BLOCK", 100)
+    X = np.random.default_rng(n).integers(0, 5, size=(n, 3)).astype(float)
+    found = concordance_sums(X)
+    assert (found[CONCORDANCE].tolist(), found[SQUARES].tolist()) == slowly(X)
+
+
+def test_far_numbers_are_compared_exactly() -> None:
+    X = np.array([[1e308, -1e308], [-1e308, 1e308], [0.0, 5e-324]])
+    assert concordance_sums(X)[CONCORDANCE].tolist() == [-3]
+
+
+@pytest.mark.parametrize("d", [2, 3, 4])
+def test_no_row_moves_the_sums_further_than_the_theorems_say(d: int) -> None:
+    rng = np.random.default_rng(d)
+    worst, worst_square = 0.0, 0.0
+    for k in range(1500):
+        n = int(rng.integers(2, 7))
+        X = rng.integers(0, 3, size=(n, d)).astype(float)
+        if k % 2:
+            X[1:] = X[1]
+        Y = X.copy()
+        X[0], Y[0] = rng.integers(-1, 4, size=(2, d))
+        a, b = concordance_sums(X), concordance_sums(Y)
+        worst = max(worst, np.linalg.norm(a[CONCORDANCE] - b[CONCORDANCE]) / ((n - 1) * d))
+        worst_square = max(worst_square, np.abs(a[SQUARES] - b[SQUARES]).max() / (5 * (n - 1) ** 2))
+    assert 0.85 < worst <= 1 + 1e-12
+    assert 0.15 < worst_square <= 1
+
+
+def test_without_much_noise_it_is_the_correlation_of_scipy() -> None:
+    X = np.random.default_rng(0).normal(size=(300, 2)) @ np.array([[1.0, 0.5], [0.0, 1.0]])
+    made = PrivateCorrelation(epsilon=1e6, random_state=0).fit(X)
+    assert made.correlation_[0, 1] == pytest.approx(kendalltau(*X.T).statistic, abs=1e-3)
+
+
+LAWS = {
+    "independent, heavy tails": (lambda rng, n: rng.standard_cauchy(size=(n, 2)), 0.0),
+    "normal, 0.5": (
+        lambda rng, n: rng.multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]], size=n),
+        2 / math.pi * math.asin(0.5),
+    ),
+    "normal, 0.99": (
+        lambda rng, n: rng.multivariate_normal([0, 0], [[1, 0.99], [0.99, 1]], size=n),
+        2 / math.pi * math.asin(0.99),
+    ),
+    # Of two rows of a binary column and its copy, half of the pairs are ties.
+    "binary": (lambda rng, n: np.repeat(rng.integers(0, 2, size=(n, 1)), 2, axis=1).astype(float), 0.5),
+}
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("epsilon", [0.2, 20.0])
+def test_intervals_cover(law: str, epsilon: float) -> None:
+    # Of 120 intervals at 0.95 fewer than 103 cover with probability 1e-4.
+    draw, tau = LAWS[law]
+    rng = np.random.default_rng(6)
+    covered = 0
+    for seed in range(120):
+        made = PrivateCorrelation(epsilon=epsilon, random_state=seed).fit(draw(rng, 250))
+        low, high = made.confidence_interval()
+        covered += bool(low[0] <= tau <= high[0])
+    assert covered >= 103
+
+
+def test_what_is_printed() -> None:
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 3)), columns=["a", "b", "c"])
+    made = PrivateCorrelation(epsilon=0.05, random_state=0).fit(X)
+    text = str(made.summary())
+    assert "a, b" in text and "Kendall's tau" in text and "below 50 rows" in text
+    interval = made.confidence_interval()
+    assert np.all(interval.low >= -1) and np.all(interval.high <= 1)
+    assert "times its sampling error" in made.plan_.notes()[0] and "noise_std" in made.plan_.facts()
+    assert made.test(0.0, simultaneous=True).pvalue.shape == (3,)
+
+
+@pytest.mark.parametrize(
+    ("options", "size", "words"),
+    [
+        ({"method": "pearson"}, (10, 2), "use PrivateCovariance"),
+        ({"method": "spearman"}, (10, 2), "method must be"),
+        ({"delta": 0.0}, (10, 2), "delta must be greater than 0"),
+        ({}, (10, 1), "n_features must be at least 2"),
+        ({}, (10**7, 2), "n_samples"),
+    ],
+)
+def test_bad_parameters(options: dict[str, Any], size: tuple[int, int], words: str) -> None:
+    with pytest.raises(InvalidParameter, match=words):
+        PrivateCorrelation(**options).plan(*size)
+
+
+def test_missing_entries_are_refused() -> None:
+    with pytest.raises(InvalidData, match="NaN"):
+        PrivateCorrelation(random_state=0).fit([[1.0, 2.0], [np.nan, 1.0], [0.0, 1.0]])
