@@ -49,3 +49,8 @@ def test_losses_are_named() -> None:
     assert named_losses({"risk": "squared_error"}) == {"risk": LOSSES["squared_error"]}
     with pytest.raises(InvalidParameter, match="loss must name at least one loss"):
         named_losses({})
+
+
+def test_simultaneous_intervals_cover_only_together() -> None:
+    # Two of three simultaneous intervals cover: that is no coverage.
+    assert LOSSES["simultaneous_coverage"](fitted(), None, np.array([0.0, 2.0, 5.0])) == 0.0

@@ -112,3 +112,12 @@ class Line:
 
     def true_mean(self, d: int) -> np.ndarray:
         return np.arange(1.0, d + 1)
+
+
+def endless(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    return np.array([np.inf])
+
+
+def test_an_infinite_loss_is_no_result() -> None:
+    found = Study(Rademacher(), Adapter(endless), {"n": [5], "d": [1]}, 2).run()
+    assert found.cells[0].failures == {"DPStatsError: squared_error is inf": 2}

@@ -190,3 +190,16 @@ def test_facts_show_what_the_cells_give() -> None:
     facts = Study(Gaussian(), ClippedMean(clip=3.0, epsilon=7.0), grid, 2).run().facts
     assert facts["Estimator"] == "ClippedMean(clip=3.0, delta=1e-06, epsilon=<by cell>)"
     assert "mean=<by cell>" in facts["Sampler"]
+
+
+def test_the_last_block_is_written_however_quick_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dpstats.simulation.study.BLOCK_SECONDS", 1e9)
+    study = Study(Rademacher(), ESTIMATOR, {"n": [20], "d": [1], "epsilon": [1.0]}, 4)
+    path = tmp_path / "quick.db"
+    study.run(path)
+    assert study.load(path).cells[0].losses["squared_error"].size == 4
+    # A study of fewer replications reads the first of them only.
+    fewer = Study(Rademacher(), ESTIMATOR, {"n": [20], "d": [1], "epsilon": [1.0]}, 3)
+    assert fewer.load(path).cells[0].losses["squared_error"].size == 3

@@ -112,3 +112,10 @@ def test_bad_names_are_one_clear_error() -> None:
         Study(Gaussian(), {"a": mean, "b": Adapter(average)}, {**SIZES, "clip": [1.0]}, 2)
     with pytest.raises(InvalidParameter, match="two or more estimators"):
         Study(Gaussian(), Adapter(average), SIZES, 2).run().side_by_side()
+
+
+def test_standard_errors_are_those_of_independent_replications() -> None:
+    cell = Study(Rademacher(), ESTIMATOR, {"n": [20], "d": [1], "epsilon": [1.0]}, 3).run().cells[0]
+    values = cell.losses["squared_error"]
+    wanted = np.sqrt(((values - values.mean()) ** 2).sum() / 2 / 3)
+    assert cell.standard_error("squared_error") == pytest.approx(wanted)
