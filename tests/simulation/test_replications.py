@@ -114,10 +114,13 @@ class Line:
         return np.arange(1.0, d + 1)
 
 
-def endless(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    return np.array([np.inf])
+def endless(X: np.ndarray, rng: np.random.Generator, keep: bool) -> np.ndarray:
+    return X.mean(axis=0) if keep else np.array([np.inf])
 
 
 def test_an_infinite_loss_is_no_result() -> None:
-    found = Study(Rademacher(), Adapter(endless), {"n": [5], "d": [1]}, 2).run()
-    assert found.cells[0].failures == {"DPStatsError: squared_error is inf": 2}
+    grid = {"n": [5], "d": [1], "keep": [True, False]}
+    found = Study(Rademacher(), Adapter(endless, keep=True), grid, 2).run()
+    assert (
+        found.cells[1].failures == {"DPStatsError: squared_error is inf": 2} and not found.cells[0].failures
+    )
