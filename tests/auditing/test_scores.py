@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from dpstats.auditing import audit
+from dpstats.auditing import audit, scores
 from dpstats.errors import InvalidParameter
 from tests.auditing.releases import answers, number, vector, words
 
@@ -72,3 +72,16 @@ def test_a_score_of_ones_own() -> None:
     assert both.violated and both.epsilon_lower <= 2.0
     with pytest.raises(InvalidParameter, match="score must return a number"):
         audit(number, 0, 1, epsilon=1.0, n_trials=100, batched=True, score=lambda output: "high")
+
+
+def test_an_output_that_is_no_number_ranks_lowest() -> None:
+    found = scores._without_nan(np.array([1.0, np.nan, np.inf]))
+    assert found.tolist() == [1.0, -np.inf, np.inf]
+    whole = np.array([2.0, 1.0])
+    assert scores._without_nan(whole) is whole
+
+
+def test_a_few_outcomes_are_evidence() -> None:
+    # Ten against none among a hundred runs each: log 6. Far more smoothing would see nothing.
+    assert scores._log_ratio(10, 0, 100, 100) == pytest.approx(math.log(6))
+    assert scores._log_ratio(0, 0, 100, 300) == pytest.approx(math.log(302 / 102))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from dpstats.errors import DPStatsError, InvalidParameter
-from dpstats.identity import FilteringTest
+from dpstats.identity import FilteringTest, by_filtering
 from dpstats.privacy import PrivacyBudget, PrivacyGuarantee, Stage
 from tests.identity.every_test import FAST, NULL_ROWS
 
@@ -47,3 +49,18 @@ def test_filtering_claims_its_total_for_the_stages_of_the_proof_only(noise: str)
     ):
         with pytest.raises(DPStatsError, match="must be the proved split"):
             _ = changed.guarantee
+
+
+def test_the_limit_of_filtering_is_at_most_the_printed_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    # In steps, which are integers: a limit that is rounded up keeps rows that the proof replaces.
+    limits = []
+    beyond = by_filtering.rows_beyond
+
+    def seen(X: Any, noisy: Any, limit: int) -> Any:
+        limits.append(limit)
+        return beyond(X, noisy, limit)
+
+    monkeypatch.setattr(by_filtering, "rows_beyond", seen)
+    test = FilteringTest(epsilon=1.0, delta=1e-6, random_state=0, **FAST).fit(NULL_ROWS)
+    exact = test.plan_.design.constants.filter_threshold * test.plan_.design.steps_per_unit
+    assert exact != round(exact) and set(limits) == {math.floor(exact)}

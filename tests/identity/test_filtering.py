@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from dpstats.errors import NotPrivate
 from dpstats.identity import FilteringTest
 from dpstats.identity import filtering as f
 from dpstats.privacy import gaussian_sigma
@@ -164,3 +165,34 @@ def test_each_row_decides_for_itself_exactly():
         inner = [abs(sum(int(a) * int(b) for a, b in zip(x, steps, strict=True))) for x in X]
         threshold = sorted(inner)[25]
         assert f.rows_beyond(X, steps, threshold).tolist() == [value > threshold for value in inner]
+
+
+@pytest.mark.parametrize(("n", "epsilon", "delta"), [(2, 13.0, 0.3), (2, 4.0, 1e-2), (5, 10.0, 0.1)])
+def test_what_the_proof_does_not_cover_is_refused(n, epsilon, delta):
+    # Either condition of the proof fails, computed here from its inequalities.
+    e, x = epsilon / 4, delta / 14
+    first = (math.log(1 / x) + e / 4) ** 2 > math.log(1.25 / x) * math.log(n / x)
+    second = math.log(1 / x) < 0.61 * e
+    refused = first or second or gaussian_sigma(e, x, 2.0) > math.sqrt(8 * math.log(1.25 / x)) / e
+    if refused:
+        with pytest.raises(NotPrivate, match="needs a smaller epsilon"):
+            f.filtering_constants(n, 1, epsilon, delta)
+    else:
+        f.filtering_constants(n, 1, epsilon, delta)
+
+
+def test_each_condition_of_the_proof_refuses_by_itself():
+    # The noise of line 4 is private in all of these; with many rows the first condition holds.
+    refusals = set()
+    for n, epsilon, delta in itertools.product((2, 10**9), np.geomspace(0.1, 60, 60), (0.9, 0.3, 1e-3, 1e-9)):
+        e, x = epsilon / 4, delta / 14
+        first = (math.log(1 / x) + e / 4) ** 2 > math.log(1.25 / x) * math.log(n / x)
+        second = math.log(1 / x) < 0.61 * e
+        try:
+            f.filtering_constants(n, 1, float(epsilon), delta)
+        except NotPrivate as refused:
+            if "the proof" in str(refused):
+                refusals.add((first, second))
+            continue
+        assert not first and not second
+    assert (True, False) in refusals

@@ -68,3 +68,12 @@ def test_calibration_depends_on_neither_threads_nor_the_user_seed(capsys) -> Non
         thresholds.append(test.fit(NULL_ROWS).threshold_)
     assert len(set(thresholds)) == 1
     assert "null distribution" in capsys.readouterr().err
+
+
+def test_a_kept_calibration_of_another_size_is_not_used(tmp_path) -> None:
+    options = {"random_state": 0, "epsilon": 0.81, **FAST}
+    plan = SpatialSignTest(**options).plan(60, 3)
+    known = SpatialSignTest(cache_dir=tmp_path, **options)._null_statistics(plan)
+    null._memory.clear()
+    np.save(next(tmp_path.iterdir()), known[:50])
+    assert np.array_equal(SpatialSignTest(cache_dir=tmp_path, **options)._null_statistics(plan), known)

@@ -104,3 +104,9 @@ def test_no_entry_raises_where_the_caller_has_numpy_raise():
         with np.errstate(all="raise"):
             loud = round_to_steps(reference.whiten(rows), None, 0.4, 8)
         assert np.array_equal(loud, quiet)
+
+
+def test_signs_of_other_means_are_another_law() -> None:
+    # The law is part of the key of a calibration.
+    laws = {Reference.build(mean, None, "product", 2).law for mean in (0.0, 0.5, [0.5, -0.5])}
+    assert len(laws) == 3 and Reference.build(0.5, None, "normal", 2).law not in laws

@@ -540,3 +540,32 @@ def test_a_loose_spread_is_named() -> None:
     assert 'std="private"' in " ".join(loose.summary().notes)
     right = AdaptiveMean(bound=10.0, std=1.0, random_state=0).fit(np.tile(X, (20, 1)))
     assert 'std="private"' not in " ".join(right.summary().notes)
+
+
+class _Answers:
+    """A session that keeps what it is asked to release, and returns fixed numbers."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+
+    def add(self, name: str, steps: Any) -> Any:
+        self.asked.append({key: np.asarray(value) for key, value in named(steps).items()})
+        released = {key: np.full(value.shape[-1:], 0.01) for key, value in self.asked[-1].items()}
+        return released if isinstance(steps, dict) else released["sums"]
+
+
+def test_a_radius_that_follows_the_spread_is_the_same_for_all_rows() -> None:
+    # What each row adds is a function of it and of releases: with these fixed, sums over rows add up exactly.
+    estimator = AdaptiveMean(bound=50.0, std_bound=20.0, std="private", epsilon=5.0)
+    X = np.random.default_rng(0).normal(3.0, 2.0, (400, 2))
+    plan = estimator.plan(400, 2)
+    if not plan.follows:
+        pytest.skip("this plan has no radius that follows")
+    asked = []
+    for rows in (X, X[:150], X[150:]):
+        session: Any = _Answers()
+        estimator._release(estimator._read(Table(rows), plan), plan, session)
+        asked.append(session.asked)
+    for whole, first, rest in zip(*asked, strict=True):
+        for name, value in whole.items():
+            assert np.array_equal(value, first[name] + rest[name]), name

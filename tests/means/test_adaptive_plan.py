@@ -6,9 +6,11 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dpstats.means import AdaptiveMean
+from dpstats.means.adaptive_plan import Trail
 from dpstats.means.bias_aware import biased_normal_quantile
 from dpstats.privacy import gaussian_sigma
 
@@ -55,3 +57,12 @@ def test_the_count_widens_intervals_by_two_percent_at_most() -> None:
             return error * float(biased_normal_quantile(0.025, plan.bias / error))
 
         assert 1.001 < half(plan) / half(free) <= 1.02 + 1e-9
+
+
+def test_a_stage_gives_back_what_its_clip_takes_of_a_shift() -> None:
+    plan = AdaptiveMean(bound=10.0, std=1.0, tails="symmetric").plan(400, 2)
+    slope = plan.staging.slopes[0]
+    assert slope < 0.95
+    trail, shift = Trail(plan), np.array([0.5, -1.0])
+    trail.add(shift)
+    assert np.allclose(trail.estimates[0], plan.center([]) + shift / slope)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dpstats.means import AdaptiveMean
+from dpstats.means.located import error_quantiles
 
 
 def skewed_rows(law: str, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
@@ -122,3 +123,16 @@ def test_the_bias_in_hard_bounds_is_the_share_of_clipped_rows_at_the_far_end(
     assert 0.5 * clipped <= bias <= clipped
     if share < 0.5:
         assert bias > 0.8 * clipped  # the center is near the lower end
+
+
+def test_a_one_sided_limit_has_the_whole_bias_on_its_side() -> None:
+    rows = np.random.default_rng(0).normal(1.0, 1.0, (400, 2))
+    fitted = AdaptiveMean(bound=100.0, std=1.0, tails="variance", random_state=0).fit(rows)
+    errors = fitted.estimates().distribution
+    plan, found, tail = errors.plan, errors.located, np.full(2, 0.05)
+    assert np.min(found.bias) > 0.05
+    half = plan.stds * (error_quantiles(plan, found, tail, 0.0) + found.bias)
+    low, high = errors.limits(tail)
+    assert np.allclose(errors.start - low, half) and np.allclose(high - errors.start, half)
+    # A two-sided interval is nearer: the bias shifts errors to one side only.
+    assert np.all(errors.half_widths(tail) < half)

@@ -471,3 +471,12 @@ def test_large_integers_beside_a_float_keep_their_digits():
     for first, second in ((2**60 + 128, 2**60 + 129), (2**53 + 1, 2**53 + 2)):
         steps = [exact_steps(_check_value([n, 0.5]).ravel(), 2.0**-10)[0] for n in (first, second)]
         assert steps[1] - steps[0] == 2**10
+
+
+@both
+def test_an_exhausted_budget_refuses_before_the_value_is_looked_at(kind):
+    # Otherwise a refusal of bad numbers would tell of them for nothing.
+    budget = PrivacyBudget(0.1, 1e-9)
+    for bad in (np.nan, [1.0, np.inf]):
+        with pytest.raises(BudgetExceeded):
+            mechanism(kind, budget=budget).release(bad)

@@ -233,3 +233,9 @@ def test_refusals_show_no_data(value, container):
         assert caught.value.__context__ is None and caught.value.__cause__ is None
         assert "secret" not in "".join(traceback.format_exception(caught.value))
     assert budget.history() == ()
+
+
+def test_an_exhausted_budget_refuses_before_the_data_are_looked_at():
+    # Otherwise a refusal of bad data would tell of them for nothing.
+    with pytest.raises(BudgetExceeded):
+        Histogram(["a", "b"], 1.0, budget=PrivacyBudget(0.1)).release(["a", object()])

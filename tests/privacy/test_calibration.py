@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
 from dpstats.errors import InvalidParameter
-from dpstats.privacy import PrivacyGuarantee, compose
+from dpstats.privacy import PrivacyGuarantee, calibration, compose
 from dpstats.privacy.calibration import largest_cost
 from dpstats.privacy.events import BoundedRange, Gaussian, Pure
 from dpstats.privacy.gaussian import gaussian_sigma
@@ -52,3 +53,16 @@ def test_what_is_returned_is_certified() -> None:
         cost = largest_cost(lambda x: [Pure(x)] * 7, PrivacyGuarantee(target), 1e-3)
         assert covers([Pure(cost)] * 7, PrivacyGuarantee(target))
         assert cost == pytest.approx(target / 7, rel=1e-9)
+
+
+def test_a_cost_that_no_total_certifies_is_not_returned(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The search may err: only the certificate counts.
+    seen = []
+
+    def covered(events: Any, guarantee: Any) -> bool:
+        seen.append(events)
+        return len(seen) == 1
+
+    monkeypatch.setattr(calibration, "covers", covered)
+    assert largest_cost(lambda x: [Pure(x)] * 30, PrivacyGuarantee(1.0, 1e-6), 1e-3) == 1e-3
+    assert len(seen) > 2

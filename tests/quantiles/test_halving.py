@@ -177,3 +177,16 @@ def test_what_is_chosen_in_a_batch_has_the_law_of_single_draws() -> None:
     error = np.sqrt(batch.var(axis=0) * (1 / 4000 + 1 / 400))
     assert np.all(np.abs(batch.mean(axis=0) - np.mean(single, axis=0)) < 5 * error)
     assert halves.levels_of(plan.q) == plan.levels
+
+
+def test_a_row_at_a_chosen_point_is_in_one_part() -> None:
+    # Five rows, two of them at the point 2 that was chosen first: they belong to the part below it.
+    (top,), (below, above) = levels_of((0.25, 0.5, 0.75))
+    places = np.array([0, 2, 2, 3, 4])
+    for made, rows, node, ends in (
+        (part(places, below, 0, 2), places[:3], below, (0, 2)),
+        (part(places, above, 2, LAST), places[3:], above, (2, LAST)),
+        (part(places, top, 0, LAST), places, top, (0, LAST)),
+    ):
+        wanted = cells(rows, node.share, *ends)
+        assert made.low.tolist() == wanted.low.tolist() and made.high.tolist() == wanted.high.tolist()

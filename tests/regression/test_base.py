@@ -184,3 +184,9 @@ def test_a_formula_gives_names_and_predictions() -> None:
     assert made.predict(frame.drop(columns="y")).shape == (3000,)
     refitted = made.set_params(x_bounds=(-4, 4)).fit(np.zeros((50, 2)), np.zeros(50))
     assert refitted._names() == ["Intercept", "x0", "x1"]
+
+
+def test_rows_far_away_give_no_warning(model: PrivateLinearRegression) -> None:
+    # A warning would tell that such a row is there; warnings are errors here.
+    far = pd.DataFrame([[1.7e308] * 3] * 2, columns=["age", "dose", "weight"])
+    assert model.predict(far * np.sign(model.coef_)).shape == (2,)

@@ -143,7 +143,7 @@ def test_a_score_is_a_second_release() -> None:
     budget = PrivacyBudget(3.0, 1e-5)
     made = PrivateCountRegression(**BOUNDS | {"random_state": None, "budget": budget, "epsilon": 1.5})
     made.fit(X, Y)
-    assert made.score(X, Y) < 1
+    assert np.isnan(found := made.score(X, Y)) or found <= 1
     assert [entry.label for entry in budget.history()] == [
         "PrivateCountRegression",
         "PrivateCountRegression score",

@@ -162,3 +162,16 @@ def test_one_column_covers_however_large_its_slope_is() -> None:
         if size == 0.2:
             # Errors of first order alone.
             assert np.mean(np.array(first) < 1.96) < 0.9
+
+
+@noises
+def test_the_variance_of_residuals_counts_what_the_fit_took_from_it(noise: MatrixNoise) -> None:
+    # Coefficients fit the noise, which lowers the residual moment by 3% here: without the correction 0.976 is left.
+    p, rng, residual = 8, np.random.default_rng(9), 0.2
+    exact = moments(matrix(p, 3), np.linspace(-0.5, 0.5, p), residual)
+    found = [
+        coefficients(exact + N, noise, 4000, 1.0, True, np.eye(p)).scale ** 2
+        for N in drawn(p + 1, noise, 400, rng)
+    ]
+    share = exact[0, 0]
+    assert 0.99 < np.mean(found) * share / residual < 1.03

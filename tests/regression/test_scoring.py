@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from sklearn.metrics import r2_score
@@ -16,7 +18,14 @@ from dpstats.regression import (
     PrivateLogisticRegression,
     SufficientStatisticsRegression,
 )
-from dpstats.regression.scoring import accuracy_plan, determination, variation_plan
+from dpstats.regression.scoring import (
+    MEANS,
+    SQUARES,
+    accuracy_plan,
+    determination,
+    release_variation,
+    variation_plan,
+)
 
 
 def rows(n: int = 20_000) -> tuple[np.ndarray, np.ndarray]:
@@ -93,3 +102,14 @@ def test_bad_calls_are_refused_before_the_charge() -> None:
     with pytest.raises(InvalidParameter, match="sample_weight"):
         linear.score(X, y, np.ones(200))  # type: ignore[arg-type]
     assert budget.spent.epsilon == pytest.approx(1.0)
+
+
+def test_a_residual_that_is_no_number_counts_as_the_largest() -> None:
+    seen: dict[str, Any] = {}
+
+    class Kept:
+        def add(self, name: str, steps: Any) -> None:
+            seen.update(steps)
+
+    release_variation(variation_plan(2, 1.0, 1e-6), Kept(), np.array([np.nan, 0.0]), np.zeros(2))  # type: ignore[arg-type]
+    assert seen[MEANS].tolist() == [2**30, 0] and seen[SQUARES].tolist() == [2**30, 0]

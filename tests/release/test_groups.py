@@ -281,3 +281,12 @@ def test_a_scale_of_too_many_windows_is_refused() -> None:
         nested_reach(4 / 1e-3, 3, 1 << 20)
     with pytest.raises(ScaleOutOfRange, match="epsilon is too small"):
         first_reach(2 / 1e-4, 2)
+
+
+def test_bounds_count_what_was_not_looked_at() -> None:
+    bounds = groups._with_rest(([1, 2, 4], [2, 3, 4]), 5)
+    assert list(bounds.low) == [1, 3, 7] and list(bounds.high) == [7, 10, 14]
+    cumulative = np.array([1.0, 3.0, 7.0])
+    floats = groups._widened(cumulative, 0.5, 10, 2)
+    assert np.all(floats.low <= cumulative) and np.all(floats.high >= cumulative + 0.5)
+    assert np.all(floats.high < cumulative + 0.5 + 1e-9)

@@ -455,3 +455,12 @@ def test_what_is_released_is_handed_on_as_soon_as_it_is():
     (label, of, released), (_, _, partly) = seen
     assert label == "two" and of.stages == (SUM, COUNT) and partly.keys() == {"count"}
     assert released.keys() == {"sum"} and (released["sum"] == sums).all()
+
+
+def test_draws_of_a_batch_toss_coins_of_their_own():
+    stage = Coins("coins", (40,))
+    with Session.simulated(plan(stage), np.random.default_rng(0), 50) as session:
+        signs = session.coins("coins")
+    assert signs.shape == (50, 40)
+    # All equal, where they are fair, with probability 2^-40.
+    assert len({row.tobytes() for row in signs}) == 50

@@ -1,7 +1,11 @@
 """Streams of comparisons: taken once from a session, with the noise of their stage."""
 
 import dataclasses
+import os
 
+import pytest
+
+from dpstats.errors import DPStatsError, Exhausted
 from dpstats.release.session import Session
 from tests.release.test_session import STREAM, Silent, plan
 
@@ -23,3 +27,21 @@ def test_values_of_a_stream_have_noise_of_their_own():
     stream = Session(plan(stage), silent).open().stream("stream")
     assert stream.ask(12).steps == 12
     assert silent.asked[-1] == ("laplace", 77.0, 1)
+
+
+def test_a_stream_gives_no_more_answers_above_than_it_was_charged_for():
+    stream = Session(plan(STREAM), Silent()).open().stream("stream")
+    for left in range(STREAM.max_above, 0, -1):
+        assert stream.left == left
+        stream.ask(10**6)
+    assert stream.left == 0
+    for steps in (10**6, -(10**6)):
+        with pytest.raises(Exhausted, match="last answer above"):
+            stream.ask(steps)
+
+
+def test_a_stream_answers_in_its_own_process_only(monkeypatch):
+    stream = Session(plan(STREAM), Silent()).open().stream("stream")
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    with pytest.raises(DPStatsError, match="a stream belongs to the process that made it"):
+        stream.ask(0)

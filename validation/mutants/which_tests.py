@@ -60,7 +60,10 @@ WIDER = {
     "quantiles": ["tests/nets/test_errors_of_quantiles.py", f"{CONFORMANCE} -k quantile"],
     "groups": ["tests/nets/test_errors_of_groups.py", f"{CONFORMANCE} -k unit"],
     "regression": ["tests/nets/test_errors_of_regressions.py", f"{CONFORMANCE} -k regression"],
-    "simulation": ["tests/validation", "tests/cli/test_simulate.py"],
+    "simulation": [
+        "tests/cli/test_simulate.py",
+        "tests/validation --ignore=tests/validation/test_mutants.py",
+    ],
     "auditing": ["tests/cli/test_audit.py", CONFORMANCE],
     "cli": [],
     "": ["tests/means tests/identity/test_base.py tests/cli"],
