@@ -138,3 +138,16 @@ def test_earlier_curvatures_count_at_their_size_now() -> None:
     path = first_path(log_linear_plan("counts", 1.0, design, 1000, 1.0, 1e-6))
     before, now = Curvature.noisy(np.eye(2), 1e-3), Curvature.noisy(np.eye(2) / 2, 1e-3)
     assert np.allclose(path._resize(before, now).mean, now.mean, rtol=0.02)
+
+
+def test_bins_that_noise_explains_do_not_move_the_start() -> None:
+    design = Design.check((-4, 4), (0, 64), 2, True)
+    path = first_path(log_linear_plan("counts", 1.0, design, 5000, 1.0, 1e-6))
+    path.take("norms", np.eye(1, path.plan.norm_ends.size + 1, 8)[0])
+    counts = np.zeros(26)
+    counts[-7] = 1.0  # rates from 2 to 4
+    path.take(RATES, counts)
+    start = path.b[0]
+    counts[-1] = counts[-2] = 2 * float(np.max(path.plan.noise(RATES).std))
+    path.take(RATES, counts)
+    assert path.b[0] == pytest.approx(start, abs=1e-9)

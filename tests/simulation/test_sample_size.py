@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
 from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.identity import SpatialSignTest
-from dpstats.simulation import Gaussian, crossing_point, sample_complexity
+from dpstats.simulation import Gaussian, crossing_point, sample_complexity, sample_size
 
 
 def normal_test(n: float, rng: np.random.Generator) -> np.ndarray:
@@ -93,3 +95,19 @@ def test_steep_and_shallow_curves() -> None:
             random_state=0,
         )
         assert abs(np.log(found.value / 7)) < 4 * found.standard_error
+
+
+def test_a_sample_size_is_rounded_up_and_fitted_to_new_outcomes(monkeypatch: pytest.MonkeyPatch) -> None:
+    fits = []
+    probit = sample_size._probit
+
+    def seen(counts: Any, *rest: Any, **more: Any) -> Any:
+        fits.append({x: tuple(pair) for x, pair in counts.items()})
+        return probit(counts, *rest, **more)
+
+    monkeypatch.setattr(sample_size, "_probit", seen)
+    found = sample_complexity(normal_test, high=100_000, replications=200, random_state=3)
+    estimate = np.sqrt(found.interval.low * found.interval.high)
+    assert found.value == np.ceil(estimate)
+    # The last fit has the replications of its design only: outcomes that chose the design do not count.
+    assert {trials for _, trials in fits[-1].values()} == {200}

@@ -70,3 +70,14 @@ def test_sums_of_units_have_a_part_for_each_sign(
     assert {truncation.powers for truncation in plan.truncations} == {powers}
     assert plan.guarantee == PrivacyGuarantee(1.0) and plan.method == "threshold"
     assert len(unit_plan(query(), PrivacyGuarantee(1.0), "race", 20).stages) == 21
+
+
+@pytest.mark.parametrize(
+    "measure", [Measure("count"), Measure("mean", low=-5, high=5), Measure("sum", low=0, high=9)]
+)
+def test_a_unit_that_changes_its_cell_moves_two(measure: Measure) -> None:
+    one, many = (
+        unit_plan(query(cells, measure), PrivacyGuarantee(1.0), "threshold", 20).truncations[0].moved
+        for cells in (1, 5)
+    )
+    assert many == 2 * one

@@ -105,3 +105,13 @@ def test_failures_widen_the_interval() -> None:
     some = located(np.array([[10.0, 60.0, 20.0]]), 100, noise)
     assert some.blocks[0] == 80 and none.blocks[0] == 100
     assert half_widths(some, 0.025, 0.3)[0] > half_widths(none, 0.025, 0.3)[0]
+
+
+def test_skewed_blocks_widen_the_interval() -> None:
+    found = located(np.array([[10.0, 40.0, 0.0]]), 100, Noise("gaussian", 3.0, 2.0, 3.0))
+    widths = [half_widths(found, 0.025, skewness)[0] for skewness in (0.0, 1.0, 3.0)]
+    assert widths[0] < widths[1] < widths[2]
+    # The folded normal's quantile at the stated shift, over the normal one.
+    shift = found.shift[0] * 3
+    folded = stats.foldnorm.ppf(0.95, shift) / stats.norm.isf(0.025)
+    assert widths[2] / widths[0] == pytest.approx(folded, rel=1e-3)
