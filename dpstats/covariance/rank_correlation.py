@@ -85,7 +85,7 @@ def concordance_sums(X: Floats) -> Sums:
     for start in range(0, n, step):
         rows = X[start : start + step]
         signs = [
-            (rows[:, j, None] > X[:, j]).astype(np.int8) - (rows[:, j, None] < X[:, j]) for j in range(d)
+            (rows[:, j, None] > X[:, j]).view(np.int8) - (rows[:, j, None] < X[:, j]) for j in range(d)
         ]
         for place, (i, j) in enumerate(zip(first, second, strict=True)):
             own = as_int64((signs[i] * signs[j]).sum(axis=1, dtype=np.int64))
