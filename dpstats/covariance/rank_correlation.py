@@ -84,9 +84,7 @@ def concordance_sums(X: Floats) -> Sums:
     step = max(1, _BLOCK // n)
     for start in range(0, n, step):
         rows = X[start : start + step]
-        signs = [
-            (rows[:, j, None] > X[:, j]).view(np.int8) - (rows[:, j, None] < X[:, j]) for j in range(d)
-        ]
+        signs = [(rows[:, j, None] > X[:, j]).view(np.int8) - (rows[:, j, None] < X[:, j]) for j in range(d)]
         for place, (i, j) in enumerate(zip(first, second, strict=True)):
             own = as_int64((signs[i] * signs[j]).sum(axis=1, dtype=np.int64))
             total[place] += own.sum()
