@@ -35,6 +35,7 @@ OPTIONAL = {
     "formulaic": "formula",
     "pyarrow": "parquet",
     "dask": "distributed",
+    "pyspark": "spark",
     "pandas": "",
     "polars": "",
 }

@@ -149,6 +149,8 @@ INSIDE = {
         "duckdb_rows",
         "text",
         "dask_rows",
+        "lazy_rows",
+        "spark_rows",
         "opening",
         "__init__",
     ],

@@ -2,25 +2,24 @@
 
 An engine reads every row once and in any order, and converts each entry independently. It adds up the integers that a
 pure function returns for each block. So every engine, and every partition into blocks, gives the same sums as one array
-in memory. The simplest engine reads a lazy frame of polars in batches.
+in memory.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpstats.data.columns import check_kind, kind_of
+from dpstats.data.columns import check_kind, distinct
 from dpstats.data.rows import as_float64, rows_of
 from dpstats.data.schema import Schema
 from dpstats.data.source import Source
-from dpstats.data.tables import Integers, Rows, Sums, Table, added
+from dpstats.data.tables import Integers, Rows, Sums, Table
 from dpstats.errors import InvalidData
 
 Beside = str | tuple[str, ...] | None
@@ -90,8 +89,8 @@ class Engine(Source):
     def read(self, schema: Schema, given: Mapping[str, Any] | None = None) -> Rows:
         if schema.ordered:
             raise InvalidData(
-                "X must be in memory for an estimator that uses the order of the rows: a relation, a file, a lazy "
-                "frame and a Dask collection have none"
+                "X must be in memory for an estimator that uses the order of the rows: relations, files, lazy "
+                "frames and rows of a cluster have none"
             )
         if schema.counted:
             raise InvalidData("X must be in memory: a histogram, one count for each point of the universe")
@@ -120,6 +119,11 @@ class Engine(Source):
     def collect(self, keep: Callable[[Part], Any]) -> None:
         """Pass all parts to a function that stores them, in this process."""
         self.total(keep)
+
+    def check_count(self, n: int) -> None:
+        """Raise an error if the number of rows that were read differs from the counted number."""
+        if n != self.shape[0]:
+            raise InvalidData("X must have as many rows whenever it is read: it changed meanwhile")
 
     def aggregates(self, expressions: Sequence[str], of: Sequence[str]) -> list[int] | None:
         """Return the integers that SQL aggregates give; None from engines that do not speak SQL.
@@ -163,7 +167,7 @@ class Stream(Rows):
         self._engine.collect(keep)
         X = np.concatenate([part.X for part in parts])
         columns = zip(*(part.beside for part in parts), strict=True)
-        return _AsTable(self._schema, self.names, _nothing).table(Part(X, list(map(_chained, columns))))
+        return _AsTable(self._schema, self.names, _nothing).table(Part(X, list(map(_concatenate, columns))))
 
     def aggregates(self, expressions: Sequence[str], of: Sequence[str]) -> list[int] | None:
         return self._engine.aggregates(expressions, of)
@@ -197,12 +201,19 @@ class _AsTable:
         return Table(X, **beside, names=self.names)
 
 
-def _chained(columns: Sequence[Any]) -> Any:
+def _concatenate(columns: Sequence[Any]) -> Any:
     """Return the entries of a column of all parts: as one array of their type, or as a list of their kind."""
     if all(isinstance(column, np.ndarray) and column.dtype == columns[0].dtype for column in columns):
         return np.concatenate(columns)
-    kind = type(columns[0]) if isinstance(columns[0], list) else list
-    return kind(entry for column in columns for entry in column)
+    if isinstance(columns[0], list):
+        return type(columns[0])(entry for column in columns for entry in column)
+    return [entry for column in columns for entry in _items(column)]
+
+
+def _items(column: Any) -> Sequence[Any]:
+    """Return the entries of a column of a data frame as a reader of rows in memory does."""
+    values, where = distinct("X", column)
+    return values if where is None else [values[place] for place in where]
 
 
 def names_of(beside: Beside) -> tuple[str, ...]:
@@ -231,96 +242,46 @@ def refusal() -> InvalidData:
     return InvalidData("X must be rows that can be read; read them without dpstats to see why they cannot")
 
 
-_ENTRIES = 1 << 20  # of a batch
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class LazyRows(Engine):
-    """Rows of a lazy frame; each pass runs its query again.
-
-    Attributes
-    ----------
-    frame : polars.LazyFrame
-    columns : list of str
-    beside : tuple of str
-    """
-
-    frame: Any
-    columns: list[str]
-    beside: tuple[str, ...] = ()
-
-    @cached_property
-    def shape(self) -> tuple[int, int]:
-        import polars
-
-        counted = _run(lambda: self.frame.select(polars.len()).collect().item())
-        return int(counted), len(self.columns)
-
-    def having(self, columns: Sequence[str] | None, beside: Beside = None) -> LazyRows:
-        chosen, others = chosen_columns(list(self._schema), columns, beside)
-        return replace(self, columns=chosen, beside=others)
-
-    def kind(self, name: Any) -> str | None:
-        import polars
-
-        return kind_of(polars.Series([], dtype=self._schema[name]))
-
-    @cached_property
-    def _schema(self) -> Any:
-        return _run(self.frame.collect_schema)
-
-    def total(self, work: Work) -> dict[str, Integers]:
-        others = self.beside
-        wanted = list(dict.fromkeys([*self.columns, *others])) or list(self._schema)[:1]
-        size = max(1, _ENTRIES // max(1, len(wanted)))
-        batches = iter(_run(lambda: self.frame.select(wanted).collect_batches(chunk_size=size)))
-        total: dict[str, Integers] = {}
-        seen = 0
-        while True:
-            batch = _run(lambda: next(batches, None))
-            if batch is None and seen:
-                break
-            if batch is None:
-                batch = _run(lambda: self.frame.select(wanted).head(0).collect())
-            seen += len(batch)
-            X = (
-                as_float64(_numbers(batch.select(self.columns)))
-                if self.columns
-                else np.empty((len(batch), 0))
-            )
-            added(total, work(Part(X, [batch[name] for name in others])))
-            if not len(batch) and not seen:
-                break
-        if seen != self.shape[0]:
-            raise InvalidData("X must have as many rows whenever it is read: it changed meanwhile")
-        return total
-
-
-def of_lazy_frame(frame: Any) -> LazyRows:
-    """Return the rows of a lazy frame."""
-    if not hasattr(frame, "collect_batches"):
-        raise InvalidData(
-            "X must be a lazy frame that polars can read in batches (polars 1.34 or newer). Collect the frame, or "
-            "write it as a Parquet file and give the path."
-        )
-    return LazyRows(frame, list(_run(frame.collect_schema)))
-
-
-def _numbers(frame: Any) -> Any:
-    X = rows_of(frame)
-    if X.dtype.kind not in "fiub":
-        raise InvalidData("X must be a 2-d table of numbers")
-    return X
-
-
-def _run(ask: Any) -> Any:
-    """Run a query of polars. Replace its errors, because their messages may quote data."""
+def run_query(query: Callable[[], Any]) -> Any:
+    """Return the result of a query to another library. Replace its errors, because their messages may quote data."""
     failed = False
     try:
-        return ask()
+        return query()
     except (InvalidData, MemoryError):
         raise
     except Exception:
         failed = True
     if failed:
         raise refusal()
+
+
+def read_numbers(frame: Any) -> NDArray[np.float64]:
+    """Return the rows of a data frame of numbers, which may have no columns."""
+    X = rows_of(frame) if frame.shape[1] else np.empty((len(frame), 0))
+    if getattr(X, "ndim", 0) != 2 or X.dtype.kind not in "fiub":
+        raise InvalidData("X must be a 2-d table of numbers")
+    return as_float64(X)  # type: ignore[no-any-return]
+
+
+N_ROWS = "\0number of rows"
+"""Name of the count of rows among the sums of a part. No stage has a name with this character."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A function of some rows, together with their number."""
+
+    work: Work
+
+    def __call__(self, part: Part) -> dict[str, Any]:
+        return {**self.work(part), **count_rows(part)}
+
+
+def count_rows(part: Part) -> dict[str, Any]:
+    """Return the number of rows."""
+    return {N_ROWS: np.int64(len(part.X))}
+
+
+def return_rows(part: Part) -> Part:
+    """Return the rows."""
+    return part

@@ -12,14 +12,24 @@ from typing import Any
 
 import numpy as np
 
-from dpstats.data.batches import Beside, Engine, Part, Work, chosen_columns, refusal
-from dpstats.data.rows import as_float64, rows_of
+from dpstats.data.batches import (
+    N_ROWS,
+    Beside,
+    Counted,
+    Engine,
+    Part,
+    Work,
+    chosen_columns,
+    count_rows,
+    read_numbers,
+    refusal,
+    return_rows,
+)
 from dpstats.data.schema import Schema
 from dpstats.data.tables import Integers, added
 from dpstats.errors import InvalidData
 
 _FAN = 8  # partial sums that one task adds up
-_N_ROWS = "\0number of rows"  # no stage has a name with this character
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,7 +52,7 @@ class DaskRows(Engine):
         d = self.collection.shape[1] if self.columns is None else len(self.columns)
         if self.columns is None and not np.isnan(self.collection.shape[0]):
             return int(self.collection.shape[0]), int(d)
-        n = int(_run(self._tasks(_count))[_N_ROWS])
+        n = int(_run(self._tasks(count_rows))[N_ROWS])
         return n, int(d)
 
     def size(self, schema: Schema) -> tuple[int, int] | None:
@@ -57,15 +67,13 @@ class DaskRows(Engine):
         return replace(self, columns=chosen, beside=others)
 
     def total(self, work: Work) -> dict[str, Integers]:
-        found = _run(self._tasks(_Counted(work)))
-        if int(found.pop(_N_ROWS)) != self.shape[0]:
-            raise InvalidData("X must have as many rows whenever it is read: it changed meanwhile")
+        found = _run(self._tasks(Counted(work)))
+        self.check_count(int(found.pop(N_ROWS)))
         return found
 
     def collect(self, keep: Callable[[Part], Any]) -> None:
-        parts = _computed(self._tasks(_itself))
-        if sum(len(part.X) for part in parts) != self.shape[0]:
-            raise InvalidData("X must have as many rows whenever it is read: it changed meanwhile")
+        parts = _compute(self._tasks(return_rows))
+        self.check_count(sum(len(part.X) for part in parts))
         for part in parts:
             keep(part)
 
@@ -79,38 +87,11 @@ class DaskRows(Engine):
         return [task(work, block, self.columns, self.beside) for block in blocks]
 
 
-@dataclass(frozen=True)
-class _Counted:
-    """A function together with a count of the rows that it reads."""
-
-    work: Work
-
-    def __call__(self, part: Part) -> dict[str, Any]:
-        return {**self.work(part), **_count(part)}
-
-
-def _count(part: Part) -> dict[str, Any]:
-    return {_N_ROWS: np.int64(len(part.X))}
-
-
-def _itself(part: Part) -> Part:
-    return part
-
-
 def _on_block(work: Work, block: Any, columns: list[str] | None, beside: tuple[str, ...]) -> Any:
     """Return the sums of one partition."""
     if columns is None:
-        return work(Part(_numbers(block)))
-    others = [block[name] for name in beside]
-    # pandas treats a frame without columns as sparse.
-    return work(Part(_numbers(block[columns]) if columns else np.empty((len(block), 0)), others))
-
-
-def _numbers(block: Any) -> Any:
-    X = rows_of(block)
-    if getattr(X, "ndim", 0) != 2 or X.dtype.kind not in "fiub":
-        raise InvalidData("X must be a 2-d table of numbers")
-    return as_float64(X)
+        return work(Part(read_numbers(block)))
+    return work(Part(read_numbers(block[columns]), [block[name] for name in beside]))
 
 
 def _sum(parts: Sequence[Any]) -> Any:
@@ -126,10 +107,10 @@ def _run(tasks: list[Any]) -> dict[str, Any]:
     plus = delayed(_sum, pure=True)
     while len(tasks) > 1 or not tasks:
         tasks = [plus(tasks[i : i + _FAN]) for i in range(0, len(tasks), _FAN)] or [plus([])]
-    return dict(_computed(tasks)[0])
+    return dict(_compute(tasks)[0])
 
 
-def _computed(tasks: list[Any]) -> tuple[Any, ...]:
+def _compute(tasks: list[Any]) -> tuple[Any, ...]:
     """Return the results of tasks, or raise an error if rows cannot be read."""
     from dask.base import compute
 
@@ -143,13 +124,13 @@ def _computed(tasks: list[Any]) -> tuple[Any, ...]:
     raise failed
 
 
-def of_array(array: Any) -> DaskRows:
+def open_array(array: Any) -> DaskRows:
     """Return the rows of a dask array."""
     if array.ndim != 2:
         raise InvalidData(f"X must be a 2-d table (n_samples, n_features), got {array.ndim} dimension(s)")
     return DaskRows(array, None)
 
 
-def of_frame(frame: Any) -> DaskRows:
+def open_frame(frame: Any) -> DaskRows:
     """Return the rows of a dask data frame."""
     return DaskRows(frame, [str(name) for name in frame.columns])

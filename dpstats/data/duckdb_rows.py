@@ -122,8 +122,7 @@ class DuckRows(Engine):
             added(total, work(part))
         if not total:
             added(total, work(Part(np.empty((0, len(self.columns))), self._others([[]] * len(expressions)))))
-        if seen != self.shape[0]:
-            raise InvalidData("X must have as many rows whenever it is read: it changed meanwhile")
+        self.check_count(seen)
         return total
 
     def _beside(self, name: str) -> list[str]:

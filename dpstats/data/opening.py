@@ -78,18 +78,41 @@ def _duckdb(X: Any) -> Source | None:
 def _dask(X: Any) -> Source | None:
     if not hasattr(X, "to_delayed"):
         return None
-    from dpstats.data.dask_rows import of_array, of_frame
+    from dpstats.data.dask_rows import open_array, open_frame
 
-    return of_frame(X) if hasattr(X, "columns") else of_array(X)
+    return open_frame(X) if hasattr(X, "columns") else open_array(X)
 
 
 def _polars(X: Any) -> Source | None:
     if not hasattr(X, "collect_schema") or not hasattr(X, "collect"):
         return None
-    from dpstats.data.batches import of_lazy_frame
+    from dpstats.data.lazy_rows import open_lazy_frame
 
-    return of_lazy_frame(X)
+    return open_lazy_frame(X)
 
 
-for _library, _opener in (("duckdb", _duckdb), ("dask", _dask), ("polars", _polars)):
+def _ibis(X: Any) -> Source | None:
+    if not hasattr(X, "to_pyarrow_batches") or not hasattr(X, "columns"):
+        return None
+    from dpstats.data.lazy_rows import open_ibis_table
+
+    return open_ibis_table(X)
+
+
+def _spark(X: Any) -> Source | None:
+    frame = X.to_spark() if hasattr(X, "to_spark") else X  # pandas on Spark
+    if not hasattr(frame, "mapInArrow"):
+        return None
+    from dpstats.data.spark_rows import open_spark_frame
+
+    return open_spark_frame(frame)
+
+
+for _library, _opener in (
+    ("duckdb", _duckdb),
+    ("dask", _dask),
+    ("polars", _polars),
+    ("ibis", _ibis),
+    ("pyspark", _spark),
+):
     register(_library, _opener)

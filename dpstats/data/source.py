@@ -95,8 +95,8 @@ class Source(ABC):
             return replace(schema, beside=beside).resolve(self.names), {}
         if not self.ordered:
             raise InvalidData(
-                "y must be the name of a column of X where X is a relation, a file, a lazy frame or a Dask data frame: "
-                "their rows have no order that another container could follow"
+                "y must be the name of a column of X where X is a relation, a file, a lazy frame, or a data frame of "
+                "Dask or Spark: their rows have no order that another container could follow"
             )
         return schema.resolve(self.names), self._entries_given(open_columns, y)
 

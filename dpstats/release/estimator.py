@@ -113,11 +113,11 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         ----------
         X : array-like of shape (n_samples, n_features), or container of rows
             Private rows: an array, a list of rows, or a data frame of pandas, polars (also lazy) or pyarrow. Also a
-            DuckDB relation, the path of a Parquet or CSV file, or a Dask array or frame. One column may be 1-d. The
-            number of rows and the column names are public. Labeled bounds choose columns by their names.
+            DuckDB relation, the path of a Parquet or CSV file, a Dask array or frame, or a Spark data frame. One
+            column may be 1-d. The number of rows and column names are public. Labeled bounds choose columns by name.
         y : sequence of length n_samples, or column name, optional
             Private: the outcome, label or unit of each row, for estimators that need one; others ignore it. In a
-            database, a file or a Dask collection it is the name of a column of X.
+            database, a file or a cluster it is the name of a column of X.
 
         Returns
         -------

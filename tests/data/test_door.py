@@ -21,6 +21,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from dpstats.covariance import HotellingTest, PrivateCovariance, PrivatePCA
@@ -42,6 +43,7 @@ from dpstats.regression import (
     SufficientStatisticsRegression,
 )
 from dpstats.regression.rows import Centre
+from tests.data.spark import cut
 
 NAN, INF, LARGEST = math.nan, math.inf, sys.float_info.max
 N = 12
@@ -173,6 +175,7 @@ CONTAINERS: dict[str, Callable[[Case], list[Any]]] = {
     "polars column": lambda c: [frame["a"] for frame in polars(c.entries)],
     "lazy": lambda c: [frame.lazy() for frame in polars(c.entries)],
     "DuckDB": lambda c: relations(c.entries),
+    "Spark": lambda c: [cut(frame.to_arrow(), 5) for frame in polars(c.entries)],
     "Dask": lambda c: typed(c.entries, c.dtypes[:1], lambda array: da.from_array(array, chunks=(5, 1))),
 }
 
@@ -397,6 +400,7 @@ WIDE: dict[str, Callable[[pd.DataFrame], Any]] = {
     "polars": pl.from_pandas,
     "lazy": lambda frame: pl.from_pandas(frame).lazy(),
     "DuckDB": CONNECTION.from_df,
+    "Spark": lambda frame: cut(pa.Table.from_pandas(frame), 5),
     "Dask": lambda frame: da.from_array(frame.to_numpy(), chunks=(5, 1)).to_dask_dataframe(list(frame)),
 }
 CHOSEN: dict[str, Schema] = {
@@ -426,7 +430,7 @@ def test_chosen_columns_are_those_of_a_table_without_the_others(container: str, 
         np.testing.assert_array_equal(rows.whole().y, frame[schema.beside[0].name])
 
 
-@pytest.mark.parametrize("container", ["lazy", "DuckDB", "Dask", "file"])
+@pytest.mark.parametrize("container", ["lazy", "DuckDB", "Dask", "Spark", "file"])
 def test_rows_without_an_order_are_refused_where_the_order_counts(container: str, tmp_path: Path) -> None:
     frame = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 3)), columns=["a", "b", "c"])
     path = tmp_path / "rows.csv"

@@ -1,0 +1,180 @@
+"""Rows of a Spark data frame: one row of exact sums for each partition.
+
+Spark runs a lost task again, and it returns the same integers: a task returns its sums as a row, and changes nothing
+else. Tasks raise no error, because Spark writes errors to its logs. Budgets are charged outside of tasks.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dpstats import __version__
+from dpstats.data.batches import (
+    N_ROWS,
+    Beside,
+    Counted,
+    Engine,
+    Part,
+    Work,
+    chosen_columns,
+    count_rows,
+    read_numbers,
+    return_rows,
+    run_query,
+)
+from dpstats.data.tables import Integers, added
+from dpstats.errors import InvalidData
+
+_FAN = 64  # rows of sums that the driver adds up
+_RESULT = "result binary"
+_KINDS = {
+    **dict.fromkeys(["boolean", "byte", "short", "integer", "long", "float", "double", "decimal"], "number"),
+    **dict.fromkeys(["string", "varchar", "char"], "text"),
+    **dict.fromkeys(["date", "timestamp", "timestamp_ntz"], "time"),
+    "binary": "bytes",
+}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SparkRows(Engine):
+    """Rows of a Spark data frame. Every pass computes the frame again, unless its owner has persisted it.
+
+    Attributes
+    ----------
+    frame : pyspark.sql.DataFrame
+    columns : list of str
+    beside : tuple of str
+    """
+
+    frame: Any
+    columns: list[str]
+    beside: tuple[str, ...] = ()
+
+    @cached_property
+    def _counts(self) -> list[int]:
+        """The number of rows of each partition."""
+        return [int(found[N_ROWS]) for found in self._results(count_rows, counting=True)]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return sum(self._counts), len(self.columns)
+
+    def having(self, columns: Sequence[str] | None, beside: Beside = None) -> SparkRows:
+        chosen, others = chosen_columns([field.name for field in self.frame.schema.fields], columns, beside)
+        if any(self.kind(name) != "number" for name in chosen):
+            raise InvalidData("X must be a 2-d table of numbers")
+        return replace(self, columns=chosen, beside=others)
+
+    def kind(self, name: Any) -> str | None:
+        kinds = {field.name: field.dataType.typeName() for field in self.frame.schema.fields}
+        return _KINDS.get(kinds[name])
+
+    def total(self, work: Work) -> dict[str, Integers]:
+        total: dict[str, Integers] = {}
+        for found in self._results(Counted(work), grouped=len(self._counts) > _FAN):
+            added(total, found)
+        self.check_count(int(total.pop(N_ROWS, 0)))
+        return total
+
+    def collect(self, keep: Callable[[Part], Any]) -> None:
+        parts = self._results(return_rows)
+        self.check_count(sum(len(part.X) for part in parts))
+        for part in parts:
+            keep(part)
+
+    def _results(self, work: Any, *, counting: bool = False, grouped: bool = False) -> list[Any]:
+        """Return the results of each partition that has rows, or of several together."""
+        wanted = [] if counting else [*self.columns, *self.beside]
+        numbers = 0 if counting else len(self.columns)
+        rows = self._select(wanted).mapInArrow(_Task(work, numbers), _RESULT)
+        if grouped:
+            rows = rows.repartition(_FAN).mapInArrow(_sum, _RESULT)
+        found = [_read_result(row[0]) for row in run_query(rows.collect)]
+        return found or [work(Part(np.empty((0, numbers)), [[] for _ in wanted[numbers:]]))]
+
+    def _select(self, names: list[str]) -> Any:
+        """Return the frame of some columns, named by their positions: Spark ignores the case of names."""
+        given = [field.name for field in self.frame.schema.fields]
+        # A partition without columns has no batches, so that its rows are counted by its first column.
+        places = [given.index(name) for name in names] or [0]
+        renamed = self.frame.toDF(*(f"c{place}" for place in range(len(given))))
+        return renamed.selectExpr(*(f"c{place} AS d{j}" for j, place in enumerate(places)))
+
+
+@dataclass(frozen=True)
+class _Task:
+    """Work on the batches of a partition: the columns of numbers first, then the others."""
+
+    work: Work
+    numbers: int
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        return _answer(lambda: self._total(batches))
+
+    def _total(self, batches: Iterable[Any]) -> list[Any]:
+        import pyarrow
+
+        table = pyarrow.Table.from_batches
+        parts = (self.work(self._part(table([batch]))) for batch in batches if batch.num_rows)
+        return _together(parts)
+
+    def _part(self, table: Any) -> Part:
+        names = table.column_names
+        X = read_numbers(table.select(names[: self.numbers]))
+        return Part(X, [table[name] for name in names[self.numbers :]])
+
+
+def _sum(batches: Iterable[Any]) -> Iterator[Any]:
+    """Add up the results of several partitions."""
+    return _answer(lambda: _together(_read_result(row) for batch in batches for row in batch[0].to_pylist()))
+
+
+def _together(results: Iterable[Any]) -> list[Any]:
+    """Return the sum of all sums, or all parts, as a list. It is empty if there are none."""
+    total: dict[str, Integers] = {}
+    parts: list[Any] = []
+    for found in results:
+        if isinstance(found, Part):
+            parts.append(found)
+        else:
+            added(total, found)
+    return [*parts, *([total] if total else [])]
+
+
+def _answer(result: Callable[[], list[Any]]) -> Iterator[Any]:
+    """Return one row for each result, or a single row that refuses."""
+    import pyarrow
+
+    rows: list[tuple[str, Any]]
+    try:
+        rows = [("found", found) for found in run_query(result)]
+    except InvalidData as error:
+        rows = [("refused", error.args)]
+    cells = [pickle.dumps((__version__, *row)) for row in rows]
+    yield pyarrow.RecordBatch.from_arrays([pyarrow.array(cells, pyarrow.binary())], ["result"])
+
+
+def _read_result(cell: bytes) -> Any:
+    """Return a result of a worker, or raise its error."""
+    version, kind, found = pickle.loads(bytes(cell))
+    if version != __version__:
+        raise InvalidData(
+            f"X must be read by workers of Spark with this version of dpstats ({__version__}), got {version}. Install "
+            "the same version on all workers."
+        )
+    if kind == "refused":
+        raise InvalidData(*found)
+    return found
+
+
+def open_spark_frame(frame: Any) -> SparkRows:
+    """Return the rows of a Spark data frame."""
+    if frame.isStreaming:
+        raise InvalidData("X must be a Spark data frame of finitely many rows, got a stream")
+    return SparkRows(frame, [field.name for field in frame.schema.fields])
