@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpstats.covariance import HotellingTest
-from dpstats.covariance.ball_products import SIGNED_WEIGHT, Extension
+from dpstats.covariance.ball_products import SIGNED_WEIGHT, Extension, _integer_rows
 from dpstats.covariance.hotelling import STAGE, last_extension
 
 ONE, TWO = Extension(3, 0.5, 0.0, 18), Extension(3, math.sqrt(0.15), 1.0, 18)
@@ -95,3 +95,11 @@ def test_the_stated_noise_is_that_of_releases(groups: list[int] | None) -> None:
             assert np.asarray(drawn).std() == pytest.approx(stated, rel=0.06)
     if found.signed_products is not None:
         assert found.signed_products[..., 0, 1].std() == pytest.approx(found.signed_products_std, rel=0.06)
+
+
+@pytest.mark.parametrize("steps", [3, 16, 1000])
+def test_a_row_that_is_not_inside_the_ball_counts_as_zero(steps: int) -> None:
+    rows = np.random.default_rng(0).normal(size=(50, 3))
+    rows[:4] = [[np.nan, 1, 0], [np.inf, 0, 0], [-np.inf, np.inf, 1], [1e308, 1e308, -1e308]]
+    found = _integer_rows(rows, steps)
+    assert np.all((found**2).sum(axis=1) <= steps**2) and np.all(found[:3] == 0)

@@ -58,6 +58,9 @@ def test_directions_and_means_are_those_of_the_rows() -> None:
     np.testing.assert_allclose(made.components_ @ made.components_.T, np.eye(2), atol=1e-12)
     np.testing.assert_allclose(made.mean_, 1.0, atol=0.1)
     np.testing.assert_allclose(made.explained_variance_, SPREAD[:2] ** 2, rtol=0.1)
+    # Noise adds at most two fifths to the width of the interval of normal rows.
+    interval, normal = made.confidence_interval(), 1.96 * np.sqrt(2 / 30_000) * SPREAD[:2] ** 2
+    assert np.all(interval.high - interval.low < 2 * 1.4 * normal)
     assert np.all(made.noise_std_ < made.standard_error_)
 
 

@@ -190,3 +190,7 @@ def test_rows_far_away_give_no_warning(model: PrivateLinearRegression) -> None:
     # A warning would tell that such a row is there; warnings are errors here.
     far = pd.DataFrame([[1.7e308] * 3] * 2, columns=["age", "dose", "weight"])
     assert model.predict(far * np.sign(model.coef_)).shape == (2,)
+    X = np.random.default_rng(0).uniform(-1, 1, size=(2000, 1))
+    steep = PrivateLinearRegression(x_bounds=(-1, 1), y_bounds=(-40, 40), random_state=0).fit(X, 30 * X[:, 0])
+    assert steep.predict([[1.7e308], [0.0]])[0] == np.inf
+    assert np.isfinite(steep.score([[1.7e308]] * 30, [0.0] * 30))

@@ -66,6 +66,12 @@ def test_runs_that_part_say_where() -> None:
     session = session_of(PLAN, noise_source(short)).open()
     session.add("sum", np.array([5, 7]))
     assert "'count', the other asks for no further stage" in short.finish()
+    skipped = Witness()
+    session = session_of(PLAN, noise_source(skipped)).open()
+    session.skip("sum", "enough")
+    session = session_of(PLAN, noise_source(skipped.again())).open()
+    with pytest.raises(Diverged, match="leaves stage 'sum' out, the other releases it"):
+        session.add("sum", np.array([5, 7]))
     longer = Witness(0, ())
     with pytest.raises(Diverged, match="no further stage, the other asks for stage 'laplace 1'"):
         longer.laplace(1.0, sensitivity=1.0)

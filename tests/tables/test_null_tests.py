@@ -113,6 +113,17 @@ def test_levels(shape: tuple[int, ...], n: int, epsilon: float, margin: list[flo
         assert np.mean(np.array(naive) <= 0.05) > 0.06 + 5 * error
 
 
+def test_the_larger_pvalue_of_both_bootstraps_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    noise, rng = CountNoise("gaussian", 14.0), np.random.default_rng(3)
+    tables = [rng.multinomial(200, [0.7, 0.1, 0.1, 0.1]) + rng.normal(0, 14, 4) for _ in range(8)]
+    cells = [cells_of(table.reshape(2, 2), 200.0, noise) for table in tables]
+    both = np.array([independence_pvalue(each, 499)[1] for each in cells])
+    monkeypatch.setattr("dpstats.tables.null_tests.concentrated", lambda margin, total, std: margin)
+    released = np.array([independence_pvalue(each, 499)[1] for each in cells])
+    # Concentrated margins have the larger p-value here. Four standard deviations of a simulation are 0.09.
+    assert np.all(both >= released - 0.09) and np.mean(both - released) > 0.05
+
+
 def test_dependence_is_seen() -> None:
     rng, noise = np.random.default_rng(6), CountNoise("laplace", 4.0)
     shares = np.array([[0.35, 0.15], [0.15, 0.35]])

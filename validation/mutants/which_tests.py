@@ -38,6 +38,10 @@ WIDER = {
         f"{CONFORMANCE}/test_replay.py",
         CONFORMANCE,
     ],
+    "covariance": [
+        f"{CONFORMANCE} -k {word}" for word in ("covariance", "Hotelling", "components", "correlation")
+    ],
+    "statistic": [f"{CONFORMANCE} -k statistic"],
     "queries": [f"{CONFORMANCE} -k construction", f"{CONFORMANCE} -k online", f"{CONFORMANCE} -k workload"],
     "sensitivity": [f"{CONFORMANCE} -k median", "tests/sql"],
     "sql": [f"{CONFORMANCE} -k SQL"],
