@@ -390,7 +390,7 @@ INSIDE = {
         "pictures",
         "__init__",
     ],
-    "regression.formula": ["expressions", "declared", "coding", "model", "source", "__init__"],
+    "regression.formula": ["expressions", "declared", "splines", "coding", "model", "source", "__init__"],
     "identity": [
         "whitening",
         "signs",

@@ -15,6 +15,7 @@ from dpstats.data.levels import Categories
 from dpstats.errors import InvalidParameter
 from dpstats.regression.formula.declared import Declared, Table, listed
 from dpstats.regression.formula.expressions import Span, applied, evaluate, expression
+from dpstats.regression.formula.splines import Spline, SplineColumn, spline_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +26,10 @@ class Number:
     source: str
 
     @property
-    def is_column(self) -> bool:
-        return isinstance(expression(self.source), ast.Name)
+    def column(self) -> str | None:
+        """The name of the column, or None for an expression."""
+        tree = expression(self.source)
+        return tree.id if isinstance(tree, ast.Name) else None
 
     def of(self, table: Table) -> Span:
         return evaluate(expression(self.source), table.number)
@@ -64,9 +67,9 @@ class Factor:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A product of numbers and indicators."""
+    """A product of numbers, basis functions and indicators."""
 
-    parts: tuple[Number | Indicator, ...]
+    parts: tuple[Number | SplineColumn | Indicator, ...]
 
     @property
     def text(self) -> str:
@@ -87,20 +90,31 @@ def columns_of(terms: list[Any], declared: Declared) -> list[Column]:
     spanned: set[tuple[frozenset[str], frozenset[str]]] = set()
     for term in terms:
         parts = [part_of(factor, declared) for factor in term.factors if factor.expr != "1"]
-        numbers = frozenset(part.text for part in parts if isinstance(part, Number))
+        numbers = frozenset(part.text for part in parts if not isinstance(part, Factor))
         factors = {part.name: part for part in parts if isinstance(part, Factor)}
         subsets = [some for size in range(len(factors) + 1) for some in itertools.combinations(factors, size)]
         new = [subset for subset in subsets if (numbers, frozenset(subset)) not in spanned]
         spanned |= {(numbers, frozenset(subset)) for subset in new}
         for coding in _joined(new) if parts else []:
-            choices: list[Sequence[Number | Indicator]] = [
-                [part] if isinstance(part, Number) else part.indicators(coding[part.name])
+            choices = [
+                _columns_of_part(part, coding)
                 for part in parts
-                if isinstance(part, Number) or (part.name in coding and part is factors[part.name])
+                if not isinstance(part, Factor) or (part.name in coding and part is factors[part.name])
             ]
             # The levels of the first factor change fastest.
             columns += [Column(choice[::-1]) for choice in itertools.product(*reversed(choices))]
     return columns
+
+
+def _columns_of_part(
+    part: Number | Spline | Factor, coding: dict[str, bool]
+) -> Sequence[Number | SplineColumn | Indicator]:
+    match part:
+        case Factor():
+            return part.indicators(coding[part.name])
+        case Spline():
+            return part.columns
+    return [part]
 
 
 def _joined(subsets: Iterable[tuple[str, ...]]) -> list[dict[str, bool]]:
@@ -118,8 +132,8 @@ def _joined(subsets: Iterable[tuple[str, ...]]) -> list[dict[str, bool]]:
         long |= dict.fromkeys(more, True)
 
 
-def part_of(factor: Any, declared: Declared) -> Number | Factor:
-    """Return a formulaic factor, that is anything multiplied in a term, as a number or a factor."""
+def part_of(factor: Any, declared: Declared) -> Number | Spline | Factor:
+    """Return a formulaic factor, that is anything multiplied in a term, as a number, a spline or a factor."""
     text, kind = factor.expr, factor.eval_method.value
     if kind == "literal":
         raise InvalidParameter(f"formula must have no numbers but 0 and 1 outside of I(), got {text}")
@@ -134,6 +148,8 @@ def part_of(factor: Any, declared: Declared) -> Number | Factor:
                     f"levels must have the categories of {name!r}, got levels of {listed(levels)}"
                 )
             return Factor(text, name, levels[name].values, _reference(coding, levels[name]))
+        case ast.Call(func=ast.Name(id="bs")) as call:
+            return spline_of(text, call)
     return Number(text, source)
 
 

@@ -1,8 +1,8 @@
 """Expressions of columns with declared bounds: their values row by row, and an interval that contains these values.
 
 To bound a function, evaluate it at the endpoints of its arguments' intervals and at their points nearest to zero.
-This is sufficient because every supported function is monotone on either side of zero. If it is infinite or undefined
-anywhere, it is so at one of these points.
+This is sufficient because every supported function is monotone in each argument on either side of zero. If it is
+infinite or undefined anywhere, it is so at one of these points. A condition is the number 1 or 0, with an interval.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Span:
 
 
 def expression(source: str) -> ast.expr:
-    """Parse a Python expression in which backquotes may enclose the name of a column."""
+    """Parse a Python expression in which backquotes, or ``Q("...")``, may enclose the name of a column."""
     stand_in = "name"
     while stand_in in source:
         stand_in += "_"
@@ -53,7 +53,17 @@ def expression(source: str) -> ast.expr:
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
             node.id = quoted.get(node.id, node.id)
-    return tree
+    return _Quotes().visit(tree)  # type: ignore[no-any-return]
+
+
+class _Quotes(ast.NodeTransformer):
+    """Replace ``Q("name")`` by the column of this name."""
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        match self.generic_visit(node):
+            case ast.Call(func=ast.Name(id="Q"), args=[ast.Constant(value=str(name))], keywords=[]):
+                return ast.Name(name)
+        return node
 
 
 def evaluate(tree: ast.expr, column: Callable[[str], Span]) -> Span:
@@ -78,6 +88,20 @@ def _evaluate(node: ast.expr, column: Callable[[str], Span]) -> Span:
             return Span(value, value, np.array(value))
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             function, arguments = np.negative, [operand]
+        case ast.UnaryOp(op=ast.Invert(), operand=operand) if _is_condition(operand):
+            function, arguments = _negate, [operand]
+        case ast.BinOp(left=left, op=operation, right=right) if type(operation) in _LOGICAL:
+            if not (_is_condition(left) and _is_condition(right)):
+                raise InvalidParameter(_refusal(node))
+            function, arguments = _LOGICAL[type(operation)], [left, right]
+        case ast.Compare(left=left, ops=[ast.Eq() | ast.NotEq() as comparison], comparators=[right]):
+            both = [ast.Compare(left, [one], [right]) for one in (ast.LtE(), ast.GtE())]
+            equal = applied(ast.unparse(node), np.minimum, *(_evaluate(one, column) for one in both))
+            return equal if isinstance(comparison, ast.Eq) else applied(ast.unparse(node), _negate, equal)
+        case ast.Compare(left=left, ops=[comparison], comparators=[right]) if (
+            type(comparison) in _COMPARISONS
+        ):
+            function, arguments = _COMPARISONS[type(comparison)], [left, right]
         case ast.BinOp(left=base, op=ast.Pow(), right=ast.Constant(value=exponent)):
             power = check_integer("a power in formula", exponent, at_least=1, at_most=20)
             # Multiply repeatedly: products round in one way only, and no library's pow promises this.
@@ -86,6 +110,12 @@ def _evaluate(node: ast.expr, column: Callable[[str], Span]) -> Span:
             function, arguments = _OPERATIONS[type(operation)], [left, right]
         case ast.Call(func=called, args=[argument], keywords=[]) if _name(called) in _FUNCTIONS:
             function, arguments = _FUNCTIONS[_name(called)], [argument]
+        case ast.Call(func=called, args=[left, right], keywords=[]) if _name(called) in _FUNCTIONS_OF_TWO:
+            function, arguments = _FUNCTIONS_OF_TWO[_name(called)], [left, right]
+        case ast.Call(func=called, args=[condition, yes, no], keywords=[]) if _name(called) == "where":
+            if not _is_condition(condition):
+                raise InvalidParameter(_refusal(node))
+            function, arguments = _choose, [condition, yes, no]
         case _:
             raise InvalidParameter(_refusal(node))
     # Clip the result, because exp and log may round a number out of the interval.
@@ -106,6 +136,26 @@ def applied(text: str, function: Callable[..., Any], *spans: Span) -> Span:
     return Span(min(ends) + 0.0, max(ends) + 0.0, np.clip(values, -_LARGEST, _LARGEST))
 
 
+def _is_condition(node: ast.expr) -> bool:
+    match node:
+        case ast.Compare() | ast.UnaryOp(op=ast.Invert()) | ast.BinOp(op=ast.BitAnd() | ast.BitOr()):
+            return True
+    return False
+
+
+def _compare(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return a comparison as a number: 1 if it holds, 0 if not, NaN if a side is missing."""
+    return lambda left, right: np.where(np.isnan(left) | np.isnan(right), np.nan, function(left, right))
+
+
+def _choose(condition: Any, where_true: Any, where_false: Any) -> Any:
+    return np.where(np.isnan(condition), np.nan, np.where(condition != 0, where_true, where_false))
+
+
+def _negate(condition: Any) -> Any:
+    return 1.0 - condition
+
+
 def _name(function: ast.expr) -> str:
     return ast.unparse(function).removeprefix("np.")
 
@@ -115,28 +165,47 @@ def _refusal(node: ast.expr) -> str:
     if name in _OF_ALL_ROWS:
         return (
             f"formula must not have {name}(), which would be made of all rows, which are private: write it with "
-            f"public numbers, as I((x - 40) / 10), got {text}"
+            f"public numbers, as I((x - 40) / 10) or bs(x, knots=[30, 50]), got {text}"
+        )
+    if name == "bs":
+        return (
+            f"formula must have bs() as a term or a part of an interaction, not in an expression, got {text}"
         )
     return (
-        "formula may have numbers, columns (`in backquotes` if need be), + - * /, powers and, of one argument, "
-        f"{', '.join(_FUNCTIONS)} in its expressions, got {text}"
+        "formula may have numbers, columns (`in backquotes` or Q('in quotes') if need be), + - * /, powers, conditions "
+        "like (x > 1) & (z <= 2) with each comparison in brackets, where(condition, x, z), of two arguments "
+        f"{', '.join(_FUNCTIONS_OF_TWO)}, and of one argument {', '.join(_FUNCTIONS)} in its expressions, got {text}"
     )
 
 
 _LARGEST = float(np.finfo(np.float64).max)
-_OF_ALL_ROWS = ("center", "scale", "standardize", "poly", "bs", "cs", "cr", "cc", "te", "ns", "lag", "rank")
+_OF_ALL_ROWS = ("center", "scale", "standardize", "poly", "cs", "cr", "cc", "te", "ns", "lag", "rank")
 _OPERATIONS: dict[type[ast.operator], Callable[..., Any]] = {
     ast.Add: np.add,
     ast.Sub: np.subtract,
     ast.Mult: np.multiply,
     ast.Div: np.divide,
 }
+_COMPARISONS: dict[type[ast.cmpop], Callable[..., Any]] = {
+    ast.Gt: _compare(np.greater),
+    ast.GtE: _compare(np.greater_equal),
+    ast.Lt: _compare(np.less),
+    ast.LtE: _compare(np.less_equal),
+}
+_LOGICAL: dict[type[ast.operator], Callable[..., Any]] = {ast.BitAnd: np.minimum, ast.BitOr: np.maximum}
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "I": np.positive,
     "log": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
     "log1p": np.log1p,
     "exp": np.exp,
+    "expm1": np.expm1,
     "sqrt": np.sqrt,
     "square": np.square,
     "abs": np.abs,
+    "sign": np.sign,
+    "floor": np.floor,
+    "ceil": np.ceil,
 }
+_FUNCTIONS_OF_TWO: dict[str, Callable[..., Any]] = {"minimum": np.minimum, "maximum": np.maximum}

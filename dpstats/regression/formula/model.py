@@ -108,14 +108,22 @@ def parse(
     ----------
     formula : str
         ``response ~ terms`` with the operators of formulaic and R: ``+``, ``-``, ``:``, ``*``, ``/``, ``**``, and
-        ``-1`` or ``+0`` for no intercept. Write a name that is not a Python identifier in backquotes.
+        ``-1`` or ``+0`` for no intercept. Write a name that is not a Python identifier in backquotes, or as
+        ``Q("name")``.
 
         A column in ``C()``, or with levels and no bounds, is a factor in treatment coding. The reference is its first
         level, or the level "b" in ``C(x, contr.treatment("b"))``. The reference gets its own column if no earlier
         column represents it, for example without an intercept.
 
-        Transforms, also of the response: ``log``, ``log1p``, ``exp``, ``sqrt``, ``square``, ``abs`` (also
-        ``np.log``). Their arguments, and ``I()``, may contain numbers, ``+ - * /`` and powers from 1 to 20.
+        Transforms, also of the response: ``log``, ``log2``, ``log10``, ``log1p``, ``exp``, ``expm1``, ``sqrt``,
+        ``square``, ``abs``, ``sign``, ``floor``, ``ceil``, ``minimum``, ``maximum`` (also ``np.log``). Their
+        arguments, and ``I()``, may contain numbers, ``+ - * /`` and powers from 1 to 20.
+
+        Conditions are 1 or 0, in an expression: ``I(x > 3)``, or ``I((x > 3) & ~(z == 1))`` with each comparison in
+        brackets. ``where(x > 3, z, 0)`` is one of two expressions; both must be finite within the bounds.
+
+        ``bs(x, knots=[30, 50], degree=3)`` is a B-spline with public knots. Its outer knots are the bounds of x. Like
+        patsy, it has a column for each basis function except the first.
     bounds : mapping of str to (low, high)
         Public bounds of every numeric column.
     levels : mapping of str to sequence, optional
@@ -125,8 +133,8 @@ def parse(
     ------
     InvalidParameter
         If the formula cannot be parsed, or names a column without bounds or levels. Also if a function would compute
-        columns from the data (``scale``, ``bs``, ``poly``), or if a column is constant or not finite within the
-        bounds. Interval arithmetic decides this; it gives ``I(x - x)`` twice the width of x.
+        columns from the data (``scale``, ``poly``, ``bs`` without knots), or if a column is constant or not finite
+        within the bounds. Interval arithmetic decides this; it gives ``I(x - x)`` twice the width of x.
     DPStatsError
         If formulaic is not installed.
 
@@ -159,13 +167,14 @@ def parse(
     x_bounds = np.array([_bounds(column, empty) for column in columns])
     response = None if left is None else _response(left, declared)
     y_bounds = None
-    if response is not None and (not response.is_column or response.text in declared.bounds):
+    if response is not None and (response.column is None or response.column in declared.bounds):
         y_bounds = np.array(_bounds(response, empty))
     elif response is not None:
-        declared = Declared({**declared.bounds, response.text: (-math.inf, math.inf)}, declared.levels)
+        unbounded = {str(response.column): (-math.inf, math.inf)}
+        declared = Declared({**declared.bounds, **unbounded}, declared.levels)
     return Formula(
         text=formula,
-        response=None if response is None else response.text,
+        response=None if response is None else response.column or response.text,
         names=names,
         x_bounds=x_bounds,
         y_bounds=y_bounds,

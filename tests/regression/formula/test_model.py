@@ -106,6 +106,8 @@ def test_responses():
     assert (name, ends.tolist(), values.tolist()) == ("I(y * 2)", [0, 10], [4, 10])
     name, ends, values = response("`u v`")
     assert name == "u v" and ends is None
+    assert response("Q('u v')")[:2] == ("u v", None)
+    np.testing.assert_array_equal(response("Q('u v')")[2], values)
     np.testing.assert_array_equal(values, [1, np.nan])
     assert response("") == (None, None, None)
     # To predict, no response is needed.
@@ -170,7 +172,12 @@ def test_rows_are_copies():
         ("I(3) ~ x", "formula must have columns that vary within finite bounds, got 'I(3)' within [3, 3]"),
         ("y ~ x + I(0 * z)", "got 'I(0 * z)' within [0, 0]"),
         ("y ~ scale(x)", "formula must not have scale()"),
-        ("y ~ bs(x, df=3)", "formula must not have bs()"),
+        ("y ~ bs(x, df=3)", "bs() must have one argument, public knots, and maybe a degree"),
+        ("bs(y, knots=[1]) ~ x", "formula must have one number as its response"),
+        (
+            "y ~ I(x > 9)",
+            "formula must have columns that vary within finite bounds, got 'I(x > 9)' within [0, 0]",
+        ),
         ("y ~ `a:b` + a:b", "formula must give columns with different names"),
         ("y ~ huge", "formula must have columns that vary within finite bounds, got 'huge'"),
         ("y ~ big:big2", "formula must be finite for all numbers within bounds, which big:big2 is not"),
