@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dpstats.errors import InvalidParameter
 from dpstats.sql.query import Arrangement, Bin, Group, Having, Measure, Order, Query
-from dpstats.sql.syntax import all_of, allow_only, argument, is_literal, kind_of, name_of, refuse
+from dpstats.sql.syntax import allow_only, argument, is_literal, kind_of, name_of, refuse, split_conditions
 
 Numbers = NDArray[np.float64]
 
@@ -93,7 +93,7 @@ def read_arrangement(
     found: list[Having] = []
     if having is not None:
         allow_only(having, "this")
-        for node in all_of(having.this):
+        for node in split_conditions(having.this):
             found += _comparisons(node, find)
     orders: list[Order] = []
     if order is not None:

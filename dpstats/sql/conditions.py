@@ -147,7 +147,7 @@ def conjuncts(condition: Condition) -> Iterator[Condition]:
         yield condition
 
 
-def columns_of(condition: Condition) -> list[Column]:
+def list_columns(condition: Condition) -> list[Column]:
     """Return the columns that a condition reads."""
     found: list[Column] = []
 

@@ -12,11 +12,11 @@ from dpstats.errors import InvalidParameter
 from dpstats.sensitivity.relations import Column, Distinct, Relation, Table
 from dpstats.sql.aggregates import groups_of, read_measure
 from dpstats.sql.catalogue import Catalogue
-from dpstats.sql.conditions import Compare, columns_of, conjuncts
+from dpstats.sql.conditions import Compare, conjuncts, list_columns
 from dpstats.sql.predicates import condition_of
 from dpstats.sql.query import Bin, Measure, Query
 from dpstats.sql.scope import Known, Scope, column_of, instances_of, no_reals, same_type
-from dpstats.sql.syntax import all_of, allow_only, argument, kind_of, name_of, refuse, tree_of
+from dpstats.sql.syntax import allow_only, argument, kind_of, name_of, refuse, split_conditions, tree_of
 from dpstats.sql.units import unit_columns
 
 _MOST_CELLS = 10_000
@@ -107,7 +107,7 @@ class _Reader:
         where = argument(select, "where")
         if where is not None:
             allow_only(where, "this")
-            for node in all_of(where.this):
+            for node in split_conditions(where.this):
                 if kind_of(node) == "In" and node.args.get("query") is not None:
                     self._among(node, scope, ctes)
                 else:
@@ -139,8 +139,8 @@ class _Reader:
             both.sources = {**scope.sources, **other.sources}
             known = {each.column: each for columns in both.sources.values() for each in columns.values()}
             for condition in conjuncts(condition_of(argument(join, "on"), both)):
-                right = [column for column in columns_of(condition) if column.instance in own]
-                if len(right) == len(columns_of(condition)):
+                right = [column for column in list_columns(condition) if column.instance in own]
+                if len(right) == len(list_columns(condition)):
                     other.conditions.append(condition)
                     continue
                 if not isinstance(condition, Compare) or condition.operator != "=" or len(right) != 1:
@@ -148,7 +148,7 @@ class _Reader:
                         "SEMI JOIN ON with another condition",
                         "it takes equal columns, and conditions on the right",
                     )
-                (left,) = (column for column in columns_of(condition) if column.instance not in own)
+                (left,) = (column for column in list_columns(condition) if column.instance not in own)
                 pairs.append((known[left], known[right[0]]))
         if not pairs:
             refuse("a join without an equality", "every table must be joined by equal columns (ON or USING)")

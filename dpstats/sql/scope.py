@@ -35,7 +35,7 @@ class Scope:
         self.relations.append(relation)
 
     def restrict(self, relation: Relation, pairs: list[tuple[Known, Known]], where: str) -> None:
-        """Keep the rows that have a partner in a relation: each once, whatever the number of partners.
+        """Keep the rows that have a partner in a relation: each once, with any number of partners.
 
         Parameters
         ----------

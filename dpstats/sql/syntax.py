@@ -89,15 +89,15 @@ def allow_only(node: Any, *allowed: str) -> None:
             refuse(_WORDS.get(key, f"{key.upper()} in {type(node).__name__.upper()}"))
 
 
-def all_of(node: Any) -> Iterator[Any]:
+def split_conditions(node: Any) -> Iterator[Any]:
     """Yield the conditions that AND joins, without parentheses around them."""
     if kind_of(node) == "Paren":
         allow_only(node, "this")
-        yield from all_of(node.this)
+        yield from split_conditions(node.this)
     elif kind_of(node) == "And":
         allow_only(node, "this", "expression")
-        yield from all_of(node.this)
-        yield from all_of(node.expression)
+        yield from split_conditions(node.this)
+        yield from split_conditions(node.expression)
     else:
         yield node
 
