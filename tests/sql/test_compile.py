@@ -167,7 +167,7 @@ def test_semi_joins_count_each_row_once(text: str) -> None:
     made.execute(
         "CREATE TABLE visit AS SELECT nullif(i % 9, 3) AS person, i % 40 AS cost FROM range(50) t(i)"
     )
-    (expected,) = made.sql(text).fetchone()  # type: ignore[misc]
+    ((expected,),) = made.sql(text).fetchall()
     query = PrivateSQL(made, epsilon=1.0, public_tables=["person"])
     parsed = query._parsed(text)
     plan = query._planned(parsed)
