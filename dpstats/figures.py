@@ -29,6 +29,11 @@ def new_figure(**options: Any) -> Figure:
     return Figure(layout="constrained", **options)
 
 
+def axes_or_new(ax: Any, **options: Any) -> Any:
+    """Return the given Axes, or the Axes of a new figure."""
+    return new_figure(**options).subplots() if ax is None else ax
+
+
 def plain(name: object) -> str:
     """Return a name for a picture: matplotlib takes what is between two dollars for mathematics."""
     return str(name).replace("$", r"\$")

@@ -205,6 +205,51 @@ class ChosenLimits(ErrorDistribution):
 
 
 @dataclass(frozen=True, eq=False)
+class SelectedErrors(ErrorDistribution):
+    """Errors of estimates that were selected by their values, from estimates with independent errors.
+
+    Limits have the error probability times the proportion that was selected. At most this probability of the selected
+    intervals is wrong on average: the rate of false coverage of Benjamini and Yekutieli (2005).
+
+    Attributes
+    ----------
+    each : ErrorDistribution
+        Errors of the selected estimates, without the selection.
+    share : float
+        Selected estimates over all estimates.
+    """
+
+    each: ErrorDistribution
+    share: float
+
+    @property
+    def start(self) -> Floats:
+        return self.each.start
+
+    @property
+    def standard_error(self) -> Any:
+        return self.each.standard_error
+
+    @property
+    def known(self) -> bool:
+        return self.each.known
+
+    def confirm_level(self, confidence_level: float | None) -> float:
+        return self.each.confirm_level(confidence_level)
+
+    @property
+    def box(self) -> Limits:
+        return self.each.box
+
+    def limits(self, tail: Tail) -> Limits:
+        return self.each.limits(np.asarray(tail) * self.share if np.ndim(tail) else float(tail) * self.share)
+
+    def tails(self, value: Floats) -> Limits:
+        less, greater = self.each.tails(value)
+        return np.minimum(less / self.share, 1.0), np.minimum(greater / self.share, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
 class NormalErrors(ScoreErrors):
     """Normal errors of estimands between public bounds.
 

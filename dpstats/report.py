@@ -182,6 +182,14 @@ def picture_of(thing: Any) -> tuple[str, Figure] | None:
 
 
 @singledispatch
+def draw(thing: Any, ax: Any = None, **options: Any) -> Any:
+    """Draw a result on matplotlib Axes (default: Axes of a new figure), and return them. Packages register theirs."""
+    raise TypeError(
+        f"thing must be a result that has a picture, got {type(thing).__name__}. Use its summary()"
+    )
+
+
+@singledispatch
 def page_of(thing: Any, title: str | None = None) -> Page:
     """Return the page of what has a summary."""
     summary, background = thing.summary(), thing._background()

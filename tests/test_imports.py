@@ -327,6 +327,7 @@ INSIDE = {
         "syntax",
         "scope",
         "predicates",
+        "arrangement",
         "aggregates",
         "units",
         "parse",

@@ -7,6 +7,7 @@ import pytest
 
 from dpstats.auditing import AuditResult, audit
 from dpstats.errors import InvalidParameter
+from dpstats.figures import new_figure
 from dpstats.mechanisms import Histogram
 from dpstats.plots import (
     plot_answers,
@@ -35,6 +36,8 @@ def test_points_below_the_claimed_curve_show_a_violation(epsilon: float, broken:
     # The bounds hold for all points together at 95%.
     assert ("attack, below the claim" in labels) == broken == result.violated
     assert left.get_xlabel() == "type I error of the attack" and right.get_ylabel() == "epsilon proved"
+    ax = new_figure().subplots()
+    assert result.plot(ax, ms=2) is ax and ax.get_ylabel() == "type II error of the attack"
     assert figure.get_suptitle().startswith(f"Laplace noise: claim {'' if broken else 'not '}violated")
 
 

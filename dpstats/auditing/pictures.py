@@ -9,10 +9,10 @@ import numpy as np
 from dpstats.auditing.bounds import epsilon_lower_bound, probability_bounds
 from dpstats.auditing.result import AuditResult
 from dpstats.errors import InvalidParameter
-from dpstats.figures import ESTIMATE, REFERENCE, new_figure
+from dpstats.figures import ESTIMATE, REFERENCE, axes_or_new, new_figure
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.tradeoff import tradeoff_curve
-from dpstats.report import picture_of
+from dpstats.report import draw, picture_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,23 +37,10 @@ def plot_audit(result: AuditResult, *, title: str = "") -> Figure:
         epsilon that each threshold proves by itself, and the bound that the audit reports.
     """
     half = result.n_trials // 2
-    if not result.curve:
-        raise InvalidParameter("result must hold a curve of counts, got an empty one")
-    likely, other = (np.array(counts) for counts in zip(*result.curve, strict=True))
-    # Two bounds a point, one-sided, together at the audit's confidence.
-    each = 1 - (1 - result.confidence) / (4 * likely.size)
-    first = probability_bounds(other, half, each)
-    second = probability_bounds(half - likely, half, each)
-    claim = PrivacyGuarantee(result.epsilon_claimed, result.delta)
-    below = second[1] < tradeoff_curve(claim, first[1])
     figure = new_figure(figsize=(9.2, 4.6))
     left, right = figure.subplots(1, 2)
-    _draw_errors(left, claim, other / half, 1 - likely / half, first, second, below)
-    left.plot(
-        result.counts[1] / half, 1 - result.counts[0] / half, "*", ms=12, color="black", label="event counted"
-    )
-    left.legend(fontsize=8, frameon=False, loc="upper right")
-
+    below = _draw_attack(result, left)
+    likely, other = (np.array(counts) for counts in zip(*result.curve, strict=True))
     drawn = np.maximum(other, 0.5) / half  # an event never seen has a place on the axis, too
     # An event and its complement, the other way round: two bounds a threshold.
     together = 1 - (1 - result.confidence) / (2 * likely.size)
@@ -84,6 +71,46 @@ def plot_audit(result: AuditResult, *, title: str = "") -> Figure:
     return figure
 
 
+@draw.register
+def draw_audit(result: AuditResult, ax: Any = None, **style: Any) -> Any:
+    """Draw the errors of the attack against the trade-off curve of the claim: the left panel of `plot_audit`.
+
+    Parameters
+    ----------
+    result : AuditResult
+    ax : matplotlib Axes, optional
+        Default: the Axes of a new figure.
+    **style
+        matplotlib's, of ``Axes.errorbar``.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    axis = axes_or_new(ax, figsize=(4.8, 4.6))
+    _draw_attack(result, axis, **style)
+    return axis
+
+
+def _draw_attack(result: AuditResult, axis: Axes, **style: Any) -> Any:
+    """Draw the errors of an attack, and return which of them are below the claimed curve."""
+    half = result.n_trials // 2
+    if not result.curve:
+        raise InvalidParameter("result must hold a curve of counts, got an empty one")
+    likely, other = (np.array(counts) for counts in zip(*result.curve, strict=True))
+    # Two bounds a point, one-sided, together at the audit's confidence.
+    each = 1 - (1 - result.confidence) / (4 * likely.size)
+    first = probability_bounds(other, half, each)
+    second = probability_bounds(half - likely, half, each)
+    claim = PrivacyGuarantee(result.epsilon_claimed, result.delta)
+    below = second[1] < tradeoff_curve(claim, first[1])
+    _draw_errors(axis, claim, other / half, 1 - likely / half, first, second, below, style)
+    counted = result.counts[1] / half, 1 - result.counts[0] / half
+    axis.plot(*counted, "*", ms=12, color="black", label="event counted")
+    axis.legend(fontsize=8, frameon=False, loc="upper right")
+    return below
+
+
 def _draw_errors(
     axis: Axes,
     claim: PrivacyGuarantee,
@@ -92,6 +119,7 @@ def _draw_errors(
     first: tuple[Any, Any],
     second: tuple[Any, Any],
     below: Any,
+    style: dict[str, Any],
 ) -> None:
     """Draw both errors of an attack with their bounds, and the curve that they may not go below."""
     errors = np.linspace(0.0, 1.0, 801)
@@ -115,11 +143,7 @@ def _draw_errors(
             type_two[chosen],
             yerr=np.maximum(spread[1], 0),
             xerr=np.maximum(spread[0], 0),
-            fmt="o",
-            ms=3,
-            lw=0.8,
-            color=color,
-            label=label,
+            **{"fmt": "o", "ms": 3, "lw": 0.8, "color": color, "label": label, **style},
         )
     axis.set_xlim(0, 1)
     axis.set_ylim(0, 1)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from dpstats.report import Reported
+from dpstats.report import Reported, draw
 from dpstats.results import Summary
 
 
@@ -69,6 +70,22 @@ class AuditResult(Reported):
         return _table(
             "Privacy audit", facts, self.epsilon_claimed, self.delta, self.epsilon_lower, self.violated
         )
+
+    def plot(self, ax: Any = None, **style: Any) -> Any:
+        """Draw the errors of the attack against the trade-off curve of the claim.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Default: the Axes of a new figure.
+        **style
+            matplotlib's, of ``Axes.errorbar``.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        return draw(self, ax, **style)
 
     def __str__(self) -> str:
         return str(self.summary())

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpstats.errors import DPStatsError
-from dpstats.figures import plain
+from dpstats.figures import axes_or_new, plain
+from dpstats.report import draw
 from dpstats.simulation.rate_fit import RateFit
 from dpstats.simulation.risks import Term
 from dpstats.simulation.sample_size import CrossingPoint
@@ -21,17 +21,9 @@ if TYPE_CHECKING:
 _COLORS = ("#1f5fa8", "#b03a2e", "#2e7d4f", "#8a5fb0", "#b07a1e", "#4a5666")
 _MARKERS = ("o", "s", "^", "D")
 
+_MOST_TICKS = 8
+_SIZE = 6.4, 4.4  # inches
 _NAMES_BELOW_EACH_OTHER = 18  # in a legend beside the axes
-
-
-def _new_figure() -> tuple[Figure, Axes]:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise DPStatsError("pictures need matplotlib: pip install 'dpstats[plot]'") from None
-    # Not pyplot: a library must not touch the caller's backend or open windows.
-    figure = Figure(figsize=(6.4, 4.4), layout="constrained")
-    return figure, figure.subplots()
 
 
 def _groups(results: StudyResults, parameter: str) -> dict[str, list[CellResult]]:
@@ -48,22 +40,26 @@ def _groups(results: StudyResults, parameter: str) -> dict[str, list[CellResult]
     }
 
 
-def plot_risk(
+@draw.register
+def draw_risk(
     results: StudyResults,
-    parameter: str,
+    ax: Any = None,
     *,
+    parameter: str,
     loss: str | None = None,
     terms: Mapping[str, Term] | None = None,
     constants: Mapping[str, float] | None = None,
     rate: RateFit | None = None,
     logarithmic: bool = True,
-    title: str = "",
-) -> Figure:
+    **style: Any,
+) -> Any:
     """Draw the mean loss against a parameter, one line for every value of the others.
 
     Parameters
     ----------
     results : StudyResults
+    ax : matplotlib Axes, optional
+        Default: the Axes of a new figure.
     parameter : str
     loss : str, optional
     terms : mapping of str to callable, optional
@@ -75,16 +71,17 @@ def plot_risk(
         Of this parameter: its line is drawn through every group, broken where one line does not fit, and its slope
         is in the legend.
     logarithmic : bool, default=True
-    title : str, optional
+    **style
+        matplotlib's, of ``Axes.errorbar``.
 
     Returns
     -------
-    matplotlib.figure.Figure
+    matplotlib Axes
         Bars are two Monte Carlo standard errors.
     """
     chosen = results.check_loss(loss)
     results.parameter(parameter)  # raises if there is no such parameter
-    figure, axis = _new_figure()
+    axis = axes_or_new(ax, figsize=_SIZE)
     groups = _groups(results, parameter)
     for i, (name, cells) in enumerate(groups.items()):
         shown = [cell for cell in cells if cell.losses[chosen].size > 0]
@@ -98,12 +95,15 @@ def plot_risk(
             x,
             y,
             [below, errors],
-            fmt=_MARKERS[i // len(_COLORS) % len(_MARKERS)],
-            ms=4,
-            capsize=2,
-            color=color,
-            label=plain(name) or "measured",
-            zorder=3,
+            **{
+                "fmt": _MARKERS[i // len(_COLORS) % len(_MARKERS)],
+                "ms": 4,
+                "capsize": 2,
+                "color": color,
+                "label": plain(name) or "measured",
+                "zorder": 3,
+                **style,
+            },
         )
         if terms:
             parts = {
@@ -124,15 +124,36 @@ def plot_risk(
     axis.set_xlabel(plain(parameter))
     axis.set_ylabel(plain(chosen.replace("_", " ")))
     axis.grid(alpha=0.25, which="both")
-    if len(groups) > len(_COLORS):  # beside the axes, where it hides nothing
+    _mark_sizes(axis, results.parameter(parameter), logarithmic)
+    if len(groups) > len(_COLORS) and ax is None:  # beside the axes, where it hides nothing
         columns = -(-len(groups) // _NAMES_BELOW_EACH_OTHER)
-        figure.set_size_inches(6.4 + 1.9 * columns, 4.4)
-        figure.legend(fontsize=8, frameon=False, loc="outside center right", ncols=columns)
+        axis.figure.set_size_inches(_SIZE[0] + 1.9 * columns, _SIZE[1])
+        axis.figure.legend(fontsize=8, frameon=False, loc="outside center right", ncols=columns)
     else:
         axis.legend(fontsize=8, frameon=False)
+    return axis
+
+
+def plot_risk(results: StudyResults, parameter: str, *, title: str = "", **options: Any) -> Figure:
+    """Draw the mean loss against a parameter in a new figure: options of `draw_risk`."""
+    return _add_title(draw_risk(results, parameter=parameter, **options), title)
+
+
+def _add_title(axis: Any, title: str) -> Figure:
+    """Return the figure of some Axes, with a title."""
     if title:
         axis.set_title(title, fontsize=10)
+    figure: Figure = axis.figure
     return figure
+
+
+def _mark_sizes(axis: Axes, values: Any, logarithmic: bool) -> None:
+    """Put the ticks at the values that were simulated, where these are few numbers on a logarithmic scale."""
+    places = np.unique(np.asarray(values, dtype=np.float64))
+    if not logarithmic or places.size > _MOST_TICKS or np.any(places <= 0):
+        return
+    axis.set_xticks(places, [f"{place:g}" for place in places])
+    axis.set_xticks([], minor=True)
 
 
 def _draw_terms(axis: Axes, x: Any, parts: Mapping[str, Any]) -> None:
@@ -187,9 +208,10 @@ def plot_power(
     return figure
 
 
-def plot_crossing(found: CrossingPoint, *, name: str = "n", title: str = "") -> Figure:
+@draw.register
+def draw_crossing(found: CrossingPoint, ax: Any = None, *, name: str = "n", **style: Any) -> Any:
     """Draw what a search for a crossing point simulated, and where it ended."""
-    figure, axis = _new_figure()
+    axis = axes_or_new(ax, figsize=_SIZE)
     order = np.argsort(found.points)
     shares = found.rejections / found.trials
     errors = 2 * np.sqrt(np.maximum(shares * (1 - shares), 0) / found.trials)
@@ -197,11 +219,7 @@ def plot_crossing(found: CrossingPoint, *, name: str = "n", title: str = "") -> 
         found.points[order],
         shares[order],
         errors[order],
-        fmt="o",
-        ms=4,
-        capsize=2,
-        color=_COLORS[0],
-        label="power",
+        **{"fmt": "o", "ms": 4, "capsize": 2, "color": _COLORS[0], "label": "power", **style},
     )
     axis.axhline(found.target, color="0.5", lw=1, ls="--", label=f"target power {found.target:.3g}")
     axis.axvspan(float(found.interval.low), float(found.interval.high), color=_COLORS[1], alpha=0.25)
@@ -212,6 +230,9 @@ def plot_crossing(found: CrossingPoint, *, name: str = "n", title: str = "") -> 
     axis.set_ylim(0, 1.02)
     axis.grid(alpha=0.25)
     axis.legend(fontsize=8, frameon=False)
-    if title:
-        axis.set_title(title, fontsize=10)
-    return figure
+    return axis
+
+
+def plot_crossing(found: CrossingPoint, *, name: str = "n", title: str = "") -> Figure:
+    """Draw a search for a crossing point in a new figure."""
+    return _add_title(draw_crossing(found, name=name), title)

@@ -15,7 +15,7 @@ from sklearn.base import clone
 from dpstats.data.parameters import check_integer, check_random_state, check_real
 from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.parallel import run_blocks
-from dpstats.report import Reported
+from dpstats.report import Reported, draw
 from dpstats.results import ConfidenceInterval, Summary
 
 Power = Callable[[float, np.random.Generator], Any]
@@ -55,6 +55,24 @@ class CrossingPoint(Reported):
     points: NDArray[np.float64]
     rejections: NDArray[np.int64]
     trials: NDArray[np.int64]
+
+    def plot(self, ax: Any = None, *, name: str = "n", **style: Any) -> Any:
+        """Draw the simulated powers, with the target and the interval.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Default: the Axes of a new figure.
+        name : str, default="n"
+            Name of the parameter that the search changed.
+        **style
+            matplotlib's, of ``Axes.errorbar``.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        return draw(self, ax, name=name, **style)
 
     def summary(self) -> Summary:
         """Return the curve that was simulated, as a table."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.errors import InvalidParameter
-from dpstats.report import Reported
+from dpstats.report import Reported, draw
 from dpstats.results import Summary
 
 Parameters = Mapping[str, Any]
@@ -119,6 +119,26 @@ class StudyResults(Reported):
         if loss not in self.losses:
             raise InvalidParameter(f"loss must be one of {', '.join(self.losses)}, got {loss!r}")
         return loss
+
+    def plot(self, parameter: str, ax: Any = None, *, loss: str | None = None, **options: Any) -> Any:
+        """Draw the mean loss against a parameter, one line for every value of the others.
+
+        Parameters
+        ----------
+        parameter : str
+        ax : matplotlib Axes, optional
+            Default: the Axes of a new figure.
+        loss : str, optional
+            Default: the first loss of the study.
+        **options
+            ``terms``, ``constants``, ``rate`` and ``logarithmic`` of `dpstats.simulation.pictures.draw_risk`; others
+            are matplotlib's, of ``Axes.errorbar``.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        return draw(self, ax, parameter=parameter, loss=loss, **options)
 
     def where(self, condition: Callable[[Parameters], bool]) -> StudyResults:
         """Return the cells whose parameters meet a condition."""

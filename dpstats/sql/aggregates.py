@@ -10,10 +10,11 @@ from typing import Any
 
 from dpstats.errors import InvalidParameter
 from dpstats.sensitivity.relations import Column
+from dpstats.sql.arrangement import Output, read_arrangement
 from dpstats.sql.catalogue import Catalogue
 from dpstats.sql.conditions import Literal
 from dpstats.sql.predicates import literal
-from dpstats.sql.query import FINEST, Aggregate, Bin, Group, Measure, Several
+from dpstats.sql.query import FINEST, Aggregate, Arrangement, Bin, Group, Measure, Several
 from dpstats.sql.scope import Known, Scope, column_of
 from dpstats.sql.syntax import allow_only, kind_of, name_of, refuse
 
@@ -46,9 +47,10 @@ def groups_of(tree: Any, scope: Scope, catalogue: Catalogue) -> Iterator[Group]:
 
 def read_measure(
     tree: Any, scope: Scope, groups: tuple[Group, ...], catalogue: Catalogue
-) -> tuple[Measure | Several, str]:
-    """Return the aggregates of SELECT as one measure, and its label."""
+) -> tuple[Measure | Several, str, Arrangement]:
+    """Return the aggregates of SELECT as one measure, its label, and the order of the result."""
     found: list[tuple[Measure, str]] = []
+    outputs: list[Output] = []
     for item in tree.expressions:
         name = ""
         if kind_of(item) == "Alias":
@@ -56,19 +58,23 @@ def read_measure(
             item, name = item.this, name_of(item.args["alias"])
         if kind_of(item) == "Column":
             known = column_of(item, scope)
-            if known.column not in [group.column for group in groups]:
+            grouped = [group.column for group in groups]
+            if known.column not in grouped:
                 refuse(
                     f"the column {known.column.name} in SELECT",
                     "rows are not released: aggregate, or GROUP BY it",
                 )
+            outputs.append(Output(grouped.index(known.column), name or known.column.name, None))
             continue
         found.append((_aggregate(item, scope, catalogue), name))
+        outputs.append(Output(len(found) - 1, name, found[-1][0]))
     if not found:
         raise InvalidParameter("SELECT must have an aggregate, got none: COUNT, SUM and AVG are answered")
+    arrangement = read_arrangement(tree, outputs, groups, lambda node: _aggregate(node, scope, catalogue))
     if len(found) > 1:
-        return _several(found, groups), "answers"
+        return _several(found, groups), "answers", arrangement
     measure, name = found[0]
-    return measure, name or {"distinct": "count", "mean": "mean"}.get(measure.kind, measure.kind)
+    return measure, name or {"distinct": "count", "mean": "mean"}.get(measure.kind, measure.kind), arrangement
 
 
 def _several(found: list[tuple[Measure, str]], groups: tuple[Group, ...]) -> Several:

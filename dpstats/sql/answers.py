@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.data.parameters import check_level
 from dpstats.errors import DPStatsError
-from dpstats.inference import BONFERRONI, ErrorDistribution, Estimates, HasEstimates, Limits, Tail
+from dpstats.inference import (
+    BONFERRONI,
+    ErrorDistribution,
+    Estimates,
+    HasEstimates,
+    Limits,
+    SelectedErrors,
+    Tail,
+)
 from dpstats.noisy_counts import CountNoise
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.stages import Smooth, Stage
@@ -22,6 +30,10 @@ from dpstats.sql.query import Measure, Query, Several
 
 Numbers = NDArray[np.float64]
 
+SELECTED = (
+    "The rows were selected by their noisy values. The intervals count this: of those that are shown, on average at "
+    "least the stated level is right (false coverage rate)."
+)
 _LEAST_MISSED = 1e-15
 """Smallest error probability. Below it, the confidence level rounds to 1, and the interval is infinite."""
 
@@ -196,6 +208,12 @@ class PrivateTable(HasEstimates, Exported):
     measure: Measure = field(repr=False)
     raw: Numbers = field(repr=False)
     off: Off = field(repr=False)
+    selected: float = field(default=1.0, repr=False)
+
+    def show(self, places: list[int], selected: float) -> Self:
+        """Return the answers of some cells, in this order, with the proportion of cells that values selected."""
+        cells = tuple(self.cells[place] for place in places)
+        return replace(self, cells=cells, values=self.values[places], raw=self.raw[places], selected=selected)
 
     @property
     def estimand(self) -> str:
@@ -217,7 +235,10 @@ class PrivateTable(HasEstimates, Exported):
     def estimates(self) -> Estimates:
         """Return the values with the distribution of their errors. It includes the noise only, for any data."""
         values = self.values if self.names else np.asarray(self.values[0])
+        errors: ErrorDistribution
         errors = AnswerErrors(values, self.raw, self.measure, self.off, self.method == "race")
+        if self.selected < 1:
+            errors = SelectedErrors(errors, self.selected)
         plain = self.measure.kind != "mean" and errors.known
         std = self.off.std * self.measure.spacing if plain else math.nan
         return Estimates(
@@ -246,6 +267,8 @@ class PrivateTable(HasEstimates, Exported):
             notes.append(
                 "The interval counts the noise and nothing else: it is for these data, and no population."
             )
+        if self.selected < 1:
+            notes.append(SELECTED)
         if self.method == "smooth" and not known:
             notes.append("The scale of the noise is private: digits are not those that it leaves.")
         if self.thresholds and self.measure.kind != "mean":

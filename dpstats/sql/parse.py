@@ -54,7 +54,7 @@ class _Reader:
         scope = self._from(tree, {}, top=True)
         relation = scope.joined()
         groups = tuple(groups_of(tree, scope, self._catalogue))
-        measure, label = read_measure(tree, scope, groups, self._catalogue)
+        measure, label, arrangement = read_measure(tree, scope, groups, self._catalogue)
         unit = unit_columns(relation, self._units) if self._protects_units else ()
         if isinstance(measure, Measure) and measure.kind == "distinct":
             assert measure.column is not None
@@ -66,7 +66,7 @@ class _Reader:
                         "declare categories of the column, or count rows",
                     )
             relation = Distinct(relation, (*(group.column for group in groups), measure.column))
-        query = Query(relation, measure, groups, label, unit, text)
+        query = Query(relation, measure, groups, label, unit, text, arrangement)
         if query.cells > _MOST_CELLS:
             raise InvalidParameter(f"GROUP BY must have at most {_MOST_CELLS:,} cells, got {query.cells:,}")
         return query
@@ -75,7 +75,13 @@ class _Reader:
 
     def _from(self, select: Any, outer: dict[str, Any], top: bool = False) -> Scope:
         allow_only(
-            select, "expressions", "from", "joins", "where", "with", *(["group"] if top else ["distinct"])
+            select,
+            "expressions",
+            "from",
+            "joins",
+            "where",
+            "with",
+            *(["group", "having", "order", "limit"] if top else ["distinct"]),
         )
         ctes = dict(outer)
         if argument(select, "with") is not None:

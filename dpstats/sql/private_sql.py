@@ -32,11 +32,12 @@ from dpstats.sensitivity.levels import LEVEL
 from dpstats.sensitivity.relations import Column, Count, Join, Relation, tables
 from dpstats.sensitivity.smooth import smooth_level
 from dpstats.sql.answers import PrivateAnswer, PrivateTable, answered
+from dpstats.sql.arrangement import arrange
 from dpstats.sql.catalogue import BaseTable, Catalogue
 from dpstats.sql.compile import Compiled
 from dpstats.sql.parse import parse
 from dpstats.sql.plan import ANSWER, SQLPlan, public_plan, smooth_plan, unit_plan
-from dpstats.sql.query import FINEST, Measure, Query, Several
+from dpstats.sql.query import AS_DECLARED, FINEST, Measure, Query, Several
 from dpstats.sql.several import PrivateAnswers, all_answered
 from dpstats.sql.source import Source
 
@@ -350,7 +351,10 @@ class PrivateSQL(Releasing):
         with session:
             self._release(private, plan, session)
         answer = all_answered if isinstance(query.measure, Several) else answered
-        return answer(plan.query, plan, session.released, plan.guarantee)
+        found = answer(plan.query, plan, session.released, plan.guarantee)
+        if query.arrangement == AS_DECLARED:
+            return found
+        return found.show(*arrange(query, found.cells, found.values.reshape(len(found.cells), -1)))
 
     def _read(self, query: Query, plan: SQLPlan) -> _Private:
         query = plan.query

@@ -190,6 +190,39 @@ class Several:
         return 2 * sum(self.whole(place) ** 2 for place in range(len(self.columns)))
 
 
+class Having(NamedTuple):
+    """A condition on a released aggregate, by its place among the aggregates."""
+
+    place: int
+    sign: str
+    value: float
+
+
+class Order(NamedTuple):
+    """A column of the result to sort by: an aggregate or a group, by its place among them."""
+
+    aggregate: bool
+    place: int
+    descending: bool
+
+
+class Arrangement(NamedTuple):
+    """Which released cells are shown, and in which order."""
+
+    having: tuple[Having, ...] = ()
+    order: tuple[Order, ...] = ()
+    limit: int | None = None
+
+    @property
+    def chooses(self) -> bool:
+        """Whether released values decide which cells are shown."""
+        return bool(self.having) or (self.limit is not None and any(order.aggregate for order in self.order))
+
+
+AS_DECLARED = Arrangement()
+"""All cells, in the order in which their values are declared."""
+
+
 @dataclass(frozen=True)
 class Query:
     """A query over a catalogue.
@@ -206,6 +239,8 @@ class Query:
         Columns that identify the unit of a row of the relation, all with equal values. Empty if rows are protected.
     text : str
         The query as it was given, which is public.
+    arrangement : Arrangement
+        HAVING, ORDER BY and LIMIT.
     """
 
     relation: Relation
@@ -214,6 +249,7 @@ class Query:
     label: str
     unit: tuple[Column, ...]
     text: str
+    arrangement: Arrangement = AS_DECLARED
 
     @property
     def cells(self) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,12 +17,20 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from dpstats.errors import InvalidParameter
-from dpstats.inference import BONFERRONI, ErrorDistribution, Estimates, HasEstimates, Limits, Tail
+from dpstats.inference import (
+    BONFERRONI,
+    ErrorDistribution,
+    Estimates,
+    HasEstimates,
+    Limits,
+    SelectedErrors,
+    Tail,
+)
 from dpstats.intervals import laplace_sum_tails
 from dpstats.means.ratio import Noise, Ratio, RatioErrors
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.results import Exported
-from dpstats.sql.answers import Off, read_numbers
+from dpstats.sql.answers import SELECTED, Off, read_numbers
 from dpstats.sql.plan import SQLPlan
 from dpstats.sql.query import Aggregate, Measure, Query, Several
 
@@ -272,6 +280,12 @@ class PrivateAnswers(HasEstimates, Exported):
     raw: Numbers = field(repr=False)
     off: Off = field(repr=False)
     most_rows: int | None = field(default=None, repr=False)
+    selected: float = field(default=1.0, repr=False)
+
+    def show(self, places: list[int], selected: float) -> PrivateAnswers:
+        """Return the answers of some cells, in this order, with the proportion of cells that values selected."""
+        cells = tuple(self.cells[place] for place in places)
+        return replace(self, cells=cells, values=self.values[places], raw=self.raw[places], selected=selected)
 
     def __getitem__(self, label: str) -> Numbers:
         """Return the numbers of one aggregate, one for each cell."""
@@ -299,6 +313,7 @@ class PrivateAnswers(HasEstimates, Exported):
         """Return all numbers with the distribution of their errors, which is the noise alone."""
         shaken = self._shaken
         errors = [_errors(each, self.several, self.raw, shaken) for each in self.several.asked]
+        together = AllErrors(tuple(errors), self.off)
         std = [one.standard_error if self.off.stage is None else math.nan for one in errors]
         repeated = [cell for _ in self.labels for cell in self.cells]
         which = [label for label in self.labels for _ in self.cells]
@@ -310,7 +325,7 @@ class PrivateAnswers(HasEstimates, Exported):
                 for label, cell in zip(which, repeated, strict=True)
             ),
             self.estimand,
-            AllErrors(tuple(errors), self.off),
+            SelectedErrors(together, self.selected) if self.selected < 1 else together,
             title="Private answers",
             rows=": ".join(["aggregate", *([", ".join(self.names)] if self.names else [])]),
             facts=[
@@ -351,6 +366,8 @@ class PrivateAnswers(HasEstimates, Exported):
             )
         else:
             notes.append("The scale of the noise is private: digits are not those that it leaves.")
+        if self.selected < 1:
+            notes.append(SELECTED)
         if self.most_rows is not None:
             notes.append(
                 f"Numbers are cut at {self.most_rows:,} rows for each cell, because the scale of the noise is private."

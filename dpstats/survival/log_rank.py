@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
-from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.parameters import check_integer, check_level, check_privacy_parameters, check_real
 from dpstats.data.tables import Rows
@@ -24,8 +23,7 @@ from dpstats.privacy.stages import Stage
 from dpstats.release.additive import additive_stages
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released, Session
-from dpstats.report import SIMULATED
-from dpstats.results import Summary, significant
+from dpstats.results import HasResult
 from dpstats.survival.base import MOST_ROWS, SurvivalEstimator
 from dpstats.survival.cells import CELLS, Cells
 from dpstats.survival.levels import TABLE, LeastSquares, Levels, levels_for
@@ -34,6 +32,7 @@ from dpstats.survival.null_distribution import NullDistribution
 from dpstats.survival.plan import check_cells, check_edges, expected_cells, finest_cells
 from dpstats.survival.reference import Reference
 from dpstats.survival.residuals import RESIDUALS, Residuals, residual_integers
+from dpstats.survival.results import LogRankResult, describe_weights
 
 Floats = NDArray[np.float64]
 
@@ -153,7 +152,7 @@ class _Private(NamedTuple):
     table: NDArray[np.int64]
 
 
-class _Fitted(SurvivalEstimator[LogRankPlan]):
+class _Fitted(HasResult[LogRankResult], SurvivalEstimator[LogRankPlan]):
     """What a fit sets: attributes, and no parameters."""
 
     statistic_: float
@@ -199,6 +198,8 @@ class LogRankTest(_Fitted):
         With two groups two-sided, from a normal variable plus the noise of the second stage.
     observed_minus_expected_ : ndarray of shape (n_groups,)
         Weighted observed less expected events, with noise.
+    result_ : LogRankResult
+        These numbers with their table, which `summary`, `to_frame` and `to_dict` give too.
     privacy_ : PrivacyGuarantee
         For neighbors that differ in one row; n is public, the sizes of groups are not.
     plan_ : LogRankPlan
@@ -298,11 +299,12 @@ class LogRankTest(_Fitted):
         return plan.residuals(plan.reference(released))
 
     def _report(self, released: Released, plan: LogRankPlan) -> None:
-        self._reference = reference = plan.reference(released[TABLE])
+        reference = plan.reference(released[TABLE])
         found = outcome(plan, reference, np.asarray(released[RESIDUALS]))
         self.statistic_ = float(found.statistic[0])
         self.pvalue_ = float(found.pvalue[0])
         self.observed_minus_expected_ = found.differences[0]
+        self.result_ = self._build_result(plan, reference, found)
 
     def power(
         self,
@@ -405,54 +407,38 @@ class LogRankTest(_Fitted):
             low, high = (low, middle) if enough else (middle, high)
         return high
 
-    def summary(self) -> Summary:
-        """Return a table of groups, as R's survdiff prints it; prints as text, shows as HTML in a notebook."""
-        check_is_fitted(self)
-        plan, reference = self.plan_, self._reference
-        noise = plan.least_squares.own
-        hazards = reference.pooled_hazards[0]
-        std = float(np.sqrt(max(noise.sum(), 1.0)))
-        rows = []
-        for k, group in enumerate(plan.groups):
-            cells = reference.cells[0, k]
-            expected = float((reference.at_risk[0, k] * hazards * (reference.weights[0] > 0)).sum())
-            observed = float((cells[: plan.cells.n_bins] * (reference.weights[0] > 0)).sum())
-            numbers = (float(cells.sum()), observed, expected)
-            rows.append(
-                (
-                    str(group),
-                    *(f"{number:,.0f}" for number in numbers),
-                    significant(float(self.observed_minus_expected_[k]), std),
-                )
-            )
-        two = len(rows) == 2
-        law = "normal, plus noise" if two else f"chi-square, {len(rows) - 1} degrees of freedom"
-        name = "z" if two else "chi-square"
-        followed = float(
-            np.asarray(plan.cells.edges)[int((reference.weights[0] > 0).nonzero()[0].max(initial=-1)) + 1]
-        )
-        weights = "1" if plan.rho == plan.gamma == 0 else f"S^{plan.rho:g} (1 - S)^{plan.gamma:g}"
-        facts = [
-            ("Null hypothesis", "the groups have the same survival curve"),
-            ("Test", f"{name} = {self.statistic_:.3f}, p-value = {self.pvalue_:.4g} ({law})"),
-            ("Weights", weights),
-            ("Rows", f"{plan.n_samples:,} (public)"),
-            ("Follow-up", f"to {followed:g} of {plan.cells.edges[-1]:g}"),
-            ("Privacy", str(self.privacy_)),
-        ]
-        notes = [SIMULATED] if self.privacy_.simulated else []
-        if not reference.information.sum() > 0:
-            notes.append(
-                "Warning: too few rows or too much noise for a test. The p-value is 1. Use more rows, or a larger "
-                "epsilon."
-            )
-        notes += [
+    def _build_result(self, plan: LogRankPlan, reference: Reference, found: LogRankOutcome) -> LogRankResult:
+        """Return the result of a fit, from its two releases."""
+        used = reference.weights[0] > 0
+        cells, last = reference.cells[0], int(used.nonzero()[0].max(initial=-1)) + 1
+        notes: tuple[str, ...] = (
             "N, observed and expected are of the first stage. The test and O - E are of the second one.",
             "The level is measured and not proved. Censoring is assumed to be independent of the event time in each "
             "group.",
-        ]
-        columns = ["", "N", "observed", "expected", "O - E"]
-        return Summary("Private log-rank test", facts, columns, rows, notes)
+        )
+        if not reference.information.sum() > 0:
+            few = "too few rows or too much noise for a test. The p-value is 1. Use more rows, or a larger epsilon."
+            notes = (f"Warning: {few}", *notes)
+        return LogRankResult(
+            self.statistic_,
+            self.pvalue_,
+            len(plan.groups) - 1,
+            tuple(map(str, plan.groups)),
+            cells.sum(axis=1),
+            (cells[:, : plan.cells.n_bins] * used).sum(axis=1),
+            (reference.at_risk[0] * reference.pooled_hazards[0] * used).sum(axis=1),
+            found.differences[0],
+            describe_weights(plan.rho, plan.gamma),
+            self.privacy_.simulated,
+            law="normal, plus noise" if len(plan.groups) == 2 else "",
+            facts=(
+                ("Rows", f"{plan.n_samples:,} (public)"),
+                ("Follow-up", f"to {plan.cells.edges[last]:g} of {plan.cells.edges[-1]:g}"),
+                ("Privacy", str(self.privacy_)),
+            ),
+            notes=notes,
+            noise_std=float(np.sqrt(max(plan.least_squares.own.sum(), 1.0))),
+        )
 
 
 def _shift(reference: Reference) -> Floats:

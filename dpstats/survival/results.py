@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -236,14 +235,15 @@ class SurvivalEstimate(Estimates):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LogRankResult(Exported, Reported):
-    """A log-rank test from a survival table that was released before: it costs no privacy.
+    """Result of a log-rank test: of `LogRankTest`, or of a table that `PrivateSurvival` released before.
 
     Attributes
     ----------
     statistic : float
-        Chi-square.
+        Chi-square, or a normal variable for two groups of `LogRankTest`.
     pvalue : float
     degrees_of_freedom : int
+        Number of groups less one.
     names : tuple of str
         The groups.
     n, observed, expected, difference : arrays of shape (n_groups,)
@@ -252,6 +252,16 @@ class LogRankResult(Exported, Reported):
         Description of the weights.
     simulated : bool
         Whether the noise of the release was simulated.
+    null : str
+        The null hypothesis as text.
+    law : str
+        Distribution of the statistic under the null hypothesis, as text.
+    facts : tuple of pairs of str
+        Further lines of the summary, with their names.
+    notes : tuple of str
+        Notes of the summary.
+    noise_std : float
+        Standard deviation of the noise of a difference. NaN if it is not known.
 
     Examples
     --------
@@ -275,29 +285,39 @@ class LogRankResult(Exported, Reported):
     difference: Floats
     weights: str
     simulated: bool = False
+    null: str = "the groups have the same survival curve"
+    law: str = ""
+    facts: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = (
+        FREE,
+        "The level is measured and not proved. LogRankTest has more power, at a separate privacy cost.",
+    )
+    noise_std: float = float("nan")
 
     def summary(self) -> Summary:
-        """Return a table, as R's survdiff prints it; prints as text, shows as HTML in a notebook."""
-        columns = (self.n, self.observed, self.expected, self.difference)
+        """Return a table of groups, as R's survdiff prints it; prints as text, shows as HTML in a notebook."""
         rows = [
-            (name, *(f"{float(number):,.0f}" for number in numbers))
-            for name, *numbers in zip(self.names, *columns, strict=True)
+            (name, *(f"{float(number):,.0f}" for number in numbers), self._print_difference(difference))
+            for name, *numbers, difference in zip(
+                self.names, self.n, self.observed, self.expected, self.difference.tolist(), strict=True
+            )
         ]
         df = self.degrees_of_freedom
-        law = f"chi-square, {df} degree{'s' if df > 1 else ''} of freedom"
+        law = self.law or f"chi-square, {df} degree{'s' if df > 1 else ''} of freedom"
+        name = law.partition(",")[0].replace("normal", "z")
         facts = [
-            ("Null hypothesis", "the groups have the same survival curve"),
-            ("Test", f"chi-square = {self.statistic:.3f}, p-value = {self.pvalue:.4g} ({law})"),
+            ("Null hypothesis", self.null),
+            ("Test", f"{name} = {self.statistic:.3f}, p-value = {self.pvalue:.4g} ({law})"),
             ("Weights", self.weights),
+            *self.facts,
         ]
-        notes: Sequence[str] = [
-            FREE,
-            "The level is measured and not proved. LogRankTest has more power, at a privacy cost of its own.",
-            *[SIMULATED] * self.simulated,
-        ]
-        return Summary(
-            "Private log-rank test", facts, ["", "N", "observed", "expected", "O - E"], rows, notes
-        )
+        columns = ["", "N", "observed", "expected", "O - E"]
+        notes = [*[SIMULATED] * self.simulated, *self.notes]
+        return Summary("Private log-rank test", facts, columns, rows, notes)
+
+    def _print_difference(self, difference: float) -> str:
+        known = np.isfinite(self.noise_std)
+        return significant(difference, self.noise_std) if known else f"{difference:,.0f}"
 
     def _records(self) -> Records:
         columns = {
@@ -306,11 +326,21 @@ class LogRankResult(Exported, Reported):
             "expected": self.expected.tolist(),
             "difference": self.difference.tolist(),
         }
-        facts = {"statistic": self.statistic, "pvalue": self.pvalue, "simulated": self.simulated}
+        facts = {
+            "statistic": self.statistic,
+            "pvalue": self.pvalue,
+            "null": self.null,
+            "simulated": self.simulated,
+        }
         return Records(self.names, columns, facts)
 
     def __repr__(self) -> str:
         return str(self.summary())
+
+
+def describe_weights(rho: float, gamma: float) -> str:
+    """Return Fleming and Harrington's weights as text."""
+    return "1" if rho == gamma == 0 else f"S^{rho:g} (1 - S)^{gamma:g}"
 
 
 def shown(value: float, error: float) -> str:

@@ -40,6 +40,7 @@ from dpstats.survival.results import (
     SurvivalDifferenceErrors,
     SurvivalEstimate,
     TableErrors,
+    describe_weights,
     shown,
 )
 from dpstats.survival.table import SurvivalTable
@@ -609,7 +610,7 @@ class PrivateSurvival(_Fitted):
             (events * used).sum(axis=1),
             (at_risk * reference.pooled_hazards * used).sum(axis=1),
             difference[0],
-            "1" if weights == [0, 0] else f"S^{weights[0]:g} (1 - S)^{weights[1]:g}",
+            describe_weights(*weights),
             self.privacy_.simulated,
         )
 

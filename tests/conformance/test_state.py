@@ -35,7 +35,7 @@ from dpstats.regression.log_linear import LogLinearRegression
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.mechanism import Mechanism
 from dpstats.release.session import Session
-from dpstats.survival import LogRankTest, PrivateSurvival
+from dpstats.survival import PrivateSurvival
 from dpstats.tables import PrivateProportion
 
 SETTINGS = settings(ENTRIES)
@@ -268,7 +268,6 @@ UNDECLARED = {
     LogLinearRegression: {"_counted": "the released number of observed rows, for standard errors"},
     PrivateProportion: {"_zeros": "the released number of observed rows without the property, for intervals"},
     GroupMeans: {"_ratio": "what was released of the groups, for intervals and tests"},
-    LogRankTest: {"_reference": "what was released of the first stage, for the summary"},
     PrivateSurvival: {"_table": "what was released of the table, for curves and intervals"},
     MeanPerRow: {"_ratio": "what was released of the units, for intervals and tests"},
 }

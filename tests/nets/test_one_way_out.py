@@ -110,7 +110,7 @@ FITTED: dict[str, Callable[[], Any]] = {
 }
 
 _TEST = "a test of a hypothesis: its result has a p-value, and no estimate with an interval"
-_STAGES = "a test of a hypothesis in two stages, whose numbers are fitted attributes"
+_GROUPS = "a test of a hypothesis: its result has a row for each group, and one p-value"
 _ANSWERS = "answers many queries that a user asks afterwards: intervals are of the queries that are asked"
 
 OTHERWISE = {
@@ -129,7 +129,7 @@ OTHERWISE = {
         _TEST,
     ),
     "CompleteCases": "a first step, whose release is the number of rows of the next",
-    "LogRankTest": _STAGES,
+    "LogRankTest": _GROUPS,
     **dict.fromkeys(
         [
             "IterativeConstruction",
@@ -300,6 +300,18 @@ def test_tests_of_hypotheses_have_every_form(name: str) -> None:
     assert pickle.loads(pickle.dumps(result)) == result
 
 
+def test_a_test_of_groups_has_every_form_of_its_rows() -> None:
+    model = fitted("LogRankTest")
+    result = model.result_
+    for thing in (model, result):
+        frame, said = thing.to_frame(), json.loads(json.dumps(thing.to_dict()))
+        np.testing.assert_array_equal(frame["difference"], model.observed_minus_expected_)
+        assert said["statistic"] == model.statistic_ and said["pvalue"] == model.pvalue_
+        assert said["simulated"] and said["null"] == result.null
+        assert thing.to_latex().startswith(r"\begin{tabular}") and thing.to_markdown().startswith("| ")
+    assert str(pickle.loads(pickle.dumps(result))) == str(model.summary())
+
+
 @pytest.mark.parametrize("name", FITTED)
 def test_signatures_are_one(name: str) -> None:
     kind = type(fitted(name))
@@ -362,6 +374,18 @@ def test_every_question_has_an_answer_in_every_form(name: str) -> None:
         # The module of the estimator is loaded by none of them.
         assert not re.search(re.escape(type(model).__module__).encode() + rb"(?!\w)", text)
         assert pickle.loads(text).to_dict() == result.to_dict()
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_pictures_are_drawn_on_the_axes_that_are_given(name: str) -> None:
+    from matplotlib import rcParams
+    from matplotlib.figure import Figure
+
+    model, before = fitted(name), dict(rcParams)
+    count = len(np.ravel(model.plot()))
+    given = Figure().subplots(1, count, squeeze=False)[0]
+    drawn = np.ravel(model.plot(given if count > 1 else given[0], color="black", alpha=0.5))
+    assert list(drawn) == list(given) and dict(rcParams) == before
 
 
 @pytest.mark.parametrize("name", [name for name in FITTED if name not in ONE_LEVEL])

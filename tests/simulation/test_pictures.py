@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dpstats.errors import InvalidParameter
+from dpstats.figures import new_figure
 from dpstats.means import ClippedMean
 from dpstats.simulation import Rademacher, Study, crossing_point, fit_rate
 from dpstats.simulation.catalogue import named_study
@@ -30,6 +31,17 @@ def test_pictures(results) -> None:
     assert crossover([1.0, 2.0], [1.0, 1.0], [3.0, 2.0]) is None
     found = crossing_point(lambda x, rng: rng.random(20) < x / 10, 1, 9, replications=40)
     assert "target power" in plot_crossing(found).axes[0].get_legend().get_texts()[0].get_text()
+
+
+def test_results_draw_themselves_on_given_axes(results) -> None:
+    ax = new_figure().subplots()
+    assert results.plot("n", ax, color="black", label="mine") is ax and ax.get_ylabel() == "squared error"
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["50", "100", "200"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["mine"]
+    found = crossing_point(lambda x, rng: rng.random(20) < x / 10, 1, 9, replications=40)
+    ax = new_figure().subplots()
+    assert found.plot(ax, name="x", color="black") is ax and ax.get_xlabel() == "x"
+    assert results.plot("n").figure is not ax.figure
 
 
 def test_power_curves_have_their_lines() -> None:
