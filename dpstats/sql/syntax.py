@@ -24,7 +24,7 @@ _WORDS = {
     "pivots": "PIVOT",
     "side": "an outer join",
     "method": "a join of this kind (NATURAL, ASOF, POSITIONAL)",
-    "kind": "a join of this kind (CROSS, SEMI, ANTI)",
+    "kind": "a join of this kind (CROSS, ANTI)",
     "db": "a table with a schema or database",
     "catalog": "a table with a database",
     "with": "WITH here",
@@ -87,6 +87,19 @@ def allow_only(node: Any, *allowed: str) -> None:
         key = name.rstrip("_")
         if key not in allowed and value not in (None, False, [], ""):
             refuse(_WORDS.get(key, f"{key.upper()} in {type(node).__name__.upper()}"))
+
+
+def split_conditions(node: Any) -> Iterator[Any]:
+    """Yield the conditions that AND joins, without parentheses around them."""
+    if kind_of(node) == "Paren":
+        allow_only(node, "this")
+        yield from split_conditions(node.this)
+    elif kind_of(node) == "And":
+        allow_only(node, "this", "expression")
+        yield from split_conditions(node.this)
+        yield from split_conditions(node.expression)
+    else:
+        yield node
 
 
 def kind_of(node: Any) -> str:
