@@ -153,7 +153,7 @@ def test_numbers_that_share_the_beta_of_one_are_not_private() -> None:
 @pytest.mark.parametrize("noise", ["student", "cauchy"])
 @pytest.mark.parametrize("size", [1, 2, 6])
 def test_no_other_beta_gives_less_noise(noise: str, size: int) -> None:
-    # Where rows are dense, the noise is proportional to scale / beta. The budget bounds scales * beta + power * sqrt(...).
+    # Where rows are dense, the noise is proportional to scale / beta.
     beta, scale = smooth_noise(1.0, noise=noise, size=size)
     law = SMOOTH_LAWS[noise]
     power = (law + 1) // 2
