@@ -121,8 +121,18 @@ def name_of(node: Any) -> str:
 
 
 def is_literal(node: Any) -> bool:
-    """Return whether a node is a number, a text or a truth value."""
+    """Return whether a node is a number, a text, a date or a truth value."""
     kind = kind_of(node)
     if kind == "Neg":
         return kind_of(node.this) == "Literal" and not node.this.args.get("is_string")
-    return kind in ("Literal", "Boolean")
+    return kind in ("Literal", "Boolean") or is_date(node)
+
+
+def is_date(node: Any) -> bool:
+    """Return whether a node is a text declared as a date or a time: DATE '2025-01-31'."""
+    return (
+        kind_of(node) == "Cast"
+        and kind_of(node.this) == "Literal"
+        and bool(node.this.args.get("is_string"))
+        and str(node.args["to"]).upper() in ("DATE", "TIMESTAMP", "TIMESTAMPNTZ")
+    )

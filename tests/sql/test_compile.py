@@ -162,10 +162,10 @@ def test_no_word_of_the_query_is_in_what_runs(connection: Any) -> None:
 def test_semi_joins_count_each_row_once(text: str) -> None:
     made = duckdb.connect()
     made.execute(
-        "CREATE TABLE person AS SELECT nullif(i % 6, 5) AS id, 30 + 5 * (i % 8) AS age FROM range(20) t(i)"
+        "CREATE TABLE person AS SELECT nullif(i % 6, 5) AS id, 20 + 5 * (i % 8) AS age FROM range(20) t(i)"
     )
     made.execute(
-        "CREATE TABLE visit AS SELECT nullif(i % 9, 3) AS person, i % 40 AS cost FROM range(50) t(i)"
+        "CREATE TABLE visit AS SELECT nullif(i % 9, 3) AS person, (i // 3) * 5 AS cost FROM range(50) t(i)"
     )
     ((expected,),) = made.sql(text).fetchall()
     query = PrivateSQL(made, epsilon=1.0, public_tables=["person"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 
 import duckdb
@@ -97,6 +97,15 @@ def test_literals_are_converted_here() -> None:
     assert between == All(
         (Between(Column("r", "d"), Literal(date(2013, 1, 31), "DATE"), Literal(date(2013, 2, 1), "DATE")),)
     )
+    moment = datetime(2013, 1, 31, 12)
+    for text, column, value in (
+        ("d < DATE '2013-01-31'", "d", Literal(date(2013, 1, 31), "DATE")),
+        ("d < '2013-01-31'::DATE", "d", Literal(date(2013, 1, 31), "DATE")),
+        ("t < TIMESTAMP '2013-01-31 12:00:00'", "t", Literal(moment, "TIMESTAMP")),
+        ("t < DATE '2013-01-31'", "t", Literal(datetime(2013, 1, 31), "TIMESTAMP")),
+    ):
+        found = read(COUNT + f"r WHERE {text}").relation.condition
+        assert found == All((Compare("<", Column("r", column), value),))
     turned = read(COUNT + "r WHERE -1.5 <= x").relation.condition
     assert turned == All((Compare(">=", Column("r", "x"), Literal(-1.5, "DOUBLE")),))
 
@@ -207,6 +216,9 @@ REFUSED = {
     COUNT + "r WHERE abs(a) = 1": "ABS where a column",
     COUNT + "r WHERE a + 1 = 2": "ADD where a column",
     COUNT + "r WHERE CAST(a AS VARCHAR) = '1'": "CAST where a column",
+    COUNT + "r WHERE a = DATE '2025-01-01'": "must be a DATE or a TIMESTAMP",
+    COUNT + "r WHERE a = CAST('1' AS INTEGER)": "CAST where a column",
+    COUNT + "r WHERE a = CAST(b AS DATE)": "CAST where a column",
     COUNT + "r WHERE NOT a IN (SELECT a FROM s)": "QUERY in IN",
     COUNT + "r WHERE a NOT IN (SELECT a FROM s)": "QUERY in IN",
     COUNT + "r WHERE a IN (SELECT a FROM s) OR b = 1": "QUERY in IN",
