@@ -26,6 +26,9 @@ _STEADY = 0.5
 _LEVEL_TAIL = 0.2
 """Part of the error probability of an interval that is for the level."""
 
+_LARGEST_BETA = 16.0
+"""Largest logarithm of the ratio of neighboring levels. It is in use for epsilon above 70."""
+_LARGEST_EPSILON = 1e9
 _MOST_LEVELS = 200_000
 
 
@@ -64,12 +67,11 @@ def smooth_stage(
     steady : bool, default=False
         Whether levels are to be closer, at the price of more noise, as the level is released too.
     """
-    try:
-        share, far, ratio = _parts(epsilon, delta, size, noise, steady)
-    except OverflowError:
+    if epsilon > _LARGEST_EPSILON:
         raise InvalidParameter(
-            f"epsilon is too large for noise by the smooth sensitivity, got {epsilon:g}. Give at most 1000."
-        ) from None
+            f"epsilon is too large for noise by the smooth sensitivity, got {epsilon:g}. Give at most {_LARGEST_EPSILON:g}."
+        )
+    share, far, ratio = _parts(epsilon, delta, size, noise, steady)
     highest = furthest / share * (1 + 1e-12)
     if ratio <= 1 + 2.0**-40 or math.log(max(1.0, highest / least)) > _MOST_LEVELS * math.log(ratio):
         raise InvalidParameter(f"epsilon is too small for noise by the smooth sensitivity, got {epsilon:g}")
@@ -152,6 +154,8 @@ def _parts(epsilon: float, delta: float, size: int, noise: str, steady: bool) ->
     scales = size * (power - 1) + (size - 1) * power
     # The largest share * beta with scales * beta + power sqrt(share^2 + beta^2) = epsilon.
     beta = 2 * share / (3 * scales + math.sqrt(scales**2 + 8 * power**2)) * (_STEADY if steady else 1.0)
+    # Any smaller beta meets the equation too, with another share. Levels too far apart would make the noise too large.
+    beta = min(beta, _LARGEST_BETA)
     return math.sqrt(((share - scales * beta) / power) ** 2 - beta**2), 0.0, math.exp(beta)
 
 
