@@ -69,7 +69,8 @@ def smooth_stage(
     """
     if epsilon > _LARGEST_EPSILON:
         raise InvalidParameter(
-            f"epsilon is too large for noise by the smooth sensitivity, got {epsilon:g}. Give at most {_LARGEST_EPSILON:g}."
+            f"epsilon is too large for noise by the smooth sensitivity, got {epsilon:g}. Give at most "
+            f"{_LARGEST_EPSILON:g}."
         )
     share, far, ratio = _parts(epsilon, delta, size, noise, steady)
     highest = furthest / share * (1 + 1e-12)
