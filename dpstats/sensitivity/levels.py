@@ -26,8 +26,10 @@ _STEADY = 0.5
 _LEVEL_TAIL = 0.2
 """Part of the error probability of an interval that is for the level."""
 
-_LARGEST_BETA = 16.0
-"""Largest logarithm of the ratio of neighboring levels. It is in use for epsilon above 70."""
+_LARGEST_BETA = 1.6
+"""Largest logarithm of the ratio of neighboring levels. Where rows are dense, a sensitivity is proportional to 1/beta,
+and the next level is (e^beta - 1)/beta times as large on average: 1.6 makes the product least. In use for epsilon above
+7, where beta hardly changes the share."""
 _LARGEST_EPSILON = 1e9
 _MOST_LEVELS = 200_000
 
@@ -148,14 +150,14 @@ def _parts(epsilon: float, delta: float, size: int, noise: str, steady: bool) ->
     """Return what a scale may hide of a sensitivity, what is for its tail, and the ratio of neighbouring scales."""
     if noise == "laplace":
         share = far = epsilon / 2
-        # A little less than the ratio that gives delta: what is lost is in the tenth digit.
+        # A little less than the ratio that gives delta: the loss is in the tenth digit.
         return share, far, 1 + far / _exponent(delta, size) * (1 - 1e-10)
     share = epsilon * (1 - 1e-9)
     power = (SMOOTH_LAWS[noise] + 1) // 2
     scales = size * (power - 1) + (size - 1) * power
     # The largest share * beta with scales * beta + power sqrt(share^2 + beta^2) = epsilon.
     beta = 2 * share / (3 * scales + math.sqrt(scales**2 + 8 * power**2)) * (_STEADY if steady else 1.0)
-    # Any smaller beta meets the equation too, with another share. Levels too far apart would make the noise too large.
+    # Any smaller beta meets the equation too, with another share.
     beta = min(beta, _LARGEST_BETA)
     return math.sqrt(((share - scales * beta) / power) ** 2 - beta**2), 0.0, math.exp(beta)
 
@@ -219,6 +221,6 @@ def smooth_levels(lowest: float, highest: float, ratio: float) -> tuple[float, .
         raise InvalidParameter(f"the ratio of levels must be above 1, got {ratio!r}")
     found = [lowest]
     while found[-1] < highest:
-        # A float below the product, whatever its rounding.
+        # A float below the product, for any rounding.
         found.append(math.nextafter(found[-1] * ratio, 0.0))
     return tuple(found)

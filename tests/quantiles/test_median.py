@@ -140,7 +140,7 @@ def test_a_huge_epsilon_runs_or_is_refused(epsilon: float) -> None:
     x = np.arange(100.0)
     assert PrivateMedian(bounds=(0, 100), epsilon=epsilon).fit(x).median_ == pytest.approx(49, abs=0.1)
     pure = PrivateMedian(bounds=(0, 100), epsilon=epsilon, delta=0)
-    assert pure.fit(x).median_ == pytest.approx(49, abs=1.0)
+    assert pure.fit(x).median_ == pytest.approx(49, abs=0.1)
     with pytest.raises(DPStatsError, match="too extreme for exact"):
         pure.set_params(confidence_level=0.95).fit(x)
 
@@ -152,7 +152,7 @@ def test_without_noise_the_median_of_observed_rows_is_that_of_the_sample(missing
     assert made.median_ == pytest.approx(50.0, abs=0.1)
 
 
-@pytest.mark.parametrize("epsilon", [60.0, 90.0, 300.0, 1000.0, 1e5, 1e9])
+@pytest.mark.parametrize("epsilon", [20.0, 60.0, 90.0, 300.0, 1000.0, 1e5, 1e9])
 def test_a_large_epsilon_has_little_noise_and_its_levels_cost_no_more(epsilon: float) -> None:
     made = PrivateMedian(bounds=(0, 1), delta=0.0, epsilon=epsilon, random_state=0)
     assert made.fit(np.linspace(0, 1, 101)).median_ == pytest.approx(0.5, abs=0.01)
