@@ -26,6 +26,11 @@ _STEADY = 0.5
 _LEVEL_TAIL = 0.2
 """Part of the error probability of an interval that is for the level."""
 
+_LARGEST_BETA = 1.6
+"""Largest logarithm of the ratio of neighboring levels. Where rows are dense, a sensitivity is proportional to 1/beta,
+and the next level is (e^beta - 1)/beta times as large on average: 1.6 makes the product least. In use for epsilon above
+7, where beta hardly changes the share."""
+_LARGEST_EPSILON = 1e9
 _MOST_LEVELS = 200_000
 
 
@@ -64,12 +69,12 @@ def smooth_stage(
     steady : bool, default=False
         Whether levels are to be closer, at the price of more noise, as the level is released too.
     """
-    try:
-        share, far, ratio = _parts(epsilon, delta, size, noise, steady)
-    except OverflowError:
+    if epsilon > _LARGEST_EPSILON:
         raise InvalidParameter(
-            f"epsilon is too large for noise by the smooth sensitivity, got {epsilon:g}. Give at most 1000."
-        ) from None
+            f"epsilon is too large for noise by the smooth sensitivity, got {epsilon:g}. Give at most "
+            f"{_LARGEST_EPSILON:g}."
+        )
+    share, far, ratio = _parts(epsilon, delta, size, noise, steady)
     highest = furthest / share * (1 + 1e-12)
     if ratio <= 1 + 2.0**-40 or math.log(max(1.0, highest / least)) > _MOST_LEVELS * math.log(ratio):
         raise InvalidParameter(f"epsilon is too small for noise by the smooth sensitivity, got {epsilon:g}")
@@ -145,13 +150,15 @@ def _parts(epsilon: float, delta: float, size: int, noise: str, steady: bool) ->
     """Return what a scale may hide of a sensitivity, what is for its tail, and the ratio of neighbouring scales."""
     if noise == "laplace":
         share = far = epsilon / 2
-        # A little less than the ratio that gives delta: what is lost is in the tenth digit.
+        # A little less than the ratio that gives delta: the loss is in the tenth digit.
         return share, far, 1 + far / _exponent(delta, size) * (1 - 1e-10)
     share = epsilon * (1 - 1e-9)
     power = (SMOOTH_LAWS[noise] + 1) // 2
     scales = size * (power - 1) + (size - 1) * power
     # The largest share * beta with scales * beta + power sqrt(share^2 + beta^2) = epsilon.
     beta = 2 * share / (3 * scales + math.sqrt(scales**2 + 8 * power**2)) * (_STEADY if steady else 1.0)
+    # Any smaller beta meets the equation too, with another share.
+    beta = min(beta, _LARGEST_BETA)
     return math.sqrt(((share - scales * beta) / power) ** 2 - beta**2), 0.0, math.exp(beta)
 
 
@@ -214,6 +221,6 @@ def smooth_levels(lowest: float, highest: float, ratio: float) -> tuple[float, .
         raise InvalidParameter(f"the ratio of levels must be above 1, got {ratio!r}")
     found = [lowest]
     while found[-1] < highest:
-        # A float below the product, whatever its rounding.
+        # A float below the product, for any rounding.
         found.append(math.nextafter(found[-1] * ratio, 0.0))
     return tuple(found)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dpstats.errors import InvalidParameter
 from dpstats.sql.query import Arrangement, Bin, Group, Having, Measure, Order, Query
-from dpstats.sql.syntax import allow_only, argument, is_literal, kind_of, name_of, refuse
+from dpstats.sql.syntax import allow_only, argument, is_literal, kind_of, name_of, refuse, split_conditions
 
 Numbers = NDArray[np.float64]
 
@@ -93,7 +93,7 @@ def read_arrangement(
     found: list[Having] = []
     if having is not None:
         allow_only(having, "this")
-        for node in _conjuncts(having.this):
+        for node in split_conditions(having.this):
             found += _comparisons(node, find)
     orders: list[Order] = []
     if order is not None:
@@ -103,16 +103,6 @@ def read_arrangement(
             allow_only(item, "this", "desc", "nulls_first")
             orders.append(Order(*find(item.this, "ORDER BY"), bool(item.args.get("desc"))))
     return Arrangement(tuple(found), tuple(orders), _limit(limit))
-
-
-def _conjuncts(node: Any) -> Iterator[Any]:
-    if kind_of(node) in ("And", "Paren"):
-        allow_only(node, "this", *(["expression"] if kind_of(node) == "And" else []))
-        yield from _conjuncts(node.this)
-        if kind_of(node) == "And":
-            yield from _conjuncts(node.expression)
-    else:
-        yield node
 
 
 def _comparisons(node: Any, find: Callable[[Any, str], tuple[bool, int]]) -> Iterator[Having]:

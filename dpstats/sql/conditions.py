@@ -145,3 +145,15 @@ def conjuncts(condition: Condition) -> Iterator[Condition]:
             yield from conjuncts(part)
     else:
         yield condition
+
+
+def list_columns(condition: Condition) -> list[Column]:
+    """Return the columns that a condition reads."""
+    found: list[Column] = []
+
+    def note(column: Column) -> str:
+        found.append(column)
+        return ""
+
+    written(condition, note, lambda literal: "")
+    return found

@@ -12,11 +12,11 @@ from dpstats.errors import InvalidParameter
 from dpstats.sensitivity.relations import Column, Distinct, Relation, Table
 from dpstats.sql.aggregates import groups_of, read_measure
 from dpstats.sql.catalogue import Catalogue
-from dpstats.sql.conditions import Compare, conjuncts
+from dpstats.sql.conditions import Compare, conjuncts, list_columns
 from dpstats.sql.predicates import condition_of
 from dpstats.sql.query import Bin, Measure, Query
-from dpstats.sql.scope import Known, Scope, column_of, no_reals, same_type
-from dpstats.sql.syntax import allow_only, argument, kind_of, name_of, refuse, tree_of
+from dpstats.sql.scope import Known, Scope, column_of, instances_of, no_reals, same_type
+from dpstats.sql.syntax import allow_only, argument, kind_of, name_of, refuse, split_conditions, tree_of
 from dpstats.sql.units import unit_columns
 
 _MOST_CELLS = 10_000
@@ -93,9 +93,11 @@ class _Reader:
         allow_only(source, "this")
         self._item(source.this, scope, ctes)
         for join in argument(select, "joins") or []:
-            allow_only(
-                join, "this", "on", "using", *(["kind"] if (join.args.get("kind") or "") == "INNER" else [])
-            )
+            kind = join.args.get("kind") or ""
+            allow_only(join, "this", "on", "using", *(["kind"] if kind in ("INNER", "SEMI") else []))
+            if kind == "SEMI":
+                self._semi_join(join, scope, ctes)
+                continue
             before = list(scope.sources)
             self._item(join.this, scope, ctes)
             if argument(join, "on") is not None:
@@ -105,8 +107,52 @@ class _Reader:
         where = argument(select, "where")
         if where is not None:
             allow_only(where, "this")
-            scope.conditions += conjuncts(condition_of(where.this, scope))
+            for node in split_conditions(where.this):
+                if kind_of(node) == "In" and node.args.get("query") is not None:
+                    self._among(node, scope, ctes)
+                else:
+                    scope.conditions += conjuncts(condition_of(node, scope))
         return scope
+
+    def _among(self, node: Any, scope: Scope, ctes: dict[str, Any]) -> None:
+        """Read ``column IN (SELECT column ...)``: a join with the distinct values of the subquery."""
+        allow_only(node, "this", "query")
+        left = column_of(node.this, scope)
+        self._count_instance()
+        allow_only(node.args["query"], "this")
+        relation, columns = self._inner(node.args["query"].this, ctes)
+        if len(columns) != 1:
+            raise InvalidParameter(f"IN (SELECT ...) must select one column, got {len(columns)}")
+        (right,) = columns.values()
+        scope.restrict(relation, [(left, right)], "IN")
+
+    def _semi_join(self, join: Any, scope: Scope, ctes: dict[str, Any]) -> None:
+        """Read a SEMI JOIN: a join with the distinct values of its right side."""
+        other = Scope()
+        self._item(join.this, other, ctes)
+        pairs: list[tuple[Known, Known]] = []
+        for word in argument(join, "using") or []:
+            pairs.append((scope.find(name_of(word)), other.find(name_of(word))))
+        own = instances_of(other.relations[0])
+        if argument(join, "on") is not None:
+            both = Scope()
+            both.sources = {**scope.sources, **other.sources}
+            known = {each.column: each for columns in both.sources.values() for each in columns.values()}
+            for condition in conjuncts(condition_of(argument(join, "on"), both)):
+                right = [column for column in list_columns(condition) if column.instance in own]
+                if len(right) == len(list_columns(condition)):
+                    other.conditions.append(condition)
+                    continue
+                if not isinstance(condition, Compare) or condition.operator != "=" or len(right) != 1:
+                    refuse(
+                        "SEMI JOIN ON with another condition",
+                        "it takes equal columns, and conditions on the right",
+                    )
+                (left,) = (column for column in list_columns(condition) if column.instance not in own)
+                pairs.append((known[left], known[right[0]]))
+        if not pairs:
+            refuse("a join without an equality", "every table must be joined by equal columns (ON or USING)")
+        scope.restrict(other.joined(), pairs, "SEMI JOIN")
 
     def _with(self, node: Any, ctes: dict[str, Any]) -> None:
         allow_only(node, "expressions")
@@ -127,9 +173,7 @@ class _Reader:
             ctes[name.lower()] = (cte.this, dict(ctes))
 
     def _item(self, node: Any, scope: Scope, ctes: dict[str, Any]) -> None:
-        self._met += 1
-        if self._met > _MOST_INSTANCES:
-            raise InvalidParameter(f"sql must have at most {_MOST_INSTANCES} tables and subqueries")
+        self._count_instance()
         if kind_of(node) == "Subquery":
             allow_only(node, "this", "alias")
             alias = argument(node, "alias")
@@ -153,6 +197,11 @@ class _Reader:
         else:
             relation, columns = self._table(name)
         scope.add(called, relation, columns)
+
+    def _count_instance(self) -> None:
+        self._met += 1
+        if self._met > _MOST_INSTANCES:
+            raise InvalidParameter(f"sql must have at most {_MOST_INSTANCES} tables and subqueries")
 
     def _table(self, name: str) -> tuple[Relation, dict[str, Known]]:
         table = self._catalogue.table(name)

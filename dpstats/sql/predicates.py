@@ -23,7 +23,7 @@ from dpstats.sql.conditions import (
     Not,
 )
 from dpstats.sql.scope import Known, Scope, column_of, no_reals, same_type
-from dpstats.sql.syntax import allow_only, is_literal, kind_of, refuse
+from dpstats.sql.syntax import allow_only, is_date, is_literal, kind_of, refuse
 
 
 def condition_of(node: Any, scope: Scope) -> Condition:
@@ -104,6 +104,13 @@ def _literal(node: Any, known: Known) -> Literal:
             f"{kind_of(node).upper()} in a comparison",
             "a column is compared with a literal or another column",
         )
+    if is_date(node):
+        allow_only(node, "this", "to")
+        if known.type.kind not in ("date", "time"):
+            raise InvalidParameter(
+                f"{known.column.name} must be a DATE or a TIMESTAMP to be compared with a date, got {known.type.shown}"
+            )
+        node = node.this
     if kind_of(node) == "Neg":
         inner = node.this
         value: Any = f"-{inner.this}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from dpstats.errors import InvalidParameter
-from dpstats.sensitivity.relations import Column, Join, Relation, Select, tables
+from dpstats.sensitivity.relations import Column, Distinct, Join, Relation, Select, tables
 from dpstats.sql.catalogue import ColumnType
 from dpstats.sql.conditions import All, Compare, Condition
 from dpstats.sql.syntax import allow_only, kind_of, name_of, refuse
@@ -33,6 +33,24 @@ class Scope:
             raise InvalidParameter(f"FROM must have each name once, got {name!r} twice")
         self.sources[name.lower()] = columns
         self.relations.append(relation)
+
+    def restrict(self, relation: Relation, pairs: list[tuple[Known, Known]], where: str) -> None:
+        """Keep the rows that have a partner in a relation: each once, with any number of partners.
+
+        Parameters
+        ----------
+        relation : relation
+            Its columns have no names here.
+        pairs : list of pairs of Known
+            A column of this scope, and the equal one of the relation.
+        where : str
+            The clause, for messages.
+        """
+        for left, right in pairs:
+            same_type(where, left, right)
+            no_reals(right)
+            self.conditions.append(Compare("=", left.column, right.column))
+        self.relations.append(Distinct(relation, tuple(dict.fromkeys(right.column for _, right in pairs))))
 
     def find(self, name: str, source: str = "") -> Known:
         """Return the column of a name."""

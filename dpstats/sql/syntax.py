@@ -24,7 +24,7 @@ _WORDS = {
     "pivots": "PIVOT",
     "side": "an outer join",
     "method": "a join of this kind (NATURAL, ASOF, POSITIONAL)",
-    "kind": "a join of this kind (CROSS, SEMI, ANTI)",
+    "kind": "a join of this kind (CROSS, ANTI)",
     "db": "a table with a schema or database",
     "catalog": "a table with a database",
     "with": "WITH here",
@@ -89,6 +89,19 @@ def allow_only(node: Any, *allowed: str) -> None:
             refuse(_WORDS.get(key, f"{key.upper()} in {type(node).__name__.upper()}"))
 
 
+def split_conditions(node: Any) -> Iterator[Any]:
+    """Yield the conditions that AND joins, without parentheses around them."""
+    if kind_of(node) == "Paren":
+        allow_only(node, "this")
+        yield from split_conditions(node.this)
+    elif kind_of(node) == "And":
+        allow_only(node, "this", "expression")
+        yield from split_conditions(node.this)
+        yield from split_conditions(node.expression)
+    else:
+        yield node
+
+
 def kind_of(node: Any) -> str:
     """Return the name of a node's class."""
     return type(node).__name__
@@ -108,8 +121,18 @@ def name_of(node: Any) -> str:
 
 
 def is_literal(node: Any) -> bool:
-    """Return whether a node is a number, a text or a truth value."""
+    """Return whether a node is a number, a text, a date or a truth value."""
     kind = kind_of(node)
     if kind == "Neg":
         return kind_of(node.this) == "Literal" and not node.this.args.get("is_string")
-    return kind in ("Literal", "Boolean")
+    return kind in ("Literal", "Boolean") or is_date(node)
+
+
+def is_date(node: Any) -> bool:
+    """Return whether a node is a text declared as a date or a time: DATE '2025-01-31'."""
+    return (
+        kind_of(node) == "Cast"
+        and kind_of(node.this) == "Literal"
+        and bool(node.this.args.get("is_string"))
+        and str(node.args["to"]).upper() in ("DATE", "TIMESTAMP", "TIMESTAMPNTZ")
+    )

@@ -180,5 +180,5 @@ def levels_for(n_bins: int, n_causes: int, pure: bool) -> Levels:
 
 def default_bins(n_samples: int, epsilon: float, n_groups: int) -> int:
     """Return the default number of bins: between 8 and 50, more where noise is small."""
-    per_group = min(n_samples * epsilon, n_samples * epsilon**2) / (100 * n_groups)
+    per_group = n_samples * (epsilon if epsilon > 1 else epsilon**2) / (100 * n_groups)
     return int(min(max(round(min(per_group, 50.0)), 8), 50))

@@ -378,7 +378,8 @@ class ContingencyTable(HasEstimates, PrivateEstimator[TablePlan]):
             "The larger p-value of two bootstraps, whose level is measured and not proved: near what is stated, and "
             "smaller where n epsilon is small (validation/results/tables.md)."
         )
-        return TableTest(statistic, pvalue, expected, f"{names}: independent", note, size, self.privacy_)
+        null, name = f"{names}: independent", "score chi-square"
+        return TableTest(statistic, pvalue, expected, null, note, size, self.privacy_, name)
 
     def goodness_of_fit(self, p: Any, attributes: Any = None, *, n_simulations: int = 9999) -> TableTest:
         """Test whether the proportions equal stated values, without additional privacy cost.

@@ -1,7 +1,9 @@
-"""Tests of noisy tables: the projected chi-square statistic, and its null distribution by public simulation.
+"""Tests of noisy tables: chi-square statistics, and their null distributions by public simulation.
 
-The statistic is the closed form of the projected statistic of Kifer and Rogers (2017). The simulation draws the whole
-release, including noise and estimated margins. Proof: docs/proofs/contingency-table.md.
+Against stated proportions it is the closed form of the projected statistic of Kifer and Rogers (2017), against
+independence a score statistic. The simulation draws the whole release, including noise and estimated margins.
+
+Proof: docs/proofs/contingency-table.md.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ PUBLIC_SEED = 20_170_420
 
 _LEAST = 0.5
 """Smallest number of rows in a margin. It ensures that no level is treated as impossible."""
+_SWEEPS = 2
+"""Passes over the attributes in the least squares of `independence_statistic`. One is exact for equal weights."""
 _CONCENTRATED = 2.0
 """Number of noise standard deviations by which margins are lowered for the second bootstrap."""
 _LEAST_VARIANCE = 1e-6
@@ -64,12 +68,25 @@ def projected_statistic(counts: Numbers, totals: Numbers, shares: Numbers, varia
 def independence_statistic(
     counts: Numbers, totals: Numbers, shape: Sequence[int], noise: CountNoise
 ) -> Numbers:
-    """Return Q of noisy tables (size, *shape) against the independence that their own margins estimate."""
-    size = len(counts)
-    shares = margins_product([_margin_shares(counts, totals, axis) for axis in range(len(shape))])
-    return projected_statistic(
-        counts.reshape(size, -1), np.maximum(totals, 1.0), shares.reshape(size, -1), noise.variance
-    )
+    """Return the score statistic of noisy tables (size, *shape) against independence.
+
+    Differences from the expected counts that other margins would explain are removed by weighted least squares, so
+    that errors of the estimated margins hardly count. Without noise it is Pearson's chi-square statistic.
+    """
+    whole, axes = np.maximum(totals, 1.0), range(1, len(shape) + 1)
+    margins = [_margin_shares(counts, totals, axis) for axis in range(len(shape))]
+    shares = margins_product(margins)
+    expected = np.expand_dims(whole, tuple(axes)) * shares
+    weights = 1 / (expected + max(noise.variance, _LEAST_VARIANCE))
+    away = counts - expected
+    away = away - away.mean(axis=tuple(axes), keepdims=True)
+    for axis, margin in list(zip(axes, margins, strict=True)) * _SWEEPS:
+        others = tuple(other for other in axes if other != axis)
+        direction = shares / np.expand_dims(margin, others)
+        weighed = weights * direction
+        along = (weighed * away).sum(axis=others, keepdims=True)
+        away = away - direction * (along / (weighed * direction).sum(axis=others, keepdims=True))
+    return np.asarray((weights * away**2).sum(axis=tuple(axes)))
 
 
 def margins_product(margins: Sequence[Numbers]) -> Numbers:

@@ -53,3 +53,10 @@ def test_too_much_noise_rejects_nothing() -> None:
 def test_released_covariances_that_are_not_positive_are_kept_above_zero() -> None:
     errors = MeanErrors(np.ones(2), np.diag([1.0, -3.0]), 0.5, np.zeros((2, 2)), 10)
     assert np.linalg.eigvalsh(errors.covariance)[0] > 0 and np.isfinite(errors.statistic)
+
+
+def test_degrees_of_freedom_are_those_of_both_relative_errors() -> None:
+    # A quarter of the variance of the mean is noise, and the released spread has an error of a fifth.
+    n, d = 41, 2
+    errors = MeanErrors(np.zeros(d), np.eye(d), 0.2, np.eye(d) / (3 * n), n)
+    assert errors.degrees == pytest.approx(1 / (0.75**2 / 40 + (0.75 * 0.2) ** 2))

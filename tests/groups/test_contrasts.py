@@ -130,3 +130,8 @@ def test_many_pairs_with_tails_of_their_own() -> None:
     for i in (0, 1023, 1024, 1499):
         alone = DifferenceErrors(first[i : i + 1], second[i : i + 1], 1.0).limits(float(tails[i, 0]))
         assert np.allclose(alone, (low[i : i + 1], high[i : i + 1]))
+
+
+def test_the_standard_error_of_large_groups_is_the_usual_one() -> None:
+    errors = DifferenceErrors(group(0.11, 4e6), group(0.10, 1e6), 3.0)
+    assert errors.standard_error[0] == pytest.approx(3 * np.sqrt(0.06 / 4e6 + 0.06 / 1e6), rel=0.03)

@@ -5,8 +5,10 @@ import math
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
 
-from dpstats.identity.l1_norm import extended_squares, l1_cost, l1_excess, l1_extension
+from dpstats.identity.l1_norm import expected_saving, extended_squares, l1_cost, l1_excess, l1_extension
 from tests.identity.sign_datasets import datasets, neighbour_groups, plain_statistic
 
 
@@ -112,3 +114,13 @@ def test_python_integers_agree_where_64_bits_are_too_few():
         for row in S
     ]
     assert [int(value) for value in found] == plain
+
+
+@pytest.mark.parametrize(("variance", "width"), [(4.0, 1.0), (4.0, 7.0), (0.3, 1.0)])
+def test_the_expected_saving_is_its_integral(variance, width):
+    def saved(s):
+        a = abs(s)
+        return (a**2 - max(a - width, 0.0) ** 2) * norm.pdf(s, scale=math.sqrt(variance))
+
+    expected = quad(saved, -40, 40, points=[-width, 0, width], epsabs=1e-12)[0]
+    assert expected_saving(variance, width) == pytest.approx(expected, rel=1e-9)

@@ -182,3 +182,9 @@ def test_few_rows_are_said_to_cover_less():
     assert "Below 10 rows" in few and "Below 10 rows" not in enough
     moments = PrivateVariance(clip=4.0, random_state=0).fit(rows[:5])
     assert "Below 10 rows" not in str(moments.summary())
+
+
+def test_the_expected_error_of_few_rows_has_their_degrees_of_freedom():
+    for about, counted in (("mean", 3), ("center", 4)):
+        plan = PrivateVariance(clip=8.0, about=about, epsilon=1e6, delta=0.0, random_state=0).plan(4, 1)
+        assert plan.expected_error(2.0) == pytest.approx(2 * 2.0**4 / counted, rel=1e-3)

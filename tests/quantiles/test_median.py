@@ -12,7 +12,7 @@ import pytest
 from dpstats.errors import DPStatsError, InvalidParameter
 from dpstats.quantiles import PrivateMedian
 from dpstats.quantiles.grid import sorted_places
-from dpstats.sensitivity import median_smooth_sensitivity
+from dpstats.sensitivity import median_smooth_sensitivity, smooth_noise
 
 
 def largest_delta(levels: tuple[float, ...], share: float, epsilon: float) -> float:
@@ -139,9 +139,10 @@ def test_bad_parameters_are_named(options: dict[str, object], message: str) -> N
 def test_a_huge_epsilon_runs_or_is_refused(epsilon: float) -> None:
     x = np.arange(100.0)
     assert PrivateMedian(bounds=(0, 100), epsilon=epsilon).fit(x).median_ == pytest.approx(49, abs=0.1)
-    for level in (None, 0.95):
-        with pytest.raises(InvalidParameter, match="epsilon is too large"):
-            PrivateMedian(bounds=(0, 100), epsilon=epsilon, delta=0, confidence_level=level).fit(x)
+    pure = PrivateMedian(bounds=(0, 100), epsilon=epsilon, delta=0)
+    assert pure.fit(x).median_ == pytest.approx(49, abs=0.1)
+    with pytest.raises(DPStatsError, match="too extreme for exact"):
+        pure.set_params(confidence_level=0.95).fit(x)
 
 
 @pytest.mark.parametrize("missing", [0, 1, 100, 900])
@@ -149,3 +150,18 @@ def test_without_noise_the_median_of_observed_rows_is_that_of_the_sample(missing
     rows = np.concatenate([np.arange(101.0), np.full(missing, np.nan)])
     made = PrivateMedian(epsilon=1e4, bounds=(0, 100), missing="drop", random_state=0).fit(rows)
     assert made.median_ == pytest.approx(50.0, abs=0.1)
+
+
+@pytest.mark.parametrize("epsilon", [20.0, 60.0, 90.0, 300.0, 1000.0, 1e5, 1e9])
+def test_a_large_epsilon_has_little_noise_and_its_levels_cost_no_more(epsilon: float) -> None:
+    made = PrivateMedian(bounds=(0, 1), delta=0.0, epsilon=epsilon, random_state=0)
+    assert made.fit(np.linspace(0, 1, 101)).median_ == pytest.approx(0.5, abs=0.01)
+    beta, scale = smooth_noise(epsilon)
+    # The equation that any pair of beta and share has to meet, for Student's law with three degrees of freedom.
+    share = 1 / scale / math.sqrt(3)
+    assert beta + 2 * math.hypot(share, beta) <= epsilon * (1 + 1e-12)
+
+
+def test_an_epsilon_without_a_use_is_refused() -> None:
+    with pytest.raises(InvalidParameter, match=r"got 1e\+300. Give at most 1e\+09"):
+        PrivateMedian(bounds=(0, 1), delta=0.0, epsilon=1e300).plan(100)

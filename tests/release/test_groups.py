@@ -290,3 +290,12 @@ def test_bounds_count_what_was_not_looked_at() -> None:
     floats = groups._widened(cumulative, 0.5, 10, 2)
     assert np.all(floats.low <= cumulative) and np.all(floats.high >= cumulative + 0.5)
     assert np.all(floats.high < cumulative + 0.5 + 1e-9)
+
+
+@pytest.mark.parametrize("ranks", [(2,), (1, 2), (0, 2, 3)])
+def test_logarithms_of_the_rest_are_above_it_and_near(ranks: tuple[int, ...]) -> None:
+    made = windows(ranks)
+    reach, fall = 12, Exponentials(Fraction(2, 5), 512)
+    for far in (reach, reach + 5):
+        exact = math.log(made._rest(far, fall, 512)) - 1024 * math.log(2)
+        assert exact - 1e-9 <= made._rest_log(far, fall) <= exact + 1e-6 * abs(exact)

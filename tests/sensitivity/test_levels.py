@@ -148,3 +148,16 @@ def test_numbers_that_share_the_beta_of_one_are_not_private() -> None:
     g = np.linspace((1 + size * math.log(ratio)) / (ratio - 1), 400, 200_001)
     excess = 1 - np.exp(1 - (g * (ratio - 1) - size * math.log(ratio)))
     assert trapezoid(excess * law.pdf(g), g) == pytest.approx(7.72e-3, rel=1e-3)
+
+
+@pytest.mark.parametrize("noise", ["student", "cauchy"])
+@pytest.mark.parametrize("size", [1, 2, 6])
+def test_no_other_beta_gives_less_noise(noise: str, size: int) -> None:
+    # Where rows are dense, the noise is proportional to scale / beta.
+    beta, scale = smooth_noise(1.0, noise=noise, size=size)
+    law = SMOOTH_LAWS[noise]
+    power = (law + 1) // 2
+    scales = size * (power - 1) + (size - 1) * power
+    for other in (0.97 * beta, 1.03 * beta):
+        share = math.sqrt(((1.0 - scales * other) / power) ** 2 - other**2)
+        assert 1 / share / math.sqrt(max(law, 1)) / other > scale / beta

@@ -286,6 +286,19 @@ def _random_body(rng: random.Random) -> tuple[str, str, list[Source]]:
         conditions.append(f"{whose[-1]}.a {rng.choice(['=', '=', '<=', '>='])} {whose[0]}.a")
     if rng.random() < 0.5:
         conditions.append(condition(rng, _keys(sources)))
+    if rng.random() < 0.3:
+        table, source = rng.choice("rsp"), rng.choice(sources)
+        name = rng.choice(COLUMNS[table])
+        more = f" WHERE {condition(rng, [('', COLUMNS[table])])}" if rng.random() < 0.3 else ""
+        if rng.random() < 0.5 or len(parts) > 1:
+            conditions.append(
+                f"{source.alias}.{rng.choice(source.keys)} IN (SELECT {name} FROM {table}{more})"
+            )
+        else:
+            on = f"{source.alias}.{rng.choice(source.keys)} = q.{name}"
+            if rng.random() < 0.3:
+                on += f" AND {condition(rng, [('q', COLUMNS[table])])}"
+            parts.append(f" SEMI JOIN {table} AS q ON {on}")
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     return with_clause, f"{''.join(parts)}{where}", sources
 

@@ -146,3 +146,29 @@ def test_no_word_of_the_query_is_in_what_runs(connection: Any) -> None:
     for text, literals in statements:
         assert "secret" not in text and "77123" not in text
         assert literals == ["secret", "it's", 77123]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT COUNT(*) FROM visit WHERE person IN (SELECT id FROM person WHERE age > 40)",
+        "SELECT COUNT(*) FROM visit WHERE (cost < 3 AND visit.person IN (SELECT DISTINCT id FROM person))",
+        "SELECT COUNT(*) FROM visit SEMI JOIN person ON person = id",
+        "SELECT COUNT(*) FROM visit SEMI JOIN person ON visit.person = person.id AND person.age > 40",
+        "SELECT COUNT(*) FROM visit v SEMI JOIN (SELECT id AS person, age FROM person) q USING (person)",
+        "SELECT COUNT(*) FROM visit SEMI JOIN person ON person = id WHERE cost IN (SELECT age FROM person)",
+    ],
+)
+def test_semi_joins_count_each_row_once(text: str) -> None:
+    made = duckdb.connect()
+    made.execute(
+        "CREATE TABLE person AS SELECT nullif(i % 6, 5) AS id, 20 + 5 * (i % 8) AS age FROM range(20) t(i)"
+    )
+    made.execute(
+        "CREATE TABLE visit AS SELECT nullif(i % 9, 3) AS person, (i // 3) * 5 AS cost FROM range(50) t(i)"
+    )
+    ((expected,),) = made.sql(text).fetchall()
+    query = PrivateSQL(made, epsilon=1.0, public_tables=["person"])
+    parsed = query._parsed(text)
+    plan = query._planned(parsed)
+    assert int(query._read(parsed, plan).numbers[0]) == expected * plan.finer > 0

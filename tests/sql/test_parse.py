@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 
 import duckdb
@@ -97,6 +97,15 @@ def test_literals_are_converted_here() -> None:
     assert between == All(
         (Between(Column("r", "d"), Literal(date(2013, 1, 31), "DATE"), Literal(date(2013, 2, 1), "DATE")),)
     )
+    moment = datetime(2013, 1, 31, 12)
+    for text, column, value in (
+        ("d < DATE '2013-01-31'", "d", Literal(date(2013, 1, 31), "DATE")),
+        ("d < '2013-01-31'::DATE", "d", Literal(date(2013, 1, 31), "DATE")),
+        ("t < TIMESTAMP '2013-01-31 12:00:00'", "t", Literal(moment, "TIMESTAMP")),
+        ("t < DATE '2013-01-31'", "t", Literal(datetime(2013, 1, 31), "TIMESTAMP")),
+    ):
+        found = read(COUNT + f"r WHERE {text}").relation.condition
+        assert found == All((Compare("<", Column("r", column), value),))
     turned = read(COUNT + "r WHERE -1.5 <= x").relation.condition
     assert turned == All((Compare(">=", Column("r", "x"), Literal(-1.5, "DOUBLE")),))
 
@@ -167,8 +176,13 @@ REFUSED = {
     COUNT + "r NATURAL JOIN s": "NATURAL",
     COUNT + "r ASOF JOIN s ON r.a = s.a AND r.b >= s.c": "ASOF",
     COUNT + "r POSITIONAL JOIN s": "POSITIONAL",
-    COUNT + "r SEMI JOIN s USING (a)": "SEMI",
-    COUNT + "r ANTI JOIN s USING (a)": "SEMI, ANTI",
+    COUNT + "r SEMI JOIN s ON r.a > s.a": "SEMI JOIN ON with another condition",
+    COUNT + "r SEMI JOIN s ON r.a = s.a OR r.a = 1": "SEMI JOIN ON with another condition",
+    COUNT + "r SEMI JOIN s ON s.a = 1": "a join without an equality",
+    COUNT + "r SEMI JOIN s USING (a) WHERE s.c = 1": "must name a table in FROM",
+    COUNT + "r SEMI JOIN r q ON r.x = q.x": "real numbers",
+    COUNT + "r LEFT SEMI JOIN s USING (a)": "outer join|SEMI|parsed",
+    COUNT + "r ANTI JOIN s USING (a)": "CROSS, ANTI",
     COUNT + "r CROSS JOIN s": "CROSS",
     COUNT + "r, s": "a join without an equality",
     COUNT + "r JOIN s ON r.a < s.a": "a join without an equality",
@@ -202,7 +216,18 @@ REFUSED = {
     COUNT + "r WHERE abs(a) = 1": "ABS where a column",
     COUNT + "r WHERE a + 1 = 2": "ADD where a column",
     COUNT + "r WHERE CAST(a AS VARCHAR) = '1'": "CAST where a column",
-    COUNT + "r WHERE a IN (SELECT a FROM s)": "QUERY in IN",
+    COUNT + "r WHERE a = DATE '2025-01-01'": "must be a DATE or a TIMESTAMP",
+    COUNT + "r WHERE a = CAST('1' AS INTEGER)": "CAST where a column",
+    COUNT + "r WHERE a = CAST(b AS DATE)": "CAST where a column",
+    COUNT + "r WHERE NOT a IN (SELECT a FROM s)": "QUERY in IN",
+    COUNT + "r WHERE a NOT IN (SELECT a FROM s)": "QUERY in IN",
+    COUNT + "r WHERE a IN (SELECT a FROM s) OR b = 1": "QUERY in IN",
+    COUNT + "r WHERE a IN (SELECT a, c FROM s)": "must select one column, got 2",
+    COUNT + "r WHERE a IN (SELECT r.a FROM s)": "must name a table in FROM",
+    COUNT + "r WHERE a IN (SELECT c FROM s)": "the same type",
+    COUNT + "r WHERE a IN (SELECT COUNT(*) FROM s)": "COUNT where a column",
+    COUNT + "r WHERE a IN (SELECT a FROM s LIMIT 1)": "LIMIT",
+    COUNT + "r WHERE x IN (SELECT x FROM r)": "real numbers",
     COUNT + "r WHERE EXISTS (SELECT 1 FROM s)": "EXISTS",
     COUNT + "r WHERE a = (SELECT 1)": "SUBQUERY",
     COUNT + "r WHERE CASE WHEN a = 1 THEN TRUE END": "CASE",

@@ -42,3 +42,15 @@ def test_the_variances_are_those_of_samples_and_of_noise() -> None:
     drawn = Curves(cells + 3 * np.random.default_rng(0).normal(size=(3000, cells.shape[1])), M, 2, noise)
     of_noise = cumulative_incidence(Curves(cells, M, 2, noise), 1)[2][0]
     assert np.allclose(cumulative_incidence(drawn, 1)[0].var(axis=0), of_noise, rtol=0.2)
+
+
+def test_bins_beyond_the_usable_range_add_nothing() -> None:
+    cells = cells_of(*rows(400, 3), n_causes=2)
+    curves = Curves(cells, M, 2, np.eye(cells.shape[1]) * 400.0)
+    usable = curves.usable[0]
+    assert 0 < usable.sum() < M
+    found, sampling, noise = (part[0] for part in cumulative_incidence(curves, 0))
+    assert np.all(np.isfinite([found, sampling, noise]))
+    last = usable.sum() - 1
+    for part in (found, sampling, noise):
+        np.testing.assert_allclose(part[last:], part[last])

@@ -84,3 +84,13 @@ def test_a_copy_computes_the_same() -> None:
     again = pickle.loads(pickle.dumps(table()))
     assert again.quantile_limits(0, 0.5, 0.9) == table().quantile_limits(0, 0.5, 0.9)
     assert np.array_equal(again.band(1, 0.95)[0], table().band(1, 0.95)[0])
+
+
+def test_a_difference_of_areas_needs_both_curves() -> None:
+    rng = np.random.default_rng(0)
+    group = np.repeat([0, 1], [3000, 30])
+    model = PrivateSurvival(horizon=4.0, bins=8, groups=[0, 1], random_state=0)
+    made = model.fit(rng.exponential(2.0, 3030), np.ones(3030), group)._table
+    assert [bool(made.area(place, 1.0).reached[0]) for place in (0, 1)] == [True, False]
+    assert np.all(np.isnan(made.area_difference(0, 1, 1.0)))
+    assert np.all(np.isnan(made.area_difference(1, 0, 1.0)))
