@@ -15,7 +15,7 @@ from dpstats.data.levels import Categories
 from dpstats.errors import InvalidParameter
 from dpstats.regression.formula.declared import Declared, Table, listed
 from dpstats.regression.formula.expressions import Span, applied, evaluate, expression
-from dpstats.regression.formula.splines import Spline, SplineColumn, spline_of
+from dpstats.regression.formula.splines import Spline, SplineColumn, read_spline
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Column:
         return functools.reduce(times, [part.of(table) for part in self.parts])
 
 
-def columns_of(terms: list[Any], declared: Declared) -> list[Column]:
+def list_columns(terms: list[Any], declared: Declared) -> list[Column]:
     """Return the columns of the terms, without those that earlier columns span for any data.
 
     The indicators of a factor add up to 1. So a term spans one part for each subset of its factors: the interaction
@@ -89,7 +89,7 @@ def columns_of(terms: list[Any], declared: Declared) -> list[Column]:
     columns: list[Column] = []
     spanned: set[tuple[frozenset[str], frozenset[str]]] = set()
     for term in terms:
-        parts = [part_of(factor, declared) for factor in term.factors if factor.expr != "1"]
+        parts = [read_part(factor, declared) for factor in term.factors if factor.expr != "1"]
         numbers = frozenset(part.text for part in parts if not isinstance(part, Factor))
         factors = {part.name: part for part in parts if isinstance(part, Factor)}
         subsets = [some for size in range(len(factors) + 1) for some in itertools.combinations(factors, size)]
@@ -97,7 +97,7 @@ def columns_of(terms: list[Any], declared: Declared) -> list[Column]:
         spanned |= {(numbers, frozenset(subset)) for subset in new}
         for coding in _joined(new) if parts else []:
             choices = [
-                _columns_of_part(part, coding)
+                _list_columns_of_part(part, coding)
                 for part in parts
                 if not isinstance(part, Factor) or (part.name in coding and part is factors[part.name])
             ]
@@ -106,7 +106,7 @@ def columns_of(terms: list[Any], declared: Declared) -> list[Column]:
     return columns
 
 
-def _columns_of_part(
+def _list_columns_of_part(
     part: Number | Spline | Factor, coding: dict[str, bool]
 ) -> Sequence[Number | SplineColumn | Indicator]:
     match part:
@@ -132,7 +132,7 @@ def _joined(subsets: Iterable[tuple[str, ...]]) -> list[dict[str, bool]]:
         long |= dict.fromkeys(more, True)
 
 
-def part_of(factor: Any, declared: Declared) -> Number | Spline | Factor:
+def read_part(factor: Any, declared: Declared) -> Number | Spline | Factor:
     """Return a formulaic factor, that is anything multiplied in a term, as a number, a spline or a factor."""
     text, kind = factor.expr, factor.eval_method.value
     if kind == "literal":
@@ -149,7 +149,7 @@ def part_of(factor: Any, declared: Declared) -> Number | Spline | Factor:
                 )
             return Factor(text, name, levels[name].values, _reference(coding, levels[name]))
         case ast.Call(func=ast.Name(id="bs")) as call:
-            return spline_of(text, call)
+            return read_spline(text, call)
     return Number(text, source)
 
 

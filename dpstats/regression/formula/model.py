@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats.errors import DPStatsError, InvalidParameter
-from dpstats.regression.formula.coding import Column, Number, columns_of, part_of
+from dpstats.regression.formula.coding import Column, Number, list_columns, read_part
 from dpstats.regression.formula.declared import Declared, Table, check_declared, listed
 
 
@@ -156,7 +156,7 @@ def parse(
     """
     left, right = _terms(formula)
     declared = check_declared(bounds, levels)
-    columns = columns_of(right, declared)
+    columns = list_columns(right, declared)
     names = tuple(column.text for column in columns)
     if not names or len(set(names)) < len(names):
         raise InvalidParameter(
@@ -225,7 +225,7 @@ def _terms(formula: Any) -> tuple[list[Any] | None, list[Any]]:
 def _response(terms: list[Any], declared: Declared) -> Number:
     factors = [factor for term in terms for factor in term.factors]
     one = len(factors) == 1 and factors[0].expr != "1"
-    part = part_of(factors[0], declared) if one else None
+    part = read_part(factors[0], declared) if one else None
     if not isinstance(part, Number):
         written = " + ".join(map(str, terms))
         raise InvalidParameter(f"formula must have one number as its response, got {written!r}")

@@ -34,7 +34,7 @@ class SplineColumn:
         x = evaluate(call.args[0], table.number).clipped()
         if not 0 < x.high - x.low < math.inf:
             raise InvalidParameter(
-                f"formula must have splines of what varies within finite bounds, got {self.text!r} of an argument "
+                f"a spline in formula must have an argument with finite bounds, got {self.text!r} of an argument "
                 f"within [{x.low:g}, {x.high:g}]"
             )
         if not all(x.low < knot < x.high for knot in self.knots):
@@ -67,7 +67,7 @@ def basis_function(x: NDArray[np.float64], knots: tuple[float, ...], last: float
     knots : tuple of float, length degree + 2
         Its knots in ascending order, at least two of them different.
     last : float
-        The outer knot at the upper end. The last interval includes it.
+        The upper outer knot. The last interval includes it.
     """
     values: list[Any] = [
         ((low <= x) & ((x < high) | ((x == high) & (high == last) & (low < high)))).astype(np.float64)
@@ -87,7 +87,7 @@ def _fraction(x: NDArray[np.float64], zero: float, one: float) -> Any:
     return 0.0 if zero == one else (x - zero) / (one - zero)
 
 
-def spline_of(text: str, call: ast.Call) -> Spline:
+def read_spline(text: str, call: ast.Call) -> Spline:
     """Return the spline of ``bs(x, knots=[...], degree=3)``, or raise `InvalidParameter`."""
     options = {keyword.arg: keyword.value for keyword in call.keywords}
     if len(call.args) != 1 or "knots" not in options or not options.keys() <= {"knots", "degree"}:

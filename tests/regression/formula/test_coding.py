@@ -11,7 +11,7 @@ import statsmodels.formula.api as smf
 
 from dpstats.errors import InvalidParameter
 from dpstats.regression.formula import parse
-from dpstats.regression.formula.coding import Column, Factor, columns_of, part_of
+from dpstats.regression.formula.coding import Column, Factor, list_columns, read_part
 from dpstats.regression.formula.declared import check_declared
 
 rng = np.random.default_rng(1)
@@ -156,7 +156,7 @@ def test_what_is_no_column_is_refused(formula, words):
 def test_columns_of_terms_need_no_rows():
     declared = check_declared(BOUNDS, LEVELS)
     terms = list(formulaic.Formula("x:a"))
-    columns = columns_of(terms, declared)
+    columns = list_columns(terms, declared)
     assert all(isinstance(column, Column) for column in columns)
     assert [column.text for column in columns] == ["x:a[a]", "x:a[b]"]
-    assert part_of(terms[-1].factors[0], declared).text == "x"
+    assert read_part(terms[-1].factors[0], declared).text == "x"
