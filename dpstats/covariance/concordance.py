@@ -1,8 +1,11 @@
 """Concordance of the rows of two columns, counted by order: time n log n for n rows.
 
-The sum over rows l of sign(x_k - x_l) sign(y_k - y_l) needs no pairs of rows. Sort rows by (x, y), and by (y, x). With
-places p and q of row k in the two orders, and c rows before it in both, the sum is
-n + 4 c - 2 (p + q) - (ties in x) - (ties in y) + (ties in both), where a row is a tie of itself.
+The sum over rows l of sign(x_k - x_l) sign(y_k - y_l) needs no pairs of rows. Sort rows by (x, y), and by (y, x). Row k
+has places p and q in the two orders, and c rows are before it in both. The sum is then
+
+    n + 4 c - 2 (p + q) - (ties in x) - (ties in y) + (ties in both),
+
+where a row is also a tie of itself. Proof: docs/proofs/kendall.md.
 """
 
 from __future__ import annotations
@@ -32,12 +35,12 @@ def concordance(first: Integers, second: Integers) -> Integers:
     other_places[np.sort(b * n + places) % n] = places
     _, sizes = np.unique(rows, return_counts=True)
     ties = np.bincount(a)[a] + np.bincount(b)[b] - np.repeat(sizes, sizes)
-    found: Integers = n + 4 * earlier_and_smaller(other_places) - 2 * (places + other_places) - ties
+    found: Integers = n + 4 * smaller_predecessors(other_places) - 2 * (places + other_places) - ties
     return found
 
 
-def earlier_and_smaller(order: Integers) -> Integers:
-    """Return how many earlier entries are smaller, for each entry of a permutation of 0, ..., n - 1.
+def smaller_predecessors(order: Integers) -> Integers:
+    """Count the smaller entries before each entry of a permutation of 0, ..., n - 1.
 
     Entries are sorted by one bit after another, the highest first. Entries of equal higher bits keep their order and
     are next to each other. Each entry with the bit counts those before it without the bit.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpstats.covariance.concordance import concordance, earlier_and_smaller, ranks
+from dpstats.covariance.concordance import concordance, smaller_predecessors, ranks
 
 
 def over_pairs(x: np.ndarray, y: np.ndarray) -> list[int]:
@@ -27,9 +27,9 @@ def test_it_equals_the_count_over_all_pairs(n: int, values: int) -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 16, 17, 100])
-def test_earlier_and_smaller_entries_are_counted(n: int) -> None:
+def test_smaller_predecessors_are_counted(n: int) -> None:
     order = np.random.default_rng(n).permutation(n)
-    assert earlier_and_smaller(order).tolist() == [int((order[:k] < order[k]).sum()) for k in range(n)]
+    assert smaller_predecessors(order).tolist() == [int((order[:k] < order[k]).sum()) for k in range(n)]
 
 
 def test_entries_that_are_equal_have_one_rank() -> None:
