@@ -173,10 +173,10 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         if budget is None:
             return None
         stated = source.size(schema)
-        if stated is None or min(stated) < 1:
+        if stated is None or stated[0] < self._min_samples or stated[1] < 1:
             budget.check_left()
             return None
-        plan = self.plan(max(stated[0], self._min_samples), schema.width(stated[1]))
+        plan = self.plan(stated[0], schema.width(stated[1]))
         budget.check(plan.for_data(unit, simulated))
         return plan
 
