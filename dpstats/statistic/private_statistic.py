@@ -82,8 +82,8 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
         Correction of the value of a block: "jackknife" removes biases of 1/m for blocks of m rows (6 calls), and
         "jackknife2" those of 1/m and 1/m^2 (16 calls), for likelihoods.
     resolution : float, optional
-        Step of the values of a block that are multiples of it, of a share or a rank: uniform noise of one step is
-        added to them.
+        Step of the values of a block that are multiples of it, such as fractions or ranks: uniform noise of one step is
+        added to them. At most half of the width of the bounds.
     link : {"fisher", "logit", "log"}, optional
         Applied to the value of every block; estimates and limits are mapped back. Give "fisher" for correlations.
     unit : column name, optional
@@ -92,7 +92,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
     missing : {"error", "drop"}, default="error"
         "drop" leaves a row with a missing entry out of its block.
     time_limit : float, optional
-        Seconds of CPU time of a block. A block that takes longer fails.
+        Seconds of CPU time of a block, from 0.001 to 1e6. A block that takes longer fails.
     n_jobs : int, default=1
         Processes that compute blocks; -1 is one per core.
     epsilon : float, default=1.0
