@@ -165,6 +165,7 @@ INSIDE = {
         "witness",
         "orders",
         "mechanism",
+        "complete",
         "methods_text",
         "estimator",
         "parameters",
