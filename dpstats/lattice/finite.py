@@ -46,7 +46,7 @@ def finite_or_center(rows: NDArray[Any], center: Columns, missing: str) -> NDArr
     return np.where(np.isfinite(rows), rows, center)
 
 
-def complete_rows(X: Any) -> NDArray[np.bool_]:
+def finite_rows(X: Any) -> NDArray[np.bool_]:
     """Return whether each row of a dense or sparse table is without a NaN or infinite entry."""
     with np.errstate(all="ignore"):
         if isinstance(X, np.ndarray):

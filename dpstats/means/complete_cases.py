@@ -173,7 +173,7 @@ class CompleteCases(TransformerMixin, PrivateEstimator[ReleasePlan]):
             )
         fill = self._in_order(table.names).fill
         orders = draw_orders([n, m], self.random_state)
-        rows = sample_complete(np.asarray(table.X, dtype=np.float64), orders, fill)
+        rows = sample_complete(table, orders, fill).X
         return declare_unit(frame_like(X, rows, table.names), self.privacy_.unit)
 
     def summary(self) -> Summary:

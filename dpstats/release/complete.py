@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dpstats.data.tables import Rows, Table
-from dpstats.lattice.finite import complete_rows
+from dpstats.lattice.finite import finite_rows
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
 from dpstats.release.additive import Integers, additive_stages
@@ -63,7 +63,13 @@ def count_complete(rows: Rows) -> NDArray[np.int64]:
 
 
 def _count(table: Table) -> dict[str, NDArray[np.int64]]:
-    return {ROWS: np.array([np.count_nonzero(complete_rows(table.X))], dtype=np.int64)}
+    return {ROWS: np.array([np.count_nonzero(complete_rows(table))], dtype=np.int64)}
+
+
+def complete_rows(table: Table) -> NDArray[np.bool_]:
+    """Return whether each row has finite numbers, and a declared label if there are labels."""
+    finite = finite_rows(table.X)
+    return finite if table.groups is None else finite & (table.groups >= 0)
 
 
 def release_count(rows: Rows, session: Session) -> float:
@@ -73,22 +79,31 @@ def release_count(rows: Rows, session: Session) -> float:
         return float(session.add(ROWS, exact)[0])
 
 
-def sample_complete(X: Any, orders: Sequence[NDArray[np.intp]], fill: Any) -> Any:
+def sample_complete(table: Table, orders: Sequence[NDArray[np.intp]], fill: Any) -> Table:
     """Return complete rows, chosen at random, in random order: private.
 
-    ``orders`` has a random order of the rows of ``X``, and one of the rows to return. Copies of the public row ``fill``
-    are added if there are fewer complete rows. A sparse table is filled with zeros.
+    ``orders`` has a random order of the rows of the table, and one of the rows to return. If there are fewer complete
+    rows, copies of the public row ``fill`` are added, with the first label.
     """
+    first, second = orders
+    chosen = first[complete_rows(table)[first]][: len(second)]
+    groups = None
+    if table.groups is not None:
+        groups = np.zeros(len(second), dtype=np.int64)
+        groups[: len(chosen)] = table.groups[chosen]
+        groups = groups[second]
+    return Table(_sample(table.X, chosen, second, fill), groups=groups, names=table.names)
+
+
+def _sample(X: Any, chosen: NDArray[np.intp], second: NDArray[np.intp], fill: Any) -> Any:
+    """Return the chosen rows of a dense or sparse table, filled up, in another order."""
     from scipy.sparse import csr_array, issparse, vstack
 
-    first, second = orders
-    n, size = len(first), len(second)
-    chosen = first[complete_rows(X)[first]][:size]
-    if issparse(X):
-        places = np.full(size, n)
+    if issparse(X):  # filled with zeros
+        places = np.full(len(second), X.shape[0])
         places[: len(chosen)] = chosen
         return csr_array(vstack([X, csr_array((1, X.shape[1]))]).tocsr()[places[second]])
-    filled = np.empty((size, X.shape[1]))
+    filled = np.empty((len(second), X.shape[1]))
     filled[:] = fill
     filled[: len(chosen)] = X[chosen]
     return filled[second]

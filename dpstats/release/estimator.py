@@ -26,7 +26,7 @@ from dpstats.data.opening import open_source
 from dpstats.data.parameters import check_real
 from dpstats.data.schema import Schema, check_columns_again, check_names, record_columns
 from dpstats.data.source import Source
-from dpstats.data.tables import Rows, Table
+from dpstats.data.tables import Rows
 from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.privacy.budget import PrivacyBudget, check_budget
 from dpstats.privacy.guarantee import PrivacyGuarantee
@@ -193,7 +193,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
                 complete = release_count(rows, session)
                 size = self._usable(counted.plan, complete)
                 orders = order_rows(noise, [n, size])
-                rows = Table(sample_complete(rows.whole().X, orders, planner._fill(d)), names=rows.names)
+                rows = sample_complete(rows.whole(), orders, planner._fill(d))
             reader = planner._on_sample(planner.epsilon - counted.plan.target.epsilon)
             plan = reader.plan(size, schema.width(d)).for_data(unit, noise.simulated)
         plan = reader._prepare(plan)

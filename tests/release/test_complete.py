@@ -25,6 +25,8 @@ from dpstats.identity import (
 from dpstats.means import AdaptiveMean, SparseMean
 from dpstats.privacy import PrivacyBudget
 from dpstats.privacy.totals import compose
+from dpstats.ranks import KruskalWallisTest, MannWhitneyTest, SignedRankTest
+from dpstats.ranks.rank_tests import RankTest
 from dpstats.release.complete import plan_count, usable_rows
 
 TEST = {"n_calibration": 99, "cache_dir": None}
@@ -39,8 +41,22 @@ MADE: dict[str, Any] = {
     "inner products": InnerProductTest(**TEST),
     "filtering": FilteringTest(**TEST),
     "signs": RowDistanceTest(null="product", **TEST),
+    "signed ranks": SignedRankTest(n_simulations=99),
+    "two groups": MannWhitneyTest(groups=["a", "b"], n_simulations=99),
+    "three groups": KruskalWallisTest(groups=["a", "b", "c"], n_simulations=99),
 }
 each = pytest.mark.parametrize("name", MADE)
+
+
+def data(name: str, seed: int) -> tuple[Any, ...]:
+    """Return the rows of a fit, with labels where a test has groups: some undeclared, some missing."""
+    X = rows(name, seed)
+    if not isinstance(MADE[name], RankTest):
+        return (X,)
+    labels = np.random.default_rng(seed).choice(
+        np.array(["a", "b", "c", "d", None], dtype=object), size=len(X)
+    )
+    return (X[:, seed],) if name == "signed ranks" else (X[:, seed], labels)
 
 
 def rows(name: str, seed: int, n: int = 600) -> np.ndarray:
@@ -53,9 +69,9 @@ def rows(name: str, seed: int, n: int = 600) -> np.ndarray:
 
 @each
 def test_both_parts_cost_what_was_asked_for_and_are_charged(name: str) -> None:
-    made, X = clone(MADE[name]).set_params(missing="drop"), rows(name, 0)
-    asked = PrivacyBudget(made.epsilon, max(float(made.delta), 1e-12))
-    made.set_params(budget=asked).fit(X)
+    made = clone(MADE[name]).set_params(missing="drop")
+    asked = PrivacyBudget(made.epsilon, max(float(getattr(made, "delta", 0.0)), 1e-12))
+    made.set_params(budget=asked).fit(*data(name, 0))
     count, release = (charge.label for charge in asked.history())
     assert (count, release) == (f"{type(made).__name__}: number of complete rows", type(made).__name__)
     assert made.privacy_ == made.plan_.guarantee and made.privacy_.epsilon <= made.epsilon
@@ -64,7 +80,7 @@ def test_both_parts_cost_what_was_asked_for_and_are_charged(name: str) -> None:
     assert made.plan_.n_samples == made.n_rows_ < 600 == made.plan_.n_given
     again = pickle.loads(pickle.dumps(made.set_params(budget=None)))
     assert again.privacy_ == made.privacy_ and "then, from a random sample of" in str(again.plan_)
-    assert made.plan(600, 3).to_dict()["stages"][0]["name"] == "number of complete rows"
+    assert made.plan(600, made.n_features_in_).to_dict()["stages"][0]["name"] == "number of complete rows"
 
 
 @each
@@ -73,12 +89,12 @@ def test_nothing_but_the_releases_is_seen(name: str) -> None:
     made = clone(MADE[name]).set_params(missing="drop")
 
     def run(X: Any, witness: Any) -> Any:
-        found = fit(made, X, witness)
-        return str(found.summary()), str(found.plan_), found.methods_text(), seen_of(found)
+        fitted = fit(made, X if len(X) == 2 else X[0], witness)
+        return str(fitted.summary()), str(fitted.plan_), fitted.methods_text(), seen_of(fitted)
 
-    data = [{"data": rows(name, seed)} for seed in (0, 1)]
-    replay = Replay(None, lambda _, data, witness: run(data["data"], witness), data[0], 0)
-    check = replay.on(data[1], "")
+    found = [{"data": data(name, seed)} for seed in (0, 1)]
+    replay = Replay(None, lambda _, given, witness: run(given["data"], witness), found[0], 0)
+    check = replay.on(found[1], "")
     assert not check.course, check.course
     assert check.output == FOLLOWS
 
@@ -132,6 +148,19 @@ def test_a_test_keeps_its_level_where_rows_are_missing() -> None:
         X[rng.random(300) < 0.3, 0] = np.nan
         rejected += test.fit_predict(X)
     assert rejected <= binom.ppf(1 - 1e-4, 60, 0.05)
+
+
+def test_a_rank_test_of_complete_rows_keeps_its_level_and_finds_a_shift() -> None:
+    rng, rejected = np.random.default_rng(2), [0, 0]
+    test = MannWhitneyTest(groups=["old", "new"], missing="drop", n_simulations=999, random_state=rng)
+    for _ in range(60):
+        labels = rng.choice(np.array(["old", "new", None], dtype=object), size=400, p=[0.5, 0.4, 0.1])
+        values = np.where(rng.random(400) < 0.2, np.nan, rng.exponential(size=400))
+        for place, shift in enumerate((0.0, 1.0)):
+            rejected[place] += test.fit(values + shift * (labels == "new"), labels).pvalue_ <= 0.05
+    assert rejected[0] <= binom.ppf(1 - 1e-4, 60, 0.05) and rejected[1] > 50
+    with pytest.raises(InvalidParameter, match="sizes must be None with missing='drop'"):
+        clone(test).set_params(sizes=(200, 200)).fit(values, labels)
 
 
 def test_too_few_rows_are_refused() -> None:
