@@ -71,6 +71,7 @@ INSIDE = {
         "t_squared",
         "hotelling",
         "principal_components",
+        "concordance",
         "rank_correlation",
         "__init__",
     ],

@@ -5,6 +5,7 @@ Proof: docs/proofs/kendall.md.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from dpstats.covariance.concordance import concordance, ranks
 from dpstats.covariance.error_distributions import CorrelationErrors
-from dpstats.data.arithmetic import as_int64
 from dpstats.data.parameters import check_choice, check_integer, check_privacy_parameters
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidParameter
@@ -35,11 +36,11 @@ Floats = NDArray[np.float64]
 STAGE, CONCORDANCE, SQUARES = "rank correlations", "concordance", "squared concordance of rows"
 SQUARES_WEIGHT = 0.1
 """Squared weight of the squares. Only the errors of correlations need them."""
-_MOST_ROWS = 200_000
+_MOST_ROWS = 1_000_000
+"""n (n - 1)^2 is below 2^62: squares with their noise stay inside 64 bits."""
 _SAFE = 1 + 1e-12
 _LEAST_SPREAD = 0.3
 """Least variance of a row's concordance, over the variance for independent columns."""
-_BLOCK = 1 << 22
 _FEW_ROWS = 50
 
 
@@ -78,17 +79,10 @@ def concordance_sums(X: Floats) -> Sums:
 
     Both have an entry for each pair of columns.
     """
-    n, d = X.shape
-    first, second = np.triu_indices(d, 1)
-    total, squares = (np.zeros(first.size, dtype=np.int64) for _ in range(2))
-    step = max(1, _BLOCK // n)
-    for start in range(0, n, step):
-        rows = X[start : start + step]
-        signs = [(rows[:, j, None] > X[:, j]).view(np.int8) - (rows[:, j, None] < X[:, j]) for j in range(d)]
-        for place, (i, j) in enumerate(zip(first, second, strict=True)):
-            own = as_int64((signs[i] * signs[j]).sum(axis=1, dtype=np.int64))
-            total[place] += own.sum()
-            squares[place] += (own**2).sum()
+    columns = [ranks(column) for column in X.T]
+    rows = [concordance(first, second) for first, second in itertools.combinations(columns, 2)]
+    total = np.array([row.sum() for row in rows])
+    squares = np.array([(row**2).sum() for row in rows])
     return {CONCORDANCE: total // 2, SQUARES: squares}
 
 
@@ -137,7 +131,7 @@ class PrivateCorrelation(HasEstimates, PrivateEstimator[CorrelationPlan]):
     **Assumptions.** Independent rows, and enough of them for a rank correlation to be nearly normal. The distribution
     of the columns does not matter.
 
-    **Time.** It grows with the square of n: seconds for 10,000 rows.
+    **Time.** It grows as n log n for each pair of columns: 0.05 seconds for 100,000 rows.
 
     Examples
     --------
