@@ -166,6 +166,7 @@ INSIDE = {
         "witness",
         "orders",
         "mechanism",
+        "complete",
         "methods_text",
         "estimator",
         "parameters",

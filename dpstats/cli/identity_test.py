@@ -61,7 +61,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         "--epsilon",
     )
     add_unit(parser, "the mean of its entries")
-    add_privacy(parser, missing=("error", "center"))
+    add_privacy(parser, missing=("error", "drop", "center"))
     parser.set_defaults(epsilon=None)  # 1, where --rho does not take its place
 
 

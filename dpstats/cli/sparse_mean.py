@@ -46,7 +46,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         "no particular order",
     )
     add_unit(parser, "the mean of its entries")
-    add_privacy(parser, 1e-6, missing=("error", "center"))
+    add_privacy(parser, 1e-6, missing=("error", "drop", "center"))
 
 
 def _build(options: argparse.Namespace, n: int, d: int) -> Any:

@@ -11,6 +11,7 @@ import math
 from abc import abstractmethod
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -53,6 +54,9 @@ class PrivateTest(HasResult[TestResult], PlannedTest, InvertedTest):
         Guarantee of the fit.
     plan_ : IdentityPlan
         The release plan.
+    rows_, rows_noise_std_, n_rows_ : float, float, int
+        Noisy number of complete rows, the standard deviation of its noise, and the number of rows in the test. Only
+        with ``missing="drop"``.
     """
 
     _title: ClassVar[str]
@@ -69,6 +73,9 @@ class PrivateTest(HasResult[TestResult], PlannedTest, InvertedTest):
             dense = unit_vector("dense", plan.n_features)
             _ATTAINABLE[key] = self._attainable_power(prepared, dense)
         return prepared.having(attainable_power=_ATTAINABLE[key])
+
+    def _fill(self, d: int) -> Any:
+        return np.asarray(self.mean) if self.null == "normal" else 1.0
 
     def _read(self, rows: Rows, plan: IdentityPlan) -> Any:
         return self._exact(rows.whole().X, plan)
@@ -128,5 +135,5 @@ class PrivateTest(HasResult[TestResult], PlannedTest, InvertedTest):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.missing == "center"
+        tags.input_tags.allow_nan = self.missing != "error"
         return tags

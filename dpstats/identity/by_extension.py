@@ -64,7 +64,7 @@ class LipschitzExtensionTest(PrivateTest):
     level : float, default=0.05
     calibration : {"monte_carlo", "textbook"}, default="monte_carlo"
         "textbook" uses the printed thresholds: private, but with almost no power.
-    missing : {"error", "center"}, default="error"
+    missing : {"error", "drop", "center"}, default="error"
         As for `RowDistanceTest`; "center" only for ``rows="whitened"`` with ``constraint="l1"``. An entry at
         its mean has sign +1.
     n_calibration, cache_dir, n_jobs, progress, random_state, budget

@@ -64,6 +64,8 @@ class FilteringPlan(IdentityPlan):
     @cached_property
     def events(self) -> tuple[Event, ...]:
         """One event: the total guarantee. The proof covers exactly these stages."""
+        if self.counted is not None:
+            return super().events
         n, d, total = self.n_samples, self.n_features, self.target
         # The larger noise first: where its lattice is too fine for 64 bits, so is the other's.
         proved = any(
@@ -102,8 +104,8 @@ class FilteringTest(PrivateTest):
     calibration : {"monte_carlo", "textbook"}, default="monte_carlo"
         The last threshold: by public simulation, or n(n-1) distance^2/4 as printed. All other constants are the
         printed ones: the privacy rests on them.
-    missing : {"error"}, default="error"
-        A missing row has no signs. An entry at its mean counts as +1.
+    missing : {"error", "drop"}, default="error"
+        "drop" as for `RowDistanceTest`. A missing row has no signs. An entry at its mean counts as +1.
     n_calibration, cache_dir, n_jobs, progress, random_state, budget
         The same as in `RowDistanceTest`.
 

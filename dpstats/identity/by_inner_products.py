@@ -85,8 +85,8 @@ class InnerProductTest(PrivateTest):
     level : float, default=0.05
     calibration : {"monte_carlo", "textbook"}, default="monte_carlo"
         "textbook" uses the printed thresholds: private, but with almost no power.
-    missing : {"error"}, default="error"
-        A missing row has no signs. An entry at its mean counts as +1.
+    missing : {"error", "drop"}, default="error"
+        "drop" as for `RowDistanceTest`. A missing row has no signs. An entry at its mean counts as +1.
     n_calibration, cache_dir, n_jobs, progress, random_state, budget
         The same as in `RowDistanceTest`.
 

@@ -72,7 +72,7 @@ class L1ExtensionTest(PrivateTest):
     level : float, default=0.05
     calibration : {"monte_carlo", "textbook"}, default="monte_carlo"
         "textbook" uses the printed threshold: private, but with almost no power.
-    missing : {"error", "center"}, default="error"
+    missing : {"error", "drop", "center"}, default="error"
         As for `RowDistanceTest`; "center" only for whitened rows. An entry at its mean has sign +1.
     n_calibration, cache_dir, n_jobs, progress, random_state, budget
         The same as in `RowDistanceTest`.

@@ -113,9 +113,11 @@ class RowDistanceTest(PrivateTest):
         Critical values and p-values from public simulation of the released statistic.
     n_calibration : int, optional
         Simulated datasets B, (B + 1) level an integer; None chooses 9999 to 999 by the public size.
-    missing : {"error", "center"}, default="error"
-        Treatment of a row with a NaN or infinite entry. "error" raises `InvalidData`. "center" counts the row as the
-        null mean. It is not available with ``rows="sign"``, because a row at the mean would count as (1, ..., 1).
+    missing : {"error", "drop", "center"}, default="error"
+        Treatment of a row with a NaN or infinite entry. "error" raises `InvalidData`. "drop" leaves the row out: a
+        part of epsilon counts the complete rows, and the test uses a random sample of them, of public size. "center"
+        counts the row as the null mean. It is not available with ``rows="sign"``, because a row at the mean would
+        count as (1, ..., 1).
     cache_dir : path, optional
         Directory in which to store calibrations for other processes.
     n_jobs : int, optional

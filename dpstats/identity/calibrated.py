@@ -133,18 +133,16 @@ class CalibratedTest(PrivateEstimator[IdentityPlan], ABC):
         level = check_level("level", self.level)
         check_jobs(self.n_jobs)
         check_flag("progress", self.progress)
-        missing = check_missing(
-            self.missing,
-            ["error", "center"],
-            "For a test of the observed rows, put CompleteCases before it.",
-        )
+        missing = check_missing(self.missing, ["error", "drop", "center"])
+        if missing == "drop":
+            return self._plan_on_sample(n, d)
         printed = self._uses_printed_constants()
         reference = Reference.build(self.mean, self.cov, self.null, d)
         design = self._design(n, d, reference)
         if missing == "center" and self._on_signs(design):
             raise InvalidParameter(
-                "missing must be 'error' for a test on signs, got 'center': 0 counts as positive, so that a missing "
-                "row would count as (1, ..., 1) and not as the mean of the null hypothesis"
+                "missing must be 'error' or 'drop' for a test on signs, got 'center': 0 counts as positive, so that a "
+                "missing row would count as (1, ..., 1) and not as the mean of the null hypothesis"
             )
         stages = self._stages(design, n, d)
         return self._plan_class(

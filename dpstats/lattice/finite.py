@@ -46,6 +46,19 @@ def finite_or_center(rows: NDArray[Any], center: Columns, missing: str) -> NDArr
     return np.where(np.isfinite(rows), rows, center)
 
 
+def finite_rows(X: Any) -> NDArray[np.bool_]:
+    """Return whether each row of a dense or sparse table is without a NaN or infinite entry."""
+    with np.errstate(all="ignore"):
+        if isinstance(X, np.ndarray):
+            return np.asarray(np.isfinite(X).all(axis=1))
+        stored = X.tocsr()
+        complete = np.ones(stored.shape[0], dtype=bool)
+        complete[np.repeat(np.arange(len(complete)), np.diff(stored.indptr))[~np.isfinite(stored.data)]] = (
+            False
+        )
+        return complete
+
+
 def observed(X: NDArray[Any]) -> NDArray[Any]:
     """Return the rows without a NaN or infinite entry: whether a row is one of them depends on that row alone."""
     with np.errstate(all="ignore"):

@@ -113,10 +113,11 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
     cov : array-like of shape (n_features, n_features), optional
         Public upper bound on the covariance of the rows (times ``std**2``). It must be positive definite. Rows are
         whitened with it, so that the noise has the shape of the rows.
-    missing : {"error", "center"}, default="error"
+    missing : {"error", "drop", "center"}, default="error"
         Treatment of NaN and infinite entries. "error" raises `InvalidData`; the error reveals that such an
-        entry exists, which the guarantee does not cover. "center" replaces them with the center of the stage,
-        which pulls the estimate towards earlier stages.
+        entry exists, which the guarantee does not cover. "drop" leaves out rows with such an entry: a part of epsilon
+        counts the complete rows, and the estimate uses a random sample of them, of public size. "center" replaces
+        entries with the center of the stage, which pulls the estimate towards earlier stages.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise from the operating system's entropy source. Any other value simulates
         reproducible noise: the result is then not private.
@@ -139,6 +140,10 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         Noisy number of rows that the last stage clipped. None unless ``tails="subgaussian"``.
     assumption_refuted_ : bool
         Whether more rows were clipped than ``tails`` allows. No interval then assumes it.
+    rows_, rows_noise_std_ : float
+        Noisy number of complete rows, and the standard deviation of its noise. Only with ``missing="drop"``.
+    n_rows_ : int
+        Number of complete rows that the estimate uses. Only with ``missing="drop"``.
     stage_means_ : ndarray of shape (n_stages, n_features)
         Released estimate of each stage.
     privacy_ : PrivacyGuarantee
@@ -260,11 +265,9 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
         d = check_integer("n_features", n_features, at_least=1)
         epsilon, delta = check_privacy_parameters(self.epsilon, self.delta)
         tails = check_choice("tails", self.tails, TAILS)
-        missing = check_missing(
-            self.missing,
-            ["error", "center"],
-            "For the mean of the observed rows, put CompleteCases before it, or use ClippedMean(missing='drop').",
-        )
+        missing = check_missing(self.missing, ["error", "drop", "center"])
+        if missing == "drop":
+            return self._plan_on_sample(n, d)
         middle, bound, hard = self._declared(d)
         private_std = isinstance(self.std, str)
         if private_std:
@@ -346,6 +349,9 @@ class AdaptiveMean(ColumnEstimator[AdaptiveMeanPlan]):
             raise InvalidParameter("bounds and bound say the same thing: give one of them")
         low, high = check_bounds("bounds", self.bounds, d)
         return low / 2 + high / 2, in_range("bounds", high / 2 - low / 2), hard
+
+    def _fill(self, d: int) -> Columns:
+        return self._declared(d)[0]
 
     def _read(self, rows: Rows, plan: AdaptiveMeanPlan) -> _Rows:
         # The first center is public, so its pass can find bad data before anything is charged.

@@ -5,34 +5,27 @@ Proof: docs/proofs/complete-cases.md.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import ndtri
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.frames import frame_like
 from dpstats.data.labels import declare_unit
 from dpstats.data.parameters import check_columns, check_integer, check_privacy_parameters
-from dpstats.data.tables import Rows, Table
+from dpstats.data.tables import Rows
 from dpstats.errors import InvalidData
-from dpstats.lattice.finite import observed
 from dpstats.mechanisms.histogram import count_stage, count_steps
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import ReleasePlan
+from dpstats.release.complete import ROWS, count_complete, sample_complete, usable_rows
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.orders import draw_orders
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
 from dpstats.results import Summary, few_observed
-
-ROWS = "number of complete rows"
-_TOO_MANY = 0.005
-"""Probability that more rows are returned than are complete, and the others are filled."""
 
 
 @parameters
@@ -40,8 +33,8 @@ class CompleteCases(TransformerMixin, PrivateEstimator[ReleasePlan]):
     """A first step that leaves out rows with a missing entry, before an estimator whose number of rows is public.
 
     ``fit`` releases the number of complete rows. ``transform`` returns slightly fewer of them, chosen at random, in
-    random order. Their number follows from the release and is public. Use it before `AdaptiveMean`, `SparseMean` or
-    an identity test: they do not offer ``missing="drop"``.
+    random order. Their number follows from the release and is public. `AdaptiveMean`, `SparseMean` and identity tests
+    do the same in one fit with ``missing="drop"``. Use this step before several of them, or before your own release.
 
     Parameters
     ----------
@@ -137,17 +130,13 @@ class CompleteCases(TransformerMixin, PrivateEstimator[ReleasePlan]):
         return ReleasePlan((count_stage(1, guarantee, ROWS),), guarantee, n, d)
 
     def _read(self, rows: Rows, plan: ReleasePlan) -> Mapping[str, Any]:
-        exact = rows.total(_count)
         (stage,) = plan.additive
-        return {ROWS: count_steps(stage, exact[ROWS], plan.n_samples)}
+        return {ROWS: count_steps(stage, count_complete(rows), plan.n_samples)}
 
     def _report(self, released: Released, plan: ReleasePlan) -> None:
-        noise = plan.noise(ROWS)
-        scale = float(np.max(noise.scale))
-        margin = scale * (math.log(1 / (2 * _TOO_MANY)) if noise.law == "laplace" else -ndtri(_TOO_MANY))
         self.rows_ = float(released[ROWS][0])
-        self.rows_noise_std_ = float(np.max(noise.std))
-        self.n_rows_ = int(np.clip(math.floor(self.rows_ - margin), 0, plan.n_samples))
+        self.rows_noise_std_ = float(np.max(plan.noise(ROWS).std))
+        self.n_rows_ = usable_rows(plan, self.rows_)
 
     def transform(self, X: Any) -> Any:
         """Return ``n_rows_`` complete rows of the fitted data, chosen at random, in random order.
@@ -182,12 +171,10 @@ class CompleteCases(TransformerMixin, PrivateEstimator[ReleasePlan]):
                 f"X must have more complete rows: their noisy number is {self.rows_:.0f}, with noise of standard "
                 f"deviation {self.rows_noise_std_:.1f}. Use fewer columns, or a larger epsilon."
             )
-        first, second = draw_orders([n, m], self.random_state)
-        chosen = observed(np.asarray(table.X, dtype=np.float64)[first])[:m]
-        filled = np.empty((m, table.shape[1]))
-        filled[:] = self._in_order(table.names).fill
-        filled[: len(chosen)] = chosen
-        return declare_unit(frame_like(X, filled[second], table.names), self.privacy_.unit)
+        fill = self._in_order(table.names).fill
+        orders = draw_orders([n, m], self.random_state)
+        rows = sample_complete(table, orders, fill).X
+        return declare_unit(frame_like(X, rows, table.names), self.privacy_.unit)
 
     def summary(self) -> Summary:
         """Return a table of the count; prints as text, shows as HTML in a notebook."""
@@ -206,7 +193,3 @@ class CompleteCases(TransformerMixin, PrivateEstimator[ReleasePlan]):
             ],
             few_observed(self.rows_, self.rows_noise_std_),
         )
-
-
-def _count(table: Table) -> dict[str, NDArray[np.int64]]:
-    return {ROWS: np.array([len(observed(table.X))], dtype=np.int64)}

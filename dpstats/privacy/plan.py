@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -132,6 +132,11 @@ class Plan(Exported):
         raise KeyError(name)
 
     @property
+    def _listed(self) -> tuple[AnyStage, ...]:
+        """The stages as a table lists them."""
+        return self.stages
+
+    @property
     def additive(self) -> tuple[Stage, ...]:
         """The stages that add noise to a single vector, in order."""
         return tuple(stage for stage in self.stages if isinstance(stage, Stage))
@@ -158,10 +163,14 @@ class Plan(Exported):
 
         The guarantee and every charge state the unit and the kind of noise. The cost is unchanged.
         """
-        made = self._with_same_cost({"target": replace(self.target, unit=unit, simulated=simulated)})
+        made = self._with_same_cost(self._state(unit, simulated))
         if "guarantee" in vars(made):
             vars(made)["guarantee"] = made._stated(made.guarantee)
         return made
+
+    def _state(self, unit: str, simulated: bool) -> dict[str, Any]:
+        """Return the fields that state the unit and the kind of noise."""
+        return {"target": replace(self.target, unit=unit, simulated=simulated)}
 
     def _stated(self, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
         """Return a guarantee for the unit of the target, marked as simulated if the target is."""
@@ -197,12 +206,12 @@ class Plan(Exported):
             **self._size(),
             "privacy": self.guarantee.to_dict(),
             "selections": [stage.facts() for stage in self.selections],
-            "stages": [stage.facts() for stage in self.stages if stage not in self.selections],
+            "stages": [stage.facts() for stage in self._listed if stage not in self.selections],
             "notes": self.notes(),
         }
 
     def _records(self) -> Records:
-        rows = [row for stage in self.stages for row in _rows(stage.facts())]
+        rows = [row for stage in self._listed for row in _rows(stage.facts())]
         keys = dict.fromkeys(["noise", "size", "noise_scale", *(key for row in rows for key in row)])
         names = [row["name"] for row in rows]
         columns = {key: [row.get(key) for row in rows] for key in keys if key != "name"}
@@ -236,13 +245,31 @@ class Plan(Exported):
 
 
 @dataclass(frozen=True)
+class Counted:
+    """The count of complete rows, which precedes a release from a random sample of them.
+
+    Attributes
+    ----------
+    plan : ReleasePlan
+        Release of the count. Its ``n_samples`` is the public number of rows.
+    target : PrivacyGuarantee
+        Guarantee of the release from the sample.
+    """
+
+    plan: ReleasePlan
+    target: PrivacyGuarantee
+
+
+@dataclass(frozen=True)
 class ReleasePlan(Plan):
     """The plan of a fit: everything that it releases, and the privacy cost.
 
     Attributes
     ----------
     n_samples, n_features : int
-        The public size of the data.
+        The public size of the data that the stages read.
+    counted : Counted, optional
+        Count of the complete rows, if the stages read a random sample of them (``missing="drop"``).
 
     Examples
     --------
@@ -259,6 +286,42 @@ class ReleasePlan(Plan):
 
     n_samples: int
     n_features: int
+    counted: Counted | None = field(default=None, kw_only=True, repr=False)
+
+    def follow(self, counted: Counted) -> Self:
+        """Return the plan of a count of the complete rows, followed by this plan for a sample of them."""
+        before, own = counted.plan.target, self.target
+        target = replace(own, epsilon=before.epsilon + own.epsilon)
+        missing: dict[str, Any] = {"missing": "drop"} if hasattr(self, "missing") else {}
+        return replace(self, counted=counted, target=target, **missing)
+
+    @property
+    def n_given(self) -> int:
+        """The public number of rows of the data."""
+        return self.n_samples if self.counted is None else self.counted.plan.n_samples
+
+    @cached_property
+    def events(self) -> tuple[Event, ...]:
+        """Events of all stages, and of the count of complete rows before them."""
+        if self.counted is None:
+            return super().events
+        alone = replace(self, counted=None, target=self.counted.target)
+        events = (*self.counted.plan.events, *alone.events)
+        if certifies(events, self.target):
+            return events
+        # The curve of all events can exceed the sum of both guarantees, which is added instead.
+        return (*self.counted.plan.events, as_event(alone.guarantee))
+
+    def _state(self, unit: str, simulated: bool) -> dict[str, Any]:
+        stated = super()._state(unit, simulated)
+        if self.counted is not None:
+            target = replace(self.counted.target, unit=unit, simulated=simulated)
+            stated["counted"] = Counted(self.counted.plan.for_data(unit, simulated), target)
+        return stated
+
+    @property
+    def _listed(self) -> tuple[AnyStage, ...]:
+        return self.stages if self.counted is None else (*self.counted.plan.stages, *self.stages)
 
     @cached_property
     def guarantee(self) -> PrivacyGuarantee:
@@ -276,7 +339,8 @@ class ReleasePlan(Plan):
         raise _defect(composed, self.target)
 
     def _size(self) -> dict[str, int]:
-        return {"n_samples": self.n_samples, "n_features": self.n_features}
+        size = {"n_samples": self.n_given, "n_features": self.n_features}
+        return size if self.counted is None else {**size, "n_used": self.n_samples}
 
     def expected_error(self, std: float | NDArray[np.float64] | None = None) -> float:
         """Return the expected squared l2 error of the estimate; see the estimator's plan.
@@ -289,7 +353,10 @@ class ReleasePlan(Plan):
         raise DPStatsError(f"{type(self).__name__} does not define an expected error in closed form")
 
     def __str__(self) -> str:
-        head = f"Release plan for n = {self.n_samples}, d = {self.n_features}: {self.guarantee}"
+        head = f"Release plan for n = {self.n_given}, d = {self.n_features}: {self.guarantee}"
+        if self.counted is not None:
+            count = ", ".join(stage.describe(self.n_features) for stage in self.counted.plan.stages)
+            head += f"\n  {count}\n  then, from a random sample of {self.n_samples:,} complete rows:"
         return "\n".join([head, *(f"  {stage.describe(self.n_features)}" for stage in self.stages)])
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from dpstats.data.levels import Categories
-from dpstats.data.parameters import check_choice, check_integer, check_real
+from dpstats.data.parameters import check_choice, check_integer, check_missing, check_real
 from dpstats.data.schema import Column, Schema
 from dpstats.data.tables import Rows
 from dpstats.errors import InvalidData, InvalidParameter
@@ -40,7 +40,7 @@ from dpstats.release.additive import Integers, additive_stages
 from dpstats.release.estimator import PrivateEstimator
 from dpstats.release.parameters import parameters
 from dpstats.release.session import Released
-from dpstats.results import HasResult
+from dpstats.results import HasResult, about_missing
 
 STATISTIC = "rank statistic"
 _MOST_ROWS = 10**9  # so that the sum of the ranks is below 2^63
@@ -57,10 +57,13 @@ class RankPlan(ReleasePlan):
         Sizes of the groups in the null distribution.
     public_sizes : bool
         Whether the sizes of the groups in the data are public. ``sizes`` then contains them.
+    missing : str
+        Treatment of missing entries.
     """
 
     sizes: tuple[int, ...] = field(repr=False)
     public_sizes: bool = field(repr=False)
+    missing: str = "error"
 
     def notes(self) -> list[str]:
         """Return remarks that the stages do not show."""
@@ -75,6 +78,7 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
 
     epsilon: float = 1.0
     n_simulations: int = 9999
+    missing: str = "error"
     random_state: Any = None
     budget: PrivacyBudget | None = None
 
@@ -96,6 +100,10 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
         # Laplace noise uses the l1 sensitivity only, so the sum of squares has no role.
         item = Integers(STATISTIC, 1, 0.5, sensitivity, sensitivity)
         return RankPlan(additive_stages([item], guarantee.epsilon, 0.0), guarantee, n, 1, sizes, public)
+
+    def _drops(self) -> bool:
+        """Return whether incomplete rows are left out."""
+        return check_missing(self.missing, ["error", "drop"]) == "drop"
 
     def _prepare(self, plan: RankPlan) -> RankPlan:
         self._null(plan)  # simulate now, and store
@@ -131,11 +139,13 @@ class RankTest(HasResult[RankTestResult], PrivateEstimator[RankPlan], ABC):
             float(np.asarray(plan.noise(STATISTIC).std)),
             self.privacy_,
             self.n_simulations,
+            about_missing(plan.missing),
         )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array, tags.input_tags.one_d_array = False, True
+        tags.input_tags.allow_nan = self.missing == "drop"
         return tags
 
 
@@ -151,6 +161,10 @@ class SignedRankTest(RankTest):
         Privacy parameter. Must be positive. The test is purely private: delta is 0.
     n_simulations : int, default=9999
         Number of simulations of the null distribution. Their seed is public and fixed, and they are stored.
+    missing : {"error", "drop"}, default="error"
+        Treatment of a row with a NaN or infinite value, or without a declared label. "error" raises `InvalidData`.
+        "drop" leaves the row out: a part of epsilon counts the complete rows, and the test uses a random sample of
+        them, of public size.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -170,6 +184,9 @@ class SignedRankTest(RankTest):
         Guarantee of the fit, for neighboring datasets that differ in one row. The number of rows is public.
     plan_ : RankPlan
         The release plan.
+    rows_, rows_noise_std_, n_rows_ : float, float, int
+        Noisy number of complete rows, the standard deviation of its noise, and the number of rows in the test. Only
+        with ``missing="drop"``.
     n_features_in_ : int
         Number of columns: 1.
 
@@ -204,6 +221,8 @@ class SignedRankTest(RankTest):
         """
         n = check_integer("n_samples", n_samples, at_least=2, at_most=_MOST_ROWS)
         check_choice("alternative", self.alternative, _ALTERNATIVES)
+        if self._drops():
+            return self._plan_on_sample(n, n_features)
         return self._planned(n, n_features, signed_rank_sensitivity(n), (n,), False)
 
     def _asked(self) -> tuple[str, str, str, str]:
@@ -226,6 +245,10 @@ class GroupRankTest(RankTest):
         count = len(self._kinds())
         if self.sizes is None:
             return n, count, None
+        if self._drops():
+            raise InvalidParameter(
+                "sizes must be None with missing='drop': the sizes of the groups of complete rows are private"
+            )
         words = (
             f"sizes must be None (private), or {count} integers of at least 1 that add up to n_samples = {n}"
         )
@@ -244,7 +267,8 @@ class GroupRankTest(RankTest):
 
     def _schema(self) -> Schema:
         return Schema(
-            beside=(Column("groups", levels=self._kinds(), meaning="the label of each row's group"),)
+            missing=self.missing,
+            beside=(Column("groups", levels=self._kinds(), meaning="the label of each row's group"),),
         )
 
     def _grouped(self, rows: Rows, plan: RankPlan) -> tuple[Any, Any]:
@@ -273,6 +297,10 @@ class MannWhitneyTest(GroupRankTest):
         Privacy parameter. Must be positive. The test is purely private: delta is 0.
     n_simulations : int, default=9999
         Number of simulations of the null distribution. Their seed is public and fixed, and they are stored.
+    missing : {"error", "drop"}, default="error"
+        Treatment of a row with a NaN or infinite value, or without a declared label. "error" raises `InvalidData`.
+        "drop" leaves the row out: a part of epsilon counts the complete rows, and the test uses a random sample of
+        them, of public size.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -300,6 +328,9 @@ class MannWhitneyTest(GroupRankTest):
         value, and the row stays in its group.
     plan_ : RankPlan
         The release plan.
+    rows_, rows_noise_std_, n_rows_ : float, float, int
+        Noisy number of complete rows, the standard deviation of its noise, and the number of rows in the test. Only
+        with ``missing="drop"``.
     n_features_in_ : int
         Number of columns: 1.
 
@@ -342,6 +373,8 @@ class MannWhitneyTest(GroupRankTest):
         check_choice("alternative", self.alternative, _ALTERNATIVES)
         if count != 2:
             raise InvalidParameter(f"groups must be two labels, got {count}: is KruskalWallisTest meant?")
+        if self._drops():
+            return self._plan_on_sample(n, n_features)
         moved = self._weights(n)[1] if sizes is None else rank_sum_sensitivity(n, sizes)
         return self._planned(n, n_features, moved, sizes or balanced(n, 2), sizes is not None)
 
@@ -392,6 +425,10 @@ class KruskalWallisTest(GroupRankTest):
         Privacy parameter. Must be positive. The test is purely private: delta is 0.
     n_simulations : int, default=9999
         Number of simulations of the null distribution. Their seed is public and fixed, and they are stored.
+    missing : {"error", "drop"}, default="error"
+        Treatment of a row with a NaN or infinite value, or without a declared label. "error" raises `InvalidData`.
+        "drop" leaves the row out: a part of epsilon counts the complete rows, and the test uses a random sample of
+        them, of public size.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -415,6 +452,9 @@ class KruskalWallisTest(GroupRankTest):
         value, and the row stays in its group.
     plan_ : RankPlan
         The release plan.
+    rows_, rows_noise_std_, n_rows_ : float, float, int
+        Noisy number of complete rows, the standard deviation of its noise, and the number of rows in the test. Only
+        with ``missing="drop"``.
     n_features_in_ : int
         Number of columns: 1.
 
@@ -450,6 +490,8 @@ class KruskalWallisTest(GroupRankTest):
         n, count, sizes = self._declared(n_samples)
         if count < 2:
             raise InvalidParameter(f"groups must be two labels or more, got {count}")
+        if self._drops():
+            return self._plan_on_sample(n, n_features)
         moved = all_rank_sums_sensitivity(n, sizes)
         return self._planned(n, n_features, moved, sizes or balanced(n, count), sizes is not None)
 

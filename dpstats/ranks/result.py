@@ -27,7 +27,7 @@ class RankTestResult(Exported, Reported):
     null : str
         Null hypothesis as text.
     n_samples : int
-        Public number of rows.
+        Public number of rows in the test.
     sizes : tuple of int or None
         Sizes of the groups, if they are public.
     noise_std : float
@@ -36,6 +36,8 @@ class RankTestResult(Exported, Reported):
         Guarantee of the release.
     n_simulations : int
         Number of simulations of the null distribution.
+    missing : str
+        Treatment of missing entries as text. Empty if they raise an error.
 
     Examples
     --------
@@ -59,6 +61,7 @@ class RankTestResult(Exported, Reported):
     noise_std: float
     privacy: PrivacyGuarantee
     n_simulations: int
+    missing: str = ""
 
     def summary(self) -> Summary:
         """Return a table. It prints as text, and shows as HTML in a notebook."""
@@ -73,6 +76,8 @@ class RankTestResult(Exported, Reported):
                 "The sizes of the groups are private: the p-value is that of equal sizes, and cautious for others. "
                 "If the sizes are public, declare them: unequal groups then have smaller p-values."
             )
+        if self.missing:
+            notes.append(self.missing)
         if self.privacy.simulated:
             notes.append("Simulated noise, not a private release: random_state was given.")
         facts = [

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Generic, Self, TypeVar
 
+import numpy as np
 from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
@@ -22,16 +23,19 @@ from dpstats.data.arithmetic import quiet
 from dpstats.data.labels import by_name, pairs_by_name, unit_of
 from dpstats.data.memory import stated_shape
 from dpstats.data.opening import open_source
+from dpstats.data.parameters import check_real
 from dpstats.data.schema import Schema, check_columns_again, check_names, record_columns
 from dpstats.data.source import Source
 from dpstats.data.tables import Rows
-from dpstats.errors import InvalidData
+from dpstats.errors import InvalidData, InvalidParameter
 from dpstats.privacy.budget import PrivacyBudget, check_budget
 from dpstats.privacy.guarantee import PrivacyGuarantee
-from dpstats.privacy.plan import ReleasePlan
+from dpstats.privacy.plan import Counted, ReleasePlan
 from dpstats.receipts import Receipt, make_receipt
+from dpstats.release.complete import ROWS, plan_count, release_count, sample_complete, usable_rows
 from dpstats.release.methods_text import write_methods
 from dpstats.release.noise import noise_source
+from dpstats.release.orders import order_rows
 from dpstats.release.session import Released, Session
 from dpstats.release.witness import session_of
 from dpstats.report import Background, Reported, told_parameters, told_value
@@ -55,6 +59,9 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
     budget: PrivacyBudget | None
     plan_: Plan
     privacy_: PrivacyGuarantee
+    rows_: float
+    rows_noise_std_: float
+    n_rows_: int
 
     _min_samples = 2
     _per_column: tuple[str, ...] = ()
@@ -86,6 +93,33 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
     def _report(self, released: Released, plan: Plan) -> None:
         """Set the fitted attributes by post-processing the released values."""
         raise TypeError(f"{type(self).__name__} does not define _report")
+
+    def _plan_on_sample(self, n: int, d: int) -> Plan:
+        """Return the plan for ``missing="drop"`` where n is public: a count, then a release from a random sample.
+
+        The size of the sample is the size that follows if all rows are complete and the count has no noise.
+        """
+        counting = plan_count(n, d, check_real("epsilon", self.epsilon, above=0))
+        size = usable_rows(counting, float(n))
+        if size < self._min_samples:
+            scale = float(np.max(counting.noise(ROWS).scale))
+            raise InvalidParameter(
+                f"missing='drop' needs more rows, or a larger epsilon. At epsilon = {self.epsilon:g} and n_samples = "
+                f"{n} the number of complete rows has noise of scale {scale:.3g}, which leaves {size} rows"
+            )
+        epsilon = self.epsilon - counting.target.epsilon
+        alone = self._on_sample(epsilon).plan(size, d)
+        return alone.follow(Counted(counting, alone.target))
+
+    def _on_sample(self, epsilon: float) -> Self:
+        """Return a copy that releases from complete rows with a part of epsilon."""
+        made = copy.copy(self)
+        made.__dict__.update(epsilon=epsilon, missing="error")
+        return made
+
+    def _fill(self, d: int) -> Any:
+        """Return a public row that a sample of complete rows is filled with, if too few rows are complete."""
+        return 0.0
 
     def _in_order(self, names: list[Any] | None) -> Self:
         """Return the estimator with its labeled parameters in the order of the columns ``names``: itself, or a copy.
@@ -151,17 +185,43 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
             plan = planner.plan(n, schema.width(d))
             if budget is not None:
                 budget.check(plan.for_data(unit, noise.simulated))
-        plan = self._prepare(plan.for_data(unit, noise.simulated))
-        session = session_of(plan, noise, budget, type(self).__name__)
-        guarantee = plan.guarantee
+        plan, reader, label = plan.for_data(unit, noise.simulated), self, type(self).__name__
+        counted = plan.counted
+        if counted is not None:
+            session = session_of(counted.plan, noise, budget, f"{label}: {ROWS}")
+            with quiet():
+                complete = release_count(rows, session)
+                size = self._usable(counted.plan, complete)
+                orders = order_rows(noise, [n, size])
+                rows = sample_complete(rows.whole(), orders, planner._fill(d))
+            reader = planner._on_sample(planner.epsilon - counted.plan.target.epsilon)
+            plan = reader.plan(size, schema.width(d)).for_data(unit, noise.simulated)
+        plan = reader._prepare(plan)
+        stated = plan if counted is None else plan.follow(counted)
+        session = session_of(plan, noise, budget, label)
+        guarantee = stated.guarantee
         with quiet():
-            private = self._read(rows, plan)
+            private = reader._read(rows, plan)
             record_columns(self, names, schema.width(d))
             with session:
-                self._release(private, plan, session)
-        self.plan_, self.privacy_ = plan, guarantee
-        self._report(session.released, plan)
+                reader._release(private, plan, session)
+        self.plan_, self.privacy_ = stated, guarantee
+        if counted is not None:
+            self.rows_, self.rows_noise_std_ = complete, float(np.max(counted.plan.noise(ROWS).std))
+            self.n_rows_ = plan.n_samples
+        self._report(session.released, stated)
         return self
+
+    def _usable(self, counting: ReleasePlan, rows: float) -> int:
+        """Return the public size of a sample of the complete rows, or refuse a sample that is too small."""
+        size = usable_rows(counting, rows)
+        if size < self._min_samples:
+            raise InvalidData(
+                f"X must have more complete rows: their noisy number is {rows:.0f}, with noise of standard deviation "
+                f"{float(np.max(counting.noise(ROWS).std)):.1f}, and {size} rows can be used. The count was charged. "
+                "Use fewer columns, or a larger epsilon."
+            )
+        return size
 
     def _affordable(
         self, source: Source, schema: Schema, budget: PrivacyBudget | None, unit: str, simulated: bool

@@ -53,8 +53,13 @@ def write_methods(
     if guarantee.neighbors is Neighbors.REPLACE_ONE:
         unit = guarantee.unit
         unit = f"{unit}s" if unit in ("row", "unit") else f"units of privacy (one {unit} each)"
-        sentences.append(f"The number of {unit}, {plan.n_samples:,}, is public.")
-    steps = [_step(stage.describe(plan.n_features)) for stage in plan.stages]
+        sentences.append(f"The number of {unit}, {plan.n_given:,}, is public.")
+    if plan.counted is not None:
+        sentences.append(
+            "Rows with a missing entry were left out. The number of complete rows was released first, and a random "
+            f"sample of {plan.n_samples:,} of them was used."
+        )
+    steps = [_step(stage.describe(plan.n_features)) for stage in plan._listed]
     sentences.append(f"The release consisted of {'; '.join(steps)}.")
     sentences.append(
         "The noise was simulated with a seed: these results are not a private release."

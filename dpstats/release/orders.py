@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dpstats.privacy.guarantee import PrivacyGuarantee
 from dpstats.privacy.plan import Plan
 from dpstats.privacy.stages import Shuffle
-from dpstats.release.noise import noise_source
+from dpstats.release.noise import Noise, noise_source
 from dpstats.release.witness import session_of
 
 
@@ -24,7 +24,12 @@ def draw_orders(sizes: Sequence[int], random_state: Any) -> list[NDArray[np.intp
     >>> sorted(draw_orders([3], None)[0].tolist())
     [0, 1, 2]
     """
+    return order_rows(noise_source(random_state), sizes)
+
+
+def order_rows(noise: Noise, sizes: Sequence[int]) -> list[NDArray[np.intp]]:
+    """Return a uniform order of each size, from a source of noise."""
     names = [f"order {place}" for place in range(len(sizes))]
     plan = Plan(tuple(map(Shuffle, names, sizes)), PrivacyGuarantee(0.0))
-    with session_of(plan, noise_source(random_state)) as session:
+    with session_of(plan, noise) as session:
         return [session.shuffle(name) for name in names]

@@ -409,7 +409,7 @@ BAD_PARAMETERS = [
     ({"std": "private", "std_bound": -1.0}, "std_bound must be a finite number greater than 0, got -1"),
     ({"std": [1.0, 1.0, 0.0]}, "std must be .* got 0 at position 2"),
     ({"tails": "normal"}, "tails must be one of 'subgaussian', 'symmetric', 'variance', got 'normal'"),
-    ({"missing": "drop"}, "missing must be one of"),
+    ({"missing": "leave"}, "missing must be one of"),
     ({"cov": np.eye(2)}, r"cov must be .* \(3, 3\), got shape \(2, 2\)"),
     ({"cov": "wide"}, "cov must be .* got str instead of a matrix of numbers"),
     (

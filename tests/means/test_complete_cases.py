@@ -171,5 +171,3 @@ def test_bad_input_is_refused() -> None:
         CompleteCases(epsilon=1.0, random_state=0).fit_transform(np.full((100, 2), np.nan))
     with pytest.raises(InvalidParameter, match="fill"):
         CompleteCases(fill=[1.0, 2.0, 3.0]).fit(X)
-    with pytest.raises(InvalidParameter, match="put CompleteCases before it"):
-        AdaptiveMean(bound=9.0, std=1.0, missing="drop").fit(X)

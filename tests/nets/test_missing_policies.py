@@ -50,6 +50,8 @@ DROPPED: dict[str, tuple[Any, Any]] = {
     "mean": (ClippedMean(bounds=(-3, 7), **SEED), None),
     "mean in a ball": (ClippedMean(clip=4.0, center=1.0, clip_norm="l2", delta=1e-6, **SEED), None),
     "variance of observed rows": (PrivateVariance(bounds=(-3, 7), **SEED), None),
+    "adaptive": (AdaptiveMean(bound=10.0, std=1.0, epsilon=5.0, **SEED), None),
+    "sparse": (SparseMean(n_nonzero=2, clip=6.0, std=1.0, split=True, epsilon=5.0, **SEED), None),
     "units": (MeanPerRow(bounds=(-3, 7), max_rows=2, **SEED), UNITS),
 }
 
@@ -105,6 +107,15 @@ def test_identity_tests_with_missing_rows_say_so(name: str) -> None:
     sentence = about_missing("center", "the mean of the null hypothesis", "Rows with a missing entry")
     assert fitted.result_.missing == sentence and sentence in one_line(fitted.summary())
     assert sentence in fitted.distance_interval(n_simulations=20).estimand
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_identity_tests_without_missing_rows_say_so(name: str) -> None:
+    fitted = clone(TESTS[name]).set_params(missing="drop").fit(HOLES)
+    assert fitted.result_.missing == about_missing("drop") and about_missing("drop") in one_line(
+        fitted.summary()
+    )
+    assert about_missing("drop") in fitted.distance_interval(n_simulations=20).estimand
 
 
 @pytest.mark.parametrize("name", {**CENTERED, **DROPPED})

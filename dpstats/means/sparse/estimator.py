@@ -99,9 +99,11 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         Clipping threshold of the scores in standard deviations, for "gumbel". Skewed columns need a large one,
         because clipping moves their mean away from zero. By default the plan finds the weakest signals in
         columns of any shape, among thresholds with almost no cost for normal columns.
-    missing : {"error", "center"}, default="error"
+    missing : {"error", "drop", "center"}, default="error"
         Treatment of NaN and infinite entries. "error" raises `InvalidData`; the error reveals that such an entry
-        exists, which the guarantee does not cover. "center" replaces them with 0.
+        exists, which the guarantee does not cover. "drop" leaves out rows with such an entry: a part of epsilon counts
+        the complete rows, and the estimate uses a random sample of them, of public size. "center" replaces entries
+        with 0.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise from the operating system's entropy source. Any other value simulates
         reproducible noise: the result is then not private.
@@ -242,11 +244,9 @@ class SparseMean(ColumnEstimator[SparseMeanPlan]):
         if split and n < 4:
             raise InvalidParameter(f"split=True needs at least 4 rows, two in each half, got n_samples = {n}")
         s = check_integer("n_nonzero", self.n_nonzero, at_least=1, at_most=d)
-        missing = check_missing(
-            self.missing,
-            ["error", "center"],
-            "For the mean of the observed rows, put CompleteCases before it, or use ClippedMean(missing='drop').",
-        )
+        missing = check_missing(self.missing, ["error", "drop", "center"])
+        if missing == "drop":
+            return self._plan_on_sample(n, d)
         target = PrivacyGuarantee(*check_privacy_parameters(self.epsilon, self.delta))
         private, std = self._spread(d)
         signal = check_real("max_signal", self.max_signal, at_least=0, at_most=_LARGEST_SIGNAL)
