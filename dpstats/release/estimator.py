@@ -178,9 +178,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         with quiet():
             rows = source.read(schema, given)
         n, d = rows.shape
-        if n < self._min_samples:
-            least = "one row" if self._min_samples == 1 else f"{self._min_samples} rows"
-            raise InvalidData(f"X must have at least {least}, got n_samples = {n} (n is public and fixed)")
+        self._check_count(n)
         if plan is None or (plan.n_samples, plan.n_features) != (n, schema.width(d)):
             plan = planner.plan(n, schema.width(d))
             if budget is not None:
@@ -223,6 +221,12 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
             )
         return size
 
+    def _check_count(self, n: int) -> None:
+        """Refuse too few rows."""
+        if n < self._min_samples:
+            least = "one row" if self._min_samples == 1 else f"{self._min_samples} rows"
+            raise InvalidData(f"X must have at least {least}, got n_samples = {n} (n is public and fixed)")
+
     def _affordable(
         self, source: Source, schema: Schema, budget: PrivacyBudget | None, unit: str, simulated: bool
     ) -> Plan | None:
@@ -233,9 +237,10 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         if budget is None:
             return None
         stated = source.size(schema)
-        if stated is None or stated[0] < self._min_samples or stated[1] < 1:
+        if stated is None or min(stated) < 1:
             budget.check_left()
             return None
+        self._check_count(stated[0])
         plan = self.plan(stated[0], schema.width(stated[1]))
         budget.check(plan.for_data(unit, simulated))
         return plan
