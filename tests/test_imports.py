@@ -329,6 +329,7 @@ INSIDE = {
         "syntax",
         "scope",
         "predicates",
+        "calendar",
         "arrangement",
         "aggregates",
         "units",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,7 @@ def _add_parameters(parser: argparse.ArgumentParser) -> None:
         "--bins",
         action="append",
         metavar="NAME.COLUMN=E,E,...",
-        help="declared edges of bins of numbers to GROUP BY; repeatable",
+        help="declared edges of bins of numbers to GROUP BY; of dates the first and the one after the last; repeatable",
     )
     parser.add_argument(
         "--bounds",
@@ -238,11 +239,12 @@ def _types(given: list[str] | None) -> dict[str, str]:
     return found
 
 
-def _edge(word: str) -> float:
-    try:
+def _edge(word: str) -> float | date:
+    with contextlib.suppress(ValueError):
         return float(word)
-    except ValueError:
-        raise InvalidParameter(f"--bins must have numbers as edges, got {word!r}") from None
+    with contextlib.suppress(ValueError):
+        return date.fromisoformat(word)
+    raise InvalidParameter(f"--bins must have numbers or dates as edges, got {word!r}")
 
 
 def _unit(given: list[str] | None) -> Any:

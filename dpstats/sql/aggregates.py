@@ -11,6 +11,7 @@ from typing import Any
 from dpstats.errors import InvalidParameter
 from dpstats.sensitivity.relations import Column
 from dpstats.sql.arrangement import Output, read_arrangement
+from dpstats.sql.calendar import part_of, spans_of
 from dpstats.sql.catalogue import Catalogue
 from dpstats.sql.conditions import Literal
 from dpstats.sql.predicates import literal
@@ -28,8 +29,16 @@ def groups_of(tree: Any, scope: Scope, catalogue: Catalogue) -> Iterator[Group]:
         return
     allow_only(group, "expressions")
     for item in group.expressions:
-        known = column_of(item, scope)
+        part, known = _grouped(item, scope)
         key = (known.table.lower(), known.column.name.lower())
+        if part:
+            yield _spans(part, known, catalogue)
+            continue
+        if key in catalogue.periods:
+            refuse(
+                f"GROUP BY {known.column.name}, a column of dates with a period",
+                f"group by YEAR({known.column.name}) or DATE_TRUNC('month', {known.column.name})",
+            )
         if key in catalogue.bins:
             yield Group(known.column, known.column.name, _bins(catalogue.bins[key], known))
             continue
@@ -51,26 +60,40 @@ def read_measure(
     """Return the aggregates of SELECT as one measure, its label, and the order of the result."""
     found: list[tuple[Measure, str]] = []
     outputs: list[Output] = []
+
+    def is_grouping(node: Any) -> bool:
+        return kind_of(node) == "Column" or bool(part_of(node)[0])
+
+    def find_group(node: Any) -> int | None:
+        """Return the place of the group that a node computes, or None."""
+        if not is_grouping(node):
+            return None
+        part, known = _grouped(node, scope)
+        keys = [(group.part, group.column) for group in groups]
+        return keys.index((part, known.column)) if (part, known.column) in keys else None
+
     for item in tree.expressions:
         name = ""
         if kind_of(item) == "Alias":
             allow_only(item, "this", "alias")
             item, name = item.this, name_of(item.args["alias"])
-        if kind_of(item) == "Column":
-            known = column_of(item, scope)
-            grouped = [group.column for group in groups]
-            if known.column not in grouped:
+        if is_grouping(item):
+            part, known = _grouped(item, scope)
+            place = find_group(item)
+            if place is None:
                 refuse(
-                    f"the column {known.column.name} in SELECT",
+                    f"{'a part of ' if part else ''}the column {known.column.name} in SELECT",
                     "rows are not released: aggregate, or GROUP BY it",
                 )
-            outputs.append(Output(grouped.index(known.column), name or known.column.name, None))
+            outputs.append(Output(place, name or groups[place].name, None))
             continue
         found.append((_aggregate(item, scope, catalogue), name))
         outputs.append(Output(len(found) - 1, name, found[-1][0]))
     if not found:
         raise InvalidParameter("SELECT must have an aggregate, got none: COUNT, SUM and AVG are answered")
-    arrangement = read_arrangement(tree, outputs, groups, lambda node: _aggregate(node, scope, catalogue))
+    arrangement = read_arrangement(
+        tree, outputs, groups, lambda node: _aggregate(node, scope, catalogue), find_group
+    )
     if len(found) > 1:
         return _several(found, groups), "answers", arrangement
     measure, name = found[0]
@@ -168,6 +191,27 @@ def _read_bounds(kind: str, known: Known, catalogue: Catalogue) -> Measure:
     return Measure(
         kind, known.column, known.type, math.floor(low / spacing), math.ceil(high / spacing), spacing
     )
+
+
+def _grouped(node: Any, scope: Scope) -> tuple[str, Known]:
+    """Return the part of a date that a node computes, or nothing, and the column."""
+    part, inner = part_of(node)
+    return part, column_of(inner, scope)
+
+
+def _spans(part: str, known: Known, catalogue: Catalogue) -> Group:
+    name = known.column.name
+    if known.type.kind not in ("date", "time"):
+        raise InvalidParameter(
+            f"GROUP BY of a part of {name}: the column must be a DATE or a TIMESTAMP, got {known.type.shown}"
+        )
+    period = catalogue.periods.get((known.table.lower(), name.lower()))
+    if period is None:
+        raise InvalidParameter(
+            f"GROUP BY of a part of {name}: its first date and the date after the last must be declared, without "
+            f"the data: bins={{'{known.table}.{name}': ('2023-01-01', '2025-01-01')}}"
+        )
+    return Group(known.column, f"{name}_{part}", spans_of(part, period, known), part)
 
 
 def _bins(edges: tuple[float, ...], known: Known) -> tuple[Bin, ...]:

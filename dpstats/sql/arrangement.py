@@ -48,7 +48,11 @@ class Output(NamedTuple):
 
 
 def read_arrangement(
-    tree: Any, outputs: Sequence[Output], groups: tuple[Group, ...], read_aggregate: Callable[[Any], Measure]
+    tree: Any,
+    outputs: Sequence[Output],
+    groups: tuple[Group, ...],
+    read_aggregate: Callable[[Any], Measure],
+    find_group: Callable[[Any], int | None],
 ) -> Arrangement:
     """Return HAVING, ORDER BY and LIMIT of a query.
 
@@ -60,6 +64,8 @@ def read_arrangement(
     groups : tuple of Group
     read_aggregate : callable
         Returns the aggregate of a node, or raises an error.
+    find_group : callable
+        Returns the place of the group that a node computes, or None.
     """
     having, order, limit = (argument(tree, name) for name in ("having", "order", "limit"))
     clauses = [word for word, node in (("HAVING", having), ("ORDER BY", order), ("LIMIT", limit)) if node]
@@ -79,6 +85,8 @@ def read_arrangement(
             if not wanted:
                 own = [j for j, group in enumerate(groups) if group.name.lower() == name]
                 wanted = [Output(j, name, None) for j in own]
+        elif (place := find_group(node)) is not None:
+            wanted = [Output(place, groups[place].name, None)]
         else:
             measure = read_aggregate(node)
             wanted = [output for output in outputs if output.measure == measure]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
 from dpstats.errors import InvalidParameter
@@ -87,6 +88,8 @@ class Catalogue:
         Declared values, by table and column in lower case.
     bins : mapping of (str, str) to tuple of float
         Declared edges.
+    periods : mapping of (str, str) to (date, date)
+        Declared first dates, and dates after the last.
     bounds : mapping of (str, str) to (float, float)
     """
 
@@ -94,6 +97,7 @@ class Catalogue:
     views: frozenset[str] = frozenset()
     categories: Mapping[tuple[str, str], tuple[Any, ...]] = field(default_factory=dict)
     bins: Mapping[tuple[str, str], tuple[float, ...]] = field(default_factory=dict)
+    periods: Mapping[tuple[str, str], tuple[date, date]] = field(default_factory=dict)
     bounds: Mapping[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
 
     def table(self, name: str) -> BaseTable:

@@ -8,7 +8,7 @@ from typing import Any
 from dpstats.sensitivity.relations import Column, Distinct, Join, Relation, Select, Table
 from dpstats.sql.catalogue import BaseTable, quoted
 from dpstats.sql.conditions import Condition, Literal, written
-from dpstats.sql.query import Bin, Measure, Query, Several
+from dpstats.sql.query import Bin, Measure, Query, Several, Span
 
 _NAMES = """
 abs coalesce count count_star current_database current_schema current_setting duckdb_columns duckdb_functions
@@ -118,9 +118,14 @@ class Compiled:
             terms = [f"({' + '.join(terms)}) * {len(group.values)}", f"(CASE {cases} END)"]
         return " + ".join(terms)
 
-    def _inside(self, name: str, value: Literal | Bin) -> str:
+    def _inside(self, name: str, value: Literal | Bin | Span) -> str:
         if isinstance(value, Literal):
             return f"{name} = {self._bind(value)}"
+        if isinstance(value, Span):
+            return " OR ".join(
+                f"({name} >= {self._bind(first)} AND {name} < {self._bind(end)})"
+                for first, end in value.ranges
+            )
         below = "<=" if value.last else "<"
         return f"{name} >= {self._bind(value.low)} AND {name} {below} {self._bind(value.high)}"
 

@@ -12,9 +12,9 @@ from dpstats.errors import InvalidParameter
 from dpstats.sensitivity.relations import Column, Distinct, Relation, Table
 from dpstats.sql.aggregates import groups_of, read_measure
 from dpstats.sql.catalogue import Catalogue
-from dpstats.sql.conditions import Compare, conjuncts, list_columns
+from dpstats.sql.conditions import Compare, Literal, conjuncts, list_columns
 from dpstats.sql.predicates import condition_of
-from dpstats.sql.query import Bin, Measure, Query
+from dpstats.sql.query import Measure, Query
 from dpstats.sql.scope import Known, Scope, column_of, instances_of, no_reals, same_type
 from dpstats.sql.syntax import allow_only, argument, kind_of, name_of, refuse, split_conditions, tree_of
 from dpstats.sql.units import unit_columns
@@ -59,8 +59,8 @@ class _Reader:
         if isinstance(measure, Measure) and measure.kind == "distinct":
             assert measure.column is not None
             for group in groups:
-                if any(isinstance(value, Bin) for value in group.values):
-                    # A bin contains several numbers, and a distinct value must be counted once.
+                if not all(isinstance(value, Literal) for value in group.values):
+                    # A bin contains several numbers or dates, and a distinct value must be counted once.
                     refuse(
                         f"COUNT(DISTINCT ...) with GROUP BY {group.name}, which has bins",
                         "declare categories of the column, or count rows",

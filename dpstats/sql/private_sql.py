@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from datetime import date
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -33,6 +34,7 @@ from dpstats.sensitivity.relations import Column, Count, Join, Relation, tables
 from dpstats.sensitivity.smooth import smooth_level
 from dpstats.sql.answers import PrivateAnswer, PrivateTable, answered
 from dpstats.sql.arrangement import arrange
+from dpstats.sql.calendar import read_period
 from dpstats.sql.catalogue import BaseTable, Catalogue
 from dpstats.sql.compile import Compiled
 from dpstats.sql.parse import parse
@@ -81,9 +83,10 @@ class PrivateSQL(Releasing):
         private table. A unit protects a person with all rows in all tables.
     categories : mapping of str to sequence, optional
         Declared values of columns for GROUP BY, as {"table.column": [...]}. Rows with other values are ignored.
-    bins : mapping of str to sequence of float, optional
+    bins : mapping of str to sequence of float or date, optional
         Declared edges of bins of numbers for GROUP BY. A bin includes its lower edge. Only the last bin includes its
-        upper edge.
+        upper edge. For a column of dates, the first date and the date after the last: GROUP BY then takes DATE_TRUNC,
+        YEAR, QUARTER and MONTH of the column. Other dates are ignored.
     bounds : mapping of str to (float, float), optional
         Declared bounds of columns for SUM and AVG, as {"table.column": (low, high)}. Values outside count as the nearer
         bound, and NaN as missing.
@@ -145,7 +148,7 @@ class PrivateSQL(Releasing):
         public_tables: Iterable[str] = (),
         unit: str | Mapping[str, str] | None = None,
         categories: Mapping[str, Iterable[Any]] | None = None,
-        bins: Mapping[str, Iterable[float]] | None = None,
+        bins: Mapping[str, Iterable[Any]] | None = None,
         bounds: Mapping[str, tuple[float, float]] | None = None,
         types: Mapping[str, str] | None = None,
         truncation: str = "threshold",
@@ -425,7 +428,7 @@ def _by_cell(rows: list[tuple[Any, ...]], query: Query, times: int) -> NDArray[A
 def _with_columns(
     catalogue: Catalogue,
     categories: Mapping[str, Iterable[Any]],
-    bins: Mapping[str, Iterable[float]],
+    bins: Mapping[str, Iterable[Any]],
     bounds: Mapping[str, tuple[float, float]],
 ) -> Catalogue:
     """Return a catalogue with the declarations of columns."""
@@ -439,7 +442,12 @@ def _with_columns(
             )
         declared[keys[key]] = listed
     edges: dict[tuple[str, str], tuple[float, ...]] = {}
+    periods: dict[tuple[str, str], tuple[date, date]] = {}
     for key, place in catalogue.columns_of("bins", bins).items():
+        table, column = place
+        if catalogue.tables[table].columns[column][1].kind in ("date", "time") and place not in declared:
+            periods[place] = read_period(f"bins[{key!r}]", bins[key])
+            continue
         ends = tuple(check_real(f"bins[{key!r}]", edge) for edge in bins[key])
         if len(ends) < 2 or not all(low < high for low, high in pairwise(ends)) or place in declared:
             raise InvalidParameter(
@@ -458,4 +466,4 @@ def _with_columns(
         if not low < high:
             raise InvalidParameter(f"bounds[{key!r}] must be low < high, got {low:g} and {high:g}")
         limits[place] = (low, high)
-    return replace(catalogue, categories=declared, bins=edges, bounds=limits)
+    return replace(catalogue, categories=declared, bins=edges, periods=periods, bounds=limits)

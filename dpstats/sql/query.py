@@ -30,12 +30,24 @@ class Bin:
 
 
 @dataclass(frozen=True)
+class Span:
+    """Dates with one value of a part, such as a month. Each range includes its first date only."""
+
+    value: Any
+    ranges: tuple[tuple[Literal, Literal], ...]
+
+
+@dataclass(frozen=True)
 class Group:
-    """A column that rows are grouped by, and its declared values or bins."""
+    """A column that rows are grouped by, and its declared values, bins or spans of dates.
+
+    ``part`` is the part of a date, for spans (`dpstats.sql.calendar`).
+    """
 
     column: Column
     name: str
-    values: tuple[Literal | Bin, ...]
+    values: tuple[Literal | Bin | Span, ...]
+    part: str = ""
 
 
 @dataclass(frozen=True)
