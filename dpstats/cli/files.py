@@ -9,6 +9,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -162,7 +163,10 @@ def shows_progress(options: argparse.Namespace) -> bool:
 
 
 def as_json(facts: Any) -> str:
-    """Return JSON that every reader takes: it has no infinite numbers, which are the words "Infinity" and "NaN"."""
+    """Return JSON that every reader takes: it has no infinite numbers, which are the words "Infinity" and "NaN".
+
+    Dates are ISO text.
+    """
     return json.dumps(_spelled(facts), indent=2, allow_nan=False)
 
 
@@ -175,6 +179,8 @@ def _spelled(facts: Any) -> Any:
         return [_spelled(value) for value in facts]
     if isinstance(facts, float) and not math.isfinite(facts):
         return json.dumps(facts)
+    if isinstance(facts, date):
+        return facts.isoformat()
     return facts
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from dpstats.errors import InvalidParameter
 from dpstats.sensitivity.relations import Column
 from dpstats.sql.arrangement import Output, read_arrangement
-from dpstats.sql.calendar import part_of, spans_of
+from dpstats.sql.calendar import list_spans, read_part
 from dpstats.sql.catalogue import Catalogue
 from dpstats.sql.conditions import Literal
 from dpstats.sql.predicates import literal
@@ -29,7 +29,7 @@ def groups_of(tree: Any, scope: Scope, catalogue: Catalogue) -> Iterator[Group]:
         return
     allow_only(group, "expressions")
     for item in group.expressions:
-        part, known = _grouped(item, scope)
+        part, known = _read_grouping(item, scope)
         key = (known.table.lower(), known.column.name.lower())
         if part:
             yield _spans(part, known, catalogue)
@@ -62,13 +62,13 @@ def read_measure(
     outputs: list[Output] = []
 
     def is_grouping(node: Any) -> bool:
-        return kind_of(node) == "Column" or bool(part_of(node)[0])
+        return kind_of(node) == "Column" or bool(read_part(node)[0])
 
     def find_group(node: Any) -> int | None:
         """Return the place of the group that a node computes, or None."""
         if not is_grouping(node):
             return None
-        part, known = _grouped(node, scope)
+        part, known = _read_grouping(node, scope)
         keys = [(group.part, group.column) for group in groups]
         return keys.index((part, known.column)) if (part, known.column) in keys else None
 
@@ -78,7 +78,7 @@ def read_measure(
             allow_only(item, "this", "alias")
             item, name = item.this, name_of(item.args["alias"])
         if is_grouping(item):
-            part, known = _grouped(item, scope)
+            part, known = _read_grouping(item, scope)
             place = find_group(item)
             if place is None:
                 refuse(
@@ -193,9 +193,9 @@ def _read_bounds(kind: str, known: Known, catalogue: Catalogue) -> Measure:
     )
 
 
-def _grouped(node: Any, scope: Scope) -> tuple[str, Known]:
+def _read_grouping(node: Any, scope: Scope) -> tuple[str, Known]:
     """Return the part of a date that a node computes, or nothing, and the column."""
-    part, inner = part_of(node)
+    part, inner = read_part(node)
     return part, column_of(inner, scope)
 
 
@@ -211,7 +211,7 @@ def _spans(part: str, known: Known, catalogue: Catalogue) -> Group:
             f"GROUP BY of a part of {name}: its first date and the date after the last must be declared, without "
             f"the data: bins={{'{known.table}.{name}': ('2023-01-01', '2025-01-01')}}"
         )
-    return Group(known.column, f"{name}_{part}", spans_of(part, period, known), part)
+    return Group(known.column, f"{name}_{part}", list_spans(part, period, known), part)
 
 
 def _bins(edges: tuple[float, ...], known: Known) -> tuple[Bin, ...]:

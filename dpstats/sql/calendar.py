@@ -16,7 +16,7 @@ _MOST_YEARS = 200
 _TRUNCATED = "by_"
 
 
-def part_of(node: Any) -> tuple[str, Any]:
+def read_part(node: Any) -> tuple[str, Any]:
     """Return the part of a date that a node computes, and the node of the date. The part is empty for a bare date.
 
     A part is "year", "quarter" or "month". The part of DATE_TRUNC begins with "by_".
@@ -60,7 +60,7 @@ def read_period(name: str, given: Any) -> tuple[date, date]:
     return first, end
 
 
-def spans_of(part: str, period: tuple[date, date], known: Known) -> tuple[Span, ...]:
+def list_spans(part: str, period: tuple[date, date], known: Known) -> tuple[Span, ...]:
     """Return the spans of the period with each value of a part, in the order of values."""
     months = _MONTHS[part.removeprefix(_TRUNCATED)]
     found: dict[Any, list[tuple[Any, Any]]] = {}

@@ -52,7 +52,15 @@ def test_options_arrive(files: list[str], capsys: pytest.CaptureFixture[str]) ->
     assert "--type must be NAME.COLUMN=TYPE" in refused(
         ["sql", *ages, "visit.clinic=0,3", "--type", "x"], capsys
     )
-    assert "--bins must have numbers" in refused(["sql", *ages, "visit.clinic=0,x"], capsys)
+    assert "--bins must have numbers or dates" in refused(["sql", *ages, "visit.clinic=0,x"], capsys)
+    Path("day.csv").write_text("day\n2023-01-05\n2023-02-05\n2024-02-05\n")
+    days = ["SELECT COUNT(*) FROM v GROUP BY DATE_TRUNC('month', day)", "--table", "v=day.csv"]
+    days += ["--type", "v.day=DATE", "--seed", "1"]
+    found = json_of(["sql", *days, "--bins", "v.day=2023-01-01,2023-03-01"], capsys)
+    assert [cell["day_by_month"] for cell in found["cells"]] == ["2023-01-01", "2023-02-01"]
+    days[0] = "SELECT COUNT(*) FROM v GROUP BY day"
+    found = json_of(["sql", *days, "--levels", "v.day=2023-02-05,2023-01-05"], capsys)
+    assert [cell["day"] for cell in found["cells"]] == ["2023-02-05", "2023-01-05"]
     persons = [
         "--public",
         "clinic",
