@@ -159,6 +159,9 @@ class PrivatePCA(
         Privacy parameter. Must be positive.
     delta : float, default=1e-6
         Privacy parameter, in (0, 1).
+    missing : {"error", "drop"}, default="error"
+        Treatment of a row with a NaN or infinite entry. "error" raises `InvalidData`. "drop" leaves the row out: a
+        part of epsilon counts the complete rows, and the release uses a random sample of them, of public size.
     random_state : None, int or numpy.random.Generator, default=None
         None draws exact noise. Any other value simulates noise: the result is then not private.
     budget : PrivacyBudget, optional
@@ -180,6 +183,9 @@ class PrivatePCA(
         For neighbors that differ in one row; n is public.
     plan_ : PCAPlan
         The release plan: every released quantity and its noise.
+    rows_, rows_noise_std_, n_rows_ : float, float, int
+        Noisy number of complete rows, the standard deviation of its noise, and the number of rows that were used. Only
+        with ``missing="drop"``.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Column names. Only if ``X`` has column names.
@@ -213,6 +219,7 @@ class PrivatePCA(
     scale: str | None = None
     epsilon: float = 1.0
     delta: float = 1e-6
+    missing: str = "error"
     random_state: Any = None
     budget: Any = None
 
@@ -230,6 +237,8 @@ class PrivatePCA(
         k = check_integer("n_components", self.n_components, at_least=1, at_most=d)
         scale = None if self.scale is None else check_choice("scale", self.scale, ["std"])
         low, high, hard = self._region(d)
+        if self._drops():
+            return self._plan_on_sample(n, d)
         frame = Frame(low / 2 + high / 2, high / 2 - low / 2, True, False, hard)
         return self._calibrate(
             n,
@@ -301,13 +310,15 @@ class PrivatePCA(
             estimate,
             error,
             tuple(f"component {k + 1}" for k in range(plan.n_components)),
-            f"the variance of {rows} along each released component, of scores shrunk into a ball of radius "
-            f"{plan.score_radius:.3g}",
+            self._state_missing(
+                f"the variance of {rows} along each released component, of scores shrunk into a ball of radius "
+                f"{plan.score_radius:.3g}"
+            ),
             BoundedErrors(estimate, error, np.zeros(len(estimate)), np.full(len(estimate), np.inf)),
             title="Private principal components",
             header="variance",
             facts=[
-                ("Rows, columns", f"{plan.n_samples:,}, {plan.n_features:,} (public)"),
+                *self._count_rows(),
                 ("Privacy", str(self.privacy_)),
             ],
             notes=self._notes(),
