@@ -271,7 +271,9 @@ class PrivatePCA(
         assert scores.fourths is not None
         unit = found.sizes * plan.score_radius**2 * (plan.unit**2 if plan.scale is None else 1.0)
         variance = np.diagonal(scores.covariance)
-        noise = np.sqrt(2 * scores.products_std**2 + 4 * scores.mean**2 * scores.mean_std**2)
+        # The variance of the square of a mean with noise of standard deviation s is 4 m^2 s^2 + 2 s^4.
+        m2, s2 = scores.mean**2, scores.mean_std**2
+        noise = np.sqrt(2 * scores.products_std**2 + 4 * m2 * s2 + 2 * s2**2)
         raised = scores.fourths + scores.fourths_std
         spread = np.maximum(raised - variance**2, _LEAST_SPREAD * variance**2)
         error = np.sqrt(spread / plan.n_samples + noise**2)
@@ -306,6 +308,8 @@ class PrivatePCA(
         plan = self.plan_
         estimate, error, _ = self._variances()
         rows = "rows" if plan.frame.hard else "rows clipped to the bounds"
+        # Scores of clipped rows lie in an interval of this half-length, so their variance is at most its square.
+        most = (np.abs(self.components_) @ (plan.frame.half / self.scale_)) ** 2
         return Estimates(
             estimate,
             error,
@@ -314,7 +318,7 @@ class PrivatePCA(
                 f"the variance of {rows} along each released component, of scores shrunk into a ball of radius "
                 f"{plan.score_radius:.3g}"
             ),
-            BoundedErrors(estimate, error, np.zeros(len(estimate)), np.full(len(estimate), np.inf)),
+            BoundedErrors(estimate, error, np.zeros(len(estimate)), most),
             title="Private principal components",
             header="variance",
             facts=[

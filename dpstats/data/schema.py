@@ -57,6 +57,12 @@ class Column:
     def __post_init__(self) -> None:
         if self.role not in ROLES:
             raise InvalidParameter(f"role must be one of {', '.join(ROLES)}, got {self.role!r}")
+        try:
+            hash(self.name)
+        except TypeError:
+            raise InvalidParameter(
+                f"{self.parameter} must be the name of one column of X, got {reprlib.repr(self.name)}"
+            ) from None
 
     def read(self, entries: Any, missing: str = "error") -> Any:
         """Return the values of the entries, each read independently. For units, return codes of equal entries."""

@@ -183,9 +183,7 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         with quiet():
             rows = source.read(schema, given)
         n, d = rows.shape
-        if n < self._min_samples:
-            least = "one row" if self._min_samples == 1 else f"{self._min_samples} rows"
-            raise InvalidData(f"X must have at least {least}, got n_samples = {n} (n is public and fixed)")
+        self._check_count(n)
         if plan is None or (plan.n_samples, plan.n_features) != (n, schema.width(d)):
             plan = planner.plan(n, schema.width(d))
             if budget is not None:
@@ -228,6 +226,12 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
             )
         return size
 
+    def _check_count(self, n: int) -> None:
+        """Refuse too few rows."""
+        if n < self._min_samples:
+            least = "one row" if self._min_samples == 1 else f"{self._min_samples} rows"
+            raise InvalidData(f"X must have at least {least}, got n_samples = {n} (n is public and fixed)")
+
     def _affordable(
         self, source: Source, schema: Schema, budget: PrivacyBudget | None, unit: str, simulated: bool
     ) -> Plan | None:
@@ -241,7 +245,8 @@ class PrivateEstimator(Reported, BaseEstimator, Generic[Plan]):
         if stated is None or min(stated) < 1:
             budget.check_left()
             return None
-        plan = self.plan(max(stated[0], self._min_samples), schema.width(stated[1]))
+        self._check_count(stated[0])
+        plan = self.plan(stated[0], schema.width(stated[1]))
         budget.check(plan.for_data(unit, simulated))
         return plan
 

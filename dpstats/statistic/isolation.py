@@ -27,6 +27,9 @@ from dpstats.statistic.blocks import BlockRows
 
 Link = Callable[[float], float]
 
+SHORTEST, LONGEST = 1e-3, 1e6
+"""Limits of CPU time, in seconds, that a timer of the system can hold. No timer runs for less than a microsecond."""
+
 
 class OutOfTime(BaseException):
     """A block has used up its time. No handler of ordinary exceptions catches it."""

@@ -36,7 +36,7 @@ from dpstats.results import about_missing, with_missing
 from dpstats.statistic.blocks import JACKKNIFE, BlockRows, block_rows
 from dpstats.statistic.clipped_sums import located, sums
 from dpstats.statistic.errors import BlockErrors, DifferenceErrors
-from dpstats.statistic.isolation import LINKS, check_time_limit, value_of
+from dpstats.statistic.isolation import LINKS, LONGEST, SHORTEST, check_time_limit, value_of
 from dpstats.statistic.location import in_steps, locations, spacing_of
 from dpstats.statistic.plan import (
     ABSOLUTE,
@@ -82,8 +82,8 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
         Correction of the value of a block: "jackknife" removes biases of 1/m for blocks of m rows (6 calls), and
         "jackknife2" those of 1/m and 1/m^2 (16 calls), for likelihoods.
     resolution : float, optional
-        Step of the values of a block that are multiples of it, of a share or a rank: uniform noise of one step is
-        added to them.
+        Step of the values of a block that are multiples of it, such as fractions or ranks: uniform noise of one step is
+        added to them. At most half of the width of the bounds.
     link : {"fisher", "logit", "log"}, optional
         Applied to the value of every block; estimates and limits are mapped back. Give "fisher" for correlations.
     unit : column name, optional
@@ -92,7 +92,7 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
     missing : {"error", "drop"}, default="error"
         "drop" leaves a row with a missing entry out of its block.
     time_limit : float, optional
-        Seconds of CPU time of a block. A block that takes longer fails.
+        Seconds of CPU time of a block, from 0.001 to 1e6. A block that takes longer fails.
     n_jobs : int, default=1
         Processes that compute blocks; -1 is one per core.
     epsilon : float, default=1.0
@@ -202,18 +202,19 @@ class PrivateStatistic(HasEstimates, PrivateEstimator[StatisticPlan]):
         parameters = check_integer("parameters", self.parameters, at_least=1)
         p = check_integer("n_outputs", self.n_outputs, at_least=1)
         skewness = check_real("skewness", self.skewness, at_least=0)
-        if self.bias not in JACKKNIFE:
+        if not isinstance(self.bias, str | None) or self.bias not in JACKKNIFE:
             raise InvalidParameter(f"bias must be 'jackknife', 'jackknife2' or None, got {self.bias!r}")
-        if self.link not in LINKS:
+        if not isinstance(self.link, str | None) or self.link not in LINKS:
             raise InvalidParameter(f"link must be 'fisher', 'logit', 'log' or None, got {self.link!r}")
+        box = self._box()
         if self.resolution is not None:
-            check_real("resolution", self.resolution, above=0)
+            width = float((box[:, 1] / 2 - box[:, 0] / 2).min())
+            check_real("resolution", self.resolution, above=0, at_most=width)
         check_missing(self.missing, ("error", "drop"))
         check_jobs(self.n_jobs)
         if self.time_limit is not None:
-            check_real("time_limit", self.time_limit, above=0)
+            check_real("time_limit", self.time_limit, at_least=SHORTEST, at_most=LONGEST)
         self._takes_outcomes()
-        self._box()
         blocks = (
             None
             if isinstance(self.blocks, str) and check_choice("blocks", self.blocks, ["auto"])

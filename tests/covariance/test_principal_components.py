@@ -113,6 +113,19 @@ def test_constant_columns_have_no_variance() -> None:
     assert made.explained_variance_[1] == pytest.approx(0.0, abs=1e-4)
 
 
+@pytest.mark.parametrize("scale", [None, "std"])
+def test_noise_alone_gives_intervals_inside_what_is_possible(scale: str | None) -> None:
+    # More columns than rows. Of 100 intervals at 0.95 fewer than 85 cover with probability 2e-5.
+    rng, covered = np.random.default_rng(1), 0
+    for seed in range(100):
+        made = PrivatePCA(bounds=(-4, 4), random_state=seed, scale=scale).fit(rng.normal(size=(6, 12)))
+        low, high = made.confidence_interval()
+        direction = made.components_[0] / made.scale_
+        covered += bool(low[0] <= direction @ direction <= high[0])
+        assert 0 <= low[0] <= high[0] <= (1 + 1e-12) * (4 * np.abs(direction).sum()) ** 2
+    assert covered >= 85
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -112,12 +112,15 @@ def test_a_new_container_takes_one_registration(name: str) -> None:
 
 
 def test_a_new_container_is_not_looked_at_where_the_budget_cannot_pay() -> None:
-    columns = Columns(a=["no number"], b=["none"])
+    columns = Columns(a=["no number"] * 2, b=["none"] * 2)
     with pytest.raises(BudgetExceeded):
         ClippedMean(bounds=(0, 1), budget=PrivacyBudget(0.5)).fit(columns)
     with pytest.raises(InvalidData, match="name of a column of X"):
-        PrivateLinearRegression(x_bounds=(-3, 3), y_bounds=(-6, 6)).fit(columns, [1.0])
-    assert columns.looked_at == 0
+        PrivateLinearRegression(x_bounds=(-3, 3), y_bounds=(-6, 6)).fit(columns, [1.0] * 2)
+    few = Columns(a=["no number"], b=["none"])
+    with pytest.raises(InvalidData, match="at least 2 rows, got n_samples = 1"):
+        ClippedMean(bounds=(0, 1), budget=PrivacyBudget(0.5)).fit(few)
+    assert columns.looked_at == few.looked_at == 0
 
 
 class UnknownSize(ColumnsSource):
