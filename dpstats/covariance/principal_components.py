@@ -385,7 +385,8 @@ class PrivatePCA(
         for name, x, y in zip(names, *ends, strict=True):
             ax.annotate("", (x, y), (0.0, 0.0), arrowprops={"arrowstyle": "->", "color": ESTIMATE})
             side = "right" if x > 0 else "left"
-            ax.annotate(plain(name), (x, y), (0, 5), textcoords="offset points", ha=side)
+            away = 5 if y >= 0 else -12
+            ax.annotate(plain(name), (x, y), (0, away), textcoords="offset points", ha=side)
         reach = 1.25 * float(np.abs(ends).max()) or 1.0
         ax.set_xlim(-reach, reach)
         ax.set_ylim(-reach, reach)
